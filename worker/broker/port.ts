@@ -1,0 +1,236 @@
+// What we ask of a broker, in our words and our errors. The dialects (v3.ts and its successor) stand
+// behind this; nothing above it knows tokens, login ids, request ids or whose field is called what.
+// Money and prices are decimal strings exactly as the broker gave them; times are epoch seconds (UTC).
+import type { ErrorCode } from '../../schemas/errors.ts'
+
+export type BinaryType =
+  | 'CALL'
+  | 'PUT'
+  | 'DIGITMATCH'
+  | 'DIGITDIFF'
+  | 'DIGITOVER'
+  | 'DIGITUNDER'
+  | 'DIGITEVEN'
+  | 'DIGITODD'
+
+export interface BinaryContract {
+  kind: 'BINARY'
+  contractType: BinaryType
+  asset: string
+  stake: string
+  currency: string
+  duration: number
+  durationUnit: 't' | 's' | 'm' | 'h' | 'd'
+  barrier: string | null
+}
+
+export interface MultiplierContract {
+  kind: 'MULTIPLIER'
+  direction: 'up' | 'down'
+  asset: string
+  stake: string
+  currency: string
+  multiplier: number
+  stopLoss: string | null
+  takeProfit: string | null
+}
+
+export type Contract = BinaryContract | MultiplierContract
+
+/** A broker account as the port needs it: who, under which application, and how to get its token. */
+export interface BrokerAccount {
+  /** The broker's own account id. */
+  accountId: string
+  /** The partner's application id at the broker. */
+  appId: string
+  /** Unseals the token; called only when a connection has to be authorised, the value is not kept. */
+  token(): Promise<string>
+}
+
+/** The broker's receipt of a purchase. */
+export interface Bought {
+  contractId: string
+  transactionId: string
+  buyPrice: string
+  payout: string
+  purchaseTime: number
+  shortcode: string
+}
+
+/** A contract as the broker tells it. `settled` means that nothing about its result will change any more. */
+export interface ContractState {
+  contractId: string
+  status: 'open' | 'won' | 'lost' | 'sold' | 'cancelled'
+  settled: boolean
+  buyPrice: string
+  payout: string | null
+  bidPrice: string | null
+  /** Realised once settled, indicative before. */
+  profit: string | null
+  sellPrice: string | null
+  entryPrice: string | null
+  exitPrice: string | null
+  currentSpot: string | null
+  commission: string | null
+  purchaseTime: number
+  sellTime: number | null
+  expiryTime: number | null
+  sellable: boolean
+  shortcode: string | null
+}
+
+/** A contract seen in a list of the account (portfolio, statement, profit table), for reconciliation. */
+export interface Evidence {
+  source: 'portfolio' | 'statement' | 'profit_table'
+  contractId: string
+  transactionId: string
+  /** null where the dialect does not tell. */
+  appId: string | null
+  buyPrice: string
+  payout: string | null
+  purchaseTime: number
+  /** Parsed by shortcode.ts; null when it could not be read. */
+  terms: ContractTerms | null
+  shortcode: string
+}
+
+/** What a shortcode says about a contract. */
+export interface ContractTerms {
+  contractType: string
+  asset: string
+  /** Binary: '5t' or seconds until expiry; multipliers: null. */
+  durationTicks: number | null
+  durationSeconds: number | null
+  barrier: string | null
+  payout: string | null
+  stake: string | null
+  multiplier: number | null
+  startTime: number
+}
+
+/**
+ * A failure of a broker call. `ran` says whether the call may have executed all the same: 'no' is a
+ * definite refusal or a request that never left, 'unknown' is doubt, to be reconciled and never resent.
+ * `rejected` means that the token itself was refused.
+ */
+export class BrokerError extends Error {
+  readonly code: Extract<
+    ErrorCode,
+    'MARKET_CLOSED' | 'INVALID_CONTRACT' | 'INSUFFICIENT_BALANCE' | 'BROKER_DISCONNECTED' | 'BROKER_UPSTREAM' | 'NOT_FOUND'
+  >
+  readonly ran: 'no' | 'unknown'
+  /** The broker's own code, or ours for transport trouble (Disconnected, NoAnswer, NotConnected, PermitExpired, QuotaExhausted). */
+  readonly brokerCode: string
+  readonly rejected: boolean
+  readonly secondsUntilOpen: number | null
+
+  constructor(
+    code: BrokerError['code'],
+    message: string,
+    facts: { brokerCode: string; ran?: 'no' | 'unknown'; rejected?: boolean; secondsUntilOpen?: number | null; cause?: unknown }
+  ) {
+    super(message, facts.cause === undefined ? undefined : { cause: facts.cause })
+    this.name = 'BrokerError'
+    this.code = code
+    this.ran = facts.ran ?? 'no'
+    this.brokerCode = facts.brokerCode
+    this.rejected = facts.rejected ?? false
+    this.secondsUntilOpen = facts.secondsUntilOpen ?? null
+  }
+}
+
+/** Hears every update of a contract; `lost` is called once when the stream ends without settlement. */
+export interface ContractListener {
+  update(state: ContractState): void
+  lost(cause: unknown): void
+}
+
+export interface BuyOptions {
+  /** Called synchronously right before the frame is written; if it throws, nothing was sent. */
+  beforeSend(): void
+  /** Ends the wait for an answer that has not come (never the purchase itself). */
+  signal?: AbortSignal
+  /** Ceiling price; the stake for both kinds. */
+  maxPrice: string
+  /** When given, the contract's stream is opened with the purchase and heard here. */
+  listener?: ContractListener
+}
+
+/** One account's authorised conversation with the broker; shared, re-used and closed by the dialect when idle. */
+export interface Session {
+  /** Buys once. Errors carry `ran`; after 'unknown' the caller must reconcile. */
+  buy(contract: Contract, options: BuyOptions): Promise<Bought>
+  /** Follows a contract; resolves when the first state has arrived (which was also given to the listener). */
+  follow(contractId: string, listener: ContractListener): Promise<ContractState>
+  /** Stops following; harmless when nothing is followed. */
+  unfollow(contractId: string): void
+  /** The contract as it stands. */
+  contract(contractId: string): Promise<ContractState>
+  /** Sells at the market. Repeating is safe: a contract is sold at most once. */
+  sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }>
+  balance(): Promise<{ balance: string; currency: string }>
+  /** Open contracts. */
+  portfolio(): Promise<Evidence[]>
+  /** Purchases since `from`, newest first, at most `limit` (999). */
+  statement(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<Evidence[]>
+  /** Closed contracts bought since `from`, newest first, at most `limit` (500). */
+  profitTable(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<Evidence[]>
+}
+
+export interface MarketSymbol {
+  asset: string
+  displayName: string
+  market: string
+  /** Decimals of a printed price. */
+  pipSize: number
+  open: boolean
+  suspended: boolean
+}
+
+export interface Candle {
+  epoch: number
+  open: number
+  high: number
+  low: number
+  close: number
+}
+
+export interface MultiplierSpec {
+  asset: string
+  currency: string
+  multipliers: number[]
+  minStake: string
+  maxStake: string | null
+  /** Percent of stake × multiplier. */
+  commissionPct: string | null
+  cancellation: string[]
+  marketOpen: boolean
+  secondsUntilOpen: number | null
+}
+
+/** Market data: no account behind it. Reads are retried within their time-out. */
+export interface Market {
+  symbols(): Promise<MarketSymbol[]>
+  /** Seconds until the asset's market opens, 0 when open, null when it cannot be told. */
+  secondsUntilOpen(asset: string): Promise<number | null>
+  /** Up to `count` (≤ 1000) candles, oldest first; the last one is still forming. */
+  candles(asset: string, range: { granularitySeconds: number; count: number }): Promise<Candle[]>
+  /** Throws BrokerError NOT_FOUND for an unknown asset. */
+  multiplierSpec(asset: string, currency: string): Promise<MultiplierSpec>
+  /** The broker's clock minus ours, in seconds. */
+  clockOffset(): Promise<number>
+}
+
+/** A broker in one dialect. */
+export interface Broker {
+  /** Opens, or finds, the account's session. Rejects with BrokerError (BROKER_DISCONNECTED when the token is refused). */
+  session(account: BrokerAccount): Promise<Session>
+  /** Market data under the given application id. */
+  market(appId: string): Market
+  /** Answers within its time-out whether the broker can be reached. */
+  reachable(appId: string): Promise<boolean>
+  /** How full the call budgets are, for metrics: class → fraction left of the tightest window. */
+  budget(): Record<string, number>
+  /** Closes every connection; pending calls end as Disconnected. */
+  close(): Promise<void>
+}
