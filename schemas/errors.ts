@@ -26,7 +26,10 @@ export const errors = {
   PAYLOAD_TOO_LARGE: { status: 413, message: 'The body is larger than 1 MiB.' },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, message: 'Send the body as application/json, in UTF-8 and uncompressed.' },
   MARKET_CLOSED: { status: 422, message: 'The market is closed.' },
-  INVALID_CONTRACT: { status: 422, message: 'This combination of asset, contract, barrier and duration is not offered.' },
+  INVALID_CONTRACT: {
+    status: 422,
+    message: 'This combination of asset, contract, barrier and duration is not offered.'
+  },
   INSUFFICIENT_BALANCE: { status: 422, message: "The trader's account cannot fund this order." },
   RATE_LIMITED: { status: 429, message: 'Too many requests: wait as Retry-After says.' },
   INTERNAL: { status: 500, message: 'Something failed on our side; quote the requestId.' },

@@ -116,7 +116,12 @@ export interface ContractTerms {
 export class BrokerError extends Error {
   readonly code: Extract<
     ErrorCode,
-    'MARKET_CLOSED' | 'INVALID_CONTRACT' | 'INSUFFICIENT_BALANCE' | 'BROKER_DISCONNECTED' | 'BROKER_UPSTREAM' | 'NOT_FOUND'
+    | 'MARKET_CLOSED'
+    | 'INVALID_CONTRACT'
+    | 'INSUFFICIENT_BALANCE'
+    | 'BROKER_DISCONNECTED'
+    | 'BROKER_UPSTREAM'
+    | 'NOT_FOUND'
   >
   readonly ran: 'no' | 'unknown'
   /** The broker's own code, or ours for transport trouble (Disconnected, NoAnswer, NotConnected, PermitExpired, QuotaExhausted). */
@@ -127,7 +132,13 @@ export class BrokerError extends Error {
   constructor(
     code: BrokerError['code'],
     message: string,
-    facts: { brokerCode: string; ran?: 'no' | 'unknown'; rejected?: boolean; secondsUntilOpen?: number | null; cause?: unknown }
+    facts: {
+      brokerCode: string
+      ran?: 'no' | 'unknown'
+      rejected?: boolean
+      secondsUntilOpen?: number | null
+      cause?: unknown
+    }
   ) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause })
     this.name = 'BrokerError'
