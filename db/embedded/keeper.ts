@@ -1,0 +1,149 @@
+// The process that runs the embedded PostgreSQL of one data directory: started by startEmbedded in a
+// session of its own, counts who holds a connection to it, and stops the server after the last one.
+// Holders are counted by open sockets, because the system closes those even of a process killed by
+// SIGKILL.
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { type Cluster, openCluster, type Server, startServer, stopOrphan, stopServer } from './cluster.ts'
+import { acquire } from './lock.ts'
+import { filesIn, type KeeperOptions, type Standing } from './standing.ts'
+
+const FIRST_HOLDER_MS = 15_000
+const GREETING_MS = 2_000
+const LOG_LIMIT_BYTES = 50 * 1024 * 1024
+const LOG_CHECK_MS = 60_000
+const RESTARTS = 5
+const RESTART_WINDOW_MS = 60_000
+
+const options = JSON.parse(process.argv[2] ?? '') as KeeperOptions
+const files = filesIn(options.dataDir)
+const holders = new Set<Socket>()
+const restarts: number[] = []
+let cluster: Cluster
+let server: Server
+let leaving = false
+let unlock: () => Promise<void> = async () => {}
+
+process.title = `postgres keeper ${options.dataDir}`
+process.on('SIGINT', () => {})
+process.on('SIGHUP', () => {})
+process.stdout.on('error', () => {}) // Whoever started us may be gone; the server is for others too.
+
+const token = randomBytes(24).toString('hex')
+const door = createServer({ pauseOnConnect: false }, greet)
+await keep()
+
+async function keep(): Promise<void> {
+  process.on('SIGTERM', () => void leave())
+  try {
+    const taken = await acquire(files.lock)
+    if (!taken) return say({ settled: true })
+    unlock = taken
+    cluster = await openCluster(options.dataDir, { binDir: options.binDir, note: text => say({ note: text }) })
+    await stopOrphan(cluster.dir)
+    await serve(await lastPort())
+    door.listen(0, '127.0.0.1')
+    await once(door, 'listening')
+    await writeStanding()
+  } catch (error) {
+    say({ error: error instanceof Error ? error.message : String(error) })
+    return leave()
+  }
+  say({ settled: true })
+  setInterval(() => void boundLog(), LOG_CHECK_MS).unref()
+  setTimeout(leaveIfAlone, FIRST_HOLDER_MS)
+}
+
+function say(what: { note?: string; settled?: true; error?: string }): void {
+  process.stdout.write(`${JSON.stringify(what)}\n`)
+}
+
+async function serve(port: number | undefined): Promise<void> {
+  server = await startServer(cluster, { port, settings: options.settings, logPath: files.log })
+  server.process.once('exit', () => void revive())
+}
+
+/** Starts the server again, on the same port, when it ended without being told to. */
+async function revive(): Promise<void> {
+  if (leaving) return
+  const now = Date.now()
+  restarts.push(now)
+  const often = restarts.filter(at => now - at < RESTART_WINDOW_MS).length > RESTARTS
+  try {
+    if (often) return await leave()
+    await stat(join(cluster.dir, 'PG_VERSION'))
+    await serve(server.port)
+    await writeStanding()
+  } catch {
+    await leave() // The data are gone, or the server does not start; postgres.log says why.
+  }
+}
+
+/** One connection: its first line is the token, and it is a holder until it says "release" or closes. */
+function greet(socket: Socket): void {
+  let heard = ''
+  const patience = setTimeout(() => socket.destroy(), GREETING_MS)
+  socket.on('error', () => {})
+  socket.on('data', chunk => {
+    heard += chunk
+    if (heard.length > 256) return socket.destroy()
+    if (!holders.has(socket) && heard.startsWith(`${token}\n`) && !leaving) {
+      clearTimeout(patience)
+      heard = heard.slice(token.length + 1)
+      holders.add(socket)
+      socket.write('held\n')
+    }
+    if (holders.has(socket) && heard === 'release\n') {
+      // The last one is answered, by the close, only when the server has stopped.
+      if (holders.size === 1) void leave()
+      else socket.end()
+    }
+  })
+  socket.on('close', () => {
+    clearTimeout(patience)
+    holders.delete(socket)
+    leaveIfAlone()
+  })
+}
+
+function leaveIfAlone(): void {
+  if (holders.size === 0) void leave()
+}
+
+/** Stops everything, once, and ends the process. */
+async function leave(): Promise<void> {
+  if (leaving) return
+  leaving = true
+  door.close()
+  await rm(files.standing, { force: true })
+  if (server) await stopServer(server.process)
+  await unlock()
+  process.exit(0)
+}
+
+async function writeStanding(): Promise<void> {
+  const standing: Standing = {
+    url: server.url,
+    port: server.port,
+    controlPort: (door.address() as AddressInfo).port,
+    token
+  }
+  await writeFile(`${files.standing}.new`, JSON.stringify(standing), { mode: 0o600 })
+  await rename(`${files.standing}.new`, files.standing)
+  await writeFile(files.port, String(server.port))
+}
+
+/** The port of the last time, so that addresses written down somewhere stay true while it is free. */
+async function lastPort(): Promise<number | undefined> {
+  const text = await readFile(files.port, 'utf8').catch(() => '')
+  const port = Number(text)
+  return Number.isInteger(port) && port > 1023 && port < 65_536 ? port : undefined
+}
+
+async function boundLog(): Promise<void> {
+  const log = await stat(files.log).catch(() => undefined)
+  if (log && log.size > LOG_LIMIT_BYTES) await truncate(files.log)
+}

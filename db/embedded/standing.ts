@@ -1,0 +1,29 @@
+// What a data directory of the embedded PostgreSQL holds, and what its keeper is told and tells.
+import { join } from 'node:path'
+
+/** What startEmbedded hands to the keeper it starts. */
+export interface KeeperOptions {
+  dataDir: string
+  settings: Record<string, string>
+  binDir?: string
+}
+
+/** How to reach the server and its keeper, written by the keeper once both answer. */
+export interface Standing {
+  url: string
+  port: number
+  controlPort: number
+  token: string
+}
+
+/** The files of a data directory that belong to the embedded PostgreSQL. */
+export function filesIn(dataDir: string) {
+  return {
+    /** The cluster itself, or a link to it where the server's user cannot reach this directory. */
+    cluster: join(dataDir, 'postgres'),
+    lock: join(dataDir, 'postgres.lock'),
+    standing: join(dataDir, 'postgres.json'),
+    port: join(dataDir, 'postgres.port'),
+    log: join(dataDir, 'postgres.log')
+  }
+}
