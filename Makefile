@@ -1,0 +1,51 @@
+# Everything a developer does here, by name. Variables given to make reach the program as environment:
+# `make run BROKER_DIALECT=next`.
+
+# No test run takes longer than this; a hanging one ends.
+TEST_LIMIT_SECONDS ?= 1100
+limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $(TEST_LIMIT_SECONDS))
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check api worker migrate bench simulate chaos fuzz clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-17s%s\n", $$1, $$2 }'
+
+install: node_modules/.installed ## Install the dependencies, Node 24 among them (the others do it by themselves)
+
+node_modules/.installed: package-lock.json
+	@.ci/install
+
+run: install ## Run everything on this machine: database, broker simulator, api and worker
+	@npm run -s operator -- run
+
+test: check ## Check types and style, then run every test
+	@$(limit) npm test -s
+
+check: install ## Check types and style
+	@npm run -s check
+
+api: install ## Run an api process
+	@npm run -s api
+
+worker: install ## Run a worker process
+	@npm run -s worker
+
+migrate: install ## Bring the database to the newest schema
+	@npm run -s operator -- migrate
+
+bench: install ## Measure throughput and latency
+	@npm run -s bench
+
+simulate: install ## Live many orders through on a virtual clock, with a crash at every step
+	@npm run -s simulate
+
+chaos: install ## Kill, pause and cut off real processes under load, then audit
+	@npm run -s chaos
+
+fuzz: install ## Send random requests and look for answers outside the contract
+	@npm run -s fuzz
+
+clean: ## Delete the dependencies and all local data (.data)
+	@if [ -d "$${DATA_DIR:-.data}" ] && [ -d node_modules ]; then npm run -s clean; fi
+	@rm -rf node_modules .install.lock

@@ -1,0 +1,135 @@
+// Runs one test file as a process of its own and judges the outcome. uvu alone would let several kinds
+// of broken file pass: one that never calls run(), one with only(), a setup hook that throws. So the
+// source is looked at first, and afterwards the summary has to add up.
+import { spawn } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { stripVTControlCharacters } from 'node:util'
+
+const OUTPUT_LIMIT = 4_000_000
+const LINGER_MS = 10_000
+const PIPE_LINGER_MS = 2_000
+
+export interface Outcome {
+  passed: number
+  failed: number
+  skipped: number
+  /** Why tests were left out, as the file said in lines `SKIPPED: reason`. */
+  skips: string[]
+  /** What is wrong with the file as a whole, beyond single failed tests. */
+  complaints: string[]
+  output: string
+  tookMs: number
+}
+
+export interface RunOptions {
+  env: NodeJS.ProcessEnv
+  /** For the whole file, unless it asks for its own with a line `// test time-out: 300 s`. */
+  timeoutMs: number
+  signal: AbortSignal
+}
+
+/** Runs a test file; never rejects for what the file does. Ends every process of the file's group. */
+export async function runFile(path: string, { env, timeoutMs, signal }: RunOptions): Promise<Outcome> {
+  const startedAt = Date.now()
+  const source = await readFile(path, 'utf8')
+  const complaints = inspect(source)
+  if (complaints.length > 0)
+    return { passed: 0, failed: 1, skipped: 0, skips: [], complaints, output: '', tookMs: Date.now() - startedAt }
+
+  const ownTimeout = /^\/\/ test time-out: (\d+) s$/m.exec(source)?.[1]
+  const ended = await execute(path, { env, signal, timeoutMs: ownTimeout ? Number(ownTimeout) * 1000 : timeoutMs })
+  return { ...judge(ended), output: ended.output, tookMs: Date.now() - startedAt }
+}
+
+/** What a reader of the source can tell: a suite that is never run, or one that leaves the others out. */
+export function inspect(source: string): string[] {
+  const complaints: string[] = []
+  if (/\.only\(/.test(source)) complaints.push('calls .only( and so leaves other tests out')
+  if (!/\.run\(\)/.test(source)) complaints.push('never calls .run(), so none of its tests would run')
+  for (const [, name] of source.matchAll(/^const (\w+) = suite\b/gm))
+    if (!new RegExp(`\\b${name}\\.run\\(\\)`).test(source)) complaints.push(`never calls ${name}.run()`)
+  return complaints
+}
+
+interface Ended {
+  code: number | null
+  killedBy: NodeJS.Signals | null
+  output: string
+  /** Set when we ended the process. */
+  cut?: 'time' | 'linger'
+  timeoutMs: number
+}
+
+function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<Outcome, 'output' | 'tookMs'> {
+  const plain = stripVTControlCharacters(output)
+  const summaries = [...plain.matchAll(/^ {2}Total: +(\d+)\n {2}Passed: +(\d+)\n {2}Skipped: +(\d+)$/gm)]
+  const [total, passed, uvuSkips] = (summaries.at(-1) ?? []).slice(1).map(Number)
+  const skips = [...plain.matchAll(/^SKIPPED: (.+)$/gm)].map(([, reason]) => reason ?? '')
+  const skipped = skips.length + (uvuSkips ?? 0)
+  const complaints: string[] = []
+
+  if (cut === 'time') complaints.push(`was still running after ${timeoutMs / 1000} s`)
+  if (cut === 'linger')
+    complaints.push(`did not end within ${LINGER_MS / 1000} s of its last test: it left something open`)
+  if (summaries.length === 0) {
+    if (!cut)
+      complaints.push(`ended ${killedBy ? `by ${killedBy}` : `with exit code ${code}`} before its tests were done`)
+  } else {
+    if (summaries.length > 1)
+      complaints.push('started its tests twice: put every top-level await before the first run()')
+    if (total === 0 && skipped === 0) complaints.push('ran no test')
+    if (passed === total && code !== 0 && !cut)
+      complaints.push(`ended ${killedBy ? `by ${killedBy}` : `with exit code ${code}`} although its tests passed`)
+  }
+  const unpassed = (total ?? 0) - (passed ?? 0)
+  return { passed: passed ?? 0, failed: Math.max(unpassed, complaints.length > 0 ? 1 : 0), skipped, skips, complaints }
+}
+
+function execute(path: string, { env, timeoutMs, signal }: RunOptions): Promise<Ended> {
+  return new Promise(done => {
+    // A group of its own, so that whatever the file starts can be ended with it.
+    const child = spawn(process.execPath, [path], { detached: true, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    let output = ''
+    let cut: Ended['cut']
+    let linger: NodeJS.Timeout | undefined
+    const end = (why?: Ended['cut']) => {
+      cut ??= why
+      killGroup(child.pid)
+    }
+    const stop = () => end()
+    const timer = setTimeout(end, timeoutMs, 'time')
+    signal.addEventListener('abort', stop, { once: true })
+    const hear = (chunk: string) => {
+      output = (output + chunk).slice(-OUTPUT_LIMIT)
+      if (!linger && /^ {2}Duration: /m.test(stripVTControlCharacters(output.slice(-chunk.length - 200))))
+        linger = setTimeout(end, LINGER_MS, 'linger')
+    }
+    child.stdout.setEncoding('utf8').on('data', hear)
+    child.stderr.setEncoding('utf8').on('data', hear)
+    const closed = new Promise(resolve => child.once('close', resolve))
+    const finish = async (code: number | null, killedBy: NodeJS.Signals | null) => {
+      clearTimeout(timer)
+      clearTimeout(linger)
+      signal.removeEventListener('abort', stop)
+      killGroup(child.pid)
+      // A process outside the group may still hold the pipe; it is not waited for.
+      await Promise.race([closed, sleep(PIPE_LINGER_MS, undefined, { ref: false })])
+      done({ code, killedBy, output, cut, timeoutMs })
+    }
+    child.once('error', error => {
+      output += `${error.message}\n`
+      void finish(null, null)
+    })
+    child.once('exit', (code, killedBy) => void finish(code, killedBy))
+  })
+}
+
+function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // ESRCH: nothing is left.
+  }
+}
