@@ -1,0 +1,147 @@
+// Broker accounts with their sealed tokens. The token leaves this file only as it is sealed; opening it is
+// the worker's business.
+import { ApiError } from '../schemas/errors.ts'
+import { newId } from '../schemas/ids.ts'
+import { rows, type Db } from './connection.ts'
+import type { Sealed, Vault } from './crypto.ts'
+
+export interface AccountRecord {
+  id: string
+  partnerId: string
+  traderId: string
+  accountId: string
+  accountMode: 'REAL' | 'DEMO'
+  currency: string | null
+  status: 'CONNECTED' | 'REJECTED'
+  connectedAt: Date
+}
+
+interface AccountRow {
+  id: string
+  partner_id: string
+  trader_id: string
+  account_id: string
+  account_mode: 'REAL' | 'DEMO'
+  currency: string | null
+  status: 'CONNECTED' | 'REJECTED'
+  connected_at: Date
+}
+
+const columns = ['id', 'partner_id', 'trader_id', 'account_id', 'account_mode', 'currency', 'status', 'connected_at']
+
+function toAccount(row: AccountRow): AccountRecord {
+  return {
+    id: row.id,
+    partnerId: row.partner_id,
+    traderId: row.trader_id,
+    accountId: row.account_id,
+    accountMode: row.account_mode,
+    currency: row.currency,
+    status: row.status,
+    connectedAt: row.connected_at
+  }
+}
+
+const context = (accountRowId: string) => `broker_accounts:${accountRowId}`
+
+/** Stores or replaces the token of an account; it counts as connected again. */
+export async function upsertAccount(
+  trx: Db,
+  vault: Vault,
+  account: { partnerId: string; traderId: string; accountId: string; accountMode: string; currency: string | null; token: string }
+): Promise<AccountRecord> {
+  const known = (await trx('broker_accounts').where({ trader_id: account.traderId, account_id: account.accountId }).first('id')) as
+    | { id: string }
+    | undefined
+  // The trader's row is locked by the caller, so nobody inserts the same account meanwhile.
+  const id = known?.id ?? newId('account')
+  const { keyId, sealed } = vault.seal(account.token, context(id))
+  const [row] = await rows<AccountRow>(
+    trx,
+    `insert into broker_accounts (id, partner_id, trader_id, account_id, account_mode, currency, token_key_id, token_sealed)
+     values (:id, :partnerId, :traderId, :accountId, :accountMode, :currency, :keyId, :sealed)
+     on conflict (trader_id, account_id) do update
+       set account_mode = excluded.account_mode, currency = coalesce(excluded.currency, broker_accounts.currency),
+           token_key_id = excluded.token_key_id, token_sealed = excluded.token_sealed,
+           token_version = broker_accounts.token_version + 1, status = 'CONNECTED', connected_at = now()
+     returning ${columns.join(', ')}`,
+    {
+      id,
+      partnerId: account.partnerId,
+      traderId: account.traderId,
+      accountId: account.accountId,
+      accountMode: account.accountMode,
+      currency: account.currency,
+      keyId,
+      sealed
+    }
+  )
+  return toAccount(row as AccountRow)
+}
+
+/** The trader's accounts, oldest first. */
+export async function listAccounts(db: Db, traderId: string): Promise<AccountRecord[]> {
+  const found = (await db('broker_accounts').select(columns).where({ trader_id: traderId }).orderBy('id').limit(1000)) as AccountRow[]
+  return found.map(toAccount)
+}
+
+/** Makes one of the trader's accounts the active one. Throws ACCOUNT_NOT_FOUND. */
+export async function activateAccount(trx: Db, traderId: string, accountId: string): Promise<AccountRecord> {
+  const row = (await trx('broker_accounts').select(columns).where({ trader_id: traderId, account_id: accountId }).first()) as AccountRow | undefined
+  if (!row) throw new ApiError('ACCOUNT_NOT_FOUND')
+  await trx('traders').where({ id: traderId }).update({ active_account_id: row.id })
+  return toAccount(row)
+}
+
+/** A trader with its active account, as placing an order needs them. */
+export interface Trading {
+  traderId: string
+  externalId: string
+  account: AccountRecord
+}
+
+interface TradingRow extends AccountRow {
+  external_id: string
+}
+
+/** Several traders with their active accounts at once, in the order asked for. */
+export async function findTrading(db: Db, asked: { partnerId: string; externalId: string }[]): Promise<(Trading | undefined)[]> {
+  const found = await rows<TradingRow>(
+    db,
+    `select t.external_id, a.id, a.partner_id, a.trader_id, a.account_id, a.account_mode, a.currency, a.status, a.connected_at
+       from unnest(:partners::text[], :externals::text[]) as asked (partner_id, external_id)
+       join traders t using (partner_id, external_id)
+       join broker_accounts a on a.id = t.active_account_id
+      where t.connected_at is not null`,
+    { partners: asked.map(({ partnerId }) => partnerId), externals: asked.map(({ externalId }) => externalId) }
+  )
+  const byTrader = new Map(found.map((row) => [`${row.partner_id} ${row.external_id}`, row]))
+  return asked.map(({ partnerId, externalId }) => {
+    const row = byTrader.get(`${partnerId} ${externalId}`)
+    return row && { traderId: row.trader_id, externalId: row.external_id, account: toAccount(row) }
+  })
+}
+
+/** The sealed token of an account with its version. Throws BROKER_DISCONNECTED when it was refused before. */
+export async function getSealedToken(db: Db, accountRowId: string): Promise<Sealed & { version: number }> {
+  const row = (await db('broker_accounts').where({ id: accountRowId }).first('token_key_id', 'token_sealed', 'token_version', 'status')) as
+    | { token_key_id: string; token_sealed: Buffer; token_version: number; status: string }
+    | undefined
+  if (!row || row.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
+  return { keyId: row.token_key_id, sealed: row.token_sealed, version: row.token_version }
+}
+
+/** Opens a token for one use. Workers only. */
+export function unsealToken(vault: Vault, accountRowId: string, sealed: Sealed): string {
+  return vault.open(sealed, context(accountRowId))
+}
+
+/** The broker refused this token: unless a newer one came meanwhile, the account counts as rejected. */
+export async function markRejected(db: Db, accountRowId: string, version: number): Promise<void> {
+  await db('broker_accounts').where({ id: accountRowId, token_version: version }).update({ status: 'REJECTED' })
+}
+
+/** Remembers the currency the broker told, where none was given. */
+export async function learnCurrency(db: Db, accountRowId: string, currency: string): Promise<void> {
+  await db('broker_accounts').where({ id: accountRowId }).whereNull('currency').update({ currency })
+}

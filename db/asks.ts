@@ -1,0 +1,89 @@
+// Questions to the workers and their short-lived answers. Equal reads of one moment share one row.
+import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
+import { newId } from '../schemas/ids.ts'
+import { rows, type Db } from './connection.ts'
+import type { Queue } from './queue.ts'
+
+export interface AskRow {
+  id: string
+  kind: string
+  key: string
+  data: Record<string, unknown>
+  state: 'waiting' | 'answered' | 'refused'
+  answer: unknown
+  error: { code: ErrorCode; message: string; extras?: ErrorExtras } | null
+  origin: string
+  expires_at: Date
+}
+
+export interface Question {
+  kind: string
+  /** Questions of one kind and key are the same question. */
+  key: string
+  data: object
+  origin: string
+  timeoutMs: number
+}
+
+/**
+ * Stores questions with their jobs in the transaction `trx`; one that is waiting already is joined. A waiting
+ * row past its time is replaced. Answers the rows' ids in order; `joined` ones may not wake this process.
+ */
+export async function storeAsks(trx: Db, queue: Queue, questions: Question[]): Promise<{ id: string; joined: boolean }[]> {
+  const unique = new Map(questions.map((question) => [`${question.kind} ${question.key}`, question]))
+  const values = [...unique.values()].map((question) => ({ id: newId('ask'), ...question, data: question.data }))
+  const found = await rows<{ id: string; kind: string; key: string }>(
+    trx,
+    `insert into asks (id, kind, key, data, origin, expires_at)
+     select v.id, v.kind, v.key, v.data, v.origin, clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
+       from jsonb_to_recordset(:values::jsonb) as v (id text, kind text, key text, data jsonb, origin text, "timeoutMs" int)
+      order by v.kind, v.key
+     on conflict (kind, key) where state = 'waiting' do update
+       set id = case when asks.expires_at < clock_timestamp() then excluded.id else asks.id end,
+           origin = case when asks.expires_at < clock_timestamp() then excluded.origin else asks.origin end,
+           data = case when asks.expires_at < clock_timestamp() then excluded.data else asks.data end,
+           expires_at = greatest(asks.expires_at, excluded.expires_at)
+     returning id, kind, key`,
+    { values: JSON.stringify(values) }
+  )
+  const fresh = new Set(values.map(({ id }) => id))
+  const jobs = found.filter(({ id }) => fresh.has(id)).map(({ id }) => ({ askId: id }))
+  if (jobs.length > 0) await queue.enqueue(trx, 'ask', jobs)
+  const byKey = new Map(found.map((row) => [`${row.kind} ${row.key}`, row.id]))
+  return questions.map(({ kind, key }) => {
+    const id = byKey.get(`${kind} ${key}`) as string
+    return { id, joined: !fresh.has(id) }
+  })
+}
+
+/** Several questions at once, in the order of their ids. */
+export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefined)[]> {
+  const found = await rows<AskRow>(db, 'select * from asks where id = any(:ids)', { ids })
+  const byId = new Map(found.map((row) => [row.id, row]))
+  return ids.map((id) => byId.get(id))
+}
+
+/** Stores an answer; only a waiting question takes one. Answers the channel to wake. */
+export async function answerAsk(db: Db, id: string, answer: unknown): Promise<string | undefined> {
+  return finish(db, id, 'answered', { answer: JSON.stringify(answer), error: null })
+}
+
+/** Stores a refusal, told to the caller as it is. */
+export async function refuseAsk(db: Db, id: string, error: NonNullable<AskRow['error']>): Promise<string | undefined> {
+  return finish(db, id, 'refused', { answer: null, error: JSON.stringify(error) })
+}
+
+async function finish(db: Db, id: string, state: string, values: { answer: string | null; error: string | null }): Promise<string | undefined> {
+  const [row] = await rows<{ origin: string }>(
+    db,
+    `update asks set state = :state, answer = :answer, error = :error, answered_at = now()
+      where id = :id and state = 'waiting' returning origin`,
+    { id, state, ...values }
+  )
+  return row?.origin
+}
+
+/** Deletes what nobody waits for any more. */
+export async function deleteOldAsks(db: Db): Promise<number> {
+  return db('asks').where('expires_at', '<', db.raw(`now() - interval '5 minutes'`)).del()
+}

@@ -1,0 +1,71 @@
+// Many callers, one statement: what arrives while a statement is under way travels together in the next.
+// Under load this turns a round trip per request into one per group; alone it adds one turn of the loop.
+
+export interface GatherOptions {
+  /** Items in one group at most. */
+  max?: number
+  /** Groups under way at once. */
+  concurrency?: number
+  /** Items waiting at most; beyond it a caller is refused at once. */
+  waiting?: number
+  /** Whether a failure may be the fault of one item, so that the group is to be run again one by one. */
+  isolate?: (error: unknown) => boolean
+}
+
+/** Thrown when too many callers wait already. */
+export class Overloaded extends Error {}
+
+/**
+ * A function of one item made from a function of many: `run` answers one value per item, in order. If a
+ * group fails, each of its callers sees the error, unless `isolate` says that one item may be to blame.
+ */
+export function gather<Item, Value>(
+  run: (items: Item[]) => Promise<Value[]>,
+  { max = 200, concurrency = 2, waiting = 20_000, isolate }: GatherOptions = {}
+): (item: Item) => Promise<Value> {
+  type Caller = { item: Item; resolve(value: Value): void; reject(error: unknown): void }
+  let callers: Caller[] = []
+  let active = 0
+  let scheduled = false
+
+  async function settle(group: Caller[]): Promise<void> {
+    try {
+      const values = await run(group.map(({ item }) => item))
+      group.forEach((caller, index) => {
+        caller.resolve(values[index] as Value)
+      })
+    } catch (error) {
+      if (group.length > 1 && isolate?.(error)) {
+        for (const caller of group) await settle([caller])
+      } else for (const caller of group) caller.reject(error)
+    }
+  }
+
+  function flush(): void {
+    scheduled = false
+    while (callers.length > 0 && active < concurrency) {
+      const group = callers.splice(0, max)
+      active += 1
+      void settle(group).finally(() => {
+        active -= 1
+        if (callers.length > 0) flush()
+      })
+    }
+  }
+
+  return (item) =>
+    new Promise<Value>((resolve, reject) => {
+      if (callers.length >= waiting) return reject(new Overloaded('Too many callers are waiting for the database.'))
+      callers.push({ item, resolve, reject })
+      if (!scheduled && active < concurrency) {
+        scheduled = true
+        setImmediate(flush)
+      }
+    })
+}
+
+/** Whether PostgreSQL blames the data of a statement (SQLSTATE classes 22 and 23), not itself. */
+export function isDataError(error: unknown): boolean {
+  const code = (error as { code?: unknown })?.code
+  return typeof code === 'string' && /^2[23]/.test(code)
+}

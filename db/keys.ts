@@ -1,0 +1,138 @@
+// API keys, and what a request needs to know about the caller: one statement for key, partner and plan.
+import { ApiError } from '../schemas/errors.ts'
+import { newId } from '../schemas/ids.ts'
+import type { Plan, SaasStatus } from '../schemas/partners.ts'
+import type { Scope } from '../schemas/scopes.ts'
+import { rows, type Db } from './connection.ts'
+import { hashSecret, newApiKey } from './crypto.ts'
+import { findPartner, saasStatusOf } from './partners.ts'
+
+/** The caller behind a key. */
+export interface Caller {
+  keyId: string
+  hash: Buffer
+  scopes: Scope[]
+  revoked: boolean
+  partnerId: string
+  partnerName: string
+  plan: Plan
+  saasStatus: SaasStatus
+  brokerAppId: string
+  brokerDialect: string
+}
+
+interface CallerRow {
+  lookup: string
+  key_id: string
+  hash: Buffer
+  scopes: Scope[]
+  revoked_at: Date | null
+  partner_id: string
+  name: string
+  plan: Plan
+  plan_active: boolean
+  suspended_at: Date | null
+  broker_app_id: string
+  broker_dialect: string
+}
+
+/** The callers of several lookups at once, in their order. */
+export async function findCallers(db: Db, lookups: string[]): Promise<(Caller | undefined)[]> {
+  const found = await rows<CallerRow>(
+    db,
+    `select k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at,
+            p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at, p.broker_app_id, p.broker_dialect
+       from api_keys k join partners p on p.id = k.partner_id
+      where k.lookup = any(:lookups)`,
+    { lookups }
+  )
+  const byLookup = new Map(found.map((row) => [row.lookup, row]))
+  return lookups.map((lookup) => {
+    const row = byLookup.get(lookup)
+    return (
+      row && {
+        keyId: row.key_id,
+        hash: row.hash,
+        scopes: row.scopes,
+        revoked: row.revoked_at !== null,
+        partnerId: row.partner_id,
+        partnerName: row.name,
+        plan: row.plan,
+        saasStatus: saasStatusOf(row),
+        brokerAppId: row.broker_app_id,
+        brokerDialect: row.broker_dialect
+      }
+    )
+  })
+}
+
+export interface KeyRecord {
+  keyId: string
+  partnerId: string
+  label: string | null
+  scopes: Scope[]
+  hint: string
+  createdAt: Date
+  lastUsedAt: Date | null
+  revokedAt: Date | null
+}
+
+interface KeyRow {
+  id: string
+  partner_id: string
+  lookup: string
+  label: string | null
+  scopes: Scope[]
+  created_at: Date
+  last_used_at: Date | null
+  revoked_at: Date | null
+}
+
+function toKey(row: KeyRow): KeyRecord {
+  return {
+    keyId: row.id,
+    partnerId: row.partner_id,
+    label: row.label,
+    scopes: row.scopes,
+    hint: `service_live_${row.lookup}_…`,
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at,
+    revokedAt: row.revoked_at
+  }
+}
+
+const columns = ['id', 'partner_id', 'lookup', 'label', 'scopes', 'created_at', 'last_used_at', 'revoked_at']
+
+/** Issues a key. The key itself is returned once and stored nowhere. */
+export async function insertKey(
+  trx: Db,
+  pepper: Buffer,
+  { partnerId, label, scopes }: { partnerId: string; label: string | null; scopes: readonly Scope[] }
+): Promise<KeyRecord & { key: string }> {
+  if (!(await findPartner(trx, partnerId))) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
+  const { key, lookup, secret } = newApiKey()
+  const [row] = (await trx('api_keys')
+    .insert({ id: newId('key'), partner_id: partnerId, lookup, hash: hashSecret(pepper, secret), label, scopes })
+    .returning(columns)) as KeyRow[]
+  return { ...toKey(row as KeyRow), key }
+}
+
+/** The partner's keys, newest first. */
+export async function listKeys(db: Db, partnerId: string): Promise<KeyRecord[]> {
+  const found = (await db('api_keys')
+    .select(columns)
+    .where({ partner_id: partnerId })
+    .orderBy([{ column: 'created_at', order: 'desc' }, { column: 'id', order: 'desc' }])
+    .limit(1000)) as KeyRow[]
+  return found.map(toKey)
+}
+
+/** Revokes a key (of that partner, when one is named); a revoked one stays as it was. Throws NOT_FOUND. */
+export async function revokeKey(trx: Db, keyId: string, partnerId?: string): Promise<KeyRecord> {
+  const [row] = (await trx('api_keys')
+    .where({ id: keyId, ...(partnerId ? { partner_id: partnerId } : {}) })
+    .update({ revoked_at: trx.raw('coalesce(revoked_at, now())') })
+    .returning(columns)) as KeyRow[]
+  if (!row) throw new ApiError('NOT_FOUND', `There is no key ${keyId}.`)
+  return toKey(row)
+}

@@ -1,0 +1,73 @@
+// Migrations: an explicit list, forward only, and the queue's own tables with them.
+import type { Knex } from 'knex'
+import { PgBoss } from 'pg-boss'
+import { deadLetterOf, type QueueName, queues } from '../schemas/jobs.ts'
+import type { Db } from './connection.ts'
+import * as partners from './migrations/0001_partners.ts'
+import * as traders from './migrations/0002_traders.ts'
+import * as orders from './migrations/0003_orders.ts'
+import * as asks from './migrations/0004_asks.ts'
+
+interface Migration {
+  name: string
+  up(db: Knex): Promise<void>
+}
+
+/** In the order they are applied; a name once released is never changed. */
+const migrations: Migration[] = [
+  { name: '0001_partners', up: partners.up },
+  { name: '0002_traders', up: traders.up },
+  { name: '0003_orders', up: orders.up },
+  { name: '0004_asks', up: asks.up }
+]
+
+const source: Knex.MigrationSource<Migration> = {
+  getMigrations: async () => migrations,
+  getMigrationName: ({ name }) => name,
+  getMigration: async ({ up }) => ({
+    up,
+    down: async () => {
+      throw new Error('Migrations go forward only: restore a backup to go back.')
+    }
+  })
+}
+
+const settings: Knex.MigratorConfig = { migrationSource: source, tableName: 'migrations' }
+
+/**
+ * Applies what is missing, both ours and the queue's, and declares every queue. Safe to run twice and by
+ * two at once (each takes a lock). Returns the names applied.
+ */
+export async function migrate(db: Db, url: string): Promise<string[]> {
+  const [, applied] = (await db.migrate.latest(settings)) as [number, string[]]
+  const boss = new PgBoss({ connectionString: url, supervise: false, schedule: false, max: 2, application_name: 'service-migrate' })
+  boss.on('error', () => {})
+  await boss.start()
+  try {
+    for (const [name, rule] of Object.entries(queues)) {
+      const dead = deadLetterOf(name as QueueName)
+      await boss.createQueue(dead, { retentionSeconds: 30 * 86_400 })
+      const options = {
+        deadLetter: dead,
+        retryLimit: rule.retryLimit,
+        retryDelay: rule.retryDelaySeconds,
+        retryBackoff: true,
+        expireInSeconds: rule.expireSeconds,
+        retentionSeconds: 86_400,
+        deleteAfterSeconds: 3600,
+        notify: false
+      }
+      await boss.createQueue(name, options)
+      await boss.updateQueue(name, options)
+    }
+  } finally {
+    await boss.stop({ graceful: false })
+  }
+  return applied
+}
+
+/** Names applied and missing. */
+export async function migrationStatus(db: Db): Promise<{ applied: string[]; pending: string[] }> {
+  const [done, pending] = (await db.migrate.list(settings)) as [{ name: string }[], Migration[]]
+  return { applied: done.map(({ name }) => name), pending: pending.map(({ name }) => name) }
+}

@@ -1,0 +1,107 @@
+// Partners and their standing.
+import { ApiError } from '../schemas/errors.ts'
+import { newId } from '../schemas/ids.ts'
+import type { Plan, SaasStatus } from '../schemas/partners.ts'
+import type { Db } from './connection.ts'
+
+export interface PartnerRecord {
+  partnerId: string
+  name: string
+  plan: Plan
+  saasStatus: SaasStatus
+  suspendedReason: string | null
+  brokerAppId: string
+  brokerDialect: string
+  createdAt: Date
+}
+
+interface PartnerRow {
+  id: string
+  name: string
+  plan: Plan
+  plan_active: boolean
+  suspended_at: Date | null
+  suspended_reason: string | null
+  broker_app_id: string
+  broker_dialect: string
+  created_at: Date
+}
+
+/** Suspension by the operator outranks an unpaid fee; the two are independent. */
+export function saasStatusOf(row: { plan_active: boolean; suspended_at: Date | null }): SaasStatus {
+  if (row.suspended_at) return 'SUSPENDED'
+  return row.plan_active ? 'ACTIVE' : 'INACTIVE'
+}
+
+function toPartner(row: PartnerRow): PartnerRecord {
+  return {
+    partnerId: row.id,
+    name: row.name,
+    plan: row.plan,
+    saasStatus: saasStatusOf(row),
+    suspendedReason: row.suspended_reason,
+    brokerAppId: row.broker_app_id,
+    brokerDialect: row.broker_dialect,
+    createdAt: row.created_at
+  }
+}
+
+const columns = ['id', 'name', 'plan', 'plan_active', 'suspended_at', 'suspended_reason', 'broker_app_id', 'broker_dialect', 'created_at']
+
+export async function insertPartner(
+  trx: Db,
+  { name, plan, brokerAppId, brokerDialect }: { name: string; plan: Plan; brokerAppId: string; brokerDialect: string }
+): Promise<PartnerRecord> {
+  const [row] = (await trx('partners')
+    .insert({ id: newId('partner'), name, plan, broker_app_id: brokerAppId, broker_dialect: brokerDialect })
+    .returning(columns)) as PartnerRow[]
+  return toPartner(row as PartnerRow)
+}
+
+export async function findPartner(db: Db, partnerId: string): Promise<PartnerRecord | undefined> {
+  const row = (await db('partners').where({ id: partnerId }).first(columns)) as PartnerRow | undefined
+  return row && toPartner(row)
+}
+
+/** Throws NOT_FOUND. */
+export async function getPartner(db: Db, partnerId: string): Promise<PartnerRecord> {
+  const partner = await findPartner(db, partnerId)
+  if (!partner) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
+  return partner
+}
+
+/** All partners, oldest first, at most 10 000. */
+export async function listPartners(db: Db): Promise<PartnerRecord[]> {
+  const found = (await db('partners').select(columns).orderBy(['created_at', 'id']).limit(10_000)) as PartnerRow[]
+  return found.map(toPartner)
+}
+
+async function transition(trx: Db, partnerId: string, changes: object, from: (q: ReturnType<Db>) => void, refusal: string): Promise<PartnerRecord> {
+  const [row] = (await trx('partners').where({ id: partnerId }).where((q) => from(q as never)).update(changes).returning(columns)) as PartnerRow[]
+  if (row) return toPartner(row)
+  await getPartner(trx, partnerId)
+  throw new ApiError('CONFLICT', refusal)
+}
+
+/** Stops a partner whatever it has paid. Throws NOT_FOUND, or CONFLICT when it is suspended already. */
+export async function suspendPartner(trx: Db, partnerId: string, reason: string): Promise<PartnerRecord> {
+  const changes = { suspended_at: trx.fn.now(), suspended_reason: reason }
+  return transition(trx, partnerId, changes, (q) => void q.whereNull('suspended_at'), `${partnerId} is SUSPENDED already.`)
+}
+
+/** Ends a suspension. Throws NOT_FOUND, or CONFLICT when there is none. */
+export async function resumePartner(trx: Db, partnerId: string): Promise<PartnerRecord> {
+  const changes = { suspended_at: null, suspended_reason: null }
+  return transition(trx, partnerId, changes, (q) => void q.whereNotNull('suspended_at'), `${partnerId} is not SUSPENDED.`)
+}
+
+/** Puts a partner on another plan; its fee applies from the next period. */
+export async function setPlan(trx: Db, partnerId: string, plan: Plan): Promise<PartnerRecord> {
+  return transition(trx, partnerId, { plan }, () => {}, '')
+}
+
+/** How many traders a partner has. */
+export async function countTraders(db: Db, partnerId: string): Promise<number> {
+  const row = (await db('traders').where({ partner_id: partnerId }).count('* as count').first()) as { count: number }
+  return row.count
+}

@@ -1,0 +1,91 @@
+// Traders, found by the partner's own id for them.
+import { ApiError } from '../schemas/errors.ts'
+import { newId } from '../schemas/ids.ts'
+import { rows, type Db } from './connection.ts'
+
+export interface TraderRecord {
+  traderId: string
+  partnerId: string
+  externalId: string
+  email: string | null
+  name: string | null
+  activeAccountId: string | null
+  connectedAt: Date | null
+  createdAt: Date
+}
+
+interface TraderRow {
+  id: string
+  partner_id: string
+  external_id: string
+  email: string | null
+  name: string | null
+  active_account_id: string | null
+  connected_at: Date | null
+  created_at: Date
+}
+
+function toTrader(row: TraderRow): TraderRecord {
+  return {
+    traderId: row.id,
+    partnerId: row.partner_id,
+    externalId: row.external_id,
+    email: row.email,
+    name: row.name,
+    activeAccountId: row.active_account_id,
+    connectedAt: row.connected_at,
+    createdAt: row.created_at
+  }
+}
+
+/** The trader that was sent through the exchange. Throws TRADER_NOT_FOUND. */
+export async function getTrader(db: Db, partnerId: string, externalId: string): Promise<TraderRecord> {
+  const row = (await db('traders').where({ partner_id: partnerId, external_id: externalId }).whereNotNull('connected_at').first()) as
+    | TraderRow
+    | undefined
+  if (!row) throw new ApiError('TRADER_NOT_FOUND')
+  return toTrader(row)
+}
+
+/** Finds or makes the trader, and fills in e-mail and name where they are given. Locks the row. */
+export async function upsertTrader(
+  trx: Db,
+  trader: { partnerId: string; externalId: string; email: string | null; name: string | null }
+): Promise<TraderRecord> {
+  const [row] = await rows<TraderRow>(
+    trx,
+    `insert into traders (id, partner_id, external_id, email, name)
+     values (:id, :partnerId, :externalId, :email, :name)
+     on conflict (partner_id, external_id) do update
+       set email = coalesce(excluded.email, traders.email), name = coalesce(excluded.name, traders.name)
+     returning *`,
+    { id: newId('trader'), ...trader }
+  )
+  return toTrader(row as TraderRow)
+}
+
+/** Marks the trader as connected, on its active account or, for a new one, on `firstAccount`. */
+export async function connectTrader(trx: Db, traderId: string, firstAccount: string): Promise<TraderRecord> {
+  const [row] = await rows<TraderRow>(
+    trx,
+    `update traders
+        set connected_at = now(), active_account_id = coalesce(active_account_id, :firstAccount)
+      where id = :traderId
+      returning *`,
+    { traderId, firstAccount }
+  )
+  return toTrader(row as TraderRow)
+}
+
+/** Traders of a partner, oldest first, at most `limit`. */
+export async function listTraders(db: Db, partnerId: string, limit: number): Promise<TraderRecord[]> {
+  const found = (await db('traders').where({ partner_id: partnerId }).orderBy(['created_at', 'id']).limit(limit)) as TraderRow[]
+  return found.map(toTrader)
+}
+
+/** A trader by its own id. Throws NOT_FOUND. */
+export async function getTraderById(db: Db, traderId: string): Promise<TraderRecord> {
+  const row = (await db('traders').where({ id: traderId }).first()) as TraderRow | undefined
+  if (!row) throw new ApiError('NOT_FOUND', `There is no trader ${traderId}.`)
+  return toTrader(row)
+}

@@ -1,0 +1,116 @@
+// Broker accounts of a trader: the token exchange, the list, the active one, the live balance.
+import type { FromSchema } from 'json-schema-to-ts'
+import { accountId, accountMode, currency, idField, money, timestamp, traderExternalId } from './fields.ts'
+
+export const Exchange = {
+  type: 'object',
+  required: ['traderExternalId', 'accounts'],
+  properties: {
+    traderExternalId,
+    email: { type: 'string', format: 'email', maxLength: 254, description: "The trader's e-mail address.", examples: ['trader@example.com'] },
+    name: {
+      type: 'string',
+      maxLength: 128,
+      pattern: '^[^\\u0000-\\u001f\\u007f]*$',
+      description: "The trader's name.",
+      examples: ['Ada Example']
+    },
+    accounts: {
+      type: 'array',
+      minItems: 1,
+      maxItems: 20,
+      description: 'Broker accounts with their tokens; a new trader trades on the first one.',
+      items: {
+        type: 'object',
+        required: ['accountId', 'token', 'accountMode'],
+        properties: {
+          accountId,
+          token: {
+            type: 'string',
+            minLength: 10,
+            maxLength: 4096,
+            pattern: '^[\\u0021-\\u007e]+$',
+            description: "The broker's token for this account; stored encrypted (AES-256-GCM), never answered.",
+            examples: ['sim-VRTC1234567']
+          },
+          accountMode,
+          currency
+        }
+      }
+    }
+  }
+} as const
+export type Exchange = FromSchema<typeof Exchange>
+
+export const Connection = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['traderId', 'activeAccountId', 'activeAccountMode', 'connectedAt'],
+  properties: {
+    traderId: idField('trd', 'Identifier of the trader.'),
+    activeAccountId: accountId,
+    activeAccountMode: accountMode,
+    connectedAt: timestamp
+  }
+} as const
+export type Connection = FromSchema<typeof Connection>
+
+export const AccountQuery = {
+  type: 'object',
+  required: ['traderExternalId'],
+  properties: { traderExternalId }
+} as const
+export type AccountQuery = FromSchema<typeof AccountQuery>
+
+export const Account = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['accountId', 'accountMode', 'currency', 'active', 'status', 'connectedAt'],
+  properties: {
+    accountId,
+    accountMode,
+    currency: { ...currency, type: ['string', 'null'], description: 'null until the account was given a currency or first used.' },
+    active: { type: 'boolean', description: 'Whether orders go to this account.', examples: [true] },
+    status: {
+      type: 'string',
+      enum: ['CONNECTED', 'REJECTED'],
+      description: 'REJECTED once the broker refused the token.',
+      examples: ['CONNECTED']
+    },
+    connectedAt: timestamp
+  }
+} as const
+export type Account = FromSchema<typeof Account>
+
+export const AccountList = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['data'],
+  properties: { data: { type: 'array', items: Account } }
+} as const
+
+export const ActiveAccountChoice = {
+  type: 'object',
+  required: ['traderExternalId', 'accountId'],
+  properties: { traderExternalId, accountId }
+} as const
+export type ActiveAccountChoice = FromSchema<typeof ActiveAccountChoice>
+
+export const ActiveAccount = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['traderId', 'activeAccountId', 'activeAccountMode'],
+  properties: {
+    traderId: idField('trd', 'Identifier of the trader.'),
+    activeAccountId: accountId,
+    activeAccountMode: accountMode
+  }
+} as const
+
+export const Balance = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['accountId', 'accountMode', 'balance', 'currency'],
+  properties: { accountId, accountMode, balance: { ...money, description: 'Balance at the broker, read live.', examples: [9990.5] }, currency }
+} as const
+export type Balance = FromSchema<typeof Balance>

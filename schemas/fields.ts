@@ -1,0 +1,113 @@
+// Fields that recur in many shapes, each defined once: its limits, its words and an example.
+
+/** A JSON Schema, as Ajv 2020-12 and OpenAPI 3.1 both read it. */
+export type Schema = { readonly [key: string]: unknown }
+
+export const traderExternalId = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 128,
+  pattern: '^[^\\u0000-\\u001f\\u007f]+$',
+  description: "The partner's own stable user id of the trader.",
+  examples: ['user-42']
+} as const
+
+export const clientOrderId = {
+  type: 'string',
+  minLength: 8,
+  maxLength: 64,
+  pattern: '^[\\u0021-\\u007e]+$',
+  description: 'The idempotency key, unique per partner for ever; a UUID v4 is expected.',
+  examples: ['0b9f5e6e-6f0f-4b4e-9a35-0c9d3f0f8a11']
+} as const
+
+export const accountId = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 64,
+  pattern: '^[A-Za-z0-9_-]+$',
+  description: "The broker's account id.",
+  examples: ['VRTC1234567']
+} as const
+
+export const accountMode = {
+  type: 'string',
+  enum: ['REAL', 'DEMO'],
+  description: 'Real money or a demo account.',
+  examples: ['DEMO']
+} as const
+
+export const currency = {
+  type: 'string',
+  minLength: 2,
+  maxLength: 20,
+  pattern: '^[A-Za-z0-9]+$',
+  description: 'Account currency.',
+  examples: ['USD']
+} as const
+
+export const asset = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 30,
+  pattern: '^[A-Za-z0-9_]+$',
+  description: 'Broker symbol: a synthetic index or a forex pair.',
+  examples: ['R_100']
+} as const
+
+export const timestamp = {
+  type: 'string',
+  format: 'date-time',
+  description: 'ISO 8601, UTC.',
+  examples: ['2026-11-21T08:00:00.000Z']
+} as const
+
+export const money = {
+  type: 'number',
+  description: 'Amount in the account currency.',
+  examples: [10]
+} as const
+
+export const price = { type: 'number', description: 'Market price.', examples: [1219.5] } as const
+
+export const pageSize = {
+  type: 'integer',
+  minimum: 1,
+  maximum: 200,
+  default: 50,
+  description: 'How many entries at most.',
+  examples: [50]
+} as const
+
+export const cursor = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 200,
+  pattern: '^[A-Za-z0-9_-]+$',
+  description: 'nextCursor of the page before; opaque.',
+  examples: ['WyIyMDI2LTExLTIxVDA4OjAwOjAwLjAwMFoiLCJvcmRfMDEiXQ']
+} as const
+
+export const nextCursor = {
+  type: ['string', 'null'],
+  description: 'Pass as cursor for the next page; null on the last one.',
+  examples: [null]
+} as const
+
+/** The pattern of an identifier: prefix and TypeID suffix. */
+export function idField(prefix: string, description: string) {
+  return {
+    type: 'string',
+    pattern: `^${prefix}_[0-9a-z]{26}$`,
+    description,
+    examples: [`${prefix}_01jd0000000000000000000000`]
+  } as const
+}
+
+/** The same field, or null. */
+export function nullable<S extends { readonly type: string }>(field: S) {
+  return { ...field, type: [field.type, 'null'] } as Omit<S, 'type'> & { readonly type: readonly [S['type'], 'null'] }
+}
+
+/** A path parameter: any string goes in, an unknown one is a 404. */
+export const pathId = { type: 'string', minLength: 1, maxLength: 128, description: 'Identifier.' } as const

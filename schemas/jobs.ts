@@ -1,0 +1,56 @@
+// Every queue: its name, what a job carries (ids, never secrets) and how it behaves. A queue either
+// wakes the workers when its job is committed ('commit') or is read by the clock ('clock'); none does
+// both. Whoever enqueues imports this file and never loads the work.
+import { idField, type Schema } from './fields.ts'
+
+export interface QueueRule {
+  wake: 'commit' | 'clock'
+  /** Shape of a job's data; a job that does not match ends in the dead-letter queue. */
+  data: Schema
+  retryLimit: number
+  retryDelaySeconds: number
+  /** A job still active after this is taken to have died with its worker, and runs again. */
+  expireSeconds: number
+  /** For clock queues with a schedule: cron, UTC. */
+  cron?: string
+}
+
+const only = (properties: Record<string, Schema>) =>
+  ({ type: 'object', additionalProperties: false, required: Object.keys(properties), properties }) as const
+
+const nothing = { type: ['object', 'null'], additionalProperties: true } as const
+
+export const queues = {
+  /** An order is queued: buy it. */
+  'order.place': {
+    wake: 'commit',
+    data: only({ orderId: idField('ord', 'The order.'), accountId: { type: 'string', minLength: 1 } }),
+    retryLimit: 5,
+    retryDelaySeconds: 1,
+    expireSeconds: 30
+  },
+  /** Somebody waits for an answer from the broker: balance, sale, specification, candles, evidence. */
+  ask: {
+    wake: 'commit',
+    data: only({ askId: idField('ask', 'The question.') }),
+    retryLimit: 2,
+    retryDelaySeconds: 1,
+    expireSeconds: 60
+  },
+  /** Rows that nobody needs any more are deleted. */
+  housekeeping: { wake: 'clock', data: nothing, retryLimit: 1, retryDelaySeconds: 60, expireSeconds: 300, cron: '*/10 * * * *' }
+} as const satisfies Record<string, QueueRule>
+
+export type QueueName = keyof typeof queues
+
+/** What a job of each queue carries. */
+export interface JobData {
+  'order.place': { orderId: string; accountId: string }
+  ask: { askId: string }
+  housekeeping: object
+}
+
+/** Where jobs of a queue end that failed too often. */
+export function deadLetterOf(name: QueueName): string {
+  return `${name}.dead`
+}

@@ -1,0 +1,214 @@
+// Orders: what a partner may ask for, what it is told, and the rules that tie barrier, contract type
+// and duration together (422 INVALID_CONTRACT, decided before the broker is asked).
+import type { FromSchema } from 'json-schema-to-ts'
+import { ApiError } from './errors.ts'
+import {
+  accountId,
+  accountMode,
+  asset,
+  clientOrderId,
+  currency,
+  cursor,
+  idField,
+  money,
+  nextCursor,
+  nullable,
+  pageSize,
+  price,
+  timestamp,
+  traderExternalId
+} from './fields.ts'
+
+export const contractTypes = ['CALL', 'PUT', 'DIGITMATCH', 'DIGITDIFF', 'DIGITOVER', 'DIGITUNDER', 'DIGITEVEN', 'DIGITODD'] as const
+
+export const orderStatus = {
+  type: 'string',
+  enum: ['PENDING', 'OPEN', 'CLOSED', 'FAILED'],
+  description:
+    "PENDING: accepted, the broker's answer not yet known. OPEN: bought. CLOSED: settled, sold or stopped out. FAILED: certainly no contract.",
+  examples: ['CLOSED']
+} as const
+export type OrderStatus = (typeof orderStatus.enum)[number]
+
+const stake = { type: 'number', minimum: 0.35, maximum: 1_000_000, description: 'Stake in the account currency, at least 0.35.', examples: [10] } as const
+const duration = { type: 'integer', minimum: 1, maximum: 31_536_000, description: 'Length in durationUnit.', examples: [5] } as const
+const durationUnit = {
+  type: 'string',
+  enum: ['t', 's', 'm', 'h', 'd'],
+  description: 'Ticks, seconds, minutes, hours or days.',
+  examples: ['t']
+} as const
+const contractType = { type: 'string', enum: contractTypes, description: 'Kind of binary contract.', examples: ['CALL'] } as const
+const barrier = {
+  type: 'string',
+  pattern: '^[0-9]$',
+  description: 'The digit; required for DIGITMATCH, DIGITDIFF, DIGITOVER and DIGITUNDER, refused for the others.',
+  examples: ['5']
+} as const
+
+export const BinaryOrder = {
+  type: 'object',
+  required: ['traderExternalId', 'clientOrderId', 'asset', 'contractType', 'stake', 'duration', 'durationUnit'],
+  properties: {
+    traderExternalId,
+    clientOrderId,
+    asset,
+    contractType,
+    stake,
+    duration,
+    durationUnit,
+    barrier,
+    waitForSettle: {
+      type: 'boolean',
+      description: 'Wait for the settlement of a contract that is not a tick contract as well.',
+      examples: [false]
+    }
+  },
+  examples: [
+    {
+      traderExternalId: 'user-42',
+      clientOrderId: '0b9f5e6e-6f0f-4b4e-9a35-0c9d3f0f8a11',
+      asset: 'R_100',
+      contractType: 'CALL',
+      stake: 10,
+      duration: 5,
+      durationUnit: 't'
+    }
+  ]
+} as const
+export type BinaryOrder = FromSchema<typeof BinaryOrder>
+
+const needsDigit = ['DIGITMATCH', 'DIGITDIFF', 'DIGITOVER', 'DIGITUNDER']
+
+/** Throws INVALID_CONTRACT when the parts of a well-formed order do not go together. */
+export function checkContract({ contractType, barrier, duration, durationUnit, stake }: BinaryOrder): void {
+  const refuse = (message: string): never => {
+    throw new ApiError('INVALID_CONTRACT', message)
+  }
+  if (needsDigit.includes(contractType)) {
+    if (barrier === undefined) refuse(`${contractType} needs a barrier: one digit from '0' to '9'.`)
+    if (contractType === 'DIGITOVER' && barrier === '9') refuse('DIGITOVER 9 cannot win: no digit is over 9.')
+    if (contractType === 'DIGITUNDER' && barrier === '0') refuse('DIGITUNDER 0 cannot win: no digit is under 0.')
+  } else if (barrier !== undefined) {
+    refuse(`${contractType} takes no barrier.`)
+  }
+  if (contractType.startsWith('DIGIT') && durationUnit !== 't') refuse(`${contractType} is offered in ticks only (durationUnit 't').`)
+  if (durationUnit === 't' && duration > 10) refuse('A tick contract lasts at most 10 ticks.')
+  if (!Number.isInteger(Math.round(stake * 1e8)) || Math.abs(stake * 1e8 - Math.round(stake * 1e8)) > 1e-2) {
+    refuse('stake has more decimals than any currency.')
+  }
+}
+
+/** Whether the request itself waits for settlement. */
+export function settlesInline(order: BinaryOrder): boolean {
+  return order.durationUnit === 't' || order.waitForSettle === true
+}
+
+const orderId = idField('ord', 'Identifier of the order.')
+const brokerOrderId = { type: 'string', description: "The broker's contract id.", examples: ['290769704688'] } as const
+const opened = {
+  orderId,
+  brokerOrderId,
+  status: orderStatus,
+  stake: money,
+  potentialPayout: { ...money, description: 'What the contract pays if it wins.', examples: [19.53] },
+  buyPrice: { ...money, description: 'What the contract cost.' },
+  openedAt: timestamp
+} as const
+const closed = {
+  pnl: { ...money, description: 'Profit or loss in the account currency.', examples: [9.53] },
+  entryPrice: price,
+  exitPrice: price,
+  closedAt: timestamp
+} as const
+
+/** An order as placing and closing answer it: the closed fields are there when it is CLOSED. */
+export const Order = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['orderId', 'brokerOrderId', 'status', 'stake', 'potentialPayout', 'buyPrice', 'openedAt'],
+  properties: {
+    ...opened,
+    ...closed,
+    entryPrice: { ...price, type: ['number', 'null'], description: 'Price at the start; null when it was sold before its first tick.' },
+    exitPrice: { ...price, type: ['number', 'null'], description: 'Price that decided the result; null when the broker gave none.' }
+  },
+  if: { properties: { status: { const: 'CLOSED' } } },
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  then: { required: ['pnl', 'entryPrice', 'exitPrice', 'closedAt'] }
+} as const
+
+export interface Order {
+  orderId: string
+  brokerOrderId: string
+  status: OrderStatus
+  stake: number
+  potentialPayout: number
+  buyPrice: number
+  openedAt: string
+  pnl?: number
+  entryPrice?: number | null
+  exitPrice?: number | null
+  closedAt?: string
+}
+
+export const OrdersQuery = {
+  type: 'object',
+  properties: { traderExternalId, status: orderStatus, limit: pageSize, cursor }
+} as const
+export type OrdersQuery = FromSchema<typeof OrdersQuery>
+
+const listed = {
+  orderId,
+  brokerOrderId: nullable(brokerOrderId),
+  status: orderStatus,
+  stake: money,
+  potentialPayout: nullable(opened.potentialPayout),
+  buyPrice: nullable(opened.buyPrice),
+  openedAt: nullable(timestamp),
+  pnl: nullable(closed.pnl),
+  entryPrice: nullable(price),
+  exitPrice: nullable(price),
+  closedAt: nullable(timestamp),
+  kind: { type: 'string', enum: ['BINARY', 'MULTIPLIER'], description: 'Kind of order.', examples: ['BINARY'] },
+  clientOrderId: nullable({ ...clientOrderId, description: 'The idempotency key; null for a copy.' }),
+  traderExternalId,
+  accountId,
+  accountMode,
+  currency: nullable(currency),
+  asset,
+  contractType: nullable({ type: 'string', description: 'For binary orders.', examples: ['CALL'] } as const),
+  direction: nullable({ type: 'string', description: 'For multiplier orders: up or down.', examples: ['up'] } as const),
+  multiplier: nullable({ type: 'number', description: 'For multiplier orders.', examples: [100] } as const),
+  duration: nullable(duration),
+  durationUnit: nullable({ type: 'string', description: durationUnit.description, examples: ['t'] } as const),
+  barrier: nullable(barrier),
+  createdAt: timestamp,
+  copiedFrom: nullable(idField('ord', "The leader's order this one copies.")),
+  error: {
+    type: ['object', 'null'],
+    additionalProperties: false,
+    required: ['error', 'message'],
+    properties: {
+      error: { type: 'string', description: 'Code of the refusal, or REVIEW_REQUIRED.', examples: ['MARKET_CLOSED'] },
+      message: { type: 'string', description: 'In words.', examples: ['The market is closed.'] }
+    },
+    description: 'Why the order FAILED, or why it waits for a review; null otherwise.'
+  }
+} as const
+
+/** An order in a list: every field, null while unknown. */
+export const OrderEntry = {
+  type: 'object',
+  additionalProperties: false,
+  required: Object.keys(listed) as (keyof typeof listed)[],
+  properties: listed
+} as const
+export type OrderEntry = { [K in keyof typeof listed]: unknown }
+
+export const OrderPage = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['data', 'nextCursor'],
+  properties: { data: { type: 'array', items: OrderEntry }, nextCursor }
+} as const

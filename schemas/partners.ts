@@ -1,0 +1,67 @@
+// The partner: an operator of a trading front end.
+import type { FromSchema } from 'json-schema-to-ts'
+import { allScopes } from './scopes.ts'
+import { idField } from './fields.ts'
+
+export const plans = ['LAUNCH', 'PRO', 'SCALE'] as const
+export type Plan = (typeof plans)[number]
+
+export const plan = { type: 'string', enum: plans, description: 'Tier of the plan.', examples: ['PRO'] } as const
+
+export const saasStatus = {
+  type: 'string',
+  enum: ['ACTIVE', 'INACTIVE', 'SUSPENDED'],
+  description: 'ACTIVE: the plan is paid. INACTIVE: its fee is unpaid. SUSPENDED: stopped by the operator.',
+  examples: ['ACTIVE']
+} as const
+export type SaasStatus = (typeof saasStatus.enum)[number]
+
+export const scopeList = {
+  type: 'array',
+  items: { type: 'string', enum: allScopes },
+  description: "Scopes of the key, '<area>:<read or write>'.",
+  examples: [['trading:read', 'trading:write']]
+} as const
+
+export const Partner = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partnerId', 'name', 'plan', 'saasStatus', 'tradersCount', 'scopes'],
+  properties: {
+    partnerId: idField('ptn', 'Identifier of the partner.'),
+    name: { type: 'string', description: 'Display name of the operator.', examples: ['Acme Markets'] },
+    plan,
+    saasStatus,
+    tradersCount: { type: 'integer', minimum: 0, description: 'Traders known for this partner.', examples: [12] },
+    scopes: scopeList
+  }
+} as const
+export type Partner = FromSchema<typeof Partner>
+
+/** Arguments of `operator partners create`. */
+export const NewPartner = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['name', 'plan'],
+  properties: {
+    name: { type: 'string', minLength: 1, maxLength: 120, pattern: '^[^\\u0000-\\u001f\\u007f]+$' },
+    plan,
+    balance: { type: 'string', pattern: '^\\d{1,10}(\\.\\d{1,2})?$', default: '0' },
+    trialDays: { type: 'integer', minimum: 0, maximum: 3650, default: 30 },
+    brokerAppId: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9_-]+$', default: '1' },
+    brokerDialect: { type: 'string', enum: ['v3', 'next'] }
+  }
+} as const
+export type NewPartner = FromSchema<typeof NewPartner>
+
+/** Arguments of `operator partners suspend`. */
+export const SuspendPartner = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partnerId', 'reason'],
+  properties: {
+    partnerId: { type: 'string', minLength: 1, maxLength: 128 },
+    reason: { type: 'string', minLength: 3, maxLength: 500 }
+  }
+} as const
+export type SuspendPartner = FromSchema<typeof SuspendPartner>
