@@ -2,7 +2,7 @@
 // the worker's business.
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
-import { rows, type Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 import type { Sealed, Vault } from './crypto.ts'
 
 export interface AccountRecord {
@@ -48,11 +48,18 @@ const context = (accountRowId: string) => `broker_accounts:${accountRowId}`
 export async function upsertAccount(
   trx: Db,
   vault: Vault,
-  account: { partnerId: string; traderId: string; accountId: string; accountMode: string; currency: string | null; token: string }
+  account: {
+    partnerId: string
+    traderId: string
+    accountId: string
+    accountMode: string
+    currency: string | null
+    token: string
+  }
 ): Promise<AccountRecord> {
-  const known = (await trx('broker_accounts').where({ trader_id: account.traderId, account_id: account.accountId }).first('id')) as
-    | { id: string }
-    | undefined
+  const known = (await trx('broker_accounts')
+    .where({ trader_id: account.traderId, account_id: account.accountId })
+    .first('id')) as { id: string } | undefined
   // The trader's row is locked by the caller, so nobody inserts the same account meanwhile.
   const id = known?.id ?? newId('account')
   const { keyId, sealed } = vault.seal(account.token, context(id))
@@ -81,13 +88,20 @@ export async function upsertAccount(
 
 /** The trader's accounts, oldest first. */
 export async function listAccounts(db: Db, traderId: string): Promise<AccountRecord[]> {
-  const found = (await db('broker_accounts').select(columns).where({ trader_id: traderId }).orderBy('id').limit(1000)) as AccountRow[]
+  const found = (await db('broker_accounts')
+    .select(columns)
+    .where({ trader_id: traderId })
+    .orderBy('id')
+    .limit(1000)) as AccountRow[]
   return found.map(toAccount)
 }
 
 /** Makes one of the trader's accounts the active one. Throws ACCOUNT_NOT_FOUND. */
 export async function activateAccount(trx: Db, traderId: string, accountId: string): Promise<AccountRecord> {
-  const row = (await trx('broker_accounts').select(columns).where({ trader_id: traderId, account_id: accountId }).first()) as AccountRow | undefined
+  const row = (await trx('broker_accounts')
+    .select(columns)
+    .where({ trader_id: traderId, account_id: accountId })
+    .first()) as AccountRow | undefined
   if (!row) throw new ApiError('ACCOUNT_NOT_FOUND')
   await trx('traders').where({ id: traderId }).update({ active_account_id: row.id })
   return toAccount(row)
@@ -105,7 +119,10 @@ interface TradingRow extends AccountRow {
 }
 
 /** Several traders with their active accounts at once, in the order asked for. */
-export async function findTrading(db: Db, asked: { partnerId: string; externalId: string }[]): Promise<(Trading | undefined)[]> {
+export async function findTrading(
+  db: Db,
+  asked: { partnerId: string; externalId: string }[]
+): Promise<(Trading | undefined)[]> {
   const found = await rows<TradingRow>(
     db,
     `select t.external_id, a.id, a.partner_id, a.trader_id, a.account_id, a.account_mode, a.currency, a.status, a.connected_at
@@ -115,7 +132,7 @@ export async function findTrading(db: Db, asked: { partnerId: string; externalId
       where t.connected_at is not null`,
     { partners: asked.map(({ partnerId }) => partnerId), externals: asked.map(({ externalId }) => externalId) }
   )
-  const byTrader = new Map(found.map((row) => [`${row.partner_id} ${row.external_id}`, row]))
+  const byTrader = new Map(found.map(row => [`${row.partner_id} ${row.external_id}`, row]))
   return asked.map(({ partnerId, externalId }) => {
     const row = byTrader.get(`${partnerId} ${externalId}`)
     return row && { traderId: row.trader_id, externalId: row.external_id, account: toAccount(row) }
@@ -124,7 +141,9 @@ export async function findTrading(db: Db, asked: { partnerId: string; externalId
 
 /** The sealed token of an account with its version. Throws BROKER_DISCONNECTED when it was refused before. */
 export async function getSealedToken(db: Db, accountRowId: string): Promise<Sealed & { version: number }> {
-  const row = (await db('broker_accounts').where({ id: accountRowId }).first('token_key_id', 'token_sealed', 'token_version', 'status')) as
+  const row = (await db('broker_accounts')
+    .where({ id: accountRowId })
+    .first('token_key_id', 'token_sealed', 'token_version', 'status')) as
     | { token_key_id: string; token_sealed: Buffer; token_version: number; status: string }
     | undefined
   if (!row || row.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')

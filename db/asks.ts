@@ -1,7 +1,7 @@
 // Questions to the workers and their short-lived answers. Equal reads of one moment share one row.
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
-import { rows, type Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 import type { Queue } from './queue.ts'
 
 export interface AskRow {
@@ -29,9 +29,13 @@ export interface Question {
  * Stores questions with their jobs in the transaction `trx`; one that is waiting already is joined. A waiting
  * row past its time is replaced. Answers the rows' ids in order; `joined` ones may not wake this process.
  */
-export async function storeAsks(trx: Db, queue: Queue, questions: Question[]): Promise<{ id: string; joined: boolean }[]> {
-  const unique = new Map(questions.map((question) => [`${question.kind} ${question.key}`, question]))
-  const values = [...unique.values()].map((question) => ({ id: newId('ask'), ...question, data: question.data }))
+export async function storeAsks(
+  trx: Db,
+  queue: Queue,
+  questions: Question[]
+): Promise<{ id: string; joined: boolean }[]> {
+  const unique = new Map(questions.map(question => [`${question.kind} ${question.key}`, question]))
+  const values = [...unique.values()].map(question => ({ id: newId('ask'), ...question, data: question.data }))
   const found = await rows<{ id: string; kind: string; key: string }>(
     trx,
     `insert into asks (id, kind, key, data, origin, expires_at)
@@ -49,7 +53,7 @@ export async function storeAsks(trx: Db, queue: Queue, questions: Question[]): P
   const fresh = new Set(values.map(({ id }) => id))
   const jobs = found.filter(({ id }) => fresh.has(id)).map(({ id }) => ({ askId: id }))
   if (jobs.length > 0) await queue.enqueue(trx, 'ask', jobs)
-  const byKey = new Map(found.map((row) => [`${row.kind} ${row.key}`, row.id]))
+  const byKey = new Map(found.map(row => [`${row.kind} ${row.key}`, row.id]))
   return questions.map(({ kind, key }) => {
     const id = byKey.get(`${kind} ${key}`) as string
     return { id, joined: !fresh.has(id) }
@@ -59,8 +63,8 @@ export async function storeAsks(trx: Db, queue: Queue, questions: Question[]): P
 /** Several questions at once, in the order of their ids. */
 export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefined)[]> {
   const found = await rows<AskRow>(db, 'select * from asks where id = any(:ids)', { ids })
-  const byId = new Map(found.map((row) => [row.id, row]))
-  return ids.map((id) => byId.get(id))
+  const byId = new Map(found.map(row => [row.id, row]))
+  return ids.map(id => byId.get(id))
 }
 
 /** Stores an answer; only a waiting question takes one. Answers the channel to wake. */
@@ -73,7 +77,12 @@ export async function refuseAsk(db: Db, id: string, error: NonNullable<AskRow['e
   return finish(db, id, 'refused', { answer: null, error: JSON.stringify(error) })
 }
 
-async function finish(db: Db, id: string, state: string, values: { answer: string | null; error: string | null }): Promise<string | undefined> {
+async function finish(
+  db: Db,
+  id: string,
+  state: string,
+  values: { answer: string | null; error: string | null }
+): Promise<string | undefined> {
   const [row] = await rows<{ origin: string }>(
     db,
     `update asks set state = :state, answer = :answer, error = :error, answered_at = now()

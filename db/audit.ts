@@ -25,6 +25,15 @@ export function operatorName(): string {
 }
 
 /** Newest first, at most `limit`. */
-export async function listAudit(db: Db, limit: number): Promise<{ id: string; at: Date; actor: string; action: string; target: string | null; details: object }[]> {
-  return db('audit_log').select('id', 'at', 'actor', 'action', 'target', 'details').orderBy([{ column: 'at', order: 'desc' }, { column: 'id', order: 'desc' }]).limit(limit)
+export async function listAudit(
+  db: Db,
+  limit: number
+): Promise<{ id: string; at: Date; actor: string; action: string; target: string | null; details: object }[]> {
+  return db('audit_log')
+    .select('id', 'at', 'actor', 'action', 'target', 'details')
+    .orderBy([
+      { column: 'at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(limit)
 }

@@ -81,7 +81,9 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
   }
 
   function send(channel: string, payload: string): void {
-    transport.send(channel, payload).catch((error: unknown) => options.log.debug({ err: error }, 'a wake-up was not sent'))
+    transport
+      .send(channel, payload)
+      .catch((error: unknown) => options.log.debug({ err: error }, 'a wake-up was not sent'))
   }
 
   async function hear(channel: string, listener: Hear): Promise<() => void> {
@@ -119,7 +121,7 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
     hear,
     wait(topic, id, timeoutMs, signal) {
       const key = `${topic} ${id}`
-      return new Promise((resolve) => {
+      return new Promise(resolve => {
         const set = waiters.get(key) ?? new Set()
         waiters.set(key, set)
         const done = () => {
@@ -152,8 +154,14 @@ function postgresTransport(url: string, receive: (channel: string, payload: stri
   let attempt = 0
 
   async function open(): Promise<pg.Client> {
-    const next = new pg.Client({ connectionString: url, application_name: 'service-bus', connectionTimeoutMillis: 5000, keepAlive: true, query_timeout: 10_000 })
-    next.on('error', (error) => lose(next, error))
+    const next = new pg.Client({
+      connectionString: url,
+      application_name: 'service-bus',
+      connectionTimeoutMillis: 5000,
+      keepAlive: true,
+      query_timeout: 10_000
+    })
+    next.on('error', error => lose(next, error))
     next.on('end', () => lose(next))
     next.on('notification', ({ channel, payload }) => receive(channel, payload ?? ''))
     try {
@@ -223,12 +231,28 @@ function postgresTransport(url: string, receive: (channel: string, payload: stri
   }
 }
 
-async function redisTransport(url: string, receive: (channel: string, payload: string) => void, log: Log): Promise<Transport> {
-  const options = { lazyConnect: true, maxRetriesPerRequest: 1, enableOfflineQueue: false, connectTimeout: 5000, commandTimeout: 5000 }
+async function redisTransport(
+  url: string,
+  receive: (channel: string, payload: string) => void,
+  log: Log
+): Promise<Transport> {
+  const options = {
+    lazyConnect: true,
+    maxRetriesPerRequest: 1,
+    enableOfflineQueue: false,
+    connectTimeout: 5000,
+    commandTimeout: 5000
+  }
   const publisher = new Redis(url, options)
   // Re-subscribes by itself after a reconnect; a subscription waits for the connection.
-  const subscriber = new Redis(url, { ...options, enableOfflineQueue: true, maxRetriesPerRequest: null, commandTimeout: undefined as never })
-  for (const client of [publisher, subscriber]) client.on('error', (error) => log.warn({ err: error }, 'wake-ups through Redis'))
+  const subscriber = new Redis(url, {
+    ...options,
+    enableOfflineQueue: true,
+    maxRetriesPerRequest: null,
+    commandTimeout: undefined as never
+  })
+  for (const client of [publisher, subscriber])
+    client.on('error', error => log.warn({ err: error }, 'wake-ups through Redis'))
   subscriber.on('message', receive)
   await Promise.all([publisher.connect().catch(() => {}), subscriber.connect().catch(() => {})])
   return {
@@ -237,7 +261,9 @@ async function redisTransport(url: string, receive: (channel: string, payload: s
     },
     async subscribe(channel) {
       // Not awaited while Redis is away: it is subscribed when it comes back.
-      const subscribed = subscriber.subscribe(channel).catch((error: unknown) => log.warn({ err: error }, 'wake-ups through Redis'))
+      const subscribed = subscriber
+        .subscribe(channel)
+        .catch((error: unknown) => log.warn({ err: error }, 'wake-ups through Redis'))
       if (subscriber.status === 'ready') await subscribed
     },
     async unsubscribe(channel) {

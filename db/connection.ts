@@ -6,7 +6,7 @@ import pg from 'pg'
 export type Db = Knex
 
 // numeric stays text: money never passes through a float on its way. int8 counts fit a number.
-pg.types.setTypeParser(pg.types.builtins.NUMERIC, (text) => text)
+pg.types.setTypeParser(pg.types.builtins.NUMERIC, text => text)
 pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 
 export interface DatabaseOptions {
@@ -30,8 +30,8 @@ export function openDatabase({ url, pool = 10, name = 'operator' }: DatabaseOpti
       connectionTimeoutMillis: 5000,
       keepAlive: true,
       statement_timeout: 30_000,
-      lock_timeout: 10_000,
-      idle_in_transaction_session_timeout: 30_000
+      idle_in_transaction_session_timeout: 30_000,
+      options: '-c lock_timeout=10000'
     },
     pool: { min: 0, max: pool, acquireTimeoutMillis: 10_000, idleTimeoutMillis: 30_000, propagateCreateError: false },
     acquireConnectionTimeout: 10_000

@@ -49,7 +49,9 @@ export function openVault(tokenKeys: string): Vault {
       const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, NONCE_BYTES))
         .setAAD(Buffer.from(context))
         .setAuthTag(sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
-      return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8')
+      return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString(
+        'utf8'
+      )
     }
   }
 }
@@ -85,11 +87,17 @@ export function tokenKeysOf({ tokenKeys, dataDir }: { tokenKeys: string | undefi
 export async function openPepper(db: Db, vault: Vault): Promise<Buffer> {
   const fresh = vault.seal(randomBytes(32).toString('base64'), 'secrets:pepper')
   await db('secrets').insert({ name: 'pepper', key_id: fresh.keyId, sealed: fresh.sealed }).onConflict('name').ignore()
-  const row = (await db('secrets').where({ name: 'pepper' }).first('key_id', 'sealed')) as { key_id: string; sealed: Buffer }
+  const row = (await db('secrets').where({ name: 'pepper' }).first('key_id', 'sealed')) as {
+    key_id: string
+    sealed: Buffer
+  }
   try {
     return Buffer.from(vault.open({ keyId: row.key_id, sealed: row.sealed }, 'secrets:pepper'), 'base64')
   } catch (cause) {
-    throw new ConfigError(`TOKEN_KEYS are not the keys of this database: its secrets are sealed under '${row.key_id}'`, { cause })
+    throw new ConfigError(
+      `TOKEN_KEYS are not the keys of this database: its secrets are sealed under '${row.key_id}'`,
+      { cause }
+    )
   }
 }
 

@@ -24,7 +24,7 @@ export function gather<Item, Value>(
   { max = 200, concurrency = 2, waiting = 20_000, isolate }: GatherOptions = {}
 ): (item: Item) => Promise<Value> {
   type Caller = { item: Item; resolve(value: Value): void; reject(error: unknown): void }
-  let callers: Caller[] = []
+  const callers: Caller[] = []
   let active = 0
   let scheduled = false
 
@@ -53,7 +53,7 @@ export function gather<Item, Value>(
     }
   }
 
-  return (item) =>
+  return item =>
     new Promise<Value>((resolve, reject) => {
       if (callers.length >= waiting) return reject(new Overloaded('Too many callers are waiting for the database.'))
       callers.push({ item, resolve, reject })

@@ -3,7 +3,7 @@ import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import type { Scope } from '../schemas/scopes.ts'
-import { rows, type Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 import { hashSecret, newApiKey } from './crypto.ts'
 import { findPartner, saasStatusOf } from './partners.ts'
 
@@ -46,8 +46,8 @@ export async function findCallers(db: Db, lookups: string[]): Promise<(Caller | 
       where k.lookup = any(:lookups)`,
     { lookups }
   )
-  const byLookup = new Map(found.map((row) => [row.lookup, row]))
-  return lookups.map((lookup) => {
+  const byLookup = new Map(found.map(row => [row.lookup, row]))
+  return lookups.map(lookup => {
     const row = byLookup.get(lookup)
     return (
       row && {
@@ -122,7 +122,10 @@ export async function listKeys(db: Db, partnerId: string): Promise<KeyRecord[]> 
   const found = (await db('api_keys')
     .select(columns)
     .where({ partner_id: partnerId })
-    .orderBy([{ column: 'created_at', order: 'desc' }, { column: 'id', order: 'desc' }])
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
     .limit(1000)) as KeyRow[]
   return found.map(toKey)
 }

@@ -22,9 +22,14 @@ export interface Limits {
 export function openLimits(options: { redisUrl?: string | undefined; log: Log; windowSeconds?: number }): Limits {
   const duration = options.windowSeconds ?? 60
   const redis = options.redisUrl
-    ? new Redis(options.redisUrl, { enableOfflineQueue: false, maxRetriesPerRequest: 1, commandTimeout: 500, connectTimeout: 5000 })
+    ? new Redis(options.redisUrl, {
+        enableOfflineQueue: false,
+        maxRetriesPerRequest: 1,
+        commandTimeout: 500,
+        connectTimeout: 5000
+      })
     : undefined
-  redis?.on('error', (error) => options.log.warn({ err: error }, 'rate limits through Redis'))
+  redis?.on('error', error => options.log.warn({ err: error }, 'rate limits through Redis'))
   const limiters = new Map<number, RateLimiterAbstract>()
 
   // A limiter per limit, since plans differ; the number of different limits is the number of settings.
@@ -33,7 +38,14 @@ export function openLimits(options: { redisUrl?: string | undefined; log: Log; w
     if (!limiter) {
       const memory = new RateLimiterMemory({ points, duration })
       limiter = redis
-        ? new RateLimiterRedis({ storeClient: redis, points, duration, keyPrefix: 'svc_rate', insuranceLimiter: memory, rejectIfRedisNotReady: true })
+        ? new RateLimiterRedis({
+            storeClient: redis,
+            points,
+            duration,
+            keyPrefix: 'svc_rate',
+            insuranceLimiter: memory,
+            rejectIfRedisNotReady: true
+          })
         : memory
       limiters.set(points, limiter)
     }

@@ -4,17 +4,33 @@ import pino, { type Logger } from 'pino'
 
 export type Log = Logger
 
-const secrets = ['token', 'key', 'password', 'secret', 'authorization', 'cookie', 'sessionToken', 'apiKey', 'hash', 'otp']
+const secrets = [
+  'token',
+  'key',
+  'password',
+  'secret',
+  'authorization',
+  'cookie',
+  'sessionToken',
+  'apiKey',
+  'hash',
+  'otp'
+]
 
 /** A logger for one process. */
 export function openLog({ level, name }: { level: string; name: string }): Log {
   return pino({
     level,
     base: { process: name, pid: process.pid },
-    redact: { paths: secrets.flatMap((word) => [word, `*.${word}`, `*.*.${word}`]), censor: '[redacted]' },
+    redact: { paths: secrets.flatMap(word => [word, `*.${word}`, `*.*.${word}`]), censor: '[redacted]' },
     serializers: { err: errorLine },
     ...(process.stdout.isTTY
-      ? { transport: { target: 'pino-pretty', options: { ignore: 'pid,process,hostname', messageFormat: '[{process}] {msg}' } } }
+      ? {
+          transport: {
+            target: 'pino-pretty',
+            options: { ignore: 'pid,process,hostname', messageFormat: '[{process}] {msg}' }
+          }
+        }
       : {})
   })
 }
@@ -25,7 +41,10 @@ function errorLine(error: unknown): object {
   if (!(error instanceof Error)) return { message: String(error) }
   const { code, detail, constraint } = error as { code?: unknown; detail?: unknown; constraint?: unknown }
   // knex puts the statement before ' - '; with bindings it could carry anything.
-  const message = error.message.includes(' - ') && code !== undefined ? error.message.slice(error.message.lastIndexOf(' - ') + 3) : error.message
+  const message =
+    error.message.includes(' - ') && code !== undefined
+      ? error.message.slice(error.message.lastIndexOf(' - ') + 3)
+      : error.message
   return {
     type: error.name,
     message,

@@ -40,7 +40,13 @@ const settings: Knex.MigratorConfig = { migrationSource: source, tableName: 'mig
  */
 export async function migrate(db: Db, url: string): Promise<string[]> {
   const [, applied] = (await db.migrate.latest(settings)) as [number, string[]]
-  const boss = new PgBoss({ connectionString: url, supervise: false, schedule: false, max: 2, application_name: 'service-migrate' })
+  const boss = new PgBoss({
+    connectionString: url,
+    supervise: false,
+    schedule: false,
+    max: 2,
+    application_name: 'service-migrate'
+  })
   boss.on('error', () => {})
   await boss.start()
   try {

@@ -1,6 +1,6 @@
 // From bought to settled. Whoever follows a contract's stream holds a short lease on its row, renewed for
 // all of its orders in one statement; a lease that ran out is anybody's.
-import { rows, type Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 
 /** How a contract ended. */
@@ -43,7 +43,10 @@ export async function renewLeases(db: Db, worker: string, ids: string[], leaseMs
 }
 
 /** Takes over open orders that nobody follows. */
-export async function takeOver(db: Db, options: { worker: string; leaseMs: number; limit: number }): Promise<OrderRow[]> {
+export async function takeOver(
+  db: Db,
+  options: { worker: string; leaseMs: number; limit: number }
+): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
     `update orders set follower = :worker, lease_until = now() + :leaseMs * interval '1 millisecond'

@@ -4,7 +4,7 @@
 //   - waiting orders of an account go in order of arrival;
 //   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
-import { rows, type Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 
 export interface ClaimOptions {
@@ -24,7 +24,10 @@ export type Claimed = OrderRow & { permit_ms: number }
  * accounts whose time to live is over are failed on the way. Call it in a transaction and send only after
  * its commit.
  */
-export async function claimOrders(trx: Db, options: ClaimOptions): Promise<{ claimed: Claimed[]; expired: OrderRow[] }> {
+export async function claimOrders(
+  trx: Db,
+  options: ClaimOptions
+): Promise<{ claimed: Claimed[]; expired: OrderRow[] }> {
   const expired = await rows<OrderRow>(
     trx,
     `update orders
@@ -57,7 +60,12 @@ export async function claimOrders(trx: Db, options: ClaimOptions): Promise<{ cla
        from mine, clock
       where o.id = mine.id and o.phase = 'queued'
      returning o.*, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms`,
-    { accountIds: options.accountIds, sender: options.sender, permitMs: options.permitMs, reconcileAfterMs: options.reconcileAfterMs }
+    {
+      accountIds: options.accountIds,
+      sender: options.sender,
+      permitMs: options.permitMs,
+      reconcileAfterMs: options.reconcileAfterMs
+    }
   )
   return { claimed, expired }
 }
@@ -93,7 +101,11 @@ export interface Receipt {
 }
 
 /** Marks orders as bought and gives their lease to `follower`. */
-export async function markOpen(trx: Db, receipts: Receipt[], lease: { follower: string | null; leaseMs: number }): Promise<OrderRow[]> {
+export async function markOpen(
+  trx: Db,
+  receipts: Receipt[],
+  lease: { follower: string | null; leaseMs: number }
+): Promise<OrderRow[]> {
   return rows<OrderRow>(
     trx,
     `update orders o
@@ -159,7 +171,10 @@ export async function releaseUnsent(trx: Db, ids: string[], sender: string, reas
  * Orders in doubt whose time for looking has come; `reconcile_at` moves on by `everyMs`, so that nobody else
  * looks meanwhile and a look that dies is made again.
  */
-export async function takeDoubts(db: Db, options: { worker: string; everyMs: number; limit: number }): Promise<OrderRow[]> {
+export async function takeDoubts(
+  db: Db,
+  options: { worker: string; everyMs: number; limit: number }
+): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
     `update orders
@@ -182,7 +197,10 @@ export async function countLook(db: Db, id: string, attempt: number): Promise<nu
 }
 
 /** Evidence fits two readings: only the operator moves the order on. */
-export async function markReview(db: Db, order: { id: string; attempt: number; evidence: unknown; message: string }): Promise<OrderRow[]> {
+export async function markReview(
+  db: Db,
+  order: { id: string; attempt: number; evidence: unknown; message: string }
+): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
     `update orders

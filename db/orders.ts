@@ -5,7 +5,7 @@ import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import type { OrderStatus } from '../schemas/orders.ts'
-import { rows, type Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 import type { Queue } from './queue.ts'
 
 export type Phase = 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
@@ -138,7 +138,7 @@ export interface Stored {
  * `request_hash`. Drafts without clientOrderId (copies) that exist already are left as they are.
  */
 export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promise<Stored[]> {
-  const values = drafts.map((draft) => ({
+  const values = drafts.map(draft => ({
     id: newId('order'),
     partner_id: draft.partnerId,
     trader_id: draft.traderId,
@@ -186,8 +186,8 @@ export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promi
      returning *`,
     { values: JSON.stringify(values) }
   )
-  const known = new Map(inserted.map((order) => [keyOf(order), { order, created: true }]))
-  const repeats = values.filter((value) => value.client_order_id !== null && !known.has(keyOf(value)))
+  const known = new Map(inserted.map(order => [keyOf(order), { order, created: true }]))
+  const repeats = values.filter(value => value.client_order_id !== null && !known.has(keyOf(value)))
   const reopened: OrderRow[] = []
   if (repeats.length > 0) {
     const wanted = {
@@ -224,10 +224,14 @@ export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promi
   }
   const fresh = [...inserted, ...reopened]
   if (fresh.length > 0) {
-    await queue.enqueue(trx, 'order.place', fresh.map(({ id, account_id }) => ({ orderId: id, accountId: account_id })))
+    await queue.enqueue(
+      trx,
+      'order.place',
+      fresh.map(({ id, account_id }) => ({ orderId: id, accountId: account_id }))
+    )
   }
   const told = new Set<string>()
-  return values.flatMap((value) => {
+  return values.flatMap(value => {
     const stored = known.get(keyOf(value))
     if (!stored) return []
     // Of two equal ids in one group only the first one is the order's own request.
@@ -237,15 +241,20 @@ export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promi
   })
 }
 
-function keyOf({ partner_id, client_order_id, copied_from, follow_id }: Pick<OrderRow, 'partner_id' | 'client_order_id' | 'copied_from' | 'follow_id'>): string {
+function keyOf({
+  partner_id,
+  client_order_id,
+  copied_from,
+  follow_id
+}: Pick<OrderRow, 'partner_id' | 'client_order_id' | 'copied_from' | 'follow_id'>): string {
   return client_order_id === null ? `copy ${copied_from} ${follow_id}` : `${partner_id} ${client_order_id}`
 }
 
 /** Several orders at once, in the order of their ids; undefined where there is none. */
 export async function findOrders(db: Db, ids: string[]): Promise<(OrderRow | undefined)[]> {
   const found = await rows<OrderRow>(db, 'select * from orders where id = any(:ids)', { ids })
-  const byId = new Map(found.map((order) => [order.id, order]))
-  return ids.map((id) => byId.get(id))
+  const byId = new Map(found.map(order => [order.id, order]))
+  return ids.map(id => byId.get(id))
 }
 
 /** The partner's order. Throws NOT_FOUND, also for another partner's. */
@@ -281,8 +290,17 @@ export interface OrderFilter {
 }
 
 /** A page of orders, newest first, by (created_at, id): stable while new ones arrive. */
-export async function listOrders(db: Db, filter: OrderFilter): Promise<{ orders: OrderRow[]; nextCursor: string | null }> {
-  const query = db('orders').select('*').orderBy([{ column: 'created_at', order: 'desc' }, { column: 'id', order: 'desc' }]).limit(filter.limit + 1)
+export async function listOrders(
+  db: Db,
+  filter: OrderFilter
+): Promise<{ orders: OrderRow[]; nextCursor: string | null }> {
+  const query = db('orders')
+    .select('*')
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(filter.limit + 1)
   if (filter.partnerId) query.where({ partner_id: filter.partnerId })
   if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
   if (filter.status) query.where({ status: filter.status })
@@ -291,12 +309,17 @@ export async function listOrders(db: Db, filter: OrderFilter): Promise<{ orders:
     const [micros, id] = readCursor(filter.cursor)
     query.whereRaw(`(created_at, id) < (timestamptz 'epoch' + ? * interval '1 microsecond', ?)`, [micros, id])
   }
-  const found = (await query.select(db.raw(`(extract(epoch from created_at) * 1000000)::bigint::text as created_micros`))) as (OrderRow & {
+  const found = (await query.select(
+    db.raw(`(extract(epoch from created_at) * 1000000)::bigint::text as created_micros`)
+  )) as (OrderRow & {
     created_micros: string
   })[]
   const orders = found.slice(0, filter.limit)
   const last = orders.at(-1)
-  return { orders, nextCursor: found.length > filter.limit && last ? writeCursor([last.created_micros, last.id]) : null }
+  return {
+    orders,
+    nextCursor: found.length > filter.limit && last ? writeCursor([last.created_micros, last.id]) : null
+  }
 }
 
 // A cursor holds the last entry's position; timestamps in microseconds, since a Date would round them.
@@ -312,7 +335,12 @@ function readCursor(cursor: string): [string, string] {
     position = undefined
   }
   const [micros, id] = Array.isArray(position) ? position : []
-  if (typeof micros !== 'string' || !/^\d{1,18}$/.test(micros) || typeof id !== 'string' || !/^ord_[0-9a-z]{26}$/.test(id)) {
+  if (
+    typeof micros !== 'string' ||
+    !/^\d{1,18}$/.test(micros) ||
+    typeof id !== 'string' ||
+    !/^ord_[0-9a-z]{26}$/.test(id)
+  ) {
     const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
     throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
   }

@@ -46,7 +46,17 @@ function toPartner(row: PartnerRow): PartnerRecord {
   }
 }
 
-const columns = ['id', 'name', 'plan', 'plan_active', 'suspended_at', 'suspended_reason', 'broker_app_id', 'broker_dialect', 'created_at']
+const columns = [
+  'id',
+  'name',
+  'plan',
+  'plan_active',
+  'suspended_at',
+  'suspended_reason',
+  'broker_app_id',
+  'broker_dialect',
+  'created_at'
+]
 
 export async function insertPartner(
   trx: Db,
@@ -76,8 +86,18 @@ export async function listPartners(db: Db): Promise<PartnerRecord[]> {
   return found.map(toPartner)
 }
 
-async function transition(trx: Db, partnerId: string, changes: object, from: (q: ReturnType<Db>) => void, refusal: string): Promise<PartnerRecord> {
-  const [row] = (await trx('partners').where({ id: partnerId }).where((q) => from(q as never)).update(changes).returning(columns)) as PartnerRow[]
+async function transition(
+  trx: Db,
+  partnerId: string,
+  changes: object,
+  from: (q: ReturnType<Db>) => void,
+  refusal: string
+): Promise<PartnerRecord> {
+  const [row] = (await trx('partners')
+    .where({ id: partnerId })
+    .where(q => from(q as never))
+    .update(changes)
+    .returning(columns)) as PartnerRow[]
   if (row) return toPartner(row)
   await getPartner(trx, partnerId)
   throw new ApiError('CONFLICT', refusal)
@@ -86,13 +106,19 @@ async function transition(trx: Db, partnerId: string, changes: object, from: (q:
 /** Stops a partner whatever it has paid. Throws NOT_FOUND, or CONFLICT when it is suspended already. */
 export async function suspendPartner(trx: Db, partnerId: string, reason: string): Promise<PartnerRecord> {
   const changes = { suspended_at: trx.fn.now(), suspended_reason: reason }
-  return transition(trx, partnerId, changes, (q) => void q.whereNull('suspended_at'), `${partnerId} is SUSPENDED already.`)
+  return transition(
+    trx,
+    partnerId,
+    changes,
+    q => void q.whereNull('suspended_at'),
+    `${partnerId} is SUSPENDED already.`
+  )
 }
 
 /** Ends a suspension. Throws NOT_FOUND, or CONFLICT when there is none. */
 export async function resumePartner(trx: Db, partnerId: string): Promise<PartnerRecord> {
   const changes = { suspended_at: null, suspended_reason: null }
-  return transition(trx, partnerId, changes, (q) => void q.whereNotNull('suspended_at'), `${partnerId} is not SUSPENDED.`)
+  return transition(trx, partnerId, changes, q => void q.whereNotNull('suspended_at'), `${partnerId} is not SUSPENDED.`)
 }
 
 /** Puts a partner on another plan; its fee applies from the next period. */

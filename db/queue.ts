@@ -13,7 +13,12 @@ export interface Job<Name extends QueueName = QueueName> {
 
 export interface Queue {
   /** Stores jobs in the transaction `trx`; they exist when it commits. */
-  enqueue<Name extends QueueName>(trx: Db, name: Name, data: JobData[Name][], options?: { startAfterSeconds?: number }): Promise<void>
+  enqueue<Name extends QueueName>(
+    trx: Db,
+    name: Name,
+    data: JobData[Name][],
+    options?: { startAfterSeconds?: number }
+  ): Promise<void>
   /** Takes up to `limit` jobs within `trx`; they are nobody else's once it commits. */
   fetch<Name extends QueueName>(trx: Db, name: Name, limit: number): Promise<Job<Name>[]>
   complete(trx: Db, name: QueueName, jobs: Job[]): Promise<void>
@@ -28,7 +33,12 @@ export interface Queue {
  * Opens the queue. As a 'sender' it only stores jobs; as a 'worker' it also runs the upkeep (expiry,
  * retention, schedules). Expects a migrated database.
  */
-export async function openQueue(options: { url: string; role: 'sender' | 'worker'; log: Log; pool?: number }): Promise<Queue> {
+export async function openQueue(options: {
+  url: string
+  role: 'sender' | 'worker'
+  log: Log
+  pool?: number
+}): Promise<Queue> {
   const working = options.role === 'worker'
   const boss = new PgBoss({
     connectionString: options.url,
@@ -43,19 +53,28 @@ export async function openQueue(options: { url: string; role: 'sender' | 'worker
     maintenanceIntervalSeconds: 300,
     superviseIntervalSeconds: 30
   })
-  boss.on('error', (error) => options.log.warn({ err: error }, 'queue'))
+  boss.on('error', error => options.log.warn({ err: error }, 'queue'))
   await boss.start()
   return {
     boss,
     async enqueue(trx, name, data, { startAfterSeconds } = {}) {
-      const jobs = data.map((item) => ({ data: item as object, ...(startAfterSeconds ? { startAfter: startAfterSeconds } : {}) }))
+      const jobs = data.map(item => ({
+        data: item as object,
+        ...(startAfterSeconds ? { startAfter: startAfterSeconds } : {})
+      }))
       await boss.insert(name, jobs, { db: fromKnex(trx) })
     },
     async fetch(trx, name, limit) {
       return (await boss.fetch(name, { batchSize: limit, db: fromKnex(trx) } as never)) as never
     },
     async complete(trx, name, jobs) {
-      if (jobs.length > 0) await boss.complete(name, jobs.map(({ id }) => id), undefined, { db: fromKnex(trx) })
+      if (jobs.length > 0)
+        await boss.complete(
+          name,
+          jobs.map(({ id }) => id),
+          undefined,
+          { db: fromKnex(trx) }
+        )
     },
     async fail(trx, name, job, error) {
       const message = error instanceof Error ? error.message : String(error)

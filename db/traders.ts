@@ -1,7 +1,7 @@
 // Traders, found by the partner's own id for them.
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
-import { rows, type Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 
 export interface TraderRecord {
   traderId: string
@@ -40,9 +40,10 @@ function toTrader(row: TraderRow): TraderRecord {
 
 /** The trader that was sent through the exchange. Throws TRADER_NOT_FOUND. */
 export async function getTrader(db: Db, partnerId: string, externalId: string): Promise<TraderRecord> {
-  const row = (await db('traders').where({ partner_id: partnerId, external_id: externalId }).whereNotNull('connected_at').first()) as
-    | TraderRow
-    | undefined
+  const row = (await db('traders')
+    .where({ partner_id: partnerId, external_id: externalId })
+    .whereNotNull('connected_at')
+    .first()) as TraderRow | undefined
   if (!row) throw new ApiError('TRADER_NOT_FOUND')
   return toTrader(row)
 }
@@ -79,7 +80,10 @@ export async function connectTrader(trx: Db, traderId: string, firstAccount: str
 
 /** Traders of a partner, oldest first, at most `limit`. */
 export async function listTraders(db: Db, partnerId: string, limit: number): Promise<TraderRecord[]> {
-  const found = (await db('traders').where({ partner_id: partnerId }).orderBy(['created_at', 'id']).limit(limit)) as TraderRow[]
+  const found = (await db('traders')
+    .where({ partner_id: partnerId })
+    .orderBy(['created_at', 'id'])
+    .limit(limit)) as TraderRow[]
   return found.map(toTrader)
 }
 

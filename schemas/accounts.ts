@@ -7,7 +7,13 @@ export const Exchange = {
   required: ['traderExternalId', 'accounts'],
   properties: {
     traderExternalId,
-    email: { type: 'string', format: 'email', maxLength: 254, description: "The trader's e-mail address.", examples: ['trader@example.com'] },
+    email: {
+      type: 'string',
+      format: 'email',
+      maxLength: 254,
+      description: "The trader's e-mail address.",
+      examples: ['trader@example.com']
+    },
     name: {
       type: 'string',
       maxLength: 128,
@@ -69,7 +75,11 @@ export const Account = {
   properties: {
     accountId,
     accountMode,
-    currency: { ...currency, type: ['string', 'null'], description: 'null until the account was given a currency or first used.' },
+    currency: {
+      ...currency,
+      type: ['string', 'null'],
+      description: 'null until the account was given a currency or first used.'
+    },
     active: { type: 'boolean', description: 'Whether orders go to this account.', examples: [true] },
     status: {
       type: 'string',
@@ -111,6 +121,11 @@ export const Balance = {
   type: 'object',
   additionalProperties: false,
   required: ['accountId', 'accountMode', 'balance', 'currency'],
-  properties: { accountId, accountMode, balance: { ...money, description: 'Balance at the broker, read live.', examples: [9990.5] }, currency }
+  properties: {
+    accountId,
+    accountMode,
+    balance: { ...money, description: 'Balance at the broker, read live.', examples: [9990.5] },
+    currency
+  }
 } as const
 export type Balance = FromSchema<typeof Balance>

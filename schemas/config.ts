@@ -1,7 +1,8 @@
 // The environment: every setting, its default, its limits. Read once by each main file; a wrong value
 // stops the process with a line that names the variable.
-import { check } from './validator.ts'
+
 import { ApiError } from './errors.ts'
+import { check } from './validator.ts'
 
 const int = (description: string, value: number, minimum = 0, maximum = 2 ** 31 - 1) =>
   ({ type: 'integer', minimum, maximum, default: value, description }) as const
@@ -12,17 +13,28 @@ export const environment = {
   type: 'object',
   properties: {
     DATABASE_URL: { ...text('PostgreSQL 15 or later; unset: the embedded one'), pattern: '^postgres(ql)?://' },
-    REDIS_URL: { ...text('Redis for several machines; unset: in-process limits, PostgreSQL wake-ups'), pattern: '^rediss?://' },
+    REDIS_URL: {
+      ...text('Redis for several machines; unset: in-process limits, PostgreSQL wake-ups'),
+      pattern: '^rediss?://'
+    },
     DATA_DIR: { ...text('where the embedded database and the generated token keys live'), default: '.data' },
     DATABASE_POOL: int('connections each process may hold', 10, 2, 200),
     HOST: { ...text("the API's address"), default: '127.0.0.1' },
     PORT: int("the API's port", 8080, 0, 65535),
-    BASE_URL: { ...text('the public address shown in the description and in site addresses'), pattern: '^https?://[^/]+' },
+    BASE_URL: {
+      ...text('the public address shown in the description and in site addresses'),
+      pattern: '^https?://[^/]+'
+    },
     TLS_CERT: text('file of the certificate chain (PEM)'),
     TLS_KEY: text('file of the private key (PEM)'),
     TRUST_PROXY: int('how many proxies in front are believed', 0, 0, 10),
     BROKER_URL: { ...text("the broker's WebSocket address"), pattern: '^wss?://' },
-    BROKER_DIALECT: { type: 'string', enum: ['v3', 'next'], default: 'v3', description: 'the protocol new partners speak with the broker' },
+    BROKER_DIALECT: {
+      type: 'string',
+      enum: ['v3', 'next'],
+      default: 'v3',
+      description: 'the protocol new partners speak with the broker'
+    },
     BROKER_NEXT_URL: { ...text("the REST base of the broker's newer protocol"), pattern: '^https?://' },
     BROKER_ANSWER_TIMEOUT_MS: int('how long a broker call is waited for', 20_000, 100, 120_000),
     BROKER_MAX_CONNECTIONS: int('broker connections a worker may hold', 2000, 1, 100_000),
@@ -34,16 +46,51 @@ export const environment = {
     RATE_LIMIT_PRO: int('calls a minute of a PRO key', 3000, 1),
     RATE_LIMIT_SCALE: int('calls a minute of a SCALE key', 12000, 1),
     RATE_LIMIT_TRADER: int('calls a minute that name one trader', 120, 1),
-    PLAN_PRICE_LAUNCH: { type: 'number', minimum: 0, maximum: 1e9, multipleOf: 0.01, default: 49, description: 'USD a month' },
-    PLAN_PRICE_PRO: { type: 'number', minimum: 0, maximum: 1e9, multipleOf: 0.01, default: 199, description: 'USD a month' },
-    PLAN_PRICE_SCALE: { type: 'number', minimum: 0, maximum: 1e9, multipleOf: 0.01, default: 799, description: 'USD a month' },
-    MARKETPLACE_FEE_PCT: { type: 'number', minimum: 0, maximum: 100, default: 20, description: "the platform's share of a sale" },
-    SESSION_COOKIE_DOMAIN: { ...text('cookie domain, so that subdomains share the session'), pattern: '^\\.?[A-Za-z0-9.-]+$' },
+    PLAN_PRICE_LAUNCH: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1e9,
+      multipleOf: 0.01,
+      default: 49,
+      description: 'USD a month'
+    },
+    PLAN_PRICE_PRO: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1e9,
+      multipleOf: 0.01,
+      default: 199,
+      description: 'USD a month'
+    },
+    PLAN_PRICE_SCALE: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1e9,
+      multipleOf: 0.01,
+      default: 799,
+      description: 'USD a month'
+    },
+    MARKETPLACE_FEE_PCT: {
+      type: 'number',
+      minimum: 0,
+      maximum: 100,
+      default: 20,
+      description: "the platform's share of a sale"
+    },
+    SESSION_COOKIE_DOMAIN: {
+      ...text('cookie domain, so that subdomains share the session'),
+      pattern: '^\\.?[A-Za-z0-9.-]+$'
+    },
     SESSION_TTL_HOURS: int('life of a session', 12, 1, 8760),
     ORDER_TTL_MS: int('how long an order may wait to be placed', 10_000, 100, 300_000),
     SETTLE_WAIT_MS: int('how long a request waits for settlement', 45_000, 100, 300_000),
     PERMIT_MS: int('how long after its commit an order may still be sent', 3000, 50, 60_000),
-    RECONCILE_AFTER_MS: int("the broker's own time-out: from then on an order without an answer is looked up", 20_000, 100, 600_000),
+    RECONCILE_AFTER_MS: int(
+      "the broker's own time-out: from then on an order without an answer is looked up",
+      20_000,
+      100,
+      600_000
+    ),
     LEASE_MS: int('how long a worker holds an open order without renewing', 15_000, 300, 600_000),
     SWEEP_MS: int('how often a worker looks for orders nobody moves on', 1000, 50, 60_000),
     AUDIT_MINUTES: int("how often accounts are compared with the broker's books", 15, 1, 1440),
@@ -130,7 +177,10 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     dataDir: str('DATA_DIR') as string,
     host,
     port: num('PORT'),
-    baseUrl: (str('BASE_URL') ?? `http://${host.includes(':') ? `[${host}]` : host}:${num('PORT')}`).replace(/\/+$/, ''),
+    baseUrl: (str('BASE_URL') ?? `http://${host.includes(':') ? `[${host}]` : host}:${num('PORT')}`).replace(
+      /\/+$/,
+      ''
+    ),
     tls: str('TLS_CERT') ? { cert: str('TLS_CERT') as string, key: str('TLS_KEY') as string } : undefined,
     trustProxy: num('TRUST_PROXY'),
     brokerUrl: str('BROKER_URL'),
@@ -163,7 +213,11 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     metricsPort: num('METRICS_PORT'),
     metricsHost: str('METRICS_HOST') as string,
     ai: str('AI_BASE_URL')
-      ? { baseUrl: (str('AI_BASE_URL') as string).replace(/\/+$/, ''), apiKey: str('AI_API_KEY'), model: str('AI_MODEL') }
+      ? {
+          baseUrl: (str('AI_BASE_URL') as string).replace(/\/+$/, ''),
+          apiKey: str('AI_API_KEY'),
+          model: str('AI_MODEL')
+        }
       : undefined,
     logLevel: str('LOG_LEVEL') as string
   }

@@ -38,7 +38,14 @@ export const queues = {
     expireSeconds: 60
   },
   /** Rows that nobody needs any more are deleted. */
-  housekeeping: { wake: 'clock', data: nothing, retryLimit: 1, retryDelaySeconds: 60, expireSeconds: 300, cron: '*/10 * * * *' }
+  housekeeping: {
+    wake: 'clock',
+    data: nothing,
+    retryLimit: 1,
+    retryDelaySeconds: 60,
+    expireSeconds: 300,
+    cron: '*/10 * * * *'
+  }
 } as const satisfies Record<string, QueueRule>
 
 export type QueueName = keyof typeof queues

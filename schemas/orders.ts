@@ -19,7 +19,16 @@ import {
   traderExternalId
 } from './fields.ts'
 
-export const contractTypes = ['CALL', 'PUT', 'DIGITMATCH', 'DIGITDIFF', 'DIGITOVER', 'DIGITUNDER', 'DIGITEVEN', 'DIGITODD'] as const
+export const contractTypes = [
+  'CALL',
+  'PUT',
+  'DIGITMATCH',
+  'DIGITDIFF',
+  'DIGITOVER',
+  'DIGITUNDER',
+  'DIGITEVEN',
+  'DIGITODD'
+] as const
 
 export const orderStatus = {
   type: 'string',
@@ -30,15 +39,32 @@ export const orderStatus = {
 } as const
 export type OrderStatus = (typeof orderStatus.enum)[number]
 
-const stake = { type: 'number', minimum: 0.35, maximum: 1_000_000, description: 'Stake in the account currency, at least 0.35.', examples: [10] } as const
-const duration = { type: 'integer', minimum: 1, maximum: 31_536_000, description: 'Length in durationUnit.', examples: [5] } as const
+const stake = {
+  type: 'number',
+  minimum: 0.35,
+  maximum: 1_000_000,
+  description: 'Stake in the account currency, at least 0.35.',
+  examples: [10]
+} as const
+const duration = {
+  type: 'integer',
+  minimum: 1,
+  maximum: 31_536_000,
+  description: 'Length in durationUnit.',
+  examples: [5]
+} as const
 const durationUnit = {
   type: 'string',
   enum: ['t', 's', 'm', 'h', 'd'],
   description: 'Ticks, seconds, minutes, hours or days.',
   examples: ['t']
 } as const
-const contractType = { type: 'string', enum: contractTypes, description: 'Kind of binary contract.', examples: ['CALL'] } as const
+const contractType = {
+  type: 'string',
+  enum: contractTypes,
+  description: 'Kind of binary contract.',
+  examples: ['CALL']
+} as const
 const barrier = {
   type: 'string',
   pattern: '^[0-9]$',
@@ -92,7 +118,8 @@ export function checkContract({ contractType, barrier, duration, durationUnit, s
   } else if (barrier !== undefined) {
     refuse(`${contractType} takes no barrier.`)
   }
-  if (contractType.startsWith('DIGIT') && durationUnit !== 't') refuse(`${contractType} is offered in ticks only (durationUnit 't').`)
+  if (contractType.startsWith('DIGIT') && durationUnit !== 't')
+    refuse(`${contractType} is offered in ticks only (durationUnit 't').`)
   if (durationUnit === 't' && duration > 10) refuse('A tick contract lasts at most 10 ticks.')
   if (!Number.isInteger(Math.round(stake * 1e8)) || Math.abs(stake * 1e8 - Math.round(stake * 1e8)) > 1e-2) {
     refuse('stake has more decimals than any currency.')
@@ -130,8 +157,16 @@ export const Order = {
   properties: {
     ...opened,
     ...closed,
-    entryPrice: { ...price, type: ['number', 'null'], description: 'Price at the start; null when it was sold before its first tick.' },
-    exitPrice: { ...price, type: ['number', 'null'], description: 'Price that decided the result; null when the broker gave none.' }
+    entryPrice: {
+      ...price,
+      type: ['number', 'null'],
+      description: 'Price at the start; null when it was sold before its first tick.'
+    },
+    exitPrice: {
+      ...price,
+      type: ['number', 'null'],
+      description: 'Price that decided the result; null when the broker gave none.'
+    }
   },
   if: { properties: { status: { const: 'CLOSED' } } },
   // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema

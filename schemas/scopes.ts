@@ -1,13 +1,24 @@
 // Scopes say what a key may do: an area and read or write. GET needs read, anything else write.
 
-export const areas = ['trading', 'copy', 'ai', 'templates', 'traders', 'trades', 'usage', 'community', 'marketplace', 'admin'] as const
+export const areas = [
+  'trading',
+  'copy',
+  'ai',
+  'templates',
+  'traders',
+  'trades',
+  'usage',
+  'community',
+  'marketplace',
+  'admin'
+] as const
 
 export type Scope = `${(typeof areas)[number]}:${'read' | 'write'}`
 
-export const allScopes: readonly Scope[] = areas.flatMap((area) => [`${area}:read`, `${area}:write`] as const)
+export const allScopes: readonly Scope[] = areas.flatMap(area => [`${area}:read`, `${area}:write`] as const)
 
 /** What a key gets that asks for nothing in particular: everything but admin. */
-export const defaultScopes: readonly Scope[] = allScopes.filter((scope) => !scope.startsWith('admin:'))
+export const defaultScopes: readonly Scope[] = allScopes.filter(scope => !scope.startsWith('admin:'))
 
 export function isScope(text: string): text is Scope {
   return (allScopes as readonly string[]).includes(text)

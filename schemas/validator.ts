@@ -1,7 +1,8 @@
 // The one Ajv instance (JSON Schema 2020-12). A schema becomes a check that throws VALIDATION_FAILED
 // with one entry per violation, so that a caller sees everything that is wrong at once.
-import { Ajv2020 } from 'ajv/dist/2020.js'
+
 import type { ErrorObject } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { ApiError } from './errors.ts'
 import type { Schema } from './fields.ts'
@@ -9,7 +10,14 @@ import type { Schema } from './fields.ts'
 // Past this many entries a caller learns nothing more, and a hostile body only makes us work.
 const MAX_DETAILS = 50
 
-const options = { allErrors: true, useDefaults: true, strict: true, allowUnionTypes: true, strictTypes: false, strictRequired: false } as const
+const options = {
+  allErrors: true,
+  useDefaults: true,
+  strict: true,
+  allowUnionTypes: true,
+  strictTypes: false,
+  strictRequired: false
+} as const
 
 const plain = new Ajv2020(options)
 // Query strings are text: numbers and booleans in them are read as such.
@@ -24,8 +32,10 @@ const compiled = new WeakMap<object, ReturnType<Ajv2020['compile']>>()
 const compiledCoercing = new WeakMap<object, ReturnType<Ajv2020['compile']>>()
 
 function compile(ajv: Ajv2020, cache: typeof compiled, schema: Schema) {
-  let check = cache.get(schema)
-  if (!check) cache.set(schema, (check = ajv.compile(schema)))
+  const known = cache.get(schema)
+  if (known) return known
+  const check = ajv.compile(schema)
+  cache.set(schema, check)
   return check
 }
 
@@ -43,7 +53,7 @@ function describe(error: ErrorObject, root: string): { path: string; message: st
 export function violations(schema: Schema, value: unknown, root = ''): { path: string; message: string }[] {
   const check = compile(plain, compiled, schema)
   if (check(value)) return []
-  return (check.errors ?? []).slice(0, MAX_DETAILS).map((error) => describe(error, root))
+  return (check.errors ?? []).slice(0, MAX_DETAILS).map(error => describe(error, root))
 }
 
 /**
@@ -53,9 +63,11 @@ export function violations(schema: Schema, value: unknown, root = ''): { path: s
 export function check<T>(schema: Schema, value: unknown, root = '', { coerce = false } = {}): T {
   const validate = coerce ? compile(coercing, compiledCoercing, schema) : compile(plain, compiled, schema)
   if (validate(value)) return value as T
-  const details = (validate.errors ?? []).slice(0, MAX_DETAILS).map((error) => describe(error, root))
+  const details = (validate.errors ?? []).slice(0, MAX_DETAILS).map(error => describe(error, root))
   const first = details[0]
-  throw new ApiError('VALIDATION_FAILED', `${first?.path || 'The request'} ${first?.message ?? 'is invalid'}`, { extras: { details } })
+  throw new ApiError('VALIDATION_FAILED', `${first?.path || 'The request'} ${first?.message ?? 'is invalid'}`, {
+    extras: { details }
+  })
 }
 
 /** Whether `value` matches `schema`. */

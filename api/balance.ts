@@ -1,0 +1,32 @@
+// GET /v1/balance: read live from the broker, by a worker.
+import { AccountQuery, Balance } from '../schemas/accounts.ts'
+import { ApiError } from '../schemas/errors.ts'
+import { ask } from './ask.ts'
+import type { Operation } from './operations.ts'
+
+export const getBalance: Operation<{ query: AccountQuery }> = {
+  name: 'getBalance',
+  method: 'GET',
+  path: '/v1/balance',
+  tag: 'Accounts',
+  summary: "The active account's balance",
+  description: 'Read live from the broker for the active account.',
+  auth: 'key',
+  scope: 'trading:read',
+  query: AccountQuery,
+  response: Balance,
+  errors: ['TRADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'BROKER_UPSTREAM'],
+  async handle({ partner, query, signal }, open): Promise<Balance> {
+    const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: query.traderExternalId })
+    if (!trading) throw new ApiError('TRADER_NOT_FOUND')
+    const { account } = trading
+    if (account.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
+    const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
+      kind: 'balance',
+      key: account.id,
+      data: { accountRowId: account.id },
+      signal
+    })
+    return { accountId: account.accountId, accountMode: account.accountMode, balance: Number(balance), currency }
+  }
+}

@@ -1,0 +1,46 @@
+// The reads every request makes, and the one write that must be fast, gathered: requests of one moment
+// share one statement each (db/gather.ts). Always fresh, nothing is cached.
+import { findTrading, type Trading } from '../db/accounts.ts'
+import { type AskRow, findAsks, type Question, storeAsks } from '../db/asks.ts'
+import type { Bus } from '../db/bus.ts'
+import { WORK } from '../db/bus.ts'
+import type { Db } from '../db/connection.ts'
+import { gather, isDataError } from '../db/gather.ts'
+import { type Caller, findCallers } from '../db/keys.ts'
+import { type Draft, findOrders, type OrderRow, type Stored, storeOrders } from '../db/orders.ts'
+import type { Queue } from '../db/queue.ts'
+
+export interface Gathered {
+  caller(lookup: string): Promise<Caller | undefined>
+  trading(trader: { partnerId: string; externalId: string }): Promise<Trading | undefined>
+  order(id: string): Promise<OrderRow | undefined>
+  ask(id: string): Promise<AskRow | undefined>
+  /** Stores an order with its job and wakes the workers once both are committed. */
+  storeOrder(draft: Draft): Promise<Stored>
+  storeAsk(question: Question): Promise<{ id: string; joined: boolean }>
+}
+
+export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bus }): Gathered {
+  return {
+    caller: gather((lookups: string[]) => findCallers(db, lookups)),
+    trading: gather((asked: { partnerId: string; externalId: string }[]) => findTrading(db, asked)),
+    order: gather((ids: string[]) => findOrders(db, ids)),
+    ask: gather((ids: string[]) => findAsks(db, ids)),
+    storeOrder: gather(
+      async (drafts: Draft[]) => {
+        const stored = await db.transaction(trx => storeOrders(trx, queue, drafts))
+        if (stored.some(({ created }) => created)) bus.publish(WORK, 'order.place', 'new')
+        return stored
+      },
+      { max: 100, concurrency: 2, isolate: isDataError }
+    ),
+    storeAsk: gather(
+      async (questions: Question[]) => {
+        const stored = await db.transaction(trx => storeAsks(trx, queue, questions))
+        bus.publish(WORK, 'ask', 'new')
+        return stored
+      },
+      { isolate: isDataError }
+    )
+  }
+}

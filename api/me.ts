@@ -1,0 +1,27 @@
+// GET /v1/me: the partner as it stands.
+import { countTraders } from '../db/partners.ts'
+import { Partner } from '../schemas/partners.ts'
+import type { Operation } from './operations.ts'
+
+export const getMe: Operation<object> = {
+  name: 'getMe',
+  method: 'GET',
+  path: '/v1/me',
+  tag: 'Identity',
+  summary: 'The partner behind the key',
+  description: 'Name, plan and standing of the partner, how many traders it has, and the scopes of the key used.',
+  auth: 'key',
+  scope: null,
+  response: Partner,
+  errors: [],
+  async handle({ partner }, { db }): Promise<Partner> {
+    return {
+      partnerId: partner.partnerId,
+      name: partner.partnerName,
+      plan: partner.plan,
+      saasStatus: partner.saasStatus,
+      tradersCount: await countTraders(db, partner.partnerId),
+      scopes: partner.scopes
+    }
+  }
+}

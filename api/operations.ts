@@ -1,0 +1,128 @@
+// What an operation is, and the list of all of them in the order of the specification. What is not in the
+// list does not exist: routing, checks, validation, the description and the contract tests all read it.
+
+import type { Bus } from '../db/bus.ts'
+import type { Db } from '../db/connection.ts'
+import type { Vault } from '../db/crypto.ts'
+import type { Limits } from '../db/limits.ts'
+import type { Log } from '../db/log.ts'
+import type { Queue } from '../db/queue.ts'
+import type { Config } from '../schemas/config.ts'
+import type { ErrorCode } from '../schemas/errors.ts'
+import type { Schema } from '../schemas/fields.ts'
+import type { Plan, SaasStatus } from '../schemas/partners.ts'
+import type { Scope } from '../schemas/scopes.ts'
+import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
+import { getBalance } from './balance.ts'
+import type { Gathered } from './gathered.ts'
+import { getMe } from './me.ts'
+import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
+import { getSpec } from './spec.ts'
+
+/** What is open while the process runs; handed to every handler. */
+export interface Open {
+  config: Config
+  db: Db
+  queue: Queue
+  bus: Bus
+  limits: Limits
+  log: Log
+  vault: Vault
+  pepper: Buffer
+  gathered: Gathered
+}
+
+/** The partner behind the request's key. */
+export interface Caller {
+  keyId: string
+  scopes: Scope[]
+  partnerId: string
+  partnerName: string
+  plan: Plan
+  saasStatus: SaasStatus
+  brokerAppId: string
+  brokerDialect: string
+}
+
+/** The trader whose session came with the request. */
+export interface SessionTrader {
+  sessionId: string
+  traderId: string
+  traderExternalId: string
+}
+
+/** What was asked, checked against the row's schemas. */
+export interface Asked<Input extends { params?: unknown; query?: unknown; body?: unknown }> {
+  partner: Caller
+  /** There when auth is 'trader', or when `actor` is set and a valid session came with the key. */
+  trader?: SessionTrader
+  params: Input['params']
+  query: Input['query']
+  body: Input['body']
+  requestId: string
+  /** Aborts when the caller goes away or the process stops. */
+  signal: AbortSignal
+}
+
+/** An answer that needs more than a body. */
+export class Reply {
+  readonly body: unknown
+  readonly headers: Record<string, string>
+  constructor(body: unknown, headers: Record<string, string>) {
+    this.body = body
+    this.headers = headers
+  }
+}
+
+export type Tag =
+  | 'Identity'
+  | 'Accounts'
+  | 'Orders'
+  | 'Positions'
+  | 'Copy trading'
+  | 'AI'
+  | 'Templates'
+  | 'Keys'
+  | 'Traders'
+  | 'Trade records'
+  | 'Usage'
+  | 'Community'
+  | 'Marketplace'
+  | 'Admin'
+
+// biome-ignore lint/suspicious/noExplicitAny: rows of different inputs stand in one list
+export interface Operation<Input extends { params?: unknown; query?: unknown; body?: unknown } = any> {
+  /** operationId of the description; occurs in a test. */
+  name: string
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  /** Path parameters in braces. */
+  path: string
+  tag: Tag
+  summary: string
+  description: string
+  /** 'key': Bearer. 'session': the partner's cookie. 'trader': Bearer and the trader's session. */
+  auth: 'key' | 'session' | 'trader'
+  /** The acting party is the trader whose session accompanies the key, else the partner itself. */
+  actor?: true
+  /** null: any valid key will do. */
+  scope: Scope | null
+  params?: Schema
+  query?: Schema
+  body?: Schema
+  response: Schema
+  /** Codes besides those that its auth, scope and schemas bring. */
+  errors: ErrorCode[]
+  handle(asked: Asked<Input>, open: Open): Promise<unknown>
+}
+
+export const operations: Operation[] = [
+  getMe,
+  exchangeTokens,
+  listAccounts,
+  activateAccount,
+  getBalance,
+  placeBinaryOrder,
+  closeOrder,
+  listOrders,
+  getSpec
+]

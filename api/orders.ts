@@ -1,0 +1,270 @@
+// Binary orders: placed by job, answered by row. Also closing and the list.
+import {
+  type Draft,
+  expireOrders,
+  getOrder,
+  hashTerms,
+  listOrders as list,
+  type OrderRow,
+  type Terms
+} from '../db/orders.ts'
+import { ApiError } from '../schemas/errors.ts'
+import { pathId } from '../schemas/fields.ts'
+import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../schemas/orders.ts'
+import { ask } from './ask.ts'
+import { type Asked, type Open, type Operation, Reply } from './operations.ts'
+
+export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
+  name: 'placeBinaryOrder',
+  method: 'POST',
+  path: '/v1/orders/binary',
+  tag: 'Orders',
+  summary: 'Place a binary or digit contract',
+  description:
+    'Tick contracts, and others with waitForSettle, answer with their closed result; the rest answer OPEN and settle by themselves. Idempotent on clientOrderId: a repeat answers the same order (Idempotent-Replayed: true), other parameters under the same id are a 409. After a 502 or a lost connection, repeat the request with the same clientOrderId: it never buys twice.',
+  auth: 'key',
+  scope: 'trading:write',
+  body: BinaryOrder,
+  response: Order,
+  errors: [
+    'TRADER_NOT_FOUND',
+    'BROKER_DISCONNECTED',
+    'CLIENT_ORDER_ID_REUSED',
+    'MARKET_CLOSED',
+    'INVALID_CONTRACT',
+    'INSUFFICIENT_BALANCE',
+    'BROKER_UPSTREAM'
+  ],
+  async handle(asked, open) {
+    const { body } = asked
+    checkContract(body)
+    const terms: Terms = {
+      kind: 'BINARY',
+      asset: body.asset,
+      contractType: body.contractType,
+      direction: null,
+      multiplier: null,
+      stake: decimal(body.stake),
+      duration: body.duration,
+      durationUnit: body.durationUnit,
+      barrier: body.barrier ?? null,
+      stopLoss: null,
+      takeProfit: null
+    }
+    return place(asked, open, {
+      clientOrderId: body.clientOrderId,
+      traderExternalId: body.traderExternalId,
+      terms,
+      settle: settlesInline(body),
+      present: presentOrder
+    })
+  }
+}
+
+/** A JSON number as a decimal without exponent. */
+export function decimal(value: number): string {
+  return /e/i.test(String(value)) ? value.toFixed(8).replace(/\.?0+$/, '') : String(value)
+}
+
+/** Stores an order, or finds the one its clientOrderId made, and answers as it comes to stand. */
+export async function place(
+  { partner, signal }: Pick<Asked<object>, 'partner' | 'signal'>,
+  open: Open,
+  order: {
+    clientOrderId: string
+    traderExternalId: string
+    terms: Terms
+    settle: boolean
+    present(row: OrderRow): object
+  }
+): Promise<Reply> {
+  const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: order.traderExternalId })
+  if (!trading) throw new ApiError('TRADER_NOT_FOUND')
+  const { account } = trading
+  if (account.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
+  const draft: Draft = {
+    partnerId: partner.partnerId,
+    appId: partner.brokerAppId,
+    dialect: partner.brokerDialect,
+    traderId: trading.traderId,
+    traderExternalId: order.traderExternalId,
+    accountRowId: account.id,
+    accountId: account.accountId,
+    accountMode: account.accountMode,
+    currency: account.currency,
+    clientOrderId: order.clientOrderId,
+    terms: order.terms,
+    ttlMs: open.config.orderTtlMs,
+    origin: open.bus.origin
+  }
+  const stored = await open.gathered.storeOrder(draft)
+  if (!stored.order.request_hash.equals(hashTerms(order.traderExternalId, order.terms))) {
+    throw new ApiError('CLIENT_ORDER_ID_REUSED', undefined, { extras: { orderId: stored.order.id } })
+  }
+  const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
+  const row = await settled(open, stored.order, { settle: order.settle, signal })
+  if (row.phase === 'open' || row.phase === 'closed') return new Reply(order.present(row), headers)
+  throw unplaced(row, headers)
+}
+
+// How long a waiter sleeps without a wake-up before it reads the row again.
+const REREAD_MS = 1000
+// How often a waiter tries to fail an order whose time is over; our clock may be ahead of the database's.
+const EXPIRE_EVERY_MS = 200
+
+const isDecided = ({ phase }: OrderRow, settle: boolean): boolean =>
+  phase === 'failed' || phase === 'closed' || phase === 'review' || (phase === 'open' && !settle)
+
+/** Waits until the order stands as asked, or time is up; answers the row as it stands then. */
+async function settled(
+  open: Open,
+  first: OrderRow,
+  { settle, signal }: { settle: boolean; signal: AbortSignal }
+): Promise<OrderRow> {
+  const { bus, gathered, config, db } = open
+  if (isDecided(first, settle)) return first
+  const deadline = performance.now() + config.settleWaitMs
+  let row = first
+  let expireAt = performance.now() + Math.max(0, row.expires_at.getTime() - Date.now())
+  for (;;) {
+    // Listen first, read then, sleep last: no wake-up is lost between them.
+    const until = Math.min(performance.now() + REREAD_MS, deadline, row.phase === 'queued' ? expireAt : deadline)
+    const woken = bus.wait('order', row.id, until - performance.now(), signal)
+    row = (await gathered.order(row.id)) ?? row
+    if (isDecided(row, settle) || performance.now() >= deadline || signal.aborted) return row
+    await woken
+    // Should no worker be there to do it, a queued order is failed here when its time is over.
+    if (row.phase === 'queued' && performance.now() >= expireAt) {
+      const [expired] = await expireOrders(db, [row.id])
+      if (expired) return expired
+      expireAt = performance.now() + EXPIRE_EVERY_MS
+    }
+  }
+}
+
+/** The error of an order without a contract, or whose outcome is not known yet. */
+function unplaced(row: OrderRow, headers: Record<string, string>): ApiError {
+  if (row.phase === 'failed') {
+    const upstream = row.error_code === 'BROKER_UPSTREAM'
+    const extras = { ...row.error_extras, ...(upstream ? { orderId: row.id, status: 'FAILED' as const } : {}) }
+    return new ApiError(row.error_code ?? 'BROKER_UPSTREAM', row.error_message ?? undefined, { extras, headers })
+  }
+  const message =
+    row.phase === 'review'
+      ? 'Whether the broker bought this order is being reviewed; repeat the request with the same clientOrderId to ask again.'
+      : "The broker's answer is not known yet; repeat the request with the same clientOrderId, it never buys twice."
+  return new ApiError('BROKER_UPSTREAM', message, { extras: { orderId: row.id, status: 'PENDING' }, headers })
+}
+
+const number = (value: string | null): number | null => (value === null ? null : Number(value))
+const time = (value: Date | null): string | null => value?.toISOString() ?? null
+
+/** A bought order as placing and closing answer it. */
+export function presentOrder(row: OrderRow): Order {
+  const opened = {
+    orderId: row.id,
+    brokerOrderId: row.broker_order_id as string,
+    status: row.status,
+    stake: Number(row.stake),
+    potentialPayout: Number(row.payout ?? 0),
+    buyPrice: Number(row.buy_price),
+    openedAt: time(row.opened_at) as string
+  }
+  if (row.phase !== 'closed') return opened
+  return {
+    ...opened,
+    pnl: Number(row.pnl),
+    entryPrice: number(row.entry_price),
+    exitPrice: number(row.exit_price),
+    closedAt: time(row.closed_at) as string
+  }
+}
+
+export const closeOrder: Operation<{ params: { id: string } }> = {
+  name: 'closeOrder',
+  method: 'POST',
+  path: '/v1/orders/{id}/close',
+  tag: 'Orders',
+  summary: 'Force-close an open contract',
+  description:
+    'Sells the contract at the market. Closing a closed order answers it again; a contract the broker will not buy back is a 422.',
+  auth: 'key',
+  scope: 'trading:write',
+  params: { type: 'object', required: ['id'], properties: { id: { ...pathId, description: 'orderId of the order.' } } },
+  response: Order,
+  errors: ['NOT_FOUND', 'CONFLICT', 'BROKER_DISCONNECTED', 'INVALID_CONTRACT', 'MARKET_CLOSED', 'BROKER_UPSTREAM'],
+  async handle(asked, open) {
+    return presentOrder(await close(asked, open, 'BINARY'))
+  }
+}
+
+/** Sells an order's contract, and answers the closed row. Throws NOT_FOUND for another kind's id too. */
+export async function close(
+  { partner, params, signal }: Pick<Asked<{ params: { id: string } }>, 'partner' | 'params' | 'signal'>,
+  open: Open,
+  kind: OrderRow['kind']
+): Promise<OrderRow> {
+  const row = await getOrder(open.db, partner.partnerId, params.id)
+  if (row.kind !== kind) throw new ApiError('NOT_FOUND', `There is no ${kind.toLowerCase()} order ${params.id}.`)
+  if (row.phase === 'closed') return row
+  if (row.phase !== 'open')
+    throw new ApiError('CONFLICT', `The order is ${row.status}; only an OPEN order can be CLOSED.`)
+  await ask<object>(open, { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000, signal })
+  const closed = await getOrder(open.db, partner.partnerId, params.id)
+  if (closed.phase === 'closed') return closed
+  throw new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the request.', {
+    extras: { orderId: row.id }
+  })
+}
+
+export const listOrders: Operation<{ query: OrdersQuery }> = {
+  name: 'listOrders',
+  method: 'GET',
+  path: '/v1/orders',
+  tag: 'Orders',
+  summary: 'Order history',
+  description:
+    'Binary and multiplier orders, newest first. Page with cursor; the pages stay stable while new orders arrive.',
+  auth: 'key',
+  scope: 'trading:read',
+  query: OrdersQuery,
+  response: OrderPage,
+  errors: [],
+  async handle({ partner, query }, { db }) {
+    const { orders, nextCursor } = await list(db, { ...query, partnerId: partner.partnerId, limit: query.limit ?? 50 })
+    return { data: orders.map(presentEntry), nextCursor }
+  }
+}
+
+/** An order in a list: every field, null while unknown. */
+export function presentEntry(row: OrderRow) {
+  return {
+    orderId: row.id,
+    brokerOrderId: row.broker_order_id,
+    status: row.status,
+    stake: Number(row.stake),
+    potentialPayout: number(row.payout),
+    buyPrice: number(row.buy_price),
+    openedAt: time(row.opened_at),
+    pnl: number(row.pnl),
+    entryPrice: number(row.entry_price),
+    exitPrice: number(row.exit_price),
+    closedAt: time(row.closed_at),
+    kind: row.kind,
+    clientOrderId: row.client_order_id,
+    traderExternalId: row.trader_external_id,
+    accountId: row.account_id,
+    accountMode: row.account_mode,
+    currency: row.currency,
+    asset: row.asset,
+    contractType: row.contract_type,
+    direction: row.direction,
+    multiplier: number(row.multiplier),
+    duration: row.duration,
+    durationUnit: row.duration_unit,
+    barrier: row.barrier,
+    createdAt: row.created_at.toISOString(),
+    copiedFrom: row.copied_from,
+    error: row.error_code === null ? null : { error: row.error_code, message: row.error_message ?? '' }
+  }
+}

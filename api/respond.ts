@@ -1,0 +1,85 @@
+// Every answer leaves here: the request id, the error envelope, the access line. Nothing else in api/
+// writes an error to the wire.
+import { randomUUID } from 'node:crypto'
+import type { Context, Next } from 'koa'
+import { Overloaded } from '../db/gather.ts'
+import type { Log } from '../db/log.ts'
+import { ApiError } from '../schemas/errors.ts'
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{8,64}$/
+
+/** The caller's own request id when it has the right form, else a new one. */
+export function requestIdOf(header: string | string[] | undefined): string {
+  return typeof header === 'string' && REQUEST_ID.test(header) ? header : randomUUID()
+}
+
+// SQLSTATE classes that speak of the server's state, not of our statement: connection (08), resources
+// (53, disk full among them), operator intervention (57), lock not available (55P03), read-only (25006).
+const AWAY = /^(08|53|57)|^55P03$|^25006$/
+const NETWORK = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ETIMEDOUT',
+  'EPIPE',
+  'ENOENT',
+  'EHOSTUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN'
+])
+
+/** Whether an unexpected error says that a dependency is down, rather than that we are wrong. */
+export function isUnavailable(error: unknown): boolean {
+  if (error instanceof Overloaded) return true
+  if (!(error instanceof Error)) return false
+  const { code } = error as { code?: unknown }
+  if (typeof code === 'string') return AWAY.test(code) || NETWORK.has(code)
+  // knex gives its pool time-out a name, pg gives a broken connection neither code nor class.
+  if (error.name === 'KnexTimeoutError' || error.name === 'TimeoutError') return true
+  return /^(Connection terminated|timeout expired|Client has encountered a connection error|Client was closed|Query read timeout)/i.test(
+    error.message
+  )
+}
+
+/** Any thrown thing as the error the caller sees. */
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error
+  if (isUnavailable(error))
+    return new ApiError('UNAVAILABLE', undefined, { cause: error, headers: { 'Retry-After': '1' } })
+  return new ApiError('INTERNAL', undefined, { cause: error })
+}
+
+/** The envelope of spec.md with the extras its code allows. */
+export function envelope(error: ApiError, requestId: string): object {
+  return { error: error.code, message: error.message, requestId, ...error.extras }
+}
+
+/** Outermost: gives the request its id, turns what is thrown into the envelope, logs one line. */
+export function respond(log: Log) {
+  return async (ctx: Context, next: Next): Promise<void> => {
+    const startedAt = performance.now()
+    const requestId = requestIdOf(ctx.request.headers['x-request-id'])
+    ctx.state.requestId = requestId
+    ctx.set('X-Request-Id', requestId)
+    let failure: ApiError | undefined
+    try {
+      await next()
+    } catch (error) {
+      failure = toApiError(error)
+      ctx.status = failure.status
+      ctx.set(failure.headers)
+      ctx.body = envelope(failure, requestId)
+    }
+    const line = {
+      requestId,
+      operation: ctx.state.operation as string | undefined,
+      partnerId: ctx.state.partnerId as string | undefined,
+      method: ctx.method,
+      status: ctx.status,
+      ms: Math.round((performance.now() - startedAt) * 10) / 10,
+      ...(failure ? { error: failure.code } : {})
+    }
+    if (failure && failure.status >= 500 && failure.code !== 'BROKER_UPSTREAM')
+      log.error({ ...line, err: failure.cause ?? failure }, 'request failed')
+    else log.info(line, 'request')
+  }
+}

@@ -1,0 +1,75 @@
+// From a row of the table to an answer. One function runs them all, in the order of checks of the contract:
+// path and method, credential, standing, the key's limit, scope, body, schema, the trader's limit, handler.
+import Router from '@koa/router'
+import type { Context, Middleware } from 'koa'
+import { ApiError } from '../schemas/errors.ts'
+import { check } from '../schemas/validator.ts'
+import { authenticateKey, requireScope } from './authenticate.ts'
+import { checkLength, readBody } from './body.ts'
+import { limitKey, limitTrader } from './limit.ts'
+import { type Open, type Operation, Reply } from './operations.ts'
+
+const nothing = { type: 'object' } as const
+
+/** Runs one operation for one request. */
+async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
+  ctx.state.operation = row.name
+  const partner = await authenticateKey(ctx, open)
+  await limitKey(ctx, partner, open)
+  requireScope(partner, row.scope)
+
+  if (!row.body) checkLength(ctx)
+  const given = row.body ? await readBody(ctx) : undefined
+  const params = row.params ? check<Record<string, string>>(row.params, { ...ctx.params }, '/path') : {}
+  const query = check<Record<string, unknown>>(row.query ?? nothing, single(ctx.query, row), '/query', { coerce: true })
+  const body = row.body ? check<Record<string, unknown>>(row.body, given ?? {}, '/body') : undefined
+
+  const trader = body?.traderExternalId ?? query.traderExternalId
+  if (typeof trader === 'string') await limitTrader(ctx, partner, trader, open)
+
+  const gone = new AbortController()
+  ctx.res.once('close', () => gone.abort())
+  const answer = await row.handle(
+    { partner, params, query, body, requestId: ctx.state.requestId, signal: gone.signal },
+    open
+  )
+  ctx.status = 200
+  if (answer instanceof Reply) {
+    ctx.set(answer.headers)
+    ctx.body = answer.body
+  } else ctx.body = answer
+}
+
+// A repeated query key arrives as a list: of the known ones none may be.
+function single(query: Record<string, string | string[] | undefined>, row: Operation): Record<string, unknown> {
+  const known = Object.keys((row.query?.properties as object | undefined) ?? {})
+  const values: Record<string, unknown> = {}
+  for (const name of known) {
+    const value = query[name]
+    if (Array.isArray(value)) {
+      const details = [{ path: `/query/${name}`, message: 'must be given once' }]
+      throw new ApiError('VALIDATION_FAILED', `/query/${name} must be given once`, { extras: { details } })
+    }
+    if (value !== undefined) values[name] = value
+  }
+  return values
+}
+
+/** The router over all rows; an unknown path is 404, a known one with another method 405 with Allow. */
+export function routes(operations: Operation[], open: Open): Middleware {
+  const router = new Router({ strict: true, sensitive: true })
+  const methods = new Map<string, string[]>()
+  for (const row of operations) {
+    const path = row.path.replaceAll(/\{(\w+)\}/g, ':$1')
+    router.register(path, [row.method], ctx => run(row, ctx as Context, open))
+    methods.set(path, [...(methods.get(path) ?? []), row.method])
+  }
+  // What no row took: the same path under another method, or nothing at all.
+  for (const [path, allowed] of methods) {
+    const Allow = [...allowed, ...(allowed.includes('GET') ? ['HEAD'] : [])].join(', ')
+    router.all(path, () => {
+      throw new ApiError('METHOD_NOT_ALLOWED', `This path takes ${Allow}.`, { headers: { Allow } })
+    })
+  }
+  return router.routes() as unknown as Middleware
+}
