@@ -143,11 +143,11 @@ function launchKeeper(options: KeeperOptions, log?: (message: string) => void): 
     // A session of its own: Ctrl-C reaches us, and we stop the server in order.
     { detached: true, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'] }
   )
-  keeper.unref()
   return new Promise((done, fail) => {
     let complaint = ''
     const finish = (error?: Error) => {
       keeper.removeAllListeners()
+      keeper.unref()
       lines.close()
       keeper.stdout.destroy()
       keeper.stderr.destroy()

@@ -73,8 +73,12 @@ export async function startServer(
   for (let attempt = 1; ; attempt++) {
     const tried = port ?? (await listenBriefly(0))
     const child = await spawnServer(cluster, { port: tried, settings, logPath })
-    if (await becomesReady(child, tried, cluster.password)) {
+    if (await becomesReady(child, cluster.dir)) {
       const url = `postgres://operator:${cluster.password}@127.0.0.1:${tried}/operator`
+      await ensureDatabase(url).catch(async error => {
+        await stopServer(child)
+        throw error
+      })
       return { process: child, port: tried, url }
     }
     if (attempt === START_ATTEMPTS) throw new Error(`PostgreSQL does not start; see ${logPath}.`)
@@ -154,7 +158,8 @@ async function writeOwned(path: string, text: string, { uid, gid }: User): Promi
 /** Removes what an interrupted initdb left; the caller holds the data directory's lock. */
 async function removeHalfMade(wanted: string): Promise<void> {
   for (const name of await readdir(dirname(wanted)))
-    if (name.startsWith(`${basename(wanted)}.init-`)) await rm(join(dirname(wanted), name), { recursive: true })
+    if (name.startsWith(`${basename(wanted)}.init-`))
+      await rm(join(dirname(wanted), name), { recursive: true, force: true, maxRetries: 10 })
   // A link whose target was deleted.
   if (!(await stat(wanted).catch(() => undefined))) await rm(wanted, { force: true })
 }
@@ -176,41 +181,36 @@ async function spawnServer(
   }
 }
 
-/** True once the server takes connections and has its database; false when it ended instead. */
-async function becomesReady(child: ChildProcess, port: number, password: string): Promise<boolean> {
+/** True once the server takes connections; false when it ended instead. */
+async function becomesReady(child: ChildProcess, dir: string): Promise<boolean> {
   let ended = false
-  child.once('error', () => {
+  const end = () => {
     ended = true
-  })
-  child.once('exit', () => {
-    ended = true
-  })
-  for (const end = Date.now() + READY_TIMEOUT_MS; Date.now() < end; await sleep(POLL_MS)) {
+  }
+  child.once('error', end)
+  child.once('exit', end)
+  // Read from the server's own file: whoever answers on the port may be somebody else.
+  for (const deadline = Date.now() + READY_TIMEOUT_MS; Date.now() < deadline; await sleep(POLL_MS)) {
     if (ended) return false
-    const client = new pg.Client({
-      host: '127.0.0.1',
-      port,
-      password,
-      user: 'operator',
-      database: 'postgres',
-      connectionTimeoutMillis: READY_TIMEOUT_MS
-    })
-    client.on('error', () => {}) // A server that ends meanwhile is noticed by its exit.
-    try {
-      await client.connect()
-    } catch {
-      continue // Not yet listening, or still recovering.
-    }
-    try {
-      const { rowCount } = await client.query(`select 1 from pg_database where datname = 'operator'`)
-      if (!rowCount) await client.query('create database operator')
-      return true
-    } finally {
-      await client.end()
-    }
+    const lines = (await readFile(join(dir, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')
+    if (lines[0] === String(child.pid) && lines[7]?.trim() === 'ready') return true
   }
   await stopServer(child)
   return false
+}
+
+/** initdb makes only the database `postgres`. */
+async function ensureDatabase(url: string): Promise<void> {
+  const maintenance = new URL(url)
+  maintenance.pathname = '/postgres'
+  const client = new pg.Client({ connectionString: maintenance.href, connectionTimeoutMillis: READY_TIMEOUT_MS })
+  await client.connect()
+  try {
+    const { rowCount } = await client.query(`select 1 from pg_database where datname = 'operator'`)
+    if (!rowCount) await client.query('create database operator')
+  } finally {
+    await client.end()
+  }
 }
 
 async function isFree(port: number): Promise<boolean> {

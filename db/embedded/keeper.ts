@@ -37,7 +37,6 @@ const door = createServer({ pauseOnConnect: false }, greet)
 await keep()
 
 async function keep(): Promise<void> {
-  process.on('SIGTERM', () => void leave())
   try {
     const taken = await acquire(files.lock)
     if (!taken) return say({ settled: true })
@@ -45,6 +44,7 @@ async function keep(): Promise<void> {
     cluster = await openCluster(options.dataDir, { binDir: options.binDir, note: text => say({ note: text }) })
     await stopOrphan(cluster.dir)
     await serve(await lastPort())
+    process.on('SIGTERM', () => void leave())
     door.listen(0, '127.0.0.1')
     await once(door, 'listening')
     await writeStanding()
