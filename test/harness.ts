@@ -235,7 +235,9 @@ export async function call<Body = any>(
   { params = {}, query = {}, body, headers = {} }: CallInput = {}
 ): Promise<Answer<Body>> {
   const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? `{${name}}`))
-  const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)])).toString()
+  const search = new URLSearchParams(
+    Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])
+  ).toString()
   const response = await fetch(`${address}${path}${search ? `?${search}` : ''}`, {
     method: row.method,
     headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
