@@ -1,0 +1,157 @@
+// The simulated broker's customers: accounts, their money in whole cents with every movement of it, and the
+// tokens that open them. A token of the form sim-<loginid>[-<flag>…] opens its account on first use.
+import type { Contract } from './contracts.ts'
+import { Refusal } from './refusal.ts'
+
+export type Scope = 'read' | 'trade' | 'trading_information' | 'payments' | 'admin'
+
+/** One movement of money. The balances of an account's rows form a chain. */
+export interface Row {
+  transactionId: number
+  /** The purchase this row settles; null for purchases and deposits. */
+  referenceId: number | null
+  action: 'buy' | 'sell' | 'deposit' | 'virtual_credit'
+  contract: Contract | null
+  amountCents: number
+  balanceCents: number
+  atMs: number
+  /** Application the movement came from; null for deposits. */
+  appId: number | null
+}
+
+export type AccountEvent = { kind: 'bought'; contract: Contract } | { kind: 'row'; row: Row }
+
+export interface Account {
+  loginid: string
+  userId: number
+  currency: string
+  isVirtual: boolean
+  disabled: boolean
+  balanceCents: number
+  createdMs: number
+  open: Map<number, Contract>
+  /** Closed contracts in the order they closed. */
+  closed: Contract[]
+  rows: Row[]
+  listeners: Set<(event: AccountEvent) => void>
+}
+
+/** What a token gives. */
+export interface Grant {
+  token: string
+  account: Account
+  scopes: ReadonlySet<Scope>
+}
+
+/** An account prepared by option or control call; money as a decimal number of the account's currency. */
+export interface AccountPreset {
+  loginid: string
+  token?: string
+  currency?: string
+  balance?: number
+  disabled?: boolean
+  scopes?: Scope[]
+}
+
+const START_CENTS = 1_000_000
+const POOR_CENTS = 100
+const MAX_ROWS = 200_000
+const FULL: Scope[] = ['read', 'trade', 'trading_information', 'payments', 'admin']
+const READ_ONLY: Scope[] = ['read', 'trading_information']
+const TOKEN = /^sim-([A-Z]{2,4}[0-9]{1,10})((?:-[A-Za-z0-9]+)*)$/
+
+/** Currencies accounts may have; all of them count in hundredths. */
+export const currencies = ['USD', 'EUR', 'GBP', 'AUD'] as const
+
+export class Accounts {
+  readonly all = new Map<string, Account>()
+  #presets = new Map<string, { loginid: string; scopes: Scope[] }>()
+  #revoked = new Set<string>()
+  #now: () => number
+  #created: (account: Account) => void
+
+  /** `created` hears of every new account before anybody can use it. */
+  constructor(now: () => number, created: (account: Account) => void) {
+    this.#now = now
+    this.#created = created
+  }
+
+  /** Opens the token's account, creating it where the token's form says so. Throws InvalidToken, AccountDisabled. */
+  grant(token: string): Grant {
+    const invalid = () => new Refusal('InvalidToken', 'The token is invalid.')
+    if (this.#revoked.has(token) || token.length < 10) throw invalid()
+    const preset = this.#presets.get(token)
+    const match = preset ? null : TOKEN.exec(token)
+    if (!preset && !match) throw invalid()
+    const loginid = preset?.loginid ?? (match?.[1] as string)
+    if (this.#revoked.has(loginid)) throw invalid()
+    const flags = new Set(match?.[2]?.split('-').slice(1))
+    const account =
+      this.all.get(loginid) ??
+      this.create({
+        loginid,
+        balance: (flags.has('poor') ? POOR_CENTS : START_CENTS) / 100,
+        currency: currencies.find(currency => flags.has(currency)) ?? 'USD'
+      })
+    if (account.disabled || flags.has('disabled')) throw disabled(account)
+    const scopes = preset?.scopes ?? (flags.has('readonly') ? READ_ONLY : FULL)
+    return { token, account, scopes: new Set(scopes) }
+  }
+
+  /** Throws when the grant no longer holds: its token revoked, its account disabled. */
+  check(grant: Grant): void {
+    if (grant.account.disabled) throw disabled(grant.account)
+    if (this.#revoked.size === 0) return
+    if (this.#revoked.has(grant.token) || this.#revoked.has(grant.account.loginid)) {
+      throw new Refusal('InvalidToken', 'The token is invalid.')
+    }
+  }
+
+  /** Opens an account, or changes the standing of one that exists. */
+  create(preset: AccountPreset): Account {
+    const { loginid } = preset
+    if (preset.token) this.#presets.set(preset.token, { loginid, scopes: preset.scopes ?? FULL })
+    const known = this.all.get(loginid)
+    if (known) {
+      known.disabled = preset.disabled ?? known.disabled
+      return known
+    }
+    const account: Account = {
+      loginid,
+      userId: Number(loginid.replace(/\D/g, '')),
+      currency: preset.currency ?? 'USD',
+      isVirtual: loginid.startsWith('VR'),
+      disabled: preset.disabled ?? false,
+      balanceCents: Math.round((preset.balance ?? START_CENTS / 100) * 100),
+      createdMs: this.#now(),
+      open: new Map(),
+      closed: [],
+      rows: [],
+      listeners: new Set()
+    }
+    this.all.set(loginid, account)
+    this.#created(account)
+    return account
+  }
+
+  /** Makes a token, or every token of a login id, invalid from now on; open connections notice at their next call. */
+  revoke(tokenOrLoginid: string): void {
+    this.#revoked.add(tokenOrLoginid)
+  }
+
+  /** Takes a revocation back. */
+  restore(tokenOrLoginid: string): void {
+    this.#revoked.delete(tokenOrLoginid)
+  }
+}
+
+/** Enters a movement whose amount is already part of the balance, and tells who listens. */
+export function enterRow(account: Account, row: Row): void {
+  account.rows.push(row)
+  if (account.rows.length > MAX_ROWS) account.rows.splice(0, MAX_ROWS / 10)
+  for (const listener of account.listeners) listener({ kind: 'row', row })
+}
+
+function disabled(account: Account): Refusal {
+  return new Refusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
+}

@@ -1,0 +1,391 @@
+// The simulated broker without a dialect: it prices, buys and sells contracts for its accounts. What is here
+// knows no requests and no sockets, waits only through the given clock, and keeps the one truth about every
+// contract, which tests and audits read as the ledger. How a contract lives and ends is in lives.ts.
+import { type Account, type AccountPreset, Accounts, enterRow } from './accounts.ts'
+import { type Clock, systemClock } from './clock.ts'
+import { type Contract, expiryOf, type Offer, shortcodeOf, type Terms } from './contracts.ts'
+import { type Journal, noJournal } from './journal.ts'
+import { finalCents, Lives, type Sale } from './lives.ts'
+import { Market, type Tick } from './market.ts'
+import { checkCeiling, checkPrice, limitsOf, offerOf } from './offers.ts'
+import { bidOf, multiplierProfit, type Price, priceOf } from './pricing.ts'
+import { Refusal } from './refusal.ts'
+
+export interface EngineOptions {
+  clock?: Clock
+  /** Same seed, same prices. Default 1. */
+  seed?: number
+  /** Interval of all ticks in ms; null (default) for the symbols' real ones. */
+  tickMs?: number | null
+  /** Divides the real length of timed contracts; default 1. */
+  timeScale?: number
+  /** Between the end of a contract and its settlement; default half a tick with tickMs, else 500. */
+  settlementDelayMs?: number
+  /** Most contracts remembered; older closed ones are forgotten. Default 500 000. */
+  maxContracts?: number
+  accounts?: AccountPreset[]
+  journal?: Journal
+}
+
+/** A priced offer at a moment. */
+export interface Quote {
+  offer: Offer
+  price: Price
+  spot: Tick
+  startEpoch: number
+  expiryEpoch: number
+}
+
+/** What a contract is worth now, and whether it can be sold. */
+export interface Valuation {
+  bidCents: number
+  spot: Tick
+  /** Why it cannot be sold now, or null. */
+  unsellable: Refusal | null
+}
+
+const MIN_SCALED_TICKS = 3
+const LAST_MOMENTS_MS = 5_000
+const LIMITS_PAUSE_MS = 1_000
+
+export class Engine {
+  readonly clock: Clock
+  readonly market: Market
+  readonly accounts: Accounts
+  readonly contracts = new Map<number, Contract>()
+  readonly lives: Lives
+  #timeScale: number
+  #maxContracts: number
+  #journal: Journal
+  #nextContract: number
+  #nextTransaction: number
+  #restored: { createdMs: number; transactionId: number } | null = null
+
+  constructor(options: EngineOptions = {}) {
+    this.clock = options.clock ?? systemClock
+    const tickMs = options.tickMs ?? null
+    this.market = new Market(this.clock, { seed: options.seed ?? 1, tickMs })
+    this.lives = new Lives({
+      clock: this.clock,
+      market: this.market,
+      settlementDelayMs: options.settlementDelayMs ?? (tickMs === null ? 500 : Math.ceil(tickMs / 2)),
+      close: (contract, sale) => this.#close(contract, sale)
+    })
+    this.#timeScale = options.timeScale ?? 1
+    this.#maxContracts = options.maxContracts ?? 500_000
+    this.#journal = options.journal ?? noJournal
+    // Ids grow with time, so that a broker started anew never gives one out a second time.
+    this.#nextContract = this.clock.now() * 1000
+    this.#nextTransaction = this.clock.now() * 2000
+    this.accounts = new Accounts(
+      () => this.clock.now(),
+      account => this.#welcome(account)
+    )
+    this.#journal.replay(this)
+    for (const preset of options.accounts ?? []) this.accounts.create(preset)
+  }
+
+  /** Prices terms now. Throws Refusal. */
+  quote(terms: Terms, account: Account | null): Quote {
+    const nowMs = this.clock.now()
+    const offer = offerOf(terms, nowMs)
+    if (account && account.currency !== offer.currency) {
+      const text = `The provided currency ${offer.currency} is not the currency of the account.`
+      throw new Refusal('NotDefaultCurrency', text, { field: 'currency', args: [offer.currency] })
+    }
+    this.#checkOpen(offer, nowMs)
+    const spot = this.market.latest(offer.symbol, nowMs)
+    const price = priceOf(offer, spot)
+    checkPrice(offer, price)
+    const startEpoch = Math.floor(nowMs / 1000)
+    return { offer, price, spot, startEpoch, expiryEpoch: expiryOf(offer, startEpoch) }
+  }
+
+  /** Buys at most at `maxCents`. Throws Refusal; when it does nothing has changed. */
+  buy(account: Account, facts: { appId: number; terms: Terms; maxCents: number }): Contract {
+    if (account.disabled) throw new Refusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
+    const { offer, price, spot, startEpoch, expiryEpoch } = this.quote(facts.terms, account)
+    checkCeiling(offer, price.askCents, facts.maxCents)
+    if (price.askCents > account.balanceCents) throw insufficient(account, price.askCents)
+    const nowMs = this.clock.now()
+    const contract: Contract = {
+      id: this.#nextContract++,
+      offer,
+      account,
+      appId: facts.appId,
+      buyTransaction: this.#nextTransaction++,
+      sellTransaction: null,
+      sellAppId: null,
+      buyCents: price.askCents,
+      payoutCents: price.payoutCents,
+      markupCents: price.markupCents,
+      commissionCents: price.commissionCents,
+      boughtMs: nowMs,
+      startEpoch,
+      expiryEpoch,
+      endMs: this.#endOf(offer, nowMs, expiryEpoch),
+      startTick: this.market.number(offer.symbol, nowMs),
+      periodMs: this.market.periodMs(offer.symbol),
+      // A multiplier runs from the price it was bought at; everything else waits for the next tick.
+      entry: offer.kind === 'multiplier' ? spot : null,
+      exit: null,
+      ticks: [],
+      status: 'open',
+      ended: false,
+      sellCents: null,
+      soldMs: null,
+      limitsChangedMs: nowMs,
+      shortcode: shortcodeOf(offer, { payoutCents: price.payoutCents, startEpoch, expiryEpoch }),
+      delivered: false,
+      watchers: new Set()
+    }
+    account.balanceCents -= contract.buyCents
+    this.#journal.bought(contract)
+    this.#remember(contract)
+    this.#enterPurchase(contract)
+    for (const listener of account.listeners) listener({ kind: 'bought', contract })
+    this.lives.follow(contract)
+    return contract
+  }
+
+  /** Sells at the market, not below `floorCents`. Throws Refusal. */
+  sell(account: Account, facts: { appId: number; contractId: number; floorCents: number }): Contract {
+    const contract = this.#own(account, facts.contractId)
+    if (contract.status !== 'open') throw new Refusal('ContractAlreadySold', 'This contract has been sold.')
+    const { bidCents, spot, unsellable } = this.value(contract)
+    if (unsellable) throw unsellable
+    if (bidCents < facts.floorCents) {
+      throw new Refusal('PriceMoved', `The contract can only be sold for ${(bidCents / 100).toFixed(2)}.`, {
+        args: [contract.offer.currency, facts.floorCents / 100, bidCents / 100]
+      })
+    }
+    contract.exit = spot
+    this.#close(contract, { status: 'sold', cents: bidCents, appId: facts.appId })
+    return contract
+  }
+
+  /** Changes a multiplier contract's limits; null removes one, undefined leaves it. Throws Refusal. */
+  update(
+    account: Account,
+    contractId: number,
+    limits: { takeProfit?: number | null | undefined; stopLoss?: number | null | undefined }
+  ): Contract {
+    const contract = this.#own(account, contractId)
+    if (contract.offer.kind !== 'multiplier' || contract.status !== 'open') {
+      throw new Refusal('ContractUpdateNotAllowed', 'Update is not allowed for this contract.')
+    }
+    const nowMs = this.clock.now()
+    if (nowMs - contract.limitsChangedMs < LIMITS_PAUSE_MS) {
+      throw new Refusal('ContractUpdateTooFrequent', 'Only one update per second is allowed.')
+    }
+    const changed = limitsOf(contract.offer, limits)
+    if (changed.takeProfitCents !== undefined) contract.offer.takeProfitCents = changed.takeProfitCents
+    if (changed.stopLossCents !== undefined) contract.offer.stopLossCents = changed.stopLossCents
+    contract.limitsChangedMs = nowMs
+    this.#journal.changed(contract)
+    this.lives.tell(contract)
+    return contract
+  }
+
+  /** Refuses: deal cancellation is not sold here, so there is never anything to cancel. */
+  cancel(account: Account, contractId: number): never {
+    this.#own(account, contractId)
+    throw new Refusal('CancelNotAvailable', 'Deal cancellation is not available for this contract.')
+  }
+
+  /** Settles at once whatever has ended and waits for its settlement; answers how many. */
+  settleEnded(account: Account): number {
+    const ended = [...account.open.values()].filter(contract => contract.ended)
+    for (const contract of ended) this.lives.settle(contract)
+    return ended.length
+  }
+
+  /** The account's contract of that id. Throws ContractNotFound. */
+  find(account: Account, contractId: number): Contract | undefined {
+    const contract = this.contracts.get(contractId)
+    return contract?.account === account ? contract : undefined
+  }
+
+  /** What the contract is worth now; of a closed one, what it was sold for. */
+  value(contract: Contract): Valuation {
+    const nowMs = this.clock.now()
+    const spot = this.market.latest(contract.offer.symbol, nowMs)
+    if (contract.sellCents !== null) {
+      return {
+        bidCents: contract.sellCents,
+        spot,
+        unsellable: new Refusal('ContractAlreadySold', 'This contract has been sold.')
+      }
+    }
+    if (contract.ended) {
+      return {
+        bidCents: finalCents(contract),
+        spot,
+        unsellable: new Refusal('BetExpired', 'The contract has expired.')
+      }
+    }
+    this.lives.takeEntry(contract)
+    if (contract.offer.kind === 'multiplier') {
+      const closed = this.market.isOpen(contract.offer.symbol, nowMs) ? null : marketClosed()
+      return { bidCents: contract.buyCents + multiplierProfit(contract, spot.pips), spot, unsellable: closed }
+    }
+    const leftMs = contract.endMs - nowMs
+    const lengthMs = contract.endMs - contract.boughtMs
+    const seconds = contract.offer.kind === 'timed' ? (contract.offer.seconds * leftMs) / lengthMs : 0
+    return { bidCents: bidOf(contract, spot, seconds), spot, unsellable: this.#unsellable(contract, leftMs) }
+  }
+
+  /** Puts an account read from the journal back, with the movement that opened it. */
+  restoreAccount(preset: AccountPreset, facts: { createdMs: number; transactionId: number }): void {
+    this.#restored = facts
+    this.accounts.create(preset)
+    this.#restored = null
+  }
+
+  /** Puts a contract read from the journal back as it was bought. */
+  restore(contract: Contract): void {
+    contract.account.balanceCents -= contract.buyCents
+    this.#nextContract = Math.max(this.#nextContract, contract.id + 1)
+    this.#nextTransaction = Math.max(this.#nextTransaction, contract.buyTransaction + 1)
+    this.#remember(contract)
+    this.#enterPurchase(contract)
+  }
+
+  /** Puts the sale of a restored contract back. */
+  restoreSale(contract: Contract, sale: Sale & { soldMs: number; transactionId: number }): void {
+    this.#nextTransaction = Math.max(this.#nextTransaction, sale.transactionId + 1)
+    this.#enterSale(contract, sale)
+  }
+
+  /** Stops all that waits and closes the journal. */
+  close(): void {
+    this.lives.stop()
+    this.#journal.close()
+  }
+
+  #welcome(account: Account): void {
+    const transactionId = this.#restored?.transactionId ?? this.#nextTransaction
+    this.#nextTransaction = Math.max(this.#nextTransaction, transactionId) + 1
+    account.createdMs = this.#restored?.createdMs ?? account.createdMs
+    if (!this.#restored) this.#journal.opened(account, transactionId)
+    enterRow(account, {
+      transactionId,
+      referenceId: null,
+      action: account.isVirtual ? 'virtual_credit' : 'deposit',
+      contract: null,
+      amountCents: account.balanceCents,
+      balanceCents: account.balanceCents,
+      atMs: account.createdMs,
+      appId: null
+    })
+  }
+
+  #checkOpen(offer: Offer, nowMs: number): void {
+    const { symbol } = offer
+    if (this.market.isSuspended(symbol)) {
+      throw new Refusal('TradingSuspended', 'Trading is suspended for this asset.', { field: 'symbol' })
+    }
+    if (!this.market.isOpen(symbol, nowMs)) throw marketClosed()
+    if (offer.kind === 'timed' && !this.market.isOpen(symbol, nowMs + offer.seconds * 1000)) {
+      const text = 'Contract must expire during trading hours.'
+      throw new Refusal('TradingHoursExpiry', text, { field: 'duration' })
+    }
+  }
+
+  #endOf(offer: Offer, nowMs: number, expiryEpoch: number): number {
+    if (offer.kind !== 'timed') return Infinity
+    if (this.#timeScale === 1) return expiryEpoch * 1000
+    const scaledMs = (offer.seconds * 1000) / this.#timeScale
+    return Math.ceil(nowMs + Math.max(scaledMs, MIN_SCALED_TICKS * this.market.periodMs(offer.symbol)))
+  }
+
+  #remember(contract: Contract): void {
+    this.contracts.set(contract.id, contract)
+    contract.account.open.set(contract.id, contract)
+    if (this.contracts.size <= this.#maxContracts) return
+    // The map keeps the order of purchases; a few long-lived contracts at its head must not hide the old ones.
+    let looked = 0
+    for (const [id, old] of this.contracts) {
+      if (old.status !== 'open') {
+        this.contracts.delete(id)
+        return
+      }
+      if (++looked > 100) return
+    }
+  }
+
+  #file(contract: Contract): void {
+    const { closed } = contract.account
+    closed.push(contract)
+    if (closed.length > this.#maxContracts) closed.splice(0, Math.ceil(this.#maxContracts / 10))
+  }
+
+  #close(contract: Contract, sale: Sale): void {
+    const facts = { ...sale, soldMs: this.clock.now(), transactionId: this.#nextTransaction++ }
+    this.lives.leave(contract)
+    this.#journal.closed(contract, facts)
+    this.#enterSale(contract, facts)
+    this.lives.tell(contract)
+  }
+
+  #enterPurchase(contract: Contract): void {
+    enterRow(contract.account, {
+      transactionId: contract.buyTransaction,
+      referenceId: null,
+      action: 'buy',
+      contract,
+      amountCents: -contract.buyCents,
+      balanceCents: contract.account.balanceCents,
+      atMs: contract.boughtMs,
+      appId: contract.appId
+    })
+  }
+
+  #enterSale(contract: Contract, sale: Sale & { soldMs: number; transactionId: number }): void {
+    const { account } = contract
+    contract.status = sale.status
+    contract.sellCents = sale.cents
+    contract.sellAppId = sale.appId
+    contract.soldMs = sale.soldMs
+    contract.sellTransaction = sale.transactionId
+    account.balanceCents += sale.cents
+    account.open.delete(contract.id)
+    this.#file(contract)
+    enterRow(account, {
+      transactionId: sale.transactionId,
+      referenceId: contract.buyTransaction,
+      action: 'sell',
+      contract,
+      amountCents: sale.cents,
+      balanceCents: account.balanceCents,
+      atMs: sale.soldMs,
+      appId: sale.appId
+    })
+  }
+
+  #unsellable(contract: Contract, leftMs: number): Refusal | null {
+    if (contract.offer.kind === 'ticks')
+      return new Refusal('ResaleNotOffered', 'Resale of this contract is not offered.')
+    if (!contract.entry)
+      return new Refusal('SellAtEntryTick', 'Contract cannot be sold at this time: waiting for entry tick.')
+    if (!this.market.isOpen(contract.offer.symbol)) return marketClosed()
+    if (leftMs * this.#timeScale >= LAST_MOMENTS_MS) return null
+    return new Refusal('TooCloseToExpiry', 'Resale of this contract is not offered so close to its expiry.')
+  }
+
+  #own(account: Account, contractId: number): Contract {
+    const contract = this.find(account, contractId)
+    if (!contract) throw new Refusal('ContractNotFound', 'Unknown contract.')
+    return contract
+  }
+}
+
+function insufficient(account: Account, askCents: number): Refusal {
+  const [has, needs] = [(account.balanceCents / 100).toFixed(2), (askCents / 100).toFixed(2)]
+  const text = `Your account balance (${has} ${account.currency}) is insufficient to buy this contract (${needs} ${account.currency}).`
+  return new Refusal('InsufficientBalance', text, { args: [account.currency, has, needs] })
+}
+
+function marketClosed(): Refusal {
+  return new Refusal('MarketIsClosed', 'This market is presently closed.', { field: 'symbol' })
+}

@@ -1,0 +1,74 @@
+// The broker's own books, as tests and audits read them: one entry a contract, money as decimal strings.
+import { type Contract, printBarrier } from './contracts.ts'
+
+export interface LedgerEntry {
+  contractId: number
+  loginid: string
+  appId: number
+  contractType: string
+  symbol: string
+  currency: string
+  /** What was paid; for purchases by payout, what that came to. */
+  stake: string
+  buyPrice: string
+  payout: string
+  commission: string
+  duration: number | null
+  durationUnit: 't' | 's' | null
+  /** The digit, or the level once it is known. */
+  barrier: string | null
+  multiplier: number | null
+  takeProfit: string | null
+  stopLoss: string | null
+  buyTransactionId: number
+  sellTransactionId: number | null
+  boughtAtMs: number
+  soldAtMs: number | null
+  status: string
+  sellPrice: string | null
+  /** Of a closed contract. */
+  profit: string | null
+  entry: string | null
+  exit: string | null
+  shortcode: string
+  /** Whether the answer to the purchase was handed to a socket; null when a restart lies between. */
+  delivered: boolean | null
+}
+
+/** A contract's entry. */
+export function ledgerEntry(contract: Contract): LedgerEntry {
+  const { offer, account, sellCents } = contract
+  return {
+    contractId: contract.id,
+    loginid: account.loginid,
+    appId: contract.appId,
+    contractType: offer.type,
+    symbol: offer.symbol.code,
+    currency: offer.currency,
+    stake: decimal(contract.buyCents),
+    buyPrice: decimal(contract.buyCents),
+    payout: decimal(contract.payoutCents),
+    commission: decimal(contract.commissionCents),
+    duration: offer.kind === 'multiplier' ? null : offer.ticks || offer.seconds,
+    durationUnit: offer.kind === 'multiplier' ? null : offer.kind === 'ticks' ? 't' : 's',
+    barrier: printBarrier(contract),
+    multiplier: offer.kind === 'multiplier' ? offer.multiplier : null,
+    takeProfit: offer.takeProfitCents === null ? null : decimal(offer.takeProfitCents),
+    stopLoss: offer.stopLossCents === null ? null : decimal(offer.stopLossCents),
+    buyTransactionId: contract.buyTransaction,
+    sellTransactionId: contract.sellTransaction,
+    boughtAtMs: contract.boughtMs,
+    soldAtMs: contract.soldMs,
+    status: contract.status,
+    sellPrice: sellCents === null ? null : decimal(sellCents),
+    profit: sellCents === null ? null : decimal(sellCents - contract.buyCents),
+    entry: contract.entry?.quote.toFixed(offer.symbol.decimals) ?? null,
+    exit: contract.exit?.quote.toFixed(offer.symbol.decimals) ?? null,
+    shortcode: contract.shortcode,
+    delivered: contract.delivered
+  }
+}
+
+function decimal(cents: number): string {
+  return (cents / 100).toFixed(2)
+}

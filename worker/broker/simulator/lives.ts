@@ -1,0 +1,182 @@
+// How contracts live: what a tick does to each kind, when one ends, and the pause before its money moves.
+// Ticks are ordered by their number alone. A quiet timed contract costs nothing between purchase and end.
+import { Agenda, type Clock } from './clock.ts'
+import { BROKER_APP_ID, type Contract, type Status, ticksNeeded, wins } from './contracts.ts'
+import type { Market, Tick } from './market.ts'
+import { multiplierProfit } from './pricing.ts'
+import type { MarketSymbol } from './symbols.ts'
+
+/** How a contract leaves the books. */
+export interface Sale {
+  status: Exclude<Status, 'open'>
+  cents: number
+  appId: number
+}
+
+/** What an ended contract pays. */
+export function finalCents(contract: Contract): number {
+  return contract.exit && wins(contract, contract.exit) ? contract.payoutCents : 0
+}
+
+export class Lives {
+  /** Between the end of a contract and its settlement. */
+  settlementDelayMs: number
+  #clock: Clock
+  #market: Market
+  #agenda: Agenda
+  #close: (contract: Contract, sale: Sale) => void
+  #active = new Map<MarketSymbol, { contracts: Set<Contract>; stop: () => void }>()
+
+  /** `close` moves the money of a contract that is through. */
+  constructor(open: {
+    clock: Clock
+    market: Market
+    settlementDelayMs: number
+    close: (contract: Contract, sale: Sale) => void
+  }) {
+    this.#clock = open.clock
+    this.#market = open.market
+    this.settlementDelayMs = open.settlementDelayMs
+    this.#close = open.close
+    this.#agenda = new Agenda(open.clock)
+  }
+
+  /** Takes an open contract on, from its purchase to its end. */
+  follow(contract: Contract): void {
+    if (contract.offer.kind === 'timed') this.#agenda.at(contract.endMs, () => this.#endTimed(contract))
+    else this.#activate(contract)
+  }
+
+  /** Takes a contract on after a restart: missed ticks are looked up, as if nobody had been away. */
+  resume(contract: Contract): void {
+    const { symbol, kind } = contract.offer
+    if (contract.periodMs !== this.#market.periodMs(symbol)) {
+      // Bought under another tick interval: the old count means nothing, it goes on with new ticks.
+      contract.periodMs = this.#market.periodMs(symbol)
+      contract.startTick = this.#market.number(symbol)
+    }
+    if (kind === 'ticks') {
+      let tick = this.#market.firstAfter(symbol, contract.startTick)
+      while (tick && !contract.ended) {
+        this.#advance(contract, tick)
+        tick = this.#market.firstAfter(symbol, tick.n)
+      }
+    }
+    if (!contract.ended) this.follow(contract)
+  }
+
+  /** Calls `listener` at every tick that matters to the contract and at every change; the result stops it. */
+  watch(contract: Contract, listener: (contract: Contract) => void): () => void {
+    contract.watchers.add(listener)
+    if (contract.status === 'open' && !contract.ended) this.#activate(contract)
+    return () => {
+      contract.watchers.delete(listener)
+      if (contract.watchers.size === 0 && contract.offer.kind === 'timed') this.leave(contract)
+    }
+  }
+
+  /** Tells the contract's watchers that something about it is new. */
+  tell(contract: Contract): void {
+    for (const watcher of contract.watchers) watcher(contract)
+  }
+
+  /** Stops ticks from reaching a contract. */
+  leave(contract: Contract): void {
+    const active = this.#active.get(contract.offer.symbol)
+    if (!active?.contracts.delete(contract) || active.contracts.size > 0) return
+    this.#active.delete(contract.offer.symbol)
+    active.stop()
+  }
+
+  /** Moves the money of an ended contract; of any other, and the second time, it does nothing. */
+  settle(contract: Contract): void {
+    if (contract.status !== 'open' || !contract.ended) return
+    const cents = finalCents(contract)
+    this.#close(contract, { status: cents > 0 ? 'won' : 'lost', cents, appId: BROKER_APP_ID })
+  }
+
+  /** Fills in the entry tick of a timed contract if it has happened: it is looked up only when somebody asks. */
+  takeEntry(contract: Contract): void {
+    if (contract.entry !== null || contract.offer.kind !== 'timed') return
+    const tick = this.#market.firstAfter(contract.offer.symbol, contract.startTick)
+    if (tick && tick.n * contract.periodMs <= contract.endMs) contract.entry = tick
+  }
+
+  /** Lets go of every contract and every timer. */
+  stop(): void {
+    this.#agenda.clear()
+    for (const { stop } of this.#active.values()) stop()
+    this.#active.clear()
+  }
+
+  #activate(contract: Contract): void {
+    const { symbol } = contract.offer
+    let active = this.#active.get(symbol)
+    if (!active) {
+      const contracts = new Set<Contract>()
+      const stop = this.#market.watch(symbol, tick => {
+        for (const each of contracts) this.#advance(each, tick)
+      })
+      active = { contracts, stop }
+      this.#active.set(symbol, active)
+    }
+    active.contracts.add(contract)
+  }
+
+  #advance(contract: Contract, tick: Tick): void {
+    if (tick.n <= contract.startTick || contract.ended) return
+    switch (contract.offer.kind) {
+      case 'ticks':
+        contract.entry ??= tick
+        contract.ticks.push(tick)
+        if (contract.ticks.length === ticksNeeded(contract.offer)) this.#end(contract, tick)
+        else this.tell(contract)
+        break
+      case 'timed':
+        if (tick.n * contract.periodMs > contract.endMs) return
+        this.takeEntry(contract)
+        this.tell(contract)
+        break
+      case 'multiplier':
+        if (!this.#closeAtLimit(contract, tick)) this.tell(contract)
+    }
+  }
+
+  #closeAtLimit(contract: Contract, tick: Tick): boolean {
+    const { takeProfitCents, stopLossCents } = contract.offer
+    const profit = multiplierProfit(contract, tick.pips)
+    const stoppedOut = profit <= -contract.buyCents
+    const stopped = stopLossCents !== null && profit <= -stopLossCents
+    const taken = takeProfitCents !== null && profit >= takeProfitCents
+    if (!stoppedOut && !stopped && !taken) return false
+    contract.ended = true
+    contract.exit = tick
+    const status = profit > 0 ? 'won' : 'lost'
+    this.#close(contract, { status, cents: contract.buyCents + profit, appId: BROKER_APP_ID })
+    return true
+  }
+
+  #endTimed(contract: Contract): void {
+    if (contract.status !== 'open' || contract.ended) return
+    this.takeEntry(contract)
+    if (contract.entry) {
+      this.#end(contract, this.#market.latest(contract.offer.symbol, contract.endMs))
+      return
+    }
+    // No tick between purchase and expiry: nothing was decided, and the stake goes back.
+    contract.ended = true
+    this.#close(contract, { status: 'cancelled', cents: contract.buyCents, appId: BROKER_APP_ID })
+  }
+
+  #end(contract: Contract, exit: Tick): void {
+    contract.exit = exit
+    contract.ended = true
+    this.leave(contract)
+    if (this.settlementDelayMs <= 0) {
+      this.settle(contract)
+      return
+    }
+    this.#agenda.at(this.#clock.now() + this.settlementDelayMs, () => this.settle(contract))
+    this.tell(contract)
+  }
+}

@@ -1,0 +1,129 @@
+// What a simulated broker can be told at its start, in code and on the command line.
+import { parseArgs } from 'node:util'
+import type { AccountPreset } from './accounts.ts'
+import type { Clock } from './clock.ts'
+import type { FaultSettings } from './faults.ts'
+import type { Limits } from './quota.ts'
+
+export interface SimulatorOptions {
+  /** Port on 127.0.0.1; 0, the default, takes a free one. */
+  port?: number
+  /** Interval of all ticks; null (default) for the symbols' real ones of one or two seconds. */
+  tickMs?: number | null
+  /** Same seed, same prices, same faults. Default 1. */
+  seed?: number
+  latencyMs?: number
+  jitterMs?: number
+  /** File that purchases and sales are appended to, and read from at the start. */
+  journal?: string
+  /** Call budgets: the published ones (default), others, or none. */
+  limits?: 'published' | 'off' | Limits
+  /** From the end of a contract to its settlement; default half a tick with tickMs, else 500. */
+  settlementDelayMs?: number
+  /** Divides the real length of timed contracts; never shorter than three ticks. Default 1. */
+  timeScale?: number
+  /** Lenient accepts numbers for strings and the reverse, as the live broker does. Default strict. */
+  mode?: 'strict' | 'lenient'
+  /** Idle connections are closed after this. Default 120 000. */
+  idleMs?: number
+  /** Application ids that are refused. */
+  revokedAppIds?: number[]
+  /** Accounts there are from the start. */
+  accounts?: AccountPreset[]
+  faults?: Partial<FaultSettings>
+  /** Most contracts remembered; older closed ones are forgotten. Default 500 000. */
+  maxContracts?: number
+  clock?: Clock
+}
+
+/** A wrong command line; the message names the option. */
+export class UsageError extends Error {}
+
+export const usage = `Options of the simulated broker:
+  --port N                 port on 127.0.0.1 (0: any free one)
+  --tick-ms MS             interval of all ticks, instead of the real one or two seconds
+  --seed N                 same seed, same prices and same faults (1)
+  --latency-ms MS          time between a request and its answer (0)
+  --jitter-ms MS           added to the latency at random (0)
+  --settlement-delay-ms MS time between the end of a contract and its settlement
+  --time-scale N           divides the length of contracts in seconds and more (1)
+  --limits published|off   call budgets (published)
+  --lenient                accept numbers for strings and strings for numbers
+  --idle-ms MS             close connections that say nothing for so long (120000)
+  --journal FILE           keep contracts in a file over restarts
+  --revoked-app-ids A,B    application ids to refuse
+  --help                   show this`
+
+const numbers = {
+  port: { min: 0, max: 65_535 },
+  'tick-ms': { min: 1, max: 60_000 },
+  seed: { min: 0, max: 4_294_967_295 },
+  'latency-ms': { min: 0, max: 60_000 },
+  'jitter-ms': { min: 0, max: 60_000 },
+  'settlement-delay-ms': { min: 0, max: 3_600_000 },
+  'time-scale': { min: 1, max: 1_000_000 },
+  'idle-ms': { min: 100, max: 86_400_000 }
+} as const
+
+/** Reads a command line. Throws UsageError; answers null when help was asked for. */
+export function parseOptions(argv: string[]): SimulatorOptions | null {
+  const text = { type: 'string' } as const
+  let values: Record<string, string | boolean | undefined>
+  try {
+    values = parseArgs({
+      args: argv,
+      options: {
+        ...Object.fromEntries(Object.keys(numbers).map(name => [name, text])),
+        limits: text,
+        journal: text,
+        'revoked-app-ids': text,
+        lenient: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' }
+      }
+    }).values
+  } catch (cause) {
+    throw new UsageError((cause as Error).message, { cause })
+  }
+  if (values.help) return null
+  const given = (name: keyof typeof numbers) => readNumber(name, values[name])
+  return defined({
+    port: given('port'),
+    tickMs: given('tick-ms'),
+    seed: given('seed'),
+    latencyMs: given('latency-ms'),
+    jitterMs: given('jitter-ms'),
+    settlementDelayMs: given('settlement-delay-ms'),
+    timeScale: given('time-scale'),
+    idleMs: given('idle-ms'),
+    limits: readLimits(values.limits),
+    journal: values.journal as string | undefined,
+    mode: values.lenient ? 'lenient' : undefined,
+    revokedAppIds: readIds(values['revoked-app-ids'])
+  })
+}
+
+function readNumber(name: keyof typeof numbers, value: string | boolean | undefined): number | undefined {
+  if (value === undefined) return undefined
+  const { min, max } = numbers[name]
+  const number = Number(value)
+  if (value === '' || !Number.isInteger(number) || number < min || number > max) {
+    throw new UsageError(`--${name} must be a whole number from ${min} to ${max}`)
+  }
+  return number
+}
+
+function readLimits(value: string | boolean | undefined): 'published' | 'off' | undefined {
+  if (value === undefined || value === 'published' || value === 'off') return value
+  throw new UsageError('--limits must be published or off')
+}
+
+function readIds(value: string | boolean | undefined): number[] | undefined {
+  if (typeof value !== 'string') return undefined
+  const ids = value.split(',').map(Number)
+  if (ids.every(id => Number.isInteger(id) && id > 0)) return ids
+  throw new UsageError('--revoked-app-ids must be positive whole numbers between commas')
+}
+
+function defined(options: { [K in keyof SimulatorOptions]: SimulatorOptions[K] | undefined }): SimulatorOptions {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
+}

@@ -1,0 +1,59 @@
+// A refusal in the engine's own words. Each dialect turns the reason into its code, so the reason is as fine
+// as any dialect needs and the message is what a person would be shown.
+
+export type Reason =
+  | 'AccountDisabled'
+  | 'AlreadyExpired'
+  | 'BarrierNotAllowed'
+  | 'BetExpired'
+  | 'CancelNotAvailable'
+  | 'ContractAlreadySold'
+  | 'ContractNotFound'
+  | 'ContractNotOffered'
+  | 'ContractUpdateNotAllowed'
+  | 'ContractUpdateTooFrequent'
+  | 'DealCancellationNotOffered'
+  | 'DigitOutOfRange'
+  | 'IncorrectPayoutDecimals'
+  | 'IncorrectStakeDecimals'
+  | 'InsufficientBalance'
+  | 'InvalidBarrier'
+  | 'InvalidBasis'
+  | 'InvalidExpiry'
+  | 'InvalidMarkup'
+  | 'InvalidStake'
+  | 'InvalidSymbol'
+  | 'InvalidToken'
+  | 'LimitOrderAmountTooHigh'
+  | 'LimitOrderAmountTooLow'
+  | 'MarketIsClosed'
+  | 'MissingRequiredDigit'
+  | 'MultiplierOutOfRange'
+  | 'NoReturn'
+  | 'NotDefaultCurrency'
+  | 'PayoutLimits'
+  | 'PriceMoved'
+  | 'ResaleNotOffered'
+  | 'SellAtEntryTick'
+  | 'StakeLimits'
+  | 'StakeMoreThanPrice'
+  | 'TicksNumberLimits'
+  | 'TooCloseToExpiry'
+  | 'TradingDurationNotAllowed'
+  | 'TradingHoursExpiry'
+  | 'TradingSuspended'
+
+/** `field` names the offending part of the terms; `args` are the values inside the message, in order. */
+export class Refusal extends Error {
+  readonly reason: Reason
+  readonly field: string | undefined
+  readonly args: (string | number)[]
+
+  constructor(reason: Reason, message: string, facts: { field?: string; args?: (string | number)[] } = {}) {
+    super(message)
+    this.name = 'Refusal'
+    this.reason = reason
+    this.field = facts.field
+    this.args = facts.args ?? []
+  }
+}

@@ -1,0 +1,313 @@
+// The requests of the first dialect: for each call what it may carry, whose leave it needs, and which budget
+// it is counted in. One row a call; the schemas are made from the rows and compiled when first used.
+import { Ajv, type ValidateFunction } from 'ajv'
+import type { Scope } from './accounts.ts'
+import type { CallClass } from './quota.ts'
+
+type Field = Record<string, unknown>
+
+export interface CallRule {
+  fields: Record<string, Field>
+  required: string[]
+  /** Scopes of which any one suffices; null: no authorisation needed. */
+  scopes: Scope[] | null
+  /** Whether the call may name the account it is about. */
+  loginid: boolean
+  /** Budget; null: not counted. */
+  class: CallClass | null
+  /** The message type of its answers, where it is not the call's name. */
+  msgType?: string
+}
+
+const contractTypes =
+  `ACCU ASIAND ASIANU CALL CALLE CALLSPREAD DIGITDIFF DIGITEVEN DIGITMATCH DIGITODD DIGITOVER DIGITUNDER
+  EXPIRYMISS EXPIRYMISSE EXPIRYRANGE EXPIRYRANGEE LBFLOATCALL LBFLOATPUT LBHIGHLOW MULTDOWN MULTUP NOTOUCH
+  ONETOUCH PUT PUTE PUTSPREAD RANGE RESETCALL RESETPUT RUNHIGH RUNLOW SNOWDOWN SNOWUP TICKHIGH TICKLOW
+  TURBOSLONG TURBOSSHORT UPORDOWN VANILLALONGCALL VANILLALONGPUT`.split(/\s+/)
+const listedTypes = contractTypes.filter(type => !type.startsWith('SNOW'))
+const landingCompanies = ['iom', 'malta', 'maltainvest', 'svg', 'virtual', 'vanuatu']
+const barrierCategories = ['american', 'asian', 'euro_atm', 'euro_non_atm', 'non_financial', 'lookback', 'reset']
+const granularities = [60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400]
+const streams = `balance candles cashier_payments p2p_advert p2p_advertiser p2p_order proposal proposal_open_contract
+  ticks transaction trading_platform_asset_listing website_status p2p_settings crypto_estimations`.split(/\s+/)
+
+const flag = oneOf(1)
+const bit = oneOf(0, 1)
+const text = { type: 'string' }
+const number = { type: 'number' }
+const integer = { type: 'integer' }
+const positive = { type: 'number', minimum: 0 }
+const symbol = matching('^\\w{2,30}$')
+const currency = matching('^[a-zA-Z0-9]{2,20}$')
+const token = matching('^[\\w\\-]{1,128}$')
+const streamId = matching('^[\\w-]{32,128}$')
+const barrier = matching('^(?=.{1,20}$)[+-]?[0-9]+\\.?[0-9]*$')
+const day = '[0-9]{4}-(0?[1-9]|1[012])-(0?[1-9]|[12][0-9]|3[01])'
+const date = matching(`^(${day}|[0-9]{1,10})$`)
+const offset = { type: 'integer', minimum: 0 }
+
+const terms = {
+  amount: positive,
+  barrier,
+  barrier2: barrier,
+  barrier_range: oneOf('tight', 'middle', 'wide'),
+  basis: oneOf('payout', 'stake'),
+  cancellation: matching('^\\w+$'),
+  contract_type: oneOf(...contractTypes),
+  currency,
+  date_expiry: epoch(0),
+  date_start: epoch(0),
+  duration: { type: 'integer', minimum: 0, maximum: 99_999_999 },
+  duration_unit: oneOf('d', 'm', 's', 'h', 't'),
+  growth_rate: number,
+  limit_order: object({ stop_loss: number, take_profit: number }),
+  multiplier: positive,
+  payout_per_point: number,
+  product_type: oneOf('basic'),
+  selected_tick: integer,
+  symbol,
+  trade_risk_profile: oneOf('low', 'medium', 'high'),
+  trading_period_start: integer
+}
+
+const read: Scope[] = ['read', 'trading_information']
+const trade: Scope[] = ['trade']
+const open = { scopes: null, loginid: false, class: 'general' } as const
+const typesFilter = { type: 'array', items: oneOf(...listedTypes), uniqueItems: true }
+
+/** Every call this broker understands. */
+export const calls: Record<string, CallRule> = {
+  authorize: {
+    ...open,
+    fields: { authorize: token, add_to_login_history: bit, tokens: { type: 'array', items: token, maxItems: 25 } },
+    required: ['authorize']
+  },
+  balance: {
+    fields: {
+      balance: flag,
+      account: matching('^(current|all|[A-Z]{2,4}[0-9]{1,10})$'),
+      subscribe: bit
+    },
+    required: ['balance'],
+    scopes: read,
+    loginid: true,
+    class: 'general'
+  },
+  active_symbols: {
+    ...open,
+    fields: {
+      active_symbols: oneOf('brief', 'full'),
+      barrier_category: { type: 'array', items: oneOf(...barrierCategories) },
+      contract_type: { type: 'array', items: oneOf(...listedTypes) },
+      landing_company: oneOf(...landingCompanies),
+      landing_company_short: oneOf(...landingCompanies),
+      product_type: oneOf('basic')
+    },
+    required: ['active_symbols'],
+    loginid: true
+  },
+  contracts_for: {
+    ...open,
+    fields: {
+      contracts_for: symbol,
+      currency,
+      landing_company: oneOf(...landingCompanies),
+      landing_company_short: oneOf(...landingCompanies),
+      product_type: oneOf('basic')
+    },
+    required: ['contracts_for'],
+    loginid: true
+  },
+  trading_times: {
+    ...open,
+    fields: { trading_times: matching('^([0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|today)$') },
+    required: ['trading_times']
+  },
+  proposal: {
+    fields: { ...terms, proposal: flag, subscribe: flag },
+    required: ['proposal', 'contract_type', 'currency', 'symbol'],
+    scopes: null,
+    loginid: true,
+    class: 'pricing'
+  },
+  buy: {
+    fields: {
+      buy: matching('^(?:[\\w-]{32,128}|1)$'),
+      parameters: object(
+        { ...terms, app_markup_percentage: number, date_expiry: epoch(1), trading_period_start: epoch(1) },
+        ['contract_type', 'currency', 'symbol']
+      ),
+      price: positive,
+      subscribe: flag
+    },
+    required: ['buy', 'price'],
+    scopes: trade,
+    loginid: true,
+    class: 'pricing'
+  },
+  proposal_open_contract: {
+    fields: { proposal_open_contract: flag, contract_id: integer, subscribe: flag },
+    required: ['proposal_open_contract'],
+    scopes: read,
+    loginid: true,
+    class: 'pricing'
+  },
+  sell: {
+    fields: { sell: integer, price: number },
+    required: ['sell', 'price'],
+    scopes: trade,
+    loginid: true,
+    class: 'pricing'
+  },
+  cancel: { fields: { cancel: integer }, required: ['cancel'], scopes: trade, loginid: true, class: 'general' },
+  sell_expired: {
+    fields: { sell_expired: flag },
+    required: ['sell_expired'],
+    scopes: trade,
+    loginid: true,
+    class: 'general'
+  },
+  contract_update: {
+    fields: {
+      contract_update: flag,
+      contract_id: integer,
+      limit_order: object({
+        stop_loss: { type: ['null', 'number'] },
+        take_profit: { type: ['null', 'number'] }
+      })
+    },
+    required: ['contract_update', 'contract_id', 'limit_order'],
+    scopes: trade,
+    loginid: true,
+    class: 'general'
+  },
+  portfolio: {
+    fields: { portfolio: flag, contract_type: typesFilter },
+    required: ['portfolio'],
+    scopes: read,
+    loginid: true,
+    class: 'outcome'
+  },
+  profit_table: {
+    fields: {
+      profit_table: flag,
+      contract_type: typesFilter,
+      date_from: date,
+      date_to: date,
+      description: bit,
+      limit: { type: 'number', minimum: 0, maximum: 500 },
+      offset,
+      sort: oneOf('ASC', 'DESC')
+    },
+    required: ['profit_table'],
+    scopes: read,
+    loginid: true,
+    class: 'outcome'
+  },
+  statement: {
+    fields: {
+      statement: flag,
+      action_type: oneOf('buy', 'sell', 'deposit', 'withdrawal', 'escrow', 'adjustment', 'virtual_credit', 'transfer'),
+      date_from: epoch(0),
+      date_to: epoch(0),
+      description: bit,
+      limit: { type: 'number', minimum: 0, maximum: 999 },
+      offset
+    },
+    required: ['statement'],
+    scopes: read,
+    loginid: true,
+    class: 'outcome'
+  },
+  transaction: {
+    fields: { transaction: flag, subscribe: flag },
+    required: ['transaction', 'subscribe'],
+    scopes: read,
+    loginid: true,
+    class: 'general'
+  },
+  // Before `ticks`, so that no request is taken for the other: calls are found in this order.
+  ticks_history: {
+    ...open,
+    fields: {
+      ticks_history: symbol,
+      adjust_start_time: flag,
+      count: integer,
+      end: matching('^(latest|[0-9]{1,10})$'),
+      granularity: oneOf(...granularities),
+      start: epoch(0),
+      style: oneOf('candles', 'ticks'),
+      subscribe: flag
+    },
+    required: ['ticks_history', 'end']
+  },
+  ticks: {
+    ...open,
+    fields: { ticks: { oneOf: [symbol, { type: 'array', items: symbol }] }, subscribe: flag },
+    required: ['ticks'],
+    msgType: 'tick'
+  },
+  website_status: { ...open, fields: { website_status: flag, subscribe: bit }, required: ['website_status'] },
+  time: { ...open, fields: { time: flag }, required: ['time'] },
+  ping: { ...open, fields: { ping: flag }, required: ['ping'], class: null },
+  forget: { ...open, fields: { forget: streamId }, required: ['forget'] },
+  forget_all: {
+    ...open,
+    fields: { forget_all: { oneOf: [oneOf(...streams), { type: 'array', items: oneOf(...streams) }] } },
+    required: ['forget_all']
+  },
+  logout: { ...open, fields: { logout: flag }, required: ['logout'], loginid: true }
+}
+
+const checks = { strict: new Map<string, ValidateFunction>(), lenient: new Map<string, ValidateFunction>() }
+const compilers = {
+  strict: new Ajv({ allErrors: true, allowUnionTypes: true }),
+  lenient: new Ajv({ allErrors: true, allowUnionTypes: true, coerceTypes: true })
+}
+
+/**
+ * What is wrong with a request of that call, by field; null when nothing is. Lenient checks turn numbers into
+ * strings and back where the schema wants the other, in place, as the live broker does.
+ */
+export function complaints(
+  call: string,
+  request: Record<string, unknown>,
+  mode: 'strict' | 'lenient'
+): Record<string, string> | null {
+  let check = checks[mode].get(call)
+  if (!check) {
+    check = compilers[mode].compile(schemaOf(calls[call] as CallRule))
+    checks[mode].set(call, check)
+  }
+  if (check(request)) return null
+  const details: Record<string, string> = {}
+  for (const error of check.errors ?? []) {
+    const params = error.params as { missingProperty?: string; additionalProperty?: string }
+    const inside = error.instancePath.split('/').slice(1)
+    const path = [...inside, params.missingProperty ?? params.additionalProperty ?? []].flat().join('/')
+    details[path || call] ??=
+      error.keyword === 'additionalProperties' ? 'Properties not allowed.' : String(error.message)
+  }
+  return details
+}
+
+function schemaOf(rule: CallRule): object {
+  const loginid: Record<string, Field> = rule.loginid ? { loginid: matching('^[A-Za-z]+[0-9]+$') } : {}
+  return object({ ...rule.fields, ...loginid, passthrough: { type: 'object' }, req_id: integer }, rule.required)
+}
+
+function object(properties: Record<string, Field>, required: string[] = []): Field {
+  return { type: 'object', properties, required, additionalProperties: false }
+}
+
+function oneOf(...values: (string | number)[]): Field {
+  return { type: typeof values[0] === 'number' ? 'integer' : 'string', enum: values }
+}
+
+function matching(pattern: string): Field {
+  return { ...text, pattern }
+}
+
+function epoch(minimum: number): Field {
+  return { type: 'integer', minimum, maximum: 9_999_999_999 }
+}
