@@ -43,6 +43,12 @@ export interface BrokerAccount {
   accountId: string
   /** The partner's application id at the broker. */
   appId: string
+  /**
+   * Our name for the stored token. A live session is shared only between calls that name the same one: else a second
+   * partner who merely claims an account id would trade on the first one's authorisation. Give it a new value when
+   * the token is replaced.
+   */
+  credentialId?: string
   /** Unseals the token; called only when a connection has to be authorised, the value is not kept. */
   token(): Promise<string>
 }
@@ -150,7 +156,11 @@ export class BrokerError extends Error {
   }
 }
 
-/** Hears every update of a contract; `lost` is called once when the stream ends without settlement. */
+/**
+ * Hears every update of a contract; `lost` is called once when the stream ends without settlement. A settled contract is
+ * told once, then nothing more comes. An update may come before the promise of the buy or follow that asked for it has
+ * been resumed.
+ */
 export interface ContractListener {
   update(state: ContractState): void
   lost(cause: unknown): void

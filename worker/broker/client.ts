@@ -1,0 +1,290 @@
+// A broker in some dialect: finds or opens each account's session and each application's market, keeps their call
+// budgets, bounds how many connections there are, and closes those nobody uses.
+import type { Dialect, Place } from './dialect.ts'
+import { Line } from './line.ts'
+import { MarketData } from './market.ts'
+import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
+import { Budget, type Limits } from './quota.ts'
+import { AccountSession } from './session.ts'
+import { Connection, type Counters, type Log } from './sockets.ts'
+
+export interface ClientOptions {
+  log: Log
+  /** How long an answer may take (15 s); buys and sells get a little longer. */
+  answerTimeoutMs?: number
+  /** How long a connection without calls and streams stays open (60 s). */
+  idleCloseMs?: number
+  connectTimeoutMs?: number
+  maxConnections?: number
+  /** How long a contract's stream may stay away before its listener hears `lost` (60 s). */
+  lostAfterMs?: number
+  /** Wall clock, ms. */
+  now?: () => number
+}
+
+interface Entry {
+  line: Line
+  session: AccountSession | null
+  /** The latest way to the account's token. */
+  account: BrokerAccount | null
+}
+
+const maxHandshakes = 64
+const maxBlankBudgets = 2_000
+
+/** A Broker that speaks the dialect. Opens nothing until it is used. */
+export function createClient(dialect: Dialect, options: ClientOptions): Broker {
+  return new Client(dialect, options)
+}
+
+class Client implements Broker {
+  readonly #dialect: Dialect
+  readonly #options: Required<ClientOptions>
+  readonly #sessions = new Map<string, Entry & { session: AccountSession }>()
+  readonly #markets = new Map<string, { entry: Entry; market: MarketData }>()
+  readonly #connected = new Set<Entry>()
+  readonly #budgets = new Map<string, Budget>()
+  readonly #pipSizes = new Map<string, number>()
+  readonly #counters: Counters = { invalid: 0, stray: 0, unreadable: 0 }
+  readonly #handshakes = new Gate(maxHandshakes)
+  readonly #sweeper: NodeJS.Timeout
+  #limits: Limits
+  #closed = false
+
+  constructor(dialect: Dialect, options: ClientOptions) {
+    this.#dialect = dialect
+    this.#limits = dialect.limits
+    this.#options = {
+      answerTimeoutMs: 15_000,
+      idleCloseMs: 60_000,
+      connectTimeoutMs: 10_000,
+      maxConnections: 5_000,
+      lostAfterMs: 60_000,
+      now: Date.now,
+      ...options
+    }
+    this.#sweeper = setInterval(() => this.#sweep(), Math.max(50, this.#options.idleCloseMs / 4))
+    this.#sweeper.unref()
+  }
+
+  async session(account: BrokerAccount): Promise<Session> {
+    if (this.#closed) throw closed()
+    const key = `${account.appId} ${account.accountId} ${account.credentialId ?? ''}`
+    let entry = this.#sessions.get(key)
+    if (entry === undefined) {
+      entry = this.#newSession(account)
+      this.#sessions.set(key, entry)
+    }
+    entry.account = account
+    if (entry.line.current === null) await entry.line.connect()
+    return entry.session
+  }
+
+  market(appId: string): Market {
+    return this.#market(appId)
+  }
+
+  async reachable(appId: string): Promise<boolean> {
+    const { connectTimeoutMs, log } = this.#options
+    try {
+      this.#market(appId)
+      await this.#markets.get(appId)!.entry.line.read('ping', { ping: 1 }, { timeoutMs: connectTimeoutMs })
+      return true
+    } catch (error) {
+      log.info({ err: error }, 'the broker cannot be reached')
+      return false
+    }
+  }
+
+  budget(): Record<string, number> {
+    const least: Record<string, number> = {}
+    for (const budget of this.#budgets.values()) {
+      for (const [name, left] of Object.entries(budget.left())) least[name] = Math.min(least[name] ?? 1, left)
+    }
+    return least
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#sweeper)
+    for (const { line, session } of this.#sessions.values()) {
+      line.close()
+      session.follows.close(closed())
+    }
+    for (const { entry } of this.#markets.values()) entry.line.close()
+    // Those whose entry was swept while somebody still held the session.
+    for (const entry of [...this.#connected]) entry.line.close()
+  }
+
+  #market(appId: string): MarketData {
+    const known = this.#markets.get(appId)
+    if (known !== undefined) return known.market
+    const budget = this.#budget(appId, '')
+    const entry: Entry = { line: this.#newLine(() => entry, { appId, budget }), session: null, account: null }
+    const { log, now } = this.#options
+    const market = new MarketData({ line: entry.line, dialect: this.#dialect, log, now, pipSizes: this.#pipSizes })
+    this.#markets.set(appId, { entry, market })
+    return market
+  }
+
+  #newSession(account: BrokerAccount): Entry & { session: AccountSession } {
+    const { accountId, appId } = account
+    const { log, answerTimeoutMs, lostAfterMs } = this.#options
+    const line: Line = this.#newLine(() => entry, { appId, budget: this.#budget(appId, accountId) })
+    const session = new AccountSession({
+      accountId,
+      line,
+      dialect: this.#dialect,
+      pipSizeOf: asset => this.#pipSizes.get(asset),
+      log,
+      answerTimeoutMs,
+      lostAfterMs,
+      secondsUntilReopening: asset => this.#market(appId).secondsUntilReopening(asset)
+    })
+    const entry = { line, session, account }
+    return entry
+  }
+
+  #newLine(entryOf: () => Entry, { appId, budget }: { appId: string; budget: Budget }): Line {
+    const { log, answerTimeoutMs } = this.#options
+    return new Line({
+      budget,
+      log,
+      answerTimeoutMs,
+      classOf: call => this.#dialect.classOf(call),
+      onDown: connection => {
+        const entry = entryOf()
+        if (entry.line.current === null) this.#connected.delete(entry)
+        entry.session?.follows.down(connection)
+      },
+      open: onClose => this.#open(entryOf(), { appId, budget, onClose })
+    })
+  }
+
+  async #open(
+    entry: Entry,
+    opening: { appId: string; budget: Budget; onClose: (cause: BrokerError) => void }
+  ): Promise<Connection> {
+    if (this.#closed) throw closed()
+    const { connectTimeoutMs, answerTimeoutMs, log } = this.#options
+    const { appId, budget, onClose } = opening
+    this.#makeRoom()
+    this.#connected.add(entry)
+    const place: Place = {
+      appId,
+      budget,
+      log,
+      answerTimeoutMs,
+      learnLimits: limits => {
+        this.#limits = limits
+        budget.setLimits(limits)
+      },
+      connect: (url, headers) =>
+        this.#handshakes.run(connectTimeoutMs, () =>
+          Connection.open({ url, headers, connectTimeoutMs, log, counters: this.#counters, onClose })
+        )
+    }
+    try {
+      const { account } = entry
+      return await (account === null ? this.#dialect.openMarket(place) : this.#dialect.openAccount(place, account))
+    } catch (error) {
+      this.#connected.delete(entry)
+      throw error
+    }
+  }
+
+  /** At the bound, the longest unused connection makes room. */
+  #makeRoom(): void {
+    if (this.#connected.size < this.#options.maxConnections) return
+    let oldest: Entry | null = null
+    for (const entry of this.#connected) {
+      if (isIdle(entry) && (oldest === null || entry.line.usedAt < oldest.line.usedAt)) oldest = entry
+    }
+    if (oldest === null) {
+      throw new BrokerError('BROKER_UPSTREAM', 'There are too many connections to the broker.', {
+        brokerCode: 'TooManyConnections',
+        ran: 'no'
+      })
+    }
+    this.#hangUp(oldest)
+  }
+
+  #sweep(): void {
+    const since = performance.now() - this.#options.idleCloseMs
+    for (const entry of this.#connected) if (isIdle(entry) && entry.line.usedAt < since) this.#hangUp(entry)
+    for (const [key, entry] of this.#sessions) {
+      if (entry.line.current === null && isIdle(entry) && entry.line.usedAt < since) this.#sessions.delete(key)
+    }
+    if (this.#budgets.size <= maxBlankBudgets) return
+    for (const [key, budget] of this.#budgets) if (budget.blank) this.#budgets.delete(key)
+  }
+
+  #hangUp(entry: Entry): void {
+    this.#connected.delete(entry)
+    entry.line.hangUp()
+  }
+
+  #budget(appId: string, accountId: string): Budget {
+    const key = `${appId} ${accountId}`
+    let budget = this.#budgets.get(key)
+    if (budget === undefined) {
+      budget = new Budget(this.#limits)
+      this.#budgets.set(key, budget)
+    }
+    return budget
+  }
+}
+
+function isIdle({ line, session }: Entry): boolean {
+  return !line.busy && (session === null || session.follows.size === 0)
+}
+
+/** Lets at most so many run at a time; the rest wait their turn. */
+class Gate {
+  readonly #most: number
+  readonly #waiting: (() => void)[] = []
+  #running = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  async run<T>(withinMs: number, work: () => Promise<T>): Promise<T> {
+    if (this.#running >= this.#most) await this.#turn(withinMs)
+    else this.#running += 1
+    try {
+      return await work()
+    } finally {
+      // A place is handed on, so that nobody slips in between.
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#running -= 1
+      else next()
+    }
+  }
+
+  #turn(withinMs: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const go = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      const timer = setTimeout(() => {
+        this.#waiting.splice(this.#waiting.indexOf(go), 1)
+        reject(
+          new BrokerError('BROKER_UPSTREAM', 'Too many connections are being opened.', {
+            brokerCode: 'NotConnected',
+            ran: 'no'
+          })
+        )
+      }, withinMs)
+      this.#waiting.push(go)
+    })
+  }
+}
+
+function closed(): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker was closed.', {
+    brokerCode: 'Disconnected',
+    ran: 'no'
+  })
+}

@@ -1,0 +1,49 @@
+// What differs between the broker's APIs, behind everything they share: how a connection is opened and authorised,
+// how requests are written and answers read. Requests and answers named here are the only ones we use.
+
+import type { BrokerAccount, Contract, ContractState, Evidence, MarketSymbol } from './port.ts'
+import type { Budget, Limits } from './quota.ts'
+import type { Body } from './reading.ts'
+import type { Connection, Log } from './sockets.ts'
+
+/** What a dialect is given to open a connection with. */
+export interface Place {
+  appId: string
+  budget: Budget
+  log: Log
+  answerTimeoutMs: number
+  /** Opens a socket at `url`; rejects with BrokerError. */
+  connect(url: string, headers?: Record<string, string>): Promise<Connection>
+  /** The broker told its limits: they hold here, and for budgets yet to be made. */
+  learnLimits(limits: Limits): void
+}
+
+/** A request's body without its number. */
+export type Request = Record<string, unknown>
+
+/** Decimals of an asset's printed price, where known. */
+export type PipSizeOf = (asset: string) => number | undefined
+
+export interface Dialect {
+  /** Call budgets until the broker tells better; one named `general` holds for all other classes. */
+  limits: Limits
+  /** Call → class of the budget it counts in. */
+  classOf(call: string): string
+  /** A connection for market data, no account behind it. */
+  openMarket(place: Place): Promise<Connection>
+  /** A connection authorised for the account, and for no other; BROKER_DISCONNECTED when the token is refused. */
+  openAccount(place: Place, account: BrokerAccount): Promise<Connection>
+  /** A purchase without a quote, at `maxPrice` at most. */
+  buy(contract: Contract, maxPrice: string): Request
+  /** A quote for a multiplier, to read its commission from. */
+  quoteMultiplier(asset: string, terms: { currency: string; multiplier: number; stake: number }): Request
+  contractsFor(asset: string, currency: string): Request
+  /** These read a body and throw BadFrame when it is not what we rely on. */
+  readState(body: Body, pipSizeOf: PipSizeOf): ContractState
+  readPortfolio(row: Body): Evidence
+  readStatement(row: Body): Evidence
+  readProfitTable(row: Body): Evidence
+  readSymbol(row: Body): MarketSymbol
+  /** The asset named by a row of trading_times. */
+  readTradedAsset(row: Body): string
+}

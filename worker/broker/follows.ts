@@ -1,0 +1,260 @@
+// The contracts an account's session follows. A stream dies with its connection; what is still wanted is asked for
+// again on the next one, and given up only when that fails for a minute.
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Dialect, PipSizeOf } from './dialect.ts'
+import { type Line, readAnswer } from './line.ts'
+import { BrokerError, type ContractListener, type ContractState } from './port.ts'
+import { bodyOf } from './reading.ts'
+import type { Connection, Frame, Log, Stream } from './sockets.ts'
+
+export interface FollowsOptions {
+  line: Line
+  dialect: Dialect
+  pipSizeOf: PipSizeOf
+  log: Log
+  /** How long a stream may stay away before its listeners hear `lost`. */
+  lostAfterMs: number
+}
+
+interface Source {
+  connection: Connection
+  stream: Stream
+}
+
+interface Follow {
+  contractId: string
+  listeners: Set<ContractListener>
+  last: ContractState | null
+  /** Where it streams now; null while it waits for a connection. */
+  source: Source | null
+  /** The subscription under way. */
+  asking: Promise<ContractState> | null
+  awaySince: number
+  over: boolean
+}
+
+const backOffStepMs = 1_000
+const backOffCapMs = 15_000
+const answer = 'proposal_open_contract'
+
+export class Follows {
+  readonly #options: FollowsOptions
+  readonly #byContract = new Map<string, Follow>()
+  readonly #stop = new AbortController()
+  #restoring = false
+
+  constructor(options: FollowsOptions) {
+    this.#options = options
+  }
+
+  /** Contracts followed. */
+  get size(): number {
+    return this.#byContract.size
+  }
+
+  /** Follows a contract, sharing a stream that is there; resolves with its first state, or its latest known. */
+  async follow(contractId: string, listener: ContractListener): Promise<ContractState> {
+    const known = this.#byContract.get(contractId)
+    if (known?.last != null && known.source !== null) {
+      known.listeners.add(listener)
+      this.#tell(known, () => listener.update(known.last!))
+      return known.last
+    }
+    const follow = known ?? this.#add(contractId)
+    follow.listeners.add(listener)
+    try {
+      return await this.#subscribe(follow)
+    } catch (error) {
+      // The caller learns it from the rejection alone, unless others still wait for this contract.
+      follow.listeners.delete(listener)
+      if (follow.listeners.size === 0) this.#remove(follow)
+      throw error
+    }
+  }
+
+  /**
+   * Takes over the stream that a purchase opened; null when it opened none. The answer hears that stream's frames.
+   */
+  adopt(contractId: string, source: Source | null, listener: ContractListener): (frame: Frame) => boolean {
+    const follow = this.#byContract.get(contractId) ?? this.#add(contractId)
+    follow.listeners.add(listener)
+    if (source === null || follow.source !== null) {
+      this.#restore()
+      return () => false
+    }
+    follow.source = source
+    return frame => this.#hear(follow, frame, source)
+  }
+
+  /** Stops following; the broker is told. */
+  unfollow(contractId: string): void {
+    const follow = this.#byContract.get(contractId)
+    if (follow === undefined) return
+    const { source } = follow
+    this.#remove(follow)
+    source?.connection.forget(source.stream)
+  }
+
+  /** A connection is gone: its streams are sought again elsewhere. */
+  down(connection: Connection): void {
+    const now = performance.now()
+    for (const follow of this.#byContract.values()) {
+      if (follow.source?.connection !== connection) continue
+      follow.source = null
+      follow.awaySince = now
+    }
+    this.#restore()
+  }
+
+  /** Gives up everything followed. */
+  close(cause: unknown): void {
+    this.#stop.abort()
+    for (const follow of [...this.#byContract.values()]) this.#lose(follow, cause)
+  }
+
+  #add(contractId: string): Follow {
+    const follow: Follow = {
+      contractId,
+      listeners: new Set(),
+      last: null,
+      source: null,
+      asking: null,
+      awaySince: performance.now(),
+      over: false
+    }
+    this.#byContract.set(contractId, follow)
+    return follow
+  }
+
+  #remove(follow: Follow): void {
+    follow.over = true
+    if (this.#byContract.get(follow.contractId) === follow) this.#byContract.delete(follow.contractId)
+  }
+
+  /** Opens the contract's stream; askers at the same time share one subscription. */
+  #subscribe(follow: Follow): Promise<ContractState> {
+    follow.asking ??= this.#ask(follow).finally(() => {
+      follow.asking = null
+    })
+    return follow.asking
+  }
+
+  async #ask(follow: Follow): Promise<ContractState> {
+    const request = { proposal_open_contract: 1, contract_id: Number(follow.contractId), subscribe: 1 }
+    const stream: Stream = { hear: (frame, connection) => this.#hear(follow, frame, { connection, stream }) }
+    const { line } = this.#options
+    let frame: Frame
+    try {
+      frame = await line.read(answer, request, { stream })
+    } catch (error) {
+      // An answer we gave up on opened a stream that nobody holds: only leaving the connection ends it.
+      const doubled = error instanceof BrokerError && error.brokerCode === 'AlreadySubscribed'
+      if (doubled && line.current !== null) line.retire(line.current, error)
+      throw error
+    }
+    const state = readAnswer(frame, each => this.#read(each))
+    if (!follow.over && frame.subscription === undefined) this.#away(follow)
+    return state
+  }
+
+  #hear(follow: Follow, frame: Frame, source: Source): boolean {
+    if (follow.over) return false
+    if (follow.source !== null && follow.source.stream !== source.stream) {
+      source.connection.forget(source.stream)
+      return false
+    }
+    if (frame.error !== undefined) {
+      this.#away(follow)
+      return true
+    }
+    if (frame.proposal_open_contract === undefined) return false
+    const state = this.#read(frame)
+    if (state.contractId !== follow.contractId) return false
+    if (source.connection.usable) follow.source = source
+    follow.last = state
+    if (state.settled) {
+      this.#remove(follow)
+      source.connection.drop(source.stream)
+    }
+    for (const listener of follow.listeners) this.#tell(follow, () => listener.update(state))
+    return true
+  }
+
+  /** The stream brings nothing any more, though the connection is up: ask for it again. */
+  #away(follow: Follow): void {
+    follow.source = null
+    follow.awaySince = performance.now()
+    this.#restore()
+  }
+
+  #read(frame: Frame): ContractState {
+    const body = bodyOf(frame.proposal_open_contract, answer)
+    if (Object.keys(body).length === 0) throw notFound()
+    return this.#options.dialect.readState(body, this.#options.pipSizeOf)
+  }
+
+  #restore(): void {
+    if (this.#restoring || this.#stop.signal.aborted) return
+    this.#restoring = true
+    this.#restoreAll().catch(cause => {
+      this.#restoring = false
+      this.#options.log.error({ err: cause }, 'streams could not be restored')
+    })
+  }
+
+  async #restoreAll(): Promise<void> {
+    for (let attempt = 0; ; attempt++) {
+      const away = [...this.#byContract.values()].filter(follow => follow.source === null)
+      if (away.length === 0) {
+        this.#restoring = false
+        return
+      }
+      const pauseMs = Math.min(backOffStepMs * 2 ** attempt, backOffCapMs) * Math.random() * (attempt === 0 ? 0.25 : 1)
+      await delay(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => undefined)
+      if (this.#stop.signal.aborted) return
+      await Promise.all(away.map(follow => this.#again(follow)))
+    }
+  }
+
+  async #again(follow: Follow): Promise<void> {
+    if (follow.over || follow.source !== null || follow.asking !== null) return
+    try {
+      await this.#subscribe(follow)
+    } catch (error) {
+      const away = performance.now() - follow.awaySince
+      const { line, log, lostAfterMs } = this.#options
+      log.debug(
+        { contractId: follow.contractId, awayMs: Math.round(away), up: line.current !== null },
+        'a stream is still away'
+      )
+      if (isFinal(error) || away > lostAfterMs) this.#lose(follow, error)
+    }
+  }
+
+  #lose(follow: Follow, cause: unknown): void {
+    if (follow.over) return
+    this.#remove(follow)
+    for (const listener of follow.listeners) this.#tell(follow, () => listener.lost(cause))
+  }
+
+  #tell(follow: Follow, tell: () => void): void {
+    try {
+      tell()
+    } catch (cause) {
+      this.#options.log.error({ err: cause, contractId: follow.contractId }, 'a contract listener failed')
+    }
+  }
+}
+
+/** Refused for good: the token, or the contract is not this account's. */
+function isFinal(error: unknown): boolean {
+  return error instanceof BrokerError && (error.rejected || error.code === 'INVALID_CONTRACT')
+}
+
+/** The broker answers an empty body for a contract it does not know. */
+export function notFound(): BrokerError {
+  return new BrokerError('INVALID_CONTRACT', 'The broker does not know this contract.', {
+    brokerCode: 'ContractNotFound',
+    ran: 'no'
+  })
+}

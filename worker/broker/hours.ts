@@ -1,0 +1,116 @@
+// When a market opens. The broker publishes each day's trading times; this walks them from today on, by the
+// broker's clock, and keeps a day's table until the day ends or it proves wrong.
+
+/** One symbol's sessions on one UTC day, as the broker prints them: "HH:MM:SS", or "--" for a day without any. */
+export interface DaySessions {
+  open: string[]
+  close: string[]
+}
+
+/** Symbol → sessions, for one day. */
+export type TradingDay = Map<string, DaySessions>
+
+export interface HoursOptions {
+  /** Asks the broker for a day, given as YYYY-MM-DD. */
+  tradingDay(day: string): Promise<TradingDay>
+  /** The broker's clock, epoch seconds. */
+  now(): Promise<number>
+}
+
+const daysAhead = 8
+const surpriseEverySeconds = 60
+
+export class Hours {
+  readonly #options: HoursOptions
+  #readOn = ''
+  #readAt = 0
+  #days = new Map<string, Promise<TradingDay>>()
+
+  constructor(options: HoursOptions) {
+    this.#options = options
+  }
+
+  /** Seconds until the asset trades; 0 when it does; null when it is not listed or stays closed for eight days. */
+  async secondsUntilOpen(asset: string): Promise<number | null> {
+    const now = await this.#options.now()
+    for (let ahead = 0; ahead < daysAhead; ahead++) {
+      const midnight = startOfDay(now) + ahead * 86_400
+      const sessions = (await this.#day(now, midnight)).get(asset)
+      if (sessions === undefined) return null
+      const opensAt = nextOpening(sessions, midnight, now)
+      if (opensAt !== null) return Math.max(0, Math.ceil(opensAt - now))
+    }
+    return null
+  }
+
+  /**
+   * The same, after the broker said that the asset's market is closed: a table that says otherwise is read again, at
+   * most once a minute, and if it still does the answer is null.
+   */
+  async secondsUntilReopening(asset: string): Promise<number | null> {
+    const believed = await this.secondsUntilOpen(asset)
+    if (believed !== 0) return believed
+    const now = await this.#options.now()
+    if (now - this.#readAt < surpriseEverySeconds) return null
+    this.#days = new Map()
+    return (await this.secondsUntilOpen(asset)) || null
+  }
+
+  #day(now: number, midnight: number): Promise<TradingDay> {
+    const today = printDay(now)
+    // Yesterday's word about tomorrow may have changed since.
+    if (today !== this.#readOn) this.#days = new Map()
+    if (this.#days.size === 0) {
+      this.#readOn = today
+      this.#readAt = now
+    }
+    const day = printDay(midnight)
+    const known = this.#days.get(day)
+    if (known !== undefined) return known
+    const asked = this.#options.tradingDay(day)
+    const days = this.#days
+    days.set(day, asked)
+    // A failure is told to those who wait for it, and the next one asks again.
+    asked.catch(() => days.delete(day))
+    return asked
+  }
+}
+
+/** The opening time a broker wrote into a refusal, as seconds from `now`; null when there is none within 8 days. */
+export function secondsUntilStated(texts: string[], now: number): number | null {
+  for (const text of texts) {
+    const found = /(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)/.exec(text)
+    if (found === null) continue
+    const seconds = Math.ceil(Date.parse(`${found[1]}T${found[2]}Z`) / 1000 - now)
+    if (seconds >= 0 && seconds <= daysAhead * 86_400) return seconds
+  }
+  return null
+}
+
+/** The epoch at which the asset trades on this day from `now` on: in the past when it already does, null when not. */
+function nextOpening({ open, close }: DaySessions, midnight: number, now: number): number | null {
+  let next: number | null = null
+  for (const [index, text] of open.entries()) {
+    const opens = timeOfDay(text, midnight)
+    if (opens === null) continue
+    const closes = timeOfDay(close[index] ?? '', midnight) ?? midnight + 86_399
+    // The last second of a session belongs to it; a session that ends "before" it starts runs into the next day.
+    const lasts = closes <= opens ? midnight + 86_399 : closes
+    if (now < lasts + 1 && (next === null || opens < next)) next = opens
+  }
+  return next
+}
+
+function timeOfDay(text: string, midnight: number): number | null {
+  const found = /^(\d\d):(\d\d):(\d\d)$/.exec(text)
+  if (found === null) return null
+  return midnight + Number(found[1]) * 3_600 + Number(found[2]) * 60 + Number(found[3])
+}
+
+function startOfDay(epoch: number): number {
+  return Math.floor(epoch / 86_400) * 86_400
+}
+
+function printDay(epoch: number): string {
+  return new Date(epoch * 1000).toISOString().slice(0, 10)
+}

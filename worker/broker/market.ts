@@ -1,0 +1,218 @@
+// Market data of one application: symbols, hours, candles, multiplier specifications and the broker's clock, each
+// remembered for as long as it may be.
+import Big from 'big.js'
+import type { Dialect } from './dialect.ts'
+import { type DaySessions, Hours, type TradingDay } from './hours.ts'
+import { type Line, readAnswer } from './line.ts'
+import { BrokerError, type Candle, type Market, type MarketSymbol, type MultiplierSpec } from './port.ts'
+import { type Body, bodyOf, integerOf, listOf, numberOf, optionalDecimal, optionalText } from './reading.ts'
+import type { Frame, Log } from './sockets.ts'
+
+export interface MarketOptions {
+  line: Line
+  dialect: Dialect
+  log: Log
+  /** Wall clock, ms. */
+  now(): number
+  /** Asset → decimals of its printed price; filled in as symbols are read. */
+  pipSizes: Map<string, number>
+}
+
+const symbolsFreshMs = 5_000
+const clockFreshMs = 180_000
+const maxCandles = 1_000
+const reopeningWithinMs = 4_000
+
+export class MarketData implements Market {
+  readonly #options: MarketOptions
+  readonly #hours: Hours
+  #symbols: Fresh<MarketSymbol[]> | null = null
+  #offset: Fresh<number> | null = null
+
+  constructor(options: MarketOptions) {
+    this.#options = options
+    this.#hours = new Hours({ tradingDay: day => this.#tradingDay(day), now: () => this.#brokerSeconds() })
+  }
+
+  symbols(): Promise<MarketSymbol[]> {
+    this.#symbols = this.#fresh(this.#symbols, symbolsFreshMs, () => this.#readSymbols())
+    return this.#symbols.value
+  }
+
+  secondsUntilOpen(asset: string): Promise<number | null> {
+    return this.#hours.secondsUntilOpen(asset)
+  }
+
+  /** The same after a refusal for a closed market; null when it is not known within a few seconds. */
+  async secondsUntilReopening(asset: string): Promise<number | null> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<null>(resolve => {
+      timer = setTimeout(resolve, reopeningWithinMs, null)
+    })
+    const known = this.#hours.secondsUntilReopening(asset).catch((error: unknown) => {
+      // The refusal is what matters to the caller; when the market opens is an extra.
+      this.#options.log.warn({ err: error, asset }, 'the opening time of a closed market could not be read')
+      return null
+    })
+    return await Promise.race([known, late]).finally(() => clearTimeout(timer))
+  }
+
+  async candles(
+    asset: string,
+    { granularitySeconds, count }: { granularitySeconds: number; count: number }
+  ): Promise<Candle[]> {
+    const window = { end: 'latest', count: Math.max(1, Math.min(count, maxCandles)), adjust_start_time: 1 }
+    const request = { ticks_history: asset, style: 'candles', granularity: granularitySeconds, ...window }
+    const frame = await this.#options.line.read('ticks_history', request, { answer: 'candles' })
+    return readAnswer(frame, ({ candles }) => listOf(candles, 'candles').map(readCandle))
+  }
+
+  async multiplierSpec(asset: string, currency: string): Promise<MultiplierSpec> {
+    const symbol = (await this.symbols()).find(each => each.asset === asset)
+    if (symbol === undefined) throw unknownAsset()
+    const { dialect, line } = this.#options
+    const frame = await line.read('contracts_for', dialect.contractsFor(asset, currency))
+    const offer = readAnswer(frame, readMultiplierOffer)
+    const marketOpen = symbol.open && !symbol.suspended
+    const secondsUntilOpen = marketOpen ? 0 : await this.secondsUntilReopening(asset)
+    const commissionPct = await this.#commissionPct(asset, { currency, offer })
+    return { asset, currency, ...offer, commissionPct, marketOpen, secondsUntilOpen }
+  }
+
+  clockOffset(): Promise<number> {
+    this.#offset = this.#fresh(this.#offset, clockFreshMs, () => this.#readOffset())
+    return this.#offset.value
+  }
+
+  async #brokerSeconds(): Promise<number> {
+    return this.#options.now() / 1000 + (await this.clockOffset())
+  }
+
+  async #readOffset(): Promise<number> {
+    const { line, now } = this.#options
+    await line.connect()
+    const askedAt = now()
+    const frame = await line.read('time', { time: 1 })
+    const halfwayMs = (askedAt + now()) / 2
+    // The broker says whole seconds, cut off: on average it is half a second later there.
+    return readAnswer(frame, each => integerOf(each, 'time')) + 0.5 - halfwayMs / 1000
+  }
+
+  async #readSymbols(): Promise<MarketSymbol[]> {
+    const { dialect, line, pipSizes } = this.#options
+    const frame = await line.read('active_symbols', { active_symbols: 'brief' })
+    const rows = readAnswer(frame, ({ active_symbols: list }) =>
+      listOf(list, 'active_symbols').map(row => bodyOf(row, 'a symbol'))
+    )
+    const symbols = readAnswer(frame, () => rows.map(row => dialect.readSymbol(row)))
+    for (const { asset, pipSize } of symbols) pipSizes.set(asset, pipSize)
+    return symbols
+  }
+
+  async #tradingDay(day: string): Promise<TradingDay> {
+    const { dialect, line } = this.#options
+    const frame = await line.read('trading_times', { trading_times: day })
+    return readAnswer(frame, ({ trading_times: times }) => readTradingDay(times, row => dialect.readTradedAsset(row)))
+  }
+
+  /** The commission is told only in a quote, as an amount; null when there is no quote to be had now. */
+  async #commissionPct(
+    asset: string,
+    { currency, offer }: { currency: string; offer: MultiplierOffer }
+  ): Promise<string | null> {
+    const multiplier = offer.multipliers[0]
+    if (multiplier === undefined) return null
+    const { dialect, line, log } = this.#options
+    const stake = Math.max(100, Number(offer.minStake))
+    try {
+      const frame = await line.read('proposal', dialect.quoteMultiplier(asset, { currency, multiplier, stake }))
+      const commission = readAnswer(frame, ({ proposal }) =>
+        optionalDecimal(bodyOf(proposal, 'proposal'), 'commission')
+      )
+      if (commission === null) return null
+      return new Big(commission).times(100).div(stake).div(multiplier).round(6).toFixed()
+    } catch (error) {
+      if (!(error instanceof BrokerError)) throw error
+      log.info({ asset, brokerCode: error.brokerCode }, 'no quote to read a commission from')
+      return null
+    }
+  }
+
+  /** What is remembered while it is fresh; askers at the same time share one question; a failure is not remembered. */
+  #fresh<T>(known: Fresh<T> | null, freshMs: number, read: () => Promise<T>): Fresh<T> {
+    const now = performance.now()
+    if (known !== null && !known.failed && now - known.readAt < freshMs) return known
+    const next: Fresh<T> = { readAt: now, failed: false, value: read() }
+    next.value.catch(() => {
+      next.failed = true
+    })
+    return next
+  }
+}
+
+interface Fresh<T> {
+  readAt: number
+  failed: boolean
+  value: Promise<T>
+}
+
+type MultiplierOffer = Pick<MultiplierSpec, 'multipliers' | 'minStake' | 'maxStake' | 'cancellation'>
+
+function readCandle(value: unknown): Candle {
+  const body = bodyOf(value, 'a candle')
+  return {
+    epoch: integerOf(body, 'epoch'),
+    open: numberOf(body, 'open'),
+    high: numberOf(body, 'high'),
+    low: numberOf(body, 'low'),
+    close: numberOf(body, 'close')
+  }
+}
+
+function readMultiplierOffer({ contracts_for: answer }: Frame): MultiplierOffer {
+  const available = listOf(bodyOf(answer, 'contracts_for').available, 'available').map(row => bodyOf(row, 'an offer'))
+  const row = available.find(each => each.contract_type === 'MULTUP')
+  if (row === undefined) return { multipliers: [], minStake: '1', maxStake: null, cancellation: [] }
+  const multipliers = listOf(row.multiplier_range ?? [], 'multiplier_range').map(Number)
+  const cancellation = listOf(row.cancellation_range ?? [], 'cancellation_range').map(String)
+  // Where the broker names no least stake, 1 has been the least it takes.
+  return {
+    multipliers: multipliers.filter(Number.isFinite),
+    minStake: optionalDecimal(row, 'min_stake') ?? '1',
+    maxStake: optionalDecimal(row, 'max_stake'),
+    cancellation
+  }
+}
+
+function readTradingDay(times: unknown, assetOf: (row: Body) => string): TradingDay {
+  const day: TradingDay = new Map()
+  for (const market of listOf(bodyOf(times, 'trading_times').markets, 'markets')) {
+    for (const submarket of listOf(bodyOf(market, 'a market').submarkets ?? [], 'submarkets')) {
+      for (const row of listOf(bodyOf(submarket, 'a submarket').symbols ?? [], 'symbols')) {
+        const body = bodyOf(row, 'a symbol')
+        day.set(assetOf(body), readSessions(bodyOf(body.times, 'times')))
+      }
+    }
+  }
+  return day
+}
+
+function readSessions(times: Body): DaySessions {
+  return { open: listOf(times.open, 'open').map(String), close: listOf(times.close ?? [], 'close').map(String) }
+}
+
+function unknownAsset(): BrokerError {
+  return new BrokerError('NOT_FOUND', 'The broker has no such asset.', { brokerCode: 'InvalidSymbol', ran: 'no' })
+}
+
+/** Decimals of a price from its pip: 0.01 has 2. */
+export function decimalsOf(pip: number): number {
+  const text = new Big(pip).toFixed()
+  const point = text.indexOf('.')
+  return point === -1 ? 0 : text.length - point - 1
+}
+
+/** A body's text, or the field's name where the broker left it out. */
+export function namedOr(body: Body, field: string, otherwise: string): string {
+  return optionalText(body, field) ?? otherwise
+}

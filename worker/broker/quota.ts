@@ -1,0 +1,297 @@
+// How often we may call the broker: for one account under one application, calls of a class share a count per
+// minute and one per hour. Whoever would exceed either waits, purchases before reads, and is refused in the end.
+//
+// The broker does not say whether its windows are fixed or sliding. Ours slide, in steps, and drop a step only when
+// it lies wholly in the past: then no minute of the broker's, however it is cut, holds more calls than it allows.
+import { BrokerError } from './port.ts'
+
+/** Calls allowed; 0 or less means no limit. */
+export interface Windows {
+  perMinute: number
+  perHour: number
+}
+
+export type Limits = Record<string, Windows>
+
+export interface TakeOptions {
+  /** Purchases and sales: served first, and they alone may use the last tenth. */
+  urgent?: boolean
+  /** Longest wait before QuotaExhausted. */
+  waitMs?: number
+  /** Ends the wait. */
+  signal?: AbortSignal
+}
+
+const defaultWaitMs = 5_000
+const maxWaiting = 500
+const reservedShare = 0.1
+const backOffStepMs = 2_500
+const backOffCapMs = 15_000
+
+/** The call budget of one account under one application. `now` is a clock in ms that never jumps back. */
+export class Budget {
+  readonly #classes = new Map<string, ClassBudget>()
+  readonly #now: () => number
+  #limits: Limits
+
+  constructor(limits: Limits, now: () => number = () => performance.now()) {
+    this.#limits = limits
+    this.#now = now
+  }
+
+  /** Takes over what the broker says; calls already made stay counted. */
+  setLimits(limits: Limits): void {
+    this.#limits = limits
+    for (const [name, each] of this.#classes) each.setWindows(windowsOf(limits, name))
+  }
+
+  /**
+   * Counts one call. Returns nothing when it may go at once, else a promise of the moment it may; that promise
+   * rejects with BrokerError QuotaExhausted (ran 'no') when the moment would come too late.
+   */
+  take(name: string, options: TakeOptions = {}): Promise<void> | undefined {
+    return this.#class(name).take(options)
+  }
+
+  /** Counts a call that is made without asking. */
+  spend(name: string): void {
+    this.#class(name).spend()
+  }
+
+  /** The broker refused a call of this class as one too many: nothing goes for a while, longer each time in a row. */
+  backOff(name: string): void {
+    this.#class(name).backOff()
+  }
+
+  /** A call of this class was answered: the back-off starts anew. */
+  answered(name: string): void {
+    this.#classes.get(name)?.answered()
+  }
+
+  /** Class → fraction left of its tightest window. */
+  left(): Record<string, number> {
+    return Object.fromEntries([...this.#classes].map(([name, each]) => [name, each.left()]))
+  }
+
+  /** Whether nothing is remembered that a new budget would not say too. */
+  get blank(): boolean {
+    for (const each of this.#classes.values()) if (!each.blank()) return false
+    return true
+  }
+
+  #class(name: string): ClassBudget {
+    let found = this.#classes.get(name)
+    if (found === undefined) {
+      found = new ClassBudget(name, windowsOf(this.#limits, name), this.#now)
+      this.#classes.set(name, found)
+    }
+    return found
+  }
+}
+
+interface Waiting {
+  urgent: boolean
+  deadline: number
+  go(): void
+  fail(error: BrokerError): void
+}
+
+class ClassBudget {
+  readonly #name: string
+  readonly #now: () => number
+  readonly #minute: SlidingCount
+  readonly #hour: SlidingCount
+  readonly #urgent: Waiting[] = []
+  readonly #ordinary: Waiting[] = []
+  #timer: NodeJS.Timeout | null = null
+  #blockedUntil = 0
+  #refusals = 0
+
+  constructor(name: string, windows: Windows, now: () => number) {
+    this.#name = name
+    this.#now = now
+    this.#minute = new SlidingCount(windows.perMinute, 60_000, 12)
+    this.#hour = new SlidingCount(windows.perHour, 3_600_000, 60)
+  }
+
+  setWindows(windows: Windows): void {
+    this.#minute.limit = windows.perMinute
+    this.#hour.limit = windows.perHour
+    this.#serve()
+  }
+
+  take({ urgent = false, waitMs = defaultWaitMs, signal }: TakeOptions): Promise<void> | undefined {
+    const now = this.#now()
+    const queued = this.#urgent.length + (urgent ? 0 : this.#ordinary.length)
+    const ready = this.#readyAt(now, urgent)
+    if (queued === 0 && ready <= now) {
+      this.#count(now)
+      return
+    }
+    if (ready - now > waitMs || queued >= maxWaiting) return Promise.reject(this.#exhausted())
+    return new Promise((resolve, reject) => {
+      const stop = () => waiting.fail(this.#exhausted())
+      const leave = () => {
+        signal?.removeEventListener('abort', stop)
+        const queue = urgent ? this.#urgent : this.#ordinary
+        const place = queue.indexOf(waiting)
+        if (place !== -1) queue.splice(place, 1)
+      }
+      const waiting: Waiting = {
+        urgent,
+        deadline: now + waitMs,
+        go: () => {
+          leave()
+          resolve()
+        },
+        fail: error => {
+          leave()
+          reject(error)
+        }
+      }
+      signal?.addEventListener('abort', stop, { once: true })
+      ;(urgent ? this.#urgent : this.#ordinary).push(waiting)
+      this.#arm()
+    })
+  }
+
+  spend(): void {
+    this.#count(this.#now())
+  }
+
+  backOff(): void {
+    this.#refusals += 1
+    const pause = Math.min(backOffStepMs * this.#refusals, backOffCapMs)
+    this.#blockedUntil = Math.max(this.#blockedUntil, this.#now() + pause)
+    if (this.#urgent.length + this.#ordinary.length > 0) this.#arm()
+  }
+
+  answered(): void {
+    this.#refusals = 0
+  }
+
+  left(): number {
+    const now = this.#now()
+    if (now < this.#blockedUntil) return 0
+    return Math.min(this.#minute.left(now), this.#hour.left(now))
+  }
+
+  blank(): boolean {
+    const now = this.#now()
+    const waiting = this.#urgent.length + this.#ordinary.length
+    return waiting === 0 && now >= this.#blockedUntil && this.#hour.used(now) === 0
+  }
+
+  #count(now: number): void {
+    this.#minute.add(now)
+    this.#hour.add(now)
+  }
+
+  #readyAt(now: number, urgent: boolean): number {
+    const reserve = urgent ? 0 : reservedShare
+    return Math.max(this.#blockedUntil, this.#minute.readyAt(now, reserve), this.#hour.readyAt(now, reserve))
+  }
+
+  /** Lets everybody go who may, and gives up those whose time has run out. */
+  #serve(): void {
+    const now = this.#now()
+    for (const queue of [this.#urgent, this.#ordinary]) {
+      for (const waiting of [...queue]) if (waiting.deadline < now) waiting.fail(this.#exhausted())
+      while (queue.length > 0 && this.#readyAt(now, queue[0]!.urgent) <= now) {
+        this.#count(now)
+        queue[0]!.go()
+      }
+      // A purchase that waits is not overtaken by a read.
+      if (queue.length > 0) break
+    }
+    this.#arm()
+  }
+
+  #arm(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    const first = this.#urgent[0] ?? this.#ordinary[0]
+    if (first === undefined) return
+    const now = this.#now()
+    const deadlines = [...this.#urgent, ...this.#ordinary].reduce(
+      (least, each) => Math.min(least, each.deadline),
+      Infinity
+    )
+    const wakeAt = Math.min(this.#readyAt(now, first.urgent), deadlines + 1)
+    this.#timer = setTimeout(() => this.#serve(), Math.max(1, Math.ceil(wakeAt - now)))
+  }
+
+  #exhausted(): BrokerError {
+    return new BrokerError('BROKER_UPSTREAM', 'Too many calls to the broker for this account right now.', {
+      brokerCode: 'QuotaExhausted',
+      ran: 'no',
+      cause: `class ${this.#name}`
+    })
+  }
+}
+
+/** Counts in steps over a window; a step leaves the count when all of it is older than the window. */
+class SlidingCount {
+  limit: number
+  readonly #stepMs: number
+  readonly #counts: number[]
+  #newest = 0
+  #total = 0
+
+  constructor(limit: number, windowMs: number, steps: number) {
+    this.limit = limit
+    this.#stepMs = windowMs / steps
+    this.#counts = new Array(steps + 1).fill(0)
+  }
+
+  add(now: number): void {
+    this.#roll(now)
+    this.#counts[this.#newest % this.#counts.length]! += 1
+    this.#total += 1
+  }
+
+  used(now: number): number {
+    this.#roll(now)
+    return this.#total
+  }
+
+  left(now: number): number {
+    if (this.limit <= 0) return 1
+    return Math.max(0, 1 - this.used(now) / this.limit)
+  }
+
+  /** When one more call fits beside `reserve` of the limit kept free; in the past when it fits now. */
+  readyAt(now: number, reserve: number): number {
+    if (this.limit <= 0) return 0
+    const allowed = Math.max(1, this.limit - Math.floor(this.limit * reserve))
+    this.#roll(now)
+    let over = this.#total - allowed + 1
+    if (over <= 0) return 0
+    // The oldest steps leave one by one.
+    for (let age = this.#counts.length - 1; age >= 0; age--) {
+      const step = this.#newest - age
+      if (step < 0) continue
+      over -= this.#counts[step % this.#counts.length]!
+      if (over <= 0) return (step + this.#counts.length) * this.#stepMs
+    }
+    return now + this.#counts.length * this.#stepMs
+  }
+
+  #roll(now: number): void {
+    const step = Math.floor(now / this.#stepMs)
+    if (step <= this.#newest) return
+    const gone = Math.min(step - this.#newest, this.#counts.length)
+    for (let each = 1; each <= gone; each++) {
+      const place = (this.#newest + each) % this.#counts.length
+      this.#total -= this.#counts[place]!
+      this.#counts[place] = 0
+    }
+    this.#newest = step
+  }
+}
+
+const unlimited: Windows = { perMinute: 0, perHour: 0 }
+
+function windowsOf(limits: Limits, name: string): Windows {
+  return limits[name] ?? limits.general ?? unlimited
+}

@@ -1,0 +1,435 @@
+// One WebSocket to the broker: numbers the calls, hands each answer to the call that asked, each update to its
+// stream, and ends every call one way or another. Knows frames, but no call's meaning.
+import type { Logger } from 'pino'
+import WebSocket from 'ws'
+import { isRateLimit, readRefusal, refused } from './errors.ts'
+import { BrokerError } from './port.ts'
+
+/** The part of the logger that is used here. */
+export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
+
+/** A frame from the broker. Nothing in it is checked yet. */
+export type Frame = Record<string, unknown>
+
+/** What hears everything a subscribing call brings: its answer first or not, and every update. */
+export interface Stream {
+  /** Whether the frame was of any use. */
+  hear(frame: Frame, connection: Connection): boolean
+}
+
+export interface CallOptions {
+  /** The key under which the answer comes; a frame without it is an update that overtook the answer. */
+  answer: string
+  timeoutMs: number
+  /** The call changes something at the broker: without an answer it may have run. */
+  mayRun?: boolean
+  /** Runs right before the frame is written; if it throws, nothing was sent. */
+  beforeSend?: () => void
+  /** Ends the wait for the answer. */
+  signal?: AbortSignal
+  /** Hears the answer, before the call resolves, and every update after or before it. */
+  stream?: Stream
+}
+
+export interface ConnectionOptions {
+  url: string
+  headers?: Record<string, string>
+  connectTimeoutMs: number
+  log: Log
+  counters: Counters
+  /** Called once when the socket is gone, after every pending call has ended. */
+  onClose: (cause: BrokerError) => void
+}
+
+/** What came in and could not be used; for metrics. */
+export interface Counters {
+  /** Frames that are no JSON object. */
+  invalid: number
+  /** Answers nobody waits for (any more), doubled ones, updates of forgotten streams. */
+  stray: number
+  /** Streams whose handler failed on a frame. */
+  unreadable: number
+}
+
+interface Pending {
+  answer: string
+  mayRun: boolean
+  stream: Stream | null
+  timer: NodeJS.Timeout
+  signal: AbortSignal | undefined
+  onAbort: (() => void) | null
+  resolve(frame: Frame): void
+  reject(error: BrokerError): void
+}
+
+const pingEveryMs = 30_000
+const pongWithinMs = 5_000
+const maxPending = 500
+const maxHeldFrames = 64
+const maxOrphans = 200
+const maxInvalidFrames = 50
+const maxFrameBytes = 16 * 1024 * 1024
+/** A frame that would queue behind this much would leave late, if at all. */
+const maxUnsentBytes = 256 * 1024
+
+export class Connection {
+  /** False once it was retired: calls under way end, new ones belong elsewhere. */
+  usable = true
+  /** False while the broker announces that it is about to go down: no purchase starts here. */
+  buying = true
+  readonly #socket: WebSocket
+  readonly #options: ConnectionOptions
+  readonly #pending = new Map<number, Pending>()
+  readonly #streams = new Map<number, Stream>()
+  readonly #streamsById = new Map<string, Stream>()
+  readonly #idsByStream = new Map<Stream, { reqId: number; subscriptionId: string | null }>()
+  readonly #held = new Map<string, Frame[]>()
+  readonly #orphans = new Set<string>()
+  #heldFrames = 0
+  #invalidFrames = 0
+  #lastReqId = 0
+  #heardAt = performance.now()
+  #pingTimer: NodeJS.Timeout | null = null
+  #reason: BrokerError | null = null
+  #closed = false
+
+  /**
+   * Opens a socket. Rejects with BrokerError BROKER_UPSTREAM (ran 'no'): NotConnected, or Refused with the HTTP
+   * status of a refused upgrade.
+   */
+  static open(options: ConnectionOptions): Promise<Connection> {
+    return new Promise((resolve, reject) => {
+      const socket = new WebSocket(options.url, {
+        headers: options.headers,
+        // Compression would write a frame later than send() is called, and a purchase must leave at that moment.
+        perMessageDeflate: false,
+        maxPayload: maxFrameBytes,
+        followRedirects: false
+      })
+      const fail = (message: string, brokerCode: string, cause?: unknown) => {
+        clearTimeout(timer)
+        socket.terminate()
+        reject(new BrokerError('BROKER_UPSTREAM', message, { brokerCode, ran: 'no', cause }))
+      }
+      const timer = setTimeout(
+        () => fail('The broker did not accept a connection in time.', 'NotConnected'),
+        options.connectTimeoutMs
+      )
+      const onError = (cause: Error) => fail('The broker could not be reached.', 'NotConnected', cause.message)
+      socket.on('error', onError)
+      socket.once('unexpected-response', (_request, response) => {
+        fail('The broker refused the connection.', 'Refused', `status ${response.statusCode}`)
+      })
+      socket.once('open', () => {
+        clearTimeout(timer)
+        socket.off('error', onError)
+        resolve(new Connection(socket, options))
+      })
+    })
+  }
+
+  private constructor(socket: WebSocket, options: ConnectionOptions) {
+    this.#socket = socket
+    this.#options = options
+    socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
+    // 'close' follows every error; the error only says why.
+    socket.on('error', cause => this.#because(`socket: ${cause.message}`))
+    socket.on('close', code => this.#end(code))
+    this.#pingTimer = setInterval(() => this.#ping(), pingEveryMs)
+  }
+
+  /** Calls under way. */
+  get pending(): number {
+    return this.#pending.size
+  }
+
+  /** Whether a frame written now would leave. */
+  get open(): boolean {
+    return !this.#closed && this.#socket.readyState === WebSocket.OPEN
+  }
+
+  /**
+   * Sends one call and resolves with its answer. Rejects with BrokerError: what the broker refused, or NotConnected
+   * and PermitExpired (nothing was sent), NoAnswer, Disconnected (in doubt when `mayRun`). Synchronous up to the
+   * write: nothing comes between beforeSend and it.
+   */
+  call(request: Record<string, unknown>, options: CallOptions): Promise<Frame> {
+    const reqId = ++this.#lastReqId
+    const { mayRun = false, signal, stream = null } = options
+    return new Promise((resolve, reject) => {
+      const refusal = this.#unsendable(signal)
+      if (refusal !== null) return reject(refusal)
+      const text = JSON.stringify({ ...request, req_id: reqId })
+      try {
+        options.beforeSend?.()
+      } catch (cause) {
+        return reject(
+          cause instanceof BrokerError ? cause : unsent('The permission to send ran out.', 'PermitExpired', cause)
+        )
+      }
+      if (this.#socket.readyState !== WebSocket.OPEN)
+        return reject(unsent('The connection to the broker is gone.', 'NotConnected'))
+      this.#socket.send(text)
+
+      const giveUp = () => this.#settle(reqId, pending, noAnswer(mayRun))
+      const pending: Pending = {
+        answer: options.answer,
+        mayRun,
+        stream,
+        timer: setTimeout(giveUp, options.timeoutMs),
+        signal,
+        onAbort: signal === undefined ? null : giveUp,
+        resolve,
+        reject
+      }
+      signal?.addEventListener('abort', giveUp, { once: true })
+      this.#pending.set(reqId, pending)
+      if (stream !== null) {
+        this.#streams.set(reqId, stream)
+        this.#idsByStream.set(stream, { reqId, subscriptionId: null })
+      }
+    })
+  }
+
+  /** Stops hearing a stream that ended by itself. */
+  drop(stream: Stream): void {
+    const ids = this.#idsByStream.get(stream)
+    if (ids === undefined) return
+    this.#idsByStream.delete(stream)
+    this.#streams.delete(ids.reqId)
+    if (ids.subscriptionId !== null) this.#streamsById.delete(ids.subscriptionId)
+  }
+
+  /** Stops hearing a stream and tells the broker so, once it can be named. */
+  forget(stream: Stream): void {
+    const ids = this.#idsByStream.get(stream)
+    this.drop(stream)
+    // A stream whose first answer is still on its way is forgotten as an orphan when that comes.
+    if (ids !== undefined && ids.subscriptionId !== null) this.#forgetById(ids.subscriptionId)
+  }
+
+  /** Lets calls under way end, then closes. */
+  retire(withinMs: number): void {
+    if (!this.usable) return
+    this.usable = false
+    if (this.#pending.size === 0) this.close()
+    else setTimeout(() => this.close(), withinMs).unref()
+  }
+
+  /** Closes; every pending call ends as Disconnected. */
+  close(): void {
+    this.usable = false
+    if (this.#closed) return
+    this.#socket.close(1000)
+    // A peer that does not answer the close frame is not waited for.
+    setTimeout(() => this.#socket.terminate(), 1_000).unref()
+    this.#end(1000)
+  }
+
+  #unsendable(signal: AbortSignal | undefined): BrokerError | null {
+    if (signal?.aborted) return unsent('The call was given up before it was sent.', 'Aborted')
+    if (!this.open) return unsent('The connection to the broker is gone.', 'NotConnected')
+    if (this.#pending.size >= maxPending) return unsent('Too many calls to the broker are under way.', 'TooManyPending')
+    if (this.#socket.bufferedAmount > maxUnsentBytes)
+      return unsent('The broker takes no frames right now.', 'Congested')
+    return null
+  }
+
+  #receive(data: Buffer, isBinary: boolean): void {
+    this.#heardAt = performance.now()
+    const frame = isBinary ? null : parse(data)
+    if (frame === null) this.#invalid()
+    else this.#route(frame, typeof frame.req_id === 'number' ? frame.req_id : null)
+  }
+
+  #route(frame: Frame, reqId: number | null): void {
+    const pending = reqId === null ? undefined : this.#pending.get(reqId)
+    if (reqId !== null && pending !== undefined && (frame.error !== undefined || frame[pending.answer] !== undefined)) {
+      this.#answer(reqId, pending, frame)
+      return
+    }
+    const subscriptionId = subscriptionOf(frame)
+    const byReqId = reqId === null ? undefined : this.#streams.get(reqId)
+    const stream = byReqId ?? (subscriptionId === null ? undefined : this.#streamsById.get(subscriptionId))
+    if (stream !== undefined) {
+      if (subscriptionId !== null) this.#name(stream, subscriptionId)
+      this.#hear(stream, frame)
+    } else if (subscriptionId !== null) {
+      this.#unclaimed(subscriptionId, frame)
+    } else {
+      this.#options.counters.stray += 1
+      if (frame.error !== undefined && reqId === null) this.#complaint(frame.error)
+    }
+  }
+
+  /** An error about the connection as a whole, most often said right before it is closed. */
+  #complaint(error: unknown): void {
+    this.#reason = refused(readRefusal(error), false)
+    this.#options.log.warn({ brokerCode: this.#reason.brokerCode }, 'the broker complained about a connection')
+  }
+
+  #answer(reqId: number, pending: Pending, frame: Frame): void {
+    const subscriptionId = pending.stream === null ? null : subscriptionOf(frame)
+    if (frame.error !== undefined) {
+      this.#settle(reqId, pending, refused(readRefusal(frame.error), pending.mayRun))
+    } else if (pending.stream === null || subscriptionId === null) {
+      this.#settle(reqId, pending, frame)
+    } else {
+      this.#name(pending.stream, subscriptionId)
+      this.#settle(reqId, pending, frame, { streams: true })
+      for (const early of this.#release(subscriptionId)) this.#hear(pending.stream, early)
+    }
+    if (this.#held.size > 0 && !this.#expectsStreams()) this.#dropHeld()
+    if (!this.usable && this.#pending.size === 0) this.close()
+  }
+
+  #settle(reqId: number, pending: Pending, end: Frame | BrokerError, { streams = false } = {}): void {
+    if (!this.#pending.delete(reqId)) return
+    clearTimeout(pending.timer)
+    if (pending.onAbort !== null) pending.signal!.removeEventListener('abort', pending.onAbort)
+    const { stream } = pending
+    // The stream hears the answer first, so that an update right behind it finds everything in place.
+    if (stream !== null && !(end instanceof BrokerError)) this.#hear(stream, end)
+    if (stream !== null && !streams) this.drop(stream)
+    if (end instanceof BrokerError) pending.reject(end)
+    else pending.resolve(end)
+  }
+
+  #hear(stream: Stream, frame: Frame): void {
+    try {
+      if (!stream.hear(frame, this)) this.#options.counters.stray += 1
+    } catch (cause) {
+      this.#options.counters.unreadable += 1
+      const messageType = String(frame.msg_type).slice(0, 40)
+      this.#options.log.error({ err: cause, messageType }, 'a stream frame could not be used')
+    }
+  }
+
+  #name(stream: Stream, subscriptionId: string): void {
+    const ids = this.#idsByStream.get(stream)
+    if (ids === undefined || ids.subscriptionId !== null) return
+    ids.subscriptionId = subscriptionId
+    this.#streamsById.set(subscriptionId, stream)
+  }
+
+  /** An update of a stream we do not know: it may have overtaken the answer that names it, or outlived its use. */
+  #unclaimed(subscriptionId: string, frame: Frame): void {
+    if (this.#expectsStreams() && !this.#orphans.has(subscriptionId) && this.#heldFrames < maxHeldFrames) {
+      const held = this.#held.get(subscriptionId)
+      if (held === undefined) this.#held.set(subscriptionId, [frame])
+      else held.push(frame)
+      this.#heldFrames += 1
+      return
+    }
+    this.#options.counters.stray += 1
+    this.#forgetById(subscriptionId)
+  }
+
+  #expectsStreams(): boolean {
+    for (const pending of this.#pending.values()) if (pending.stream !== null) return true
+    return false
+  }
+
+  #release(subscriptionId: string): Frame[] {
+    const frames = this.#held.get(subscriptionId) ?? []
+    this.#held.delete(subscriptionId)
+    this.#heldFrames -= frames.length
+    return frames
+  }
+
+  #dropHeld(): void {
+    for (const subscriptionId of [...this.#held.keys()]) {
+      this.#options.counters.stray += this.#release(subscriptionId).length
+      this.#forgetById(subscriptionId)
+    }
+  }
+
+  #forgetById(subscriptionId: string): void {
+    if (this.#orphans.has(subscriptionId) || this.#orphans.size >= maxOrphans || !this.open) return
+    this.#orphans.add(subscriptionId)
+    this.call({ forget: subscriptionId }, { answer: 'forget', timeoutMs: pongWithinMs }).catch((error: BrokerError) => {
+      // Best effort: a stream that goes on is only counted.
+      this.#options.log.debug(
+        { brokerCode: error.brokerCode, slow: isRateLimit(error) },
+        'a stream could not be forgotten'
+      )
+    })
+  }
+
+  #invalid(): void {
+    this.#options.counters.invalid += 1
+    this.#invalidFrames += 1
+    if (this.#invalidFrames === 1) this.#options.log.warn('the broker sent a frame that is no JSON object')
+    if (this.#invalidFrames < maxInvalidFrames) return
+    this.#because('too many unreadable frames')
+    this.#socket.terminate()
+  }
+
+  /** Anything heard since the ping is as good as its answer. */
+  #ping(): void {
+    if (!this.open) return
+    const askedAt = performance.now()
+    this.call({ ping: 1 }, { answer: 'ping', timeoutMs: pongWithinMs }).catch((error: BrokerError) => {
+      if (this.#heardAt >= askedAt || this.#closed) return
+      this.#because(`no pong: ${error.brokerCode}`)
+      this.#socket.terminate()
+    })
+  }
+
+  #because(cause: string): void {
+    this.#reason ??= new BrokerError('BROKER_UPSTREAM', 'The connection to the broker broke.', {
+      brokerCode: 'Disconnected',
+      ran: 'no',
+      cause
+    })
+  }
+
+  #end(closeCode: number): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.usable = false
+    if (this.#pingTimer !== null) clearInterval(this.#pingTimer)
+    this.#because(`closed with ${closeCode}`)
+    const reason = this.#reason!
+    for (const [reqId, pending] of [...this.#pending]) {
+      this.#settle(reqId, pending, pending.mayRun ? disconnected(reason) : reason)
+    }
+    this.#streams.clear()
+    this.#streamsById.clear()
+    this.#idsByStream.clear()
+    this.#held.clear()
+    this.#options.onClose(reason)
+  }
+}
+
+function parse(data: Buffer): Frame | null {
+  try {
+    const frame = JSON.parse(data.toString('utf8')) as unknown
+    return typeof frame === 'object' && frame !== null && !Array.isArray(frame) ? (frame as Frame) : null
+  } catch {
+    // Counted and, the first time, logged by the caller.
+    return null
+  }
+}
+
+function subscriptionOf(frame: Frame): string | null {
+  const id = (frame.subscription as { id?: unknown } | null | undefined)?.id
+  return typeof id === 'string' ? id : null
+}
+
+function unsent(message: string, brokerCode: string, cause?: unknown): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', message, { brokerCode, ran: 'no', cause })
+}
+
+function noAnswer(mayRun: boolean): BrokerError {
+  const ran = mayRun ? 'unknown' : 'no'
+  return new BrokerError('BROKER_UPSTREAM', 'The broker did not answer in time.', { brokerCode: 'NoAnswer', ran })
+}
+
+function disconnected(cause: BrokerError): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker broke before it answered.', {
+    brokerCode: 'Disconnected',
+    ran: 'unknown',
+    cause
+  })
+}

@@ -1,0 +1,281 @@
+// The broker's API v3: one socket per account, authorised with the account's token; requests and answers as its
+// schemas say. Everything that is not v3's own is in the files beside this.
+import { type ClientOptions, createClient } from './client.ts'
+import type { Dialect, PipSizeOf, Place, Request } from './dialect.ts'
+import { readAnswer } from './line.ts'
+import { decimalsOf } from './market.ts'
+import {
+  type Broker,
+  type BrokerAccount,
+  BrokerError,
+  type Contract,
+  type ContractState,
+  type Evidence
+} from './port.ts'
+import type { Limits } from './quota.ts'
+import {
+  BadFrame,
+  type Body,
+  bodyOf,
+  decimalOf,
+  idOf,
+  integerOf,
+  numberOf,
+  optionalDecimal,
+  optionalInteger,
+  optionalText,
+  plain,
+  textOf
+} from './reading.ts'
+import { parseShortcode } from './shortcode.ts'
+import type { Connection, Frame, Stream } from './sockets.ts'
+
+export interface V3Options extends ClientOptions {
+  /** The WebSocket address; `app_id` and `l` are added to it. */
+  url: string
+}
+
+/** A broker that speaks v3. Nothing is opened until it is used. */
+export function createV3Broker(options: V3Options): Broker {
+  return createClient(createV3Dialect(options.url), options)
+}
+
+// Which class buy and sell count in is not published: the tightest they could be in.
+const classes: Record<string, string> = {
+  proposal: 'pricing',
+  proposal_open_contract: 'pricing',
+  buy: 'pricing',
+  sell: 'pricing',
+  portfolio: 'outcome',
+  statement: 'outcome',
+  profit_table: 'outcome'
+}
+
+/** What the broker once published; it tells the real figures on every connection. */
+const limits: Limits = {
+  pricing: { perMinute: 80, perHour: 3_600 },
+  outcome: { perMinute: 25, perHour: 1_500 },
+  general: { perMinute: 180, perHour: 14_400 }
+}
+
+function createV3Dialect(url: string): Dialect {
+  return {
+    limits,
+    classOf: call => classes[call] ?? 'general',
+    openMarket: place => openSocket(url, place),
+    openAccount: async (place, account) => {
+      const token = await readToken(account)
+      const connection = await openSocket(url, place, false)
+      try {
+        await authorise({ connection, place, account, token })
+      } catch (error) {
+        connection.close()
+        throw error
+      }
+      watchSite(connection, place)
+      return connection
+    },
+    buy: (contract, maxPrice) => ({ buy: '1', price: Number(maxPrice), parameters: parametersOf(contract) }),
+    quoteMultiplier: (asset, { currency, multiplier, stake }) => {
+      const terms = { contract_type: 'MULTUP', symbol: asset, currency, amount: stake, basis: 'stake', multiplier }
+      return { proposal: 1, ...terms }
+    },
+    contractsFor: (asset, currency) => ({ contracts_for: asset, currency }),
+    readState,
+    readPortfolio: row => evidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    // A purchase is a negative amount here.
+    readStatement: row =>
+      evidence('statement', row, { time: 'transaction_time', price: unsigned(decimalOf(row, 'amount')) }),
+    readProfitTable: row =>
+      evidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    readSymbol: row => ({
+      asset: textOf(row, 'symbol'),
+      displayName: textOf(row, 'display_name'),
+      market: textOf(row, 'market'),
+      pipSize: decimalsOf(numberOf(row, 'pip')),
+      open: row.exchange_is_open === 1,
+      suspended: row.is_trading_suspended === 1
+    }),
+    readTradedAsset: row => textOf(row, 'symbol')
+  }
+}
+
+async function openSocket(url: string, place: Place, watched = true): Promise<Connection> {
+  const address = new URL(url)
+  address.searchParams.set('app_id', place.appId)
+  // Some refusals can only be told apart by their text, and that is English here.
+  address.searchParams.set('l', 'EN')
+  const connection = await place.connect(address.href)
+  if (watched) watchSite(connection, place)
+  return connection
+}
+
+const wellFormedToken = /^[\w-]{1,128}$/
+
+async function readToken(account: BrokerAccount): Promise<string> {
+  let token: string
+  try {
+    token = await account.token()
+  } catch (cause) {
+    throw new BrokerError('BROKER_DISCONNECTED', 'The stored token could not be read.', {
+      brokerCode: 'TokenUnreadable',
+      cause
+    })
+  }
+  if (!wellFormedToken.test(token)) throw tokenRefused('The token does not have the form of one.', 'InvalidToken')
+  return token
+}
+
+async function authorise(asked: {
+  connection: Connection
+  place: Place
+  account: BrokerAccount
+  token: string
+}): Promise<void> {
+  const { connection, place, account, token } = asked
+  await place.budget.take('general', { urgent: true })
+  let frame: Frame
+  try {
+    frame = await connection.call({ authorize: token }, { answer: 'authorize', timeoutMs: place.answerTimeoutMs })
+  } catch (error) {
+    // At this call everything that is wrong with the request is wrong with the token or its account.
+    if (error instanceof BrokerError && error.code === 'INVALID_CONTRACT')
+      throw tokenRefused(error.message, error.brokerCode)
+    throw error
+  }
+  const loginid = readAnswer(frame, ({ authorize }) => textOf(bodyOf(authorize, 'authorize'), 'loginid'))
+  if (loginid !== account.accountId) throw tokenRefused('The token belongs to another broker account.', 'WrongAccount')
+}
+
+function tokenRefused(message: string, brokerCode: string): BrokerError {
+  return new BrokerError('BROKER_DISCONNECTED', message, { brokerCode, ran: 'no', rejected: true })
+}
+
+/** Learns the call limits and hears when the site goes down; nobody waits for it. */
+function watchSite(connection: Connection, place: Place): void {
+  const stream: Stream = {
+    hear: frame => {
+      if (frame.website_status === undefined) return false
+      const status = bodyOf(frame.website_status, 'website_status')
+      connection.buying = status.site_status === undefined || status.site_status === 'up'
+      if (!connection.buying) place.log.warn({ siteStatus: String(status.site_status) }, 'the broker is going down')
+      if (status.api_call_limits !== undefined)
+        place.learnLimits(readLimits(bodyOf(status.api_call_limits, 'api_call_limits')))
+      return true
+    }
+  }
+  place.budget.spend('general')
+  const request = { website_status: 1, subscribe: 1 }
+  connection
+    .call(request, { answer: 'website_status', timeoutMs: place.answerTimeoutMs, stream })
+    .catch((error: BrokerError) => {
+      // The published limits go on to hold; a site that goes down is noticed when it is down.
+      place.log.info({ brokerCode: error.brokerCode }, 'the broker did not tell its status')
+    })
+}
+
+function readLimits(body: Body): Limits {
+  const windows = (field: string) => {
+    const { minutely, hourly } = bodyOf(body[field], field)
+    return { perMinute: Number(minutely) || 0, perHour: Number(hourly) || 0 }
+  }
+  // The third name is misspelt by the broker.
+  return {
+    pricing: windows('max_requests_pricing'),
+    outcome: windows('max_requests_outcome'),
+    general: windows('max_requestes_general')
+  }
+}
+
+function parametersOf(contract: Contract): Request {
+  const { asset: symbol, currency } = contract
+  const common = { symbol, currency, amount: Number(contract.stake), basis: 'stake' }
+  if (contract.kind === 'MULTIPLIER') {
+    const contract_type = contract.direction === 'up' ? 'MULTUP' : 'MULTDOWN'
+    const orders: Request = {}
+    if (contract.stopLoss !== null) orders.stop_loss = Number(contract.stopLoss)
+    if (contract.takeProfit !== null) orders.take_profit = Number(contract.takeProfit)
+    const limit_order = Object.keys(orders).length === 0 ? {} : { limit_order: orders }
+    return { ...common, contract_type, multiplier: contract.multiplier, ...limit_order }
+  }
+  const { contractType: contract_type, duration, durationUnit: duration_unit } = contract
+  const barrier = contract.barrier === null ? {} : { barrier: contract.barrier }
+  return { ...common, contract_type, duration, duration_unit, ...barrier }
+}
+
+const statuses = ['open', 'won', 'lost', 'sold', 'cancelled'] as const
+
+function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
+  const settled = flag(body, 'is_sold')
+  const sellPrice = settled ? optionalDecimal(body, 'sell_price') : null
+  const price = (...fields: string[]) => spotOf(body, fields, pipSizeOf)
+  return {
+    contractId: idOf(body, 'contract_id'),
+    status: statusOf(body, { settled, sellPrice }),
+    settled,
+    buyPrice: decimalOf(body, 'buy_price'),
+    payout: optionalDecimal(body, 'payout'),
+    bidPrice: optionalDecimal(body, 'bid_price'),
+    profit: optionalDecimal(body, 'profit'),
+    sellPrice,
+    entryPrice: price('entry_tick', 'entry_spot'),
+    exitPrice: price('exit_tick', 'sell_spot'),
+    currentSpot: price('current_spot'),
+    commission: optionalDecimal(body, 'commission') ?? optionalDecimal(body, 'commision'),
+    purchaseTime: integerOf(body, 'purchase_time'),
+    sellTime: optionalInteger(body, 'sell_time'),
+    expiryTime: optionalInteger(body, 'date_expiry') ?? optionalInteger(body, 'expiry_time'),
+    sellable: body.is_valid_to_sell === 1,
+    shortcode: optionalText(body, 'shortcode')
+  }
+}
+
+/** The broker leaves the status null at times; a settled contract then counts by what it paid. */
+function statusOf(
+  body: Body,
+  { settled, sellPrice }: { settled: boolean; sellPrice: string | null }
+): ContractState['status'] {
+  const status = statuses.find(each => each === body.status)
+  if (!settled) return 'open'
+  if (status !== undefined && status !== 'open') return status
+  return Number(sellPrice ?? 0) > 0 ? 'won' : 'lost'
+}
+
+/** A price as printed: the display value where there is one, since numbers have lost their last zeros. */
+function spotOf(body: Body, fields: string[], pipSizeOf: PipSizeOf): string | null {
+  for (const field of fields) {
+    const printed = optionalDecimal(body, `${field}_display_value`)
+    if (printed !== null) return printed
+    const value = body[field]
+    if (typeof value !== 'number') continue
+    const decimals = typeof body.underlying === 'string' ? pipSizeOf(body.underlying) : undefined
+    return decimals === undefined ? plain(value) : value.toFixed(decimals)
+  }
+  return null
+}
+
+function evidence(source: Evidence['source'], row: Body, { time, price }: { time: string; price: string }): Evidence {
+  const shortcode = optionalText(row, 'shortcode') ?? ''
+  const appId = optionalInteger(row, 'app_id')
+  return {
+    source,
+    contractId: idOf(row, 'contract_id'),
+    transactionId: idOf(row, 'transaction_id'),
+    appId: appId === null ? null : String(appId),
+    buyPrice: price,
+    payout: optionalDecimal(row, 'payout'),
+    purchaseTime: integerOf(row, time),
+    terms: parseShortcode(shortcode),
+    shortcode
+  }
+}
+
+function unsigned(amount: string): string {
+  return amount.startsWith('-') ? amount.slice(1) : amount
+}
+
+function flag(body: Body, field: string): boolean {
+  const value = body[field]
+  if (value === 0 || value === 1) return value === 1
+  throw new BadFrame(`${field} is no flag`)
+}
