@@ -64,16 +64,6 @@ export interface Asked<Input extends { params?: unknown; query?: unknown; body?:
   signal: AbortSignal
 }
 
-/** An answer that needs more than a body. */
-export class Reply {
-  readonly body: unknown
-  readonly headers: Record<string, string>
-  constructor(body: unknown, headers: Record<string, string>) {
-    this.body = body
-    this.headers = headers
-  }
-}
-
 export type Tag =
   | 'Identity'
   | 'Accounts'

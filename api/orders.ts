@@ -12,7 +12,8 @@ import { ApiError } from '../schemas/errors.ts'
 import { pathId } from '../schemas/fields.ts'
 import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../schemas/orders.ts'
 import { ask } from './ask.ts'
-import { type Asked, type Open, type Operation, Reply } from './operations.ts'
+import type { Asked, Open, Operation } from './operations.ts'
+import { Reply } from './respond.ts'
 
 export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   name: 'placeBinaryOrder',

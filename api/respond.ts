@@ -6,6 +6,16 @@ import { Overloaded } from '../db/gather.ts'
 import type { Log } from '../db/log.ts'
 import { ApiError } from '../schemas/errors.ts'
 
+/** An answer that needs more than a body. */
+export class Reply {
+  readonly body: unknown
+  readonly headers: Record<string, string>
+  constructor(body: unknown, headers: Record<string, string>) {
+    this.body = body
+    this.headers = headers
+  }
+}
+
 const REQUEST_ID = /^[A-Za-z0-9._-]{8,64}$/
 
 /** The caller's own request id when it has the right form, else a new one. */

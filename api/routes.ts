@@ -7,7 +7,8 @@ import { check } from '../schemas/validator.ts'
 import { authenticateKey, requireScope } from './authenticate.ts'
 import { checkLength, readBody } from './body.ts'
 import { limitKey, limitTrader } from './limit.ts'
-import { type Open, type Operation, Reply } from './operations.ts'
+import type { Open, Operation } from './operations.ts'
+import { Reply } from './respond.ts'
 
 const nothing = { type: 'object' } as const
 

@@ -139,15 +139,24 @@ export async function findTrading(
   })
 }
 
-/** The sealed token of an account with its version. Throws BROKER_DISCONNECTED when it was refused before. */
-export async function getSealedToken(db: Db, accountRowId: string): Promise<Sealed & { version: number }> {
+/** The sealed token of an account with its version, unless the broker refused it before. */
+export async function findSealedToken(
+  db: Db,
+  accountRowId: string
+): Promise<(Sealed & { version: number }) | undefined> {
   const row = (await db('broker_accounts')
-    .where({ id: accountRowId })
-    .first('token_key_id', 'token_sealed', 'token_version', 'status')) as
-    | { token_key_id: string; token_sealed: Buffer; token_version: number; status: string }
+    .where({ id: accountRowId, status: 'CONNECTED' })
+    .first('token_key_id', 'token_sealed', 'token_version')) as
+    | { token_key_id: string; token_sealed: Buffer; token_version: number }
     | undefined
-  if (!row || row.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
-  return { keyId: row.token_key_id, sealed: row.token_sealed, version: row.token_version }
+  return row && { keyId: row.token_key_id, sealed: row.token_sealed, version: row.token_version }
+}
+
+/** As findSealedToken, but throws BROKER_DISCONNECTED. */
+export async function getSealedToken(db: Db, accountRowId: string): Promise<Sealed & { version: number }> {
+  const sealed = await findSealedToken(db, accountRowId)
+  if (!sealed) throw new ApiError('BROKER_DISCONNECTED')
+  return sealed
 }
 
 /** Opens a token for one use. Workers only. */

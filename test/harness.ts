@@ -39,6 +39,11 @@ export async function closeAll(): Promise<void> {
   for (const close of opened.splice(0).reverse()) await close().catch(() => {})
 }
 
+/** Has `close` called by `closeAll`, before what was opened earlier. */
+export function onClose(close: () => Promise<unknown>): void {
+  opened.push(close)
+}
+
 /** The URL of the PostgreSQL to test against: the runner's, or one shared by test files run by hand. */
 async function adminUrl(): Promise<string> {
   if (process.env.TEST_PG_URL) return process.env.TEST_PG_URL
@@ -221,7 +226,7 @@ async function makePartner(
 
 /** A login id of the simulated broker that no other test uses. */
 export function newAccountId(): string {
-  return `VRTC${randomBytes(6).readUIntBE(0, 6)}`
+  return `VRTC${randomBytes(4).readUInt32BE(0)}`
 }
 
 /**

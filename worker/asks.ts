@@ -1,0 +1,142 @@
+// Answers to what the api asks: each kind is a function from the question's data to its answer.
+import { type AskRow, answerAsk, findAsks, refuseAsk } from '../db/asks.ts'
+import { rows } from '../db/connection.ts'
+import { findOrders, type OrderRow } from '../db/orders.ts'
+import { ApiError } from '../schemas/errors.ts'
+import { openSession, rejectToken } from './accounts.ts'
+import { BrokerError, type ContractState } from './broker/port.ts'
+import type { Open } from './open.ts'
+import { refOf } from './orders.ts'
+import type { Settling } from './settle.ts'
+
+const BATCH = 50
+const MAX_UNDER_WAY = 200
+
+export interface Asking {
+  /** Takes questions and answers them; answers how many were taken. */
+  take(): Promise<number>
+  drain(): Promise<void>
+}
+
+export function openAsking(open: Open, settling: Settling): Asking {
+  const { db, queue, log } = open
+  const underWay = new Set<Promise<void>>()
+  let stopped = false
+
+  const answers: Record<string, (data: Record<string, unknown>) => Promise<object>> = {
+    balance: data => balance(open, data.accountRowId as string),
+    close: data => close(open, settling, data.orderId as string)
+  }
+
+  async function answer(ask: AskRow): Promise<void> {
+    let origin: string | undefined
+    try {
+      const find = answers[ask.kind]
+      if (!find) throw new Error(`no worker answers '${ask.kind}'`)
+      origin = await answerAsk(db, ask.id, await find(ask.data))
+    } catch (error) {
+      origin = await refuseAsk(db, ask.id, refusalOf(error))
+      if (!(error instanceof BrokerError || error instanceof ApiError))
+        log.error({ err: error, ask: ask.kind }, 'a question failed on our side')
+    }
+    if (origin) open.bus.publish(origin, 'ask', ask.id)
+  }
+
+  return {
+    async take() {
+      const room = MAX_UNDER_WAY - underWay.size
+      if (stopped || room <= 0) return 0
+      const jobs = await db.transaction(async trx => {
+        const taken = await queue.fetch(trx, 'ask', Math.min(BATCH, room))
+        await queue.complete(trx, 'ask', taken)
+        return taken
+      })
+      if (jobs.length === 0) return 0
+      // A question past its time has nobody waiting; answering it would only spend the broker's budget.
+      const asks = await findAsks(
+        db,
+        jobs.map(({ data }) => data.askId)
+      )
+      for (const ask of asks) {
+        if (ask?.state !== 'waiting' || ask.expires_at.getTime() < Date.now()) continue
+        const life = answer(ask)
+          .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
+          .finally(() => underWay.delete(life))
+        underWay.add(life)
+      }
+      return jobs.length
+    },
+    async drain() {
+      stopped = true
+      await Promise.allSettled(underWay)
+    }
+  }
+}
+
+function refusalOf(error: unknown): NonNullable<AskRow['error']> {
+  if (error instanceof ApiError) return { code: error.code, message: error.message, extras: error.extras }
+  if (error instanceof BrokerError) {
+    const extras = error.code === 'MARKET_CLOSED' ? { secondsUntilOpen: error.secondsUntilOpen } : {}
+    return { code: error.code, message: error.message, extras }
+  }
+  return { code: 'BROKER_UPSTREAM', message: 'The broker could not be asked.' }
+}
+
+interface AccountRow {
+  id: string
+  account_id: string
+  broker_app_id: string
+  broker_dialect: string
+}
+
+async function balance(open: Open, accountRowId: string): Promise<{ balance: string; currency: string }> {
+  const [account] = await rows<AccountRow>(
+    open.db,
+    `select a.id, a.account_id, p.broker_app_id, p.broker_dialect from broker_accounts a join partners p on p.id = a.partner_id where a.id = :accountRowId`,
+    { accountRowId }
+  )
+  if (!account) throw new ApiError('BROKER_DISCONNECTED')
+  try {
+    const ref = {
+      accountRowId,
+      accountId: account.account_id,
+      appId: account.broker_app_id,
+      dialect: account.broker_dialect
+    }
+    return await (await openSession(open, ref)).balance()
+  } catch (error) {
+    if (error instanceof BrokerError && error.rejected) await rejectToken(open, accountRowId)
+    throw error
+  }
+}
+
+/** Sells an open order's contract. Repeating is safe: the broker sells once, and the contract's own state decides. */
+async function close(open: Open, settling: Settling, orderId: string): Promise<object> {
+  const [order] = await findOrders(open.db, [orderId])
+  if (order?.phase !== 'open') return { orderId }
+  const session = await openSession(open, refOf(order))
+  const contractId = order.broker_order_id as string
+  let refusal: unknown
+  try {
+    await session.sell(contractId)
+  } catch (error) {
+    // Whatever the broker says to the sale, the contract tells whether it was sold or settled already.
+    refusal = error
+  }
+  const state = await sold(session, contractId)
+  if (state.settled) {
+    await settling.close(order as OrderRow, state)
+    return { orderId }
+  }
+  throw refusal ?? new BrokerError('BROKER_UPSTREAM', 'The sale is not confirmed yet.', { brokerCode: 'NotSettled' })
+}
+
+// After a sale the contract may show as open for a moment more.
+async function sold(
+  session: { contract(id: string): Promise<ContractState> },
+  contractId: string
+): Promise<ContractState> {
+  let state = await session.contract(contractId)
+  for (let look = 0; look < 3 && !state.settled; look++) state = await session.contract(contractId)
+  return state
+}

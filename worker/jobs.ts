@@ -1,0 +1,83 @@
+// The map of a worker: which loop looks after what, and which handler runs a scheduled job.
+import { deleteOldAsks } from '../db/asks.ts'
+import { WORK } from '../db/bus.ts'
+import { listWaitingAccounts } from '../db/orders-placing.ts'
+import { type QueueName, queues } from '../schemas/jobs.ts'
+import { openAsking } from './asks.ts'
+import { startLoop } from './loop.ts'
+import type { Open } from './open.ts'
+import { openPlacing } from './orders.ts'
+import { reconcile } from './reconcile.ts'
+import { openSettling } from './settle.ts'
+
+// Hints wake these loops; the clock is for hints that were lost.
+const QUEUE_POLL_MS = 2000
+
+type ClockQueue = { [Name in QueueName]: (typeof queues)[Name]['wake'] extends 'clock' ? Name : never }[QueueName]
+
+/** What the clock starts. */
+const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
+  async housekeeping({ db }) {
+    await deleteOldAsks(db)
+  }
+}
+
+export interface Running {
+  /** Takes nothing new, finishes what is at the broker, hands leases back. */
+  stop(): Promise<void>
+}
+
+/** Starts everything a worker does. */
+export async function startWork(open: Open): Promise<Running> {
+  const { db, bus, queue, config, log } = open
+  const settling = openSettling(open)
+  const placing = openPlacing(open, settling)
+  const asking = openAsking(open, settling)
+
+  const loops = {
+    'order.place': startLoop({
+      name: 'order.place',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      round: async () => (await placing.take()) > 0
+    }),
+    ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, round: async () => (await asking.take()) > 0 })
+  }
+  const sweep = startLoop({
+    name: 'sweep',
+    everyMs: config.sweepMs,
+    log,
+    async round() {
+      await placing.claim(await listWaitingAccounts(db, config.sweepMs, 1000))
+      const doubts = await reconcile(open, settling, placing)
+      const taken = await settling.sweep()
+      return doubts + taken > 50
+    }
+  })
+  const lease = startLoop({
+    name: 'lease',
+    everyMs: config.leaseMs / 3,
+    log,
+    async round() {
+      await settling.renew()
+      return false
+    }
+  })
+  const deaf = await bus.hear(WORK, ({ topic }) => loops[topic as keyof typeof loops]?.wake())
+
+  for (const name of Object.keys(scheduled) as ClockQueue[]) {
+    await queue.boss.schedule(name, queues[name].cron, {}, { tz: 'UTC' })
+    await queue.boss.work(name, { pollingIntervalSeconds: 10 }, async () => scheduled[name](open))
+  }
+  log.info({ worker: open.worker }, 'working')
+
+  return {
+    async stop() {
+      deaf()
+      await Promise.all([loops['order.place'].stop(), loops.ask.stop(), sweep.stop()])
+      await Promise.all([placing.drain(), asking.drain()])
+      await lease.stop()
+      await settling.release()
+    }
+  }
+}

@@ -1,0 +1,26 @@
+// The worker process: read config, open, work, drain on SIGTERM.
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { openBus } from '../db/bus.ts'
+import { openLog } from '../db/log.ts'
+import { loadEnvironment, stopOn } from '../db/process.ts'
+import { openQueue } from '../db/queue.ts'
+import { openStore } from '../db/store.ts'
+import { openBrokers } from './broker/brokers.ts'
+import { startWork } from './jobs.ts'
+
+const config = loadEnvironment()
+const log = openLog({ level: config.logLevel, name: 'worker' })
+const stopping = stopOn(log)
+const brokers = openBrokers(config, log)
+const { close, ...store } = await openStore(config, { name: 'worker', log })
+const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
+const queue = await openQueue({ url: store.url, role: 'worker', log })
+const worker = `${hostname()}:${process.pid}:${randomBytes(3).toString('hex')}`
+const work = await startWork({ config, ...store, bus, queue, log, brokers, worker })
+
+await stopping
+await work.stop()
+await brokers.close()
+await Promise.allSettled([queue.close(), bus.close()])
+await close()

@@ -1,0 +1,20 @@
+// What is open while a worker runs; handed to every handler.
+import type { Bus } from '../db/bus.ts'
+import type { Db } from '../db/connection.ts'
+import type { Vault } from '../db/crypto.ts'
+import type { Log } from '../db/log.ts'
+import type { Queue } from '../db/queue.ts'
+import type { Config } from '../schemas/config.ts'
+import type { Brokers } from './broker/brokers.ts'
+
+export interface Open {
+  config: Config
+  db: Db
+  queue: Queue
+  bus: Bus
+  log: Log
+  vault: Vault
+  brokers: Brokers
+  /** Names this worker in claims and leases. */
+  worker: string
+}

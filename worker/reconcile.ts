@@ -1,0 +1,123 @@
+// Orders in doubt: sent, or perhaps sent, and no answer. The broker keeps nothing of ours, so what the
+// account shows decides: one contract of these terms, bought in the window and owned by no other order, is
+// ours; none after looking more than once is absence; anything else is for the operator.
+import { Big } from 'big.js'
+import type { OrderRow } from '../db/orders.ts'
+import { countLook, markFailed, markOpen, markReview, ownedContracts, takeDoubts } from '../db/orders-placing.ts'
+import { openSession } from './accounts.ts'
+import type { Evidence, Session } from './broker/port.ts'
+import { matches } from './broker/shortcode.ts'
+import type { Open } from './open.ts'
+import { contractOf, type Placing, refOf } from './orders.ts'
+import type { Settling } from './settle.ts'
+
+// Looks that must find nothing before an order counts as absent, and the pause between them.
+const LOOKS = 2
+const LOOK_EVERY_MS = 3000
+const TAKE = 50
+// Seconds before the intent that a broker's clock, which we know to the second, may still show.
+const SLACK_SECONDS = 2
+
+/** Looks into the doubts whose time has come; answers how many there were. */
+export async function reconcile(open: Open, settling: Settling, placing: Placing): Promise<number> {
+  const { db, config, worker } = open
+  const orders = await takeDoubts(db, {
+    worker,
+    everyMs: Math.min(LOOK_EVERY_MS, config.reconcileAfterMs),
+    limit: TAKE
+  })
+  await Promise.all(orders.map(order => lookInto(open, settling, placing, order)))
+  return orders.length
+}
+
+async function lookInto(open: Open, settling: Settling, placing: Placing, order: OrderRow): Promise<void> {
+  const { log } = open
+  try {
+    const candidates = await candidatesOf(open, order)
+    if (await decide(open, settling, order, candidates)) await placing.claim([order.account_id])
+  } catch (error) {
+    // Nothing was learned: the next look comes by itself.
+    log.warn({ err: error, orderId: order.id }, 'an order in doubt could not be looked up')
+  }
+}
+
+/** What the broker shows that could be this order's contract. Throws when the broker cannot be asked. */
+export async function candidatesOf(open: Open, order: OrderRow): Promise<Evidence[]> {
+  const { db, brokers } = open
+  const session = await openSession(open, refOf(order))
+  const offset = await brokers.of(order.dialect).market(order.app_id).clockOffset()
+  const from = Math.floor((order.sent_at as Date).getTime() / 1000 + offset) - SLACK_SECONDS
+  const contract = contractOf(order)
+  const seen = new Map<string, Evidence>()
+  for (const item of await evidenceSince(session, from)) {
+    const ours = item.appId === null || item.appId === order.app_id
+    if (!ours || item.purchaseTime < from || new Big(item.buyPrice).gt(order.stake)) continue
+    if (item.terms !== null && matches(item.terms, contract) && !seen.has(item.contractId))
+      seen.set(item.contractId, item)
+  }
+  const owned = await ownedContracts(db, order.account_id, [...seen.keys()])
+  return [...seen.values()].filter(({ contractId }) => !owned.has(contractId))
+}
+
+// Open contracts first, then purchases, then closed ones: a contract that settles between two reads is
+// found by the later one.
+async function evidenceSince(session: Session, from: number): Promise<Evidence[]> {
+  const open = await session.portfolio()
+  const bought = await session.statement({ from, limit: 999 })
+  const closed = await session.profitTable({ from, limit: 500 })
+  return [...open, ...bought, ...closed]
+}
+
+/** Moves the order on as far as the evidence allows; answers whether the account is free again. */
+async function decide(open: Open, settling: Settling, order: OrderRow, candidates: Evidence[]): Promise<boolean> {
+  const { log } = open
+  if (candidates.length > 1) {
+    const message = `${candidates.length} contracts at the broker could be this order's.`
+    await markReview(open.db, { id: order.id, attempt: order.attempt, message, evidence: candidates })
+    log.error(
+      { orderId: order.id, candidates: candidates.map(({ contractId }) => contractId) },
+      'an order needs a review'
+    )
+    return true
+  }
+  const found = candidates[0]
+  if (found) {
+    await adopt(open, settling, order, found)
+    return true
+  }
+  if ((await countLook(open.db, order.id, order.attempt)) < LOOKS) return false
+  const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
+  const [failed] = await markFailed(open.db, [
+    { id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }
+  ])
+  if (failed?.origin) open.bus.publish(failed.origin, 'order', failed.id)
+  log.info({ orderId: order.id }, 'an order in doubt proved absent')
+  return true
+}
+
+/** Makes a contract the order's own and follows it. A contract that another order owns is refused by the database. */
+export async function adopt(
+  open: Open,
+  settling: Settling,
+  order: OrderRow,
+  found: Evidence
+): Promise<OrderRow | undefined> {
+  const { db, bus, config, log, worker } = open
+  const receipt = {
+    id: order.id,
+    attempt: order.attempt,
+    brokerOrderId: found.contractId,
+    transactionId: found.transactionId,
+    buyPrice: found.buyPrice,
+    payout: found.payout ?? found.terms?.payout ?? '0',
+    currency: order.currency,
+    openedAt: found.purchaseTime,
+    expiryAt: null
+  }
+  const [adopted] = await markOpen(db, [receipt], { follower: worker, leaseMs: config.leaseMs })
+  if (!adopted) return undefined
+  log.info({ orderId: order.id, contractId: found.contractId }, 'an order in doubt was found at the broker')
+  if (adopted.origin) bus.publish(adopted.origin, 'order', adopted.id)
+  await settling.follow(adopted)
+  return adopted
+}

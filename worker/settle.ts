@@ -1,0 +1,180 @@
+// Following contracts to their end: the worker that bought (or took over) a contract hears its stream and
+// holds a short lease on the row; all its leases are renewed in one statement.
+import { Big } from 'big.js'
+import { gather } from '../db/gather.ts'
+import type { OrderRow } from '../db/orders.ts'
+import { markClosed, releaseLeases, renewLeases, type Settlement, takeOver } from '../db/orders-following.ts'
+import { openSession } from './accounts.ts'
+import { BrokerError, type ContractListener, type ContractState } from './broker/port.ts'
+import type { Open } from './open.ts'
+import { refOf } from './orders.ts'
+import { persist } from './persist.ts'
+
+// Contracts followed by one worker, and taken over in one go.
+const MAX_FOLLOWED = 20_000
+const TAKE_OVER = 200
+// A contract whose stream cannot be had is offered to others again after this.
+const RETRY_MS = 5000
+const REJECTED_RETRY_MS = 60_000
+
+export interface Expected {
+  listener: ContractListener
+  /** The row is open: a settlement heard so far, or from now on, is written. */
+  opened(order: OrderRow): void
+  /** Nothing was bought, or somebody else follows it. */
+  cancel(): void
+}
+
+export interface Settling {
+  /** A contract about to be bought: hears its stream from the first message. */
+  expect(order: Pick<OrderRow, 'id'>): Expected
+  /** Follows an open order's contract; the lease is held already. */
+  follow(order: OrderRow): Promise<void>
+  /** Writes what is known to be the end of an open order; answers the closed row, undefined when it was closed before. */
+  close(order: Pick<OrderRow, 'id' | 'buy_price'>, state: ContractState): Promise<OrderRow | undefined>
+  /** Takes over orders nobody follows; answers how many. */
+  sweep(): Promise<number>
+  renew(): Promise<void>
+  /** Hands every lease back. */
+  release(): Promise<void>
+  followed(): number
+}
+
+interface Followed {
+  order: OrderRow | undefined
+  last: ContractState | undefined
+  closing: boolean
+}
+
+export function openSettling(open: Open): Settling {
+  const { db, bus, config, log, worker } = open
+  const followed = new Map<string, Followed>()
+
+  const saveClosed = gather(async (settlements: Settlement[]) => {
+    const orders = await persist(log, () => markClosed(db, settlements))
+    for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
+    const byId = new Map(orders.map(order => [order.id, order]))
+    return settlements.map(({ id }) => byId.get(id))
+  })
+
+  function close(order: Pick<OrderRow, 'id' | 'buy_price'>, state: ContractState): Promise<OrderRow | undefined> {
+    return saveClosed(settlementOf(order, state))
+  }
+
+  function settle(id: string, entry: Followed): void {
+    if (!entry.order || !entry.last?.settled || entry.closing) return
+    entry.closing = true
+    close(entry.order, entry.last).then(
+      () => followed.delete(id),
+      (error: unknown) => {
+        // The lease runs out and a sweep reads the contract again.
+        followed.delete(id)
+        log.error({ err: error, orderId: id }, 'a settlement could not be written')
+      }
+    )
+  }
+
+  function listen(id: string): { entry: Followed; listener: ContractListener } {
+    const entry: Followed = { order: undefined, last: undefined, closing: false }
+    followed.set(id, entry)
+    return {
+      entry,
+      listener: {
+        update(state) {
+          entry.last = state
+          settle(id, entry)
+        },
+        lost(cause) {
+          if (entry.closing || followed.get(id) !== entry) return
+          followed.delete(id)
+          log.info({ err: cause, orderId: id }, 'lost the stream of a contract')
+          handBack([id], 0)
+        }
+      }
+    }
+  }
+
+  function handBack(ids: string[], retryMs: number): void {
+    releaseLeases(db, worker, ids, retryMs).catch((error: unknown) =>
+      log.warn({ err: error }, 'leases run out by themselves')
+    )
+  }
+
+  async function follow(order: OrderRow): Promise<void> {
+    if (followed.has(order.id)) return
+    const { entry, listener } = listen(order.id)
+    entry.order = order
+    try {
+      const session = await openSession(open, refOf(order))
+      listener.update(await session.follow(order.broker_order_id as string, listener))
+    } catch (error) {
+      if (followed.get(order.id) === entry) followed.delete(order.id)
+      const rejected = !(error instanceof BrokerError) || error.rejected
+      log.warn({ err: error, orderId: order.id }, 'a contract cannot be followed now')
+      handBack([order.id], rejected ? REJECTED_RETRY_MS : RETRY_MS)
+    }
+  }
+
+  return {
+    expect({ id }) {
+      const { entry, listener } = listen(id)
+      return {
+        listener,
+        opened(order) {
+          entry.order = order
+          settle(id, entry)
+        },
+        cancel() {
+          if (followed.get(id) === entry) followed.delete(id)
+        }
+      }
+    },
+    follow,
+    close,
+    async sweep() {
+      const room = MAX_FOLLOWED - followed.size
+      if (room <= 0) return 0
+      const orders = await takeOver(db, { worker, leaseMs: config.leaseMs, limit: Math.min(TAKE_OVER, room) })
+      if (orders.length > 0) log.info({ orders: orders.length }, 'taking over open orders')
+      await Promise.all(orders.map(follow))
+      return orders.length
+    },
+    async renew() {
+      const ids = [...followed].filter(([, { order, closing }]) => order && !closing).map(([id]) => id)
+      if (ids.length === 0) return
+      const held = await renewLeases(db, worker, ids, config.leaseMs)
+      for (const id of ids) {
+        const entry = followed.get(id)
+        // Closed by a sale, or taken over while we were away: not ours to follow any more.
+        if (entry && !held.has(id) && !entry.closing) {
+          followed.delete(id)
+          const order = entry.order as OrderRow
+          openSession(open, refOf(order)).then(
+            session => session.unfollow(order.broker_order_id as string),
+            () => {}
+          )
+        }
+      }
+    },
+    async release() {
+      const ids = [...followed.keys()]
+      followed.clear()
+      if (ids.length > 0) await releaseLeases(db, worker, ids)
+    },
+    followed: () => followed.size
+  }
+}
+
+/** The result of a settled contract. The profit is what it paid back less what it cost, in exact decimals. */
+export function settlementOf(order: Pick<OrderRow, 'id' | 'buy_price'>, state: ContractState): Settlement {
+  const paid = order.buy_price ?? state.buyPrice
+  return {
+    id: order.id,
+    pnl: state.sellPrice === null ? (state.profit ?? '0') : new Big(state.sellPrice).minus(paid).toFixed(),
+    entryPrice: state.entryPrice,
+    // A contract sold early has no exit tick: the spot it was sold at decided.
+    exitPrice: state.exitPrice ?? state.currentSpot,
+    commission: state.commission,
+    closedAt: state.sellTime ?? Math.floor(Date.now() / 1000)
+  }
+}
