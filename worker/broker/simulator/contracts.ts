@@ -77,7 +77,7 @@ export interface Contract {
   endMs: number
   /** The tick that was newest at the purchase: whatever decides comes after it. */
   startTick: number
-  /** Period of the ticks it was bought under, to recognise a restart under another. */
+  /** Period of the ticks `startTick` counts. */
   periodMs: number
   entry: Tick | null
   exit: Tick | null

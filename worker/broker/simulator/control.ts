@@ -73,8 +73,8 @@ const routes: Record<string, Route> = {
   'DELETE /control/faults': {
     handle(_input, controlled) {
       controlled.faults.reset()
-      controlled.engine.market.freeze([])
-      controlled.engine.market.suspend([])
+      controlled.engine.market.sessions.freeze([])
+      controlled.engine.market.sessions.suspend([])
       return state(controlled)
     }
   },
@@ -83,7 +83,7 @@ const routes: Record<string, Route> = {
     handle(input, controlled) {
       const until =
         input.seconds === undefined ? Infinity : controlled.engine.clock.now() + Number(input.seconds) * 1000
-      controlled.engine.market.force(symbolOf(input.symbol), input.open as boolean | null, until)
+      controlled.engine.market.sessions.force(symbolOf(input.symbol), input.open as boolean | null, until)
       return state(controlled)
     }
   },
@@ -195,9 +195,9 @@ function state({ engine, faults, quota, v3 }: Controlled): unknown {
     faults: faults.settings,
     settlementDelayMs: engine.lives.settlementDelayMs,
     limits: quota.limits ?? 'off',
-    closed: all.filter(symbol => !market.isOpen(symbol)).map(symbol => symbol.code),
-    suspended: all.filter(symbol => market.isSuspended(symbol)).map(symbol => symbol.code),
-    frozen: market.frozen().map(symbol => symbol.code)
+    closed: all.filter(symbol => !market.sessions.isOpen(symbol)).map(symbol => symbol.code),
+    suspended: all.filter(symbol => market.sessions.isSuspended(symbol)).map(symbol => symbol.code),
+    frozen: market.sessions.frozen().map(symbol => symbol.code)
   }
 }
 
@@ -207,8 +207,8 @@ function setFaults(input: Record<string, unknown>, controlled: Controlled): unkn
   faults.set(settings as Partial<FaultSettings>)
   if (add) faults.add(add as FaultSettings['rules'][number])
   if (settlementDelayMs !== undefined) engine.lives.settlementDelayMs = settlementDelayMs as number
-  if (frozen) engine.market.freeze((frozen as string[]).map(symbolOf))
-  if (suspended) engine.market.suspend((suspended as string[]).map(symbolOf))
+  if (frozen) engine.market.sessions.freeze((frozen as string[]).map(symbolOf))
+  if (suspended) engine.market.sessions.suspend((suspended as string[]).map(symbolOf))
   return state(controlled)
 }
 

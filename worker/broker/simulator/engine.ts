@@ -1,7 +1,8 @@
 // The simulated broker without a dialect: it prices, buys and sells contracts for its accounts. What is here
 // knows no requests and no sockets, waits only through the given clock, and keeps the one truth about every
 // contract, which tests and audits read as the ledger. How a contract lives and ends is in lives.ts.
-import { type Account, type AccountPreset, Accounts, enterRow } from './accounts.ts'
+import type { Account, AccountPreset, Accounts } from './accounts.ts'
+import { Books } from './books.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { type Contract, expiryOf, type Offer, shortcodeOf, type Terms } from './contracts.ts'
 import { type Journal, noJournal } from './journal.ts'
@@ -44,6 +45,7 @@ export interface Valuation {
   unsellable: Refusal | null
 }
 
+const MAX_CONTRACTS = 500_000
 const MIN_SCALED_TICKS = 3
 const LAST_MOMENTS_MS = 5_000
 const LIMITS_PAUSE_MS = 1_000
@@ -51,15 +53,10 @@ const LIMITS_PAUSE_MS = 1_000
 export class Engine {
   readonly clock: Clock
   readonly market: Market
-  readonly accounts: Accounts
-  readonly contracts = new Map<number, Contract>()
+  readonly books: Books
   readonly lives: Lives
   #timeScale: number
-  #maxContracts: number
   #journal: Journal
-  #nextContract: number
-  #nextTransaction: number
-  #restored: { createdMs: number; transactionId: number } | null = null
 
   constructor(options: EngineOptions = {}) {
     this.clock = options.clock ?? systemClock
@@ -72,17 +69,19 @@ export class Engine {
       close: (contract, sale) => this.#close(contract, sale)
     })
     this.#timeScale = options.timeScale ?? 1
-    this.#maxContracts = options.maxContracts ?? 500_000
     this.#journal = options.journal ?? noJournal
-    // Ids grow with time, so that a broker started anew never gives one out a second time.
-    this.#nextContract = this.clock.now() * 1000
-    this.#nextTransaction = this.clock.now() * 2000
-    this.accounts = new Accounts(
-      () => this.clock.now(),
-      account => this.#welcome(account)
-    )
+    const maxContracts = options.maxContracts ?? MAX_CONTRACTS
+    this.books = new Books({ clock: this.clock, journal: this.#journal, maxContracts })
     this.#journal.replay(this)
     for (const preset of options.accounts ?? []) this.accounts.create(preset)
+  }
+
+  get accounts(): Accounts {
+    return this.books.accounts
+  }
+
+  get contracts(): ReadonlyMap<number, Contract> {
+    return this.books.contracts
   }
 
   /** Prices terms now. Throws Refusal. */
@@ -109,11 +108,10 @@ export class Engine {
     if (price.askCents > account.balanceCents) throw insufficient(account, price.askCents)
     const nowMs = this.clock.now()
     const contract: Contract = {
-      id: this.#nextContract++,
+      ...this.books.newIds(),
       offer,
       account,
       appId: facts.appId,
-      buyTransaction: this.#nextTransaction++,
       sellTransaction: null,
       sellAppId: null,
       buyCents: price.askCents,
@@ -124,8 +122,8 @@ export class Engine {
       startEpoch,
       expiryEpoch,
       endMs: this.#endOf(offer, nowMs, expiryEpoch),
-      startTick: this.market.number(offer.symbol, nowMs),
-      periodMs: this.market.periodMs(offer.symbol),
+      startTick: this.market.sessions.number(offer.symbol, nowMs),
+      periodMs: this.market.sessions.periodMs(offer.symbol),
       // A multiplier runs from the price it was bought at; everything else waits for the next tick.
       entry: offer.kind === 'multiplier' ? spot : null,
       exit: null,
@@ -139,11 +137,7 @@ export class Engine {
       delivered: false,
       watchers: new Set()
     }
-    account.balanceCents -= contract.buyCents
-    this.#journal.bought(contract)
-    this.#remember(contract)
-    this.#enterPurchase(contract)
-    for (const listener of account.listeners) listener({ kind: 'bought', contract })
+    this.books.bought(contract)
     this.lives.follow(contract)
     return contract
   }
@@ -182,7 +176,7 @@ export class Engine {
     if (changed.takeProfitCents !== undefined) contract.offer.takeProfitCents = changed.takeProfitCents
     if (changed.stopLossCents !== undefined) contract.offer.stopLossCents = changed.stopLossCents
     contract.limitsChangedMs = nowMs
-    this.#journal.changed(contract)
+    this.books.changed(contract)
     this.lives.tell(contract)
     return contract
   }
@@ -200,7 +194,7 @@ export class Engine {
     return ended.length
   }
 
-  /** The account's contract of that id. Throws ContractNotFound. */
+  /** The account's contract of that id, or undefined. */
   find(account: Account, contractId: number): Contract | undefined {
     const contract = this.contracts.get(contractId)
     return contract?.account === account ? contract : undefined
@@ -226,7 +220,7 @@ export class Engine {
     }
     this.lives.takeEntry(contract)
     if (contract.offer.kind === 'multiplier') {
-      const closed = this.market.isOpen(contract.offer.symbol, nowMs) ? null : marketClosed()
+      const closed = this.market.sessions.isOpen(contract.offer.symbol, nowMs) ? null : marketClosed()
       return { bidCents: contract.buyCents + multiplierProfit(contract, spot.pips), spot, unsellable: closed }
     }
     const leftMs = contract.endMs - nowMs
@@ -235,58 +229,19 @@ export class Engine {
     return { bidCents: bidOf(contract, spot, seconds), spot, unsellable: this.#unsellable(contract, leftMs) }
   }
 
-  /** Puts an account read from the journal back, with the movement that opened it. */
-  restoreAccount(preset: AccountPreset, facts: { createdMs: number; transactionId: number }): void {
-    this.#restored = facts
-    this.accounts.create(preset)
-    this.#restored = null
-  }
-
-  /** Puts a contract read from the journal back as it was bought. */
-  restore(contract: Contract): void {
-    contract.account.balanceCents -= contract.buyCents
-    this.#nextContract = Math.max(this.#nextContract, contract.id + 1)
-    this.#nextTransaction = Math.max(this.#nextTransaction, contract.buyTransaction + 1)
-    this.#remember(contract)
-    this.#enterPurchase(contract)
-  }
-
-  /** Puts the sale of a restored contract back. */
-  restoreSale(contract: Contract, sale: Sale & { soldMs: number; transactionId: number }): void {
-    this.#nextTransaction = Math.max(this.#nextTransaction, sale.transactionId + 1)
-    this.#enterSale(contract, sale)
-  }
-
   /** Stops all that waits and closes the journal. */
   close(): void {
     this.lives.stop()
     this.#journal.close()
   }
 
-  #welcome(account: Account): void {
-    const transactionId = this.#restored?.transactionId ?? this.#nextTransaction
-    this.#nextTransaction = Math.max(this.#nextTransaction, transactionId) + 1
-    account.createdMs = this.#restored?.createdMs ?? account.createdMs
-    if (!this.#restored) this.#journal.opened(account, transactionId)
-    enterRow(account, {
-      transactionId,
-      referenceId: null,
-      action: account.isVirtual ? 'virtual_credit' : 'deposit',
-      contract: null,
-      amountCents: account.balanceCents,
-      balanceCents: account.balanceCents,
-      atMs: account.createdMs,
-      appId: null
-    })
-  }
-
   #checkOpen(offer: Offer, nowMs: number): void {
     const { symbol } = offer
-    if (this.market.isSuspended(symbol)) {
+    if (this.market.sessions.isSuspended(symbol)) {
       throw new Refusal('TradingSuspended', 'Trading is suspended for this asset.', { field: 'symbol' })
     }
-    if (!this.market.isOpen(symbol, nowMs)) throw marketClosed()
-    if (offer.kind === 'timed' && !this.market.isOpen(symbol, nowMs + offer.seconds * 1000)) {
+    if (!this.market.sessions.isOpen(symbol, nowMs)) throw marketClosed()
+    if (offer.kind === 'timed' && !this.market.sessions.isOpen(symbol, nowMs + offer.seconds * 1000)) {
       const text = 'Contract must expire during trading hours.'
       throw new Refusal('TradingHoursExpiry', text, { field: 'duration' })
     }
@@ -296,71 +251,13 @@ export class Engine {
     if (offer.kind !== 'timed') return Infinity
     if (this.#timeScale === 1) return expiryEpoch * 1000
     const scaledMs = (offer.seconds * 1000) / this.#timeScale
-    return Math.ceil(nowMs + Math.max(scaledMs, MIN_SCALED_TICKS * this.market.periodMs(offer.symbol)))
-  }
-
-  #remember(contract: Contract): void {
-    this.contracts.set(contract.id, contract)
-    contract.account.open.set(contract.id, contract)
-    if (this.contracts.size <= this.#maxContracts) return
-    // The map keeps the order of purchases; a few long-lived contracts at its head must not hide the old ones.
-    let looked = 0
-    for (const [id, old] of this.contracts) {
-      if (old.status !== 'open') {
-        this.contracts.delete(id)
-        return
-      }
-      if (++looked > 100) return
-    }
-  }
-
-  #file(contract: Contract): void {
-    const { closed } = contract.account
-    closed.push(contract)
-    if (closed.length > this.#maxContracts) closed.splice(0, Math.ceil(this.#maxContracts / 10))
+    return Math.ceil(nowMs + Math.max(scaledMs, MIN_SCALED_TICKS * this.market.sessions.periodMs(offer.symbol)))
   }
 
   #close(contract: Contract, sale: Sale): void {
-    const facts = { ...sale, soldMs: this.clock.now(), transactionId: this.#nextTransaction++ }
     this.lives.leave(contract)
-    this.#journal.closed(contract, facts)
-    this.#enterSale(contract, facts)
+    this.books.sold(contract, sale)
     this.lives.tell(contract)
-  }
-
-  #enterPurchase(contract: Contract): void {
-    enterRow(contract.account, {
-      transactionId: contract.buyTransaction,
-      referenceId: null,
-      action: 'buy',
-      contract,
-      amountCents: -contract.buyCents,
-      balanceCents: contract.account.balanceCents,
-      atMs: contract.boughtMs,
-      appId: contract.appId
-    })
-  }
-
-  #enterSale(contract: Contract, sale: Sale & { soldMs: number; transactionId: number }): void {
-    const { account } = contract
-    contract.status = sale.status
-    contract.sellCents = sale.cents
-    contract.sellAppId = sale.appId
-    contract.soldMs = sale.soldMs
-    contract.sellTransaction = sale.transactionId
-    account.balanceCents += sale.cents
-    account.open.delete(contract.id)
-    this.#file(contract)
-    enterRow(account, {
-      transactionId: sale.transactionId,
-      referenceId: contract.buyTransaction,
-      action: 'sell',
-      contract,
-      amountCents: sale.cents,
-      balanceCents: account.balanceCents,
-      atMs: sale.soldMs,
-      appId: sale.appId
-    })
   }
 
   #unsellable(contract: Contract, leftMs: number): Refusal | null {
@@ -368,7 +265,7 @@ export class Engine {
       return new Refusal('ResaleNotOffered', 'Resale of this contract is not offered.')
     if (!contract.entry)
       return new Refusal('SellAtEntryTick', 'Contract cannot be sold at this time: waiting for entry tick.')
-    if (!this.market.isOpen(contract.offer.symbol)) return marketClosed()
+    if (!this.market.sessions.isOpen(contract.offer.symbol)) return marketClosed()
     if (leftMs * this.#timeScale >= LAST_MOMENTS_MS) return null
     return new Refusal('TooCloseToExpiry', 'Resale of this contract is not offered so close to its expiry.')
   }

@@ -2,9 +2,9 @@
 // one JSON line each. A broker that was killed reads it at its next start and has its contracts back.
 import { closeSync, existsSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
 import type { Account } from './accounts.ts'
+import type { SaleEntry } from './books.ts'
 import type { Contract, Offer } from './contracts.ts'
 import type { Engine } from './engine.ts'
-import type { Sale } from './lives.ts'
 import type { Tick } from './market.ts'
 import { symbols } from './symbols.ts'
 
@@ -12,14 +12,14 @@ export interface Journal {
   opened(account: Account, transactionId: number): void
   bought(contract: Contract): void
   changed(contract: Contract): void
-  closed(contract: Contract, sale: Sale & { soldMs: number; transactionId: number }): void
+  sold(contract: Contract, entry: SaleEntry): void
   /** Puts what the file holds into a new engine. */
   replay(engine: Engine): void
   close(): void
 }
 
 /** Remembers nothing. */
-export const noJournal: Journal = { opened() {}, bought() {}, changed() {}, closed() {}, replay() {}, close() {} }
+export const noJournal: Journal = { opened() {}, bought() {}, changed() {}, sold() {}, replay() {}, close() {} }
 
 interface StoredTick {
   n: number
@@ -44,7 +44,7 @@ type Line =
   | {
       kind: 'sold'
       id: number
-      sale: Sale & { soldMs: number; transactionId: number }
+      sale: SaleEntry
       entry: StoredTick | null
       exit: StoredTick | null
       ended: boolean
@@ -63,7 +63,7 @@ export function openJournal(path: string): Journal {
     bought: contract => write({ kind: 'bought', contract: store(contract) }),
     changed: ({ id, offer: { takeProfitCents, stopLossCents } }) =>
       write({ kind: 'limits', id, takeProfitCents, stopLossCents }),
-    closed: ({ id, entry, exit, ended }, sale) =>
+    sold: ({ id, entry, exit, ended }, sale) =>
       write({ kind: 'sold', id, sale, entry: storeTick(entry), exit: storeTick(exit), ended }),
     replay(engine) {
       for (const line of lines) replayLine(engine, line)
@@ -94,11 +94,11 @@ function readLines(path: string): Line[] {
 function replayLine(engine: Engine, line: Line): void {
   if (line.kind === 'account') {
     const { loginid, currency, cents, createdMs, transactionId } = line
-    engine.restoreAccount({ loginid, currency, balance: cents / 100 }, { createdMs, transactionId })
+    engine.books.restoreAccount({ loginid, currency, balance: cents / 100 }, { createdMs, transactionId })
     return
   }
   if (line.kind === 'bought') {
-    engine.restore(revive(engine, line.contract))
+    engine.books.restorePurchase(revive(engine, line.contract))
     return
   }
   const contract = engine.contracts.get(line.id)
@@ -112,7 +112,7 @@ function replayLine(engine: Engine, line: Line): void {
   contract.entry = reviveTick(contract.offer, line.entry)
   contract.exit = reviveTick(contract.offer, line.exit)
   contract.ended = line.ended
-  engine.restoreSale(contract, line.sale)
+  engine.books.restoreSale(contract, line.sale)
 }
 
 function store(contract: Contract): StoredContract {

@@ -50,11 +50,9 @@ export class Lives {
   /** Takes a contract on after a restart: missed ticks are looked up, as if nobody had been away. */
   resume(contract: Contract): void {
     const { symbol, kind } = contract.offer
-    if (contract.periodMs !== this.#market.periodMs(symbol)) {
-      // Bought under another tick interval: the old count means nothing, it goes on with new ticks.
-      contract.periodMs = this.#market.periodMs(symbol)
-      contract.startTick = this.#market.number(symbol)
-    }
+    // Counted anew, for the tick interval may be another than the one it was bought under.
+    contract.periodMs = this.#market.sessions.periodMs(symbol)
+    contract.startTick = this.#market.sessions.number(symbol, contract.boughtMs)
     if (kind === 'ticks') {
       let tick = this.#market.firstAfter(symbol, contract.startTick)
       while (tick && !contract.ended) {

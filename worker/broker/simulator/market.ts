@@ -3,7 +3,8 @@
 // missed can be looked up. With an override of the period ticks outrun the seconds: order them by n only.
 import type { Clock } from './clock.ts'
 import { hashText, wander } from './random.ts'
-import { lastScheduledOpen, type MarketSymbol, nextScheduledOpen, scheduledOpen, symbols } from './symbols.ts'
+import { Sessions } from './sessions.ts'
+import { lastScheduledOpen, type MarketSymbol } from './symbols.ts'
 
 export interface Tick {
   symbol: MarketSymbol
@@ -23,12 +24,6 @@ export interface Candle {
   close: number
 }
 
-interface Span {
-  from: number
-  to: number
-  open: boolean
-}
-
 interface Watched {
   listeners: Set<(tick: Tick) => void>
   last: number
@@ -42,7 +37,6 @@ interface Group {
 
 const SECONDS_A_YEAR = 31_536_000
 const MAX_CATCH_UP = 20_000
-const MAX_SPANS = 100
 const MAX_SCRIPT = 10_000
 const SAMPLES_A_CANDLE = 60
 
@@ -57,58 +51,35 @@ export function printPips(symbol: MarketSymbol, pips: number): string {
 }
 
 export class Market {
+  /** When there are ticks, and when there is trade. */
+  readonly sessions: Sessions
   #clock: Clock
   #seed: number
-  #tickMs: number | null
   #keys = new Map<MarketSymbol, number>()
   #groups = new Map<number, Group>()
-  #spans = new Map<MarketSymbol, Span[]>()
   #scripts = new Map<MarketSymbol, Map<number, number>>()
-  #forced = new Map<MarketSymbol, { open: boolean; untilMs: number }>()
-  #frozen = new Set<MarketSymbol>()
-  #suspended = new Set<MarketSymbol>()
 
   /** `tickMs` overrides every symbol's interval; null keeps the real ones. */
   constructor(clock: Clock, { seed, tickMs }: { seed: number; tickMs: number | null }) {
     this.#clock = clock
     this.#seed = seed
-    this.#tickMs = tickMs
-  }
-
-  /** Milliseconds between two ticks of the symbol. */
-  periodMs(symbol: MarketSymbol): number {
-    return this.#tickMs ?? symbol.intervalSeconds * 1000
-  }
-
-  /** The number of the symbol's newest tick at `ms`, happened or left out. */
-  number(symbol: MarketSymbol, ms: number = this.#clock.now()): number {
-    return Math.floor(ms / this.periodMs(symbol))
+    this.sessions = new Sessions(clock, tickMs)
   }
 
   /** The newest tick at or before `ms`. */
   latest(symbol: MarketSymbol, ms: number = this.#clock.now()): Tick {
-    return this.#tick(symbol, this.#newest(symbol, this.number(symbol, ms)))
+    return this.#tick(symbol, this.sessions.newest(symbol, this.sessions.number(symbol, ms)))
   }
 
   /** The first tick after number `n` that has happened by now, or null. */
   firstAfter(symbol: MarketSymbol, n: number): Tick | null {
-    const limit = this.number(symbol)
-    let next = n + 1
-    while (next <= limit) {
-      const span = this.#span(symbol, next)
-      if (span ? span.open : this.#scheduled(symbol, next)) return this.#tick(symbol, next)
-      if (span) next = span.to + 1
-      else {
-        const period = this.periodMs(symbol)
-        next = Math.max(next + 1, Math.ceil(nextScheduledOpen(symbol, next * period) / period))
-      }
-    }
-    return null
+    const next = this.sessions.next(symbol, n)
+    return next === null ? null : this.#tick(symbol, next)
   }
 
   /** Calls `listener` with every tick from now on; the result stops it. */
   watch(symbol: MarketSymbol, listener: (tick: Tick) => void): () => void {
-    const periodMs = this.periodMs(symbol)
+    const periodMs = this.sessions.periodMs(symbol)
     let group = this.#groups.get(periodMs)
     if (!group) {
       group = { periodMs, watched: new Map(), timer: null }
@@ -116,7 +87,7 @@ export class Market {
     }
     let watched = group.watched.get(symbol)
     if (!watched) {
-      watched = { listeners: new Set(), last: this.number(symbol) }
+      watched = { listeners: new Set(), last: this.sessions.number(symbol) }
       group.watched.set(symbol, watched)
     }
     watched.listeners.add(listener)
@@ -131,59 +102,9 @@ export class Market {
     }
   }
 
-  isOpen(symbol: MarketSymbol, ms: number = this.#clock.now()): boolean {
-    return this.#force(symbol, ms)?.open ?? scheduledOpen(symbol, ms)
-  }
-
-  /** The standing order that overrides the calendar, if there is one. */
-  forced(symbol: MarketSymbol): { open: boolean; untilMs: number } | null {
-    return this.#force(symbol, this.#clock.now())
-  }
-
-  /** Opens or closes the market against the calendar until `untilMs`; `open: null` returns to the calendar. */
-  force(symbol: MarketSymbol, open: boolean | null, untilMs = Infinity): void {
-    this.#endSpans(symbol)
-    this.#forced.delete(symbol)
-    if (open !== null) {
-      this.#forced.set(symbol, { open, untilMs })
-      this.#addSpan(symbol, open, this.number(symbol, untilMs))
-    }
-    if (this.#frozen.has(symbol)) this.#addSpan(symbol, false, Infinity)
-  }
-
-  /** Stops the given symbols' ticks, lets all others run: the market stays open, prices stand still. */
-  freeze(codes: MarketSymbol[]): void {
-    const wanted = new Set(codes)
-    for (const symbol of symbols.values()) {
-      if (wanted.has(symbol) === this.#frozen.has(symbol)) continue
-      if (wanted.has(symbol)) {
-        this.#frozen.add(symbol)
-        this.#addSpan(symbol, false, Infinity)
-      } else {
-        this.#frozen.delete(symbol)
-        this.#endSpans(symbol)
-        const forced = this.#force(symbol, this.#clock.now())
-        if (forced) this.#addSpan(symbol, forced.open, this.number(symbol, forced.untilMs))
-      }
-    }
-  }
-
-  frozen(): MarketSymbol[] {
-    return [...this.#frozen]
-  }
-
-  isSuspended(symbol: MarketSymbol): boolean {
-    return this.#suspended.has(symbol)
-  }
-
-  /** Suspends trading of the given symbols and of no others; ticks go on. */
-  suspend(codes: MarketSymbol[]): void {
-    this.#suspended = new Set(codes)
-  }
-
   /** Makes the symbol's coming ticks these quotes, in this order; then it wanders on as before. */
   script(symbol: MarketSymbol, quotes: number[]): void {
-    const first = this.number(symbol) + 1
+    const first = this.sessions.number(symbol) + 1
     const script = new Map(quotes.map((quote, i) => [first + i, Math.round(quote * 10 ** symbol.decimals)]))
     for (const [n, pips] of this.#scripts.get(symbol) ?? []) {
       if (!script.has(n) && n < first && script.size < MAX_SCRIPT) script.set(n, pips)
@@ -193,12 +114,12 @@ export class Market {
 
   /** Up to `count` ticks at or before `endMs` and at or after `startMs`, oldest first. */
   history(symbol: MarketSymbol, range: { startMs: number; endMs: number; count: number }): Tick[] {
-    const firstN = Math.ceil(range.startMs / this.periodMs(symbol))
+    const firstN = Math.ceil(range.startMs / this.sessions.periodMs(symbol))
     const ticks: Tick[] = []
-    let n = this.#newest(symbol, this.number(symbol, range.endMs))
+    let n = this.sessions.newest(symbol, this.sessions.number(symbol, range.endMs))
     while (ticks.length < range.count && n >= firstN) {
       ticks.push(this.#tick(symbol, n))
-      n = this.#newest(symbol, n - 1)
+      n = this.sessions.newest(symbol, n - 1)
     }
     return ticks.reverse()
   }
@@ -229,7 +150,7 @@ export class Market {
   }
 
   #candle(symbol: MarketSymbol, range: { beginMs: number; endMs: number; lengthMs: number }): Candle | null {
-    const period = this.periodMs(symbol)
+    const period = this.sessions.periodMs(symbol)
     const first = Math.ceil(range.beginMs / period)
     const last = Math.floor(range.endMs / period)
     const step = Math.max(1, Math.floor(range.lengthMs / period / SAMPLES_A_CANDLE))
@@ -238,7 +159,7 @@ export class Market {
     let high = -Infinity
     let low = Infinity
     const take = (n: number) => {
-      if (!this.#happens(symbol, n)) return
+      if (!this.sessions.happens(symbol, n)) return
       const pips = this.#pips(symbol, n)
       if (high === -Infinity) open = pips
       if (pips > high) high = pips
@@ -264,12 +185,12 @@ export class Market {
   }
 
   #pump(symbol: MarketSymbol, watched: Watched): void {
-    const newest = this.number(symbol)
+    const newest = this.sessions.number(symbol)
     // After a long stop of the process the oldest ticks are left out rather than flooding everyone.
     if (watched.last < newest - MAX_CATCH_UP) watched.last = newest - MAX_CATCH_UP
     while (watched.last < newest && watched.listeners.size > 0) {
       const n = ++watched.last
-      if (!this.#happens(symbol, n)) continue
+      if (!this.sessions.happens(symbol, n)) continue
       const tick = this.#tick(symbol, n)
       for (const listener of watched.listeners) listener(tick)
     }
@@ -280,7 +201,7 @@ export class Market {
     return {
       symbol,
       n,
-      epoch: Math.floor((n * this.periodMs(symbol)) / 1000),
+      epoch: Math.floor((n * this.sessions.periodMs(symbol)) / 1000),
       pips,
       quote: pips / 10 ** symbol.decimals
     }
@@ -296,49 +217,5 @@ export class Market {
     }
     const step = symbol.volatility * Math.sqrt(symbol.intervalSeconds / SECONDS_A_YEAR)
     return Math.max(1, Math.round(symbol.level * 10 ** symbol.decimals * Math.exp(step * wander(key, n))))
-  }
-
-  #happens(symbol: MarketSymbol, n: number): boolean {
-    const span = this.#span(symbol, n)
-    return span ? span.open : this.#scheduled(symbol, n)
-  }
-
-  #scheduled(symbol: MarketSymbol, n: number): boolean {
-    return !symbol.weekdaysOnly || scheduledOpen(symbol, n * this.periodMs(symbol))
-  }
-
-  #newest(symbol: MarketSymbol, n: number): number {
-    let at = n
-    for (;;) {
-      const span = this.#span(symbol, at)
-      if (span ? span.open : this.#scheduled(symbol, at)) return at
-      const period = this.periodMs(symbol)
-      at = span ? span.from - 1 : Math.min(at - 1, Math.floor(lastScheduledOpen(symbol, at * period) / period))
-    }
-  }
-
-  #span(symbol: MarketSymbol, n: number): Span | undefined {
-    return this.#spans.get(symbol)?.findLast(span => span.from <= n && n <= span.to)
-  }
-
-  #addSpan(symbol: MarketSymbol, open: boolean, to: number): void {
-    const spans = this.#spans.get(symbol) ?? []
-    spans.push({ from: this.number(symbol) + 1, to, open })
-    this.#spans.set(symbol, spans.slice(-MAX_SPANS))
-  }
-
-  #endSpans(symbol: MarketSymbol): void {
-    const now = this.number(symbol)
-    const spans = this.#spans.get(symbol) ?? []
-    for (const span of spans) span.to = Math.min(span.to, now)
-    this.#spans.set(
-      symbol,
-      spans.filter(span => span.from <= span.to)
-    )
-  }
-
-  #force(symbol: MarketSymbol, ms: number): { open: boolean; untilMs: number } | null {
-    const forced = this.#forced.get(symbol)
-    return forced && ms <= forced.untilMs ? forced : null
   }
 }

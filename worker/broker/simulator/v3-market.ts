@@ -1,15 +1,13 @@
-// Calls about the market: what is traded, when, and at what prices; and about the broker itself.
+// Calls about prices, live and past, and about the broker itself. What is traded is in v3-catalogue.ts.
 import { currencies } from './accounts.ts'
-import { isDigit } from './contracts.ts'
-import type { Market, Tick } from './market.ts'
-import { MAX_MULTIPLIER_STAKE_CENTS, MIN_MULTIPLIER_STAKE_CENTS, MIN_STAKE_CENTS, typesOf } from './offers.ts'
+import type { Tick } from './market.ts'
 import type { CallClass } from './quota.ts'
-import { type MarketSymbol, scheduledSession, symbols } from './symbols.ts'
+import type { MarketSymbol } from './symbols.ts'
 import type { Answer, Call, Handler, V3 } from './v3.ts'
+import { symbolOf } from './v3-catalogue.ts'
 import { V3Error } from './v3-errors.ts'
 import type { Stream } from './v3-stream.ts'
 
-const DAY_MS = 86_400_000
 const MAX_HISTORY = 5_000
 const DEFAULT_HISTORY = 1_000
 const DEFAULT_GRANULARITY = 60
@@ -70,195 +68,6 @@ function currencyConfig(name: string): Record<string, unknown> {
   }
 }
 
-const activeSymbols: Handler = (request, { v3: { engine } }) => {
-  const types = request.contract_type as string[] | undefined
-  const listed = [...symbols.values()].filter(symbol => !types || typesOf(symbol).some(type => types.includes(type)))
-  const active_symbols = listed.map((symbol, i) => ({
-    allow_forward_starting: 0,
-    display_name: symbol.name,
-    display_order: i + 1,
-    exchange_is_open: engine.market.isOpen(symbol) ? 1 : 0,
-    is_trading_suspended: engine.market.isSuspended(symbol) ? 1 : 0,
-    market: symbol.market,
-    market_display_name: symbol.marketName,
-    pip: Number((10 ** -symbol.decimals).toFixed(symbol.decimals)),
-    subgroup: symbol.market === 'forex' ? 'none' : 'synthetics',
-    subgroup_display_name: symbol.market === 'forex' ? 'None' : 'Synthetics',
-    submarket: symbol.submarket,
-    submarket_display_name: symbol.submarketName,
-    symbol: symbol.code,
-    symbol_type: symbol.market === 'forex' ? 'forex' : 'stockindex',
-    ...(request.active_symbols === 'full' ? presentSpot(engine.market.latest(symbol), engine.clock.now()) : {})
-  }))
-  return { body: { active_symbols } }
-}
-
-function presentSpot(tick: Tick, nowMs: number): Record<string, unknown> {
-  return {
-    spot: tick.quote,
-    spot_age: String(Math.max(0, Math.floor(nowMs / 1000) - tick.epoch)),
-    spot_percentage_change: '0.00',
-    spot_time: new Date(tick.epoch * 1000).toISOString().slice(0, 19).replace('T', ' ')
-  }
-}
-
-const contractsFor: Handler = (request, { v3: { engine } }) => {
-  const symbol = symbolOf(request.contracts_for as string)
-  const { market } = engine
-  const nowMs = engine.clock.now()
-  const available = catalogueOf(symbol)
-  const midnightMs = nowMs - (nowMs % DAY_MS)
-  const session = sessionOf(market, symbol, { midnightMs, nowMs })
-  return {
-    body: {
-      contracts_for: {
-        available,
-        close: session && midnightMs / 1000 + secondsOf(session.close),
-        feed_license: 'realtime',
-        hit_count: available.length,
-        open: session && midnightMs / 1000 + secondsOf(session.open),
-        spot: market.latest(symbol).quote
-      }
-    }
-  }
-}
-
-function catalogueOf(symbol: MarketSymbol): Record<string, unknown>[] {
-  const base = {
-    exchange_name: symbol.market === 'forex' ? 'FOREX' : 'RANDOM',
-    market: symbol.market,
-    start_type: 'spot',
-    submarket: symbol.submarket,
-    underlying_symbol: symbol.code
-  }
-  const ticks = { expiry_type: 'tick', min_contract_duration: '1t', max_contract_duration: `${symbol.maxTicks}t` }
-  const intraday = {
-    expiry_type: 'intraday',
-    min_contract_duration: spell(symbol.minSeconds),
-    max_contract_duration: '1d'
-  }
-  const daily = { expiry_type: 'daily', min_contract_duration: '1d', max_contract_duration: '365d' }
-  return typesOf(symbol).flatMap((contract_type): Record<string, unknown>[] => {
-    if (contract_type.startsWith('MULT')) {
-      return [
-        {
-          ...base,
-          barrier_category: 'american',
-          barriers: 0,
-          contract_category: 'multiplier',
-          contract_category_display: 'Multiply Up/Multiply Down',
-          contract_type,
-          default_stake: 10,
-          expiry_type: 'no_expiry',
-          max_contract_duration: '',
-          max_stake: MAX_MULTIPLIER_STAKE_CENTS / 100,
-          min_contract_duration: '',
-          min_stake: MIN_MULTIPLIER_STAKE_CENTS / 100,
-          multiplier_range: symbol.multipliers,
-          sentiment: contract_type === 'MULTUP' ? 'up' : 'down'
-        }
-      ]
-    }
-    const common = { ...base, contract_type, default_stake: 10, min_stake: MIN_STAKE_CENTS / 100 }
-    if (isDigit(contract_type)) {
-      const takesDigit = contract_type !== 'DIGITEVEN' && contract_type !== 'DIGITODD'
-      return [
-        {
-          ...common,
-          ...ticks,
-          barrier_category: 'non_financial',
-          barriers: takesDigit ? 1 : 0,
-          contract_category: 'digits',
-          contract_category_display: 'Digits',
-          sentiment: contract_type.slice('DIGIT'.length).toLowerCase(),
-          ...(takesDigit ? { last_digit_range: digitsOf(contract_type) } : {})
-        }
-      ]
-    }
-    const rise = {
-      ...common,
-      barrier_category: 'euro_atm',
-      barriers: 0,
-      contract_category: contract_type.endsWith('E') ? 'callputequal' : 'callput',
-      contract_category_display: contract_type.endsWith('E') ? 'Rise/Fall Equal' : 'Up/Down',
-      sentiment: contract_type.startsWith('CALL') ? 'up' : 'down'
-    }
-    return [...(symbol.maxTicks > 0 ? [{ ...rise, ...ticks }] : []), { ...rise, ...intraday }, { ...rise, ...daily }]
-  })
-}
-
-function digitsOf(type: string): number[] {
-  const digits = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-  if (type === 'DIGITOVER') return digits.slice(0, 9)
-  return type === 'DIGITUNDER' ? digits.slice(1) : digits
-}
-
-const tradingTimes: Handler = (request, { v3: { engine } }) => {
-  const asked = request.trading_times as string
-  const nowMs = engine.clock.now()
-  const date =
-    asked === 'today' ? new Date(nowMs) : new Date(Date.UTC(...(dateParts(asked) as [number, number, number])))
-  if (Number.isNaN(date.getTime()))
-    throw new V3Error('InputValidationFailed', 'Invalid date format.', { trading_times: asked })
-  const midnightMs = date.getTime() - (date.getTime() % DAY_MS)
-  const markets = new Map<string, Map<string, Record<string, unknown>[]>>()
-  for (const symbol of symbols.values()) {
-    const submarkets = markets.get(symbol.marketName) ?? new Map<string, Record<string, unknown>[]>()
-    const rows = submarkets.get(symbol.submarketName) ?? []
-    rows.push(timesOf(engine.market, symbol, { midnightMs, nowMs }))
-    submarkets.set(symbol.submarketName, rows)
-    markets.set(symbol.marketName, submarkets)
-  }
-  return {
-    body: {
-      trading_times: {
-        markets: [...markets].map(([name, submarkets]) => ({
-          name,
-          submarkets: [...submarkets].map(([name, rows]) => ({ name, symbols: rows }))
-        }))
-      }
-    }
-  }
-}
-
-function dateParts(text: string): [number, number, number] {
-  const [year, month, day] = text.split('-').map(Number) as [number, number, number]
-  return [year, month - 1, day]
-}
-
-function timesOf(
-  market: Market,
-  symbol: MarketSymbol,
-  at: { midnightMs: number; nowMs: number }
-): Record<string, unknown> {
-  const session = sessionOf(market, symbol, at)
-  const settlement = session ? '23:59:59' : '--'
-  return {
-    events: symbol.weekdaysOnly ? [{ dates: 'Fridays', descrip: 'Closes early (at 20:55)' }] : [],
-    name: symbol.name,
-    symbol: symbol.code,
-    times: { open: [session?.open ?? '--'], close: [session?.close ?? '--'], settlement },
-    trading_days: ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', ...(symbol.weekdaysOnly ? [] : ['Sat', 'Sun'])]
-  }
-}
-
-/** A day's session by the calendar, unless a standing order changes that day. */
-function sessionOf(
-  market: Market,
-  symbol: MarketSymbol,
-  { midnightMs, nowMs }: { midnightMs: number; nowMs: number }
-): { open: string; close: string } | null {
-  const session = scheduledSession(symbol, midnightMs)
-  const forced = market.forced(symbol)
-  const today = nowMs - (nowMs % DAY_MS)
-  if (!forced || midnightMs < today) return session
-  if (forced.open) return midnightMs === today ? { open: '00:00:00', close: '23:59:59' } : session
-  if (forced.untilMs === Infinity) return midnightMs === today ? null : session
-  if (forced.untilMs >= midnightMs + DAY_MS) return null
-  if (forced.untilMs <= midnightMs || !session) return session
-  return { open: new Date(forced.untilMs).toISOString().slice(11, 19), close: session.close }
-}
-
 const ticks: Handler = (request, call) => {
   const codes = [request.ticks as string | string[]].flat()
   return codes.map((code): Answer => {
@@ -308,12 +117,12 @@ function openCandles({ v3, connection, tail }: Call, symbol: MarketSymbol, granu
     let openTime = -1
     let [open, high, low] = [0, 0, 0]
     return market.watch(symbol, tick => {
-      const begin = Math.floor((tick.n * market.periodMs(symbol)) / lengthMs) * lengthMs
+      const begin = Math.floor((tick.n * market.sessions.periodMs(symbol)) / lengthMs) * lengthMs
       if (begin !== openTime) {
         openTime = begin
         const range = {
           startMs: begin,
-          endMs: tick.n * market.periodMs(symbol),
+          endMs: tick.n * market.sessions.periodMs(symbol),
           count: 1,
           granularitySeconds: granularity
         }
@@ -353,25 +162,10 @@ function presentTick(tick: Tick, id?: string): Record<string, unknown> {
   }
 }
 
-function symbolOf(code: string): MarketSymbol {
-  const symbol = symbols.get(code)
-  if (!symbol) throw new V3Error('InvalidSymbol', `Symbol ${code} is invalid.`, { field: 'symbol' })
-  return symbol
-}
-
 function openSymbol(code: string, { v3 }: Call): MarketSymbol {
   const symbol = symbolOf(code)
-  if (!v3.engine.market.isOpen(symbol)) throw new V3Error('MarketIsClosed', 'This market is presently closed.')
+  if (!v3.engine.market.sessions.isOpen(symbol)) throw new V3Error('MarketIsClosed', 'This market is presently closed.')
   return symbol
-}
-
-function secondsOf(time: string): number {
-  const [hours, minutes, seconds] = time.split(':').map(Number) as [number, number, number]
-  return hours * 3_600 + minutes * 60 + seconds
-}
-
-function spell(seconds: number): string {
-  return seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s`
 }
 
 export const marketCalls: Record<string, Handler> = {
@@ -380,9 +174,6 @@ export const marketCalls: Record<string, Handler> = {
   forget,
   forget_all: forgetAll,
   website_status: websiteStatus,
-  active_symbols: activeSymbols,
-  contracts_for: contractsFor,
-  trading_times: tradingTimes,
   ticks,
   ticks_history: ticksHistory
 }

@@ -1,0 +1,151 @@
+// The broker's books: every contract, every movement of money, and the numbers given out, entered here and in
+// the journal before anybody is told. Balances, rows and contracts change nowhere else.
+import { type Account, type AccountPreset, Accounts, enterRow } from './accounts.ts'
+import type { Clock } from './clock.ts'
+import type { Contract } from './contracts.ts'
+import type { Journal } from './journal.ts'
+import type { Sale } from './lives.ts'
+
+/** A sale as it is entered. */
+export type SaleEntry = Sale & { soldMs: number; transactionId: number }
+
+export class Books {
+  readonly accounts: Accounts
+  /** In the order of purchase. */
+  readonly contracts = new Map<number, Contract>()
+  #clock: Clock
+  #journal: Journal
+  #maxContracts: number
+  #nextContract: number
+  #nextTransaction: number
+  #restoring: { createdMs: number; transactionId: number } | null = null
+
+  constructor(open: { clock: Clock; journal: Journal; maxContracts: number }) {
+    this.#clock = open.clock
+    this.#journal = open.journal
+    this.#maxContracts = open.maxContracts
+    // Ids grow with time, so that a broker started anew never gives one out a second time.
+    this.#nextContract = this.#clock.now() * 1000
+    this.#nextTransaction = this.#clock.now() * 2000
+    this.accounts = new Accounts(
+      () => this.#clock.now(),
+      account => this.#welcome(account)
+    )
+  }
+
+  /** Numbers for a purchase about to be entered. */
+  newIds(): { id: number; buyTransaction: number } {
+    return { id: this.#nextContract++, buyTransaction: this.#nextTransaction++ }
+  }
+
+  /** Enters a purchase. */
+  bought(contract: Contract): void {
+    contract.account.balanceCents -= contract.buyCents
+    this.#journal.bought(contract)
+    this.#enterPurchase(contract)
+    for (const listener of contract.account.listeners) listener({ kind: 'bought', contract })
+  }
+
+  /** Enters a change of a contract's limits. */
+  changed(contract: Contract): void {
+    this.#journal.changed(contract)
+  }
+
+  /** Enters a sale, whoever made it. */
+  sold(contract: Contract, sale: Sale): void {
+    const entry = { ...sale, soldMs: this.#clock.now(), transactionId: this.#nextTransaction++ }
+    this.#journal.sold(contract, entry)
+    this.#enterSale(contract, entry)
+  }
+
+  /** Puts an account read from the journal back, with the movement that opened it. */
+  restoreAccount(preset: AccountPreset, facts: { createdMs: number; transactionId: number }): void {
+    this.#restoring = facts
+    this.accounts.create(preset)
+    this.#restoring = null
+  }
+
+  /** Puts a contract read from the journal back as it was bought. */
+  restorePurchase(contract: Contract): void {
+    contract.account.balanceCents -= contract.buyCents
+    this.#nextContract = Math.max(this.#nextContract, contract.id + 1)
+    this.#nextTransaction = Math.max(this.#nextTransaction, contract.buyTransaction + 1)
+    this.#enterPurchase(contract)
+  }
+
+  /** Puts the sale of a restored contract back. */
+  restoreSale(contract: Contract, entry: SaleEntry): void {
+    this.#nextTransaction = Math.max(this.#nextTransaction, entry.transactionId + 1)
+    this.#enterSale(contract, entry)
+  }
+
+  #welcome(account: Account): void {
+    const transactionId = this.#restoring?.transactionId ?? this.#nextTransaction
+    this.#nextTransaction = Math.max(this.#nextTransaction, transactionId) + 1
+    account.createdMs = this.#restoring?.createdMs ?? account.createdMs
+    if (!this.#restoring) this.#journal.opened(account, transactionId)
+    enterRow(account, {
+      transactionId,
+      referenceId: null,
+      action: account.isVirtual ? 'virtual_credit' : 'deposit',
+      contract: null,
+      amountCents: account.balanceCents,
+      balanceCents: account.balanceCents,
+      atMs: account.createdMs,
+      appId: null
+    })
+  }
+
+  #enterPurchase(contract: Contract): void {
+    const { account } = contract
+    this.contracts.set(contract.id, contract)
+    account.open.set(contract.id, contract)
+    this.#forgetOldest()
+    enterRow(account, {
+      transactionId: contract.buyTransaction,
+      referenceId: null,
+      action: 'buy',
+      contract,
+      amountCents: -contract.buyCents,
+      balanceCents: account.balanceCents,
+      atMs: contract.boughtMs,
+      appId: contract.appId
+    })
+  }
+
+  #enterSale(contract: Contract, entry: SaleEntry): void {
+    const { account } = contract
+    contract.status = entry.status
+    contract.sellCents = entry.cents
+    contract.sellAppId = entry.appId
+    contract.soldMs = entry.soldMs
+    contract.sellTransaction = entry.transactionId
+    account.balanceCents += entry.cents
+    account.open.delete(contract.id)
+    account.closed.push(contract)
+    if (account.closed.length > this.#maxContracts) account.closed.splice(0, Math.ceil(this.#maxContracts / 10))
+    enterRow(account, {
+      transactionId: entry.transactionId,
+      referenceId: contract.buyTransaction,
+      action: 'sell',
+      contract,
+      amountCents: entry.cents,
+      balanceCents: account.balanceCents,
+      atMs: entry.soldMs,
+      appId: entry.appId
+    })
+  }
+
+  /** Past the bound the oldest closed contract goes; a few long-lived ones at the head must not hide it. */
+  #forgetOldest(): void {
+    if (this.contracts.size <= this.#maxContracts) return
+    let looked = 0
+    for (const [id, contract] of this.contracts) {
+      if (contract.status !== 'open') {
+        this.contracts.delete(id)
+        return
+      }
+      if (++looked > 100) return
+    }
+  }
+}

@@ -1,0 +1,133 @@
+// When there are ticks: the calendar, and what was ordered against it. A symbol can be forced open or closed,
+// frozen (open, but no ticks) and suspended (ticks, but no trades). Ticks are known here by number only.
+import type { Clock } from './clock.ts'
+import { lastScheduledOpen, type MarketSymbol, nextScheduledOpen, scheduledOpen, symbols } from './symbols.ts'
+
+/** A stretch of ticks that happen, or do not, whatever the calendar says. */
+interface Span {
+  from: number
+  to: number
+  open: boolean
+}
+
+/** A standing order to be open or closed. */
+export interface Order {
+  open: boolean
+  untilMs: number
+}
+
+const MAX_SPANS = 100
+
+export class Sessions {
+  #clock: Clock
+  #tickMs: number | null
+  #spans = new Map<MarketSymbol, Span[]>()
+  #orders = new Map<MarketSymbol, Order>()
+  #frozen = new Set<MarketSymbol>()
+  #suspended = new Set<MarketSymbol>()
+
+  constructor(clock: Clock, tickMs: number | null) {
+    this.#clock = clock
+    this.#tickMs = tickMs
+  }
+
+  /** Milliseconds between two ticks of the symbol. */
+  periodMs(symbol: MarketSymbol): number {
+    return this.#tickMs ?? symbol.intervalSeconds * 1000
+  }
+
+  /** The number of the symbol's newest tick at `ms`, happened or left out. */
+  number(symbol: MarketSymbol, ms: number = this.#clock.now()): number {
+    return Math.floor(ms / this.periodMs(symbol))
+  }
+
+  isOpen(symbol: MarketSymbol, ms: number = this.#clock.now()): boolean {
+    return this.#order(symbol, ms)?.open ?? scheduledOpen(symbol, ms)
+  }
+
+  /** The standing order that overrides the calendar now, if there is one. */
+  order(symbol: MarketSymbol): Order | null {
+    return this.#order(symbol, this.#clock.now())
+  }
+
+  /** Opens or closes the market against the calendar until `untilMs`; `open: null` returns to the calendar. */
+  force(symbol: MarketSymbol, open: boolean | null, untilMs = Infinity): void {
+    if (open === null) this.#orders.delete(symbol)
+    else this.#orders.set(symbol, { open, untilMs })
+    this.#redraw(symbol)
+  }
+
+  /** Stops the ticks of the given symbols and of no others: their market stays open, their price stands still. */
+  freeze(wanted: MarketSymbol[]): void {
+    for (const symbol of symbols.values()) {
+      const freeze = wanted.includes(symbol)
+      if (freeze === this.#frozen.has(symbol)) continue
+      if (freeze) this.#frozen.add(symbol)
+      else this.#frozen.delete(symbol)
+      this.#redraw(symbol)
+    }
+  }
+
+  frozen(): MarketSymbol[] {
+    return [...this.#frozen]
+  }
+
+  /** Suspends trading of the given symbols and of no others; ticks go on. */
+  suspend(wanted: MarketSymbol[]): void {
+    this.#suspended = new Set(wanted)
+  }
+
+  isSuspended(symbol: MarketSymbol): boolean {
+    return this.#suspended.has(symbol)
+  }
+
+  /** Whether tick `n` happens. */
+  happens(symbol: MarketSymbol, n: number): boolean {
+    const span = this.#span(symbol, n)
+    return span ? span.open : !symbol.weekdaysOnly || scheduledOpen(symbol, n * this.periodMs(symbol))
+  }
+
+  /** The last tick that happens at or before number `n`. */
+  newest(symbol: MarketSymbol, n: number): number {
+    const period = this.periodMs(symbol)
+    let at = n
+    while (!this.happens(symbol, at)) {
+      const span = this.#span(symbol, at)
+      at = span ? span.from - 1 : Math.min(at - 1, Math.floor(lastScheduledOpen(symbol, at * period) / period))
+    }
+    return at
+  }
+
+  /** The first tick that happens after number `n` and has its time by now, or null. */
+  next(symbol: MarketSymbol, n: number): number | null {
+    const period = this.periodMs(symbol)
+    const newest = this.number(symbol)
+    let at = n + 1
+    while (at <= newest) {
+      if (this.happens(symbol, at)) return at
+      const span = this.#span(symbol, at)
+      at = span ? span.to + 1 : Math.max(at + 1, Math.ceil(nextScheduledOpen(symbol, at * period) / period))
+    }
+    return null
+  }
+
+  #order(symbol: MarketSymbol, ms: number): Order | null {
+    const order = this.#orders.get(symbol)
+    return order && ms <= order.untilMs ? order : null
+  }
+
+  #span(symbol: MarketSymbol, n: number): Span | undefined {
+    return this.#spans.get(symbol)?.findLast(span => span.from <= n && n <= span.to)
+  }
+
+  /** What was ordered so far stays history; from the next tick on the present orders hold. */
+  #redraw(symbol: MarketSymbol): void {
+    const now = this.number(symbol)
+    const past = (this.#spans.get(symbol) ?? []).map(span => ({ ...span, to: Math.min(span.to, now) }))
+    const spans = past.filter(span => span.from <= span.to)
+    const order = this.order(symbol)
+    if (order) spans.push({ from: now + 1, to: this.number(symbol, order.untilMs), open: order.open })
+    if (this.#frozen.has(symbol)) spans.push({ from: now + 1, to: Infinity, open: false })
+    this.#spans.set(symbol, spans.slice(-MAX_SPANS))
+  }
+}
