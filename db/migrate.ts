@@ -7,6 +7,7 @@ import * as partners from './migrations/0001_partners.ts'
 import * as traders from './migrations/0002_traders.ts'
 import * as orders from './migrations/0003_orders.ts'
 import * as asks from './migrations/0004_asks.ts'
+import * as ledger from './migrations/0005_ledger.ts'
 
 interface Migration {
   name: string
@@ -18,7 +19,8 @@ const migrations: Migration[] = [
   { name: '0001_partners', up: partners.up },
   { name: '0002_traders', up: traders.up },
   { name: '0003_orders', up: orders.up },
-  { name: '0004_asks', up: asks.up }
+  { name: '0004_asks', up: asks.up },
+  { name: '0005_ledger', up: ledger.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -23,7 +23,8 @@ export const prefixes = {
   session: 'ses',
   ask: 'ask',
   audit: 'aud',
-  entry: 'ent'
+  entry: 'ent',
+  transfer: 'trf'
 } as const
 
 export type IdKind = keyof typeof prefixes

@@ -1,0 +1,386 @@
+// The ledger, against real PostgreSQL: what the code refuses, what the tables refuse even to their owner,
+// and what must hold for any amounts.
+import Big from 'big.js'
+import fc from 'fast-check'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { openDatabase } from '../db/connection.ts'
+import {
+  accounts,
+  balanceOf,
+  type Entry,
+  lockAccounts,
+  move,
+  type Transfer,
+  transfer,
+  tryTransfer
+} from '../db/ledger.ts'
+import { insertPartner } from '../db/partners.ts'
+import { ApiError } from '../schemas/errors.ts'
+import { splitSale, usd } from '../schemas/money.ts'
+import { closeAll, openTestDatabase } from './harness.ts'
+
+const db = openDatabase({ url: await openTestDatabase(), pool: 10, name: 'ledger-test' })
+
+let made = 0
+const reference = () => `test:${++made}`
+
+async function newPartner(balanceUsd = '0'): Promise<string> {
+  const { partnerId } = await insertPartner(db, { name: 'P', plan: 'PRO', brokerAppId: '1', brokerDialect: 'v3' })
+  if (balanceUsd !== '0')
+    await transfer(db, {
+      reference: reference(),
+      kind: 'topup',
+      entries: move(accounts.world, accounts.wallet(partnerId), balanceUsd)
+    })
+  return partnerId
+}
+
+function sale(buyer: string, creator: string, priceUsd: string): { reference: string; kind: 'sale'; entries: Entry[] } {
+  const { feeUsd, netUsd } = splitSale(priceUsd, '20')
+  const entries = [
+    { account: accounts.wallet(buyer), amountUsd: `-${priceUsd}` },
+    { account: accounts.earnings(creator), amountUsd: netUsd },
+    { account: accounts.fees, amountUsd: feeUsd }
+  ].filter(({ amountUsd }) => Number(amountUsd) !== 0)
+  return { reference: reference(), kind: 'sale', entries }
+}
+
+async function refused(work: Promise<unknown>, pattern: RegExp): Promise<void> {
+  try {
+    await work
+  } catch (error) {
+    assert.match((error as Error).message, pattern)
+    return
+  }
+  assert.unreachable(`was not refused with ${pattern}`)
+}
+
+async function codeOf(work: Promise<unknown>): Promise<ApiError> {
+  try {
+    await work
+  } catch (error) {
+    if (error instanceof ApiError) return error
+    throw error
+  }
+  throw new Error('was not refused')
+}
+
+async function total(): Promise<string> {
+  const { rows } = (await db.raw('select sum(balance)::text as total from ledger_accounts')) as {
+    rows: [{ total: string }]
+  }
+  return rows[0].total
+}
+
+const tables = suite('the tables of the ledger')
+
+tables('refuse to change or delete an entry', async () => {
+  await newPartner('5')
+  await refused(db.raw('update ledger_entries set amount = amount * 2'), /only grows: update of ledger_entries/)
+  await refused(db.raw('update ledger_entries set balance = 7 where version = 1'), /only grows/)
+  await refused(db.raw('delete from ledger_entries'), /only grows: delete of ledger_entries/)
+  await refused(db.raw('truncate ledger_entries cascade'), /only grows: truncate/)
+})
+
+tables('refuse to change or delete a transfer', async () => {
+  await newPartner('5')
+  await refused(db.raw(`update ledger_transfers set details = '{}'`), /only grows: update of ledger_transfers/)
+  await refused(db.raw('delete from ledger_transfers'), /only grows: delete of ledger_transfers/)
+  await refused(db.raw('truncate ledger_transfers, ledger_entries'), /only grows: truncate/)
+})
+
+tables('refuse a balance that no entry brought about', async () => {
+  const partner = await newPartner('5')
+  await refused(
+    db.raw('update ledger_accounts set balance = 1000000 where id = ?', [`wallet:${partner}`]),
+    /only grows: update of ledger_accounts/
+  )
+  await refused(db.raw('delete from ledger_accounts'), /only grows: delete/)
+  await refused(db.raw('truncate ledger_accounts cascade'), /only grows: truncate/)
+  const other = await newPartner()
+  await refused(
+    db.raw('insert into ledger_accounts (id, balance) values (?, 10)', [`wallet:${other}`]),
+    /must be opened empty/
+  )
+})
+
+tables('refuse an account of nobody or without a meaning', async () => {
+  await refused(db.raw(`insert into ledger_accounts (id) values ('wallet:ptn_nobody')`), /foreign key/)
+  await refused(db.raw(`insert into ledger_accounts (id) values ('pocket:ptn_nobody')`), /ledger_accounts_name/)
+})
+
+const raw = (id: string, amount: string, entries: [string, string][]) =>
+  db.raw(
+    `with t as (insert into ledger_transfers (id, reference, kind, amount) values (?, ?, 'sale', ?) returning id)
+     insert into ledger_entries (account_id, version, transfer_id, amount, balance)
+     select v.account, 0, t.id, v.amount, 0
+       from t cross join jsonb_to_recordset(?::jsonb) as v (account text, amount numeric)`,
+    [id, reference(), amount, JSON.stringify(entries.map(([account, value]) => ({ account, amount: value })))]
+  )
+
+tables('refuse a transfer that does not balance', async () => {
+  const [a, b] = [await newPartner('10'), await newPartner('10')]
+  await refused(
+    raw('t1', '5', [
+      [`wallet:${a}`, '-5'],
+      [`wallet:${b}`, '4.99']
+    ]),
+    /does not balance/
+  )
+  await refused(raw('t2', '5', [[`wallet:${b}`, '5']]), /does not balance/)
+  await refused(
+    raw('t3', '5', [
+      [`wallet:${a}`, '-4'],
+      [`wallet:${b}`, '4']
+    ]),
+    /does not balance/
+  )
+  await refused(
+    raw('t4', '0', [
+      [`wallet:${a}`, '0'],
+      [`wallet:${b}`, '0']
+    ]),
+    /amount_check/
+  )
+  await refused(raw('t5', '5', []), /has no entries/)
+  assert.is(await balanceOf(db, `wallet:${b}`), '10.00')
+})
+
+tables('refuse entries added to a transfer of the past', async () => {
+  const [a, b] = [await newPartner('10'), await newPartner('10')]
+  const { transferId } = await transfer(db, {
+    reference: reference(),
+    kind: 'refund',
+    entries: move(`wallet:${a}`, `wallet:${b}`, '1')
+  })
+  await refused(
+    db.raw(
+      `insert into ledger_entries (account_id, version, transfer_id, amount, balance)
+       values ('fees', 0, ?, -1, 0), ('world', 0, ?, 1, 0)`,
+      [transferId, transferId]
+    ),
+    /does not balance/
+  )
+})
+
+tables('refuse a fraction of a cent', async () => {
+  const [a, b] = [await newPartner('10'), await newPartner('10')]
+  await refused(
+    raw('t6', '0.005', [
+      [`wallet:${a}`, '-0.005'],
+      [`wallet:${b}`, '0.005']
+    ]),
+    /usd_check/
+  )
+})
+
+tables('refuse a wallet or a held account below zero', async () => {
+  const [a, b] = [await newPartner('10'), await newPartner('10')]
+  await refused(
+    raw('t7', '10.01', [
+      [`wallet:${a}`, '-10.01'],
+      [`wallet:${b}`, '10.01']
+    ]),
+    /ledger_accounts_covered/
+  )
+  await db.raw('insert into ledger_accounts (id) values (?)', [`held:${a}`])
+  await refused(
+    raw('t8', '0.01', [
+      [`held:${a}`, '-0.01'],
+      [`wallet:${b}`, '0.01']
+    ]),
+    /ledger_accounts_covered/
+  )
+})
+
+tables('compute balance and version themselves, whatever an insert claims', async () => {
+  const a = await newPartner()
+  const insert = () =>
+    db.raw(
+      `with t as (insert into ledger_transfers (id, reference, kind, amount) values ('t9', 't9', 'topup', 3) returning id)
+       insert into ledger_entries (account_id, version, transfer_id, amount, balance)
+       select v.account, 77, t.id, v.amount, 1000 from t cross join (values ('world', -3), (?, 3)) as v (account, amount)`,
+      [`wallet:${a}`]
+    )
+  await refused(insert(), /is not open/)
+  await lockAccounts(db, [`wallet:${a}`])
+  await insert()
+  const entry = await db('ledger_entries')
+    .where({ account_id: `wallet:${a}` })
+    .first('version', 'balance')
+  assert.equal(entry, { version: 1, balance: '3.00' })
+})
+
+const transferring = suite('transfer')
+
+transferring('refuses to overdraw a wallet, says what is required and there, and moves nothing', async () => {
+  const [a, b] = [await newPartner('10'), await newPartner()]
+  const error = await codeOf(
+    db.transaction(trx =>
+      transfer(trx, { reference: reference(), kind: 'sale', entries: move(`wallet:${a}`, `earnings:${b}`, '10.01') })
+    )
+  )
+  assert.is(error.code, 'WALLET_INSUFFICIENT')
+  assert.equal(error.extras, { requiredUsd: 10.01, balanceUsd: 10 })
+  assert.is(await balanceOf(db, `wallet:${a}`), '10.00')
+})
+
+transferring('answers a shortage without ending the transaction it is part of', async () => {
+  const a = await newPartner('1')
+  const name = await db.transaction(async trx => {
+    const outcome = await tryTransfer(trx, {
+      reference: reference(),
+      kind: 'plan_fee',
+      entries: move(`wallet:${a}`, 'fees', '2')
+    })
+    assert.equal(outcome, { short: { account: `wallet:${a}`, requiredUsd: '2.00', balanceUsd: '1.00' } })
+    return (await trx('partners').where({ id: a }).first('name')).name
+  })
+  assert.is(name, 'P')
+})
+
+transferring('lets earnings go below zero, unless they are to be covered', async () => {
+  const [a, b] = [await newPartner(), await newPartner()]
+  const entries = move(`earnings:${a}`, `wallet:${b}`, '4')
+  await transfer(db, { reference: reference(), kind: 'refund', entries })
+  assert.is(await balanceOf(db, `earnings:${a}`), '-4.00')
+  const payout = { reference: reference(), kind: 'payout_request', covered: [`earnings:${b}`] } as const
+  const error = await codeOf(transfer(db, { ...payout, entries: move(`earnings:${b}`, `held:${b}`, '0.01') }))
+  assert.is(error.code, 'CONFLICT')
+})
+
+transferring('refuses an amount finer than a cent before PostgreSQL sees it', async () => {
+  const a = await newPartner('1')
+  for (const amount of ['0.001', '1e3', '', 'ten', '1000000000000000']) {
+    const entries = [
+      { account: 'world', amountUsd: `-${amount}` },
+      { account: `wallet:${a}`, amountUsd: amount }
+    ]
+    await refused(transfer(db, { reference: reference(), kind: 'topup', entries }), /Not an amount/)
+    assert.throws(() => move('world', `wallet:${a}`, amount))
+  }
+})
+
+transferring('refuses another movement under a reference that is taken', async () => {
+  const [a, b] = [await newPartner('10'), await newPartner('10')]
+  const one = { reference: reference(), kind: 'topup', entries: move('world', `wallet:${a}`, '5') } as const
+  await transfer(db, one)
+  const others = [
+    { ...one, entries: move('world', `wallet:${a}`, '6') },
+    { ...one, entries: move('world', `wallet:${b}`, '5') },
+    { ...one, kind: 'refund' } as const
+  ]
+  for (const other of others) assert.is((await codeOf(transfer(db, other))).code, 'CONFLICT')
+  assert.is(await balanceOf(db, `wallet:${a}`), '15.00')
+})
+
+transferring('moves money once when the same reference comes again, and answers the first time', async () => {
+  const a = await newPartner()
+  const one = { reference: reference(), kind: 'topup', entries: move('world', `wallet:${a}`, '0.01') } as const
+  const first = await transfer(db, one)
+  await transfer(db, { ...one, reference: reference() })
+  const again = await transfer(db, one)
+  assert.is(again.transferId, first.transferId)
+  assert.equal([first.repeated, again.repeated], [false, true])
+  assert.is(again.balances.get(`wallet:${a}`), '0.01')
+  assert.is(await balanceOf(db, `wallet:${a}`), '0.02')
+})
+
+transferring('answers a repeat even where the wallet could not pay a second time', async () => {
+  const [a, b] = [await newPartner('7'), await newPartner()]
+  const one = sale(a, b, '7.00')
+  await transfer(db, one)
+  assert.is((await transfer(db, one)).repeated, true)
+  assert.is(await balanceOf(db, `wallet:${a}`), '0.00')
+})
+
+transferring('moves money once when one reference comes forty times at once', async () => {
+  const [a, b] = [await newPartner('10'), await newPartner()]
+  const one = sale(a, b, '6.00')
+  const outcomes = await Promise.all(Array.from({ length: 40 }, () => db.transaction(trx => transfer(trx, one))))
+  assert.is(outcomes.filter(({ repeated }) => !repeated).length, 1)
+  assert.is(new Set(outcomes.map(({ transferId }) => transferId)).size, 1)
+  assert.is(await balanceOf(db, `wallet:${a}`), '4.00')
+})
+
+transferring('never overdraws a wallet that many spend from at once, and never deadlocks', async () => {
+  const people = await Promise.all(Array.from({ length: 5 }, () => newPartner('20')))
+  const pairs = Array.from({ length: 120 }, (_, i) => [people[i % 5], people[(i * 3 + 1 + (i % 4)) % 5]] as const)
+  const outcomes = await Promise.allSettled(
+    pairs
+      .filter(([from, to]) => from !== to)
+      .map(([from, to]) => db.transaction(trx => transfer(trx, sale(from as string, to as string, '3.33'))))
+  )
+  const failures = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
+  assert.ok(failures.length > 0 && failures.every(error => error.code === 'WALLET_INSUFFICIENT'), String(failures[0]))
+  for (const partner of people) assert.ok(Number(await balanceOf(db, `wallet:${partner}`)) >= 0)
+  assert.is(await total(), '0.00')
+})
+
+transferring('keeps every balance the exact sum of its entries, for any amounts', async () => {
+  const amount = fc.oneof(
+    fc.constantFrom('0.01', '0.10', '0.20', '0.30', '1000000000.00', '99999999999.99'),
+    fc.integer({ min: 1, max: 10 ** 9 }).map(cents => usd(new Big(cents).div(100)))
+  )
+  const [a, b] = [await newPartner(), await newPartner()]
+  const expected = new Map([a, b].flatMap(id => [`wallet:${id}`, `earnings:${id}`].map(name => [name, new Big(0)])))
+  await fc.assert(
+    fc.asyncProperty(amount, amount, fc.boolean(), async (paidIn, price, forth) => {
+      const [buyer, creator] = forth ? [a, b] : [b, a]
+      const apply = async (entries: Entry[], outcome: Transfer) => {
+        for (const { account, amountUsd } of entries) {
+          const known = expected.get(account)
+          if (!known) continue
+          expected.set(account, known.plus(amountUsd))
+          assert.is(outcome.balances.get(account), known.plus(amountUsd).toFixed(2))
+        }
+      }
+      const paid = move('world', `wallet:${buyer}`, paidIn)
+      await apply(paid, await transfer(db, { reference: reference(), kind: 'topup', entries: paid }))
+      const bought = sale(buyer, creator, price)
+      const outcome = await tryTransfer(db, bought)
+      const covered = (expected.get(`wallet:${buyer}`) as Big).gte(price)
+      assert.is('short' in outcome, !covered)
+      if (!('short' in outcome)) await apply(bought.entries, outcome)
+      for (const [name, value] of expected) assert.is(await balanceOf(db, name), value.toFixed(2))
+      assert.is(await total(), '0.00')
+    }),
+    { numRuns: 150 }
+  )
+})
+
+const splitting = suite('splitSale')
+
+splitting('rounds the fee half up to the cent', () => {
+  assert.equal(splitSale('0.01', '20'), { feeUsd: '0.00', netUsd: '0.01' })
+  assert.equal(splitSale('0.02', '20'), { feeUsd: '0.00', netUsd: '0.02' })
+  assert.equal(splitSale('0.03', '20'), { feeUsd: '0.01', netUsd: '0.02' })
+  assert.equal(splitSale('0.10', '25'), { feeUsd: '0.03', netUsd: '0.07' })
+  assert.equal(splitSale('9.99', '33.333'), { feeUsd: '3.33', netUsd: '6.66' })
+  assert.equal(splitSale('5.00', '100'), { feeUsd: '5.00', netUsd: '0.00' })
+})
+
+splitting('makes two parts that add up to the price, the fee within half a cent of its share', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 10 ** 13 }), fc.integer({ min: 0, max: 100_000 }), (cents, thousandths) => {
+      const price = new Big(cents).div(100)
+      const pct = new Big(thousandths).div(1000)
+      const { feeUsd, netUsd } = splitSale(price.toFixed(2), pct.toString())
+      assert.ok(new Big(feeUsd).plus(netUsd).eq(price))
+      assert.ok(new Big(netUsd).gte(0))
+      const off = new Big(feeUsd).minus(price.times(pct).div(100))
+      assert.ok(off.lte('0.005') && off.gt('-0.005'))
+    }),
+    { numRuns: 2000 }
+  )
+})
+
+splitting.after(async () => {
+  await db.destroy()
+  await closeAll()
+})
+
+tables.run()
+transferring.run()
+splitting.run()
