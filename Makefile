@@ -5,6 +5,9 @@
 TEST_LIMIT_SECONDS ?= 1100
 limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $(TEST_LIMIT_SECONDS))
 
+# Not through npm, which keeps signals to itself: whoever stops make stops the program in order.
+node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
+
 .DEFAULT_GOAL := help
 .PHONY: help install run test check api worker migrate bench simulate chaos fuzz clean
 
@@ -17,34 +20,34 @@ node_modules/.installed: package-lock.json
 	@.ci/install
 
 run: install ## Run everything on this machine: database, broker simulator, api and worker
-	@npm run -s operator -- run
+	@$(node) cli/main.ts run
 
 test: check ## Check types and style, then run every test
-	@$(limit) npm test -s
+	@$(call node,$(limit)) test/run.ts
 
 check: install ## Check types and style
 	@npm run -s check
 
 api: install ## Run an api process
-	@npm run -s api
+	@$(node) api/main.ts
 
 worker: install ## Run a worker process
-	@npm run -s worker
+	@$(node) worker/main.ts
 
 migrate: install ## Bring the database to the newest schema
-	@npm run -s operator -- migrate
+	@$(node) cli/main.ts migrate
 
 bench: install ## Measure throughput and latency
-	@npm run -s bench
+	@$(node) test/bench/run.ts
 
 simulate: install ## Live many orders through on a virtual clock, with a crash at every step
-	@npm run -s simulate
+	@$(node) test/simulate/run.ts
 
 chaos: install ## Kill, pause and cut off real processes under load, then audit
-	@npm run -s chaos
+	@$(node) test/chaos/run.ts
 
 fuzz: install ## Send random requests and look for answers outside the contract
-	@npm run -s fuzz
+	@$(node) test/fuzz/run.ts
 
 clean: ## Delete the dependencies and all local data (.data)
 	@if [ -d "$${DATA_DIR:-.data}" ] && [ -d node_modules ]; then npm run -s clean; fi
