@@ -11,6 +11,7 @@ import { openLog } from '../db/log.ts'
 import { openQueue } from '../db/queue.ts'
 import { readConfig } from '../schemas/config.ts'
 import { openBrokers } from '../worker/broker/brokers.ts'
+import { systemClock } from '../worker/clock.ts'
 import { startWork } from '../worker/jobs.ts'
 import type { Open as WorkerOpen } from '../worker/open.ts'
 import { onClose, TOKEN_KEYS } from './harness.ts'
@@ -30,7 +31,17 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
   const queue = await openQueue({ url, role: 'worker', log })
   const brokers = openBrokers(config, log)
   const worker = `test:${process.pid}:${randomBytes(3).toString('hex')}`
-  const open: WorkerOpen = { config, db, bus, queue, log, brokers, worker, vault: openVault(TOKEN_KEYS) }
+  const open: WorkerOpen = {
+    config,
+    db,
+    bus,
+    queue,
+    log,
+    brokers,
+    worker,
+    vault: openVault(TOKEN_KEYS),
+    clock: systemClock
+  }
   const work = await startWork(open)
   let stopping: Promise<void> | undefined
   const stop = () => {

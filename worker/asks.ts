@@ -58,7 +58,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
         jobs.map(({ data }) => data.askId)
       )
       for (const ask of asks) {
-        if (ask?.state !== 'waiting' || ask.expires_at.getTime() < Date.now()) continue
+        if (ask?.state !== 'waiting' || ask.expires_at.getTime() < open.clock.wall()) continue
         const life = answer(ask)
           .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
           .finally(() => underWay.delete(life))

@@ -29,7 +29,7 @@ export interface Running {
 
 /** Starts everything a worker does. */
 export async function startWork(open: Open): Promise<Running> {
-  const { db, bus, queue, config, log } = open
+  const { db, bus, queue, config, log, clock } = open
   const settling = openSettling(open)
   const placing = openPlacing(open, settling)
   const asking = openAsking(open, settling)
@@ -39,14 +39,16 @@ export async function startWork(open: Open): Promise<Running> {
       name: 'order.place',
       everyMs: QUEUE_POLL_MS,
       log,
+      clock,
       round: async () => (await placing.take()) > 0
     }),
-    ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, round: async () => (await asking.take()) > 0 })
+    ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, clock, round: async () => (await asking.take()) > 0 })
   }
   const sweep = startLoop({
     name: 'sweep',
     everyMs: config.sweepMs,
     log,
+    clock,
     async round() {
       await placing.claim(await listWaitingAccounts(db, config.sweepMs, 1000))
       const doubts = await reconcile(open, settling, placing)
@@ -58,6 +60,7 @@ export async function startWork(open: Open): Promise<Running> {
     name: 'lease',
     everyMs: config.leaseMs / 3,
     log,
+    clock,
     async round() {
       await settling.renew()
       return false

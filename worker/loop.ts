@@ -1,6 +1,7 @@
 // A loop over work: runs when a hint arrives or the clock says so, never twice at once, and goes on while
 // there is work. A hint is only a reason to look; the row or the queue is the truth.
 import type { Log } from '../db/log.ts'
+import type { Clock } from './clock.ts'
 
 export interface Loop {
   /** There may be work now. */
@@ -13,7 +14,13 @@ export interface Loop {
  * Starts a loop. `round` answers whether it is worth going on at once. Without hints it runs every `everyMs`
  * (spread by a tenth, so that workers do not march in step); after an error it waits, up to 5 s.
  */
-export function startLoop(options: { name: string; everyMs: number; log: Log; round(): Promise<boolean> }): Loop {
+export function startLoop(options: {
+  name: string
+  everyMs: number
+  log: Log
+  clock: Clock
+  round(): Promise<boolean>
+}): Loop {
   let stopped = false
   let hinted = false
   let errors = 0
@@ -33,9 +40,9 @@ export function startLoop(options: { name: string; everyMs: number; log: Log; ro
       if (stopped || more || (hinted && errors === 0)) continue
       const pauseMs = errors > 0 ? Math.min(5000, 100 * 2 ** errors) : options.everyMs * (0.95 + Math.random() / 10)
       await new Promise<void>(resolve => {
-        const timer = setTimeout(resolve, pauseMs)
+        const cancel = options.clock.after(pauseMs, resolve)
         wakeUp = () => {
-          clearTimeout(timer)
+          cancel()
           resolve()
         }
       })

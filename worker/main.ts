@@ -7,6 +7,7 @@ import { loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
 import { openBrokers } from './broker/brokers.ts'
+import { systemClock } from './clock.ts'
 import { startWork } from './jobs.ts'
 
 const config = loadEnvironment()
@@ -17,7 +18,7 @@ const { close, ...store } = await openStore(config, { name: 'worker', log })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'worker', log })
 const worker = `${hostname()}:${process.pid}:${randomBytes(3).toString('hex')}`
-const work = await startWork({ config, ...store, bus, queue, log, brokers, worker })
+const work = await startWork({ config, ...store, bus, queue, log, brokers, worker, clock: systemClock })
 
 await stopping
 await work.stop()

@@ -6,6 +6,7 @@ import type { Log } from '../db/log.ts'
 import type { Queue } from '../db/queue.ts'
 import type { Config } from '../schemas/config.ts'
 import type { Brokers } from './broker/brokers.ts'
+import type { Clock } from './clock.ts'
 
 export interface Open {
   config: Config
@@ -15,6 +16,7 @@ export interface Open {
   log: Log
   vault: Vault
   brokers: Brokers
+  clock: Clock
   /** Names this worker in claims and leases. */
   worker: string
 }

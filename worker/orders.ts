@@ -35,7 +35,7 @@ export interface Placing {
 }
 
 export function openPlacing(open: Open, settling: Settling): Placing {
-  const { db, queue, bus, config, log, worker } = open
+  const { db, queue, bus, config, log, worker, clock } = open
   const underWay = new Set<Promise<void>>()
   let stopped = false
 
@@ -44,19 +44,19 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   }
 
   const saveOpen = gather(async (receipts: Receipt[]) => {
-    const orders = await persist(log, () => markOpen(db, receipts, { follower: worker, leaseMs: config.leaseMs }))
+    const orders = await persist(open, () => markOpen(db, receipts, { follower: worker, leaseMs: config.leaseMs }))
     told(orders)
     const byId = new Map(orders.map(order => [order.id, order]))
     return receipts.map(({ id }) => byId.get(id))
   })
   const saveFailed = gather(async (refusals: Refusal[]) => {
-    const orders = await persist(log, () => markFailed(db, refusals))
+    const orders = await persist(open, () => markFailed(db, refusals))
     told(orders)
     return refusals
   })
   const saveUnsent = gather(async (unsent: { id: string; reason: string }[]) => {
     const reason = (unsent[0] as { reason: string }).reason
-    const orders = await persist(log, () =>
+    const orders = await persist(open, () =>
       releaseUnsent(
         db,
         unsent.map(({ id }) => id),
@@ -71,7 +71,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   /** Claims the heads of these accounts in `trx` (or on its own); answers them with their deadlines. */
   async function claimHeads(trx: typeof db, accountIds: string[]): Promise<{ order: Claimed; deadline: number }[]> {
     // Counted from before the statement: the permit can only end earlier than the database thinks.
-    const askedAt = performance.now()
+    const askedAt = clock.now()
     const { claimed, expired } = await claimOrders(trx, {
       accountIds,
       sender: worker,
@@ -118,7 +118,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     const following = settling.expect(order)
     let written = false
     const beforeSend = (): void => {
-      if (performance.now() >= deadline)
+      if (clock.now() >= deadline)
         throw new BrokerError('BROKER_UPSTREAM', 'The permit to send ran out.', { brokerCode: 'PermitExpired' })
       written = true
     }

@@ -1,21 +1,21 @@
 // Writing what the broker told although the database is away for a while: a few tries, then the row keeps
 // its doubt and reconciliation finds the same facts again.
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../db/log.ts'
+import { type Clock, sleep } from './clock.ts'
 
 const TRIES = 8
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 5000
 
 /** Runs `write` until it succeeds, at most eight times with growing pauses; then throws its last error. */
-export async function persist<T>(log: Log, write: () => Promise<T>): Promise<T> {
+export async function persist<T>({ log, clock }: { log: Log; clock: Clock }, write: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await write()
     } catch (error) {
       if (attempt === TRIES) throw error
       log.warn({ err: error, attempt }, 'a result could not be written, trying again')
-      await sleep(Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt))
+      await sleep(clock, Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt))
     }
   }
 }

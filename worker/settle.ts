@@ -51,14 +51,14 @@ export function openSettling(open: Open): Settling {
   const followed = new Map<string, Followed>()
 
   const saveClosed = gather(async (settlements: Settlement[]) => {
-    const orders = await persist(log, () => markClosed(db, settlements))
+    const orders = await persist(open, () => markClosed(db, settlements))
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
     const byId = new Map(orders.map(order => [order.id, order]))
     return settlements.map(({ id }) => byId.get(id))
   })
 
   function close(order: Pick<OrderRow, 'id' | 'buy_price'>, state: ContractState): Promise<OrderRow | undefined> {
-    return saveClosed(settlementOf(order, state))
+    return saveClosed(settlementOf(order, state, open.clock.wall()))
   }
 
   function settle(id: string, entry: Followed): void {
@@ -166,7 +166,11 @@ export function openSettling(open: Open): Settling {
 }
 
 /** The result of a settled contract. The profit is what it paid back less what it cost, in exact decimals. */
-export function settlementOf(order: Pick<OrderRow, 'id' | 'buy_price'>, state: ContractState): Settlement {
+export function settlementOf(
+  order: Pick<OrderRow, 'id' | 'buy_price'>,
+  state: ContractState,
+  wallMs: number
+): Settlement {
   const paid = order.buy_price ?? state.buyPrice
   return {
     id: order.id,
@@ -175,6 +179,6 @@ export function settlementOf(order: Pick<OrderRow, 'id' | 'buy_price'>, state: C
     // A contract sold early has no exit tick: the spot it was sold at decided.
     exitPrice: state.exitPrice ?? state.currentSpot,
     commission: state.commission,
-    closedAt: state.sellTime ?? Math.floor(Date.now() / 1000)
+    closedAt: state.sellTime ?? Math.floor(wallMs / 1000)
   }
 }
