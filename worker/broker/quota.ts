@@ -28,15 +28,29 @@ const reservedShare = 0.1
 const backOffStepMs = 2_500
 const backOffCapMs = 15_000
 
-/** The call budget of one account under one application. `now` is a clock in ms that never jumps back. */
+/** Time as a budget needs it: ms that never jump back, and an alarm that can be taken back. */
+export interface BudgetClock {
+  now(): number
+  after(delayMs: number, run: () => void): () => void
+}
+
+const monotonic: BudgetClock = {
+  now: () => performance.now(),
+  after: (delayMs, run) => {
+    const timer = setTimeout(run, delayMs)
+    return () => clearTimeout(timer)
+  }
+}
+
+/** The call budget of one account under one application. */
 export class Budget {
   readonly #classes = new Map<string, ClassBudget>()
-  readonly #now: () => number
+  readonly #clock: BudgetClock
   #limits: Limits
 
-  constructor(limits: Limits, now: () => number = () => performance.now()) {
+  constructor(limits: Limits, clock: BudgetClock = monotonic) {
     this.#limits = limits
-    this.#now = now
+    this.#clock = clock
   }
 
   /** Takes over what the broker says; calls already made stay counted. */
@@ -82,7 +96,7 @@ export class Budget {
   #class(name: string): ClassBudget {
     let found = this.#classes.get(name)
     if (found === undefined) {
-      found = new ClassBudget(name, windowsOf(this.#limits, name), this.#now)
+      found = new ClassBudget(name, windowsOf(this.#limits, name), this.#clock)
       this.#classes.set(name, found)
     }
     return found
@@ -98,18 +112,18 @@ interface Waiting {
 
 class ClassBudget {
   readonly #name: string
-  readonly #now: () => number
+  readonly #clock: BudgetClock
   readonly #minute: SlidingCount
   readonly #hour: SlidingCount
   readonly #urgent: Waiting[] = []
   readonly #ordinary: Waiting[] = []
-  #timer: NodeJS.Timeout | null = null
+  #disarm: (() => void) | null = null
   #blockedUntil = 0
   #refusals = 0
 
-  constructor(name: string, windows: Windows, now: () => number) {
+  constructor(name: string, windows: Windows, clock: BudgetClock) {
     this.#name = name
-    this.#now = now
+    this.#clock = clock
     this.#minute = new SlidingCount(windows.perMinute, 60_000, 12)
     this.#hour = new SlidingCount(windows.perHour, 3_600_000, 60)
   }
@@ -121,7 +135,7 @@ class ClassBudget {
   }
 
   take({ urgent = false, waitMs = defaultWaitMs, signal }: TakeOptions): Promise<void> | undefined {
-    const now = this.#now()
+    const now = this.#clock.now()
     const queued = this.#urgent.length + (urgent ? 0 : this.#ordinary.length)
     const ready = this.#readyAt(now, urgent)
     if (queued === 0 && ready <= now) {
@@ -156,13 +170,13 @@ class ClassBudget {
   }
 
   spend(): void {
-    this.#count(this.#now())
+    this.#count(this.#clock.now())
   }
 
   backOff(): void {
     this.#refusals += 1
     const pause = Math.min(backOffStepMs * this.#refusals, backOffCapMs)
-    this.#blockedUntil = Math.max(this.#blockedUntil, this.#now() + pause)
+    this.#blockedUntil = Math.max(this.#blockedUntil, this.#clock.now() + pause)
     if (this.#urgent.length + this.#ordinary.length > 0) this.#arm()
   }
 
@@ -171,13 +185,13 @@ class ClassBudget {
   }
 
   left(): number {
-    const now = this.#now()
+    const now = this.#clock.now()
     if (now < this.#blockedUntil) return 0
     return Math.min(this.#minute.left(now), this.#hour.left(now))
   }
 
   blank(): boolean {
-    const now = this.#now()
+    const now = this.#clock.now()
     const waiting = this.#urgent.length + this.#ordinary.length
     return waiting === 0 && now >= this.#blockedUntil && this.#hour.used(now) === 0
   }
@@ -194,7 +208,7 @@ class ClassBudget {
 
   /** Lets everybody go who may, and gives up those whose time has run out. */
   #serve(): void {
-    const now = this.#now()
+    const now = this.#clock.now()
     for (const queue of [this.#urgent, this.#ordinary]) {
       for (const waiting of [...queue]) if (waiting.deadline < now) waiting.fail(this.#exhausted())
       while (queue.length > 0 && this.#readyAt(now, queue[0]!.urgent) <= now) {
@@ -208,17 +222,17 @@ class ClassBudget {
   }
 
   #arm(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer)
-    this.#timer = null
+    this.#disarm?.()
+    this.#disarm = null
     const first = this.#urgent[0] ?? this.#ordinary[0]
     if (first === undefined) return
-    const now = this.#now()
+    const now = this.#clock.now()
     const deadlines = [...this.#urgent, ...this.#ordinary].reduce(
       (least, each) => Math.min(least, each.deadline),
       Infinity
     )
     const wakeAt = Math.min(this.#readyAt(now, first.urgent), deadlines + 1)
-    this.#timer = setTimeout(() => this.#serve(), Math.max(1, Math.ceil(wakeAt - now)))
+    this.#disarm = this.#clock.after(Math.max(1, Math.ceil(wakeAt - now)), () => this.#serve())
   }
 
   #exhausted(): BrokerError {

@@ -87,12 +87,16 @@ export function matches(listed: ContractTerms, contract: Contract): boolean {
   return (
     listed.contractType === asked.contractType &&
     listed.asset.toUpperCase() === asked.asset &&
-    listed.barrier === asked.barrier &&
+    sameBarrier(listed.barrier, contract) &&
     listed.durationTicks === asked.durationTicks &&
     sameSeconds(listed.durationSeconds, asked.durationSeconds, contract) &&
     listed.multiplier === asked.multiplier &&
     (asked.stake === null || (listed.stake !== null && new Big(listed.stake).eq(asked.stake)))
   )
+}
+
+function sameBarrier(listed: string | null, contract: Contract): boolean {
+  return contract.kind === 'MULTIPLIER' || listed === contract.barrier
 }
 
 const secondsIn = { s: 1, m: 60, h: 3_600, d: 86_400 } as const

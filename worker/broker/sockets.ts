@@ -35,6 +35,9 @@ export interface ConnectionOptions {
   url: string
   headers?: Record<string, string>
   connectTimeoutMs: number
+  /** How often to ask whether the broker is there (30 s), and how long it may take to say so (5 s). */
+  pingEveryMs?: number
+  pongWithinMs?: number
   log: Log
   counters: Counters
   /** Called once when the socket is gone, after every pending call has ended. */
@@ -62,8 +65,8 @@ interface Pending {
   reject(error: BrokerError): void
 }
 
-const pingEveryMs = 30_000
-const pongWithinMs = 5_000
+const defaultPingEveryMs = 30_000
+const defaultPongWithinMs = 5_000
 const maxPending = 500
 const maxHeldFrames = 64
 const maxOrphans = 200
@@ -135,7 +138,7 @@ export class Connection {
     // 'close' follows every error; the error only says why.
     socket.on('error', cause => this.#because(`socket: ${cause.message}`))
     socket.on('close', code => this.#end(code))
-    this.#pingTimer = setInterval(() => this.#ping(), pingEveryMs)
+    this.#pingTimer = setInterval(() => this.#ping(), options.pingEveryMs ?? defaultPingEveryMs)
   }
 
   /** Calls under way. */
@@ -236,6 +239,7 @@ export class Connection {
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
+    if (this.#closed) return
     this.#heardAt = performance.now()
     const frame = isBinary ? null : parse(data)
     if (frame === null) this.#invalid()
@@ -347,13 +351,15 @@ export class Connection {
   #forgetById(subscriptionId: string): void {
     if (this.#orphans.has(subscriptionId) || this.#orphans.size >= maxOrphans || !this.open) return
     this.#orphans.add(subscriptionId)
-    this.call({ forget: subscriptionId }, { answer: 'forget', timeoutMs: pongWithinMs }).catch((error: BrokerError) => {
-      // Best effort: a stream that goes on is only counted.
-      this.#options.log.debug(
-        { brokerCode: error.brokerCode, slow: isRateLimit(error) },
-        'a stream could not be forgotten'
-      )
-    })
+    this.call({ forget: subscriptionId }, { answer: 'forget', timeoutMs: defaultPongWithinMs }).catch(
+      (error: BrokerError) => {
+        // Best effort: a stream that goes on is only counted.
+        this.#options.log.debug(
+          { brokerCode: error.brokerCode, slow: isRateLimit(error) },
+          'a stream could not be forgotten'
+        )
+      }
+    )
   }
 
   #invalid(): void {
@@ -361,19 +367,26 @@ export class Connection {
     this.#invalidFrames += 1
     if (this.#invalidFrames === 1) this.#options.log.warn('the broker sent a frame that is no JSON object')
     if (this.#invalidFrames < maxInvalidFrames) return
-    this.#because('too many unreadable frames')
-    this.#socket.terminate()
+    this.#cut('too many unreadable frames')
   }
 
   /** Anything heard since the ping is as good as its answer. */
   #ping(): void {
     if (!this.open) return
     const askedAt = performance.now()
-    this.call({ ping: 1 }, { answer: 'ping', timeoutMs: pongWithinMs }).catch((error: BrokerError) => {
-      if (this.#heardAt >= askedAt || this.#closed) return
-      this.#because(`no pong: ${error.brokerCode}`)
-      this.#socket.terminate()
-    })
+    this.call({ ping: 1 }, { answer: 'ping', timeoutMs: this.#options.pongWithinMs ?? defaultPongWithinMs }).catch(
+      (error: BrokerError) => {
+        if (this.#heardAt >= askedAt || this.#closed) return
+        this.#because(`no pong: ${error.brokerCode}`)
+        this.#socket.terminate()
+      }
+    )
+  }
+
+  #cut(cause: string): void {
+    this.#because(cause)
+    this.#socket.terminate()
+    this.#end(1006)
   }
 
   #because(cause: string): void {
