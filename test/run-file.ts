@@ -47,8 +47,13 @@ export function inspect(source: string): string[] {
   const complaints: string[] = []
   if (/\.only\(/.test(source)) complaints.push('calls .only( and so leaves other tests out')
   if (!/\.run\(\)/.test(source)) complaints.push('never calls .run(), so none of its tests would run')
-  for (const [, name] of source.matchAll(/^const (\w+) = suite\b/gm))
-    if (!new RegExp(`\\b${name}\\.run\\(\\)`).test(source)) complaints.push(`never calls ${name}.run()`)
+  // One by one, or in a loop over a list: for (const tests of [placing, closing]) tests.run()
+  const looped = [...source.matchAll(/\bfor \(const (\w+) of \[([^\]]*)\]\)[\s{]*\1\.run\(\)/g)].flatMap(
+    ([, , list]) => list?.match(/\w+/g) ?? []
+  )
+  for (const [, name = ''] of source.matchAll(/^const (\w+) = suite\b/gm))
+    if (!looped.includes(name) && !new RegExp(`\\b${name}\\.run\\(\\)`).test(source))
+      complaints.push(`never calls ${name}.run()`)
   return complaints
 }
 

@@ -141,6 +141,15 @@ passing('ends with one line of counts and exit code 0', async () => {
   assert.is(code, 0)
 })
 
+passing('may run its suites in a loop over all of them', async () => {
+  const suites = `const a = suite('a')\nconst b = suite('b')\na('x', () => {})\nb('y', () => {})`
+  const { last } = await run({
+    'a.test.ts': `${uvu}${suites}\nfor (const tests of [a, b]) tests.run()`,
+    'b.test.ts': `${uvu}${suites}\nfor (const tests of [a]) tests.run()`
+  })
+  assert.is(last, '2 passed, 1 failed')
+})
+
 passing('runs only the files whose names match', async () => {
   const { last } = await run(
     {
