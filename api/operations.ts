@@ -18,6 +18,7 @@ import type { Gathered } from './gathered.ts'
 import { getMe } from './me.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
 import { getSpec } from './spec.ts'
+import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts'
 
 /** What is open while the process runs; handed to every handler. */
 export interface Open {
@@ -114,5 +115,8 @@ export const operations: Operation[] = [
   placeBinaryOrder,
   closeOrder,
   listOrders,
+  listTemplates,
+  deployTemplate,
+  listMyDeployments,
   getSpec
 ]

@@ -8,6 +8,7 @@ import * as traders from './migrations/0002_traders.ts'
 import * as orders from './migrations/0003_orders.ts'
 import * as asks from './migrations/0004_asks.ts'
 import * as ledger from './migrations/0005_ledger.ts'
+import * as templates from './migrations/0008_templates.ts'
 
 interface Migration {
   name: string
@@ -20,7 +21,8 @@ const migrations: Migration[] = [
   { name: '0002_traders', up: traders.up },
   { name: '0003_orders', up: orders.up },
   { name: '0004_asks', up: asks.up },
-  { name: '0005_ledger', up: ledger.up }
+  { name: '0005_ledger', up: ledger.up },
+  { name: '0008_templates', up: templates.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -37,6 +37,14 @@ export const queues = {
     retryDelaySeconds: 1,
     expireSeconds: 60
   },
+  /** A site is to be rendered. */
+  'template.deploy': {
+    wake: 'commit',
+    data: only({ deploymentId: idField('dep', 'The deployment.'), revision: { type: 'integer', minimum: 1 } }),
+    retryLimit: 3,
+    retryDelaySeconds: 2,
+    expireSeconds: 60
+  },
   /** Rows that nobody needs any more are deleted. */
   housekeeping: {
     wake: 'clock',
@@ -54,6 +62,7 @@ export type QueueName = keyof typeof queues
 export interface JobData {
   'order.place': { orderId: string; accountId: string }
   ask: { askId: string }
+  'template.deploy': { deploymentId: string; revision: number }
   housekeeping: object
 }
 

@@ -2,6 +2,7 @@
 import { deleteOldAsks } from '../db/asks.ts'
 import { WORK } from '../db/bus.ts'
 import { listWaitingAccounts } from '../db/orders-placing.ts'
+import { failStaleDeployments } from '../db/templates.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { openAsking } from './asks.ts'
 import { startLoop } from './loop.ts'
@@ -9,6 +10,7 @@ import type { Open } from './open.ts'
 import { openPlacing } from './orders.ts'
 import { reconcile } from './reconcile.ts'
 import { openSettling } from './settle.ts'
+import { renderDeployments } from './templates.ts'
 
 // Hints wake these loops; the clock is for hints that were lost.
 const QUEUE_POLL_MS = 2000
@@ -19,6 +21,7 @@ type ClockQueue = { [Name in QueueName]: (typeof queues)[Name]['wake'] extends '
 const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
   async housekeeping({ db }) {
     await deleteOldAsks(db)
+    await failStaleDeployments(db)
   }
 }
 
@@ -42,7 +45,14 @@ export async function startWork(open: Open): Promise<Running> {
       clock,
       round: async () => (await placing.take()) > 0
     }),
-    ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, clock, round: async () => (await asking.take()) > 0 })
+    ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, clock, round: async () => (await asking.take()) > 0 }),
+    'template.deploy': startLoop({
+      name: 'template.deploy',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: async () => (await renderDeployments(open)) > 0
+    })
   }
   const sweep = startLoop({
     name: 'sweep',
@@ -77,7 +87,7 @@ export async function startWork(open: Open): Promise<Running> {
   return {
     async stop() {
       deaf()
-      await Promise.all([loops['order.place'].stop(), loops.ask.stop(), sweep.stop()])
+      await Promise.all([...Object.values(loops), sweep].map(loop => loop.stop()))
       await Promise.all([placing.drain(), asking.drain()])
       await lease.stop()
       await settling.release()
