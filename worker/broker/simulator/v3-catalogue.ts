@@ -141,11 +141,7 @@ function digitsOf(type: string): number[] {
 const tradingTimes: Handler = (request, { v3: { engine } }) => {
   const asked = request.trading_times as string
   const nowMs = engine.clock.now()
-  const date =
-    asked === 'today' ? new Date(nowMs) : new Date(Date.UTC(...(dateParts(asked) as [number, number, number])))
-  if (Number.isNaN(date.getTime()))
-    throw new V3Error('InputValidationFailed', 'Invalid date format.', { trading_times: asked })
-  const midnightMs = date.getTime() - (date.getTime() % DAY_MS)
+  const midnightMs = asked === 'today' ? nowMs - (nowMs % DAY_MS) : midnightOf(asked)
   const markets = new Map<string, Map<string, Record<string, unknown>[]>>()
   for (const symbol of symbols.values()) {
     const submarkets = markets.get(symbol.marketName) ?? new Map<string, Record<string, unknown>[]>()
@@ -166,9 +162,12 @@ const tradingTimes: Handler = (request, { v3: { engine } }) => {
   }
 }
 
-function dateParts(text: string): [number, number, number] {
+/** The day's first millisecond. Throws InputValidationFailed for a day there is not. */
+function midnightOf(text: string): number {
   const [year, month, day] = text.split('-').map(Number) as [number, number, number]
-  return [year, month - 1, day]
+  const date = new Date(Date.UTC(year, month - 1, day))
+  if (date.getUTCMonth() === month - 1 && date.getUTCDate() === day) return date.getTime()
+  throw new V3Error('InputValidationFailed', 'Input validation failed: trading_times.', { trading_times: 'is no date' })
 }
 
 function timesOf(

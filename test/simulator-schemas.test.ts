@@ -1,0 +1,180 @@
+// Our compact request schemas against the broker's own: what one refuses the other refuses. Needs the shared
+// folder; without it everything here is skipped, and said so.
+import fc from 'fast-check'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { calls, complaints } from '../worker/broker/simulator/requests.ts'
+import { type Frame, readSchema, schemaCheck, schemaDir } from './broker-socket.ts'
+
+const RUNS = Number(process.env.SCHEMA_RUNS ?? 400)
+const schemas = suite('request schemas')
+
+// Things people send: the right ones, the nearly right ones and the absurd ones.
+const oddities: unknown[] = [
+  null,
+  true,
+  0,
+  1,
+  -1,
+  1.5,
+  2,
+  0.35,
+  60,
+  61,
+  500,
+  501,
+  999,
+  1000,
+  99_999_999,
+  100_000_000,
+  9_999_999_999,
+  10_000_000_000,
+  '',
+  '1',
+  '0',
+  '5',
+  '+0.1',
+  '-12.5',
+  '1e5',
+  'abc',
+  'R_100',
+  'R 100',
+  'x',
+  'a-b',
+  'CR1234567',
+  'cr12',
+  'CR',
+  'USD',
+  'current',
+  'all',
+  'latest',
+  'today',
+  '2026-03-04',
+  '2026-13-04',
+  '1700000000',
+  'stake',
+  't',
+  'CALL',
+  'MULTUP',
+  'SNOWUP',
+  'ticks',
+  'candles',
+  'brief',
+  'x'.repeat(40),
+  'y'.repeat(129),
+  [],
+  [1],
+  ['CALL'],
+  ['CALL', 'CALL'],
+  ['SNOWUP'],
+  ['ticks', 'balance'],
+  ['token-1'],
+  Array.from({ length: 26 }, () => 'token-1'),
+  {},
+  { take_profit: 1 },
+  { take_profit: null, stop_loss: 2 },
+  { take_profit: '1' },
+  { other: 1 }
+]
+
+/** Values a property's own schema names, and the example's. */
+function likely(schema: Frame, example: unknown): unknown[] {
+  const named = [schema, ...(schema.oneOf ?? [])].flatMap((each: Frame) => each.enum ?? [])
+  return [...named, ...(example === undefined ? [] : [example])]
+}
+
+/** A valid request of the call: the example, and where that leaves the parameters out, some. */
+function sampleOf(call: string): Frame {
+  const example = readSchema(call, 'example')
+  if (call !== 'buy') return example
+  const { proposal, ...parameters } = readSchema('proposal', 'example')
+  return { ...example, buy: '1', parameters }
+}
+
+/** Requests from a valid one by changing, adding and leaving out a few properties. */
+function variants(call: string): fc.Arbitrary<Frame> {
+  const send = readSchema(call, 'send')
+  const sample = sampleOf(call)
+  const change = (schema: Frame, from: Frame) => {
+    const keys = [...Object.keys(schema.properties), 'unknown_key']
+    return fc.array(
+      fc.constantFrom(...keys).chain(key => {
+        const values = [...likely(schema.properties[key] ?? {}, from[key]), ...oddities]
+        return fc.record({ key: fc.constant(key), drop: fc.nat(5), value: fc.constantFrom(...values) })
+      }),
+      { maxLength: 3 }
+    )
+  }
+  const inner = send.properties.parameters as Frame | undefined
+  const changes = fc.tuple(change(send, sample), change(inner ?? { properties: {} }, sample.parameters ?? {}))
+  return changes.map(([outside, inside]) => {
+    const request = apply(sample, outside)
+    const { parameters } = request
+    if (
+      inner &&
+      inside.length > 0 &&
+      typeof parameters === 'object' &&
+      parameters !== null &&
+      !Array.isArray(parameters)
+    ) {
+      request.parameters = apply(parameters, inside)
+    }
+    return request
+  })
+}
+
+function apply(from: Frame, changes: { key: string; drop: number; value: unknown }[]): Frame {
+  const request = { ...from }
+  for (const { key, drop, value } of changes) {
+    if (drop === 0) delete request[key]
+    else request[key] = value
+  }
+  return request
+}
+
+for (const call of Object.keys(calls)) {
+  schemas(`${call}: an unknown key and a missing one are named`, () => {
+    const [needed] = calls[call]!.required as [string]
+    const details = complaints(call, { unknown_key: 1 }, 'strict')!
+    assert.equal([details.unknown_key, needed in details], ['Properties not allowed.', true])
+  })
+}
+
+if (schemaDir === null) console.log("SKIPPED: our request schemas against the broker's (no ../shared, no SHARED_DIR)")
+else {
+  for (const call of Object.keys(calls)) {
+    schemas(`${call}: the example is accepted`, () => {
+      assert.is(complaints(call, readSchema(call, 'example'), 'strict'), null)
+    })
+
+    schemas(`${call}: the same keys, the same needs`, () => {
+      const send = readSchema(call, 'send')
+      const rule = calls[call]!
+      const keys = [...Object.keys(rule.fields), ...(rule.loginid ? ['loginid'] : []), 'passthrough', 'req_id']
+      assert.equal(keys.sort(), Object.keys(send.properties).sort())
+      assert.equal([...rule.required].sort(), [...send.required].sort())
+      assert.equal(rule.scopes === null, send.auth_required === 0)
+      if (rule.scopes) assert.equal([...rule.scopes].sort(), [...send.auth_scopes].sort())
+    })
+
+    schemas(`${call}: what one refuses the other refuses`, () => {
+      const theirs = schemaCheck(call, 'send')
+      let refused = 0
+      fc.assert(
+        fc.property(variants(call), request => {
+          const ours = complaints(call, request, 'strict')
+          assert.is(
+            ours === null,
+            theirs(request),
+            `${JSON.stringify(request)} ${JSON.stringify(ours ?? theirs.errors)}`
+          )
+          if (ours) refused++
+        }),
+        { numRuns: RUNS, seed: 4 }
+      )
+      assert.ok(refused > RUNS / 10, `only ${refused} of ${RUNS} were refused`)
+    })
+  }
+}
+
+schemas.run()
