@@ -5,12 +5,17 @@ import type { Log } from './log.ts'
 
 /**
  * The configuration of this process, from the environment and a `.env` file where there is one (the
- * environment wins). A wrong value ends the process with one line that names it, exit code 78 (EX_CONFIG).
+ * environment wins), and the environment itself. Throws ConfigError naming a wrong value.
  */
+export function readEnvironment(): { config: Config; env: NodeJS.ProcessEnv } {
+  if (existsSync('.env')) process.loadEnvFile('.env')
+  return { config: readConfig(process.env), env: process.env }
+}
+
+/** The configuration; a wrong value ends the process with one line that names it, exit code 78 (EX_CONFIG). */
 export function loadEnvironment(): Config {
   try {
-    if (existsSync('.env')) process.loadEnvFile('.env')
-    return readConfig(process.env)
+    return readEnvironment().config
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     process.stderr.write(`Wrong configuration: ${error.message}\n`)

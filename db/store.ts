@@ -6,6 +6,7 @@ import { type Db, openDatabase } from './connection.ts'
 import { openPepper, openVault, tokenKeysOf, type Vault } from './crypto.ts'
 import type { Log } from './log.ts'
 import { migrationStatus } from './migrate.ts'
+import { reachDatabase } from './reach.ts'
 
 export interface Store {
   url: string
@@ -16,23 +17,30 @@ export interface Store {
 }
 
 /** DATABASE_URL, or the embedded PostgreSQL of DATA_DIR: joined when it runs, started when it does not. */
-export async function locateDatabase(config: Config, log?: Log): Promise<{ url: string; stop(): Promise<void> }> {
+export async function locateDatabase(
+  config: Config,
+  tell: (message: string) => void
+): Promise<{ url: string; stop(): Promise<void> }> {
   if (config.databaseUrl) return { url: config.databaseUrl, stop: async () => {} }
   // Loaded only here: with DATABASE_URL the embedded PostgreSQL need not be installed.
   const { startEmbedded } = await import('./embedded.ts')
-  return startEmbedded({ dataDir: config.dataDir, log: message => log?.info(message) })
+  return startEmbedded({ dataDir: config.dataDir, log: tell })
 }
 
-/** Opens the store. Throws ConfigError when the database is not migrated or sealed under other keys. */
+/**
+ * Opens the store. Throws UNAVAILABLE when the database does not answer, ConfigError when it is not migrated or
+ * sealed under other keys.
+ */
 export async function openStore(config: Config, options: { name: string; log?: Log }): Promise<Store> {
   const vault = openVault(tokenKeysOf(config))
-  const { url, stop } = await locateDatabase(config, options.log)
+  const { url, stop } = await locateDatabase(config, message => options.log?.info(message))
   const db = openDatabase({ url, pool: config.databasePool, name: options.name })
   const close = async () => {
     await db.destroy()
     await stop()
   }
   try {
+    await reachDatabase(url)
     const { pending } = await migrationStatus(db)
     if (pending.length > 0)
       throw new ConfigError(

@@ -1,0 +1,74 @@
+// operator db: the schema of the database, which only ever goes forward.
+import type { Command } from 'commander'
+import { recordAudit } from '../db/audit.ts'
+import { type Db, openDatabase } from '../db/connection.ts'
+import { migrate, migrationStatus } from '../db/migrate.ts'
+import { reachDatabase } from '../db/reach.ts'
+import { locateDatabase } from '../db/store.ts'
+import { bare, type Context } from './context.ts'
+import { examples } from './examples.ts'
+import { Refusal } from './refusals.ts'
+
+export function addDatabase(program: Command): void {
+  const db = program.command('db').description('the database: migrate it, see how far it is')
+
+  db.command('migrate')
+    .description('Bring the database to the newest schema; safe to repeat and to run twice at once')
+    .addHelpText('after', examples('db migrate'))
+    .action(
+      bare(
+        context =>
+          withDatabase(context, async (db, url) => {
+            const applied = await migrate(db, url)
+            if (applied.length > 0) {
+              const details = { applied }
+              await recordAudit(db, { actor: context.actor, action: 'db.migrate', details })
+            }
+            return { applied }
+          }),
+        {
+          show: ({ applied }) =>
+            applied.length > 0 ? applied.map(name => `applied ${name}`).join('\n') : 'Nothing to do: up to date.'
+        }
+      )
+    )
+
+  db.command('rollback')
+    .description('Not offered: says how to go back')
+    .action(
+      bare(async () => {
+        throw new Refusal(
+          'Migrations go forward only: to go back, stop api and workers, restore the backup taken before the migration, and start the version that belongs to it.'
+        )
+      })
+    )
+
+  db.command('status')
+    .description('List the migrations applied and missing')
+    .addHelpText('after', examples('db status --json'))
+    .action(
+      bare(context => withDatabase(context, db => migrationStatus(db)), {
+        show: ({ applied, pending }) =>
+          [...applied.map(name => `applied  ${name}`), ...pending.map(name => `missing  ${name}`)].join('\n')
+      })
+    )
+}
+
+/** The database as it is, migrated or not. */
+async function withDatabase<Result>(
+  { config, note }: Context,
+  run: (db: Db, url: string) => Promise<Result>
+): Promise<Result> {
+  const { url, stop } = await locateDatabase(config, note)
+  try {
+    await reachDatabase(url)
+    const db = openDatabase({ url, pool: 2, name: 'cli' })
+    try {
+      return await run(db, url)
+    } finally {
+      await db.destroy()
+    }
+  } finally {
+    await stop()
+  }
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+// The operator's command line: parse, run one command, say how it ended.
+import { createProgram } from './program.ts'
+import { endingOf } from './refusals.ts'
+
+// Whoever reads our output may have read enough: `operator orders list | head`.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0)
+  throw error
+})
+
+try {
+  await createProgram().parseAsync()
+} catch (error) {
+  const { exitCode, line } = endingOf(error)
+  if (line) process.stderr.write(`${line}\n`)
+  process.exitCode = exitCode
+}

@@ -1,0 +1,96 @@
+// Results on stdout: with --json exactly one document, otherwise a table that fits the terminal or lines of
+// name and value. Colours only on a terminal, and never with NO_COLOR.
+import Table from 'cli-table3'
+import pc from 'picocolors'
+
+/** Column names to show of a list or an object, or a function that writes the text itself. */
+export type Show<Result> = string[] | ((result: Result) => string)
+
+/** Prints a result; `{ data: [...] }` is a table, other objects are lines. */
+export function print<Result extends object>(
+  result: Result,
+  { json, show }: { json: boolean; show?: Show<Result> }
+): void {
+  process.stdout.write(`${json ? JSON.stringify(result, null, 2) : toText(result, show)}\n`)
+}
+
+function toText<Result extends object>(result: Result, show: Show<Result> | undefined): string {
+  if (typeof show === 'function') return show(result)
+  const { data, ...rest } = result as { data?: unknown }
+  if (!Array.isArray(data)) return lines(result, show)
+  const more = Object.entries(rest).filter(([, value]) => value !== null && value !== undefined)
+  return [table(data as object[], show), ...more.map(([name, value]) => `${name}: ${cell(value)}`)].join('\n')
+}
+
+/** One line for each field: its name and its value. */
+export function lines(record: object, names: string[] = Object.keys(record)): string {
+  const width = Math.max(0, ...names.map(name => name.length))
+  return names
+    .map(name => `${pc.bold(name.padEnd(width))}  ${cell((record as Record<string, unknown>)[name])}`)
+    .join('\n')
+}
+
+/** A table of records; on a terminal its widest columns give way until it fits. */
+export function table(records: object[], names: string[] = columnsOf(records)): string {
+  if (records.length === 0) return 'None.'
+  const body = records.map(record => names.map(name => cell((record as Record<string, unknown>)[name])))
+  const natural = names.map((name, i) => Math.max(name.length, ...body.map(row => (row[i] as string).length)))
+  const drawn = new Table({
+    head: names.map(name => pc.bold(name)),
+    colWidths: fit(natural, process.stdout.columns).map(width => width + GAP),
+    chars: frameless,
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': GAP, compact: true }
+  })
+  drawn.push(...body)
+  return drawn
+    .toString()
+    .split('\n')
+    .map(line => line.trimEnd())
+    .join('\n')
+}
+
+const GAP = 2
+const NARROWEST = 6
+const frameless = {
+  top: '',
+  'top-mid': '',
+  'top-left': '',
+  'top-right': '',
+  bottom: '',
+  'bottom-mid': '',
+  'bottom-left': '',
+  'bottom-right': '',
+  left: '',
+  'left-mid': '',
+  mid: '',
+  'mid-mid': '',
+  right: '',
+  'right-mid': '',
+  middle: ''
+}
+
+/** Column widths that fit `available`; piped output (no width) keeps everything. */
+function fit(natural: number[], available: number | undefined): number[] {
+  const widths = [...natural]
+  const room = (available ?? Infinity) - GAP * widths.length
+  while (widths.reduce((sum, width) => sum + width, 0) > room) {
+    const widest = widths.indexOf(Math.max(...widths))
+    if ((widths[widest] as number) <= NARROWEST) break
+    widths[widest] = (widths[widest] as number) - 1
+  }
+  return widths
+}
+
+function columnsOf(records: object[]): string[] {
+  return [...new Set(records.flatMap(record => Object.keys(record)))]
+}
+
+function cell(value: unknown): string {
+  if (value === null || value === undefined) return '–'
+  if (value instanceof Date) return value.toISOString().replace(/\.\d+Z$/, 'Z')
+  if (Array.isArray(value) && value.every(item => typeof item !== 'object')) return value.join(' ')
+  if (typeof value === 'object') return JSON.stringify(value)
+  // What a partner chose as its name must not steer the terminal.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  return String(value).replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, '�')
+}

@@ -1,0 +1,27 @@
+// The program: one add function per noun. What is not added here does not exist.
+import { Command } from 'commander'
+import about from '../package.json' with { type: 'json' }
+import { addDatabase } from './db.ts'
+import { addKeys } from './keys.ts'
+import { addPartners } from './partners.ts'
+
+/** Every command with its options; parsing it runs one. */
+export function createProgram(): Command {
+  const program = new Command('operator')
+    .description('Runs and administers the trading operator service.')
+    .version(about.version)
+    .option('--json', 'print one JSON document on stdout and nothing else')
+    .option('--yes', 'agree to every question')
+    .option('--no-input', 'never ask; refuse what would need a question')
+    .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
+    .configureOutput({
+      // One line, suggestion included.
+      outputError: (text, write) => write(`${text.trim().replaceAll(/\s*\n\s*/g, ' ')}\n`)
+    })
+    .exitOverride()
+    .helpCommand(true)
+  addPartners(program)
+  addKeys(program)
+  addDatabase(program)
+  return program
+}

@@ -1,0 +1,51 @@
+// What the operator's commands take, arguments and options together, by their names. A partner's or a key's
+// identifier is any text here: one that does not exist is NOT_FOUND.
+import type { FromSchema } from 'json-schema-to-ts'
+import { plan } from './partners.ts'
+
+const id = (description: string) => ({ type: 'string', minLength: 1, maxLength: 128, description }) as const
+
+export const PartnerRef = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partnerId'],
+  properties: { partnerId: id('The partner.') }
+} as const
+export type PartnerRef = FromSchema<typeof PartnerRef>
+
+export const PlanChange = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partnerId', 'plan'],
+  properties: { partnerId: id('The partner.'), plan }
+} as const
+export type PlanChange = FromSchema<typeof PlanChange>
+
+/** A command about everything of one partner: `--partner ID`. */
+export const OfPartner = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner'],
+  properties: { partner: id('The partner.') }
+} as const
+export type OfPartner = FromSchema<typeof OfPartner>
+
+export const KeyOrder = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner'],
+  properties: {
+    partner: id('Whose key.'),
+    label: { type: 'string', maxLength: 80, pattern: '^[^\\u0000-\\u001f\\u007f]*$', description: 'What it is for.' },
+    scopes: { type: 'string', minLength: 1, maxLength: 1000, description: 'Scopes between commas.' }
+  }
+} as const
+export type KeyOrder = FromSchema<typeof KeyOrder>
+
+export const KeyRef = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['keyId'],
+  properties: { keyId: id('The key.') }
+} as const
+export type KeyRef = FromSchema<typeof KeyRef>
