@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { calls, complaints } from '../worker/broker/simulator/requests.ts'
 import { type Frame, readSchema, schemaCheck, schemaDir } from './broker-socket.ts'
 
-const RUNS = Number(process.env.SCHEMA_RUNS ?? 400)
+const RUNS = Number(process.env.SCHEMA_RUNS ?? 1_500)
 const schemas = suite('request schemas')
 
 // Things people send: the right ones, the nearly right ones and the absurd ones.

@@ -73,7 +73,7 @@ const terms = {
 const read: Scope[] = ['read', 'trading_information']
 const trade: Scope[] = ['trade']
 const open = { scopes: null, loginid: false, class: 'general' } as const
-const typesFilter = { type: 'array', items: oneOf(...listedTypes), uniqueItems: true }
+const typesFilter = { type: 'array', items: oneOf(...listedTypes) }
 
 /** Every call this broker understands. */
 export const calls: Record<string, CallRule> = {
