@@ -1,8 +1,10 @@
 // Who is calling: the Bearer key, its partner, and whether that partner may call at all. The standings are
 // checked in the order of the contract: credential, revoked, suspended, plan; the scope after the limit.
 import type { Context } from 'koa'
+import { standingOf } from '../db/billing.ts'
 import { hashSecret, parseApiKey, sameHash } from '../db/crypto.ts'
 import { ApiError } from '../schemas/errors.ts'
+import { shown } from '../schemas/money.ts'
 import type { Scope } from '../schemas/scopes.ts'
 import type { Caller, Open } from './operations.ts'
 
@@ -23,7 +25,7 @@ export async function authenticateKey(ctx: Context, open: Open): Promise<Caller>
   }
   ctx.state.partnerId = caller.partnerId
   if (caller.revoked) throw new ApiError('KEY_REVOKED')
-  checkStanding(caller)
+  await checkStanding(caller, open)
   return {
     keyId: caller.keyId,
     scopes: caller.scopes,
@@ -36,10 +38,15 @@ export async function authenticateKey(ctx: Context, open: Open): Promise<Caller>
   }
 }
 
-/** Throws PARTNER_SUSPENDED or SUBSCRIPTION_INACTIVE. */
-export function checkStanding({ saasStatus }: Pick<Caller, 'saasStatus'>): void {
+/** Throws PARTNER_SUSPENDED, or SUBSCRIPTION_INACTIVE with what the wallet lacks. */
+export async function checkStanding(
+  { partnerId, saasStatus }: Pick<Caller, 'partnerId' | 'saasStatus'>,
+  { db, config }: Open
+): Promise<void> {
   if (saasStatus === 'SUSPENDED') throw new ApiError('PARTNER_SUSPENDED')
-  if (saasStatus === 'INACTIVE') throw new ApiError('SUBSCRIPTION_INACTIVE', undefined, { extras: { saasStatus } })
+  if (saasStatus !== 'INACTIVE') return
+  const { topUpUsd } = await standingOf(db, partnerId, config.planPrices)
+  throw new ApiError('SUBSCRIPTION_INACTIVE', undefined, { extras: { saasStatus, topUpUsd: shown(topUpUsd) } })
 }
 
 /** Throws INSUFFICIENT_SCOPE naming the scope. */

@@ -58,12 +58,28 @@ const columns = [
   'created_at'
 ]
 
+/** A new partner, its plan active; its first period is the trial, free of charge. */
 export async function insertPartner(
   trx: Db,
-  { name, plan, brokerAppId, brokerDialect }: { name: string; plan: Plan; brokerAppId: string; brokerDialect: string }
+  {
+    name,
+    plan,
+    brokerAppId,
+    brokerDialect,
+    trialDays = 30
+  }: { name: string; plan: Plan; brokerAppId: string; brokerDialect: string; trialDays?: number }
 ): Promise<PartnerRecord> {
+  const trialEnd = trx.raw(`now() + ? * interval '24 hours'`, [trialDays])
   const [row] = (await trx('partners')
-    .insert({ id: newId('partner'), name, plan, broker_app_id: brokerAppId, broker_dialect: brokerDialect })
+    .insert({
+      id: newId('partner'),
+      name,
+      plan,
+      broker_app_id: brokerAppId,
+      broker_dialect: brokerDialect,
+      period_end: trialEnd,
+      billing_anchor: trialEnd
+    })
     .returning(columns)) as PartnerRow[]
   return toPartner(row as PartnerRow)
 }

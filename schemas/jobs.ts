@@ -53,6 +53,15 @@ export const queues = {
     retryDelaySeconds: 60,
     expireSeconds: 300,
     cron: '*/10 * * * *'
+  },
+  /** Plan fees and subscriptions whose period has ended are charged. */
+  'billing.check': {
+    wake: 'clock',
+    data: nothing,
+    retryLimit: 1,
+    retryDelaySeconds: 10,
+    expireSeconds: 600,
+    cron: '* * * * *'
   }
 } as const satisfies Record<string, QueueRule>
 
@@ -64,6 +73,7 @@ export interface JobData {
   ask: { askId: string }
   'template.deploy': { deploymentId: string; revision: number }
   housekeeping: object
+  'billing.check': object
 }
 
 /** Where jobs of a queue end that failed too often. */

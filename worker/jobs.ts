@@ -5,6 +5,7 @@ import { listWaitingAccounts } from '../db/orders-placing.ts'
 import { failStaleDeployments } from '../db/templates.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { openAsking } from './asks.ts'
+import { checkBilling } from './billing.ts'
 import { startLoop } from './loop.ts'
 import type { Open } from './open.ts'
 import { openPlacing } from './orders.ts'
@@ -22,7 +23,8 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
   async housekeeping({ db }) {
     await deleteOldAsks(db)
     await failStaleDeployments(db)
-  }
+  },
+  'billing.check': checkBilling
 }
 
 export interface Running {

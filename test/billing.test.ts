@@ -1,0 +1,313 @@
+// Wallets and plan fees, against real PostgreSQL: what a top-up and a check do, when periods end, and that
+// each period is charged once whatever runs at once. Real processes being killed: billing-killed.test.ts.
+import fc from 'fast-check'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getMe } from '../api/me.ts'
+import { endOfPeriod, standingOf } from '../db/billing.ts'
+import { checkBilling } from '../db/billing-check.ts'
+import { balanceOf, transfer } from '../db/ledger.ts'
+import { insertPartner, resumePartner, setPlan, suspendPartner } from '../db/partners.ts'
+import { getWallet, listStatement, topUp } from '../db/wallets.ts'
+import { ApiError } from '../schemas/errors.ts'
+import type { Plan } from '../schemas/partners.ts'
+import { closeAll, openHarness } from './harness.ts'
+
+const { open, makePartner } = await openHarness()
+const { db } = open
+const prices = open.config.planPrices
+const DAY_MS = 86_400_000
+
+const check = (now?: Date) => checkBilling(db, { now, prices, feePct: '20' })
+const later = (days: number) => new Date(Date.now() + days * DAY_MS)
+
+async function newPartner({ plan = 'PRO' as Plan, trialDays = 0, balance = '0' } = {}): Promise<string> {
+  const { partnerId } = await insertPartner(db, { name: 'P', plan, brokerAppId: '1', brokerDialect: 'v3', trialDays })
+  if (balance !== '0') await pay(partnerId, balance)
+  return partnerId
+}
+
+const pay = (partnerId: string, amountUsd: string, reference?: string) =>
+  db.transaction(trx => topUp(trx, { partnerId, amountUsd, reference, prices }))
+
+async function fees(partnerId: string): Promise<string[]> {
+  const found = (await db('ledger_transfers').whereLike('reference', `fee:${partnerId}:%`).orderBy('reference')) as {
+    reference: string
+  }[]
+  return found.map(({ reference }) => reference.slice(`fee:${partnerId}:`.length))
+}
+
+/** Puts a partner's trial end, and with it the anchor of its periods, at an instant. */
+async function trialEnds(partnerId: string, at: string): Promise<void> {
+  await db('partners').where({ id: partnerId }).update({ period_start: at, period_end: at, billing_anchor: at })
+}
+
+async function codeOf(work: Promise<unknown>): Promise<string> {
+  try {
+    await work
+  } catch (error) {
+    if (error instanceof ApiError) return error.code
+    throw error
+  }
+  return 'none'
+}
+
+const paying = suite('wallet topup')
+
+paying('refuses a partner that is not there, and an amount that is none', async () => {
+  assert.is(await codeOf(pay('ptn_nobody', '5')), 'NOT_FOUND')
+  const partner = await newPartner({ trialDays: 30 })
+  for (const amount of ['0.001', '1,50', '']) {
+    let refused = false
+    await pay(partner, amount).catch(() => {
+      refused = true
+    })
+    assert.ok(refused, amount)
+  }
+  assert.is(await balanceOf(db, `wallet:${partner}`), '0.00')
+})
+
+paying('refuses a reference that was used with another amount', async () => {
+  const partner = await newPartner({ trialDays: 30 })
+  await pay(partner, '5', 'wire-1')
+  assert.is(await codeOf(pay(partner, '6', 'wire-1')), 'CONFLICT')
+})
+
+paying('answers the balance and the standing', async () => {
+  const partner = await newPartner({ trialDays: 30 })
+  assert.equal(await pay(partner, '0.1'), { balanceUsd: '0.10', saasStatus: 'ACTIVE', repeated: false })
+  assert.equal(await pay(partner, '0.2'), { balanceUsd: '0.30', saasStatus: 'ACTIVE', repeated: false })
+  await pay(partner, '1000000000')
+  assert.is(await balanceOf(db, `wallet:${partner}`), '1000000000.30')
+})
+
+paying('pays in once when the same reference comes again, also twenty times at once', async () => {
+  const partner = await newPartner({ trialDays: 30 })
+  const outcomes = await Promise.all(Array.from({ length: 20 }, () => pay(partner, '50', 'wire-2')))
+  assert.is(outcomes.filter(({ repeated }) => !repeated).length, 1)
+  assert.ok(outcomes.every(({ balanceUsd }) => balanceUsd === '50.00'))
+  const other = await newPartner({ trialDays: 30 })
+  assert.is((await pay(other, '50', 'wire-2')).repeated, false, 'a reference is one partner’s own')
+})
+
+paying('shows what moved, newest first, page by page', async () => {
+  const partner = await newPartner({ trialDays: 30 })
+  for (const amount of ['1', '2', '3', '4', '5']) await pay(partner, amount, `r${amount}`)
+  const first = await listStatement(db, { partnerId: partner, limit: 3 })
+  await pay(partner, '6')
+  const second = await listStatement(db, { partnerId: partner, limit: 3, cursor: first.nextCursor as string })
+  const seen = [...first.data, ...second.data].map(({ amountUsd, balanceUsd }) => [amountUsd, balanceUsd])
+  assert.equal(seen, [
+    ['5.00', '15.00'],
+    ['4.00', '10.00'],
+    ['3.00', '6.00'],
+    ['2.00', '3.00'],
+    ['1.00', '1.00']
+  ])
+  assert.is(second.nextCursor, null)
+  assert.is(await codeOf(listStatement(db, { partnerId: partner, limit: 3, cursor: 'x' })), 'VALIDATION_FAILED')
+})
+
+const checking = suite('billing check')
+
+checking('charges nothing during the trial', async () => {
+  const partner = await newPartner({ trialDays: 30, balance: '500' })
+  await check(later(29.9))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '500.00')
+  const { nextFeeAt, feeUsd } = await getWallet(db, partner, prices)
+  assert.is(feeUsd, '199.00')
+  assert.ok(Math.abs(nextFeeAt.getTime() - later(30).getTime()) < 60_000)
+})
+
+checking('charges the fee when the trial ends, and moves on by a month', async () => {
+  const partner = await newPartner({ trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-03-10T10:00:00Z')
+  const counts = await check(new Date('2026-03-10T10:00:00Z'))
+  assert.equal(counts.charged >= 1 && counts.deactivated, 0)
+  assert.is(await balanceOf(db, `wallet:${partner}`), '301.00')
+  const { nextFeeAt } = await getWallet(db, partner, prices)
+  assert.is(nextFeeAt.toISOString(), '2026-04-10T10:00:00.000Z')
+  await check(new Date('2026-04-10T09:59:59.999Z'))
+  assert.equal(await fees(partner), ['2026-03-10T10:00:00.000Z'])
+})
+
+checking('charges at once where there is no trial, and never again within the period', async () => {
+  await check()
+  const partner = await newPartner({ balance: '200' })
+  assert.equal(await check(), { charged: 1, activated: 0, deactivated: 0 })
+  assert.equal(await check(), { charged: 0, activated: 0, deactivated: 0 })
+  assert.is(await balanceOf(db, `wallet:${partner}`), '1.00')
+  assert.is((await fees(partner)).length, 1)
+})
+
+checking('makes the plan inactive when the wallet cannot pay, to the cent, and takes nothing', async () => {
+  await check()
+  const poor = await newPartner({ balance: '198.99' })
+  const just = await newPartner({ balance: '199' })
+  assert.equal(await check(), { charged: 1, activated: 0, deactivated: 1 })
+  assert.is(await balanceOf(db, `wallet:${poor}`), '198.99')
+  assert.is(await balanceOf(db, `wallet:${just}`), '0.00')
+  assert.equal(await check(), { charged: 0, activated: 0, deactivated: 0 })
+})
+
+checking('keeps the day of the month: 31 January, 28 February, 31 March', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '1000' })
+  await trialEnds(partner, '2027-01-31T23:30:00Z')
+  for (const now of ['2027-01-31T23:30:00Z', '2027-03-01T00:00:00Z', '2027-04-01T00:00:00Z', '2027-05-01T00:00:00Z'])
+    await check(new Date(now))
+  assert.equal(await fees(partner), [
+    '2027-01-31T23:30:00.000Z',
+    '2027-02-28T23:30:00.000Z',
+    '2027-03-31T23:30:00.000Z',
+    '2027-04-30T23:30:00.000Z'
+  ])
+})
+
+checking('charges each period that went by in service when checks were missed, until the wallet is empty', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '100' })
+  await trialEnds(partner, '2026-01-15T00:00:00Z')
+  await check(new Date('2026-05-01T00:00:00Z'))
+  assert.equal(await fees(partner), ['2026-01-15T00:00:00.000Z', '2026-02-15T00:00:00.000Z'])
+  assert.is((await standingOf(db, partner, prices)).planActive, false)
+})
+
+checking('charges the plan a partner has when the next period begins', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '1000' })
+  await trialEnds(partner, '2026-01-15T00:00:00Z')
+  await check(new Date('2026-01-15T00:00:00Z'))
+  await setPlan(db, partner, 'SCALE')
+  await check(new Date('2026-01-16T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '951.00')
+  await check(new Date('2026-02-15T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '152.00')
+})
+
+checking('charges each partner once when ten checks run at once', async () => {
+  await check()
+  const partners = await Promise.all(Array.from({ length: 40 }, () => newPartner({ balance: '500' })))
+  const counts = await Promise.all(Array.from({ length: 10 }, () => check()))
+  assert.is(
+    counts.reduce((all, { charged }) => all + charged, 0),
+    40
+  )
+  for (const partner of partners) assert.is(await balanceOf(db, `wallet:${partner}`), '301.00')
+})
+
+checking('goes on with the others when one partner cannot be dealt with, and says so', async () => {
+  await check()
+  const [stuck, fine] = [await newPartner({ balance: '500' }), await newPartner({ balance: '500' })]
+  const at = (await db('partners').where({ id: stuck }).first('period_end')).period_end.toISOString()
+  // The reference of its fee belongs to something else.
+  await transfer(db, {
+    reference: `fee:${stuck}:${at}`,
+    kind: 'topup',
+    entries: [
+      { account: 'world', amountUsd: '-1' },
+      { account: `wallet:${stuck}`, amountUsd: '1' }
+    ]
+  })
+  assert.is(await codeOf(check()), 'UNAVAILABLE')
+  assert.is(await balanceOf(db, `wallet:${fine}`), '301.00')
+  await db('partners')
+    .where({ id: stuck })
+    .update({ period_end: later(100), billing_anchor: later(100) })
+})
+
+const unpaid = suite('an unpaid plan')
+
+unpaid('answers 402 with the standing and what the wallet lacks, and nothing once it is paid', async () => {
+  const partner = await makePartner({ plan: 'PRO' })
+  await trialEnds(partner.partnerId, '2026-01-01T00:00:00Z')
+  await pay(partner.partnerId, '98.50')
+  await check()
+  const refused = await partner.call(getMe)
+  assert.is(refused.status, 402)
+  assert.is(refused.body.error, 'SUBSCRIPTION_INACTIVE')
+  assert.is(refused.body.saasStatus, 'INACTIVE')
+  assert.is(refused.body.topUpUsd, 100.5)
+  assert.is((await pay(partner.partnerId, '100.49')).saasStatus, 'INACTIVE')
+  assert.is((await partner.call(getMe)).body.topUpUsd, 0.01)
+  assert.equal(await pay(partner.partnerId, '0.01'), { balanceUsd: '0.00', saasStatus: 'ACTIVE', repeated: false })
+  assert.is((await partner.call(getMe)).status, 200)
+})
+
+unpaid('is charged one fee by the top-up, whatever months went by, for a period that begins with it', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH' })
+  await trialEnds(partner, '2020-01-31T00:00:00Z')
+  await check()
+  const before = Date.now()
+  assert.equal(await pay(partner, '500'), { balanceUsd: '451.00', saasStatus: 'ACTIVE', repeated: false })
+  const [start] = await fees(partner)
+  assert.ok(Date.parse(start as string) >= before - 5000)
+  const { nextFeeAt } = await getWallet(db, partner, prices)
+  assert.is(nextFeeAt.toISOString(), endOfPeriod(new Date(start as string), new Date(start as string)).toISOString())
+})
+
+unpaid(
+  'is charged by the top-up also where its period ends in the future: a check ran with a later clock',
+  async () => {
+    const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30 })
+    const { nextFeeAt } = await getWallet(db, partner, prices)
+    await check(later(31))
+    assert.is((await standingOf(db, partner, prices)).topUpUsd, '49.00')
+    assert.equal(await pay(partner, '50'), { balanceUsd: '1.00', saasStatus: 'ACTIVE', repeated: false })
+    assert.equal(await fees(partner), [nextFeeAt.toISOString()])
+    await check(later(32))
+    assert.is(await balanceOf(db, `wallet:${partner}`), '1.00')
+  }
+)
+
+unpaid('becomes active by the check once a cheaper plan is covered', async () => {
+  const partner = await newPartner({ plan: 'SCALE', balance: '60' })
+  await check()
+  await setPlan(db, partner, 'LAUNCH')
+  assert.equal(await check(), { charged: 1, activated: 1, deactivated: 0 })
+  assert.is(await balanceOf(db, `wallet:${partner}`), '11.00')
+})
+
+unpaid('and a suspended partner are two things: neither ends the other', async () => {
+  const partner = await makePartner({ plan: 'LAUNCH' })
+  const id = partner.partnerId
+  await trialEnds(id, '2026-01-01T00:00:00Z')
+  await suspendPartner(db, id, 'a reason')
+  await check()
+  assert.is((await partner.call(getMe)).body.error, 'PARTNER_SUSPENDED')
+  await resumePartner(db, id)
+  assert.is((await partner.call(getMe)).body.error, 'SUBSCRIPTION_INACTIVE')
+  await suspendPartner(db, id, 'a reason')
+  assert.equal(await pay(id, '49'), { balanceUsd: '0.00', saasStatus: 'SUSPENDED', repeated: false })
+  await resumePartner(db, id)
+  assert.is((await partner.call(getMe)).status, 200)
+})
+
+const periods = suite('endOfPeriod')
+
+periods('ends each period in the month after it began, on the anchor’s day or the month’s last', () => {
+  const instant = fc.date({
+    min: new Date('2000-01-01T00:00:00Z'),
+    max: new Date('2100-01-01T00:00:00Z'),
+    noInvalidDate: true
+  })
+  fc.assert(
+    fc.property(instant, fc.integer({ min: 1, max: 40 }), (anchor, months) => {
+      let start = anchor
+      for (let i = 1; i <= months; i++) {
+        const end = endOfPeriod(anchor, start)
+        const month = anchor.getUTCFullYear() * 12 + anchor.getUTCMonth() + i
+        assert.is(end.getUTCFullYear() * 12 + end.getUTCMonth(), month)
+        const lastDay = new Date(Date.UTC(Math.floor(month / 12), (month % 12) + 1, 0)).getUTCDate()
+        assert.is(end.getUTCDate(), Math.min(anchor.getUTCDate(), lastDay))
+        assert.is(end.getTime() % DAY_MS, anchor.getTime() % DAY_MS)
+        assert.ok(end > start)
+        start = end
+      }
+    })
+  )
+})
+
+periods.after(closeAll)
+
+paying.run()
+checking.run()
+unpaid.run()
+periods.run()

@@ -1,0 +1,16 @@
+// The billing check as the workers' clock starts it.
+import * as billing from '../db/billing-check.ts'
+import type { Open } from './open.ts'
+
+// Well before the job expires: the next one, a minute later, goes on where this one stopped.
+const LIMIT_MS = 300_000
+
+/** Charges what has fallen due. Throws when a partner could not be dealt with, so that the job shows it. */
+export async function checkBilling({ db, config, log }: Open): Promise<void> {
+  const counts = await billing.checkBilling(db, {
+    prices: config.planPrices,
+    feePct: config.marketplaceFeePct,
+    signal: AbortSignal.timeout(LIMIT_MS)
+  })
+  if (Object.values(counts).some(count => count > 0)) log.info(counts, 'billing check')
+}
