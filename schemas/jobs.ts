@@ -45,6 +45,15 @@ export const queues = {
     retryDelaySeconds: 2,
     expireSeconds: 60
   },
+  /** Each active account's recent contracts are compared with our orders; the period is AUDIT_MINUTES. */
+  'orders.audit': {
+    wake: 'clock',
+    data: nothing,
+    retryLimit: 1,
+    retryDelaySeconds: 60,
+    expireSeconds: 600,
+    cron: '* * * * *'
+  },
   /** Rows that nobody needs any more are deleted. */
   housekeeping: {
     wake: 'clock',
@@ -72,6 +81,7 @@ export interface JobData {
   'order.place': { orderId: string; accountId: string }
   ask: { askId: string }
   'template.deploy': { deploymentId: string; revision: number }
+  'orders.audit': object
   housekeeping: object
   'billing.check': object
 }

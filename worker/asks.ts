@@ -4,9 +4,11 @@ import { rows } from '../db/connection.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { openSession, rejectToken } from './accounts.ts'
-import { BrokerError, type ContractState } from './broker/port.ts'
+import { auditContracts } from './audit.ts'
+import { BrokerError, type ContractState, type Evidence } from './broker/port.ts'
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
+import { candidatesOf } from './reconcile.ts'
 import type { Settling } from './settle.ts'
 
 const BATCH = 50
@@ -25,7 +27,9 @@ export function openAsking(open: Open, settling: Settling): Asking {
 
   const answers: Record<string, (data: Record<string, unknown>) => Promise<object>> = {
     balance: data => balance(open, data.accountRowId as string),
-    close: data => close(open, settling, data.orderId as string)
+    close: data => close(open, settling, data.orderId as string),
+    evidence: data => evidence(open, data.orderId as string),
+    audit: () => auditContracts(open, { everyMinutes: 0 })
   }
 
   async function answer(ask: AskRow): Promise<void> {
@@ -139,4 +143,11 @@ async function sold(
   let state = await session.contract(contractId)
   for (let look = 0; look < 3 && !state.settled; look++) state = await session.contract(contractId)
   return state
+}
+
+/** What the broker shows about an order in doubt, for the operator to decide by. */
+async function evidence(open: Open, orderId: string): Promise<{ candidates: Evidence[] }> {
+  const [order] = await findOrders(open.db, [orderId])
+  if (!order?.sent_at) return { candidates: [] }
+  return { candidates: await candidatesOf(open, order) }
 }

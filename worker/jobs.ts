@@ -5,6 +5,7 @@ import { listWaitingAccounts } from '../db/orders-placing.ts'
 import { failStaleDeployments } from '../db/templates.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { openAsking } from './asks.ts'
+import { auditContracts } from './audit.ts'
 import { checkBilling } from './billing.ts'
 import { startLoop } from './loop.ts'
 import type { Open } from './open.ts'
@@ -20,6 +21,10 @@ type ClockQueue = { [Name in QueueName]: (typeof queues)[Name]['wake'] extends '
 
 /** What the clock starts. */
 const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
+  // Every minute it takes the accounts whose AUDIT_MINUTES have passed.
+  async 'orders.audit'(open) {
+    await auditContracts(open, { everyMinutes: open.config.auditMinutes })
+  },
   async housekeeping({ db }) {
     await deleteOldAsks(db)
     await failStaleDeployments(db)

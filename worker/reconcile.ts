@@ -47,13 +47,17 @@ export async function candidatesOf(open: Open, order: OrderRow): Promise<Evidenc
   const session = await openSession(open, refOf(order))
   const offset = await brokers.of(order.dialect).market(order.app_id).clockOffset()
   const from = Math.floor((order.sent_at as Date).getTime() / 1000 + offset) - SLACK_SECONDS
+  // A buy that left in time and was executed at the end of the broker's own time-out.
+  const latest =
+    Math.ceil(((order.permit_until as Date).getTime() + open.config.reconcileAfterMs) / 1000 + offset) + SLACK_SECONDS
   const contract = contractOf(order)
   const seen = new Map<string, Evidence>()
   for (const item of await evidenceSince(session, from)) {
     const ours = item.appId === null || item.appId === order.app_id
     if (!ours || item.purchaseTime < from || new Big(item.buyPrice).gt(order.stake)) continue
-    if (item.terms !== null && matches(item.terms, contract) && !seen.has(item.contractId))
-      seen.set(item.contractId, item)
+    if (item.purchaseTime > latest || seen.has(item.contractId)) continue
+    // Terms that cannot be read may be this order's: such a contract is kept, and never adopted unseen.
+    if (item.terms === null || matches(item.terms, contract)) seen.set(item.contractId, item)
   }
   const owned = await ownedContracts(db, order.account_id, [...seen.keys()])
   return [...seen.values()].filter(({ contractId }) => !owned.has(contractId))
@@ -71,8 +75,8 @@ async function evidenceSince(session: Session, from: number): Promise<Evidence[]
 /** Moves the order on as far as the evidence allows; answers whether the account is free again. */
 async function decide(open: Open, settling: Settling, order: OrderRow, candidates: Evidence[]): Promise<boolean> {
   const { log } = open
-  if (candidates.length > 1) {
-    const message = `${candidates.length} contracts at the broker could be this order's.`
+  if (candidates.length > 1 || candidates[0]?.terms === null) {
+    const message = `${candidates.length} contract(s) at the broker could be this order's.`
     await markReview(open.db, { id: order.id, attempt: order.attempt, message, evidence: candidates })
     log.error(
       { orderId: order.id, candidates: candidates.map(({ contractId }) => contractId) },

@@ -14,7 +14,7 @@ import { persist } from './persist.ts'
 const MAX_FOLLOWED = 20_000
 const TAKE_OVER = 200
 // A contract whose stream cannot be had is offered to others again after this.
-const RETRY_MS = 5000
+const RETRY_MS = 1500
 const REJECTED_RETRY_MS = 60_000
 
 export interface Expected {
@@ -101,7 +101,8 @@ export function openSettling(open: Open): Settling {
   }
 
   async function follow(order: OrderRow): Promise<void> {
-    if (followed.has(order.id)) return
+    // An entry without its row belongs to a buy that is still waiting for its answer: adoption overtook it.
+    if (followed.get(order.id)?.order) return
     const { entry, listener } = listen(order.id)
     entry.order = order
     try {

@@ -94,6 +94,8 @@ export interface Evidence {
   appId: string | null
   buyPrice: string
   payout: string | null
+  /** Of a closed contract, where the list tells it. */
+  sellPrice?: string | null
   purchaseTime: number
   /** Parsed by shortcode.ts; null when it could not be read. */
   terms: ContractTerms | null

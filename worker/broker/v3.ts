@@ -264,6 +264,7 @@ function evidence(source: Evidence['source'], row: Body, { time, price }: { time
     appId: appId === null ? null : String(appId),
     buyPrice: price,
     payout: optionalDecimal(row, 'payout'),
+    ...(source === 'profit_table' ? { sellPrice: optionalDecimal(row, 'sell_price') } : {}),
     purchaseTime: integerOf(row, time),
     terms: parseShortcode(shortcode),
     shortcode

@@ -1,0 +1,130 @@
+// The rows behind the comparison with the broker's books: which accounts are due, what our orders say of
+// their contracts, and what was found.
+import { type Db, rows } from './connection.ts'
+
+export interface DueAccount {
+  accountRowId: string
+  partnerId: string
+  accountId: string
+  appId: string
+  dialect: string
+  /** Books before this were compared already. */
+  since: Date
+}
+
+// An account's first comparison, and one after a long pause, looks back this far.
+const FIRST_LOOK_HOURS = 24
+// Books are compared with an overlap: a purchase may show late.
+const OVERLAP_SECONDS = 120
+
+/**
+ * Takes accounts whose orders came after the last comparison and whose turn it is, longest waiting first;
+ * each is nobody else's until `everyMinutes` have passed.
+ */
+export async function takeDueAccounts(db: Db, options: { everyMinutes: number; limit: number }): Promise<DueAccount[]> {
+  return rows<DueAccount>(
+    db,
+    `with due as (
+       select a.id, a.audited_at
+         from broker_accounts a
+        where a.status = 'CONNECTED'
+          and (a.audited_at is null or a.audited_at <= now() - :everyMinutes * interval '1 minute')
+          and exists (select 1 from orders o where o.broker_account_id = a.id
+                       and o.queued_at > coalesce(a.audited_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds')
+        order by a.audited_at nulls first limit :limit for update skip locked
+     )
+     update broker_accounts a set audited_at = now()
+       from due, partners p
+      where a.id = due.id and p.id = a.partner_id
+     returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", p.broker_app_id as "appId",
+       p.broker_dialect as dialect,
+       greatest(coalesce(due.audited_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds', now() - interval '${FIRST_LOOK_HOURS} hours') as since`,
+    options
+  )
+}
+
+/** The comparison of an account failed: it is due again at once, from where it was. */
+export async function returnDueAccount(db: Db, account: DueAccount): Promise<void> {
+  await db('broker_accounts').where({ id: account.accountRowId }).update({ audited_at: account.since })
+}
+
+export interface ClaimedContract {
+  contractId: string
+  orderId: string
+  phase: string
+  buyPrice: string
+  pnl: string | null
+}
+
+/** What our orders say of these contracts of an account. */
+export async function claimedContracts(
+  db: Db,
+  accountId: string,
+  contractIds: string[]
+): Promise<Map<string, ClaimedContract>> {
+  const found = await rows<ClaimedContract>(
+    db,
+    `select broker_order_id as "contractId", id as "orderId", phase, buy_price as "buyPrice", pnl
+       from orders where account_id = :accountId and broker_order_id = any(:contractIds)`,
+    { accountId, contractIds }
+  )
+  return new Map(found.map(claim => [claim.contractId, claim]))
+}
+
+/** Whether an order of the account is between intent and decision, so that a contract may yet find its order. */
+export async function inDoubt(db: Db, accountId: string): Promise<boolean> {
+  const found = await rows(
+    db,
+    `select 1 from orders where account_id = :accountId and phase in ('sending', 'review') limit 1`,
+    { accountId }
+  )
+  return found.length > 0
+}
+
+export interface Finding {
+  kind: 'ORPHAN' | 'MISMATCH'
+  accountId: string
+  contractId: string
+  partnerId: string
+  orderId: string | null
+  details: object
+}
+
+/** Stores a finding; answers false when it was known. */
+export async function insertFinding(db: Db, finding: Finding): Promise<boolean> {
+  const stored = await rows(
+    db,
+    `insert into contract_findings (kind, account_id, broker_order_id, partner_id, order_id, details)
+     values (:kind, :accountId, :contractId, :partnerId, :orderId, :details)
+     on conflict do nothing returning id`,
+    { ...finding, details: JSON.stringify(finding.details) }
+  )
+  return stored.length > 0
+}
+
+export interface FindingRecord extends Finding {
+  findingId: number
+  foundAt: Date
+}
+
+/** Findings nobody resolved yet, newest first, at most `limit`. */
+export async function listFindings(db: Db, limit: number): Promise<FindingRecord[]> {
+  return rows<FindingRecord>(
+    db,
+    `select id as "findingId", kind, account_id as "accountId", broker_order_id as "contractId", partner_id as "partnerId",
+            order_id as "orderId", details, found_at as "foundAt"
+       from contract_findings where resolved_at is null order by found_at desc, id desc limit :limit`,
+    { limit }
+  )
+}
+
+/** Marks the findings about a contract as dealt with. */
+export async function resolveFindings(
+  db: Db,
+  { accountId, contractId, resolution }: { accountId: string; contractId: string; resolution: string }
+): Promise<void> {
+  await db('contract_findings')
+    .where({ account_id: accountId, broker_order_id: contractId })
+    .whereNull('resolved_at')
+    .update({ resolved_at: db.fn.now(), resolution })
+}

@@ -1,0 +1,174 @@
+// Orders in doubt: the buy was sent, perhaps executed, and no answer came. What the account shows decides,
+// and nothing is ever sent twice.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { listOrders, placeBinaryOrder } from '../api/orders.ts'
+import { listFindings } from '../db/contract-audit.ts'
+import { auditContracts } from '../worker/audit.ts'
+import type { Effect, FaultRule } from '../worker/broker/simulator/faults.ts'
+import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { closeAll, onClose, openHarness, until } from './harness.ts'
+import { startTestWorker } from './processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
+onClose(() => simulator.close())
+const env = {
+  BROKER_URL: simulator.url,
+  ORDER_TTL_MS: '4000',
+  PERMIT_MS: '500',
+  RECONCILE_AFTER_MS: '1000',
+  BROKER_ANSWER_TIMEOUT_MS: '700',
+  SWEEP_MS: '100',
+  SETTLE_WAIT_MS: '15000'
+}
+const harness = await openHarness({ env })
+const worker = await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+const order = (traderExternalId: string) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 2,
+  durationUnit: 't'
+})
+const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+
+const spoil = (accountId: string, effect: Effect, changes: Partial<FaultRule> = {}) =>
+  simulator.faults.add({ effect, call: 'buy', loginid: accountId, times: 1, ...changes })
+
+const doubt = suite('an order in doubt')
+
+for (const effect of ['mute', 'drop-after', 'timeout-late'] as const) {
+  doubt(
+    `whose buy was executed without an answer (${effect}) is found at the broker, adopted and settled`,
+    async () => {
+      const { traderExternalId, accountId } = await partner.makeTrader()
+      spoil(accountId, effect, { delayMs: 300 })
+      const { status, body } = await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+      assert.is(status, 200, JSON.stringify(body))
+      assert.is(body.status, 'CLOSED')
+      const contracts = contractsOf(accountId)
+      assert.is(contracts.length, 1)
+      assert.is(body.brokerOrderId, String(contracts[0]?.contractId))
+      assert.is(body.pnl, Number(contracts[0]?.profit))
+    }
+  )
+}
+
+for (const effect of ['ignore', 'drop-before', 'timeout'] as const) {
+  doubt(`whose buy never ran (${effect}) is proven absent, and the same id buys once afterwards`, async () => {
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    spoil(accountId, effect)
+    const body = order(traderExternalId)
+    const first = await partner.call(placeBinaryOrder, { body })
+    assert.is(first.status, 502)
+    assert.is(first.body.error, 'BROKER_UPSTREAM')
+    assert.is(first.body.status, 'FAILED')
+    assert.is(contractsOf(accountId).length, 0)
+    const second = await partner.call(placeBinaryOrder, { body })
+    assert.is(second.status, 200)
+    assert.is(second.body.orderId, first.body.orderId)
+    assert.is(contractsOf(accountId).length, 1)
+  })
+}
+
+doubt('holds back the other orders of its account, which go on in order of arrival', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  spoil(accountId, 'mute')
+  const bodies = [order(traderExternalId), order(traderExternalId), order(traderExternalId)]
+  const answers = []
+  for (const body of bodies) {
+    answers.push(partner.call(placeBinaryOrder, { body }))
+    await until('the order', async () => {
+      const { body: page } = await partner.call(listOrders, { query: { traderExternalId } })
+      return page.data.some((entry: { clientOrderId: string }) => entry.clientOrderId === body.clientOrderId)
+    })
+  }
+  const ended = await Promise.all(answers)
+  assert.equal(
+    ended.map(({ body }) => body.status),
+    ['CLOSED', 'CLOSED', 'CLOSED'],
+    JSON.stringify(ended.map(({ body }) => body))
+  )
+  const contracts = contractsOf(accountId)
+  assert.is(contracts.length, 3)
+  assert.equal(
+    ended.map(({ body }) => body.brokerOrderId),
+    contracts.map(({ contractId }) => String(contractId))
+  )
+})
+
+doubt('with two contracts that could be its own is never guessed at: it stands in review', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  spoil(accountId, 'mute')
+  const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  await until('the contract', () => contractsOf(accountId)[0])
+  // The trader buys the same with another program under the same application.
+  const session = await worker.open.brokers
+    .of('v3')
+    .session({ accountId, appId: '1', token: async () => `sim-${accountId}` })
+  const contract = {
+    kind: 'BINARY',
+    contractType: 'CALL',
+    asset: 'R_100',
+    stake: '1',
+    currency: 'USD',
+    duration: 2,
+    durationUnit: 't',
+    barrier: null
+  } as const
+  await session.buy(contract, { beforeSend: () => {}, maxPrice: '1' })
+  const { status, body } = await answer
+  assert.is(status, 502)
+  assert.is(body.status, 'PENDING')
+  const { body: page } = await partner.call(listOrders, { query: { traderExternalId } })
+  assert.is(page.data[0].status, 'PENDING')
+  assert.is(page.data[0].error.error, 'REVIEW_REQUIRED')
+  assert.is(contractsOf(accountId).length, 2)
+})
+
+const audit = suite('the audit')
+
+audit('reports a contract of ours that no order claims, once, and nothing else', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  const session = await worker.open.brokers
+    .of('v3')
+    .session({ accountId, appId: '1', token: async () => `sim-${accountId}` })
+  const contract = {
+    kind: 'BINARY',
+    contractType: 'PUT',
+    asset: 'R_50',
+    stake: '2',
+    currency: 'USD',
+    duration: 5,
+    durationUnit: 't',
+    barrier: null
+  } as const
+  const { contractId } = await session.buy(contract, { beforeSend: () => {}, maxPrice: '2' })
+  await auditContracts(worker.open, { everyMinutes: 0 })
+  await auditContracts(worker.open, { everyMinutes: 0 })
+  const mine = (await listFindings(harness.open.db, 100)).filter(finding => finding.accountId === accountId)
+  assert.equal(
+    mine.map(finding => [finding.kind, finding.contractId]),
+    [['ORPHAN', contractId]]
+  )
+})
+
+audit("reports an order whose figures differ from the broker's books", async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const { body } = await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  await harness.open.db('orders').where({ id: body.orderId }).update({ pnl: '123.45' })
+  await auditContracts(worker.open, { everyMinutes: 0 })
+  const [finding] = (await listFindings(harness.open.db, 100)).filter(entry => entry.accountId === accountId)
+  assert.is(finding?.kind, 'MISMATCH')
+  assert.is(finding?.orderId, body.orderId)
+})
+
+audit.after(closeAll)
+doubt.run()
+audit.run()

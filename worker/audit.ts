@@ -1,0 +1,96 @@
+// The audit: each active account's recent contracts at the broker against our rows. It finds what no
+// protocol can exclude (a process frozen between its last check and the write) and what should not be.
+import { Big } from 'big.js'
+import {
+  claimedContracts,
+  type DueAccount,
+  type Finding,
+  inDoubt,
+  insertFinding,
+  returnDueAccount,
+  takeDueAccounts
+} from '../db/contract-audit.ts'
+import { openSession } from './accounts.ts'
+import type { Evidence } from './broker/port.ts'
+import type { Open } from './open.ts'
+
+// Accounts compared in one run, one after another: each costs two calls of the account's tightest budget.
+const ACCOUNTS = 200
+const ROWS = 500
+
+export interface AuditSummary {
+  accounts: number
+  contracts: number
+  orphans: number
+  mismatches: number
+  /** Accounts that could not be compared now; they are due again. */
+  unreachable: number
+}
+
+/** Compares the accounts that are due. */
+export async function auditContracts(open: Open, { everyMinutes }: { everyMinutes: number }): Promise<AuditSummary> {
+  const summary: AuditSummary = { accounts: 0, contracts: 0, orphans: 0, mismatches: 0, unreachable: 0 }
+  for (const account of await takeDueAccounts(open.db, { everyMinutes, limit: ACCOUNTS })) {
+    try {
+      const seen = await recentContracts(open, account)
+      summary.accounts += 1
+      summary.contracts += seen.size
+      for (const finding of await compare(open, account, seen)) {
+        if (finding.kind === 'ORPHAN') summary.orphans += 1
+        else summary.mismatches += 1
+        if (await insertFinding(open.db, finding)) open.log.error({ ...finding }, 'the books differ')
+      }
+    } catch (error) {
+      summary.unreachable += 1
+      await returnDueAccount(open.db, account)
+      open.log.warn({ err: error, accountId: account.accountId }, 'an account could not be audited')
+    }
+  }
+  return summary
+}
+
+async function recentContracts(open: Open, account: DueAccount): Promise<Map<string, Evidence>> {
+  const session = await openSession(open, account)
+  const from = Math.floor(account.since.getTime() / 1000)
+  const seen = new Map<string, Evidence>()
+  // Closed ones last: they carry the sale as well.
+  for (const list of [
+    await session.statement({ from, limit: ROWS }),
+    await session.profitTable({ from, limit: ROWS })
+  ]) {
+    for (const item of list) if (item.appId === null || item.appId === account.appId) seen.set(item.contractId, item)
+  }
+  return seen
+}
+
+async function compare(open: Open, account: DueAccount, seen: Map<string, Evidence>): Promise<Finding[]> {
+  const claims = await claimedContracts(open.db, account.accountId, [...seen.keys()])
+  const findings: Finding[] = []
+  for (const [contractId, item] of seen) {
+    const about = { accountId: account.accountId, contractId, partnerId: account.partnerId }
+    const claim = claims.get(contractId)
+    if (!claim) {
+      // Where the broker does not tell whose application bought, a trader's own purchases look the same.
+      if (item.appId === null) continue
+      // Bought a moment ago, or in doubt: its order may yet claim it. The next comparison overlaps this one.
+      if (await inDoubt(open.db, account.accountId)) continue
+      if ((await claimedContracts(open.db, account.accountId, [contractId])).size > 0) continue
+      findings.push({
+        kind: 'ORPHAN',
+        ...about,
+        orderId: null,
+        details: { shortcode: item.shortcode, buyPrice: item.buyPrice, purchaseTime: item.purchaseTime }
+      })
+      continue
+    }
+    const differs: Record<string, [ours: string, theirs: string]> = {}
+    if (!new Big(claim.buyPrice).eq(item.buyPrice)) differs.buyPrice = [claim.buyPrice, item.buyPrice]
+    if (claim.phase === 'closed' && claim.pnl !== null && item.sellPrice != null) {
+      const pnl = new Big(item.sellPrice).minus(item.buyPrice)
+      if (!pnl.eq(claim.pnl)) differs.pnl = [claim.pnl, pnl.toFixed()]
+    }
+    if (Object.keys(differs).length > 0)
+      findings.push({ kind: 'MISMATCH', ...about, orderId: claim.orderId, details: differs })
+  }
+  return findings
+}
