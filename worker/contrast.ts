@@ -32,8 +32,8 @@ export function paletteOf(brand: string): Palette {
     brand: brand.toLowerCase(),
     onBrand: dark ? '#ffffff' : '#000000',
     brandDeep: mix(brand, dark ? '#000000' : '#ffffff', 0.3),
-    brandOnLight: until(brand, '#000000', LIGHT_PAGE),
-    brandOnDark: until(brand, '#ffffff', DARK_PAGE)
+    brandOnLight: until(brand, 0, LIGHT_PAGE),
+    brandOnDark: until(brand, 1, DARK_PAGE)
   }
 }
 
@@ -43,19 +43,42 @@ export function contrast(a: string, b: string): number {
   return (light + 0.05) / (dark + 0.05)
 }
 
-/** `color`, moved towards `pole` in small steps until it can be read on `page`. */
-function until(color: string, pole: string, page: string): string {
-  for (let step = 0; step < 50; step++) {
-    const tried = mix(color, pole, step / 50)
+/** `color`, its lightness moved towards 0 or 1 in small steps until it can be read on `page`. */
+function until(color: string, pole: 0 | 1, page: string): string {
+  const { hue, saturation, lightness } = toHsl(color)
+  for (let step = 0; step < 100; step++) {
+    const tried =
+      step === 0 ? color.toLowerCase() : fromHsl(hue, saturation, lightness + (pole - lightness) * (step / 100))
     if (contrast(tried, page) >= READABLE) return tried
   }
-  return pole
+  return pole === 0 ? '#000000' : '#ffffff'
 }
 
 function mix(from: string, to: string, share: number): string {
   const target = parse(to)
-  const mixed = parse(from).map((value, index) => Math.round(value + ((target[index] as number) - value) * share))
-  return `#${mixed.map(value => value.toString(16).padStart(2, '0')).join('')}`
+  return hex(parse(from).map((value, index) => Math.round(value + ((target[index] as number) - value) * share)))
+}
+
+// Hue in degrees, the others from 0 to 1. A colour that is nearly grey keeps little of its saturation, so that
+// near-black does not become bright blue.
+function toHsl(color: string): { hue: number; saturation: number; lightness: number } {
+  const [r, g, b] = parse(color).map(value => value / 255) as Rgb
+  const most = Math.max(r, g, b)
+  const chroma = most - Math.min(r, g, b)
+  const lightness = most - chroma / 2
+  if (chroma === 0) return { hue: 0, saturation: 0, lightness }
+  const sector = most === r ? ((g - b) / chroma + 6) % 6 : most === g ? (b - r) / chroma + 2 : (r - g) / chroma + 4
+  const saturation = (chroma / (1 - Math.abs(2 * lightness - 1))) * Math.min(1, chroma / 0.12)
+  return { hue: sector * 60, saturation, lightness }
+}
+
+function fromHsl(hue: number, saturation: number, lightness: number): string {
+  const reach = saturation * Math.min(lightness, 1 - lightness)
+  const channel = (offset: number) => {
+    const at = (offset + hue / 30) % 12
+    return Math.round(255 * (lightness - reach * Math.max(-1, Math.min(at - 3, 9 - at, 1))))
+  }
+  return hex([channel(0), channel(8), channel(4)])
 }
 
 // Relative luminance as WCAG defines it, from 0 to 1.
@@ -70,4 +93,8 @@ function luminance(color: string): number {
 function parse(color: string): Rgb {
   const value = Number.parseInt(color.slice(1), 16)
   return [value >> 16, (value >> 8) & 255, value & 255]
+}
+
+function hex(channels: number[]): string {
+  return `#${channels.map(value => value.toString(16).padStart(2, '0')).join('')}`
 }
