@@ -1,12 +1,15 @@
-// Who is calling: the Bearer key, its partner, and whether that partner may call at all. The standings are
-// checked in the order of the contract: credential, revoked, suspended, plan; the scope after the limit.
+// Who is calling: the Bearer key or the partner's session, the partner behind it, whether that partner may
+// call at all, and the trader whose session came along. The standings are checked in the order of the
+// contract: credential, revoked, suspended, plan; the scope after the limit.
 import type { Context } from 'koa'
 import { standingOf } from '../db/billing.ts'
 import { hashSecret, parseApiKey, sameHash } from '../db/crypto.ts'
+import { findPartnerSession, findTraderSession } from '../db/sessions.ts'
+import { isCrossSite, PARTNER_COOKIE, readCookie, TRADER_COOKIE } from '../schemas/cookies.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { shown } from '../schemas/money.ts'
 import type { Scope } from '../schemas/scopes.ts'
-import type { Caller, Open } from './operations.ts'
+import type { Caller, Open, SessionTrader } from './operations.ts'
 
 const CHALLENGE = { 'WWW-Authenticate': 'Bearer' }
 
@@ -36,6 +39,46 @@ export async function authenticateKey(ctx: Context, open: Open): Promise<Caller>
     brokerAppId: caller.brokerAppId,
     brokerDialect: caller.brokerDialect
   }
+}
+
+/** The partner behind the request's service_session cookie. Throws 401, 403 or 402. */
+export async function authenticateSession(ctx: Context, open: Open): Promise<Caller> {
+  const token = readCookie(ctx.request.headers.cookie, PARTNER_COOKIE)
+  const session = token === undefined ? undefined : await findPartnerSession(open.db, open.pepper, token)
+  if (!session) throw new ApiError('UNAUTHENTICATED', `Send a valid session in the cookie ${PARTNER_COOKIE}.`)
+  ctx.state.partnerId = session.partnerId
+  refuseCrossSite(ctx, open)
+  await checkStanding(session, open)
+  // What is counted against the plan's limit is the session; a session has no scopes.
+  const { sessionId, ...partner } = session
+  return { keyId: sessionId, scopes: [], ...partner }
+}
+
+/**
+ * The trader whose session came with the key, in the header X-Trader-Session or else in the cookie; without
+ * one, undefined. Throws UNAUTHENTICATED for a session that is unknown, expired, ended or another partner's.
+ */
+export async function authenticateTrader(
+  ctx: Context,
+  { partnerId }: Caller,
+  open: Open
+): Promise<SessionTrader | undefined> {
+  const header = ctx.request.headers['x-trader-session']
+  const cookie = header === undefined ? readCookie(ctx.request.headers.cookie, TRADER_COOKIE) : undefined
+  const token = header === undefined ? cookie : String(header)
+  if (token === undefined) return undefined
+  const session = await findTraderSession(open.db, open.pepper, { partnerId, token })
+  if (!session) throw new ApiError('UNAUTHENTICATED', "The trader's session is unknown or has ended: log in again.")
+  if (cookie !== undefined) refuseCrossSite(ctx, open)
+  return session
+}
+
+// A browser attaches cookies to requests that pages of other sites make it send.
+function refuseCrossSite(ctx: Context, { config }: Open): void {
+  if (ctx.method === 'GET' || ctx.method === 'HEAD') return
+  const { origin, 'sec-fetch-site': fetchSite } = ctx.request.headers
+  const request = { origin, fetchSite: fetchSite === undefined ? undefined : String(fetchSite), hostname: ctx.hostname }
+  if (isCrossSite(request, config)) throw new ApiError('CROSS_SITE_REFUSED')
 }
 
 /** Throws PARTNER_SUSPENDED, or SUBSCRIPTION_INACTIVE with what the wallet lacks. */

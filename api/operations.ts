@@ -15,6 +15,7 @@ import type { Scope } from '../schemas/scopes.ts'
 import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
 import { getBalance } from './balance.ts'
 import type { Gathered } from './gathered.ts'
+import { createKey, listKeys, revokeKey } from './keys.ts'
 import { getMe } from './me.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
 import { getSpec } from './spec.ts'
@@ -33,8 +34,9 @@ export interface Open {
   gathered: Gathered
 }
 
-/** The partner behind the request's key. */
+/** The partner behind the request's key or session. */
 export interface Caller {
+  /** The session's id where a session authenticates. */
   keyId: string
   scopes: Scope[]
   partnerId: string
@@ -50,6 +52,7 @@ export interface SessionTrader {
   sessionId: string
   traderId: string
   traderExternalId: string
+  expiresAt: Date
 }
 
 /** What was asked, checked against the row's schemas. */
@@ -118,5 +121,8 @@ export const operations: Operation[] = [
   listTemplates,
   deployTemplate,
   listMyDeployments,
+  createKey,
+  listKeys,
+  revokeKey,
   getSpec
 ]

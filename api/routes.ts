@@ -1,23 +1,26 @@
 // From a row of the table to an answer. One function runs them all, in the order of checks of the contract:
-// path and method, credential, standing, the key's limit, scope, body, schema, the trader's limit, handler.
+// path and method, credential, standing, the key's limit, scope, the trader's session, body, schema, the trader's limit, handler.
 import Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { ApiError } from '../schemas/errors.ts'
 import { check } from '../schemas/validator.ts'
-import { authenticateKey, requireScope } from './authenticate.ts'
+import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './authenticate.ts'
 import { checkLength, readBody } from './body.ts'
 import { limitKey, limitTrader } from './limit.ts'
 import type { Open, Operation } from './operations.ts'
 import { Reply } from './respond.ts'
 
+const NO_TRADER = "Send the trader's session in the header X-Trader-Session or the cookie trader_session."
 const nothing = { type: 'object' } as const
 
 /** Runs one operation for one request. */
 async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   ctx.state.operation = row.name
-  const partner = await authenticateKey(ctx, open)
+  const partner = await (row.auth === 'session' ? authenticateSession : authenticateKey)(ctx, open)
   await limitKey(ctx, partner, open)
   requireScope(partner, row.scope)
+  const actor = row.auth === 'trader' || row.actor ? await authenticateTrader(ctx, partner, open) : undefined
+  if (row.auth === 'trader' && !actor) throw new ApiError('UNAUTHENTICATED', NO_TRADER)
 
   if (!row.body) checkLength(ctx)
   const given = row.body ? await readBody(ctx) : undefined
@@ -25,13 +28,13 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   const query = check<Record<string, unknown>>(row.query ?? nothing, single(ctx.query, row), '/query', { coerce: true })
   const body = row.body ? check<Record<string, unknown>>(row.body, given ?? {}, '/body') : undefined
 
-  const trader = body?.traderExternalId ?? query.traderExternalId
-  if (typeof trader === 'string') await limitTrader(ctx, partner, trader, open)
+  const named = body?.traderExternalId ?? query.traderExternalId
+  if (typeof named === 'string') await limitTrader(ctx, partner, named, open)
 
   const gone = new AbortController()
   ctx.res.once('close', () => gone.abort())
   const answer = await row.handle(
-    { partner, params, query, body, requestId: ctx.state.requestId, signal: gone.signal },
+    { partner, trader: actor, params, query, body, requestId: ctx.state.requestId, signal: gone.signal },
     open
   )
   ctx.status = 200

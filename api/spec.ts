@@ -71,8 +71,9 @@ export function codesOf(row: Operation): ErrorCode[] {
     'INTERNAL',
     'UNAVAILABLE'
   ])
-  if (row.auth !== 'session') for (const code of ['KEY_REVOKED', 'RATE_LIMITED'] as const) codes.add(code)
-  if (row.auth === 'session') codes.add('CROSS_SITE_REFUSED')
+  codes.add('RATE_LIMITED')
+  if (row.auth !== 'session') codes.add('KEY_REVOKED')
+  if (row.method !== 'GET' && (row.auth !== 'key' || row.actor)) codes.add('CROSS_SITE_REFUSED')
   if (row.scope) codes.add('INSUFFICIENT_SCOPE')
   if (row.params || row.query || row.body) codes.add('VALIDATION_FAILED')
   if (row.method !== 'GET') codes.add('PAYLOAD_TOO_LARGE')
@@ -127,7 +128,7 @@ function describeOperation(row: Operation): object {
     tags: [row.tag],
     summary: row.summary,
     description: row.scope ? `${row.description}\n\nNeeds the scope \`${row.scope}\`.` : row.description,
-    security: [row.auth === 'trader' ? { key: [], trader: [] } : { [row.auth]: [] }],
+    security: securityOf(row),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(row.body ? { requestBody: { required: true, content: { 'application/json': { schema: row.body } } } } : {}),
     responses: {
@@ -147,6 +148,12 @@ function describeOperation(row: Operation): object {
       )
     }
   }
+}
+
+function securityOf({ auth, actor }: Operation): Record<string, []>[] {
+  if (auth === 'session') return [{ session: [] }]
+  if (auth === 'trader') return [{ key: [], trader: [] }]
+  return actor ? [{ key: [] }, { key: [], trader: [] }] : [{ key: [] }]
 }
 
 function parametersOf(schema: Schema | undefined, place: 'path' | 'query'): object[] {

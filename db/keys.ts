@@ -5,7 +5,7 @@ import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import type { Scope } from '../schemas/scopes.ts'
 import { type Db, rows } from './connection.ts'
 import { hashSecret, newApiKey } from './crypto.ts'
-import { findPartner, saasStatusOf } from './partners.ts'
+import { saasStatusOf } from './partners.ts'
 
 /** The caller behind a key. */
 export interface Caller {
@@ -103,13 +103,23 @@ function toKey(row: KeyRow): KeyRecord {
 
 const columns = ['id', 'partner_id', 'lookup', 'label', 'scopes', 'created_at', 'last_used_at', 'revoked_at']
 
-/** Issues a key. The key itself is returned once and stored nowhere. */
+/** Keys a partner may hold that are not revoked. */
+const MAX_KEYS = 200
+
+/** Issues a key. The key itself is returned once and stored nowhere. Throws NOT_FOUND, or CONFLICT past the bound. */
 export async function insertKey(
   trx: Db,
   pepper: Buffer,
   { partnerId, label, scopes }: { partnerId: string; label: string | null; scopes: readonly Scope[] }
 ): Promise<KeyRecord & { key: string }> {
-  if (!(await findPartner(trx, partnerId))) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
+  // In a transaction, keys of one partner are made one after another: lock first, count then.
+  const [partner] = await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
+  if (!partner) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
+  const held = (await trx('api_keys').where({ partner_id: partnerId }).whereNull('revoked_at').count('* as count')) as {
+    count: number
+  }[]
+  if ((held[0]?.count ?? 0) >= MAX_KEYS)
+    throw new ApiError('CONFLICT', `The partner holds ${MAX_KEYS} keys that are not revoked: revoke one first.`)
   const { key, lookup, secret } = newApiKey()
   const [row] = (await trx('api_keys')
     .insert({ id: newId('key'), partner_id: partnerId, lookup, hash: hashSecret(pepper, secret), label, scopes })

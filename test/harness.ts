@@ -20,6 +20,7 @@ import { openLog } from '../db/log.ts'
 import { migrate } from '../db/migrate.ts'
 import { insertPartner } from '../db/partners.ts'
 import { openQueue } from '../db/queue.ts'
+import { insertPartnerSession } from '../db/sessions.ts'
 import { readConfig } from '../schemas/config.ts'
 import type { Plan } from '../schemas/partners.ts'
 import { allScopes, type Scope } from '../schemas/scopes.ts'
@@ -167,6 +168,8 @@ export interface TestPartner {
   /** Calls an operation with this partner's key and checks the answer against the row's schemas. */
   // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
   call<Body = any>(row: Operation, input?: CallInput): Promise<Answer<Body>>
+  /** Issues a session of the partner; the answer is a Cookie header. */
+  makeSession(): Promise<{ cookie: string; sessionId: string }>
   /** Exchanges an account of the simulated broker for a new trader (or the one named). */
   makeTrader(options?: {
     externalId?: string
@@ -204,6 +207,10 @@ async function makePartner(
     key,
     call: (row, input = {}) =>
       call(address, row, { ...input, headers: { authorization: `Bearer ${key}`, ...input.headers } }),
+    async makeSession() {
+      const { sessionId, token } = await insertPartnerSession(open.db, open.pepper, { partnerId, ttlHours: 1 })
+      return { cookie: `service_session=${token}`, sessionId }
+    },
     async makeTrader({
       externalId = `user-${randomUUID()}`,
       accountId = newAccountId(),

@@ -2,6 +2,7 @@
 import { deleteOldAsks } from '../db/asks.ts'
 import { WORK } from '../db/bus.ts'
 import { listWaitingAccounts } from '../db/orders-placing.ts'
+import { deleteOldSessions } from '../db/sessions.ts'
 import { failStaleDeployments } from '../db/templates.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { openAsking } from './asks.ts'
@@ -28,6 +29,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
   async housekeeping({ db }) {
     await deleteOldAsks(db)
     await failStaleDeployments(db)
+    await deleteOldSessions(db)
   },
   'billing.check': checkBilling
 }

@@ -1,0 +1,86 @@
+// Key management: the partner's own, with its session cookie and nothing else.
+import { recordAudit } from '../db/audit.ts'
+import { insertKey, listKeys as list, revokeKey as revoke } from '../db/keys.ts'
+import { pathId } from '../schemas/fields.ts'
+import { IssuedKey, KeyList, NewKey, RevokedKey } from '../schemas/keys.ts'
+import { defaultScopes } from '../schemas/scopes.ts'
+import type { Operation } from './operations.ts'
+
+export const createKey: Operation<{ body: NewKey }> = {
+  name: 'createKey',
+  method: 'POST',
+  path: '/v1/keys',
+  tag: 'Keys',
+  summary: 'Create an API key',
+  description:
+    'The key is shown once only, in this answer. Without scopes it gets every scope but admin. A partner holds at most 200 keys that are not revoked.',
+  auth: 'session',
+  scope: null,
+  body: NewKey,
+  response: IssuedKey,
+  errors: ['CONFLICT'],
+  async handle({ partner, body }, { db, pepper }): Promise<IssuedKey> {
+    const scopes = body.scopes ? [...new Set(body.scopes)] : defaultScopes
+    const issued = await db.transaction(async trx => {
+      const key = await insertKey(trx, pepper, { partnerId: partner.partnerId, label: body.label ?? null, scopes })
+      await recordAudit(trx, { actor: `session:${partner.keyId}`, action: 'keys.issue', target: key.keyId })
+      return key
+    })
+    return {
+      keyId: issued.keyId,
+      label: issued.label,
+      scopes: issued.scopes,
+      key: issued.key,
+      createdAt: issued.createdAt.toISOString()
+    }
+  }
+}
+
+export const listKeys: Operation<object> = {
+  name: 'listKeys',
+  method: 'GET',
+  path: '/v1/keys',
+  tag: 'Keys',
+  summary: 'List API keys',
+  description: 'Good keys and revoked ones, newest first; never the keys themselves.',
+  auth: 'session',
+  scope: null,
+  response: KeyList,
+  errors: [],
+  async handle({ partner }, { db }) {
+    const keys = await list(db, partner.partnerId)
+    return {
+      data: keys.map(({ keyId, label, scopes, hint, createdAt, lastUsedAt, revokedAt }) => ({
+        keyId,
+        label,
+        scopes,
+        hint,
+        createdAt: createdAt.toISOString(),
+        lastUsedAt: lastUsedAt?.toISOString() ?? null,
+        revokedAt: revokedAt?.toISOString() ?? null
+      }))
+    }
+  }
+}
+
+export const revokeKey: Operation<{ params: { id: string } }> = {
+  name: 'revokeKey',
+  method: 'DELETE',
+  path: '/v1/keys/{id}',
+  tag: 'Keys',
+  summary: 'Revoke an API key',
+  description: 'Effective at once and for good. Revoking a revoked key answers when it was revoked.',
+  auth: 'session',
+  scope: null,
+  params: { type: 'object', required: ['id'], properties: { id: { ...pathId, description: 'keyId of the key.' } } },
+  response: RevokedKey,
+  errors: ['NOT_FOUND'],
+  async handle({ partner, params }, { db }): Promise<RevokedKey> {
+    const { keyId, revokedAt } = await db.transaction(async trx => {
+      const key = await revoke(trx, params.id, partner.partnerId)
+      await recordAudit(trx, { actor: `session:${partner.keyId}`, action: 'keys.revoke', target: key.keyId })
+      return key
+    })
+    return { keyId, revokedAt: (revokedAt as Date).toISOString() }
+  }
+}
