@@ -24,6 +24,8 @@ export async function openSession(
     return await brokers.of(account.dialect).session({
       accountId: account.accountId,
       appId: account.appId,
+      // Live sessions are shared only within the row whose token opened them.
+      credentialId: account.accountRowId,
       async token() {
         const sealed = await getSealedToken(db, account.accountRowId)
         version = sealed.version

@@ -91,7 +91,7 @@ export class Line {
         return await this.call(call, request, { ...rest, waitMs: leftMs, timeoutMs: leftMs })
       } catch (error) {
         const pauseMs = readAgainMs * 2 ** Math.min(attempt, 4) * (0.5 + Math.random() / 2)
-        if (!passes(error) || performance.now() + pauseMs >= deadline) throw error
+        if (!passes(error) || this.#closed !== null || performance.now() + pauseMs >= deadline) throw error
         await delay(pauseMs)
       }
     }

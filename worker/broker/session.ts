@@ -26,8 +26,8 @@ export interface SessionOptions extends Omit<FollowsOptions, 'line'> {
   secondsUntilReopening(asset: string): Promise<number | null>
 }
 
-/** Beyond the broker's own time-out, so that its word about an order arrives rather than our doubt. */
-const orderMarginMs = 2_000
+/** Orders wait longer than the broker's own time-out, so that its word about them arrives rather than our doubt. */
+const orderPatience = 1.2
 const maxEarlyFrames = 16
 
 export class AccountSession implements Session {
@@ -45,7 +45,7 @@ export class AccountSession implements Session {
     const request = dialect.buy(contract, options.maxPrice)
     const stream = listener === undefined ? undefined : this.#purchaseStream(listener)
     if (stream !== undefined) request.subscribe = 1
-    const timeoutMs = answerTimeoutMs + orderMarginMs
+    const timeoutMs = answerTimeoutMs * orderPatience
     try {
       const frame = await line.call('buy', request, {
         mayRun: true,
@@ -83,7 +83,7 @@ export class AccountSession implements Session {
 
   async sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }> {
     if (!isContractId(contractId)) throw notFound()
-    const timeoutMs = this.#options.answerTimeoutMs + orderMarginMs
+    const timeoutMs = this.#options.answerTimeoutMs * orderPatience
     // Price 0: whatever the market gives.
     const frame = await this.#options.line.call(
       'sell',

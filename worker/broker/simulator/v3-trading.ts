@@ -91,7 +91,7 @@ const proposalOpenContract: Handler = (request, call) => {
   const id = request.contract_id as number | undefined
   if (id === undefined) return allOpenContracts(request, call)
   const contract = v3.engine.find(account, id)
-  if (!contract) throw new V3Error('InvalidContract', 'Unknown contract.', { field: 'contract_id' })
+  if (!contract) throw new V3Error('ContractNotFound', 'Unknown contract.', { field: 'contract_id' })
   const body = { proposal_open_contract: presentContract(v3.engine, contract) }
   if (request.subscribe !== 1 || contract.status !== 'open') return { body }
   return { body, stream: followContract(call, contract, versionOf(contract)) }
