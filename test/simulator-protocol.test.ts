@@ -2,9 +2,14 @@
 // schemas where the shared folder has them; without it those checks are skipped, and said so.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { Engine } from '../worker/broker/simulator/engine.ts'
+import { type FaultRule, type FaultSettings, Faults } from '../worker/broker/simulator/faults.ts'
+import { type Limits, Quota } from '../worker/broker/simulator/quota.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { symbols } from '../worker/broker/simulator/symbols.ts'
+import { V3 } from '../worker/broker/simulator/v3.ts'
 import { BrokerSocket, type Frame, schemaDir } from './broker-socket.ts'
+import { VirtualClock } from './virtual-clock.ts'
 
 const simulator = await startSimulator({ tickMs: 20, limits: 'off', timeScale: 60, seed: 11 })
 const { url } = simulator
@@ -480,6 +485,82 @@ market('tells the broker’s clock and standing', async () => {
   assert.is(website_status.site_status, 'up')
 })
 
+const virtual = suite('on a virtual clock, without a socket')
+
+/** A conversation in this process, on a clock that is moved by hand. */
+function converse(facts: { faults?: Partial<FaultSettings>; limits?: Limits } = {}) {
+  const clock = new VirtualClock('2026-03-04T10:00:00Z')
+  const engine = new Engine({ clock })
+  const quota = new Quota(clock, facts.limits ?? null)
+  const v3 = new V3({ engine, faults: new Faults(1, facts.faults), quota })
+  const frames: Frame[] = []
+  let ended = false
+  const end = () => {
+    ended = true
+  }
+  const connection = v3.connect(1, { send: text => frames.push(JSON.parse(text)) > 0, close: end, terminate: end })
+  const say = (request: Frame) => connection.receive(JSON.stringify(request))
+  say({ authorize: 'sim-VRTC600001' })
+  return { clock, v3, frames, say, ended: () => ended }
+}
+
+virtual('a contract of a day lives and settles', () => {
+  const { clock, frames, say } = converse()
+  say({ ...buying({ ...oneMinute, duration: 1, duration_unit: 'd' }), subscribe: 1 })
+  say({ ping: 1 })
+  for (let minute = 0; minute < 1_441; minute++) {
+    clock.pass(60_000)
+    say({ ping: 1 })
+  }
+  const states = frames.filter(frame => frame.proposal_open_contract).map(frame => frame.proposal_open_contract)
+  assert.ok(states.length > 43_000)
+  const [ended, settled] = states.slice(-2)
+  assert.equal([ended.is_expired, ended.is_sold, settled.is_sold], [1, 0, 1])
+  assert.is(settled.sell_time - settled.date_start, 86_400)
+  assert.is(settled.exit_tick_time, settled.date_expiry)
+})
+
+virtual('silence of two minutes ends the connection, and its streams', () => {
+  const { clock, say, ended, v3 } = converse()
+  say({ ticks: 'R_100', subscribe: 1 })
+  clock.pass(60_000)
+  say({ ping: 1 })
+  clock.pass(119_999)
+  assert.is(ended(), false)
+  clock.pass(1)
+  assert.equal([ended(), v3.connections.size, clock.waiting], [true, 0, 0])
+})
+
+virtual('budgets open again with the minute, but not before the hour', () => {
+  const none = { minute: 100, hour: 100 }
+  const { clock, say, frames } = converse({ limits: { pricing: none, general: none, outcome: { minute: 2, hour: 3 } } })
+  const allowed = () => {
+    say({ portfolio: 1 })
+    return frames.at(-1)!.error === undefined
+  }
+  assert.equal([allowed(), allowed(), allowed()], [true, true, false])
+  clock.pass(60_000)
+  assert.equal([allowed(), allowed()], [true, false])
+  for (let minute = 1; minute < 59; minute++) {
+    clock.pass(60_000)
+    assert.is(allowed(), false)
+  }
+  clock.pass(60_000)
+  assert.equal([allowed(), allowed(), allowed()], [true, true, false])
+})
+
+virtual('a late execution comes after its time, though the connection is gone', () => {
+  const rules: FaultRule[] = [{ effect: 'timeout-late', call: 'buy', delayMs: 17_000 }]
+  const { clock, say, frames, v3 } = converse({ faults: { rules } })
+  say(buying(oneTick))
+  assert.is(frames.at(-1)!.error.code, 'Timeout')
+  v3.cutAll()
+  clock.pass(16_999)
+  assert.is(v3.engine.contracts.size, 0)
+  clock.pass(1)
+  assert.is(v3.engine.contracts.size, 1)
+})
+
 const answers = suite('answers')
 
 answers('break none of the broker’s schemas', async () => {
@@ -497,4 +578,5 @@ trading.run()
 lists.run()
 streams.run()
 market.run()
+virtual.run()
 answers.run()

@@ -56,6 +56,7 @@ export interface AccountPreset {
 const START_CENTS = 1_000_000
 const POOR_CENTS = 100
 const MAX_ROWS = 200_000
+const MAX_ACCOUNTS = 500_000
 const FULL: Scope[] = ['read', 'trade', 'trading_information', 'payments', 'admin']
 const READ_ONLY: Scope[] = ['read', 'trading_information']
 const TOKEN = /^sim-([A-Z]{2,4}[0-9]{1,10})((?:-[A-Za-z0-9]+)*)$/
@@ -85,6 +86,7 @@ export class Accounts {
     if (!preset && !match) throw invalid()
     const loginid = preset?.loginid ?? (match?.[1] as string)
     if (this.#revoked.has(loginid)) throw invalid()
+    if (!this.all.has(loginid) && this.all.size >= MAX_ACCOUNTS) throw invalid()
     const flags = new Set(match?.[2]?.split('-').slice(1))
     const account =
       this.all.get(loginid) ??

@@ -10,7 +10,7 @@ import { finalCents, Lives, type Sale } from './lives.ts'
 import { Market, type Tick } from './market.ts'
 import { checkCeiling, checkPrice, limitsOf, offerOf } from './offers.ts'
 import { bidOf, multiplierProfit, type Price, priceOf } from './pricing.ts'
-import { Refusal } from './refusal.ts'
+import { type Reason, Refusal } from './refusal.ts'
 
 export interface EngineOptions {
   clock?: Clock
@@ -37,18 +37,34 @@ export interface Quote {
   expiryEpoch: number
 }
 
+/** What stands in the way of a sale. */
+interface Obstacle {
+  reason: Reason
+  message: string
+}
+
 /** What a contract is worth now, and whether it can be sold. */
 export interface Valuation {
   bidCents: number
   spot: Tick
   /** Why it cannot be sold now, or null. */
-  unsellable: Refusal | null
+  unsellable: Obstacle | null
 }
 
 const MAX_CONTRACTS = 500_000
 const MIN_SCALED_TICKS = 3
 const LAST_MOMENTS_MS = 5_000
 const LIMITS_PAUSE_MS = 1_000
+
+const CLOSED_TEXT = 'This market is presently closed.'
+const obstacles = {
+  sold: { reason: 'ContractAlreadySold', message: 'This contract has been sold.' },
+  ended: { reason: 'BetExpired', message: 'The contract has expired.' },
+  closed: { reason: 'MarketIsClosed', message: CLOSED_TEXT },
+  ticks: { reason: 'ResaleNotOffered', message: 'Resale of this contract is not offered.' },
+  waiting: { reason: 'SellAtEntryTick', message: 'Contract cannot be sold at this time: waiting for entry tick.' },
+  late: { reason: 'TooCloseToExpiry', message: 'Resale of this contract is not offered so close to its expiry.' }
+} satisfies Record<string, Obstacle>
 
 export class Engine {
   readonly clock: Clock
@@ -145,9 +161,8 @@ export class Engine {
   /** Sells at the market, not below `floorCents`. Throws Refusal. */
   sell(account: Account, facts: { appId: number; contractId: number; floorCents: number }): Contract {
     const contract = this.#own(account, facts.contractId)
-    if (contract.status !== 'open') throw new Refusal('ContractAlreadySold', 'This contract has been sold.')
     const { bidCents, spot, unsellable } = this.value(contract)
-    if (unsellable) throw unsellable
+    if (unsellable) throw new Refusal(unsellable.reason, unsellable.message)
     if (bidCents < facts.floorCents) {
       throw new Refusal('PriceMoved', `The contract can only be sold for ${(bidCents / 100).toFixed(2)}.`, {
         args: [contract.offer.currency, facts.floorCents / 100, bidCents / 100]
@@ -204,23 +219,11 @@ export class Engine {
   value(contract: Contract): Valuation {
     const nowMs = this.clock.now()
     const spot = this.market.latest(contract.offer.symbol, nowMs)
-    if (contract.sellCents !== null) {
-      return {
-        bidCents: contract.sellCents,
-        spot,
-        unsellable: new Refusal('ContractAlreadySold', 'This contract has been sold.')
-      }
-    }
-    if (contract.ended) {
-      return {
-        bidCents: finalCents(contract),
-        spot,
-        unsellable: new Refusal('BetExpired', 'The contract has expired.')
-      }
-    }
+    if (contract.sellCents !== null) return { bidCents: contract.sellCents, spot, unsellable: obstacles.sold }
+    if (contract.ended) return { bidCents: finalCents(contract), spot, unsellable: obstacles.ended }
     this.lives.takeEntry(contract)
     if (contract.offer.kind === 'multiplier') {
-      const closed = this.market.sessions.isOpen(contract.offer.symbol, nowMs) ? null : marketClosed()
+      const closed = this.market.sessions.isOpen(contract.offer.symbol, nowMs) ? null : obstacles.closed
       return { bidCents: contract.buyCents + multiplierProfit(contract, spot.pips), spot, unsellable: closed }
     }
     const leftMs = contract.endMs - nowMs
@@ -260,14 +263,11 @@ export class Engine {
     this.lives.tell(contract)
   }
 
-  #unsellable(contract: Contract, leftMs: number): Refusal | null {
-    if (contract.offer.kind === 'ticks')
-      return new Refusal('ResaleNotOffered', 'Resale of this contract is not offered.')
-    if (!contract.entry)
-      return new Refusal('SellAtEntryTick', 'Contract cannot be sold at this time: waiting for entry tick.')
-    if (!this.market.sessions.isOpen(contract.offer.symbol)) return marketClosed()
-    if (leftMs * this.#timeScale >= LAST_MOMENTS_MS) return null
-    return new Refusal('TooCloseToExpiry', 'Resale of this contract is not offered so close to its expiry.')
+  #unsellable(contract: Contract, leftMs: number): Obstacle | null {
+    if (contract.offer.kind === 'ticks') return obstacles.ticks
+    if (!contract.entry) return obstacles.waiting
+    if (!this.market.sessions.isOpen(contract.offer.symbol)) return obstacles.closed
+    return leftMs * this.#timeScale >= LAST_MOMENTS_MS ? null : obstacles.late
   }
 
   #own(account: Account, contractId: number): Contract {
@@ -284,5 +284,5 @@ function insufficient(account: Account, askCents: number): Refusal {
 }
 
 function marketClosed(): Refusal {
-  return new Refusal('MarketIsClosed', 'This market is presently closed.', { field: 'symbol' })
+  return new Refusal('MarketIsClosed', CLOSED_TEXT, { field: 'symbol' })
 }

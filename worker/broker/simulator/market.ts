@@ -57,6 +57,8 @@ export class Market {
   #seed: number
   #keys = new Map<MarketSymbol, number>()
   #groups = new Map<number, Group>()
+  /** The tick last asked for: everybody asks for the same one. */
+  #latest = new Map<MarketSymbol, Tick>()
   #scripts = new Map<MarketSymbol, Map<number, number>>()
 
   /** `tickMs` overrides every symbol's interval; null keeps the real ones. */
@@ -68,7 +70,12 @@ export class Market {
 
   /** The newest tick at or before `ms`. */
   latest(symbol: MarketSymbol, ms: number = this.#clock.now()): Tick {
-    return this.#tick(symbol, this.sessions.newest(symbol, this.sessions.number(symbol, ms)))
+    const n = this.sessions.newest(symbol, this.sessions.number(symbol, ms))
+    const known = this.#latest.get(symbol)
+    if (known?.n === n) return known
+    const tick = this.#tick(symbol, n)
+    this.#latest.set(symbol, tick)
+    return tick
   }
 
   /** The first tick after number `n` that has happened by now, or null. */

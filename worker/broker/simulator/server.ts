@@ -1,6 +1,7 @@
 // The simulated broker on a port: sockets for its dialect, and plain HTTP under /control for whoever runs it.
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { control } from './control.ts'
 import { Engine } from './engine.ts'
@@ -64,6 +65,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     if (down) v3.cutAll()
   })
   server.on('upgrade', (request, socket, head) => {
+    // A client may be gone before it was let in; nobody else listens yet.
+    socket.on('error', () => socket.destroy())
     const path = new URL(request.url ?? '/', `http://${HOST}`).pathname
     if (faults.settings.down || path !== PATH) {
       socket.end(
@@ -74,7 +77,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     sockets.handleUpgrade(request, socket, head, ws => {
       const appId = appIdOf(request)
       if (appId === null || revoked.has(appId)) refuse(ws)
-      else serve(v3, appId, ws)
+      else serve({ v3, appId, ws, socket })
     })
   })
   try {
@@ -97,7 +100,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     v3,
     ledger,
     async close() {
-      v3.cutAll()
+      v3.close()
       engine.close()
       for (const ws of sockets.clients) ws.terminate()
       server.closeAllConnections()
@@ -118,7 +121,18 @@ function refuse(ws: WebSocket): void {
   ws.close(REFUSED, 'InvalidAppID')
 }
 
-function serve(v3: V3, appId: number, ws: WebSocket): void {
+function serve({ v3, appId, ws, socket }: { v3: V3; appId: number; ws: WebSocket; socket: Duplex }): void {
+  let gathering = false
+  // What is said in one turn leaves in one write: with thousands of frames a second writing is what costs.
+  const gather = () => {
+    if (gathering) return
+    gathering = true
+    socket.cork()
+    process.nextTick(() => {
+      gathering = false
+      socket.uncork()
+    })
+  }
   const peer: Peer = {
     send(text) {
       if (ws.readyState !== ws.OPEN) return false
@@ -127,6 +141,7 @@ function serve(v3: V3, appId: number, ws: WebSocket): void {
         connection.cut()
         return false
       }
+      gather()
       ws.send(text)
       return true
     },

@@ -61,13 +61,8 @@ export class Connection {
   receive(text: string): void {
     if (this.#closed) return
     this.#lastSeen = this.#v3.engine.clock.now()
-    let request: Request
-    try {
-      request = JSON.parse(text) as Request
-    } catch {
-      request = [] as unknown as Request
-    }
-    if (typeof request !== 'object' || request === null || Array.isArray(request)) {
+    const request = readObject(text)
+    if (!request) {
       this.#fail('error', tailOf({}), new V3Error('BadRequest', 'The frame is not a JSON object.'))
       return
     }
@@ -193,6 +188,7 @@ export class Connection {
 
   /** Runs the call; the result hands its answer to the peer. */
   #execute({ name, request, tail, grant }: Asked): (times: number) => void {
+    if (this.#v3.closed) return () => {}
     const call = { v3: this.#v3, connection: this, grant, account: grant?.account as Account, tail }
     try {
       const result = (handlers[name] as Handler)(request, call)
@@ -255,6 +251,17 @@ export class Connection {
       this.#peer.close()
     }, delayMs)
   }
+}
+
+/** The object a frame holds, or null where it holds none. */
+function readObject(text: string): Request | null {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return null
+  }
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Request) : null
 }
 
 /** The end of a frame that answers this request: its echo, with tokens hidden, and its ids. */

@@ -65,8 +65,10 @@ export class V3 {
   siteStatus: 'up' | 'down' | 'updating' = 'up'
   /** Hear of a change of the site's status. */
   readonly statusListeners = new Set<() => void>()
+  closed = false
   #seed: number
   #ids = 0
+  #maintenance: unknown
 
   constructor(options: V3Options) {
     this.engine = options.engine
@@ -86,11 +88,20 @@ export class V3 {
 
   /** Announces maintenance on every status stream and cuts all connections `dropAfterMs` later. */
   maintain(dropAfterMs: number): void {
+    const { clock } = this.engine
+    clock.clearTimeout(this.#maintenance)
     this.#setStatus('updating')
-    this.engine.clock.setTimeout(() => {
+    this.#maintenance = clock.setTimeout(() => {
       this.cutAll()
       this.#setStatus('up')
     }, dropAfterMs)
+  }
+
+  /** Cuts everybody; what was asked and not yet run never runs. */
+  close(): void {
+    this.closed = true
+    this.engine.clock.clearTimeout(this.#maintenance)
+    this.cutAll()
   }
 
   /** Cuts every connection, or those of one account. */
