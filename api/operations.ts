@@ -17,7 +17,9 @@ import { getBalance } from './balance.ts'
 import type { Gathered } from './gathered.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
 import { getMe } from './me.ts'
+import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from './multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
+import { listOpenPositions } from './positions.ts'
 import { getSpec } from './spec.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts'
 
@@ -118,6 +120,10 @@ export const operations: Operation[] = [
   placeBinaryOrder,
   closeOrder,
   listOrders,
+  placeMultiplierOrder,
+  closeMultiplierOrder,
+  listOpenPositions,
+  getMultiplierSpec,
   listTemplates,
   deployTemplate,
   listMyDeployments,

@@ -157,8 +157,10 @@ function unplaced(row: OrderRow, headers: Record<string, string>): ApiError {
   return new ApiError('BROKER_UPSTREAM', message, { extras: { orderId: row.id, status: 'PENDING' }, headers })
 }
 
-const number = (value: string | null): number | null => (value === null ? null : Number(value))
-const time = (value: Date | null): string | null => value?.toISOString() ?? null
+/** A numeric column as a JSON number. */
+export const number = (value: string | null): number | null => (value === null ? null : Number(value))
+/** A timestamp column as ISO 8601. */
+export const time = (value: Date | null): string | null => value?.toISOString() ?? null
 
 /** A bought order as placing and closing answer it. */
 export function presentOrder(row: OrderRow): Order {

@@ -66,3 +66,27 @@ export async function releaseLeases(db: Db, worker: string, ids: string[], retry
     { worker, ids, retryMs }
   )
 }
+
+/** What an open contract is worth now. */
+export interface Mark {
+  id: string
+  currentValue: string
+  unrealizedPnl: string
+  commission: string | null
+  /** Epoch seconds. */
+  expiryAt: number | null
+}
+
+/** Notes the last known values of open orders. */
+export async function markValues(db: Db, marks: Mark[]): Promise<void> {
+  await rows(
+    db,
+    `update orders o
+        set current_value = m."currentValue", unrealized_pnl = m."unrealizedPnl", marked_at = now(),
+            commission = coalesce(m.commission, o.commission), expiry_at = coalesce(to_timestamp(m."expiryAt"), o.expiry_at)
+       from jsonb_to_recordset(:marks::jsonb) as m (id text, "currentValue" numeric, "unrealizedPnl" numeric,
+            commission numeric, "expiryAt" float8)
+      where o.id = m.id and o.phase = 'open'`,
+    { marks: JSON.stringify(marks) }
+  )
+}

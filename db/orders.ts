@@ -280,6 +280,22 @@ export async function expireOrders(db: Db, ids: string[]): Promise<OrderRow[]> {
   )
 }
 
+/** Open orders of a partner, or of one of its traders, newest first, at most 1000. */
+export async function listPositions(
+  db: Db,
+  filter: { partnerId: string; traderExternalId?: string }
+): Promise<OrderRow[]> {
+  const query = db('orders')
+    .where({ partner_id: filter.partnerId, phase: 'open' })
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(1000)
+  if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
+  return (await query) as OrderRow[]
+}
+
 export interface OrderFilter {
   partnerId?: string
   traderExternalId?: string

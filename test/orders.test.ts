@@ -10,7 +10,7 @@ import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { closeAll, newAccountId, onClose, openHarness, until } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 
-const simulator = await startSimulator({ tickMs: 10, seed: 7, limits: 'off', timeScale: 1000 })
+const simulator = await startSimulator({ tickMs: 10, seed: 7, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
 const env = {
   BROKER_URL: simulator.url,

@@ -2,6 +2,7 @@
 import { type AskRow, answerAsk, findAsks, refuseAsk } from '../db/asks.ts'
 import { rows } from '../db/connection.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
+import { markValues } from '../db/orders-following.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { openSession, rejectToken } from './accounts.ts'
 import { auditContracts } from './audit.ts'
@@ -9,7 +10,7 @@ import { BrokerError, type ContractState, type Evidence } from './broker/port.ts
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
 import { candidatesOf } from './reconcile.ts'
-import type { Settling } from './settle.ts'
+import { markOf, type Settling } from './settle.ts'
 
 const BATCH = 50
 const MAX_UNDER_WAY = 200
@@ -29,7 +30,10 @@ export function openAsking(open: Open, settling: Settling): Asking {
     balance: data => balance(open, data.accountRowId as string),
     close: data => close(open, settling, data.orderId as string),
     evidence: data => evidence(open, data.orderId as string),
-    audit: () => auditContracts(open, { everyMinutes: 0 })
+    audit: () => auditContracts(open, { everyMinutes: 0 }),
+    mark: data => mark(open, data.orderIds as string[]),
+    multiplierSpec: data =>
+      multiplierSpec(open, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string })
   }
 
   async function answer(ask: AskRow): Promise<void> {
@@ -150,4 +154,32 @@ async function evidence(open: Open, orderId: string): Promise<{ candidates: Evid
   const [order] = await findOrders(open.db, [orderId])
   if (!order?.sent_at) return { candidates: [] }
   return { candidates: await candidatesOf(open, order) }
+}
+
+// Contracts read live for one question at most; the rest keep their last known values.
+const MAX_MARKED = 50
+
+/** Reads open contracts live and notes what they are worth. */
+async function mark(open: Open, orderIds: string[]): Promise<object> {
+  const orders = (await findOrders(open.db, orderIds.slice(0, MAX_MARKED))).filter(
+    order => order?.phase === 'open'
+  ) as OrderRow[]
+  const marks = await Promise.all(
+    orders.map(async order => {
+      const session = await openSession(open, refOf(order))
+      return markOf(order, await session.contract(order.broker_order_id as string))
+    })
+  )
+  await markValues(
+    open.db,
+    marks.filter(found => found !== undefined)
+  )
+  return { marked: marks.length }
+}
+
+async function multiplierSpec(
+  { brokers }: Open,
+  { asset, currency, appId, dialect }: { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }
+) {
+  return brokers.of(dialect).market(appId).multiplierSpec(asset, currency)
 }

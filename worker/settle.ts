@@ -3,7 +3,15 @@
 import { Big } from 'big.js'
 import { gather } from '../db/gather.ts'
 import type { OrderRow } from '../db/orders.ts'
-import { markClosed, releaseLeases, renewLeases, type Settlement, takeOver } from '../db/orders-following.ts'
+import {
+  type Mark,
+  markClosed,
+  markValues,
+  releaseLeases,
+  renewLeases,
+  type Settlement,
+  takeOver
+} from '../db/orders-following.ts'
 import { openSession } from './accounts.ts'
 import { BrokerError, type ContractListener, type ContractState } from './broker/port.ts'
 import type { Open } from './open.ts'
@@ -43,6 +51,8 @@ export interface Settling {
 interface Followed {
   order: OrderRow | undefined
   last: ContractState | undefined
+  /** The state written last as the order's current value. */
+  marked: ContractState | undefined
   closing: boolean
 }
 
@@ -75,7 +85,7 @@ export function openSettling(open: Open): Settling {
   }
 
   function listen(id: string): { entry: Followed; listener: ContractListener } {
-    const entry: Followed = { order: undefined, last: undefined, closing: false }
+    const entry: Followed = { order: undefined, last: undefined, marked: undefined, closing: false }
     followed.set(id, entry)
     return {
       entry,
@@ -116,6 +126,19 @@ export function openSettling(open: Open): Settling {
     }
   }
 
+  /** Notes what was heard since the last time; a contract that told nothing new costs nothing. */
+  async function markHeard(): Promise<void> {
+    const marks: Mark[] = []
+    for (const entry of followed.values()) {
+      const { order, last, marked, closing } = entry
+      if (!order || !last || closing || last === marked) continue
+      entry.marked = last
+      const found = markOf(order, last)
+      if (found) marks.push(found)
+    }
+    if (marks.length > 0) await markValues(db, marks)
+  }
+
   return {
     expect({ id }) {
       const { entry, listener } = listen(id)
@@ -143,6 +166,7 @@ export function openSettling(open: Open): Settling {
     async renew() {
       const ids = [...followed].filter(([, { order, closing }]) => order && !closing).map(([id]) => id)
       if (ids.length === 0) return
+      await markHeard()
       const held = await renewLeases(db, worker, ids, config.leaseMs)
       for (const id of ids) {
         const entry = followed.get(id)
@@ -181,5 +205,19 @@ export function settlementOf(
     exitPrice: state.exitPrice ?? state.currentSpot,
     commission: state.commission,
     closedAt: state.sellTime ?? Math.floor(wallMs / 1000)
+  }
+}
+
+/** What an open contract is worth by this state; undefined where the broker gave no price. */
+export function markOf(order: Pick<OrderRow, 'id' | 'buy_price'>, state: ContractState): Mark | undefined {
+  if (state.settled || state.bidPrice === null) return undefined
+  return {
+    id: order.id,
+    currentValue: state.bidPrice,
+    unrealizedPnl: new Big(state.bidPrice).minus(order.buy_price ?? state.buyPrice).toFixed(),
+    commission: state.commission,
+    // Multipliers end about a century ahead: that is no expiry.
+    expiryAt:
+      state.expiryTime !== null && state.expiryTime < state.purchaseTime + 400 * 86_400 ? state.expiryTime : null
   }
 }

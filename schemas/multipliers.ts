@@ -1,0 +1,208 @@
+// Multiplier orders, the multiplier specification of an asset, and open positions of both kinds.
+import type { FromSchema } from 'json-schema-to-ts'
+import {
+  asset,
+  clientOrderId,
+  currency,
+  idField,
+  money,
+  nullable,
+  price,
+  timestamp,
+  traderExternalId
+} from './fields.ts'
+import { orderStatus } from './orders.ts'
+
+const direction = {
+  type: 'string',
+  enum: ['up', 'down'],
+  description: 'Which way the market is expected to go.',
+  examples: ['up']
+} as const
+const multiplier = {
+  type: 'number',
+  minimum: 1,
+  maximum: 100_000,
+  description: 'Factor on the move of the market; see the specification.',
+  examples: [100]
+} as const
+const stopLoss = {
+  type: 'number',
+  minimum: 0,
+  maximum: 1_000_000,
+  description: 'Close when the loss reaches this amount; 0 or absent: none.',
+  examples: [5]
+} as const
+const takeProfit = {
+  type: 'number',
+  minimum: 0,
+  maximum: 1_000_000,
+  description: 'Close when the profit reaches this amount; 0 or absent: none.',
+  examples: [20]
+} as const
+
+export const MultiplierOrderRequest = {
+  type: 'object',
+  required: ['traderExternalId', 'clientOrderId', 'asset', 'direction', 'stake', 'multiplier'],
+  properties: {
+    traderExternalId,
+    clientOrderId,
+    asset,
+    direction,
+    stake: {
+      type: 'number',
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'Stake in the account currency, at least 1.',
+      examples: [10]
+    },
+    multiplier,
+    stopLoss,
+    takeProfit
+  },
+  examples: [
+    {
+      traderExternalId: 'user-42',
+      clientOrderId: '3f0d9a34-4a0b-4e0e-8a7e-6e0f1f2a9c55',
+      asset: 'R_100',
+      direction: 'up',
+      stake: 10,
+      multiplier: 100,
+      takeProfit: 20
+    }
+  ]
+} as const
+export type MultiplierOrderRequest = FromSchema<typeof MultiplierOrderRequest>
+
+export const MultiplierOrder = {
+  type: 'object',
+  additionalProperties: false,
+  required: [
+    'orderId',
+    'brokerOrderId',
+    'status',
+    'asset',
+    'direction',
+    'multiplier',
+    'stake',
+    'buyPrice',
+    'commission',
+    'stopLoss',
+    'takeProfit',
+    'openedAt'
+  ],
+  properties: {
+    orderId: idField('ord', 'Identifier of the order.'),
+    brokerOrderId: { type: 'string', description: "The broker's contract id.", examples: ['290769704688'] },
+    status: orderStatus,
+    asset,
+    direction,
+    multiplier,
+    stake: money,
+    buyPrice: { ...money, description: 'What the contract cost.' },
+    commission: {
+      ...nullable(money),
+      description: 'Commission of the broker; null while it is not known.',
+      examples: [0.3]
+    },
+    stopLoss: { ...nullable(money), description: 'null: none.', examples: [null] },
+    takeProfit: { ...nullable(money), description: 'null: none.', examples: [20] },
+    openedAt: timestamp,
+    pnl: { ...money, description: 'Profit or loss in the account currency; when CLOSED.', examples: [3.21] },
+    entryPrice: { ...nullable(price), description: 'Price at the start; when CLOSED.' },
+    exitPrice: { ...nullable(price), description: 'Price at the end; when CLOSED.' },
+    closedAt: timestamp
+  },
+  if: { properties: { status: { const: 'CLOSED' } } },
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  then: { required: ['pnl', 'entryPrice', 'exitPrice', 'closedAt'] }
+} as const
+
+export const MultiplierSpec = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['asset', 'currency', 'multipliers', 'minStake', 'maxStake', 'commissionPct', 'cancellation', 'marketOpen'],
+  properties: {
+    asset,
+    currency,
+    multipliers: {
+      type: 'array',
+      items: { type: 'number' },
+      description: 'Factors the broker offers.',
+      examples: [[40, 100, 200, 300, 400]]
+    },
+    minStake: { ...money, description: 'Smallest stake.', examples: [1] },
+    maxStake: {
+      ...nullable(money),
+      description: 'Largest stake; null when the broker does not tell.',
+      examples: [2000]
+    },
+    commissionPct: {
+      ...nullable({ type: 'number', description: '' } as const),
+      description: 'Commission in percent of stake × multiplier; null when the broker does not tell.',
+      examples: [0.03]
+    },
+    cancellation: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'Lengths of deal cancellation.',
+      examples: [['5m', '60m']]
+    },
+    marketOpen: { type: 'boolean', description: 'Whether the market is open.', examples: [true] },
+    secondsUntilOpen: {
+      type: 'integer',
+      minimum: 0,
+      description: 'While the market is closed, when the broker tells.',
+      examples: [3600]
+    }
+  }
+} as const
+
+export const PositionsQuery = { type: 'object', properties: { traderExternalId } } as const
+export type PositionsQuery = FromSchema<typeof PositionsQuery>
+
+export const Position = {
+  type: 'object',
+  additionalProperties: false,
+  required: [
+    'orderId',
+    'brokerOrderId',
+    'kind',
+    'traderExternalId',
+    'asset',
+    'stake',
+    'buyPrice',
+    'currentValue',
+    'unrealizedPnl',
+    'markedAt',
+    'openedAt',
+    'expiresAt'
+  ],
+  properties: {
+    orderId: idField('ord', 'Identifier of the order.'),
+    brokerOrderId: { type: 'string', description: "The broker's contract id.", examples: ['290769704688'] },
+    kind: { type: 'string', enum: ['BINARY', 'MULTIPLIER'], description: 'Kind of order.', examples: ['BINARY'] },
+    traderExternalId,
+    asset,
+    contractType: { type: 'string', description: 'For binary orders.', examples: ['CALL'] },
+    direction: { ...direction, description: 'For multiplier orders.' },
+    stake: money,
+    buyPrice: { ...money, description: 'What the contract cost.' },
+    currentValue: {
+      ...nullable(money),
+      description: 'What a sale would bring at markedAt; null before the first mark.',
+      examples: [10.4]
+    },
+    unrealizedPnl: { ...nullable(money), description: 'currentValue less buyPrice.', examples: [0.4] },
+    markedAt: { ...nullable(timestamp), description: 'When the value was read from the broker.' },
+    openedAt: timestamp,
+    expiresAt: { ...nullable(timestamp), description: 'End of the contract; null for tick and multiplier contracts.' }
+  }
+} as const
+
+export const PositionList = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['data'],
+  properties: { data: { type: 'array', items: Position } }
+} as const
