@@ -11,7 +11,9 @@ import {
   setPlan,
   suspendPartner
 } from '../db/partners.ts'
+import { getWallet, topUp } from '../db/wallets.ts'
 import { PartnerRef, PlanChange } from '../schemas/commands.ts'
+import { shown } from '../schemas/money.ts'
 import { NewPartner, SuspendPartner } from '../schemas/partners.ts'
 import { withStore } from './context.ts'
 import { examples } from './examples.ts'
@@ -25,20 +27,24 @@ export function addPartners(program: Command): void {
     .requiredOption('--name <text>', 'display name')
     .option('--plan <plan>', 'LAUNCH, PRO or SCALE', 'LAUNCH')
     .option('--balance <usd>', 'opening balance of its wallet', '0')
-    .option('--trial-days <days>', 'days before the first fee falls due', '30')
+    .option('--trial-days <days>', 'days free of charge; with 0 the first fee falls due at once', '30')
     .option('--broker-app-id <id>', "the partner's application id at the broker", '1')
     .option('--broker-dialect <dialect>', 'v3 or next (default: BROKER_DIALECT)')
     .addHelpText('after', examples('partners create --name "Acme Markets" --plan PRO --balance 500 --trial-days 30'))
     .action(
       withStore(
         async ({ db, config, actor }, input: NewPartner) => {
-          const { name, plan, brokerAppId } = input
+          const { name, plan, brokerAppId, trialDays, balance = '0' } = input
           const brokerDialect = input.brokerDialect ?? config.brokerDialect
           return db.transaction(async trx => {
-            const partner = await insertPartner(trx, { name, plan, brokerAppId, brokerDialect })
+            const partner = await insertPartner(trx, { name, plan, brokerAppId, brokerDialect, trialDays })
             const { partnerId } = partner
+            const prices = config.planPrices
+            if (Number(balance) > 0)
+              await topUp(trx, { partnerId, amountUsd: balance, reference: 'opening balance', prices })
             await recordAudit(trx, { actor, action: 'partners.create', target: partnerId, details: { ...input } })
-            return presentPartner(partner)
+            const { balanceUsd, feeUsd, nextFeeAt } = await getWallet(trx, partnerId, prices)
+            return { ...presentPartner(partner), balanceUsd: shown(balanceUsd), feeUsd: shown(feeUsd), nextFeeAt }
           })
         },
         { input: NewPartner }

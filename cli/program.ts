@@ -1,9 +1,12 @@
 // The program: one add function per noun. What is not added here does not exist.
 import { Command } from 'commander'
 import about from '../package.json' with { type: 'json' }
+import { addBilling } from './billing.ts'
 import { addDatabase } from './db.ts'
 import { addKeys } from './keys.ts'
+import { addLedger } from './ledger.ts'
 import { addPartners } from './partners.ts'
+import { addWallet } from './wallet.ts'
 
 /** Every command with its options; parsing it runs one. */
 export function createProgram(): Command {
@@ -22,6 +25,9 @@ export function createProgram(): Command {
     .helpCommand(true)
   addPartners(program)
   addKeys(program)
+  addWallet(program)
+  addBilling(program)
+  addLedger(program)
   addDatabase(program)
   return program
 }

@@ -1,6 +1,7 @@
 // What the operator's commands take, arguments and options together, by their names. A partner's or a key's
 // identifier is any text here: one that does not exist is NOT_FOUND.
 import type { FromSchema } from 'json-schema-to-ts'
+import { amountArgument } from './money.ts'
 import { plan } from './partners.ts'
 
 const id = (description: string) => ({ type: 'string', minLength: 1, maxLength: 128, description }) as const
@@ -49,3 +50,42 @@ export const KeyRef = {
   properties: { keyId: id('The key.') }
 } as const
 export type KeyRef = FromSchema<typeof KeyRef>
+
+export const TopUpOrder = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner', 'amount'],
+  properties: {
+    partner: id('Whose wallet.'),
+    amount: amountArgument,
+    reference: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 120,
+      pattern: '^[\\u0020-\\u007e]+$',
+      description: "The payment's own name, unique per partner."
+    }
+  }
+} as const
+export type TopUpOrder = FromSchema<typeof TopUpOrder>
+
+export const StatementQuery = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner'],
+  properties: {
+    partner: id('Whose wallet.'),
+    limit: { type: 'integer', minimum: 1, maximum: 1000, default: 50, description: 'How many movements at most.' },
+    cursor: { type: 'string', pattern: '^\\d{1,15}$', description: 'nextCursor of the page before.' }
+  }
+} as const
+export type StatementQuery = FromSchema<typeof StatementQuery>
+
+export const BillingOrder = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    now: { type: 'string', format: 'date-time', description: 'Charge what is due as of this instant.' }
+  }
+} as const
+export type BillingOrder = FromSchema<typeof BillingOrder>

@@ -1,0 +1,85 @@
+// operator wallet: what partners paid in, what they hold, what moved.
+import type { Command } from 'commander'
+import { recordAudit } from '../db/audit.ts'
+import { getPartner } from '../db/partners.ts'
+import { getWallet, listStatement, topUp } from '../db/wallets.ts'
+import { OfPartner, StatementQuery, TopUpOrder } from '../schemas/commands.ts'
+import { shown } from '../schemas/money.ts'
+import { withStore } from './context.ts'
+import { examples } from './examples.ts'
+
+export function addWallet(program: Command): void {
+  const wallet = program.command('wallet').description('wallets: top up, show, list movements')
+
+  wallet
+    .command('topup')
+    .description('Pay into a wallet; an unpaid plan fee is charged from it at once')
+    .requiredOption('--partner <partnerId>', 'whose wallet')
+    .requiredOption('--amount <usd>', 'how much, with up to two decimals')
+    .option('--reference <text>', "the payment's own name: the same again for this partner pays in nothing")
+    .addHelpText('after', examples('wallet topup --partner ptn_01jd… --amount 500 --reference wire-2026-117'))
+    .action(
+      withStore(
+        async ({ db, config, actor }, { partner: partnerId, amount, reference }: TopUpOrder) =>
+          db.transaction(async trx => {
+            const prices = config.planPrices
+            const paid = await topUp(trx, { partnerId, amountUsd: amount, reference, prices })
+            const details = { amountUsd: amount, reference: reference ?? null, repeated: paid.repeated }
+            await recordAudit(trx, { actor, action: 'wallet.topup', target: partnerId, details })
+            return {
+              partnerId,
+              balanceUsd: shown(paid.balanceUsd),
+              saasStatus: paid.saasStatus,
+              repeated: paid.repeated
+            }
+          }),
+        { input: TopUpOrder }
+      )
+    )
+
+  wallet
+    .command('show')
+    .description('Show what a wallet holds, the plan fee, and when it falls due')
+    .requiredOption('--partner <partnerId>', 'whose wallet')
+    .addHelpText('after', examples('wallet show --partner ptn_01jd…'))
+    .action(
+      withStore(
+        async ({ db, config }, { partner }: OfPartner) => {
+          const { partnerId, balanceUsd, feeUsd, nextFeeAt } = await getWallet(db, partner, config.planPrices)
+          return { partnerId, balanceUsd: shown(balanceUsd), feeUsd: shown(feeUsd), nextFeeAt }
+        },
+        { input: OfPartner }
+      )
+    )
+
+  wallet
+    .command('statement')
+    .description('List what moved in a wallet, newest first')
+    .requiredOption('--partner <partnerId>', 'whose wallet')
+    .option('--limit <count>', 'how many at most', '50')
+    .option('--cursor <text>', 'nextCursor of the page before')
+    .addHelpText(
+      'after',
+      examples('wallet statement --partner ptn_01jd…', 'wallet statement --partner ptn_01jd… --json')
+    )
+    .action(
+      withStore(
+        async ({ db }, { partner, limit = 50, cursor }: StatementQuery) => {
+          await getPartner(db, partner)
+          const { data, nextCursor } = await listStatement(db, { partnerId: partner, limit, cursor })
+          return {
+            data: data.map(({ transferId, at, kind, reference, amountUsd, balanceUsd }) => ({
+              transferId,
+              createdAt: at,
+              kind,
+              reference,
+              amountUsd: shown(amountUsd),
+              balanceUsd: shown(balanceUsd)
+            })),
+            nextCursor
+          }
+        },
+        { input: StatementQuery, show: ['createdAt', 'kind', 'amountUsd', 'balanceUsd', 'reference'] }
+      )
+    )
+}
