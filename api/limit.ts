@@ -1,4 +1,5 @@
 // How often: per key and per trader, told in the IETF draft's two header fields on every answer.
+import { createHash } from 'node:crypto'
 import type { Context } from 'koa'
 import type { Count } from '../db/limits.ts'
 import { ApiError } from '../schemas/errors.ts'
@@ -19,6 +20,42 @@ export async function limitTrader(
   { limits, config }: Open
 ): Promise<void> {
   tell(ctx, 'trader', await limits.hit(`trader:${caller.partnerId}:${traderExternalId}`, config.rateLimits.trader))
+}
+
+// Failed logins in a quarter of an hour: of one e-mail, and of all e-mails of a partner together, which
+// also bounds how many counters a partner can make us keep.
+const LOGIN_WINDOW_SECONDS = 900
+const LOGIN_FAILURES = 10
+const LOGIN_FAILURES_OF_PARTNER = 2000
+
+/**
+ * Counts a login as failed before its password is looked at, so that guesses made at once count as well.
+ * The function it answers says that the login was good. Throws RATE_LIMITED with Retry-After.
+ */
+export async function limitLogin(
+  { partnerId, email }: { partnerId: string; email: string },
+  { limits }: Pick<Open, 'limits'>
+): Promise<() => Promise<void>> {
+  // Hashed, so that a counter's name is short and tells no address.
+  const digest = createHash('sha256').update(email.toLowerCase()).digest('base64url')
+  const ofPartner = [`logins:${partnerId}`, LOGIN_FAILURES_OF_PARTNER, LOGIN_WINDOW_SECONDS] as const
+  const ofEmail = [`login:${partnerId}:${digest}`, LOGIN_FAILURES, LOGIN_WINDOW_SECONDS] as const
+  refuseLogin(await limits.hit(...ofPartner))
+  const count = await limits.hit(...ofEmail)
+  // Hammering on one e-mail must not shut out the partner's other traders.
+  if (!count.allowed) await limits.giveBack(...ofPartner)
+  refuseLogin(count)
+  return async () => {
+    await limits.giveBack(...ofPartner)
+    await limits.forget(...ofEmail)
+  }
+}
+
+function refuseLogin({ allowed, resetSeconds }: Count): void {
+  if (allowed) return
+  throw new ApiError('RATE_LIMITED', 'Too many failed logins: wait as Retry-After says.', {
+    headers: { 'Retry-After': String(resetSeconds) }
+  })
 }
 
 function tell(ctx: Context, policy: 'key' | 'trader', count: Count): void {

@@ -22,6 +22,7 @@ import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
 import { listOpenPositions } from './positions.ts'
 import { getSpec } from './spec.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts'
+import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from './traders.ts'
 
 /** What is open while the process runs; handed to every handler. */
 export interface Open {
@@ -130,5 +131,9 @@ export const operations: Operation[] = [
   createKey,
   listKeys,
   revokeKey,
+  signUpTrader,
+  logInTrader,
+  getTraderMe,
+  logOutTrader,
   getSpec
 ]

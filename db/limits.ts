@@ -1,5 +1,5 @@
-// How often: one counter per key and per trader in windows of a minute, in memory or in Redis. When Redis
-// is away each process counts for itself until it is back.
+// How often: one counter per key and per trader in windows of a minute, and of failed logins in longer ones,
+// in memory or in Redis. When Redis is away each process counts for itself until it is back.
 import { Redis } from 'ioredis'
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Log } from './log.ts'
@@ -13,14 +13,18 @@ export interface Count {
 }
 
 export interface Limits {
-  /** Counts one hit on `name` against `limit` a window. */
-  hit(name: string, limit: number): Promise<Count>
+  /** Counts one hit on `name` against `limit` a window (a minute unless told otherwise). */
+  hit(name: string, limit: number, windowSeconds?: number): Promise<Count>
+  /** Takes one hit back: what was counted beforehand turned out not to count. */
+  giveBack(name: string, limit: number, windowSeconds?: number): Promise<void>
+  /** Starts the count of `name` afresh. */
+  forget(name: string, limit: number, windowSeconds?: number): Promise<void>
   close(): Promise<void>
 }
 
 /** Opens the counters. `windowSeconds` is 60 everywhere but in tests. */
 export function openLimits(options: { redisUrl?: string | undefined; log: Log; windowSeconds?: number }): Limits {
-  const duration = options.windowSeconds ?? 60
+  const minute = options.windowSeconds ?? 60
   const redis = options.redisUrl
     ? new Redis(options.redisUrl, {
         enableOfflineQueue: false,
@@ -30,11 +34,11 @@ export function openLimits(options: { redisUrl?: string | undefined; log: Log; w
       })
     : undefined
   redis?.on('error', error => options.log.warn({ err: error }, 'rate limits through Redis'))
-  const limiters = new Map<number, RateLimiterAbstract>()
+  const limiters = new Map<string, RateLimiterAbstract>()
 
   // A limiter per limit, since plans differ; the number of different limits is the number of settings.
-  function limiterOf(points: number): RateLimiterAbstract {
-    let limiter = limiters.get(points)
+  function limiterOf(points: number, duration = minute): RateLimiterAbstract {
+    let limiter = limiters.get(`${points}/${duration}`)
     if (!limiter) {
       const memory = new RateLimiterMemory({ points, duration })
       limiter = redis
@@ -47,7 +51,7 @@ export function openLimits(options: { redisUrl?: string | undefined; log: Log; w
             rejectIfRedisNotReady: true
           })
         : memory
-      limiters.set(points, limiter)
+      limiters.set(`${points}/${duration}`, limiter)
     }
     return limiter
   }
@@ -60,13 +64,19 @@ export function openLimits(options: { redisUrl?: string | undefined; log: Log; w
   })
 
   return {
-    async hit(name, limit) {
+    async hit(name, limit, windowSeconds) {
       try {
-        return toCount(limit, true, await limiterOf(limit).consume(name))
+        return toCount(limit, true, await limiterOf(limit, windowSeconds).consume(name))
       } catch (error) {
         if (error instanceof RateLimiterRes) return toCount(limit, false, error)
         throw error
       }
+    },
+    async giveBack(name, limit, windowSeconds) {
+      await limiterOf(limit, windowSeconds).reward(name)
+    },
+    async forget(name, limit, windowSeconds) {
+      await limiterOf(limit, windowSeconds).delete(name)
     },
     async close() {
       redis?.disconnect()

@@ -48,7 +48,10 @@ export async function getTrader(db: Db, partnerId: string, externalId: string): 
   return toTrader(row)
 }
 
-/** Finds or makes the trader, and fills in e-mail and name where they are given. Locks the row. */
+/**
+ * Finds or makes the trader, and fills in e-mail and name where they are given. Locks the row. The e-mail of a
+ * trader who signed up is its login and stays.
+ */
 export async function upsertTrader(
   trx: Db,
   trader: { partnerId: string; externalId: string; email: string | null; name: string | null }
@@ -58,11 +61,45 @@ export async function upsertTrader(
     `insert into traders (id, partner_id, external_id, email, name)
      values (:id, :partnerId, :externalId, :email, :name)
      on conflict (partner_id, external_id) do update
-       set email = coalesce(excluded.email, traders.email), name = coalesce(excluded.name, traders.name)
+       set email = case when traders.password_hash is null then coalesce(excluded.email, traders.email)
+                        else traders.email end,
+           name = coalesce(excluded.name, traders.name)
      returning *`,
     { id: newId('trader'), ...trader }
   )
   return toTrader(row as TraderRow)
+}
+
+/** Makes a trader who signs up; its external id is its own id. Throws EMAIL_TAKEN. */
+export async function insertSignup(
+  trx: Db,
+  trader: { partnerId: string; email: string; name: string | null; passwordHash: string }
+): Promise<TraderRecord> {
+  const [row] = await rows<TraderRow>(
+    trx,
+    `insert into traders (id, partner_id, external_id, email, name, password_hash)
+     values (:id, :partnerId, :id, :email, :name, :passwordHash)
+     on conflict (partner_id, lower(email collate "C")) where password_hash is not null do nothing
+     returning *`,
+    { id: newId('trader'), ...trader }
+  )
+  if (!row) throw new ApiError('EMAIL_TAKEN')
+  return toTrader(row)
+}
+
+/** The trader of this partner who signed up with that e-mail, compared without case, and its password's hash. */
+export async function findLogin(
+  db: Db,
+  { partnerId, email }: { partnerId: string; email: string }
+): Promise<{ trader: TraderRecord; passwordHash: string } | undefined> {
+  const [row] = await rows<TraderRow & { password_hash: string }>(
+    db,
+    `select * from traders
+      where partner_id = :partnerId and lower(email collate "C") = lower(:email collate "C")
+        and password_hash is not null`,
+    { partnerId, email }
+  )
+  return row && { trader: toTrader(row), passwordHash: row.password_hash }
 }
 
 /** Marks the trader as connected, on its active account or, for a new one, on `firstAccount`. */

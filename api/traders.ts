@@ -1,0 +1,112 @@
+// Traders' own accounts: sign up, log in, who am I, log out.
+import { listAccounts } from '../db/accounts.ts'
+import { hashPassword, isPassword } from '../db/passwords.ts'
+import { insertTraderSession, revokeSession } from '../db/sessions.ts'
+import { findLogin, getTraderById, insertSignup, type TraderRecord } from '../db/traders.ts'
+import { setCookie, TRADER_COOKIE } from '../schemas/cookies.ts'
+import { ApiError } from '../schemas/errors.ts'
+import { LoggedOut, Login, Signup, TraderAccount, TraderLogin } from '../schemas/traders.ts'
+import { presentAccount } from './accounts.ts'
+import { limitLogin } from './limit.ts'
+import type { Open, Operation, SessionTrader } from './operations.ts'
+import { Reply } from './respond.ts'
+
+export const signUpTrader: Operation<{ body: Signup }> = {
+  name: 'signUpTrader',
+  method: 'POST',
+  path: '/v1/traders/signup',
+  tag: 'Traders',
+  summary: 'Sign a trader up',
+  description:
+    "Makes a trader with e-mail and password and logs it in. Its traderExternalId is its traderId: upload its broker tokens under it through the exchange, and it can trade. The session's token stands in the answer and in the cookie trader_session.",
+  auth: 'key',
+  scope: 'traders:write',
+  body: Signup,
+  response: TraderLogin,
+  errors: ['EMAIL_TAKEN'],
+  async handle({ partner, body }, open) {
+    const passwordHash = await hashPassword(body.password)
+    const { partnerId } = partner
+    return open.db.transaction(async trx => {
+      const trader = await insertSignup(trx, { partnerId, email: body.email, name: body.name ?? null, passwordHash })
+      return logIn(trader, { ...open, db: trx })
+    })
+  }
+}
+
+export const logInTrader: Operation<{ body: Login }> = {
+  name: 'logInTrader',
+  method: 'POST',
+  path: '/v1/traders/login',
+  tag: 'Traders',
+  summary: 'Log a trader in',
+  description:
+    'Answers as signing up does. A wrong password and an unknown e-mail are not told apart. After 10 failures of an e-mail within 15 minutes further logins of it are refused for the rest of that time.',
+  auth: 'key',
+  scope: 'traders:write',
+  body: Login,
+  response: TraderLogin,
+  errors: ['INVALID_CREDENTIALS'],
+  async handle({ partner, body }, open) {
+    const login = { partnerId: partner.partnerId, email: body.email }
+    const succeeded = await limitLogin(login, open)
+    const found = await findLogin(open.db, login)
+    const right = await isPassword(found?.passwordHash, body.password)
+    if (!found || !right) throw new ApiError('INVALID_CREDENTIALS')
+    await succeeded()
+    return logIn(found.trader, open)
+  }
+}
+
+/** Opens a session; told in the body for servers, in a cookie for browsers. */
+async function logIn(trader: TraderRecord, { db, pepper, config }: Open): Promise<Reply> {
+  const { partnerId, traderId } = trader
+  const session = await insertTraderSession(db, pepper, { partnerId, traderId, ttlHours: config.sessionTtlHours })
+  return new Reply(
+    { ...presentTrader(trader), sessionToken: session.token, expiresAt: session.expiresAt.toISOString() },
+    { 'Set-Cookie': setCookie(TRADER_COOKIE, session, config), 'Cache-Control': 'no-store' }
+  )
+}
+
+function presentTrader({ traderId, externalId, email, name, createdAt }: TraderRecord) {
+  return { traderId, traderExternalId: externalId, email, name, createdAt: createdAt.toISOString() }
+}
+
+export const getTraderMe: Operation<object> = {
+  name: 'getTraderMe',
+  method: 'GET',
+  path: '/v1/traders/me',
+  tag: 'Traders',
+  summary: 'The trader behind the session',
+  description: 'The trader, when its session ends, and its broker accounts.',
+  auth: 'trader',
+  scope: 'traders:read',
+  response: TraderAccount,
+  errors: [],
+  async handle({ trader }, { db }) {
+    const { traderId, expiresAt } = trader as SessionTrader
+    const [found, accounts] = await Promise.all([getTraderById(db, traderId), listAccounts(db, traderId)])
+    return {
+      ...presentTrader(found),
+      expiresAt: expiresAt.toISOString(),
+      accounts: accounts.map(account => presentAccount(account, found.activeAccountId))
+    }
+  }
+}
+
+export const logOutTrader: Operation<object> = {
+  name: 'logOutTrader',
+  method: 'POST',
+  path: '/v1/traders/logout',
+  tag: 'Traders',
+  summary: 'Log a trader out',
+  description: 'Ends the session that came with the request, at once and everywhere, and removes its cookie.',
+  auth: 'trader',
+  scope: 'traders:write',
+  response: LoggedOut,
+  errors: [],
+  async handle({ trader }, { db, config }) {
+    await revokeSession(db, (trader as SessionTrader).sessionId)
+    return new Reply({ loggedOut: true }, { 'Set-Cookie': setCookie(TRADER_COOKIE, undefined, config) })
+  }
+}
