@@ -209,6 +209,11 @@ export function wantsReauthorising(error: BrokerError): boolean {
   return meaningOf(error.brokerCode).reauthorise === true
 }
 
+/** Whether the error is about how we ask: a fault of ours or of our configuration. */
+export function isOurFault(error: BrokerError): boolean {
+  return meaningOf(error.brokerCode).alert === true
+}
+
 function codeByText(message: string): BrokerError['code'] {
   if (marketClosed.test(message)) return 'MARKET_CLOSED'
   return dataMissing.test(message) ? 'BROKER_UPSTREAM' : 'INVALID_CONTRACT'

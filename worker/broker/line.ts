@@ -1,7 +1,7 @@
 // The line to the broker from one place (an account, or the market data of an application): opened when first used,
 // shared by all who call from there, opened again when it broke. Every call passes its budget here.
 import { setTimeout as delay } from 'node:timers/promises'
-import { isRateLimit, wantsReauthorising } from './errors.ts'
+import { isOurFault, isRateLimit, wantsReauthorising } from './errors.ts'
 import { BrokerError } from './port.ts'
 import type { Budget } from './quota.ts'
 import { BadFrame } from './reading.ts'
@@ -168,6 +168,8 @@ export class Line {
       // A connection that swallowed an order is not trusted with the question what became of it.
       const swallowed = mayRun && error.brokerCode === 'NoAnswer'
       if (swallowed || wantsReauthorising(error)) this.retire(connection, error)
+      // Mostly a fault of ours or of our configuration; a strange symbol of the caller's may do it too.
+      if (isOurFault(error)) log.warn({ call, err: error }, 'the broker does not accept how we ask')
       if (error.ran === 'unknown')
         log.warn({ call, brokerCode: error.brokerCode }, 'a call to the broker ended in doubt')
       throw error

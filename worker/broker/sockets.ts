@@ -4,18 +4,12 @@ import type { Logger } from 'pino'
 import WebSocket from 'ws'
 import { isRateLimit, readRefusal, refused } from './errors.ts'
 import { BrokerError } from './port.ts'
+import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
+
+export type { Frame, Stream }
 
 /** The part of the logger that is used here. */
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
-
-/** A frame from the broker. Nothing in it is checked yet. */
-export type Frame = Record<string, unknown>
-
-/** What hears everything a subscribing call brings: its answer first or not, and every update. */
-export interface Stream {
-  /** Whether the frame was of any use. */
-  hear(frame: Frame, connection: Connection): boolean
-}
 
 export interface CallOptions {
   /** The key under which the answer comes; a frame without it is an update that overtook the answer. */
@@ -68,8 +62,7 @@ interface Pending {
 const defaultPingEveryMs = 30_000
 const defaultPongWithinMs = 5_000
 const maxPending = 500
-const maxHeldFrames = 64
-const maxOrphans = 200
+const maxForgotten = 200
 const maxInvalidFrames = 50
 const maxFrameBytes = 16 * 1024 * 1024
 /** A frame that would queue behind this much would leave late, if at all. */
@@ -83,12 +76,8 @@ export class Connection {
   readonly #socket: WebSocket
   readonly #options: ConnectionOptions
   readonly #pending = new Map<number, Pending>()
-  readonly #streams = new Map<number, Stream>()
-  readonly #streamsById = new Map<string, Stream>()
-  readonly #idsByStream = new Map<Stream, { reqId: number; subscriptionId: string | null }>()
-  readonly #held = new Map<string, Frame[]>()
-  readonly #orphans = new Set<string>()
-  #heldFrames = 0
+  readonly #streams = new Streams()
+  readonly #forgotten = new Set<string>()
   #invalidFrames = 0
   #lastReqId = 0
   #heardAt = performance.now()
@@ -187,28 +176,20 @@ export class Connection {
       }
       signal?.addEventListener('abort', giveUp, { once: true })
       this.#pending.set(reqId, pending)
-      if (stream !== null) {
-        this.#streams.set(reqId, stream)
-        this.#idsByStream.set(stream, { reqId, subscriptionId: null })
-      }
+      if (stream !== null) this.#streams.add(reqId, stream)
     })
   }
 
   /** Stops hearing a stream that ended by itself. */
   drop(stream: Stream): void {
-    const ids = this.#idsByStream.get(stream)
-    if (ids === undefined) return
-    this.#idsByStream.delete(stream)
-    this.#streams.delete(ids.reqId)
-    if (ids.subscriptionId !== null) this.#streamsById.delete(ids.subscriptionId)
+    this.#streams.drop(stream)
   }
 
   /** Stops hearing a stream and tells the broker so, once it can be named. */
   forget(stream: Stream): void {
-    const ids = this.#idsByStream.get(stream)
-    this.drop(stream)
-    // A stream whose first answer is still on its way is forgotten as an orphan when that comes.
-    if (ids !== undefined && ids.subscriptionId !== null) this.#forgetById(ids.subscriptionId)
+    // A stream whose first answer is still on its way is forgotten when that comes and nobody claims it.
+    const subscriptionId = this.#streams.drop(stream)
+    if (subscriptionId !== null) this.#forgetById(subscriptionId)
   }
 
   /** Lets calls under way end, then closes. */
@@ -253,10 +234,9 @@ export class Connection {
       return
     }
     const subscriptionId = subscriptionOf(frame)
-    const byReqId = reqId === null ? undefined : this.#streams.get(reqId)
-    const stream = byReqId ?? (subscriptionId === null ? undefined : this.#streamsById.get(subscriptionId))
-    if (stream !== undefined) {
-      if (subscriptionId !== null) this.#name(stream, subscriptionId)
+    const stream = this.#streams.find(reqId, subscriptionId)
+    if (stream !== null) {
+      if (subscriptionId !== null) this.#streams.name(stream, subscriptionId)
       this.#hear(stream, frame)
     } else if (subscriptionId !== null) {
       this.#unclaimed(subscriptionId, frame)
@@ -279,11 +259,11 @@ export class Connection {
     } else if (pending.stream === null || subscriptionId === null) {
       this.#settle(reqId, pending, frame)
     } else {
-      this.#name(pending.stream, subscriptionId)
+      this.#streams.name(pending.stream, subscriptionId)
       this.#settle(reqId, pending, frame, { streams: true })
-      for (const early of this.#release(subscriptionId)) this.#hear(pending.stream, early)
+      for (const early of this.#streams.release(subscriptionId)) this.#hear(pending.stream, early)
     }
-    if (this.#held.size > 0 && !this.#expectsStreams()) this.#dropHeld()
+    if (this.#streams.holding && !this.#expectsStreams()) this.#dropHeld()
     if (!this.usable && this.#pending.size === 0) this.close()
   }
 
@@ -309,22 +289,10 @@ export class Connection {
     }
   }
 
-  #name(stream: Stream, subscriptionId: string): void {
-    const ids = this.#idsByStream.get(stream)
-    if (ids === undefined || ids.subscriptionId !== null) return
-    ids.subscriptionId = subscriptionId
-    this.#streamsById.set(subscriptionId, stream)
-  }
-
   /** An update of a stream we do not know: it may have overtaken the answer that names it, or outlived its use. */
   #unclaimed(subscriptionId: string, frame: Frame): void {
-    if (this.#expectsStreams() && !this.#orphans.has(subscriptionId) && this.#heldFrames < maxHeldFrames) {
-      const held = this.#held.get(subscriptionId)
-      if (held === undefined) this.#held.set(subscriptionId, [frame])
-      else held.push(frame)
-      this.#heldFrames += 1
-      return
-    }
+    const awaited = this.#expectsStreams() && !this.#forgotten.has(subscriptionId)
+    if (awaited && this.#streams.hold(subscriptionId, frame)) return
     this.#options.counters.stray += 1
     this.#forgetById(subscriptionId)
   }
@@ -334,23 +302,16 @@ export class Connection {
     return false
   }
 
-  #release(subscriptionId: string): Frame[] {
-    const frames = this.#held.get(subscriptionId) ?? []
-    this.#held.delete(subscriptionId)
-    this.#heldFrames -= frames.length
-    return frames
-  }
-
   #dropHeld(): void {
-    for (const subscriptionId of [...this.#held.keys()]) {
-      this.#options.counters.stray += this.#release(subscriptionId).length
+    for (const subscriptionId of this.#streams.heldIds()) {
+      this.#options.counters.stray += this.#streams.release(subscriptionId).length
       this.#forgetById(subscriptionId)
     }
   }
 
   #forgetById(subscriptionId: string): void {
-    if (this.#orphans.has(subscriptionId) || this.#orphans.size >= maxOrphans || !this.open) return
-    this.#orphans.add(subscriptionId)
+    if (this.#forgotten.has(subscriptionId) || this.#forgotten.size >= maxForgotten || !this.open) return
+    this.#forgotten.add(subscriptionId)
     this.call({ forget: subscriptionId }, { answer: 'forget', timeoutMs: defaultPongWithinMs }).catch(
       (error: BrokerError) => {
         // Best effort: a stream that goes on is only counted.
@@ -408,9 +369,6 @@ export class Connection {
       this.#settle(reqId, pending, pending.mayRun ? disconnected(reason) : reason)
     }
     this.#streams.clear()
-    this.#streamsById.clear()
-    this.#idsByStream.clear()
-    this.#held.clear()
     this.#options.onClose(reason)
   }
 }
@@ -423,11 +381,6 @@ function parse(data: Buffer): Frame | null {
     // Counted and, the first time, logged by the caller.
     return null
   }
-}
-
-function subscriptionOf(frame: Frame): string | null {
-  const id = (frame.subscription as { id?: unknown } | null | undefined)?.id
-  return typeof id === 'string' ? id : null
 }
 
 function unsent(message: string, brokerCode: string, cause?: unknown): BrokerError {

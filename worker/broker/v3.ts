@@ -48,11 +48,15 @@ const classes: Record<string, string> = {
   sell: 'pricing',
   portfolio: 'outcome',
   statement: 'outcome',
-  profit_table: 'outcome'
+  profit_table: 'outcome',
+  ping: 'uncounted'
 }
+
+const uncounted = { perMinute: 0, perHour: 0 }
 
 /** What the broker once published; it tells the real figures on every connection. */
 const limits: Limits = {
+  uncounted,
   pricing: { perMinute: 80, perHour: 3_600 },
   outcome: { perMinute: 25, perHour: 1_500 },
   general: { perMinute: 180, perHour: 14_400 }
@@ -181,6 +185,7 @@ function readLimits(body: Body): Limits {
   }
   // The third name is misspelt by the broker.
   return {
+    uncounted,
     pricing: windows('max_requests_pricing'),
     outcome: windows('max_requests_outcome'),
     general: windows('max_requestes_general')
