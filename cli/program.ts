@@ -6,6 +6,7 @@ import { addDatabase } from './db.ts'
 import { addKeys } from './keys.ts'
 import { addLedger } from './ledger.ts'
 import { addPartners } from './partners.ts'
+import { addSessions } from './sessions.ts'
 import { addWallet } from './wallet.ts'
 
 /** Every command with its options; parsing it runs one. */
@@ -25,6 +26,7 @@ export function createProgram(): Command {
     .helpCommand(true)
   addPartners(program)
   addKeys(program)
+  addSessions(program)
   addWallet(program)
   addBilling(program)
   addLedger(program)

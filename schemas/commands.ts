@@ -51,6 +51,14 @@ export const KeyRef = {
 } as const
 export type KeyRef = FromSchema<typeof KeyRef>
 
+export const SessionRef = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['sessionId'],
+  properties: { sessionId: id('The session.') }
+} as const
+export type SessionRef = FromSchema<typeof SessionRef>
+
 export const TopUpOrder = {
   type: 'object',
   additionalProperties: false,

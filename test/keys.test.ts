@@ -9,6 +9,7 @@ import { deleteOldSessions, insertTraderSession, revokeSession } from '../db/ses
 import { isCrossSite, readCookie, setCookie } from '../schemas/cookies.ts'
 import { defaultScopes } from '../schemas/scopes.ts'
 import { call, closeAll, openHarness } from './harness.ts'
+import { startProcess } from './processes.ts'
 
 const harness = await openHarness()
 const { db, pepper } = harness.open
@@ -258,8 +259,36 @@ revoking('holds at once on every process, and stays as it was when repeated', as
   assert.is(body.data[0].revokedAt, first.body.revokedAt)
 })
 
-revoking.after(closeAll)
+const command = suite('operator sessions')
+
+async function operator(...args: string[]) {
+  const run = startProcess('cli/main.ts', harness.env, ['sessions', ...args, '--json'])
+  const exit = await run.ended
+  return { exit, lines: run.lines, document: exit === 0 ? JSON.parse(run.lines.join('\n')) : undefined }
+}
+
+command('issue, list and revoke one, each told in the audit log', async () => {
+  const { partnerId } = await harness.makePartner()
+  assert.is((await operator('issue', '--partner', 'ptn_nobody')).exit, 1)
+  assert.is((await operator('issue')).exit, 2)
+  const { document: issued } = await operator('issue', '--partner', partnerId)
+  assert.match(issued.cookie, /^service_session=[A-Za-z0-9_-]{43}$/)
+  assert.ok(issued.setCookie.startsWith(`${issued.cookie}; Path=/; `))
+  assert.is(Math.round((Date.parse(issued.expiresAt) - Date.now()) / 3_600_000), 12)
+  const headers = { cookie: issued.cookie }
+  assert.is((await call(address, listKeys, { headers })).status, 200)
+  const { document: listed } = await operator('list', '--partner', partnerId)
+  assert.equal(Object.keys(listed.data[0]), ['sessionId', 'createdAt', 'expiresAt', 'revokedAt'])
+  assert.is((await operator('revoke', issued.sessionId)).exit, 1, 'it asks, and here nobody can answer')
+  assert.is((await operator('revoke', issued.sessionId, '--yes')).exit, 0)
+  assert.is((await call(address, listKeys, { headers })).status, 401)
+  const told = await db('audit_log').where({ target: issued.sessionId }).orderBy('at').pluck('action')
+  assert.equal(told, ['sessions.issue', 'sessions.revoke'])
+})
+
+command.after(closeAll)
 sessions.run()
 creating.run()
 listing.run()
 revoking.run()
+command.run()

@@ -1,0 +1,79 @@
+// operator sessions: partners' sessions, with which they manage their keys.
+import type { Command } from 'commander'
+import { recordAudit } from '../db/audit.ts'
+import { getPartner } from '../db/partners.ts'
+import { insertPartnerSession, listPartnerSessions, revokeSession } from '../db/sessions.ts'
+import { OfPartner, SessionRef } from '../schemas/commands.ts'
+import { PARTNER_COOKIE, setCookie } from '../schemas/cookies.ts'
+import { withStore } from './context.ts'
+import { examples } from './examples.ts'
+
+export function addSessions(program: Command): void {
+  const sessions = program.command('sessions').description("Partners' sessions for key management: issue, list, revoke")
+
+  sessions
+    .command('issue')
+    .description('Issue a session; its cookie is shown this once')
+    .requiredOption('--partner <partnerId>', 'whose session')
+    .addHelpText('after', examples('sessions issue --partner ptn_01jd…'))
+    .action(
+      withStore(
+        async ({ db, pepper, config, actor }, { partner: partnerId }: OfPartner) =>
+          db.transaction(async trx => {
+            const session = await insertPartnerSession(trx, pepper, { partnerId, ttlHours: config.sessionTtlHours })
+            const { sessionId, expiresAt } = session
+            await recordAudit(trx, { actor, action: 'sessions.issue', target: sessionId, details: { partnerId } })
+            return {
+              sessionId,
+              partnerId,
+              // Ready to send as the Cookie header, and ready for a console to set in a browser.
+              cookie: `${PARTNER_COOKIE}=${session.token}`,
+              setCookie: setCookie(PARTNER_COOKIE, session, config),
+              expiresAt
+            }
+          }),
+        { input: OfPartner }
+      )
+    )
+
+  sessions
+    .command('list')
+    .description("List a partner's sessions that have not expired, newest first")
+    .requiredOption('--partner <partnerId>', 'whose sessions')
+    .addHelpText('after', examples('sessions list --partner ptn_01jd…'))
+    .action(
+      withStore(
+        async ({ db }, { partner }: OfPartner) => {
+          await getPartner(db, partner)
+          const found = await listPartnerSessions(db, partner)
+          return {
+            data: found.map(({ sessionId, createdAt, expiresAt, revokedAt }) => ({
+              sessionId,
+              createdAt,
+              expiresAt,
+              revokedAt
+            }))
+          }
+        },
+        { input: OfPartner, show: ['sessionId', 'createdAt', 'expiresAt', 'revokedAt'] }
+      )
+    )
+
+  sessions
+    .command('revoke <sessionId>')
+    .description('End a session, at once and for good')
+    .addHelpText('after', examples('sessions revoke ses_01jd…', 'sessions revoke ses_01jd… --yes'))
+    .action(
+      withStore(
+        async ({ db, actor, confirm }, { sessionId }: SessionRef) => {
+          await confirm(`End ${sessionId}? Requests with it are refused from now on.`)
+          return db.transaction(async trx => {
+            const { partnerId, revokedAt } = await revokeSession(trx, sessionId)
+            await recordAudit(trx, { actor, action: 'sessions.revoke', target: sessionId, details: { partnerId } })
+            return { sessionId, partnerId, revokedAt }
+          })
+        },
+        { input: SessionRef }
+      )
+    )
+}
