@@ -753,6 +753,20 @@ care('hears each frame of a contract once per frame, and none after its settleme
   await close()
 })
 
+care('does not write a purchase to a connection that is closing', async () => {
+  const { session, close } = await scripted((frame, socket) => {
+    if (frame.buy !== undefined) reply(socket, frame, { buy: receipt })
+    if (frame.balance === undefined) return
+    reply(socket, frame, { balance: { loginid: 'CR1', balance: 1, currency: 'USD' } })
+    socket.close(1001)
+  })
+  for (let round = 0; round < 5; round++) {
+    await session.balance()
+    assert.is((await session.buy(even, plainly)).contractId, '5')
+  }
+  await close()
+})
+
 care('ends every pending call when it is closed', async () => {
   const broker = await scriptedBroker(courteous(() => undefined))
   const client = createV3Broker({ url: broker.url, log })

@@ -48,9 +48,9 @@ export class Line {
     this.#options = options
   }
 
-  /** The connection as it is, if it is up. */
+  /** The connection, if there is one that takes calls. */
   get current(): Connection | null {
-    return this.#current
+    return this.#current?.open ? this.#current : null
   }
 
   /** Whether a call or an opening is under way. */
@@ -61,7 +61,8 @@ export class Line {
   /** The connection, opened if there is none; many askers share one opening. */
   connect(): Promise<Connection> {
     if (this.#closed !== null) return Promise.reject(this.#closed)
-    if (this.#current !== null) return Promise.resolve(this.#current)
+    const up = this.current
+    if (up !== null) return Promise.resolve(up)
     this.#opening ??= this.#open().finally(() => {
       this.#opening = null
     })
@@ -146,7 +147,7 @@ export class Line {
     this.usedAt = performance.now()
     const wait = budget.take(className, { urgent: mayRun, waitMs, signal })
     if (wait !== undefined) await wait
-    const connection = this.#current ?? (await this.connect())
+    const connection = this.current ?? (await this.connect())
     if (options.purchase === true && !connection.buying) throw goingDown()
     const { beforeSend, stream } = options
     const callOptions: CallOptions = {

@@ -117,7 +117,9 @@ export class AccountSession implements Session {
     }
     const frame = await this.#read('statement', { action_type: 'buy', description: 1, ...range })
     return readAnswer(frame, ({ statement }) =>
-      rowsOf(statement, 'transactions').map(row => dialect.readStatement(row))
+      rowsOf(statement, 'transactions')
+        .filter(row => row.action_type === 'buy')
+        .map(row => dialect.readStatement(row))
     )
   }
 
