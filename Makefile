@@ -35,7 +35,7 @@ worker: install ## Run a worker process
 	@$(node) worker/main.ts
 
 migrate: install ## Bring the database to the newest schema
-	@$(node) cli/main.ts migrate
+	@$(node) cli/main.ts db migrate
 
 bench: install ## Measure throughput and latency
 	@$(node) test/bench/run.ts

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { openBus } from '../db/bus.ts'
 import { openLimits } from '../db/limits.ts'
 import { openLog } from '../db/log.ts'
-import { loadEnvironment, stopOn } from '../db/process.ts'
+import { announceReady, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
 import { createApp } from './app.ts'
@@ -35,10 +35,9 @@ Object.assign(server, {
 })
 server.listen(config.port, config.host)
 await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject))
-log.info(
-  { address: `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}` },
-  'listening'
-)
+const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}`
+log.info({ address }, 'listening')
+announceReady({ address })
 
 await stopping
 await drain(server, 20_000)

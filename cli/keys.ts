@@ -1,6 +1,7 @@
 // operator keys: API keys of partners. Only here can admin scopes be granted.
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
+import type { Db } from '../db/connection.ts'
 import { insertKey, type KeyRecord, listKeys, revokeKey } from '../db/keys.ts'
 import { getPartner } from '../db/partners.ts'
 import { KeyOrder, KeyRef, OfPartner } from '../schemas/commands.ts'
@@ -30,13 +31,7 @@ export function addKeys(program: Command): void {
       withStore(
         async ({ db, pepper, actor }, { partner: partnerId, label, scopes: list }: KeyOrder) => {
           const scopes = readScopes(list)
-          return db.transaction(async trx => {
-            const issued = await insertKey(trx, pepper, { partnerId, label: label ?? null, scopes })
-            const { keyId, key, createdAt } = issued
-            const details = { partnerId, label: issued.label, scopes }
-            await recordAudit(trx, { actor, action: 'keys.issue', target: keyId, details })
-            return { keyId, partnerId, label: issued.label, scopes, key, createdAt }
-          })
+          return db.transaction(trx => issueKey(trx, pepper, { partnerId, label: label ?? null, scopes, actor }))
         },
         { input: KeyOrder }
       )
@@ -79,6 +74,18 @@ export function addKeys(program: Command): void {
         { input: KeyRef }
       )
     )
+}
+
+/** A new key, told once, and its line in the audit log. Throws NOT_FOUND when there is no such partner. */
+export async function issueKey(
+  trx: Db,
+  pepper: Buffer,
+  wanted: { partnerId: string; label: string | null; scopes: readonly Scope[]; actor: string }
+) {
+  const { actor, ...order } = wanted
+  const { keyId, partnerId, label, scopes, key, createdAt } = await insertKey(trx, pepper, order)
+  await recordAudit(trx, { actor, action: 'keys.issue', target: keyId, details: { partnerId, label, scopes } })
+  return { keyId, partnerId, label, scopes, key, createdAt }
 }
 
 function readScopes(list: string | undefined): readonly Scope[] {

@@ -1,6 +1,7 @@
 // operator partners: who they are and whether they may call.
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
+import type { Db } from '../db/connection.ts'
 import {
   countTraders,
   getPartner,
@@ -13,6 +14,7 @@ import {
 } from '../db/partners.ts'
 import { getWallet, topUp } from '../db/wallets.ts'
 import { PartnerRef, PlanChange } from '../schemas/commands.ts'
+import type { Config } from '../schemas/config.ts'
 import { shown } from '../schemas/money.ts'
 import { NewPartner, SuspendPartner } from '../schemas/partners.ts'
 import { withStore } from './context.ts'
@@ -33,20 +35,12 @@ export function addPartners(program: Command): void {
     .addHelpText('after', examples('partners create --name "Acme Markets" --plan PRO --balance 500 --trial-days 30'))
     .action(
       withStore(
-        async ({ db, config, actor }, input: NewPartner) => {
-          const { name, plan, brokerAppId, trialDays, balance = '0' } = input
-          const brokerDialect = input.brokerDialect ?? config.brokerDialect
-          return db.transaction(async trx => {
-            const partner = await insertPartner(trx, { name, plan, brokerAppId, brokerDialect, trialDays })
-            const { partnerId } = partner
-            const prices = config.planPrices
-            if (Number(balance) > 0)
-              await topUp(trx, { partnerId, amountUsd: balance, reference: 'opening balance', prices })
-            await recordAudit(trx, { actor, action: 'partners.create', target: partnerId, details: { ...input } })
-            const { balanceUsd, feeUsd, nextFeeAt } = await getWallet(trx, partnerId, prices)
+        async ({ db, config, actor }, input: NewPartner) =>
+          db.transaction(async trx => {
+            const partner = await createPartner(trx, config, { ...input, actor })
+            const { balanceUsd, feeUsd, nextFeeAt } = await getWallet(trx, partner.partnerId, config.planPrices)
             return { ...presentPartner(partner), balanceUsd: shown(balanceUsd), feeUsd: shown(feeUsd), nextFeeAt }
-          })
-        },
+          }),
         { input: NewPartner }
       )
     )
@@ -128,6 +122,22 @@ export function addPartners(program: Command): void {
         { input: PlanChange }
       )
     )
+}
+
+/** A partner with its opening balance and the line in the audit log, in the caller's transaction. */
+export async function createPartner(
+  trx: Db,
+  config: Pick<Config, 'planPrices' | 'brokerDialect'>,
+  { actor, ...input }: NewPartner & { actor: string }
+): Promise<PartnerRecord> {
+  const { name, plan, balance, trialDays, brokerAppId } = input
+  const brokerDialect = input.brokerDialect ?? config.brokerDialect
+  const partner = await insertPartner(trx, { name, plan, brokerAppId, brokerDialect, trialDays })
+  const { partnerId } = partner
+  const prices = config.planPrices
+  if (Number(balance) > 0) await topUp(trx, { partnerId, amountUsd: balance, reference: 'opening balance', prices })
+  await recordAudit(trx, { actor, action: 'partners.create', target: partnerId, details: { ...input } })
+  return partner
 }
 
 function presentPartner(partner: PartnerRecord) {

@@ -6,6 +6,7 @@ import { addDatabase } from './db.ts'
 import { addKeys } from './keys.ts'
 import { addLedger } from './ledger.ts'
 import { addPartners } from './partners.ts'
+import { addRun } from './run.ts'
 import { addSessions } from './sessions.ts'
 import { addWallet } from './wallet.ts'
 
@@ -24,6 +25,7 @@ export function createProgram(): Command {
     })
     .exitOverride()
     .helpCommand(true)
+  addRun(program)
   addPartners(program)
   addKeys(program)
   addSessions(program)

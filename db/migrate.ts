@@ -1,5 +1,6 @@
 // Migrations: an explicit list, forward only, and the queue's own tables with them.
 import type { Knex } from 'knex'
+import pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import { deadLetterOf, type QueueName, queues } from '../schemas/jobs.ts'
 import type { Db } from './connection.ts'
@@ -42,11 +43,29 @@ const source: Knex.MigrationSource<Migration> = {
 
 const settings: Knex.MigratorConfig = { migrationSource: source, tableName: 'migrations' }
 
+const MIGRATION_LOCK = 724_200
+const LOCK_WAIT_MS = 120_000
+
 /**
  * Applies what is missing, both ours and the queue's, and declares every queue. Safe to run twice and by
- * two at once (each takes a lock). Returns the names applied.
+ * two at once: the second waits for the first. Returns the names applied.
  */
 export async function migrate(db: Db, url: string): Promise<string[]> {
+  // A lock that ends with its connection. knex's own is a row, which a killed migration leaves behind for ever:
+  // whoever holds this one may take that row away.
+  const lock = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000, lock_timeout: LOCK_WAIT_MS })
+  lock.on('error', () => {})
+  await lock.connect()
+  try {
+    await lock.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
+    await db.migrate.forceFreeMigrationsLock(settings)
+    return await applyMissing(db, url)
+  } finally {
+    await lock.end().catch(() => {})
+  }
+}
+
+async function applyMissing(db: Db, url: string): Promise<string[]> {
   const [, applied] = (await db.migrate.latest(settings)) as [number, string[]]
   const boss = new PgBoss({
     connectionString: url,

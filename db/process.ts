@@ -25,9 +25,23 @@ export function loadEnvironment(): Config {
 
 const HARD_STOP_MS = 25_000
 
+/** Tells the process that started this one, where one listens for it, that the work can begin. */
+export function announceReady(facts: { address?: string } = {}): void {
+  // With a callback, so that a parent that is gone by now is no error of ours; `stopWithParent` notices.
+  if (process.connected) process.send?.({ ready: true, ...facts }, () => {})
+}
+
+/** Calls `stop` once the process that started this one and kept a channel to it is gone, however it ended. */
+export function stopWithParent(stop: () => void): void {
+  if (!process.channel) return
+  process.once('disconnect', stop)
+  // The channel must not keep a process alive that has nothing else to do.
+  process.channel.unref()
+}
+
 /**
- * Resolves on the first SIGTERM or SIGINT. A second one, or 25 s, ends the process hard, which is just as
- * safe for orders. Also ends it with one line when opening fails.
+ * Resolves on the first SIGTERM or SIGINT, or when the process that started this one is gone. A second signal,
+ * or 25 s, ends the process hard, which is just as safe for orders. Also ends it with one line when opening fails.
  */
 export function stopOn(log: Log): Promise<void> {
   process.on('uncaughtException', error => {
@@ -37,14 +51,16 @@ export function stopOn(log: Log): Promise<void> {
   })
   return new Promise(resolve => {
     let asked = false
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.on(signal, () => {
-        if (asked) process.exit(1)
-        asked = true
-        log.info({ signal }, 'stopping')
-        setTimeout(() => process.exit(1), HARD_STOP_MS).unref()
-        resolve()
-      })
+    const stop = (why: string) => {
+      if (asked) process.exit(1)
+      asked = true
+      log.info({ why }, 'stopping')
+      setTimeout(() => process.exit(1), HARD_STOP_MS).unref()
+      resolve()
     }
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stop)
+    stopWithParent(() => {
+      if (!asked) stop('parent gone')
+    })
   })
 }

@@ -97,3 +97,14 @@ export const BillingOrder = {
   }
 } as const
 export type BillingOrder = FromSchema<typeof BillingOrder>
+
+export const RunOptions = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['tickMs'],
+  properties: {
+    once: { type: 'boolean', description: 'Stop after the first order.' },
+    tickMs: { type: 'integer', minimum: 1, maximum: 60_000, description: 'Interval of the simulated ticks.' }
+  }
+} as const
+export type RunOptions = FromSchema<typeof RunOptions>

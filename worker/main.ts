@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { openBus } from '../db/bus.ts'
 import { openLog } from '../db/log.ts'
-import { loadEnvironment, stopOn } from '../db/process.ts'
+import { announceReady, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
 import { openBrokers } from './broker/brokers.ts'
@@ -19,6 +19,7 @@ const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'worker', log })
 const worker = `${hostname()}:${process.pid}:${randomBytes(3).toString('hex')}`
 const work = await startWork({ config, ...store, bus, queue, log, brokers, worker, clock: systemClock })
+announceReady()
 
 await stopping
 await work.stop()

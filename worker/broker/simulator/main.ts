@@ -1,4 +1,5 @@
 // Starts a simulated broker, says in one JSON line where it is, and ends on SIGTERM or SIGINT.
+import { stopWithParent } from '../../../db/process.ts'
 import { parseOptions, UsageError, usage } from './options.ts'
 import { startSimulator } from './server.ts'
 
@@ -6,12 +7,10 @@ try {
   const options = parseOptions(process.argv.slice(2))
   if (options) {
     const simulator = await startSimulator(options)
-    const stop = async () => {
-      await simulator.close()
-      process.exit(0)
-    }
+    const stop = () => void simulator.close().then(() => process.exit(0))
     process.once('SIGTERM', stop)
     process.once('SIGINT', stop)
+    stopWithParent(stop)
     process.stdout.write(`${JSON.stringify({ url: simulator.url, control: simulator.control })}\n`)
   } else process.stdout.write(`${usage}\n`)
 } catch (error) {

@@ -1,0 +1,218 @@
+// operator run: everything on this machine in one go. The database that comes with the project, a simulated
+// broker, one api and one worker, and a first order to show that it works; until Ctrl-C.
+import type { Command } from 'commander'
+import pc from 'picocolors'
+import { openDatabase } from '../db/connection.ts'
+import { migrate } from '../db/migrate.ts'
+import { reachDatabase } from '../db/reach.ts'
+import { locateDatabase, openStore } from '../db/store.ts'
+import { RunOptions } from '../schemas/commands.ts'
+import type { Config } from '../schemas/config.ts'
+import type { Order } from '../schemas/orders.ts'
+import { bare, type Context } from './context.ts'
+import { examples } from './examples.ts'
+import { lines, print } from './output.ts'
+import { Refusal } from './refusals.ts'
+import { openSharedBroker } from './run/broker.ts'
+import { type Child, ChildEnded, startChild } from './run/children.ts'
+import { curlOf, type Demo, openDemo, placeDemoOrder } from './run/demo.ts'
+import { choosePort } from './run/port.ts'
+import { openTeller, type Teller } from './run/tell.ts'
+
+const PORT_TRIES = 3
+
+export function addRun(program: Command): void {
+  program
+    .command('run')
+    .description('Run everything on this machine: database, simulated broker, api and worker; place a first order')
+    .option('--once', 'stop after the first order; the exit code says whether it was placed')
+    .option('--tick-ms <ms>', 'interval of the simulated ticks', '200')
+    .addHelpText('after', examples('run', 'run --tick-ms 1000', 'run --once --json'))
+    .action(bare(run, { input: RunOptions }))
+}
+
+interface Running {
+  context: Context
+  options: RunOptions
+  tell: Teller
+  /** Has `close` called when the run ends; the last one first. */
+  opened(close: () => Promise<unknown>): void
+  /** Ends the run as soon as this resolves with what went wrong. */
+  watch(lost: Promise<string>): void
+}
+
+async function run(context: Context, options: RunOptions): Promise<undefined> {
+  const { config, json } = context
+  if (config.tls || config.baseUrl.startsWith('https:'))
+    throw new Refusal(
+      'This runs plain HTTP on one machine: unset TLS_CERT, TLS_KEY and an https BASE_URL, or start api and worker by themselves.'
+    )
+  const closes: (() => Promise<unknown>)[] = []
+  const lost = Promise.withResolvers<string>()
+  let stopping = false
+  const running: Running = {
+    context,
+    options,
+    tell: openTeller(json ? process.stderr : process.stdout),
+    opened: close => closes.push(close),
+    watch: sign => void sign.then(lost.resolve)
+  }
+  const close = async () => {
+    for (let last = closes.pop(); last; last = closes.pop()) await last()
+  }
+  const asked = askedToStop(() => stopping)
+  const work = start(running).then(() => (options.once ? undefined : asked))
+  try {
+    const how = await Promise.race([work, asked, lost.promise])
+    if (how) throw new ChildEnded(how)
+  } catch (error) {
+    if (!(error instanceof ChildEnded)) throw error
+    process.stderr.write(`${error.message}\n`)
+    throw new Refusal(`Stopped, since ${error.message.split(/[;\n]/)[0]}.`)
+  } finally {
+    stopping = true
+    await close()
+    // Asked to stop while still starting: what was opened meanwhile is closed too.
+    await work.catch(() => {})
+    await close()
+  }
+  return undefined
+}
+
+async function start(running: Running): Promise<void> {
+  const { context, tell } = running
+  const { config, env } = context
+  const [url, brokerUrl] = await Promise.all([startDatabase(running), startBroker(running)])
+  const children = { ...env, BROKER_URL: brokerUrl }
+  const worker = startChild({ name: 'worker', file: 'worker/main.ts', env: children, tell: tell.as('worker') })
+  running.opened(() => worker.stop())
+  const [address] = await Promise.all([startApi(running, children), worker.ready])
+  running.watch(worker.ended)
+
+  const store = await openStore({ ...config, databaseUrl: url }, { name: 'run' })
+  try {
+    const demo = await openDemo({ address, store, config, actor: context.actor })
+    const order = await placeDemoOrder(address, demo).catch((error: unknown): undefined => {
+      // Somebody else's broker need not know our demo trader.
+      if (!config.brokerUrl || running.options.once) throw error
+      tell.as('run')(`no first order at ${brokerUrl}: ${error instanceof Error ? error.message : error}`)
+    })
+    report(running, { address, demo, order })
+  } finally {
+    await store.close()
+  }
+}
+
+async function startDatabase({ context: { config }, opened, tell }: Running): Promise<string> {
+  const { url, stop } = await locateDatabase(config, tell.as('database'))
+  opened(stop)
+  await reachDatabase(url)
+  const db = openDatabase({ url, pool: 2, name: 'run' })
+  try {
+    for (const name of await migrate(db, url)) tell.as('database')(`applied ${name}`)
+  } finally {
+    await db.destroy()
+  }
+  return url
+}
+
+async function startBroker({ context, options, opened, watch, tell }: Running): Promise<string> {
+  const { config, env } = context
+  if (config.brokerUrl) return config.brokerUrl
+  const { dataDir } = config
+  const broker = await openSharedBroker({ dataDir, tickMs: options.tickMs, env, tell: tell.as('broker') })
+  opened(() => broker.close())
+  watch(broker.lost)
+  tell.as('broker')(`simulated at ${broker.url}${broker.own ? '' : ', shared with another run'}`)
+  return broker.url
+}
+
+/** Starts the api and answers its address; where nobody asked for a port, on a free one when 8080 is busy. */
+async function startApi({ context, opened, watch, tell }: Running, env: NodeJS.ProcessEnv): Promise<string> {
+  const { host, port: wanted } = context.config
+  const fixed = Boolean(env.PORT)
+  for (let tries = 1; ; tries++) {
+    const port = await choosePort(wanted, { host, fixed })
+    if (port !== wanted) tell.as('run')(`port ${wanted} is busy: taking ${port} (PORT=… asks for a certain one)`)
+    const options = { name: 'api', file: 'api/main.ts', env: { ...env, PORT: String(port) }, tell: tell.as('api') }
+    const api: Child = startChild(options)
+    opened(() => api.stop())
+    try {
+      const { address } = await api.ready
+      watch(api.ended)
+      return local(address as string)
+    } catch (error) {
+      // Somebody may have taken the port between our look and its start.
+      const lostPort = !fixed && tries < PORT_TRIES && (await choosePort(port, { host, fixed })) !== port
+      if (!(error instanceof ChildEnded) || !lostPort) throw error
+    }
+  }
+}
+
+/** The address as one reaches it from here: listening everywhere includes the loopback. */
+function local(address: string): string {
+  const url = new URL(address)
+  if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1'
+  if (url.hostname === '[::]') url.hostname = '[::1]'
+  return url.origin
+}
+
+interface Outcome {
+  address: string
+  demo: Demo
+  order: Order | undefined
+}
+
+function report({ context: { json, config }, options }: Running, { address, demo, order }: Outcome): void {
+  const tookMs = Math.round(performance.now())
+  if (json) {
+    print({ address, partnerId: demo.partnerId, order: order ?? null, tookMs }, { json })
+    return
+  }
+  const words = [
+    '',
+    pc.green(pc.bold(`Ready at ${address} after ${(tookMs / 1000).toFixed(1)} s.`)),
+    ...(order ? ['', 'A five-tick order, placed over HTTP and settled:', '', indent(lines(order)), ''] : [''])
+  ]
+  if (!options.once)
+    words.push(
+      'Place one more; the same clientOrderId again answers the same order:',
+      '',
+      indent(curlOf(address, demo)),
+      '',
+      'Administer it from another terminal, in this directory:',
+      '',
+      indent(cliLines(config, demo).join('\n')),
+      '',
+      'Ctrl-C stops everything; the data stay.',
+      ''
+    )
+  process.stdout.write(`${words.join('\n')}\n`)
+}
+
+function cliLines({ dataDir }: Config, { partnerId }: Demo): string[] {
+  const prefix = dataDir === '.data' ? '' : `DATA_DIR='${dataDir}' `
+  return [`partners show ${partnerId}`, 'orders list', 'doctor'].map(
+    command => `${prefix}npm run -s operator -- ${command}`
+  )
+}
+
+function indent(text: string): string {
+  return text.replaceAll(/^/gm, '  ')
+}
+
+/** A second Ctrl-C within this time is the same one, told twice by make or npm. */
+const SAME_SIGNAL_MS = 1500
+
+/** Resolves on the first signal; one that comes later, while stopping, ends the process, and the others follow. */
+function askedToStop(stopping: () => boolean): Promise<undefined> {
+  return new Promise(resolve => {
+    let first: number | undefined
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.on(signal, () => {
+        first ??= performance.now()
+        if (stopping() && performance.now() - first > SAME_SIGNAL_MS) process.exit(130)
+        resolve(undefined)
+      })
+  })
+}

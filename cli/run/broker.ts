@@ -1,0 +1,154 @@
+// The simulated broker of a data directory. One run starts it, others beside it use the same one, since their
+// workers share the orders; when the first run ends, another goes on with it, at the same address and with the
+// same contracts, which a journal keeps.
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { acquire } from '../../db/embedded/lock.ts'
+import { Refusal } from '../refusals.ts'
+import { type Child, ChildEnded, startChild } from './children.ts'
+
+const JOIN_MS = 20_000
+const LOOK_MS = 200
+const PORT_TRIES = 10
+
+export interface SharedBroker {
+  url: string
+  /** Whether this run started it, or found it running. */
+  own: boolean
+  /** Resolves with a sentence when there is no broker any more. */
+  lost: Promise<string>
+  /** Lets go of it; another run may go on with it. */
+  close(): Promise<void>
+}
+
+export interface BrokerOptions {
+  dataDir: string
+  tickMs: number
+  env: NodeJS.ProcessEnv
+  tell(line: string): void
+}
+
+interface Held {
+  url: string
+  child: Child
+  unlock(): Promise<void>
+}
+
+/** Starts the simulated broker of the data directory, or joins the one running there. */
+export async function openSharedBroker(options: BrokerOptions): Promise<SharedBroker> {
+  const dir = resolve(options.dataDir, 'broker')
+  await mkdir(dir, { recursive: true })
+  const left = new AbortController()
+  const lost = Promise.withResolvers<string>()
+  const watch = (held: Held) => void held.child.ended.then(lost.resolve)
+
+  let held = await tryHold(dir, options)
+  const own = held !== undefined
+  if (held) watch(held)
+  const url = held?.url ?? (await joinRunning(dir))
+  const takeOver = async () => {
+    while (!held && !left.signal.aborted) {
+      await sleep(LOOK_MS)
+      if (left.signal.aborted) return
+      held = await tryHold(dir, options, portOf(url))
+    }
+    if (!held) return
+    options.tell('the run that had it has ended; going on with it here')
+    watch(held)
+  }
+  const taking = own ? Promise.resolve() : takeOver()
+  taking.catch(error => lost.resolve(error instanceof Error ? error.message : String(error)))
+  return {
+    url,
+    own,
+    lost: lost.promise,
+    async close() {
+      left.abort()
+      await taking.catch(() => {}) // Told by `lost`.
+      await held?.child.stop()
+      await held?.unlock()
+    }
+  }
+}
+
+/** Takes the broker's lock and starts it; undefined when another run has it. At `mustBe`, or where it was last. */
+async function tryHold(dir: string, options: BrokerOptions, mustBe?: number): Promise<Held | undefined> {
+  const unlock = await acquire(join(dir, 'lock'))
+  if (!unlock) return undefined
+  try {
+    const last = mustBe ?? (await lastPort(dir))
+    const { child, url } = await launch(dir, last, mustBe !== undefined, options)
+    const draft = join(dir, `url.${process.pid}`)
+    await writeFile(draft, url)
+    await rename(draft, join(dir, 'url'))
+    return { child, url, unlock }
+  } catch (error) {
+    await unlock()
+    throw error
+  }
+}
+
+async function launch(
+  dir: string,
+  port: number,
+  fixed: boolean,
+  { tickMs, env, tell }: BrokerOptions
+): Promise<{ child: Child; url: string }> {
+  for (let tries = 1; ; tries++) {
+    // One that just ended may hold the port for a moment; if it stays taken, another does where nobody knows it yet.
+    const use = tries > PORT_TRIES / 2 && !fixed ? 0 : port
+    const child = startChild({
+      name: 'broker',
+      file: 'worker/broker/simulator/main.ts',
+      args: ['--port', String(use), '--tick-ms', String(tickMs), '--journal', join(dir, 'journal')],
+      env,
+      tell,
+      readyLine: line => {
+        const url = /^\{"url":"([^"]+)"/.exec(line)?.[1]
+        return url ? { address: url } : undefined
+      }
+    })
+    try {
+      const { address } = await child.ready
+      return { child, url: address as string }
+    } catch (error) {
+      if (!(error instanceof ChildEnded) || tries >= PORT_TRIES || use === 0) throw error
+      await sleep(LOOK_MS)
+    }
+  }
+}
+
+/** Waits until the run that holds the broker has it listening. */
+async function joinRunning(dir: string): Promise<string> {
+  const deadline = Date.now() + JOIN_MS
+  while (Date.now() < deadline) {
+    const url = await readFile(join(dir, 'url'), 'utf8').catch(() => undefined)
+    if (url && (await listens(portOf(url)))) return url
+    await sleep(LOOK_MS)
+  }
+  throw new Refusal(`Another run has the simulated broker of ${dir} and did not get it to listen within 20 s.`)
+}
+
+async function lastPort(dir: string): Promise<number> {
+  const url = await readFile(join(dir, 'url'), 'utf8').catch(() => undefined)
+  return url && URL.canParse(url) ? portOf(url) : 0
+}
+
+function portOf(url: string): number {
+  return Number(new URL(url).port)
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise(done => {
+    const socket = connect(port, '127.0.0.1')
+    const give = (yes: boolean) => {
+      socket.destroy()
+      done(yes)
+    }
+    socket.setTimeout(2000, () => give(false))
+    socket.once('connect', () => give(true))
+    socket.once('error', () => give(false))
+  })
+}
