@@ -4,6 +4,7 @@ import { ApiError } from '../schemas/errors.ts'
 import type { Plan } from '../schemas/partners.ts'
 import { chargePartner, databaseNow, type Prices } from './billing.ts'
 import { type Db, rows } from './connection.ts'
+import { renewSubscriptions } from './marketplace-renewals.ts'
 
 export interface BillingCounts {
   /** Plan fees that moved. */
@@ -28,7 +29,7 @@ export interface BillingContext {
 export type BillingStep = (db: Db, context: BillingContext) => Promise<Partial<BillingCounts>>
 
 /** In this order: a partner's own plan comes before what it subscribed to. */
-const steps: BillingStep[] = [chargeDuePlans, chargeUnpaidPlans]
+const steps: BillingStep[] = [chargeDuePlans, chargeUnpaidPlans, renewSubscriptions]
 
 const BATCH = 200
 const FAILURES_AT_MOST = 100

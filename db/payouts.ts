@@ -5,11 +5,11 @@
 //   REQUESTED | APPROVED -> REJECTED   held -> earnings
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
+import type { PayoutStatus } from '../schemas/marketplace-creator.ts'
+import { isLess, negated } from '../schemas/money.ts'
 import { type Db, rows } from './connection.ts'
+import { getEarnings } from './earnings.ts'
 import { accounts, move, transfer } from './ledger.ts'
-
-export const payoutStatuses = ['REQUESTED', 'APPROVED', 'PAID', 'REJECTED'] as const
-export type PayoutStatus = (typeof payoutStatuses)[number]
 
 export interface PayoutRecord {
   payoutId: string
@@ -57,16 +57,27 @@ function toPayout(row: PayoutRow): PayoutRecord {
   }
 }
 
-/** Asks for a payout and holds its amount. Throws CONFLICT when that is more than the earnings available. */
+export interface NewPayout {
+  partnerId: string
+  /** Who asks: the partner when left out, or one of its traders. */
+  partyId?: string
+  amountUsd: string
+  destinationAddress: string
+}
+
+/**
+ * Asks for a payout and holds its amount. Throws CONFLICT when that is more than the earnings available; a
+ * trader has no more available than its own bots earned.
+ */
 export async function requestPayout(
   trx: Db,
-  { partnerId, amountUsd, destinationAddress }: { partnerId: string; amountUsd: string; destinationAddress: string }
+  { partnerId, partyId = partnerId, amountUsd, destinationAddress }: NewPayout
 ): Promise<PayoutRecord> {
   const [row] = await rows<PayoutRow>(
     trx,
-    `insert into payouts (id, partner_id, amount, destination_address)
-     values (:id, :partnerId, :amountUsd::numeric, :destinationAddress) returning ${columns}`,
-    { id: newId('payout'), partnerId, amountUsd, destinationAddress }
+    `insert into payouts (id, partner_id, party_id, amount, destination_address)
+     values (:id, :partnerId, :partyId, :amountUsd::numeric, :destinationAddress) returning ${columns}`,
+    { id: newId('payout'), partnerId, partyId, amountUsd, destinationAddress }
   )
   const payout = toPayout(row as PayoutRow)
   await transfer(trx, {
@@ -76,7 +87,15 @@ export async function requestPayout(
     covered: [accounts.earnings(partnerId)],
     details: { payoutId: payout.payoutId }
   })
+  // Only now, with the earnings locked: of two requests at once the second counts the first.
+  if (partyId !== partnerId) await refuseMoreThanEarned(trx, { partnerId, partyId })
   return payout
+}
+
+async function refuseMoreThanEarned(trx: Db, party: { partnerId: string; partyId: string }): Promise<void> {
+  const { availableUsd } = await getEarnings(trx, party)
+  if (!isLess(availableUsd, '0')) return
+  throw new ApiError('CONFLICT', `That is ${negated(availableUsd)} USD more than is available.`)
 }
 
 /** The operator agrees; the amount stays held. Throws NOT_FOUND, or CONFLICT naming both states. */
@@ -133,12 +152,24 @@ async function transition(
   throw new ApiError('CONFLICT', `${payoutId} is ${found.status}: it cannot become ${to}.`)
 }
 
-/** A page of payouts, newest first, and how many there are; of one partner, of one status, or of all. */
+export interface PayoutFilter {
+  partnerId?: string
+  partyId?: string
+  status?: PayoutStatus
+  page: number
+  limit: number
+}
+
+/** A page of payouts, newest first, and how many there are: of a partner, a party, a status, or all. */
 export async function listPayouts(
   db: Db,
-  { partnerId, status, page, limit }: { partnerId?: string; status?: PayoutStatus; page: number; limit: number }
+  { partnerId, partyId, status, page, limit }: PayoutFilter
 ): Promise<{ payouts: PayoutRecord[]; total: number }> {
-  const wanted = { ...(partnerId ? { partner_id: partnerId } : {}), ...(status ? { status } : {}) }
+  const wanted = {
+    ...(partnerId ? { partner_id: partnerId } : {}),
+    ...(partyId ? { party_id: partyId } : {}),
+    ...(status ? { status } : {})
+  }
   const count = (await db('payouts').where(wanted).count('* as total').first()) as { total: number }
   const found = (await db('payouts')
     .where(wanted)

@@ -1,0 +1,109 @@
+// The monthly renewal of subscriptions, a step of the billing check: each period is paid once, however often
+// and by however many the check is run.
+import { isLess } from '../schemas/money.ts'
+import { endOfPeriod } from './billing.ts'
+import type { BillingContext } from './billing-check.ts'
+import { type Db, rows } from './connection.ts'
+import { tryTransfer } from './ledger.ts'
+import { lockBot } from './marketplace.ts'
+import { type SubscriptionRow, saleEntries } from './marketplace-sales.ts'
+
+/** How long an unpaid subscription stays usable after its period. */
+export const GRACE_DAYS = 3
+
+const BATCH = 200
+/** Periods of one subscription renewed in one go, at most; the next check goes on. */
+const PERIODS_AT_ONCE = 120
+
+/** What became of a subscription that was due. */
+type Outcome = 'renewed' | 'unpaid' | 'canceled' | 'settled by another'
+
+/**
+ * Renews what is due at `now`: charges the next month, or ends what was canceled or is unpaid for three days.
+ * Each period is a transaction of its own.
+ */
+export async function renewSubscriptions(
+  db: Db,
+  { now, feePct, signal, failed }: Pick<BillingContext, 'now' | 'feePct' | 'signal' | 'failed'>
+): Promise<Record<never, never>> {
+  // What stays due because it is unpaid is passed, not met again.
+  let last: Due | undefined
+  for (;;) {
+    const batch = await listDue(db, now, last)
+    for (const due of batch) {
+      if (signal.aborted) return {}
+      try {
+        for (let i = 0; i < PERIODS_AT_ONCE; i++)
+          if ((await db.transaction(trx => renew(trx, due, { now, feePct }))) !== 'renewed') break
+      } catch (error) {
+        failed(due.id, error)
+      }
+    }
+    last = batch.at(-1)
+    if (batch.length < BATCH) return {}
+  }
+}
+
+interface Due {
+  id: string
+  bot_id: string
+  current_period_end: Date
+}
+
+async function listDue(db: Db, now: Date, last: Due | undefined): Promise<Due[]> {
+  return rows<Due>(
+    db,
+    `select id, bot_id, current_period_end from marketplace_subscriptions
+      where status <> 'CANCELED' and current_period_end <= :now
+        and (current_period_end, id) > (coalesce(:lastEnd::timestamptz, '-infinity'), :lastId)
+      order by current_period_end, id limit ${BATCH}`,
+    { now, lastEnd: last?.current_period_end ?? null, lastId: last?.id ?? '' }
+  )
+}
+
+async function renew(trx: Db, { id, bot_id: botId }: Due, as: { now: Date; feePct: string }): Promise<Outcome> {
+  const bot = await lockBot(trx, botId)
+  const [due] = await rows<SubscriptionRow & { unpaid_too_long: boolean }>(
+    trx,
+    `select *, current_period_end + :grace * interval '1 day' <= :now as unpaid_too_long
+       from marketplace_subscriptions
+      where id = :id and status <> 'CANCELED' and current_period_end <= :now
+        for no key update`,
+    { id, now: as.now, grace: GRACE_DAYS }
+  )
+  if (!due || !bot) return 'settled by another'
+  if (due.cancel_at_period_end) return cancel(trx, due, as.now)
+
+  const period = due.periods + 1
+  const { partner_id: buyer, price } = due
+  const { entries, netUsd } = saleEntries({ buyer, creator: bot.partner_id, price, feePct: as.feePct })
+  if (isLess('0', price)) {
+    const reference = `subscription:${id}:${period}`
+    const details = { subscriptionId: id, botId, period }
+    const paid = await tryTransfer(trx, { reference, kind: 'subscription', entries, details })
+    if ('short' in paid) return due.unpaid_too_long ? cancel(trx, due, as.now) : markPastDue(trx, due)
+  }
+  const end = endOfPeriod(due.created_at, due.current_period_end)
+  await rows(
+    trx,
+    `update marketplace_subscriptions set status = 'ACTIVE', periods = :period, current_period_end = :end where id = :id`,
+    { id, period, end }
+  )
+  await rows(
+    trx,
+    'update marketplace_bots set gross = gross + :price::numeric, net = net + :netUsd::numeric where id = :botId',
+    { botId, price, netUsd }
+  )
+  return 'renewed'
+}
+
+async function markPastDue(trx: Db, { id }: SubscriptionRow): Promise<Outcome> {
+  await trx('marketplace_subscriptions').where({ id, status: 'ACTIVE' }).update({ status: 'PAST_DUE' })
+  return 'unpaid'
+}
+
+async function cancel(trx: Db, { id, bot_id: botId }: SubscriptionRow, now: Date): Promise<Outcome> {
+  await trx('marketplace_subscriptions').where({ id }).update({ status: 'CANCELED', canceled_at: now })
+  await trx('marketplace_bots').where({ id: botId }).decrement('subscribers', 1)
+  return 'canceled'
+}

@@ -1,0 +1,66 @@
+// Reviews: one per party and bot, the newest replaces the one before. Sum and count stand on the bot.
+import { ApiError } from '../schemas/errors.ts'
+import { newId } from '../schemas/ids.ts'
+import { type Db, rows } from './connection.ts'
+import { getVisibleBot, lockVisibleBot, ownsBot, type Party } from './marketplace.ts'
+
+export interface ReviewRow {
+  id: string
+  bot_id: string
+  party_id: string
+  rating: number
+  comment: string | null
+  created_at: Date
+}
+
+const columns = ['id', 'bot_id', 'party_id', 'rating', 'comment', 'created_at']
+
+/** A page of a bot's reviews, newest first, and how many there are. Throws NOT_FOUND for a bot not in sight. */
+export async function listReviews(
+  db: Db,
+  { botId, partyId, page, limit }: { botId: string; partyId: string; page: number; limit: number }
+): Promise<{ reviews: ReviewRow[]; total: number }> {
+  const { rating_count: total } = await getVisibleBot(db, botId, partyId)
+  const offset = (page - 1) * limit
+  if (offset >= total) return { reviews: [], total }
+  const reviews = (await db('marketplace_reviews')
+    .where({ bot_id: botId })
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(limit)
+    .offset(offset)
+    .select(columns)) as ReviewRow[]
+  return { reviews, total }
+}
+
+/** Writes the party's review. Throws NOT_FOUND, or CONFLICT for a party that neither bought nor subscribes. */
+export async function saveReview(
+  trx: Db,
+  { partnerId, partyId }: Party,
+  { botId, rating, comment }: { botId: string; rating: number; comment: string | null }
+): Promise<ReviewRow> {
+  // The lock makes reading the old rating and replacing it one step.
+  await lockVisibleBot(trx, botId, partyId)
+  if (!(await ownsBot(trx, botId, partyId)))
+    throw new ApiError('CONFLICT', 'A review needs a purchase of the bot or a subscription to it.')
+  const before = (await trx('marketplace_reviews').where({ bot_id: botId, party_id: partyId }).first('rating')) as
+    | { rating: number }
+    | undefined
+  const [review] = await rows<ReviewRow>(
+    trx,
+    `insert into marketplace_reviews (id, bot_id, partner_id, party_id, rating, comment)
+     values (:id, :botId, :partnerId, :partyId, :rating, :comment)
+     on conflict (bot_id, party_id) do update
+       set rating = excluded.rating, comment = excluded.comment, created_at = now()
+     returning ${columns.join(', ')}`,
+    { id: newId('review'), botId, partnerId, partyId, rating, comment }
+  )
+  await rows(
+    trx,
+    `update marketplace_bots set rating_sum = rating_sum + :more, rating_count = rating_count + :one where id = :botId`,
+    { botId, more: rating - (before?.rating ?? 0), one: before ? 0 : 1 }
+  )
+  return review as ReviewRow
+}

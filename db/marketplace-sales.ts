@@ -1,0 +1,237 @@
+// What is sold: purchases and subscriptions, each one transaction with its movement in the ledger.
+// The order of locks is that of marketplace.ts.
+import { ApiError } from '../schemas/errors.ts'
+import { newId } from '../schemas/ids.ts'
+import type { PurchaseStatus, SubscriptionStatus } from '../schemas/marketplace-sales.ts'
+import { isLess, negated, splitSale } from '../schemas/money.ts'
+import { databaseNow, endOfPeriod } from './billing.ts'
+import { type Db, rows } from './connection.ts'
+import { accounts, type Entry, findTransfer, transfer } from './ledger.ts'
+import { type BotRow, lockBot, lockVisibleBot, type Party } from './marketplace.ts'
+
+export interface PurchaseRow {
+  id: string
+  bot_id: string
+  partner_id: string
+  party_id: string
+  price: string
+  fee: string
+  status: PurchaseStatus
+  purchased_at: Date
+  refunded_at: Date | null
+  refund_reason: string | null
+}
+
+export interface SubscriptionRow {
+  id: string
+  bot_id: string
+  partner_id: string
+  party_id: string
+  price: string
+  status: SubscriptionStatus
+  periods: number
+  current_period_end: Date
+  cancel_at_period_end: boolean
+  created_at: Date
+}
+
+/** The price leaves the buyer's wallet: the fee to the platform, the rest to the creator's earnings. */
+export function saleEntries(sale: { buyer: string; creator: string; price: string; feePct: string }): {
+  entries: Entry[]
+  feeUsd: string
+  netUsd: string
+} {
+  const { feeUsd, netUsd } = splitSale(sale.price, sale.feePct)
+  const entries = [
+    { account: accounts.wallet(sale.buyer), amountUsd: negated(sale.price) },
+    { account: accounts.fees, amountUsd: feeUsd },
+    { account: accounts.earnings(sale.creator), amountUsd: netUsd }
+  ]
+  // A fee of 0 or 100 % leaves one side with nothing to move.
+  return { entries: entries.filter(({ amountUsd }) => amountUsd !== '0.00'), feeUsd, netUsd }
+}
+
+function refuseSale(bot: BotRow, partyId: string, price: string | null, what: string): asserts price is string {
+  if (bot.party_id === partyId) throw new ApiError('CONFLICT', "One's own bot is not for sale to oneself.")
+  if (price === null) throw new ApiError('CONFLICT', `The bot has no ${what} price.`)
+}
+
+/**
+ * Buys a bot, once: a party that has it gets its first purchase, and no money moves. Throws NOT_FOUND,
+ * CONFLICT (one's own bot, no one-time price) or WALLET_INSUFFICIENT.
+ */
+export async function purchaseBot(
+  trx: Db,
+  { partnerId, partyId }: Party,
+  { botId, feePct }: { botId: string; feePct: string }
+): Promise<PurchaseRow> {
+  const bot = await lockVisibleBot(trx, botId, partyId)
+  const live = () =>
+    trx('marketplace_purchases').where({ bot_id: botId, party_id: partyId, status: 'COMPLETED' }).first() as Promise<
+      PurchaseRow | undefined
+    >
+  const first = await live()
+  if (first) return first
+  refuseSale(bot, partyId, bot.one_time_price, 'one-time')
+  const price = bot.one_time_price
+  const { entries, feeUsd, netUsd } = saleEntries({ buyer: partnerId, creator: bot.partner_id, price, feePct })
+  const [purchase] = await rows<PurchaseRow>(
+    trx,
+    `insert into marketplace_purchases (id, bot_id, partner_id, party_id, price, fee)
+     values (:id, :botId, :partnerId, :partyId, :price, :feeUsd)
+     on conflict (bot_id, party_id) where status = 'COMPLETED' do nothing
+     returning *`,
+    { id: newId('purchase'), botId, partnerId, partyId, price, feeUsd }
+  )
+  if (!purchase) return (await live()) as PurchaseRow
+  await rows(
+    trx,
+    `update marketplace_bots set downloads = downloads + 1, sales = sales + 1, gross = gross + :price::numeric, net = net + :netUsd::numeric
+      where id = :botId`,
+    { botId, price, netUsd }
+  )
+  if (isLess('0', price))
+    await transfer(trx, {
+      reference: `purchase:${purchase.id}`,
+      kind: 'sale',
+      entries,
+      details: { purchaseId: purchase.id, botId }
+    })
+  return purchase
+}
+
+/**
+ * Pays a purchase back, the platform's fee included: the mirror of its sale, once. Earnings may go below zero.
+ * Throws NOT_FOUND, or CONFLICT when it is REFUNDED already.
+ */
+export async function refundPurchase(trx: Db, purchaseId: string, reason: string): Promise<PurchaseRow> {
+  const sold = (await trx('marketplace_purchases').where({ id: purchaseId }).first('bot_id')) as
+    | { bot_id: string }
+    | undefined
+  if (!sold) throw new ApiError('NOT_FOUND', `There is no purchase ${purchaseId}.`)
+  const bot = (await lockBot(trx, sold.bot_id)) as BotRow
+  const [purchase] = await rows<PurchaseRow>(
+    trx,
+    `update marketplace_purchases set status = 'REFUNDED', refunded_at = now(), refund_reason = :reason
+      where id = :purchaseId and status = 'COMPLETED'
+      returning *`,
+    { purchaseId, reason }
+  )
+  if (!purchase) throw new ApiError('CONFLICT', 'The purchase is REFUNDED; only one that is COMPLETED can be REFUNDED.')
+  await rows(
+    trx,
+    `update marketplace_bots set sales = sales - 1, gross = gross - :price::numeric, net = net - (:price::numeric - :fee::numeric)
+      where id = :botId`,
+    { botId: bot.id, price: purchase.price, fee: purchase.fee }
+  )
+  // A bot sold for nothing moved nothing.
+  const sale = await findTransfer(trx, `purchase:${purchase.id}`)
+  if (sale)
+    await transfer(trx, {
+      reference: `refund:${purchase.id}`,
+      kind: 'refund',
+      entries: sale.entries.map(({ account, amountUsd }) => ({ account, amountUsd: negated(amountUsd) })),
+      details: { purchaseId: purchase.id, botId: bot.id }
+    })
+  return purchase
+}
+
+/**
+ * Subscribes to a bot and pays the first month. Who subscribes already gets that subscription, its cancellation
+ * taken back, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price) or WALLET_INSUFFICIENT.
+ */
+export async function subscribeToBot(
+  trx: Db,
+  { partnerId, partyId }: Party,
+  { botId, feePct }: { botId: string; feePct: string }
+): Promise<SubscriptionRow> {
+  const bot = await lockVisibleBot(trx, botId, partyId)
+  const [kept] = await rows<SubscriptionRow>(
+    trx,
+    `update marketplace_subscriptions set cancel_at_period_end = false
+      where bot_id = :botId and party_id = :partyId and status <> 'CANCELED'
+      returning *`,
+    { botId, partyId }
+  )
+  if (kept) return kept
+  refuseSale(bot, partyId, bot.monthly_price, 'monthly')
+  const price = bot.monthly_price
+  const now = await databaseNow(trx)
+  const [subscription] = (await rows<SubscriptionRow>(
+    trx,
+    `insert into marketplace_subscriptions (id, bot_id, partner_id, party_id, price, created_at, current_period_end)
+     values (:id, :botId, :partnerId, :partyId, :price, :now, :end)
+     returning *`,
+    { id: newId('subscription'), botId, partnerId, partyId, price, now, end: endOfPeriod(now, now) }
+  )) as [SubscriptionRow]
+  const { entries, netUsd } = saleEntries({ buyer: partnerId, creator: bot.partner_id, price, feePct })
+  await rows(
+    trx,
+    `update marketplace_bots
+        set downloads = downloads + 1, subscribers = subscribers + 1, gross = gross + :price::numeric, net = net + :netUsd::numeric
+      where id = :botId`,
+    { botId, price, netUsd }
+  )
+  if (isLess('0', price))
+    await transfer(trx, {
+      reference: `subscription:${subscription.id}:1`,
+      kind: 'subscription',
+      entries,
+      details: { subscriptionId: subscription.id, botId, period: 1 }
+    })
+  return subscription
+}
+
+/**
+ * Ends a subscription with its period; one that is PAST_DUE, whose period is over, ends at once. Repeating it
+ * answers the same. Throws NOT_FOUND for another party's, CONFLICT for one that is CANCELED.
+ */
+export async function cancelSubscription(trx: Db, subscriptionId: string, partyId: string): Promise<SubscriptionRow> {
+  const own = (await trx('marketplace_subscriptions')
+    .where({ id: subscriptionId, party_id: partyId })
+    .first('bot_id')) as { bot_id: string } | undefined
+  if (!own) throw new ApiError('NOT_FOUND', `There is no subscription ${subscriptionId}.`)
+  await lockBot(trx, own.bot_id)
+  const [subscription] = await rows<SubscriptionRow>(
+    trx,
+    `update marketplace_subscriptions
+        set cancel_at_period_end = true,
+            canceled_at = case status when 'PAST_DUE' then now() end,
+            status = case status when 'PAST_DUE' then 'CANCELED' else status end
+      where id = :subscriptionId and status <> 'CANCELED'
+      returning *`,
+    { subscriptionId }
+  )
+  if (!subscription)
+    throw new ApiError('CONFLICT', 'The subscription is CANCELED; only one that is ACTIVE or PAST_DUE can be CANCELED.')
+  if (subscription.status === 'CANCELED')
+    await trx('marketplace_bots').where({ id: own.bot_id }).decrement('subscribers', 1)
+  return subscription
+}
+
+/** Newest first, at most `limit`; of one party, of one partner with all its traders, or of everybody. */
+export async function listPurchases(
+  db: Db,
+  { limit, ...whose }: { partyId?: string; partnerId?: string; limit: number }
+): Promise<PurchaseRow[]> {
+  const query = db('marketplace_purchases')
+    .orderBy([
+      { column: 'purchased_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(limit)
+  if (whose.partyId) query.where({ party_id: whose.partyId })
+  if (whose.partnerId) query.where({ partner_id: whose.partnerId })
+  return query as Promise<PurchaseRow[]>
+}
+
+/** The party's subscriptions, newest first, at most `limit`. */
+export async function listSubscriptions(db: Db, partyId: string, limit: number): Promise<SubscriptionRow[]> {
+  return db('marketplace_subscriptions')
+    .where({ party_id: partyId })
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(limit) as Promise<SubscriptionRow[]>
+}
