@@ -13,9 +13,20 @@ import type { Schema } from '../schemas/fields.ts'
 import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import type { Scope } from '../schemas/scopes.ts'
 import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
+import { refundPurchase } from './admin.ts'
 import { getBalance } from './balance.ts'
 import type { Gathered } from './gathered.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
+import { getMarketplaceBot, listBotReviews, listMarketplaceBots, reviewBot } from './marketplace.ts'
+import { createCreatorBot, listCreatorBots, publishBot, retireBot, updateCreatorBot } from './marketplace-creator.ts'
+import { getCreatorEarnings, listPayouts, requestPayout } from './marketplace-earnings.ts'
+import {
+  cancelSubscription,
+  listMyPurchases,
+  listMySubscriptions,
+  purchaseBot,
+  subscribeToBot
+} from './marketplace-sales.ts'
 import { getMe } from './me.ts'
 import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from './multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
@@ -135,5 +146,23 @@ export const operations: Operation[] = [
   logInTrader,
   getTraderMe,
   logOutTrader,
-  getSpec
+  getSpec,
+  listMarketplaceBots,
+  getMarketplaceBot,
+  listBotReviews,
+  reviewBot,
+  purchaseBot,
+  subscribeToBot,
+  cancelSubscription,
+  listMyPurchases,
+  listMySubscriptions,
+  listCreatorBots,
+  createCreatorBot,
+  updateCreatorBot,
+  publishBot,
+  retireBot,
+  getCreatorEarnings,
+  requestPayout,
+  listPayouts,
+  refundPurchase
 ]

@@ -1,0 +1,35 @@
+// What a key with admin scope may do: it acts for the platform, whoever's record it is about.
+import { recordAudit } from '../db/audit.ts'
+import { refundPurchase as refund } from '../db/marketplace-sales.ts'
+import { Purchase, Refund } from '../schemas/marketplace-sales.ts'
+import { type IdParams, idParams } from './marketplace.ts'
+import { presentPurchase } from './marketplace-sales.ts'
+import type { Operation } from './operations.ts'
+
+export const refundPurchase: Operation<{ params: IdParams; body: Refund }> = {
+  name: 'refundPurchase',
+  method: 'POST',
+  path: '/v1/admin/marketplace/purchases/{id}/refund',
+  tag: 'Admin',
+  summary: 'Refund a purchase',
+  description:
+    "Pays any partner's purchase back, the platform's fee included, and takes the bot away. Once: a purchase that is REFUNDED is a 409. The creator's earnings may go below zero.",
+  auth: 'key',
+  scope: 'admin:write',
+  params: idParams('purchaseId of the purchase.'),
+  body: Refund,
+  response: Purchase,
+  errors: ['NOT_FOUND', 'CONFLICT'],
+  async handle({ partner, params, body }, { db }) {
+    return db.transaction(async trx => {
+      const purchase = await refund(trx, params.id, body.reason)
+      await recordAudit(trx, {
+        actor: `key:${partner.keyId}`,
+        action: 'purchases.refund',
+        target: purchase.id,
+        details: { reason: body.reason, partnerId: purchase.partner_id, priceUsd: purchase.price }
+      })
+      return presentPurchase(purchase)
+    })
+  }
+}

@@ -1,0 +1,137 @@
+// Buying in the marketplace: purchases for ever, subscriptions by the month, and what one has.
+import {
+  cancelSubscription as cancel,
+  listPurchases,
+  listSubscriptions,
+  type PurchaseRow,
+  purchaseBot as purchase,
+  type SubscriptionRow,
+  subscribeToBot as subscribe
+} from '../db/marketplace-sales.ts'
+import { Purchase, PurchaseList, Subscription, SubscriptionList } from '../schemas/marketplace-sales.ts'
+import { shown } from '../schemas/money.ts'
+import { type IdParams, idParams, partyOf } from './marketplace.ts'
+import type { Operation } from './operations.ts'
+
+// What a party has comes in one piece, and not without a bound.
+const LIST_AT_MOST = 1000
+
+/** A purchase as its buyer and the operator see it. */
+export function presentPurchase(row: PurchaseRow) {
+  return {
+    purchaseId: row.id,
+    botId: row.bot_id,
+    priceUsd: shown(row.price),
+    status: row.status,
+    purchasedAt: row.purchased_at.toISOString(),
+    refundedAt: row.refunded_at?.toISOString() ?? null
+  }
+}
+
+function presentSubscription(row: SubscriptionRow) {
+  return {
+    subscriptionId: row.id,
+    botId: row.bot_id,
+    priceUsd: shown(row.price),
+    status: row.status,
+    currentPeriodEnd: row.current_period_end.toISOString(),
+    cancelAtPeriodEnd: row.cancel_at_period_end,
+    createdAt: row.created_at.toISOString()
+  }
+}
+
+export const purchaseBot: Operation<{ params: IdParams }> = {
+  name: 'purchaseBot',
+  method: 'POST',
+  path: '/v1/marketplace/bots/{id}/purchase',
+  tag: 'Marketplace',
+  summary: 'Buy a bot',
+  description:
+    "The one-time price leaves the partner's wallet. Safe to repeat: who has the bot gets the first purchase again, and no money moves. One's own bot and one without a one-time price are a 409; a price of 0 is free.",
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:write',
+  params: idParams('botId of the bot.'),
+  response: Purchase,
+  errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT'],
+  async handle(asked, { db, config }) {
+    const sale = { botId: asked.params.id, feePct: config.marketplaceFeePct }
+    return presentPurchase(await db.transaction(trx => purchase(trx, partyOf(asked), sale)))
+  }
+}
+
+export const subscribeToBot: Operation<{ params: IdParams }> = {
+  name: 'subscribeToBot',
+  method: 'POST',
+  path: '/v1/marketplace/bots/{id}/subscribe',
+  tag: 'Marketplace',
+  summary: 'Subscribe to a bot',
+  description:
+    "The first month leaves the partner's wallet at once, the others as they begin; the price stays what it was. Who subscribes already gets that subscription, a cancellation taken back, and no money moves. One's own bot and one without a monthly price are a 409.",
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:write',
+  params: idParams('botId of the bot.'),
+  response: Subscription,
+  errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT'],
+  async handle(asked, { db, config }) {
+    const sale = { botId: asked.params.id, feePct: config.marketplaceFeePct }
+    return presentSubscription(await db.transaction(trx => subscribe(trx, partyOf(asked), sale)))
+  }
+}
+
+export const cancelSubscription: Operation<{ params: IdParams }> = {
+  name: 'cancelSubscription',
+  method: 'POST',
+  path: '/v1/marketplace/subscriptions/{id}/cancel',
+  tag: 'Marketplace',
+  summary: 'Cancel a subscription',
+  description:
+    'It stays usable until the end of the month that is paid, then it is CANCELED; one that is PAST_DUE is CANCELED at once. Canceling one that is CANCELED is a 409.',
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:write',
+  params: idParams('subscriptionId of the subscription.'),
+  response: Subscription,
+  errors: ['NOT_FOUND', 'CONFLICT'],
+  async handle(asked, { db }) {
+    const { partyId } = partyOf(asked)
+    return presentSubscription(await db.transaction(trx => cancel(trx, asked.params.id, partyId)))
+  }
+}
+
+export const listMyPurchases: Operation<object> = {
+  name: 'listMyPurchases',
+  method: 'GET',
+  path: '/v1/marketplace/my/purchases',
+  tag: 'Marketplace',
+  summary: 'What one bought',
+  description: `Refunded purchases too, newest first, at most ${LIST_AT_MOST}.`,
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:read',
+  response: PurchaseList,
+  errors: [],
+  async handle(asked, { db }) {
+    const { partyId } = partyOf(asked)
+    return { data: (await listPurchases(db, { partyId, limit: LIST_AT_MOST })).map(presentPurchase) }
+  }
+}
+
+export const listMySubscriptions: Operation<object> = {
+  name: 'listMySubscriptions',
+  method: 'GET',
+  path: '/v1/marketplace/my/subscriptions',
+  tag: 'Marketplace',
+  summary: 'What one subscribes to',
+  description: `Canceled subscriptions too, newest first, at most ${LIST_AT_MOST}.`,
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:read',
+  response: SubscriptionList,
+  errors: [],
+  async handle(asked, { db }) {
+    const { partyId } = partyOf(asked)
+    return { data: (await listSubscriptions(db, partyId, LIST_AT_MOST)).map(presentSubscription) }
+  }
+}
