@@ -14,6 +14,7 @@ import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import type { Scope } from '../schemas/scopes.ts'
 import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
 import { refundPurchase } from './admin.ts'
+import { analyseBotCandles, copilotSignal } from './ai.ts'
 import { getBalance } from './balance.ts'
 import type { Gathered } from './gathered.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
@@ -136,6 +137,8 @@ export const operations: Operation[] = [
   closeMultiplierOrder,
   listOpenPositions,
   getMultiplierSpec,
+  copilotSignal,
+  analyseBotCandles,
   listTemplates,
   deployTemplate,
   listMyDeployments,

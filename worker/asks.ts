@@ -6,7 +6,7 @@ import { markValues } from '../db/orders-following.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { openSession, rejectToken } from './accounts.ts'
 import { auditContracts } from './audit.ts'
-import { BrokerError, type ContractState, type Evidence } from './broker/port.ts'
+import { BrokerError, type Candle, type ContractState, type Evidence } from './broker/port.ts'
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
 import { candidatesOf } from './reconcile.ts'
@@ -33,7 +33,8 @@ export function openAsking(open: Open, settling: Settling): Asking {
     audit: () => auditContracts(open, { everyMinutes: 0 }),
     mark: data => mark(open, data.orderIds as string[]),
     multiplierSpec: data =>
-      multiplierSpec(open, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string })
+      multiplierSpec(open, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
+    candles: data => candles(open, data as unknown as CandleQuestion)
   }
 
   async function answer(ask: AskRow): Promise<void> {
@@ -116,6 +117,22 @@ async function balance(open: Open, accountRowId: string): Promise<{ balance: str
     if (error instanceof BrokerError && error.rejected) await rejectToken(open, accountRowId)
     throw error
   }
+}
+
+interface CandleQuestion {
+  dialect: string
+  appId: string
+  asset: string
+  granularitySeconds: number
+  count: number
+}
+
+/** An asset's newest candles under a partner's application; no account is behind them. */
+async function candles(
+  { brokers }: Open,
+  { dialect, appId, asset, granularitySeconds, count }: CandleQuestion
+): Promise<{ candles: Candle[] }> {
+  return { candles: await brokers.of(dialect).market(appId).candles(asset, { granularitySeconds, count }) }
 }
 
 /** Sells an open order's contract. Repeating is safe: the broker sells once, and the contract's own state decides. */
