@@ -7,10 +7,14 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { Terms } from '../worker/broker/simulator/contracts.ts'
+import { Engine } from '../worker/broker/simulator/engine.ts'
 import type { FaultRule } from '../worker/broker/simulator/faults.ts'
+import { openJournal } from '../worker/broker/simulator/journal.ts'
 import { parseOptions } from '../worker/broker/simulator/options.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { BrokerSocket, type Frame } from './broker-socket.ts'
+import { VirtualClock } from './virtual-clock.ts'
 
 const simulator = await startSimulator({ tickMs: 20, limits: 'off', seed: 5 })
 const { url, faults } = simulator
@@ -404,6 +408,30 @@ journal('gives contracts, money and rows back after a restart', async () => {
   await after.close()
 })
 
+journal('lets contracts end by the ticks that were missed', () => {
+  const path = join(dir, 'missed.journal')
+  const clock = new VirtualClock('2026-03-04T10:00:00.500Z')
+  const first = new Engine({ clock, journal: openJournal(path) })
+  const account = first.accounts.create({ loginid: 'CR5000004' })
+  const terms: Terms = { type: 'CALL', symbol: 'R_100', currency: 'USD', basis: 'stake', amount: 10 }
+  const facts = { appId: 1, maxCents: 1_000 }
+  first.buy(account, { ...facts, terms: { ...terms, duration: 3, unit: 't' } })
+  first.buy(account, { ...facts, terms: { ...terms, duration: 20, unit: 's' } })
+  first.close()
+  clock.stall(60_000)
+  const second = new Engine({ clock, journal: openJournal(path) })
+  clock.pass(1_000)
+  const epochs = [...second.contracts.values()].map(({ startEpoch, entry, exit, status }) => {
+    assert.is.not(status, 'open')
+    return [entry!.epoch - startEpoch, exit!.epoch - startEpoch]
+  })
+  assert.equal(epochs, [
+    [2, 8],
+    [2, 20]
+  ])
+  second.close()
+})
+
 journal('survives a line cut off by a kill, and stops at any other broken one', async () => {
   const path = join(dir, 'torn.journal')
   const first = await startSimulator({ journal: path, tickMs: 20 })
@@ -415,8 +443,14 @@ journal('survives a line cut off by a kill, and stops at any other broken one', 
   appendFileSync(path, '{"kind":"bought","contr')
   const second = await startSimulator({ journal: path, tickMs: 20 })
   assert.is(second.ledger().length, 1)
+  const again = await BrokerSocket.authorised(second.url, 'sim-CR5000002')
+  await again.ask(buying())
+  again.close()
   await second.close()
   assert.ok(readFileSync(path, 'utf8').startsWith(lines))
+  const third = await startSimulator({ journal: path, tickMs: 20 })
+  assert.is(third.ledger().length, 2)
+  await third.close()
   appendFileSync(path, 'nonsense\n')
   const failure = await startSimulator({ journal: path }).catch(error => error as Error)
   assert.match((failure as Error).message, /torn\.journal:\d+ is not a line of this journal/)

@@ -561,6 +561,15 @@ virtual('a late execution comes after its time, though the connection is gone', 
   assert.is(v3.engine.contracts.size, 1)
 })
 
+virtual('a closed broker executes nothing late', () => {
+  const { clock, say, v3 } = converse({ faults: { rules: [{ effect: 'timeout-late', call: 'buy' }], latencyMs: 50 } })
+  clock.pass(50)
+  say(buying(oneTick))
+  v3.close()
+  clock.pass(60_000)
+  assert.is(v3.engine.contracts.size, 0)
+})
+
 const answers = suite('answers')
 
 answers('break none of the broker’s schemas', async () => {

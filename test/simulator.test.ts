@@ -326,6 +326,16 @@ ticks('higher and lower measure against their barrier', () => {
   )
 })
 
+ticks('a tick that is only late is not the entry of what was bought after it', () => {
+  const { buy, script, clock } = stage()
+  script([100, 101, 102])
+  buy({ duration: 5, unit: 't' })
+  clock.stall(1_700)
+  const contract = buy()
+  clock.pass(4_000)
+  assert.equal([contract.entry?.quote, contract.exit?.quote], [101, 102])
+})
+
 ticks('fast ticks are told apart by their order though their seconds are equal', () => {
   const { buy, script, clock } = stage({ tickMs: 20 })
   script([100.01, 100.02, 100.03, 100.04, 100.05, 100.06])

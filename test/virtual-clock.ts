@@ -46,6 +46,11 @@ export class VirtualClock implements Clock {
     this.#now = end
   }
 
+  /** Lets `ms` pass while nothing runs, as on a machine too busy to be in time. */
+  stall(ms: number): void {
+    this.#now += ms
+  }
+
   #next(): Timer | undefined {
     let first: Timer | undefined
     for (const timer of this.#timers) {
