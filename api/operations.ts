@@ -35,6 +35,7 @@ import { listOpenPositions } from './positions.ts'
 import { getSpec } from './spec.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts'
 import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from './traders.ts'
+import { collectTrade, listTradeHistory } from './trades.ts'
 
 /** What is open while the process runs; handed to every handler. */
 export interface Open {
@@ -149,6 +150,8 @@ export const operations: Operation[] = [
   logInTrader,
   getTraderMe,
   logOutTrader,
+  collectTrade,
+  listTradeHistory,
   getSpec,
   listMarketplaceBots,
   getMarketplaceBot,

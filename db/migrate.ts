@@ -12,6 +12,9 @@ import * as ledger from './migrations/0005_ledger.ts'
 import * as marketplace from './migrations/0006_marketplace.ts'
 import * as templates from './migrations/0008_templates.ts'
 import * as sessions from './migrations/0009_sessions.ts'
+import * as trades from './migrations/0010_trades.ts'
+import * as usage from './migrations/0011_usage.ts'
+import * as community from './migrations/0012_community.ts'
 import * as contractFindings from './migrations/0013_contract_findings.ts'
 
 interface Migration {
@@ -29,6 +32,9 @@ const migrations: Migration[] = [
   { name: '0006_marketplace', up: marketplace.up },
   { name: '0008_templates', up: templates.up },
   { name: '0009_sessions', up: sessions.up },
+  { name: '0010_trades', up: trades.up },
+  { name: '0011_usage', up: usage.up },
+  { name: '0012_community', up: community.up },
   { name: '0013_contract_findings', up: contractFindings.up }
 ]
 
