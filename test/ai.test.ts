@@ -162,6 +162,21 @@ signal("sizes the stake by the trader's live balance", async () => {
   }
 })
 
+signal('shares one question to the broker among those who ask at the same moment', async () => {
+  const body = { asset: 'R_75' }
+  const [{ at }] = (await harness.open.db.raw('select clock_timestamp() as at')).rows
+  const answers = await Promise.all(Array.from({ length: 12 }, () => partner.call(copilotSignal, { body })))
+  for (const answer of answers) assert.is(answer.status, 200, JSON.stringify(answer.body))
+  const { count } = (await harness.open
+    .db('asks')
+    .where({ kind: 'candles' })
+    .whereLike('key', '%R_75%')
+    .where('created_at', '>=', at)
+    .count('* as count')
+    .first()) as { count: number }
+  assert.ok(count < 12, `${count} questions for 12 signals`)
+})
+
 const deciding = suite('a signal')
 
 deciding('leans with a clear trend nearly always and against it never, and the other way in its mirror', () => {
@@ -430,6 +445,13 @@ wording('is not read beyond its bound', async () => {
   }
   assert.is(await ask(), undefined)
   assert.ok(sent < 50_000_000, `${sent} bytes were taken`)
+})
+
+wording('is not asked by more than 20 at a time', async () => {
+  reply = () => {}
+  const before = asked.length
+  await Promise.all(Array.from({ length: 30 }, () => ask({ timeoutMs: 300 })))
+  assert.is(asked.length - before, 20)
 })
 
 wording('is ignored when it answers an error, nonsense or something that is not plain text', async () => {

@@ -262,6 +262,13 @@ serving('answers the 404 envelope for what does not exist', async () => {
   }
 })
 
+serving('is the same from every process on the database', async () => {
+  const second = await openHarness({ url: harness.url })
+  const answer = await fetch(`${second.address}/sites/hostile-brand/`)
+  assert.is(answer.status, 200)
+  assert.is(answer.headers.get('etag'), (await get('/sites/hostile-brand/')).headers.get('etag'))
+})
+
 serving('takes GET and HEAD only', async () => {
   for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
     const answer = await get('/sites/hostile-brand/', { method })
