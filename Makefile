@@ -9,10 +9,10 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check api worker migrate bench simulate chaos fuzz clean
+.PHONY: help install run test check api worker migrate bench simulate chaos fuzz money-storm clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-17s%s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s%s\n", $$1, $$2 }'
 
 install: node_modules/.installed ## Install the dependencies, Node 24 among them (the others do it by themselves)
 
@@ -48,6 +48,9 @@ chaos: install ## Kill, pause and cut off real processes under load, then audit
 
 fuzz: install ## Send random requests and look for answers outside the contract
 	@$(node) test/fuzz/run.ts
+
+money-storm: install ## Move money from many processes, kill and cut them off, check every promise (SEED=, OPERATIONS=)
+	@$(node) test/money-storm/run.ts
 
 clean: ## Delete the dependencies and all local data (.data)
 	@if [ -d "$${DATA_DIR:-.data}" ] && [ -d node_modules ]; then npm run -s clean; fi

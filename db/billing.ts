@@ -48,6 +48,7 @@ interface BilledRow {
   id: string
   plan: Plan
   plan_active: boolean
+  suspended: boolean
   period_end: Date
   billing_anchor: Date
 }
@@ -97,7 +98,8 @@ export async function chargePartner(
 export async function lockPartner(trx: Db, partnerId: string): Promise<BilledRow> {
   const [partner] = await rows<BilledRow>(
     trx,
-    `select id, plan, plan_active, period_end, billing_anchor from partners where id = :partnerId for no key update`,
+    `select id, plan, plan_active, suspended_at is not null as suspended, period_end, billing_anchor
+       from partners where id = :partnerId for no key update`,
     { partnerId }
   )
   if (!partner) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)

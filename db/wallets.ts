@@ -42,12 +42,20 @@ export async function topUp(
   { partnerId, amountUsd, reference, prices, now }: TopUp
 ): Promise<{ balanceUsd: string; saasStatus: SaasStatus; repeated: boolean }> {
   const partner = await lockPartner(trx, partnerId)
-  const { repeated } = await transfer(trx, {
+  const wallet = accounts.wallet(partnerId)
+  const { repeated, balances } = await transfer(trx, {
     reference: `topup:${partnerId}:${reference ?? newId('transfer')}`,
     kind: 'topup',
-    entries: move(accounts.world, accounts.wallet(partnerId), amountUsd),
+    entries: move(accounts.world, wallet, amountUsd),
     details: reference === undefined ? {} : { reference }
   })
+  // The common case ends here: everybody's top-ups wait for the account of the world, which is held until commit.
+  if (partner.plan_active && !repeated)
+    return {
+      balanceUsd: balances.get(wallet) as string,
+      saasStatus: partner.suspended ? 'SUSPENDED' : 'ACTIVE',
+      repeated
+    }
   if (!partner.plan_active) await chargePartner(trx, partnerId, { now: now ?? (await databaseNow(trx)), prices })
   const { balanceUsd, planActive, suspended } = await standingOf(trx, partnerId, prices)
   return { balanceUsd, saasStatus: suspended ? 'SUSPENDED' : planActive ? 'ACTIVE' : 'INACTIVE', repeated }

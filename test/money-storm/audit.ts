@@ -1,0 +1,75 @@
+// What must hold at every pause of the money storm, looked up in the tables and in what processes were told.
+import { type Db, rows } from '../../db/connection.ts'
+import { verifyLedger } from '../../db/ledger-verify.ts'
+import type { Scene } from './operations.ts'
+
+/** A rule: answers the first thing that breaks it, or nothing. */
+interface Rule {
+  name: string
+  sql: string
+}
+
+const rules: Rule[] = [
+  {
+    name: 'no period is charged twice: the fees of a partner are at least 28 days apart',
+    sql: `select reference from (
+            select reference, (details->>'periodStart')::timestamptz - lag((details->>'periodStart')::timestamptz)
+                     over (partition by split_part(reference, ':', 2) order by details->>'periodStart') as apart
+              from ledger_transfers where kind = 'plan_fee') f
+          where apart < interval '28 days' limit 1`
+  },
+  {
+    name: 'the period a partner is in is the one its last fee paid for',
+    sql: `select p.id from partners p
+            join (select split_part(reference, ':', 2) as id, max((details->>'periodStart')::timestamptz) as paid
+                    from ledger_transfers where kind = 'plan_fee' group by 1) f using (id)
+           where p.period_start <> f.paid limit 1`
+  },
+  {
+    name: 'after a check every active plan is paid',
+    sql: 'select id from partners where plan_active and period_end <= :now limit 1'
+  },
+  {
+    name: 'after a check no plan is inactive that its wallet could pay',
+    sql: `select p.id from partners p left join ledger_accounts a on a.id = 'wallet:' || p.id
+           where not p.plan_active and coalesce(a.balance, 0) >= (:prices::jsonb ->> p.plan)::numeric limit 1`
+  },
+  {
+    name: 'each payout has the movements of its status, and no others',
+    sql: `select p.id || ' ' || p.status from payouts p
+            left join lateral (select array_agg(split_part(reference, ':', 3) order by reference) as steps
+                                 from ledger_transfers t
+                                where t.reference in ('payout:' || p.id || ':request', 'payout:' || p.id || ':paid',
+                                                      'payout:' || p.id || ':release') and t.amount = p.amount) t on true
+           where steps is distinct from case p.status when 'PAID' then array['paid', 'request']
+                                                      when 'REJECTED' then array['release', 'request']
+                                                      else array['request'] end limit 1`
+  }
+]
+
+/** The first promise that does not hold, in words; null when all do. */
+export async function audit(
+  db: Db,
+  { scene, acknowledged }: { scene: Scene; acknowledged: Set<string> }
+): Promise<string | null> {
+  const { broken } = await verifyLedger(db)
+  if (broken) return broken
+  for (const { name, sql } of rules) {
+    const [row] = await rows<Record<string, unknown>>(db, sql, {
+      now: scene.now,
+      prices: JSON.stringify(scene.prices)
+    })
+    if (row) return `Broken: ${name} (${JSON.stringify(row)}).`
+  }
+  const told = [...acknowledged]
+  for (let i = 0; i < told.length; i += 5000) {
+    const [lost] = await rows<{ reference: string }>(
+      db,
+      `select r as reference from unnest(:told::text[]) r
+        where not exists (select from ledger_transfers t where t.reference = r) limit 1`,
+      { told: told.slice(i, i + 5000) }
+    )
+    if (lost) return `Lost: ${lost.reference} was answered as made.`
+  }
+  return null
+}
