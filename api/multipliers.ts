@@ -1,12 +1,14 @@
 // Multiplier orders and what the broker offers of them. They are placed, doubted, followed and closed on the
 // same path as binary orders.
+
 import type { OrderRow, Terms } from '../db/orders.ts'
+import { number, time } from '../db/orders-entry.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { asset, pathId } from '../schemas/fields.ts'
 import { MultiplierOrder, MultiplierOrderRequest, MultiplierSpec } from '../schemas/multipliers.ts'
 import { ask } from './ask.ts'
 import type { Operation } from './operations.ts'
-import { close, decimal, number, place, time } from './orders.ts'
+import { close, decimal, place } from './orders.ts'
 
 export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> = {
   name: 'placeMultiplierOrder',

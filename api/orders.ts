@@ -1,4 +1,5 @@
 // Binary orders: placed by job, answered by row. Also closing and the list.
+
 import {
   type Draft,
   expireOrders,
@@ -8,6 +9,7 @@ import {
   type OrderRow,
   type Terms
 } from '../db/orders.ts'
+import { number, presentEntry, time } from '../db/orders-entry.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { pathId } from '../schemas/fields.ts'
 import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../schemas/orders.ts'
@@ -157,11 +159,6 @@ function unplaced(row: OrderRow, headers: Record<string, string>): ApiError {
   return new ApiError('BROKER_UPSTREAM', message, { extras: { orderId: row.id, status: 'PENDING' }, headers })
 }
 
-/** A numeric column as a JSON number. */
-export const number = (value: string | null): number | null => (value === null ? null : Number(value))
-/** A timestamp column as ISO 8601. */
-export const time = (value: Date | null): string | null => value?.toISOString() ?? null
-
 /** A bought order as placing and closing answer it. */
 export function presentOrder(row: OrderRow): Order {
   const opened = {
@@ -236,38 +233,5 @@ export const listOrders: Operation<{ query: OrdersQuery }> = {
   async handle({ partner, query }, { db }) {
     const { orders, nextCursor } = await list(db, { ...query, partnerId: partner.partnerId, limit: query.limit ?? 50 })
     return { data: orders.map(presentEntry), nextCursor }
-  }
-}
-
-/** An order in a list: every field, null while unknown. */
-export function presentEntry(row: OrderRow) {
-  return {
-    orderId: row.id,
-    brokerOrderId: row.broker_order_id,
-    status: row.status,
-    stake: Number(row.stake),
-    potentialPayout: number(row.payout),
-    buyPrice: number(row.buy_price),
-    openedAt: time(row.opened_at),
-    pnl: number(row.pnl),
-    entryPrice: number(row.entry_price),
-    exitPrice: number(row.exit_price),
-    closedAt: time(row.closed_at),
-    kind: row.kind,
-    clientOrderId: row.client_order_id,
-    traderExternalId: row.trader_external_id,
-    accountId: row.account_id,
-    accountMode: row.account_mode,
-    currency: row.currency,
-    asset: row.asset,
-    contractType: row.contract_type,
-    direction: row.direction,
-    multiplier: number(row.multiplier),
-    duration: row.duration,
-    durationUnit: row.duration_unit,
-    barrier: row.barrier,
-    createdAt: row.created_at.toISOString(),
-    copiedFrom: row.copied_from,
-    error: row.error_code === null ? null : { error: row.error_code, message: row.error_message ?? '' }
   }
 }

@@ -1,11 +1,12 @@
 // GET /v1/positions: open contracts of both kinds. For one trader the values are read live; for all of a
 // partner's traders they are the last ones a worker heard.
+
 import { listPositions, type OrderRow } from '../db/orders.ts'
+import { number, time } from '../db/orders-entry.ts'
 import { getTrader } from '../db/traders.ts'
 import { PositionList, PositionsQuery } from '../schemas/multipliers.ts'
 import { ask } from './ask.ts'
 import type { Operation } from './operations.ts'
-import { number, time } from './orders.ts'
 
 export const listOpenPositions: Operation<{ query: PositionsQuery }> = {
   name: 'listOpenPositions',

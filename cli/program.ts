@@ -1,13 +1,19 @@
 // The program: one add function per noun. What is not added here does not exist.
 import { Command } from 'commander'
 import about from '../package.json' with { type: 'json' }
+import { addAudit } from './audit.ts'
 import { addBilling } from './billing.ts'
+import { addBroker } from './broker.ts'
 import { addDatabase } from './db.ts'
 import { addKeys } from './keys.ts'
 import { addLedger } from './ledger.ts'
+import { addOrders } from './orders.ts'
 import { addPartners } from './partners.ts'
+import { addQueues } from './queues.ts'
 import { addRun } from './run.ts'
 import { addSessions } from './sessions.ts'
+import { addSpec } from './spec.ts'
+import { addTraders } from './traders.ts'
 import { addWallet } from './wallet.ts'
 
 /** Every command with its options; parsing it runs one. */
@@ -32,6 +38,12 @@ export function createProgram(): Command {
   addWallet(program)
   addBilling(program)
   addLedger(program)
+  addTraders(program)
+  addOrders(program)
+  addQueues(program)
+  addAudit(program)
   addDatabase(program)
+  addSpec(program)
+  addBroker(program)
   return program
 }

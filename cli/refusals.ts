@@ -10,6 +10,16 @@ export class Refusal extends Error {}
 /** Arguments or options that do not fit; exit code 2. */
 export class UsageError extends Error {}
 
+/** A process we ran in our place failed, and has told why. */
+export class SaidAlready extends Error {
+  readonly exitCode: number
+
+  constructor(exitCode: number) {
+    super()
+    this.exitCode = exitCode
+  }
+}
+
 export interface Ending {
   exitCode: number
   /** Without a line the command has said all there is to say. */
@@ -19,6 +29,7 @@ export interface Ending {
 /** What to say about an error, and the exit code. */
 export function endingOf(error: unknown): Ending {
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? 0 : 2 }
+  if (error instanceof SaidAlready) return { exitCode: error.exitCode }
   if (error instanceof UsageError) return { exitCode: 2, line: `error: ${oneLine(error.message)}` }
   if (error instanceof ApiError) {
     return {

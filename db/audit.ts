@@ -24,16 +24,27 @@ export function operatorName(): string {
   }
 }
 
-/** Newest first, at most `limit`. */
+export interface AuditRecord {
+  auditId: string
+  at: Date
+  actor: string
+  action: string
+  target: string | null
+  details: object
+}
+
+/** A page of the log, newest first; about one target where one is named. The cursor is the last entry's id. */
 export async function listAudit(
   db: Db,
-  limit: number
-): Promise<{ id: string; at: Date; actor: string; action: string; target: string | null; details: object }[]> {
-  return db('audit_log')
-    .select('id', 'at', 'actor', 'action', 'target', 'details')
-    .orderBy([
-      { column: 'at', order: 'desc' },
-      { column: 'id', order: 'desc' }
-    ])
-    .limit(limit)
+  { limit, cursor, target }: { limit: number; cursor?: string; target?: string }
+): Promise<{ data: AuditRecord[]; nextCursor: string | null }> {
+  const query = db('audit_log')
+    .select('id as auditId', 'at', 'actor', 'action', 'target', 'details')
+    .orderBy('id', 'desc')
+    .limit(limit + 1)
+  if (cursor !== undefined) query.where('id', '<', cursor)
+  if (target !== undefined) query.where({ target })
+  const found = (await query) as AuditRecord[]
+  const data = found.slice(0, limit)
+  return { data, nextCursor: found.length > limit ? (data.at(-1)?.auditId ?? null) : null }
 }

@@ -1,7 +1,10 @@
 // What the operator's commands take, arguments and options together, by their names. A partner's or a key's
 // identifier is any text here: one that does not exist is NOT_FOUND.
 import type { FromSchema } from 'json-schema-to-ts'
+import { cursor, traderExternalId } from './fields.ts'
+import { queues } from './jobs.ts'
 import { amountArgument } from './money.ts'
+import { orderStatus } from './orders.ts'
 import { plan } from './partners.ts'
 
 const id = (description: string) => ({ type: 'string', minLength: 1, maxLength: 128, description }) as const
@@ -108,3 +111,67 @@ export const RunOptions = {
   }
 } as const
 export type RunOptions = FromSchema<typeof RunOptions>
+
+export const TraderRef = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['traderId'],
+  properties: { traderId: id('The trader.') }
+} as const
+export type TraderRef = FromSchema<typeof TraderRef>
+
+export const TradersQuery = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner', 'limit'],
+  properties: {
+    partner: id('Whose traders.'),
+    limit: { type: 'integer', minimum: 1, maximum: 100_000, description: 'How many at most.' }
+  }
+} as const
+export type TradersQuery = FromSchema<typeof TradersQuery>
+
+export const OrderRef = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['orderId'],
+  properties: { orderId: id('The order.') }
+} as const
+export type OrderRef = FromSchema<typeof OrderRef>
+
+export const OrdersQuery = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['limit'],
+  properties: {
+    partner: id('Whose orders.'),
+    trader: traderExternalId,
+    status: {
+      type: 'string',
+      enum: [...orderStatus.enum, 'REVIEW'],
+      description: 'REVIEW: PENDING, and waiting for a decision by the operator.'
+    },
+    limit: { type: 'integer', minimum: 1, maximum: 1000, description: 'How many at most.' },
+    cursor
+  }
+} as const
+export type OrdersQuery = FromSchema<typeof OrdersQuery>
+
+export const AuditQuery = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['limit'],
+  properties: {
+    target: id('What it was done to.'),
+    limit: { type: 'integer', minimum: 1, maximum: 1000, description: 'How many at most.' },
+    cursor: { type: 'string', pattern: '^aud_[0-9a-z]{26}$', description: 'nextCursor of the page before.' }
+  }
+} as const
+export type AuditQuery = FromSchema<typeof AuditQuery>
+
+export const QueueRef = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['queue'],
+  properties: { queue: { type: 'string', enum: Object.keys(queues), description: 'The queue.' } }
+} as const

@@ -1,0 +1,24 @@
+// operator audit: what operators did, newest first.
+import type { Command } from 'commander'
+import { listAudit } from '../db/audit.ts'
+import { AuditQuery } from '../schemas/commands.ts'
+import { withStore } from './context.ts'
+import { examples } from './examples.ts'
+
+export function addAudit(program: Command): void {
+  const audit = program.command('audit').description('the log of what operators did')
+
+  audit
+    .command('list')
+    .description('List who did what, newest first')
+    .option('--target <id>', 'about one partner, key, order …')
+    .option('--limit <count>', 'how many at most', '50')
+    .option('--cursor <text>', 'nextCursor of the page before')
+    .addHelpText('after', examples('audit list', 'audit list --target ptn_01jd… --json'))
+    .action(
+      withStore(async ({ db }, query: AuditQuery) => listAudit(db, query), {
+        input: AuditQuery,
+        show: ['at', 'actor', 'action', 'target', 'details']
+      })
+    )
+}

@@ -1,0 +1,34 @@
+// operator queues: how much work waits, and dead letters put back to work.
+import type { Command } from 'commander'
+import { recordAudit } from '../db/audit.ts'
+import { queueStandings, retryDeadLetters } from '../db/queue-standing.ts'
+import { QueueRef } from '../schemas/commands.ts'
+import type { QueueName } from '../schemas/jobs.ts'
+import { withStore } from './context.ts'
+import { examples } from './examples.ts'
+
+export function addQueues(program: Command): void {
+  const queues = program.command('queues').description('work waiting for the workers: status, retry of dead letters')
+
+  queues
+    .command('status')
+    .description('Show for each queue what waits, what is being worked on and what has failed for good')
+    .addHelpText('after', examples('queues status', 'queues status --json'))
+    .action(withStore(async ({ db }) => ({ data: await queueStandings(db) })))
+
+  queues
+    .command('retry <queue>')
+    .description("Put a queue's dead letters back to be tried again, oldest first")
+    .addHelpText('after', examples('queues retry template.deploy'))
+    .action(
+      withStore(
+        async ({ db, url, actor }, { queue }: { queue: QueueName }) =>
+          db.transaction(async trx => {
+            const retried = await retryDeadLetters(trx, url, queue)
+            await recordAudit(trx, { actor, action: 'queues.retry', target: queue, details: { retried } })
+            return { queue, retried }
+          }),
+        { input: QueueRef }
+      )
+    )
+}
