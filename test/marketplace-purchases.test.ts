@@ -195,7 +195,7 @@ refunding('mirrors the sale, fee included, and takes the bot away', async () => 
   assert.is(await balanceOf(db, 'fees'), fees)
   assert.is((await buyer.call(getMarketplaceBot, of(botId))).body.code, undefined)
   assert.is((await buyer.call(reviewBot, { ...of(botId), body: { rating: 1 } })).status, 409)
-  const [line] = await listAudit(db, 1)
+  const [line] = (await listAudit(db, { limit: 1 })).data
   assert.is(line?.action, 'purchases.refund')
   assert.is(line?.target, purchase.purchaseId)
   assert.is(line?.actor, `key:${admin.keyId}`)
