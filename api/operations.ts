@@ -16,6 +16,7 @@ import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
 import { refundPurchase } from './admin.ts'
 import { analyseBotCandles, copilotSignal } from './ai.ts'
 import { getBalance } from './balance.ts'
+import { followLeader, listLeaders, listMyFollows, unfollowLeader } from './copy.ts'
 import type { Gathered } from './gathered.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
 import { getMarketplaceBot, listBotReviews, listMarketplaceBots, reviewBot } from './marketplace.ts'
@@ -140,6 +141,10 @@ export const operations: Operation[] = [
   getMultiplierSpec,
   copilotSignal,
   analyseBotCandles,
+  listLeaders,
+  followLeader,
+  unfollowLeader,
+  listMyFollows,
   listTemplates,
   deployTemplate,
   listMyDeployments,

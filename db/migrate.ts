@@ -10,6 +10,7 @@ import * as orders from './migrations/0003_orders.ts'
 import * as asks from './migrations/0004_asks.ts'
 import * as ledger from './migrations/0005_ledger.ts'
 import * as marketplace from './migrations/0006_marketplace.ts'
+import * as copy from './migrations/0007_copy.ts'
 import * as templates from './migrations/0008_templates.ts'
 import * as sessions from './migrations/0009_sessions.ts'
 import * as trades from './migrations/0010_trades.ts'
@@ -30,6 +31,7 @@ const migrations: Migration[] = [
   { name: '0004_asks', up: asks.up },
   { name: '0005_ledger', up: ledger.up },
   { name: '0006_marketplace', up: marketplace.up },
+  { name: '0007_copy', up: copy.up },
   { name: '0008_templates', up: templates.up },
   { name: '0009_sessions', up: sessions.up },
   { name: '0010_trades', up: trades.up },

@@ -6,6 +6,7 @@
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
 import { type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
+import type { Queue } from './queue.ts'
 
 export interface ClaimOptions {
   accountIds: string[]
@@ -98,6 +99,33 @@ export interface Receipt {
   /** Epoch seconds. */
   openedAt: number
   expiryAt: number | null
+  /** Of a trader with followers. */
+  leads: boolean
+}
+
+/**
+ * Marks orders as bought. An order of a leader stores its fan-out in the same transaction, so that no crash
+ * can lose the copies of a contract that was bought. Answers the rows, and whether anything is to be copied.
+ */
+export async function openOrders(
+  db: Db,
+  queue: Queue,
+  receipts: Receipt[],
+  lease: { follower: string | null; leaseMs: number }
+): Promise<{ orders: OrderRow[]; copying: boolean }> {
+  if (!receipts.some(({ leads }) => leads)) return { orders: await markOpen(db, receipts, lease), copying: false }
+  return db.transaction(async trx => {
+    const orders = await markOpen(trx, receipts, lease)
+    const leading = orders.filter(({ leads }) => leads)
+    if (leading.length > 0) {
+      await queue.enqueue(
+        trx,
+        'copy.fanout',
+        leading.map(({ id }) => ({ orderId: id }))
+      )
+    }
+    return { orders, copying: leading.length > 0 }
+  })
 }
 
 /** Marks orders as bought and gives their lease to `follower`. */

@@ -69,6 +69,8 @@ export interface OrderRow {
   origin: string | null
   copied_from: string | null
   follow_id: string | null
+  /** The trader had followers when it placed this order. */
+  leads: boolean
 }
 
 /** What is to be bought; a repeat under the same clientOrderId must ask for the same. */
@@ -171,11 +173,12 @@ export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promi
     trx,
     `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
          app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
-         duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, copied_from, follow_id)
+         duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, copied_from, follow_id, leads)
      select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
             v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
             v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, 'queued',
-            clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.copied_from, v.follow_id
+            clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.copied_from, v.follow_id,
+            v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status = 'ACTIVE')
        from jsonb_to_recordset(:values::jsonb) as v (id text, partner_id text, trader_id text, trader_external_id text,
             broker_account_id text, account_id text, account_mode text, currency text, app_id text, dialect text, kind text,
             client_order_id text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,

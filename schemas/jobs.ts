@@ -45,6 +45,14 @@ export const queues = {
     retryDelaySeconds: 2,
     expireSeconds: 60
   },
+  /** A leader's contract was bought: copy the order to its followers. */
+  'copy.fanout': {
+    wake: 'commit',
+    data: only({ orderId: idField('ord', "The leader's order.") }),
+    retryLimit: 5,
+    retryDelaySeconds: 1,
+    expireSeconds: 60
+  },
   /** Each active account's recent contracts are compared with our orders; the period is AUDIT_MINUTES. */
   'orders.audit': {
     wake: 'clock',
@@ -81,6 +89,7 @@ export interface JobData {
   'order.place': { orderId: string; accountId: string }
   ask: { askId: string }
   'template.deploy': { deploymentId: string; revision: number }
+  'copy.fanout': { orderId: string }
   'orders.audit': object
   housekeeping: object
   'billing.check': object

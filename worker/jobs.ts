@@ -8,6 +8,7 @@ import { type QueueName, queues } from '../schemas/jobs.ts'
 import { openAsking } from './asks.ts'
 import { auditContracts } from './audit.ts'
 import { checkBilling } from './billing.ts'
+import { fanOut } from './copy.ts'
 import { startLoop } from './loop.ts'
 import type { Open } from './open.ts'
 import { openPlacing } from './orders.ts'
@@ -55,6 +56,13 @@ export async function startWork(open: Open): Promise<Running> {
       round: async () => (await placing.take()) > 0
     }),
     ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, clock, round: async () => (await asking.take()) > 0 }),
+    'copy.fanout': startLoop({
+      name: 'copy.fanout',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: async () => (await fanOut(open)) > 0
+    }),
     'template.deploy': startLoop({
       name: 'template.deploy',
       everyMs: QUEUE_POLL_MS,

@@ -3,13 +3,14 @@
 //   - a buy is sent only by the run whose own update moved the row to `sending`, after that commit;
 //   - right before the write the permit is checked on the monotonic clock, counted from before the claim;
 //   - an outcome in doubt is never resent here: the row stays `sending` until reconciliation decides.
+import { WORK } from '../db/bus.ts'
 import { gather, isDataError } from '../db/gather.ts'
 import type { OrderRow } from '../db/orders.ts'
 import {
   type Claimed,
   claimOrders,
   markFailed,
-  markOpen,
+  openOrders,
   type Receipt,
   type Refusal,
   releaseUnsent
@@ -44,7 +45,9 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   }
 
   const saveOpen = gather(async (receipts: Receipt[]) => {
-    const orders = await persist(open, () => markOpen(db, receipts, { follower: worker, leaseMs: config.leaseMs }))
+    const lease = { follower: worker, leaseMs: config.leaseMs }
+    const { orders, copying } = await persist(open, () => openOrders(db, queue, receipts, lease))
+    if (copying) bus.publish(WORK, 'copy.fanout', 'new')
     told(orders)
     const byId = new Map(orders.map(order => [order.id, order]))
     return receipts.map(({ id }) => byId.get(id))
@@ -139,7 +142,8 @@ export function openPlacing(open: Open, settling: Settling): Placing {
         payout: bought.payout,
         currency,
         openedAt: bought.purchaseTime,
-        expiryAt: null
+        expiryAt: null,
+        leads: order.leads
       })
       if (row) following.opened(row)
       else {

@@ -2,8 +2,9 @@
 // account shows decides: one contract of these terms, bought in the window and owned by no other order, is
 // ours; none after looking more than once is absence; anything else is for the operator.
 import { Big } from 'big.js'
+import { WORK } from '../db/bus.ts'
 import type { OrderRow } from '../db/orders.ts'
-import { countLook, markFailed, markOpen, markReview, ownedContracts, takeDoubts } from '../db/orders-placing.ts'
+import { countLook, markFailed, markReview, openOrders, ownedContracts, takeDoubts } from '../db/orders-placing.ts'
 import { openSession } from './accounts.ts'
 import type { Evidence, Session } from './broker/port.ts'
 import { matches } from './broker/shortcode.ts'
@@ -106,7 +107,7 @@ export async function adopt(
   order: OrderRow,
   found: Evidence
 ): Promise<OrderRow | undefined> {
-  const { db, bus, config, log, worker } = open
+  const { db, queue, bus, config, log, worker } = open
   const receipt = {
     id: order.id,
     attempt: order.attempt,
@@ -116,10 +117,14 @@ export async function adopt(
     payout: found.payout ?? found.terms?.payout ?? '0',
     currency: order.currency,
     openedAt: found.purchaseTime,
-    expiryAt: null
+    expiryAt: null,
+    leads: order.leads
   }
-  const [adopted] = await markOpen(db, [receipt], { follower: worker, leaseMs: config.leaseMs })
+  const lease = { follower: worker, leaseMs: config.leaseMs }
+  const { orders, copying } = await openOrders(db, queue, [receipt], lease)
+  const [adopted] = orders
   if (!adopted) return undefined
+  if (copying) bus.publish(WORK, 'copy.fanout', 'new')
   log.info({ orderId: order.id, contractId: found.contractId }, 'an order in doubt was found at the broker')
   if (adopted.origin) bus.publish(adopted.origin, 'order', adopted.id)
   await settling.follow(adopted)

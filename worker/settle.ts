@@ -1,6 +1,7 @@
 // Following contracts to their end: the worker that bought (or took over) a contract hears its stream and
 // holds a short lease on the row; all its leases are renewed in one statement.
 import { Big } from 'big.js'
+import { pauseDrawdowns } from '../db/copy.ts'
 import { gather } from '../db/gather.ts'
 import type { OrderRow } from '../db/orders.ts'
 import {
@@ -63,6 +64,9 @@ export function openSettling(open: Open): Settling {
   const saveClosed = gather(async (settlements: Settlement[]) => {
     const orders = await persist(open, () => markClosed(db, settlements))
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
+    const followIds = [...new Set(orders.flatMap(({ follow_id }) => follow_id ?? []))]
+    // The next fan-out checks again, should this be lost.
+    if (followIds.length > 0) await pauseDrawdowns(db, { followIds })
     const byId = new Map(orders.map(order => [order.id, order]))
     return settlements.map(({ id }) => byId.get(id))
   })

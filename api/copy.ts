@@ -1,0 +1,150 @@
+// Copy trading: leaders, following, and how one's follows stand. The copying itself is worker/copy.ts.
+import { follow as begin, type FollowRecord, listLeaders as list, listFollows, unfollow as stop } from '../db/copy.ts'
+import { getTrader } from '../db/traders.ts'
+import {
+  CopyQuery,
+  Follow,
+  FollowList,
+  FollowRequest,
+  LeaderList,
+  LeadersQuery,
+  UnfollowRequest
+} from '../schemas/copy.ts'
+import { ApiError } from '../schemas/errors.ts'
+import { ask } from './ask.ts'
+import type { Operation } from './operations.ts'
+
+export const listLeaders: Operation<{ query: LeadersQuery }> = {
+  name: 'listLeaders',
+  method: 'GET',
+  path: '/v1/copy/leaders',
+  tag: 'Copy trading',
+  summary: 'Traders one can follow',
+  description:
+    'Traders with at least ten orders closed in the last 30 days, best first, at most 100. Other partners are never named.',
+  auth: 'key',
+  scope: 'copy:read',
+  query: LeadersQuery,
+  response: LeaderList,
+  errors: [],
+  async handle({ partner, query }, { db }) {
+    const scope = query.scope ?? 'tenant'
+    const leaders = await list(db, { partnerId: partner.partnerId, everywhere: scope === 'global' })
+    return {
+      data: leaders.map(leader => ({
+        leaderId: leader.leaderId,
+        displayName: leader.displayName ?? `Trader ${leader.leaderId.slice(-4)}`,
+        scope,
+        followers: leader.followers,
+        trades: leader.trades,
+        winRatePct: leader.winRatePct,
+        pnl: Number(leader.pnl),
+        maxDrawdownPct: leader.maxDrawdownPct
+      }))
+    }
+  }
+}
+
+export const followLeader: Operation<{ body: FollowRequest }> = {
+  name: 'followLeader',
+  method: 'POST',
+  path: '/v1/copy/follow',
+  tag: 'Copy trading',
+  summary: 'Follow a leader',
+  description:
+    "From now on each order the leader places is copied to the trader's active account, stake × riskPct / 100. Following again updates the terms, and resumes a follow that was paused or stopped.",
+  auth: 'key',
+  scope: 'copy:write',
+  body: FollowRequest,
+  response: Follow,
+  errors: ['TRADER_NOT_FOUND', 'LEADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'CONFLICT', 'BROKER_UPSTREAM'],
+  async handle({ partner, body, signal }, open) {
+    const { db, gathered } = open
+    const { leaderId, traderExternalId } = body
+    const trading = await gathered.trading({ partnerId: partner.partnerId, externalId: traderExternalId })
+    if (!trading) throw new ApiError('TRADER_NOT_FOUND')
+    if (trading.traderId === leaderId) throw new ApiError('CONFLICT', 'A trader cannot follow itself.')
+    const [own] = await list(db, { partnerId: partner.partnerId, everywhere: false, leaderId })
+    const [leader] = own ? [own] : await list(db, { partnerId: partner.partnerId, everywhere: true, leaderId })
+    if (!leader) throw new ApiError('LEADER_NOT_FOUND')
+    if (trading.account.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
+    const { id: accountRowId } = trading.account
+    const { balance } = await ask<{ balance: string }>(open, {
+      kind: 'balance',
+      key: accountRowId,
+      data: { accountRowId },
+      signal
+    })
+    const { riskPct = 100, maxDrawdownPct = 20 } = body
+    const { traderId } = trading
+    return presentFollow(
+      await begin(db, {
+        partnerId: partner.partnerId,
+        traderId,
+        traderExternalId,
+        leaderId,
+        riskPct,
+        maxDrawdownPct,
+        balance
+      })
+    )
+  }
+}
+
+export const unfollowLeader: Operation<{ body: UnfollowRequest }> = {
+  name: 'unfollowLeader',
+  method: 'POST',
+  path: '/v1/copy/unfollow',
+  tag: 'Copy trading',
+  summary: 'Stop following a leader',
+  description: 'Orders copied before stay open and settle by themselves.',
+  auth: 'key',
+  scope: 'copy:write',
+  body: UnfollowRequest,
+  response: Follow,
+  errors: ['TRADER_NOT_FOUND', 'LEADER_NOT_FOUND'],
+  async handle({ partner, body }, { db }) {
+    const { traderId } = await getTrader(db, partner.partnerId, body.traderExternalId)
+    const stopped = await stop(db, { traderId, leaderId: body.leaderId })
+    if (!stopped) throw new ApiError('LEADER_NOT_FOUND', 'This trader never followed that leader.')
+    return presentFollow(stopped)
+  }
+}
+
+export const listMyFollows: Operation<{ query: CopyQuery }> = {
+  name: 'listMyFollows',
+  method: 'GET',
+  path: '/v1/copy/me',
+  tag: 'Copy trading',
+  summary: "A trader's follows and how they stand",
+  description: 'Newest first, stopped ones included.',
+  auth: 'key',
+  scope: 'copy:read',
+  query: CopyQuery,
+  response: FollowList,
+  errors: ['TRADER_NOT_FOUND'],
+  async handle({ partner, query }, { db }) {
+    const { traderId } = await getTrader(db, partner.partnerId, query.traderExternalId)
+    const follows = await listFollows(db, traderId)
+    return {
+      data: follows.map(record => ({
+        ...presentFollow(record),
+        copiedOrders: record.copiedOrders,
+        pnl: Number(record.pnl),
+        drawdownPct: record.drawdownPct === null ? null : Number(record.drawdownPct)
+      }))
+    }
+  }
+}
+
+function presentFollow(record: FollowRecord) {
+  return {
+    followId: record.followId,
+    traderExternalId: record.traderExternalId,
+    leaderId: record.leaderId,
+    riskPct: Number(record.riskPct),
+    maxDrawdownPct: Number(record.maxDrawdownPct),
+    status: record.status,
+    createdAt: record.createdAt.toISOString()
+  }
+}
