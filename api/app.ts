@@ -10,7 +10,7 @@ import { sites } from './sites.ts'
 export function createApp(open: Open): Koa {
   const app = new Koa({ proxy: open.config.trustProxy > 0, maxIpsCount: open.config.trustProxy })
   app.on('error', (error: unknown) => open.log.error({ err: error }, 'after the answer'))
-  app.use(respond(open.log))
+  app.use(respond(open))
   app.use(sites(open))
   app.use(routes(operations, open))
   app.use(() => {

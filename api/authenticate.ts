@@ -28,6 +28,7 @@ export async function authenticateKey(ctx: Context, open: Open): Promise<Caller>
   }
   ctx.state.partnerId = caller.partnerId
   if (caller.revoked) throw new ApiError('KEY_REVOKED')
+  ctx.state.keyId = caller.keyId
   await checkStanding(caller, open)
   return {
     keyId: caller.keyId,

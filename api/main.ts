@@ -9,6 +9,7 @@ import { openLog } from '../db/log.ts'
 import { announceReady, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
+import { openUsage } from '../db/usage.ts'
 import { createApp } from './app.ts'
 import { drain } from './drain.ts'
 import { openGathered } from './gathered.ts'
@@ -20,7 +21,8 @@ const store = await openStore(config, { name: 'api', log })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'sender', log })
 const limits = openLimits({ redisUrl: config.redisUrl, log })
-const open = { config, ...store, queue, bus, limits, log, gathered: openGathered({ db: store.db, queue, bus }) }
+const usage = openUsage({ db: store.db, log })
+const open = { config, ...store, queue, bus, limits, log, usage, gathered: openGathered({ db: store.db, queue, bus }) }
 
 const handler = createApp(open).callback()
 const server = config.tls
@@ -41,5 +43,6 @@ announceReady({ address })
 
 await stopping
 await drain(server, 20_000)
+await usage.close()
 await Promise.allSettled([queue.close(), bus.close(), limits.close()])
 await store.close()

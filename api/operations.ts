@@ -7,6 +7,7 @@ import type { Vault } from '../db/crypto.ts'
 import type { Limits } from '../db/limits.ts'
 import type { Log } from '../db/log.ts'
 import type { Queue } from '../db/queue.ts'
+import type { UsageCounter } from '../db/usage.ts'
 import type { Config } from '../schemas/config.ts'
 import type { ErrorCode } from '../schemas/errors.ts'
 import type { Schema } from '../schemas/fields.ts'
@@ -37,6 +38,7 @@ import { getSpec } from './spec.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts'
 import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from './traders.ts'
 import { collectTrade, listTradeHistory } from './trades.ts'
+import { getUsage } from './usage.ts'
 
 /** What is open while the process runs; handed to every handler. */
 export interface Open {
@@ -49,6 +51,7 @@ export interface Open {
   vault: Vault
   pepper: Buffer
   gathered: Gathered
+  usage: UsageCounter
 }
 
 /** The partner behind the request's key or session. */
@@ -157,6 +160,7 @@ export const operations: Operation[] = [
   logOutTrader,
   collectTrade,
   listTradeHistory,
+  getUsage,
   getSpec,
   listMarketplaceBots,
   getMarketplaceBot,

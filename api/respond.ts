@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import type { Context, Next } from 'koa'
 import { Overloaded } from '../db/gather.ts'
 import type { Log } from '../db/log.ts'
+import type { UsageCounter } from '../db/usage.ts'
 import { ApiError } from '../schemas/errors.ts'
 
 /** An answer that needs more than a body. */
@@ -63,8 +64,8 @@ export function envelope(error: ApiError, requestId: string): object {
   return { error: error.code, message: error.message, requestId, ...error.extras }
 }
 
-/** Outermost: gives the request its id, turns what is thrown into the envelope, logs one line. */
-export function respond(log: Log) {
+/** Outermost: gives the request its id, turns what is thrown into the envelope, counts it, logs one line. */
+export function respond({ log, usage }: { log: Log; usage: UsageCounter }) {
   return async (ctx: Context, next: Next): Promise<void> => {
     const startedAt = performance.now()
     const requestId = requestIdOf(ctx.request.headers['x-request-id'])
@@ -79,10 +80,12 @@ export function respond(log: Log) {
       ctx.set(failure.headers)
       ctx.body = envelope(failure, requestId)
     }
+    const { partnerId, keyId } = ctx.state as { partnerId?: string; keyId?: string }
+    if (partnerId) usage.count({ partnerId, keyId, status: ctx.status })
     const line = {
       requestId,
       operation: ctx.state.operation as string | undefined,
-      partnerId: ctx.state.partnerId as string | undefined,
+      partnerId,
       method: ctx.method,
       status: ctx.status,
       ms: Math.round((performance.now() - startedAt) * 10) / 10,

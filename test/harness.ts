@@ -21,6 +21,7 @@ import { migrate } from '../db/migrate.ts'
 import { insertPartner } from '../db/partners.ts'
 import { openQueue } from '../db/queue.ts'
 import { insertPartnerSession } from '../db/sessions.ts'
+import { openUsage } from '../db/usage.ts'
 import { readConfig } from '../schemas/config.ts'
 import type { Plan } from '../schemas/partners.ts'
 import { allScopes, type Scope } from '../schemas/scopes.ts'
@@ -134,13 +135,16 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const bus = await openBus({ url, redisUrl: config.redisUrl, log })
   const queue = await openQueue({ url, role: 'sender', log })
   const limits = openLimits({ redisUrl: config.redisUrl, log })
-  const open: Open = { config, db, vault, pepper, bus, queue, limits, log, gathered: openGathered({ db, queue, bus }) }
+  const usage = openUsage({ db, log })
+  const gathered = openGathered({ db, queue, bus })
+  const open: Open = { config, db, vault, pepper, bus, queue, limits, log, gathered, usage }
   const server: Server = createServer(createApp(open).callback())
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const close = async () => {
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))
+    await usage.close()
     await Promise.allSettled([queue.close(), bus.close(), limits.close()])
     await db.destroy()
   }

@@ -4,6 +4,7 @@ import { WORK } from '../db/bus.ts'
 import { listWaitingAccounts } from '../db/orders-placing.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
 import { failStaleDeployments } from '../db/templates.ts'
+import { deleteOldUsage } from '../db/usage.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { openAsking } from './asks.ts'
 import { auditContracts } from './audit.ts'
@@ -31,6 +32,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldAsks(db)
     await failStaleDeployments(db)
     await deleteOldSessions(db)
+    await deleteOldUsage(db)
   },
   'billing.check': checkBilling
 }

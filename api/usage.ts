@@ -1,0 +1,42 @@
+// GET /v1/usage: what the partner used in its billing period, and what it may use.
+import { standingOf } from '../db/billing.ts'
+import { readUsage } from '../db/usage.ts'
+import { shown } from '../schemas/money.ts'
+import { Usage } from '../schemas/usage.ts'
+import type { Operation } from './operations.ts'
+
+export const getUsage: Operation<object> = {
+  name: 'getUsage',
+  method: 'GET',
+  path: '/v1/usage',
+  tag: 'Usage',
+  summary: 'Usage of the billing period',
+  description:
+    'Requests, orders and traders of the present billing period, the limits that apply, and the wallet. Requests served by other processes appear within seconds.',
+  auth: 'key',
+  scope: 'usage:read',
+  response: Usage,
+  errors: [],
+  async handle({ partner }, { db, config, usage }) {
+    const { partnerId, plan, saasStatus } = partner
+    // What this process counted so far belongs to the answer.
+    await usage.flush()
+    const [used, wallet] = await Promise.all([readUsage(db, partnerId), standingOf(db, partnerId, config.planPrices)])
+    const sum = (of: 'requests' | 'errors') => used.byDay.reduce((total, day) => total + day[of], 0)
+    return {
+      periodStart: used.periodStart.toISOString(),
+      periodEnd: used.periodEnd.toISOString(),
+      plan,
+      saasStatus,
+      requests: { total: sum('requests'), errors: sum('errors'), byDay: used.byDay },
+      orders: used.orders,
+      traders: used.traders,
+      rateLimit: { perKeyPerMinute: config.rateLimits[plan], perTraderPerMinute: config.rateLimits.trader },
+      wallet: {
+        balanceUsd: shown(wallet.balanceUsd),
+        feeUsd: shown(wallet.feeUsd),
+        nextFeeAt: wallet.nextFeeAt.toISOString()
+      }
+    }
+  }
+}
