@@ -9,6 +9,8 @@ import { addKeys } from './keys.ts'
 import { addLedger } from './ledger.ts'
 import { addOrders } from './orders.ts'
 import { addPartners } from './partners.ts'
+import { addPayouts } from './payouts.ts'
+import { addPurchases } from './purchases.ts'
 import { addQueues } from './queues.ts'
 import { addRun } from './run.ts'
 import { addSessions } from './sessions.ts'
@@ -37,6 +39,8 @@ export function createProgram(): Command {
   addSessions(program)
   addWallet(program)
   addBilling(program)
+  addPurchases(program)
+  addPayouts(program)
   addLedger(program)
   addTraders(program)
   addOrders(program)

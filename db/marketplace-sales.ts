@@ -100,16 +100,20 @@ export async function purchaseBot(
   return purchase
 }
 
+/** Throws NOT_FOUND. */
+export async function getPurchase(db: Db, purchaseId: string): Promise<PurchaseRow> {
+  const purchase = (await db('marketplace_purchases').where({ id: purchaseId }).first()) as PurchaseRow | undefined
+  if (!purchase) throw new ApiError('NOT_FOUND', `There is no purchase ${purchaseId}.`)
+  return purchase
+}
+
 /**
  * Pays a purchase back, the platform's fee included: the mirror of its sale, once. Earnings may go below zero.
  * Throws NOT_FOUND, or CONFLICT when it is REFUNDED already.
  */
 export async function refundPurchase(trx: Db, purchaseId: string, reason: string): Promise<PurchaseRow> {
-  const sold = (await trx('marketplace_purchases').where({ id: purchaseId }).first('bot_id')) as
-    | { bot_id: string }
-    | undefined
-  if (!sold) throw new ApiError('NOT_FOUND', `There is no purchase ${purchaseId}.`)
-  const bot = (await lockBot(trx, sold.bot_id)) as BotRow
+  const { bot_id: botId } = await getPurchase(trx, purchaseId)
+  await lockBot(trx, botId)
   const [purchase] = await rows<PurchaseRow>(
     trx,
     `update marketplace_purchases set status = 'REFUNDED', refunded_at = now(), refund_reason = :reason
@@ -122,7 +126,7 @@ export async function refundPurchase(trx: Db, purchaseId: string, reason: string
     trx,
     `update marketplace_bots set sales = sales - 1, gross = gross - :price::numeric, net = net - (:price::numeric - :fee::numeric)
       where id = :botId`,
-    { botId: bot.id, price: purchase.price, fee: purchase.fee }
+    { botId, price: purchase.price, fee: purchase.fee }
   )
   // A bot sold for nothing moved nothing.
   const sale = await findTransfer(trx, `purchase:${purchase.id}`)
@@ -131,7 +135,7 @@ export async function refundPurchase(trx: Db, purchaseId: string, reason: string
       reference: `refund:${purchase.id}`,
       kind: 'refund',
       entries: sale.entries.map(({ account, amountUsd }) => ({ account, amountUsd: negated(amountUsd) })),
-      details: { purchaseId: purchase.id, botId: bot.id }
+      details: { purchaseId: purchase.id, botId }
     })
   return purchase
 }

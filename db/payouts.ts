@@ -98,6 +98,13 @@ async function refuseMoreThanEarned(trx: Db, party: { partnerId: string; partyId
   throw new ApiError('CONFLICT', `That is ${negated(availableUsd)} USD more than is available.`)
 }
 
+/** Throws NOT_FOUND. */
+export async function getPayout(db: Db, payoutId: string): Promise<PayoutRecord> {
+  const [row] = await rows<PayoutRow>(db, `select ${columns} from payouts where id = :payoutId`, { payoutId })
+  if (!row) throw new ApiError('NOT_FOUND', `There is no payout ${payoutId}.`)
+  return toPayout(row)
+}
+
 /** The operator agrees; the amount stays held. Throws NOT_FOUND, or CONFLICT naming both states. */
 export async function approvePayout(trx: Db, payoutId: string): Promise<PayoutRecord> {
   return transition(trx, payoutId, { from: ['REQUESTED'], to: 'APPROVED' })

@@ -3,6 +3,7 @@
 import type { FromSchema } from 'json-schema-to-ts'
 import { cursor, traderExternalId } from './fields.ts'
 import { queues } from './jobs.ts'
+import { payoutStatuses } from './marketplace-creator.ts'
 import { amountArgument } from './money.ts'
 import { orderStatus } from './orders.ts'
 import { plan } from './partners.ts'
@@ -175,3 +176,58 @@ export const QueueRef = {
   required: ['queue'],
   properties: { queue: { type: 'string', enum: Object.keys(queues), description: 'The queue.' } }
 } as const
+
+const limit = { type: 'integer', minimum: 1, maximum: 1000, default: 100, description: 'How many at most.' } as const
+
+/** Text for people: one line. */
+const said = (minLength: number, maxLength: number, description: string) =>
+  ({ type: 'string', minLength, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f]+$', description }) as const
+
+export const PurchaseFilter = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { partner: id('Whose purchases.'), limit }
+} as const
+export type PurchaseFilter = FromSchema<typeof PurchaseFilter>
+
+export const PurchaseRefund = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['purchaseId', 'reason'],
+  properties: { purchaseId: id('The purchase.'), reason: said(3, 500, 'Why it is paid back.') }
+} as const
+export type PurchaseRefund = FromSchema<typeof PurchaseRefund>
+
+export const PayoutFilter = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    status: { type: 'string', enum: payoutStatuses, description: 'Only payouts in this state.' },
+    limit
+  }
+} as const
+export type PayoutFilter = FromSchema<typeof PayoutFilter>
+
+export const PayoutRef = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['payoutId'],
+  properties: { payoutId: id('The payout.') }
+} as const
+export type PayoutRef = FromSchema<typeof PayoutRef>
+
+export const PayoutPayment = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['payoutId', 'reference'],
+  properties: { payoutId: id('The payout.'), reference: said(1, 200, 'Proof of the payment.') }
+} as const
+export type PayoutPayment = FromSchema<typeof PayoutPayment>
+
+export const PayoutRejection = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['payoutId', 'reason'],
+  properties: { payoutId: id('The payout.'), reason: said(3, 500, 'Why; the creator reads it.') }
+} as const
+export type PayoutRejection = FromSchema<typeof PayoutRejection>

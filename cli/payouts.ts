@@ -1,0 +1,124 @@
+// operator payouts: creators ask for their earnings, the operator approves, pays outside, and records that it
+// was paid. Approving and recording the payment are two commands, so that neither happens by way of the other.
+import type { Command } from 'commander'
+import { recordAudit } from '../db/audit.ts'
+import type { Db } from '../db/connection.ts'
+import {
+  approvePayout,
+  getPayout,
+  listPayouts,
+  markPayoutPaid,
+  type PayoutRecord,
+  rejectPayout
+} from '../db/payouts.ts'
+import { PayoutFilter, PayoutPayment, PayoutRef, PayoutRejection } from '../schemas/commands.ts'
+import { shown } from '../schemas/money.ts'
+import { type Opened, withStore } from './context.ts'
+import { examples } from './examples.ts'
+
+export function addPayouts(program: Command): void {
+  const payouts = program.command('payouts').description("creators' payouts: list, approve, mark paid, reject")
+
+  payouts
+    .command('list')
+    .description('List payouts, newest first')
+    .option('--status <status>', 'REQUESTED, APPROVED, PAID or REJECTED')
+    .option('--limit <count>', 'how many at most', '100')
+    .addHelpText('after', examples('payouts list --status REQUESTED', 'payouts list --json'))
+    .action(
+      withStore(
+        async ({ db }, { status, limit = 100 }: PayoutFilter) => ({
+          data: (await listPayouts(db, { status, page: 1, limit })).payouts.map(presentPayout)
+        }),
+        {
+          input: PayoutFilter,
+          show: ['payoutId', 'partnerId', 'amountUsd', 'destinationAddress', 'status', 'requestedAt']
+        }
+      )
+    )
+
+  payouts
+    .command('approve <payoutId>')
+    .description('Agree to a payout; it is paid by hand afterwards, and the amount stays held until then')
+    .addHelpText('after', examples('payouts approve pay_01jd…'))
+    .action(
+      withStore(
+        (opened, { payoutId }: PayoutRef) =>
+          decide(opened, payoutId, {
+            action: 'payouts.approve',
+            question: what => `Approve ${what}?`,
+            step: trx => approvePayout(trx, payoutId)
+          }),
+        { input: PayoutRef }
+      )
+    )
+
+  payouts
+    .command('paid <payoutId>')
+    .description('Record that an approved payout was paid; the amount leaves the books')
+    .requiredOption('--reference <text>', 'proof of the payment')
+    .addHelpText('after', examples('payouts paid pay_01jd… --reference 5e2f…'))
+    .action(
+      withStore(
+        (opened, { payoutId, reference }: PayoutPayment) =>
+          decide(opened, payoutId, {
+            action: 'payouts.paid',
+            question: what => `Record ${what} as paid under ${reference}?`,
+            step: trx => markPayoutPaid(trx, payoutId, reference)
+          }),
+        { input: PayoutPayment }
+      )
+    )
+
+  payouts
+    .command('reject <payoutId>')
+    .description('Decline a payout; the amount is available to its creator again')
+    .requiredOption('--reason <text>', 'why; the creator reads it')
+    .addHelpText('after', examples('payouts reject pay_01jd… --reason "address unknown"'))
+    .action(
+      withStore(
+        (opened, { payoutId, reason }: PayoutRejection) =>
+          decide(opened, payoutId, {
+            action: 'payouts.reject',
+            question: what => `Reject ${what}?`,
+            step: trx => rejectPayout(trx, payoutId, reason)
+          }),
+        { input: PayoutRejection }
+      )
+    )
+}
+
+interface Decision {
+  action: string
+  question(what: string): string
+  step(trx: Db): Promise<PayoutRecord>
+}
+
+/** Asks, with the amount and the whole address, and takes one step in a payout's life. */
+async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, question, step }: Decision) {
+  const asked = await getPayout(db, payoutId)
+  const what = `${payoutId} (${asked.status}), ${shown(asked.amountUsd)} USD of ${asked.partnerId} to ${asked.destinationAddress}`
+  await confirm(question(what))
+  return db.transaction(async trx => {
+    const payout = await step(trx)
+    const { partnerId, amountUsd, destinationAddress, reference, reason } = payout
+    const details = { partnerId, amountUsd, destinationAddress, reference, reason }
+    await recordAudit(trx, { actor, action, target: payoutId, details })
+    return presentPayout(payout)
+  })
+}
+
+function presentPayout(payout: PayoutRecord) {
+  return {
+    payoutId: payout.payoutId,
+    partnerId: payout.partnerId,
+    amountUsd: shown(payout.amountUsd),
+    destinationAddress: payout.destinationAddress,
+    status: payout.status,
+    requestedAt: payout.requestedAt,
+    decidedAt: payout.decidedAt,
+    paidAt: payout.paidAt,
+    reference: payout.reference,
+    reason: payout.reason
+  }
+}

@@ -1,0 +1,122 @@
+// operator purchases and payouts, as real processes.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getCreatorEarnings, requestPayout } from '../api/marketplace-earnings.ts'
+import { purchaseBot } from '../api/marketplace-sales.ts'
+import { listAudit } from '../db/audit.ts'
+import { closeAll, openHarness } from './harness.ts'
+import { fund, makeBot } from './marketplace-makers.ts'
+import { startProcess } from './processes.ts'
+
+const harness = await openHarness()
+const { db } = harness.open
+const destinationAddress = 'TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE'
+
+async function operator(...args: string[]) {
+  const run = startProcess('cli/main.ts', harness.env, args)
+  const exit = await run.ended
+  return { exit, said: run.lines.join('\n') }
+}
+async function documentOf(...args: string[]) {
+  const { exit, said } = await operator(...args, '--json', '--yes')
+  if (exit !== 0) throw new Error(said)
+  return JSON.parse(said)
+}
+
+/** A creator that earned 80 USD by one sale. */
+async function sale() {
+  const [creator, buyer] = [await harness.makePartner(), await harness.makePartner()]
+  const botId = await makeBot(creator, { oneTimePriceUsd: 100 })
+  await fund(harness, buyer, '100')
+  const { body } = await buyer.call(purchaseBot, { params: { id: botId } })
+  return { creator, buyer, botId, purchaseId: body.purchaseId as string }
+}
+
+const purchases = suite('operator purchases')
+
+purchases('refund needs a reason, a purchase, and somebody who agrees', async () => {
+  const { purchaseId } = await sale()
+  const [bare, short, unknown, unasked] = await Promise.all([
+    operator('purchases', 'refund', purchaseId),
+    operator('purchases', 'refund', purchaseId, '--reason', 'no'),
+    operator('purchases', 'refund', 'pur_unknown', '--reason', 'fraud', '--yes'),
+    operator('purchases', 'refund', purchaseId, '--reason', 'fraud')
+  ])
+  assert.equal([bare.exit, short.exit, unknown.exit, unasked.exit], [2, 2, 1, 1])
+  assert.match(unknown.said, 'NOT_FOUND')
+  assert.match(unasked.said, '--yes')
+})
+
+purchases('refund pays back once, and list shows it', async () => {
+  const { buyer, creator, purchaseId, botId } = await sale()
+  const refunded = await documentOf('purchases', 'refund', purchaseId, '--reason', 'does not work')
+  assert.equal([refunded.purchaseId, refunded.status, refunded.priceUsd], [purchaseId, 'REFUNDED', 100])
+  const again = await operator('purchases', 'refund', purchaseId, '--reason', 'does not work', '--yes')
+  assert.is(again.exit, 1)
+  assert.match(again.said, /^CONFLICT: .*REFUNDED/)
+  assert.is((await creator.call(getCreatorEarnings)).body.availableUsd, 0)
+  const { data } = await documentOf('purchases', 'list', '--partner', buyer.partnerId)
+  assert.equal(data, [{ ...refunded, partnerId: buyer.partnerId, partyId: buyer.partnerId, botId }])
+  assert.is((await operator('purchases', 'list', '--partner', 'ptn_unknown')).exit, 1)
+  const [line] = (await listAudit(db, { limit: 1, target: purchaseId })).data
+  assert.equal([line?.action, line?.target], ['purchases.refund', purchaseId])
+})
+
+const payouts = suite('operator payouts')
+
+async function requested(amountUsd: number) {
+  const { creator } = await sale()
+  const { body } = await creator.call(requestPayout, { body: { amountUsd, destinationAddress } })
+  return { creator, payoutId: body.payoutId as string }
+}
+
+payouts('show amount and address in full before anything is agreed to', async () => {
+  const { payoutId } = await requested(50)
+  const answers = await Promise.all([
+    operator('payouts', 'approve', payoutId),
+    operator('payouts', 'paid', payoutId, '--reference', 'tx'),
+    operator('payouts', 'reject', payoutId, '--reason', 'unknown')
+  ])
+  for (const { exit, said } of answers) {
+    assert.is(exit, 1)
+    assert.match(said, '50 USD')
+    assert.match(said, destinationAddress)
+  }
+})
+
+payouts('are paid only after they were approved, each step once', async () => {
+  const { creator, payoutId } = await requested(50)
+  const early = await operator('payouts', 'paid', payoutId, '--reference', 'tx 1', '--yes')
+  assert.is(early.exit, 1)
+  assert.match(early.said, /REQUESTED.*PAID/)
+  assert.is((await documentOf('payouts', 'approve', payoutId)).status, 'APPROVED')
+  const twice = await Promise.all(
+    [1, 2].map(() => operator('payouts', 'paid', payoutId, '--reference', 'tx 1', '--yes'))
+  )
+  assert.equal(twice.map(({ exit }) => exit).sort(), [0, 1])
+  const { body } = await creator.call(getCreatorEarnings)
+  assert.equal([body.availableUsd, body.heldUsd, body.paidOutUsd], [30, 0, 50])
+  const actions = (await listAudit(db, { limit: 10, target: payoutId })).data.map(({ action }) => action)
+  assert.equal(actions, ['payouts.paid', 'payouts.approve'])
+})
+
+payouts('approved by two at once are approved once', async () => {
+  const { payoutId } = await requested(50)
+  const twice = await Promise.all([1, 2].map(() => operator('payouts', 'approve', payoutId, '--yes')))
+  assert.equal(twice.map(({ exit }) => exit).sort(), [0, 1])
+  assert.is((await listAudit(db, { limit: 10, target: payoutId })).data.length, 1)
+})
+
+payouts('rejected are available again, and listed by status', async () => {
+  const { creator, payoutId } = await requested(50)
+  const rejected = await documentOf('payouts', 'reject', payoutId, '--reason', 'address unknown')
+  assert.equal([rejected.status, rejected.reason], ['REJECTED', 'address unknown'])
+  assert.is((await creator.call(getCreatorEarnings)).body.availableUsd, 80)
+  const { data } = await documentOf('payouts', 'list', '--status', 'REJECTED')
+  assert.equal(data[0], { ...rejected, partnerId: creator.partnerId })
+  assert.is((await operator('payouts', 'list', '--status', 'LOST')).exit, 2)
+})
+
+payouts.after(closeAll)
+purchases.run()
+payouts.run()
