@@ -4,6 +4,7 @@ import about from '../package.json' with { type: 'json' }
 import { addAudit } from './audit.ts'
 import { addBilling } from './billing.ts'
 import { addBroker } from './broker.ts'
+import { addCompletion } from './completion.ts'
 import { addDatabase } from './db.ts'
 import { addKeys } from './keys.ts'
 import { addLedger } from './ledger.ts'
@@ -15,6 +16,7 @@ import { addQueues } from './queues.ts'
 import { addRun } from './run.ts'
 import { addSessions } from './sessions.ts'
 import { addSpec } from './spec.ts'
+import { addTokens } from './tokens.ts'
 import { addTraders } from './traders.ts'
 import { addWallet } from './wallet.ts'
 
@@ -46,8 +48,10 @@ export function createProgram(): Command {
   addOrders(program)
   addQueues(program)
   addAudit(program)
+  addTokens(program)
   addDatabase(program)
   addSpec(program)
   addBroker(program)
+  addCompletion(program)
   return program
 }

@@ -164,6 +164,11 @@ export function unsealToken(vault: Vault, accountRowId: string, sealed: Sealed):
   return vault.open(sealed, context(accountRowId))
 }
 
+/** The same token sealed with the key that encrypts now. Throws when it cannot be opened. */
+export function resealToken(vault: Vault, accountRowId: string, sealed: Sealed): Sealed {
+  return vault.seal(vault.open(sealed, context(accountRowId)), context(accountRowId))
+}
+
 /** The broker refused this token: unless a newer one came meanwhile, the account counts as rejected. */
 export async function markRejected(db: Db, accountRowId: string, version: number): Promise<void> {
   await db('broker_accounts').where({ id: accountRowId, token_version: version }).update({ status: 'REJECTED' })

@@ -19,6 +19,8 @@ export interface Vault {
   open(sealed: Sealed, context: string): string
   /** The key that encrypts now. */
   readonly keyId: string
+  /** Every key that decrypts, the encrypting one first. */
+  readonly keyIds: readonly string[]
 }
 
 const NONCE_BYTES = 12
@@ -37,6 +39,7 @@ export function openVault(tokenKeys: string): Vault {
   const [keyId, current] = keys.entries().next().value as [string, Buffer]
   return {
     keyId,
+    keyIds: [...keys.keys()],
     seal(text, context) {
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv('aes-256-gcm', current, nonce).setAAD(Buffer.from(context))
@@ -99,6 +102,16 @@ export async function openPepper(db: Db, vault: Vault): Promise<Buffer> {
       { cause }
     )
   }
+}
+
+/** Seals the pepper with the key that encrypts now. Answers whether another key had sealed it. */
+export async function resealPepper(trx: Db, vault: Vault): Promise<boolean> {
+  const { keyId, sealed } = vault.seal((await openPepper(trx, vault)).toString('base64'), 'secrets:pepper')
+  const moved = await trx('secrets')
+    .where({ name: 'pepper' })
+    .whereNot({ key_id: keyId })
+    .update({ key_id: keyId, sealed })
+  return moved === 1
 }
 
 /** HMAC-SHA256 under the pepper: what is stored of a key or a session. */

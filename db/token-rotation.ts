@@ -1,0 +1,76 @@
+// Changing the key that seals the broker tokens, while everything runs: accounts are sealed anew in small
+// steps, and whatever was done stays done when it is interrupted.
+import { resealToken } from './accounts.ts'
+import { type Db, rows } from './connection.ts'
+import type { Vault } from './crypto.ts'
+
+export interface SealedUnder {
+  keyId: string
+  accounts: number
+  /** The installation's own secrets, the pepper among them. */
+  secrets: number
+}
+
+/** How much is sealed under each key. */
+export async function countSealed(db: Db): Promise<SealedUnder[]> {
+  return rows<SealedUnder>(
+    db,
+    `select key_id as "keyId", count(*) filter (where what = 'account') as accounts,
+            count(*) filter (where what = 'secret') as secrets
+       from (select token_key_id as key_id, 'account' as what from broker_accounts
+             union all select key_id, 'secret' from secrets) as sealed
+      group by key_id order by key_id`
+  )
+}
+
+export interface Step {
+  /** Sealed anew. */
+  resealed: number
+  /** Left alone: an exchange brought a newer token meanwhile, sealed with its own key. */
+  overtaken: number
+  /** Cannot be opened under the key they name; they stay as they are. */
+  unreadable: string[]
+  /** Where the next step goes on; null after the last one. */
+  after: string | null
+}
+
+/** Seals up to `limit` accounts of one old key anew, those behind `after` in the order of their ids. */
+export async function resealStep(
+  db: Db,
+  vault: Vault,
+  { oldKeyId, after, limit }: { oldKeyId: string; after: string; limit: number }
+): Promise<Step> {
+  const found = await rows<{ id: string; token_sealed: Buffer; token_version: number }>(
+    db,
+    `select id, token_sealed, token_version from broker_accounts
+      where token_key_id = :oldKeyId and id > :after order by id limit :limit`,
+    { oldKeyId, after, limit }
+  )
+  const unreadable: string[] = []
+  const fresh = found.flatMap(({ id, token_sealed, token_version }) => {
+    try {
+      const { keyId, sealed } = resealToken(vault, id, { keyId: oldKeyId, sealed: token_sealed })
+      return [{ id, version: token_version, key_id: keyId, sealed: sealed.toString('hex') }]
+    } catch {
+      // Told by its id: the rest must not wait for one damaged row.
+      unreadable.push(id)
+      return []
+    }
+  })
+  // The version says whether it is still the token that was read.
+  const moved = await rows<{ id: string }>(
+    db,
+    `update broker_accounts a
+        set token_key_id = v.key_id, token_sealed = decode(v.sealed, 'hex')
+       from jsonb_to_recordset(:fresh::jsonb) as v (id text, version int, key_id text, sealed text)
+      where a.id = v.id and a.token_version = v.version and a.token_key_id = :oldKeyId
+     returning a.id`,
+    { fresh: JSON.stringify(fresh), oldKeyId }
+  )
+  return {
+    resealed: moved.length,
+    overtaken: fresh.length - moved.length,
+    unreadable,
+    after: found.length === limit ? (found.at(-1)?.id ?? null) : null
+  }
+}
