@@ -2,6 +2,7 @@
 // snapshot, and believes no balance that it has not computed. Names the first row that breaks a rule.
 import Big from 'big.js'
 import { type Db, rows } from './connection.ts'
+import { checkClaims } from './ledger-claims.ts'
 
 export interface Verified {
   accounts: number
@@ -24,7 +25,7 @@ export async function verifyLedger(db: Db): Promise<Verified> {
 /** The same within a transaction of the caller's. */
 export async function verifyWithin(trx: Db): Promise<Verified> {
   const verified: Verified = { accounts: 0, transfers: 0, entries: 0, broken: null }
-  for (const check of [checkGuards, checkEntries, checkTransfers, checkAccounts, checkPayouts]) {
+  for (const check of [checkGuards, checkEntries, checkTransfers, checkAccounts, checkHeld, checkClaims]) {
     verified.broken = await check(trx, verified)
     if (verified.broken) break
   }
@@ -167,7 +168,7 @@ const checkAccounts: Check = async (trx, verified) => {
 }
 
 // What is held for a partner is what its open payouts ask for.
-const checkPayouts: Check = async trx => {
+const checkHeld: Check = async trx => {
   const [wrong] = await rows<{ id: string; held: string; asked: string }>(
     trx,
     `select id, coalesce(a.balance, 0)::text as held, coalesce(p.asked, 0)::text as asked

@@ -19,8 +19,23 @@ const { transferId } = await transfer(db, {
   kind: 'plan_fee',
   entries: move(wallet, 'fees', '25')
 })
-await transfer(db, { reference: 'sale', kind: 'sale', entries: move(wallet, accounts.earnings(partnerId), '5') })
-await requestPayout(db, { partnerId, amountUsd: '5', destinationAddress: 'T'.repeat(34) })
+await transfer(db, { reference: 'won', kind: 'topup', entries: move(wallet, accounts.earnings(partnerId), '5') })
+const address = { destination_address: 'T'.repeat(34) }
+const party = { party_id: partnerId }
+const { payoutId } = await requestPayout(db, {
+  partnerId,
+  amountUsd: '5',
+  destinationAddress: address.destination_address
+})
+
+const tables = [
+  'ledger_accounts',
+  'ledger_transfers',
+  'ledger_entries',
+  'payouts',
+  'marketplace_purchases',
+  'marketplace_subscriptions'
+]
 
 /** What verify says after `harm` was done with all guards off. */
 async function after(harm: (trx: Db) => Promise<unknown>): Promise<string> {
@@ -28,8 +43,7 @@ async function after(harm: (trx: Db) => Promise<unknown>): Promise<string> {
   const trx = await db.transaction()
   try {
     const each = async (word: string) => {
-      for (const table of ['accounts', 'transfers', 'entries'])
-        await trx.raw(`alter table ledger_${table} ${word} trigger all`)
+      for (const table of tables) await trx.raw(`alter table ${table} ${word} trigger all`)
     }
     await each('disable')
     await trx.raw('alter table ledger_accounts drop constraint ledger_accounts_covered')
@@ -122,6 +136,28 @@ verifying('names a wallet that went below zero', async () => {
 verifying('names what is held beyond the open payouts', async () => {
   const said = await after(trx => trx('payouts').update({ status: 'REJECTED', decided_at: new Date(), reason: 'why' }))
   assert.match(said, `Account held:${partnerId} holds 5.00, but its open payouts ask for 0`)
+})
+
+verifying('names a payout, a purchase or a movement that has not its counterpart', async () => {
+  const said = await after(async trx => {
+    await trx('payouts').insert({ id: 'pay_x', partner_id: partnerId, ...party, amount: 1, ...address })
+    await trx('payouts').where({ id: payoutId }).update({ amount: 4 })
+  })
+  assert.match(said, 'The payout pay_')
+  assert.match(
+    await after(trx =>
+      trx('ledger_transfers').where({ id: transferId }).update({ kind: 'sale', reference: 'purchase:x' })
+    ),
+    `The transfer ${transferId} moved money for a record that does not exist`
+  )
+  const sold = { bot_id: 'bot_x', partner_id: partnerId, party_id: partnerId, price: 3 }
+  const purchase = { ...sold, id: 'pur_x', fee: 1 }
+  assert.match(await after(trx => trx('marketplace_purchases').insert(purchase)), 'The purchase pur_x does not have')
+  const subscription = { ...sold, id: 'sub_x', current_period_end: new Date() }
+  assert.match(
+    await after(trx => trx('marketplace_subscriptions').insert(subscription)),
+    'The subscription sub_x is not paid once'
+  )
 })
 
 verifying('names a guard that is switched off', async () => {

@@ -39,6 +39,7 @@ storms('is audited by eyes that see: a lost payment, a fee taken twice', async (
   const now = new Date()
   const scene = {
     partners: [partnerId],
+    bots: [],
     now,
     prices: { LAUNCH: '1', PRO: '1', SCALE: '1' },
     feePct: '20',

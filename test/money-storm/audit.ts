@@ -35,15 +35,27 @@ const rules: Rule[] = [
            where not p.plan_active and coalesce(a.balance, 0) >= (:prices::jsonb ->> p.plan)::numeric limit 1`
   },
   {
-    name: 'each payout has the movements of its status, and no others',
-    sql: `select p.id || ' ' || p.status from payouts p
-            left join lateral (select array_agg(split_part(reference, ':', 3) order by reference) as steps
-                                 from ledger_transfers t
-                                where t.reference in ('payout:' || p.id || ':request', 'payout:' || p.id || ':paid',
-                                                      'payout:' || p.id || ':release') and t.amount = p.amount) t on true
-           where steps is distinct from case p.status when 'PAID' then array['paid', 'request']
-                                                      when 'REJECTED' then array['release', 'request']
-                                                      else array['request'] end limit 1`
+    name: 'after a check no subscription is due that is neither past due nor canceled',
+    sql: `select id from marketplace_subscriptions where status = 'ACTIVE' and current_period_end <= :now limit 1`
+  },
+  {
+    name: 'what a bot is said to have sold is what was sold',
+    sql: `select b.id from marketplace_bots b
+            left join lateral (select count(*) as sales, coalesce(sum(price), 0) as gross, coalesce(sum(price - fee), 0) as net
+                                 from marketplace_purchases where bot_id = b.id and status = 'COMPLETED') p on true
+            left join lateral (select count(*) filter (where status <> 'CANCELED') as subscribers,
+                                      coalesce(sum(price * periods), 0) as gross
+                                 from marketplace_subscriptions where bot_id = b.id) s on true
+           where b.sales <> p.sales or b.subscribers <> s.subscribers or b.gross <> p.gross + s.gross
+              or b.net < p.net or b.net > b.gross limit 1`
+  },
+  {
+    name: 'what creators earned is what their bots brought, less what they had paid out',
+    sql: `select b.partner_id from (select partner_id, sum(net) as net from marketplace_bots group by 1) b
+            left join ledger_accounts e on e.id = 'earnings:' || b.partner_id
+            left join (select partner_id, sum(amount) as taken from payouts
+                        where status <> 'REJECTED' group by 1) t on t.partner_id = b.partner_id
+           where coalesce(e.balance, 0) <> b.net - coalesce(t.taken, 0) limit 1`
   }
 ]
 

@@ -6,11 +6,13 @@ import { setPlan } from '../../db/partners.ts'
 import { approvePayout, markPayoutPaid, rejectPayout, requestPayout } from '../../db/payouts.ts'
 import { topUp } from '../../db/wallets.ts'
 import { plans } from '../../schemas/partners.ts'
+import { marketOperations, type StormBot } from './market.ts'
 import { type Random, seeded } from './random.ts'
 
 /** What every process of the storm knows. */
 export interface Scene {
   partners: string[]
+  bots: StormBot[]
   /** The storm's clock in this round: fees fall due by it. */
   now: Date
   prices: { LAUNCH: string; PRO: string; SCALE: string }
@@ -111,13 +113,14 @@ const planOperation: StormOperation = {
   }
 }
 
-/** All of them; what else moves money is added here. */
+/** All of them. */
 export const operations: StormOperation[] = [
   topUpOperation,
   payoutOperation,
   payoutDecision,
   billingOperation,
-  planOperation
+  planOperation,
+  ...marketOperations
 ]
 
 /** One operation, as likely as its weight says. */

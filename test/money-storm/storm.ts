@@ -10,6 +10,7 @@ import { insertPartner } from '../../db/partners.ts'
 import { plans } from '../../schemas/partners.ts'
 import { type Share, STORM_NAME } from './actor.ts'
 import { audit } from './audit.ts'
+import { stock } from './market.ts'
 import type { Scene } from './operations.ts'
 import { type Random, seeded } from './random.ts'
 
@@ -39,6 +40,7 @@ export interface StormReport {
 
 const ACTOR = fileURLToPath(new URL('./actor.ts', import.meta.url))
 const DAY_MS = 86_400_000
+const BOTS = 30
 
 /** Runs a storm. Throws at the first promise that does not hold, naming it. */
 export async function storm(options: StormOptions): Promise<StormReport> {
@@ -60,7 +62,7 @@ export async function storm(options: StormOptions): Promise<StormReport> {
       const tookMs = performance.now() - startedAt
       const moved = (await countTransfers(db)) - before
       const { prices, feePct, now } = scene
-      const { charged } = await checkBilling(db, { prices, feePct, now })
+      await checkBilling(db, { prices, feePct, now })
       const broken = await audit(db, { scene, acknowledged })
       if (broken) throw new Error(`Round ${round + 1}: ${broken}`)
       busyMs += tookMs
@@ -71,7 +73,7 @@ export async function storm(options: StormOptions): Promise<StormReport> {
       tell(
         `round ${round + 1}/${rounds}: ${outcome.operations} operations, ${moved} transfers, ` +
           `${Math.round((moved / tookMs) * 1000)}/s, ${outcome.kills} killed, ${outcome.cuts} cut, ` +
-          `${charged} fees left for the pause; all promises hold`
+          'all promises hold'
       )
     }
     report.transfersPerSecond = Math.round((report.transfers / busyMs) * 1000)
@@ -81,15 +83,17 @@ export async function storm(options: StormOptions): Promise<StormReport> {
   }
 }
 
-async function prepare(db: Db, { partners, operations, rounds }: StormOptions): Promise<Scene> {
+async function prepare(db: Db, { partners, operations, rounds, seed }: StormOptions): Promise<Scene> {
   const made: string[] = []
   for (let i = 0; i < partners; i++) {
     const plan = plans[i % plans.length] as (typeof plans)[number]
     const facts = { name: `Storm ${i}`, plan, brokerAppId: '1', brokerDialect: 'v3', trialDays: i % 40 }
     made.push((await insertPartner(db, facts)).partnerId)
   }
+  const bots = await stock(db, made, { count: BOTS, seed })
   return {
     partners: made,
+    bots,
     now: new Date(),
     prices: { LAUNCH: '4.90', PRO: '19.90', SCALE: '79.90' },
     feePct: '20',

@@ -1,0 +1,112 @@
+// The marketplace's part of the money storm: sales, refunds, subscriptions, cancellations in the midst of renewals.
+import { type Db, rows } from '../../db/connection.ts'
+import { insertBot, type Party, publishBot, retireBot } from '../../db/marketplace.ts'
+import { cancelSubscription, purchaseBot, refundPurchase, subscribeToBot } from '../../db/marketplace-sales.ts'
+import type { Scene, StormOperation } from './operations.ts'
+import { type Random, seeded } from './random.ts'
+
+/** A bot on sale and whose it is. */
+export interface StormBot {
+  botId: string
+  creator: Party
+}
+
+/** Each partner acts itself and through one trader; a trader's money is its partner's. */
+function party(random: Random, { partners }: Scene): Party {
+  const partnerId = random.pick(partners)
+  return { partnerId, partyId: random.below(2) === 0 ? partnerId : `trd_of_${partnerId}` }
+}
+
+/** Puts `count` bots on sale: of all prices, 0 and a cent among them. */
+export async function stock(db: Db, partners: string[], { count, seed }: { count: number; seed: number }) {
+  const random = seeded(seed)
+  const prices = ['0.00', '0.01', '0.03', '9.99', '33.33', random.amount(50), null]
+  const bots: StormBot[] = []
+  for (let i = 0; i < count; i++) {
+    const partnerId = random.pick(partners)
+    const creator = { partnerId, partyId: i % 3 === 0 ? `trd_of_${partnerId}` : partnerId }
+    const oneTimePriceUsd = prices[i % prices.length] ?? null
+    const { id: botId } = await insertBot(db, creator, {
+      name: `Storm bot ${i}`,
+      description: 'Sold in storms only.',
+      longDescription: null,
+      category: 'custom',
+      riskLevel: 'high',
+      strategyType: 'lot',
+      supportedAssets: [],
+      screenshots: [],
+      demoVideoUrl: null,
+      oneTimePriceUsd,
+      monthlyPriceUsd: prices[(i + 3) % prices.length] ?? null,
+      code: 'draw()',
+      version: '1.0.0'
+    })
+    await db.transaction(trx => publishBot(trx, botId, creator.partyId))
+    bots.push({ botId, creator })
+  }
+  return bots
+}
+
+const nothing = { made: [] }
+
+/** A record of the newest ones, so that several processes often draw the same. */
+async function recent(db: Db, random: Random, table: string, condition: string): Promise<Record<string, string>> {
+  const found = await rows<Record<string, string>>(
+    db,
+    `select * from ${table} where ${condition} order by id desc limit 30`
+  )
+  return found.length > 0 ? random.pick(found) : {}
+}
+
+export const marketOperations: StormOperation[] = [
+  {
+    name: 'purchase',
+    weight: 40,
+    async run(db, random, scene) {
+      const { botId } = random.pick(scene.bots)
+      const buyer = party(random, scene)
+      const bought = await db.transaction(trx => purchaseBot(trx, buyer, { botId, feePct: scene.feePct }))
+      // Bought twice, the first purchase is answered; which of the two this was does not show.
+      return Number(bought.price) > 0 ? { made: [], repeated: [`purchase:${bought.id}`] } : nothing
+    }
+  },
+  {
+    name: 'refund',
+    weight: 15,
+    async run(db, random) {
+      const { id } = await recent(db, random, 'marketplace_purchases', `status = 'COMPLETED'`)
+      if (!id) return nothing
+      const refunded = await db.transaction(trx => refundPurchase(trx, id, 'drawn by lot'))
+      return Number(refunded.price) > 0 ? { made: [`refund:${id}`] } : nothing
+    }
+  },
+  {
+    name: 'subscribe',
+    weight: 15,
+    async run(db, random, scene) {
+      const { botId } = random.pick(scene.bots)
+      const buyer = party(random, scene)
+      const { id, price } = await db.transaction(trx => subscribeToBot(trx, buyer, { botId, feePct: scene.feePct }))
+      return Number(price) > 0 ? { made: [], repeated: [`subscription:${id}:1`] } : nothing
+    }
+  },
+  {
+    name: 'cancel',
+    weight: 8,
+    async run(db, random) {
+      const { id, party_id } = await recent(db, random, 'marketplace_subscriptions', `status <> 'CANCELED'`)
+      if (id && party_id) await db.transaction(trx => cancelSubscription(trx, id, party_id))
+      return nothing
+    }
+  },
+  {
+    name: 'retire or publish',
+    weight: 2,
+    async run(db, random, { bots }) {
+      const { botId, creator } = random.pick(bots)
+      const step = random.below(3) === 0 ? retireBot : publishBot
+      await db.transaction(trx => step(trx, botId, creator.partyId))
+      return nothing
+    }
+  }
+]
