@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 // The operator's command line: parse, run one command, say how it ended.
 import { createProgram } from './program.ts'
 import { endingOf } from './refusals.ts'

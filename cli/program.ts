@@ -6,6 +6,7 @@ import { addBilling } from './billing.ts'
 import { addBroker } from './broker.ts'
 import { addCompletion } from './completion.ts'
 import { addDatabase } from './db.ts'
+import { addDoctor } from './doctor.ts'
 import { addKeys } from './keys.ts'
 import { addLedger } from './ledger.ts'
 import { addOrders } from './orders.ts'
@@ -50,6 +51,7 @@ export function createProgram(): Command {
   addAudit(program)
   addTokens(program)
   addDatabase(program)
+  addDoctor(program)
   addSpec(program)
   addBroker(program)
   addCompletion(program)

@@ -1,0 +1,51 @@
+// operator doctor: looks at everything the service stands on and says, for each, whether it is well and what
+// to do if not.
+import type { Command } from 'commander'
+import pc from 'picocolors'
+import { readEnvironment } from '../db/process.ts'
+import { type Config, ConfigError } from '../schemas/config.ts'
+import { checkBroker, checkRedis, checkSettings, checkTls } from './doctor/around.ts'
+import { checkDatabase } from './doctor/database.ts'
+import { type Finding, fail } from './doctor/finding.ts'
+import { examples } from './examples.ts'
+import { print } from './output.ts'
+import { SaidAlready } from './refusals.ts'
+
+export function addDoctor(program: Command): void {
+  program
+    .command('doctor')
+    .description('Check configuration, database, queues, Redis, the broker and the clocks; exit code 1 when one fails')
+    .addHelpText('after', examples('doctor', 'doctor --json'))
+    .action(async () => {
+      const { json = false } = program.opts() as { json?: boolean }
+      const checks = await examine()
+      const healthy = checks.every(({ status }) => status !== 'fail')
+      print({ healthy, checks }, { json, show: () => checks.map(line).join('\n') })
+      if (!healthy) throw new SaidAlready(1)
+    })
+}
+
+async function examine(): Promise<Finding[]> {
+  let config: Config
+  try {
+    ;({ config } = readEnvironment())
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    // Nothing else can be looked at without it.
+    return [fail('configuration', error.message, 'correct the environment or the .env file')]
+  }
+  const found = await Promise.all([
+    checkSettings(config),
+    checkTls(config),
+    checkDatabase(config),
+    checkRedis(config),
+    checkBroker(config)
+  ])
+  return found.flat()
+}
+
+const marks = { ok: pc.green('✔'), warn: pc.yellow('!'), fail: pc.red('✘') }
+
+function line({ check, status, found, advice }: Finding): string {
+  return `${marks[status]} ${check.padEnd(14)} ${found}${advice ? `\n${' '.repeat(17)}${pc.bold('→')} ${advice}` : ''}`
+}

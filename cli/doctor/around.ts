@@ -1,0 +1,92 @@
+// What stands around the service: settings that deserve a second look, certificates, Redis, the broker.
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { WebSocket } from 'ws'
+import { reachRedis } from '../../db/reach-redis.ts'
+import type { Config } from '../../schemas/config.ts'
+import { type Finding, fail, ok, warn } from './finding.ts'
+
+const BROKER_TIMEOUT_MS = 8000
+const EXPIRY_WARN_DAYS = 14
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
+
+/** The configuration can be read; is it what one wants in production? */
+export async function checkSettings(config: Config): Promise<Finding[]> {
+  const check = 'configuration'
+  const { protocol, hostname } = new URL(config.baseUrl)
+  const found: Finding[] = []
+  if (protocol === 'http:' && !LOOPBACK.test(hostname))
+    found.push(warn(check, `BASE_URL is ${config.baseUrl}`, 'partners need HTTPS: set an https BASE_URL'))
+  if (config.databaseUrl && !config.tokenKeys)
+    found.push(
+      warn(
+        check,
+        `the token keys are a file in ${config.dataDir}`,
+        'several machines need the same TOKEN_KEYS: set them'
+      )
+    )
+  return found.length > 0 ? found : [ok(check, 'complete and valid')]
+}
+
+export async function checkTls({ tls }: Config): Promise<Finding[]> {
+  if (!tls) return []
+  const check = 'certificate'
+  let expires: Date
+  try {
+    readFileSync(tls.key)
+    expires = new Date(new X509Certificate(readFileSync(tls.cert)).validTo)
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    return [fail(check, `cannot be read (${code ?? message})`, 'correct TLS_CERT and TLS_KEY')]
+  }
+  const days = Math.floor((expires.getTime() - Date.now()) / 86_400_000)
+  if (days < 0) return [fail(check, `expired on ${expires.toISOString()}`, 'renew it')]
+  if (days < EXPIRY_WARN_DAYS) return [warn(check, `expires in ${days} days`, 'renew it, then restart the api')]
+  return [ok(check, `valid for ${days} days`)]
+}
+
+export async function checkRedis({ redisUrl }: Config): Promise<Finding[]> {
+  if (!redisUrl) return [ok('redis', 'not used: limits per process, wake-ups through PostgreSQL')]
+  try {
+    await reachRedis(redisUrl)
+    return [ok('redis', 'answers')]
+  } catch (error) {
+    const { code, name } = error as NodeJS.ErrnoException
+    return [fail('redis', `does not answer (${code ?? name})`, 'start it, or correct REDIS_URL')]
+  }
+}
+
+/** Opens a WebSocket to the broker and closes it again; nothing is asked. */
+export async function checkBroker({ brokerUrl }: Config): Promise<Finding[]> {
+  const check = 'broker'
+  if (!brokerUrl)
+    return [
+      warn(
+        check,
+        'BROKER_URL is unset',
+        'workers need it; `operator run` and `operator broker simulate` bring a simulated one'
+      )
+    ]
+  const url = new URL(brokerUrl)
+  if (!url.searchParams.has('app_id')) url.searchParams.set('app_id', '1')
+  const place = url.host
+  const trouble = await openOnce(url.href)
+  if (trouble === undefined) return [ok(check, `${place} accepts connections`)]
+  return [fail(check, `${place} ${trouble}`, 'correct BROKER_URL, or look at the network')]
+}
+
+/** Undefined when the socket opened; otherwise what happened instead. */
+function openOnce(url: string): Promise<string | undefined> {
+  return new Promise(resolve => {
+    const socket = new WebSocket(url, { handshakeTimeout: BROKER_TIMEOUT_MS })
+    const done = (trouble?: string) => {
+      socket.removeAllListeners()
+      socket.on('error', () => {}) // Closing an opening socket says so once more.
+      socket.terminate()
+      resolve(trouble)
+    }
+    socket.once('open', () => done())
+    socket.once('unexpected-response', (_request, { statusCode }) => done(`answered HTTP ${statusCode}`))
+    socket.once('error', (error: NodeJS.ErrnoException) => done(`does not answer (${error.code ?? 'no handshake'})`))
+  })
+}

@@ -1,0 +1,143 @@
+// The database under the doctor's eyes: reachable, new enough, migrated, opened by our keys, its queues worked
+// on, its clock near ours.
+import { type Db, openDatabase, rows } from '../../db/connection.ts'
+import { openPepper, openVault, tokenKeysOf, type Vault } from '../../db/crypto.ts'
+import { migrationStatus } from '../../db/migrate.ts'
+import { listOrders } from '../../db/orders.ts'
+import { declaredQueues, queueStandings } from '../../db/queue-standing.ts'
+import { placeOf, reachDatabase } from '../../db/reach.ts'
+import { locateDatabase } from '../../db/store.ts'
+import { countSealed } from '../../db/token-rotation.ts'
+import { type Config, ConfigError } from '../../schemas/config.ts'
+import { ApiError } from '../../schemas/errors.ts'
+import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
+import { type Finding, fail, ok, warn } from './finding.ts'
+
+const OLDEST_VERSION = 15
+const SKEW_WARN_MS = 1000
+const SKEW_FAIL_MS = 30_000
+const WAITING_WARN_SECONDS = 60
+
+/** Everything about the database; what cannot be looked at without the step before is left out. */
+export async function checkDatabase(config: Config): Promise<Finding[]> {
+  let place: Awaited<ReturnType<typeof locateDatabase>>
+  try {
+    place = await locateDatabase(config, () => {})
+  } catch (error) {
+    return [fail('database', said(error), `look into postgres.log in ${config.dataDir}`)]
+  }
+  const db = openDatabase({ url: place.url, pool: 2, name: 'doctor' })
+  try {
+    const askedAt = Date.now()
+    const { majorVersion, now } = await reachDatabase(place.url)
+    const skewMs = Math.abs(now.getTime() - (askedAt + Date.now()) / 2)
+    const found = [checkVersion(majorVersion, config.databaseUrl ? placeOf(place.url) : 'embedded'), checkSkew(skewMs)]
+    const { applied, pending } = await migrationStatus(db)
+    if (pending.length > 0)
+      return [...found, fail('migrations', `${pending.length} are missing`, 'run `operator db migrate`')]
+    found.push(ok('migrations', `${applied.length} applied, none missing`))
+    return [
+      ...found,
+      ...(await checkKeys(db, config)),
+      ...(await checkQueues(db)),
+      await checkProcesses(db),
+      await checkReview(db)
+    ]
+  } catch (error) {
+    return [fail('database', said(error), 'then run this again: nothing else about it could be checked')]
+  } finally {
+    await db.destroy()
+    await place.stop()
+  }
+}
+
+function checkVersion(version: number, place: string): Finding {
+  return version >= OLDEST_VERSION
+    ? ok('database', `PostgreSQL ${version} (${place})`)
+    : fail('database', `PostgreSQL ${version} (${place})`, `use PostgreSQL ${OLDEST_VERSION} or later`)
+}
+
+function checkSkew(skewMs: number): Finding {
+  const told = `${(skewMs / 1000).toFixed(1)} s apart from the database's`
+  if (skewMs > SKEW_FAIL_MS) return fail('clock', told, 'synchronise the clocks (NTP): orders would expire at once')
+  if (skewMs > SKEW_WARN_MS) return warn('clock', told, 'synchronise the clocks (NTP)')
+  return ok('clock', told)
+}
+
+async function checkKeys(db: Db, config: Config): Promise<Finding[]> {
+  const check = 'token keys'
+  let vault: Vault
+  try {
+    vault = openVault(tokenKeysOf(config))
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return [fail(check, error.message, 'correct TOKEN_KEYS')]
+  }
+  const sealed = await countSealed(db)
+  const unknown = sealed.filter(({ keyId }) => !vault.keyIds.includes(keyId))
+  if (unknown.length > 0) {
+    const told = unknown.map(({ keyId, accounts }) => `${accounts} tokens are sealed under '${keyId}'`).join(', ')
+    return [fail(check, `${told}, which TOKEN_KEYS lacks`, 'add that key behind the first one of TOKEN_KEYS')]
+  }
+  try {
+    // Only where there is one: the doctor must not be the first to seal something.
+    if (sealed.some(({ secrets }) => secrets > 0)) await openPepper(db, vault)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return [fail(check, error.message, 'use the TOKEN_KEYS this database was used with')]
+  }
+  const old = sealed.filter(({ keyId }) => keyId !== vault.keyId)
+  if (old.length > 0) {
+    const count = old.reduce((sum, { accounts, secrets }) => sum + accounts + secrets, 0)
+    return [warn(check, `${count} secrets are still sealed under an older key`, 'run `operator tokens rotate`')]
+  }
+  return [ok(check, `all sealed under '${vault.keyId}'`)]
+}
+
+async function checkQueues(db: Db): Promise<Finding[]> {
+  const declared = new Set(await declaredQueues(db))
+  const names = (Object.keys(queues) as QueueName[]).flatMap(name => [name, deadLetterOf(name)])
+  const missing = names.filter(name => !declared.has(name))
+  if (missing.length > 0)
+    return [fail('queues', `not declared in the database: ${missing.join(', ')}`, 'run `operator db migrate`')]
+  const standings = await queueStandings(db)
+  const dead = standings.filter(({ deadLetters }) => deadLetters > 0)
+  const late = standings.filter(({ oldestWaitingSeconds }) => (oldestWaitingSeconds ?? 0) > WAITING_WARN_SECONDS)
+  const found: Finding[] = []
+  if (late.length > 0) {
+    const told = late.map(({ queue, oldestWaitingSeconds }) => `${queue} for ${oldestWaitingSeconds} s`).join(', ')
+    found.push(warn('queues', `work waits: ${told}`, 'start workers, or more of them; see `operator queues status`'))
+  }
+  if (dead.length > 0) {
+    const told = dead.map(({ queue, deadLetters }) => `${deadLetters} in ${queue}`).join(', ')
+    found.push(warn('queues', `failed for good: ${told}`, 'see the log, then `operator queues retry QUEUE`'))
+  }
+  return found.length > 0 ? found : [ok('queues', `${standings.length} declared, nothing waits for long`)]
+}
+
+/** Which of our processes hold connections to the database now. */
+async function checkProcesses(db: Db): Promise<Finding> {
+  const [row] = await rows<{ api: number; worker: number }>(
+    db,
+    `select count(distinct client_port) filter (where application_name = 'service-api') as api,
+            count(distinct client_port) filter (where application_name = 'service-worker') as worker
+       from pg_stat_activity where datname = current_database()`
+  )
+  const missing = (['api', 'worker'] as const).filter(name => !row?.[name])
+  return missing.length === 0
+    ? ok('processes', 'api and worker are connected')
+    : warn('processes', `no ${missing.join(' and no ')} is connected to the database`, 'start it, unless that is meant')
+}
+
+async function checkReview(db: Db): Promise<Finding> {
+  const { orders, nextCursor } = await listOrders(db, { review: true, limit: 100 })
+  if (orders.length === 0) return ok('review', 'no order waits for a decision')
+  const count = `${orders.length}${nextCursor ? ' or more' : ''}`
+  return warn('review', `${count} orders wait for a decision`, 'see `operator orders list --status REVIEW`')
+}
+
+function said(error: unknown): string {
+  if (error instanceof ApiError || error instanceof ConfigError) return error.message
+  const { code, message } = error as { code?: string; message: string }
+  return code ? `failed with ${code}` : message
+}
