@@ -1,9 +1,10 @@
-// The middleware in order: respond (id, envelope, log line), the deployed sites, then the routes; what is left is a 404.
+// The middleware in order: respond (id, envelope, log line), secure (HTTPS first of all), the deployed sites, then the routes; what is left is a 404.
 import Koa from 'koa'
 import { ApiError } from '../schemas/errors.ts'
 import { type Open, operations } from './operations.ts'
 import { respond } from './respond.ts'
 import { routes } from './routes.ts'
+import { secure } from './secure.ts'
 import { sites } from './sites.ts'
 
 /** The application over what is open; it does not listen yet. */
@@ -11,6 +12,7 @@ export function createApp(open: Open): Koa {
   const app = new Koa({ proxy: open.config.trustProxy > 0, maxIpsCount: open.config.trustProxy })
   app.on('error', (error: unknown) => open.log.error({ err: error }, 'after the answer'))
   app.use(respond(open))
+  app.use(secure(open.config))
   app.use(sites(open))
   app.use(routes(operations, open))
   app.use(() => {

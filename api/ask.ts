@@ -13,7 +13,7 @@ const REREAD_MS = 500
  */
 export async function ask<Answer>(
   { gathered, bus }: Open,
-  question: { kind: string; key: string; data: object; timeoutMs?: number; signal: AbortSignal }
+  question: { kind: string; key: string; data: object; timeoutMs?: number; signal: AbortSignal; trace?: string }
 ): Promise<Answer> {
   const timeoutMs = question.timeoutMs ?? 15_000
   const deadline = performance.now() + timeoutMs
@@ -22,6 +22,7 @@ export async function ask<Answer>(
     key: question.key,
     data: question.data,
     origin: bus.origin,
+    ...(question.trace ? { trace: question.trace } : {}),
     timeoutMs
   })
   for (;;) {

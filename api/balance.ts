@@ -16,7 +16,7 @@ export const getBalance: Operation<{ query: AccountQuery }> = {
   query: AccountQuery,
   response: Balance,
   errors: ['TRADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'BROKER_UPSTREAM'],
-  async handle({ partner, query, signal }, open): Promise<Balance> {
+  async handle({ partner, query, signal, trace }, open): Promise<Balance> {
     const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: query.traderExternalId })
     if (!trading) throw new ApiError('TRADER_NOT_FOUND')
     const { account } = trading
@@ -25,7 +25,8 @@ export const getBalance: Operation<{ query: AccountQuery }> = {
       kind: 'balance',
       key: account.id,
       data: { accountRowId: account.id },
-      signal
+      signal,
+      trace
     })
     return { accountId: account.accountId, accountMode: account.accountMode, balance: Number(balance), currency }
   }

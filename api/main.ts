@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { openBus } from '../db/bus.ts'
 import { openLimits } from '../db/limits.ts'
 import { openLog } from '../db/log.ts'
+import { collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
 import { announceReady, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
@@ -41,8 +42,17 @@ const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address
 log.info({ address }, 'listening')
 announceReady({ address })
 
+collectProcessMetrics()
+collectStoreMetrics(store.db)
+const metrics = await serveMetrics({
+  host: config.metricsHost,
+  port: config.metricsPort,
+  log,
+  ready: readiness(store.db, bus)
+})
+
 await stopping
 await drain(server, 20_000)
 await usage.close()
-await Promise.allSettled([queue.close(), bus.close(), limits.close()])
+await Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close()])
 await store.close()

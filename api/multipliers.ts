@@ -94,8 +94,10 @@ export const closeMultiplierOrder: Operation<{ params: { orderId: string } }> = 
   },
   response: MultiplierOrder,
   errors: ['NOT_FOUND', 'CONFLICT', 'BROKER_DISCONNECTED', 'INVALID_CONTRACT', 'MARKET_CLOSED', 'BROKER_UPSTREAM'],
-  async handle({ partner, params, signal }, open) {
-    return presentMultiplier(await close({ partner, signal, params: { id: params.orderId } }, open, 'MULTIPLIER'))
+  async handle({ partner, params, signal, trace }, open) {
+    return presentMultiplier(
+      await close({ partner, signal, trace, params: { id: params.orderId } }, open, 'MULTIPLIER')
+    )
   }
 }
 

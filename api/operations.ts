@@ -84,6 +84,8 @@ export interface Asked<Input extends { params?: unknown; query?: unknown; body?:
   query: Input['query']
   body: Input['body']
   requestId: string
+  /** Trace id, for what the workers do on this request's behalf. */
+  trace: string
   /** Aborts when the caller goes away or the process stops. */
   signal: AbortSignal
 }

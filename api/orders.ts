@@ -71,7 +71,7 @@ export function decimal(value: number): string {
 
 /** Stores an order, or finds the one its clientOrderId made, and answers as it comes to stand. */
 export async function place(
-  { partner, signal }: Pick<Asked<object>, 'partner' | 'signal'>,
+  { partner, signal, trace }: Pick<Asked<object>, 'partner' | 'signal' | 'trace'>,
   open: Open,
   order: {
     clientOrderId: string
@@ -98,7 +98,8 @@ export async function place(
     clientOrderId: order.clientOrderId,
     terms: order.terms,
     ttlMs: open.config.orderTtlMs,
-    origin: open.bus.origin
+    origin: open.bus.origin,
+    trace
   }
   const stored = await open.gathered.storeOrder(draft)
   if (!stored.order.request_hash.equals(hashTerms(order.traderExternalId, order.terms))) {
@@ -200,7 +201,12 @@ export const closeOrder: Operation<{ params: { id: string } }> = {
 
 /** Sells an order's contract, and answers the closed row. Throws NOT_FOUND for another kind's id too. */
 export async function close(
-  { partner, params, signal }: Pick<Asked<{ params: { id: string } }>, 'partner' | 'params' | 'signal'>,
+  {
+    partner,
+    params,
+    signal,
+    trace
+  }: Pick<Asked<{ params: { id: string } }>, 'partner' | 'params' | 'signal' | 'trace'>,
   open: Open,
   kind: OrderRow['kind']
 ): Promise<OrderRow> {
@@ -209,7 +215,7 @@ export async function close(
   if (row.phase === 'closed') return row
   if (row.phase !== 'open')
     throw new ApiError('CONFLICT', `The order is ${row.status}; only an OPEN order can be CLOSED.`)
-  await ask<object>(open, { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000, signal })
+  await ask<object>(open, { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000, signal, trace })
   const closed = await getOrder(open.db, partner.partnerId, params.id)
   if (closed.phase === 'closed') return closed
   throw new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the request.', {

@@ -4,8 +4,10 @@ import { randomUUID } from 'node:crypto'
 import type { Context, Next } from 'koa'
 import { Overloaded } from '../db/gather.ts'
 import type { Log } from '../db/log.ts'
+import { countRequest, countUnderWay } from '../db/metrics.ts'
 import type { UsageCounter } from '../db/usage.ts'
 import { ApiError } from '../schemas/errors.ts'
+import { traceOf } from './trace.ts'
 
 /** An answer that needs more than a body. */
 export class Reply {
@@ -71,6 +73,8 @@ export function respond({ log, usage }: { log: Log; usage: UsageCounter }) {
     const requestId = requestIdOf(ctx.request.headers['x-request-id'])
     ctx.state.requestId = requestId
     ctx.set('X-Request-Id', requestId)
+    ctx.state.trace = traceOf(ctx.request.headers.traceparent)
+    countUnderWay(1)
     let failure: ApiError | undefined
     try {
       await next()
@@ -80,15 +84,20 @@ export function respond({ log, usage }: { log: Log; usage: UsageCounter }) {
       ctx.set(failure.headers)
       ctx.body = envelope(failure, requestId)
     }
+    countUnderWay(-1)
+    const seconds = (performance.now() - startedAt) / 1000
+    const operation = (ctx.state.operation as string | undefined) ?? 'none'
+    countRequest({ operation, status: ctx.status, code: failure?.code ?? '', seconds })
     const { partnerId, keyId } = ctx.state as { partnerId?: string; keyId?: string }
     if (partnerId) usage.count({ partnerId, keyId, status: ctx.status })
     const line = {
       requestId,
-      operation: ctx.state.operation as string | undefined,
+      trace: ctx.state.trace as string,
+      operation,
       partnerId,
       method: ctx.method,
       status: ctx.status,
-      ms: Math.round((performance.now() - startedAt) * 10) / 10,
+      ms: Math.round(seconds * 10_000) / 10,
       ...(failure ? { error: failure.code } : {})
     }
     if (failure && failure.status >= 500 && failure.code !== 'BROKER_UPSTREAM')

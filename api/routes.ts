@@ -34,7 +34,16 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   const gone = new AbortController()
   ctx.res.once('close', () => gone.abort())
   const answer = await row.handle(
-    { partner, trader: actor, params, query, body, requestId: ctx.state.requestId, signal: gone.signal },
+    {
+      partner,
+      trader: actor,
+      params,
+      query,
+      body,
+      requestId: ctx.state.requestId,
+      trace: ctx.state.trace,
+      signal: gone.signal
+    },
     open
   )
   ctx.status = 200

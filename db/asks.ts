@@ -13,6 +13,7 @@ export interface AskRow {
   answer: unknown
   error: { code: ErrorCode; message: string; extras?: ErrorExtras } | null
   origin: string
+  trace: string | null
   expires_at: Date
 }
 
@@ -22,6 +23,8 @@ export interface Question {
   key: string
   data: object
   origin: string
+  /** Trace id of the request that asks. */
+  trace?: string
   timeoutMs: number
 }
 
@@ -38,9 +41,9 @@ export async function storeAsks(
   const values = [...unique.values()].map(question => ({ id: newId('ask'), ...question, data: question.data }))
   const found = await rows<{ id: string; kind: string; key: string }>(
     trx,
-    `insert into asks (id, kind, key, data, origin, expires_at)
-     select v.id, v.kind, v.key, v.data, v.origin, clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
-       from jsonb_to_recordset(:values::jsonb) as v (id text, kind text, key text, data jsonb, origin text, "timeoutMs" int)
+    `insert into asks (id, kind, key, data, origin, trace, expires_at)
+     select v.id, v.kind, v.key, v.data, v.origin, v.trace, clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
+       from jsonb_to_recordset(:values::jsonb) as v (id text, kind text, key text, data jsonb, origin text, trace text, "timeoutMs" int)
       order by v.kind, v.key
      on conflict (kind, key) where state = 'waiting' do update
        set id = case when asks.expires_at < clock_timestamp() then excluded.id else asks.id end,

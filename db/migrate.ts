@@ -17,6 +17,7 @@ import * as trades from './migrations/0010_trades.ts'
 import * as usage from './migrations/0011_usage.ts'
 import * as community from './migrations/0012_community.ts'
 import * as contractFindings from './migrations/0013_contract_findings.ts'
+import * as trace from './migrations/0014_trace.ts'
 
 interface Migration {
   name: string
@@ -37,7 +38,8 @@ const migrations: Migration[] = [
   { name: '0010_trades', up: trades.up },
   { name: '0011_usage', up: usage.up },
   { name: '0012_community', up: community.up },
-  { name: '0013_contract_findings', up: contractFindings.up }
+  { name: '0013_contract_findings', up: contractFindings.up },
+  { name: '0014_trace', up: trace.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

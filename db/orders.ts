@@ -71,6 +71,8 @@ export interface OrderRow {
   follow_id: string | null
   /** The trader had followers when it placed this order. */
   leads: boolean
+  /** Trace id of the request that asked last. */
+  trace: string | null
 }
 
 /** What is to be bought; a repeat under the same clientOrderId must ask for the same. */
@@ -104,6 +106,7 @@ export interface Draft {
   ttlMs: number
   /** The bus channel of the process that waits for it. */
   origin: string | null
+  trace?: string | null
   copiedFrom?: string | null
   followId?: string | null
 }
@@ -166,6 +169,7 @@ export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promi
     take_profit: draft.terms.takeProfit,
     ttl_ms: draft.ttlMs,
     origin: draft.origin,
+    trace: draft.trace ?? null,
     copied_from: draft.copiedFrom ?? null,
     follow_id: draft.followId ?? null
   }))
@@ -173,17 +177,17 @@ export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promi
     trx,
     `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
          app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
-         duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, copied_from, follow_id, leads)
+         duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, trace, copied_from, follow_id, leads)
      select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
             v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
             v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, 'queued',
-            clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.copied_from, v.follow_id,
+            clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.trace, v.copied_from, v.follow_id,
             v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status = 'ACTIVE')
        from jsonb_to_recordset(:values::jsonb) as v (id text, partner_id text, trader_id text, trader_external_id text,
             broker_account_id text, account_id text, account_mode text, currency text, app_id text, dialect text, kind text,
             client_order_id text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,
             stake numeric, duration int, duration_unit text, barrier text, stop_loss numeric, take_profit numeric, ttl_ms int,
-            origin text, copied_from text, follow_id text)
+            origin text, trace text, copied_from text, follow_id text)
       order by v.partner_id, v.client_order_id, v.id
      on conflict do nothing
      returning *`,
@@ -198,18 +202,19 @@ export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promi
       clients: repeats.map(({ client_order_id }) => client_order_id),
       hashes: repeats.map(({ request_hash }) => request_hash),
       ttls: repeats.map(({ ttl_ms }) => ttl_ms),
-      origins: repeats.map(({ origin }) => origin)
+      origins: repeats.map(({ origin }) => origin),
+      traces: repeats.map(({ trace }) => trace)
     }
     reopened.push(
       ...(await rows<OrderRow>(
         trx,
         `update orders o
             set phase = 'queued', attempt = o.attempt + 1, queued_at = clock_timestamp(),
-                expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', origin = r.origin, sent_at = null,
+                expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', origin = r.origin, trace = r.trace, sent_at = null,
                 permit_until = null, sender = null, reconcile_at = null, looks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null
-           from unnest(:partners::text[], :clients::text[], :hashes::text[], :ttls::int[], :origins::text[])
-                  as r (partner_id, client_order_id, hash, ttl_ms, origin)
+           from unnest(:partners::text[], :clients::text[], :hashes::text[], :ttls::int[], :origins::text[], :traces::text[])
+                  as r (partner_id, client_order_id, hash, ttl_ms, origin, trace)
           where o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
             and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.hash, 'hex')
          returning o.*`,

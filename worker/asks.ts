@@ -46,8 +46,9 @@ export function openAsking(open: Open, settling: Settling): Asking {
     } catch (error) {
       origin = await refuseAsk(db, ask.id, refusalOf(error))
       if (!(error instanceof BrokerError || error instanceof ApiError))
-        log.error({ err: error, ask: ask.kind }, 'a question failed on our side')
+        log.error({ err: error, ask: ask.kind, trace: ask.trace }, 'a question failed on our side')
     }
+    log.info({ ask: ask.kind, trace: ask.trace }, 'answered')
     if (origin) open.bus.publish(origin, 'ask', ask.id)
   }
 

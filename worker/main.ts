@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { openBus } from '../db/bus.ts'
 import { openLog } from '../db/log.ts'
+import { collectBudget, collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
 import { announceReady, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
@@ -21,8 +22,18 @@ const worker = `${hostname()}:${process.pid}:${randomBytes(3).toString('hex')}`
 const work = await startWork({ config, ...store, bus, queue, log, brokers, worker, clock: systemClock })
 announceReady()
 
+collectProcessMetrics()
+collectStoreMetrics(store.db)
+collectBudget(() => brokers.budget())
+const metrics = await serveMetrics({
+  host: config.metricsHost,
+  port: config.metricsPort,
+  log,
+  ready: readiness(store.db, bus)
+})
+
 await stopping
 await work.stop()
 await brokers.close()
-await Promise.allSettled([queue.close(), bus.close()])
+await Promise.allSettled([metrics.close(), queue.close(), bus.close()])
 await close()

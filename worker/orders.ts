@@ -5,6 +5,7 @@
 //   - an outcome in doubt is never resent here: the row stays `sending` until reconciliation decides.
 import { WORK } from '../db/bus.ts'
 import { gather, isDataError } from '../db/gather.ts'
+import { observeBuy } from '../db/metrics.ts'
 import type { OrderRow } from '../db/orders.ts'
 import {
   type Claimed,
@@ -119,6 +120,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
 
   async function send(order: Claimed, deadline: number): Promise<void> {
     const following = settling.expect(order)
+    const startedAt = clock.now()
     let written = false
     const beforeSend = (): void => {
       if (clock.now() >= deadline)
@@ -132,7 +134,13 @@ export function openPlacing(open: Open, settling: Settling): Placing {
         currency: order.currency
       })
       const contract = contractOf({ ...order, currency })
+      const sentAt = clock.now()
       const bought = await session.buy(contract, { beforeSend, listener: following.listener, maxPrice: order.stake })
+      observeBuy('done', (clock.now() - sentAt) / 1000)
+      log.info(
+        { orderId: order.id, trace: order.trace, contractId: bought.contractId, ms: Math.round(clock.now() - sentAt) },
+        'bought'
+      )
       const row = await saveOpen({
         id: order.id,
         attempt: order.attempt,
@@ -156,13 +164,17 @@ export function openPlacing(open: Open, settling: Settling): Placing {
       }
     } catch (error) {
       following.cancel()
-      await conclude(order, error, written)
+      await conclude(order, error, { written, startedAt })
     }
     // Only now, with this order out of the way, the next one of the account can be claimed.
     await claimNext(order.account_id)
   }
 
-  async function conclude(order: Claimed, error: unknown, written: boolean): Promise<void> {
+  async function conclude(
+    order: Claimed,
+    error: unknown,
+    { written, startedAt }: { written: boolean; startedAt: number }
+  ): Promise<void> {
     if (error instanceof ApiError) {
       return void (await saveFailed({ id: order.id, attempt: order.attempt, code: error.code, message: error.message }))
     }
@@ -173,15 +185,18 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     }
     if (error.rejected)
       await rejectToken(open, order.broker_account_id).catch((cause: unknown) => log.warn({ err: cause }, 'account'))
-    const facts = { orderId: order.id, brokerCode: error.brokerCode, ran: error.ran }
+    const facts = { orderId: order.id, trace: order.trace, brokerCode: error.brokerCode, ran: error.ran }
     if (error.ran === 'unknown') {
+      observeBuy('doubt', (clock.now() - startedAt) / 1000)
       log.warn({ ...facts, err: error }, 'an order is in doubt')
       return
     }
     if (!written && error.code === 'BROKER_UPSTREAM') {
+      observeBuy('unsent', (clock.now() - startedAt) / 1000)
       log.info(facts, 'an order was not sent')
       return void (await saveUnsent({ id: order.id, reason: error.message }))
     }
+    observeBuy('refused', (clock.now() - startedAt) / 1000)
     log.info(facts, 'the broker refused an order')
     const extras = error.code === 'MARKET_CLOSED' ? { extras: { secondsUntilOpen: error.secondsUntilOpen } } : {}
     const code = error.code === 'NOT_FOUND' ? 'INVALID_CONTRACT' : error.code

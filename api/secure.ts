@@ -1,0 +1,22 @@
+// HTTPS is required where BASE_URL says so: a request that arrived in clear text is refused before anything
+// else, and every answer carries the headers that keep it from being framed, sniffed or kept.
+import type { Context, Next } from 'koa'
+import type { Config } from '../schemas/config.ts'
+import { ApiError } from '../schemas/errors.ts'
+
+const ONE_YEAR_SECONDS = 31_536_000
+
+/** Throws HTTPS_REQUIRED; `ctx.secure` is our own listener's TLS, or a believed proxy's X-Forwarded-Proto. */
+export function secure({ baseUrl }: Config) {
+  const required = baseUrl.startsWith('https://')
+  return async (ctx: Context, next: Next): Promise<void> => {
+    ctx.set({ 'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer', 'X-Frame-Options': 'DENY' })
+    if (ctx.path.startsWith('/v1/')) ctx.set('Cache-Control', 'no-store')
+    if (required) {
+      if (!ctx.secure)
+        throw new ApiError('HTTPS_REQUIRED', `Use ${baseUrl}: keys and tokens must not travel in clear text.`)
+      ctx.set('Strict-Transport-Security', `max-age=${ONE_YEAR_SECONDS}; includeSubDomains`)
+    }
+    await next()
+  }
+}

@@ -1,0 +1,202 @@
+// Prometheus metrics, /healthz and /readyz on a private port, for the api and the workers alike. What has to
+// be asked of the database is asked when Prometheus comes, with a bound, never by the clock.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import client from 'prom-client'
+import { type Db, rows } from './connection.ts'
+import type { Log } from './log.ts'
+
+const SCRAPE_TIMEOUT_MS = 4000
+
+/** The process's own figures: CPU, memory, event loop. Called once by each main file. */
+export function collectProcessMetrics(): void {
+  client.collectDefaultMetrics()
+}
+
+const httpRequests = new client.Counter({
+  name: 'service_http_requests_total',
+  help: 'Requests by operation, status and error code.',
+  labelNames: ['operation', 'status', 'code']
+})
+const httpSeconds = new client.Histogram({
+  name: 'service_http_request_seconds',
+  help: 'Duration of requests, waiting for settlement included.',
+  labelNames: ['operation'],
+  buckets: [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+})
+const httpWaiting = new client.Gauge({ name: 'service_http_requests_under_way', help: 'Requests under way.' })
+const brokerSeconds = new client.Histogram({
+  name: 'service_broker_buy_seconds',
+  help: 'Round trip of purchases by outcome: done, refused, unsent, doubt.',
+  labelNames: ['outcome'],
+  buckets: [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20]
+})
+
+/** Counts a request that has been answered. */
+export function countRequest(request: { operation: string; status: number; code: string; seconds: number }): void {
+  httpRequests.inc({ operation: request.operation, status: request.status, code: request.code })
+  httpSeconds.observe({ operation: request.operation }, request.seconds)
+}
+
+/** Counts requests under way, up and down. */
+export function countUnderWay(change: 1 | -1): void {
+  httpWaiting.inc(change)
+}
+
+/** Notes the round trip of a purchase. */
+export function observeBuy(outcome: 'done' | 'refused' | 'unsent' | 'doubt', seconds: number): void {
+  brokerSeconds.observe({ outcome }, seconds)
+}
+
+/** Figures read from the database at each scrape. */
+export function collectStoreMetrics(db: Db): void {
+  const orders = new client.Gauge({
+    name: 'service_orders',
+    help: 'Orders not yet at their end, by phase.',
+    labelNames: ['phase']
+  })
+  const oldest = new client.Gauge({
+    name: 'service_orders_oldest_seconds',
+    help: 'Age of the oldest order in a phase.',
+    labelNames: ['phase']
+  })
+  const jobs = new client.Gauge({
+    name: 'service_queue_jobs',
+    help: 'Jobs by queue and state.',
+    labelNames: ['queue', 'state']
+  })
+  const jobAge = new client.Gauge({
+    name: 'service_queue_oldest_seconds',
+    help: 'Age of the oldest waiting job.',
+    labelNames: ['queue']
+  })
+  const drift = new client.Gauge({
+    name: 'service_ledger_drift_usd',
+    help: 'Sum of all balances; anything but 0 is an alarm.'
+  })
+  const findings = new client.Gauge({
+    name: 'service_contract_findings',
+    help: 'Unresolved differences from the broker’s books.',
+    labelNames: ['kind']
+  })
+  const pool = new client.Gauge({ name: 'service_pool_waiting', help: 'Callers waiting for a database connection.' })
+  scrapes.push(async () => {
+    const { pool: tarn } = db.client as { pool: { numPendingAcquires(): number } }
+    pool.set(tarn.numPendingAcquires())
+    const phases = await rows<{ phase: string; count: number; age: number }>(
+      db,
+      `select phase, count(*) as count, coalesce(extract(epoch from clock_timestamp() - min(coalesce(sent_at, queued_at))), 0)::float8 as age
+         from orders where phase in ('queued', 'sending', 'review') group by phase
+       union all select 'open', count(*), 0 from orders where phase = 'open'`
+    )
+    for (const phase of ['queued', 'sending', 'review', 'open']) {
+      const found = phases.find(row => row.phase === phase)
+      orders.set({ phase }, found?.count ?? 0)
+      if (phase !== 'open') oldest.set({ phase }, found?.age ?? 0)
+    }
+    jobs.reset()
+    jobAge.reset()
+    const states = await rows<{ name: string; state: string; count: number; age: number }>(
+      db,
+      `select name, state::text, count(*) as count, coalesce(extract(epoch from now() - min(created_on)), 0)::float8 as age
+         from pgboss.job where state < 'completed' or state = 'failed' group by name, state`
+    )
+    for (const { name, state, count, age } of states) {
+      jobs.set({ queue: name, state }, count)
+      if (state === 'created' || state === 'retry') jobAge.set({ queue: name }, age)
+    }
+    const [sum] = await rows<{ drift: string }>(db, 'select coalesce(sum(balance), 0) as drift from ledger_accounts')
+    drift.set(Number(sum?.drift ?? 0))
+    for (const kind of ['ORPHAN', 'MISMATCH']) findings.set({ kind }, 0)
+    for (const { kind, count } of await rows<{ kind: string; count: number }>(
+      db,
+      'select kind, count(*) as count from contract_findings where resolved_at is null group by kind'
+    )) {
+      findings.set({ kind }, count)
+    }
+  })
+}
+
+/** A gauge per call budget of the broker: 1 is untouched, 0 used up. */
+export function collectBudget(budget: () => Record<string, number>): void {
+  const gauge = new client.Gauge({
+    name: 'service_broker_budget_left',
+    help: 'Fraction left of the tightest call budget, by class.',
+    labelNames: ['class']
+  })
+  scrapes.push(async () => {
+    for (const [name, left] of Object.entries(budget())) gauge.set({ class: name }, left)
+  })
+}
+
+const scrapes: (() => Promise<void>)[] = []
+
+/** Why the process cannot work right now; empty when it can. */
+export type Ready = () => Promise<string[]>
+
+/** A readiness check: the database answers within its bound and hints can be heard. */
+export function readiness(db: Db, bus: { healthy(): boolean }): Ready {
+  return async () => {
+    const wrong: string[] = []
+    await within(SCRAPE_TIMEOUT_MS, rows(db, 'select 1')).catch(() => wrong.push('the database does not answer'))
+    if (!bus.healthy()) wrong.push('wake-ups are down')
+    return wrong
+  }
+}
+
+/** Serves /metrics, /healthz (the process runs) and /readyz (it can work). Does nothing for port 0. */
+export async function serveMetrics(options: {
+  host: string
+  port: number
+  log: Log
+  ready: Ready
+}): Promise<{ close(): Promise<void>; port: number }> {
+  if (options.port === 0) return { port: 0, close: async () => {} }
+  const server = createServer((request, response) => {
+    answer(request.url ?? '/', options.ready).then(
+      ({ status, type, body }) =>
+        response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body),
+      (error: unknown) => {
+        options.log.warn({ err: error }, 'metrics')
+        response.writeHead(503).end('unavailable\n')
+      }
+    )
+  })
+  Object.assign(server, { headersTimeout: 5000, requestTimeout: 5000 })
+  server.listen(options.port, options.host)
+  await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject))
+  const { port } = server.address() as AddressInfo
+  options.log.info({ address: `http://${options.host}:${port}/metrics` }, 'metrics')
+  return {
+    port,
+    async close() {
+      server.closeAllConnections()
+      await new Promise(resolve => server.close(resolve))
+    }
+  }
+}
+
+async function answer(url: string, ready: Ready): Promise<{ status: number; type: string; body: string }> {
+  const { pathname } = new URL(url, 'http://localhost')
+  if (pathname === '/healthz') return { status: 200, type: 'text/plain', body: 'ok\n' }
+  if (pathname === '/readyz') {
+    const wrong = await ready()
+    return {
+      status: wrong.length === 0 ? 200 : 503,
+      type: 'text/plain',
+      body: wrong.length === 0 ? 'ready\n' : `${wrong.join('\n')}\n`
+    }
+  }
+  if (pathname !== '/metrics') return { status: 404, type: 'text/plain', body: 'See /metrics, /healthz and /readyz.\n' }
+  // A database that is away must not hide the process's own figures.
+  await within(SCRAPE_TIMEOUT_MS, Promise.all(scrapes.map(scrape => scrape()))).catch(() => {})
+  return { status: 200, type: client.register.contentType, body: await client.register.metrics() }
+}
+
+function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms)
+  })
+  return Promise.race([work, late]).finally(() => clearTimeout(timer))
+}
