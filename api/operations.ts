@@ -17,6 +17,8 @@ import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
 import { refundPurchase } from './admin.ts'
 import { analyseBotCandles, copilotSignal } from './ai.ts'
 import { getBalance } from './balance.ts'
+import { deleteMessage, getLeaderboard, getProfile, listMessages, postMessage, updateProfile } from './community.ts'
+import { createCommunityBot, deleteCommunityBot, likeCommunityBot, listCommunityBots } from './community-bots.ts'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from './copy.ts'
 import type { Gathered } from './gathered.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
@@ -164,6 +166,16 @@ export const operations: Operation[] = [
   listTradeHistory,
   getUsage,
   getSpec,
+  getProfile,
+  updateProfile,
+  getLeaderboard,
+  listMessages,
+  postMessage,
+  deleteMessage,
+  listCommunityBots,
+  createCommunityBot,
+  deleteCommunityBot,
+  likeCommunityBot,
   listMarketplaceBots,
   getMarketplaceBot,
   listBotReviews,

@@ -135,7 +135,7 @@ async function dropStale(): Promise<void> {
       await removeEmbedded(dir)
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
-      if (code !== 'EACCES' && code !== 'EPERM' && code !== 'ENOENT') throw error // Another user's, or gone.
+      if (code !== 'EACCES' && code !== 'EPERM' && code !== 'ENOENT' && code !== 'ENOTDIR') throw error // Another user's, gone, or no directory of ours.
     }
   }
 }
