@@ -1,7 +1,7 @@
 // What ops rely on: HTTPS refused in clear text, security headers, metrics, readiness, traces, and Redis for
 // several machines with its loss and return.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -21,7 +21,7 @@ export async function startRedis(): Promise<TestRedis | undefined> {
     return undefined
   }
   const port = await freePort()
-  const dir = mkdtempSync(join(tmpdir(), 'operator-test-redis-'))
+  const dir = mkdtempSync(join(tmpdir(), 'service-redis-'))
   const url = `redis://127.0.0.1:${port}`
   let child: ChildProcess | undefined
   const redis: TestRedis = {
