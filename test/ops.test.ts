@@ -58,10 +58,9 @@ https('is not believed from anybody when no proxy is trusted', async () => {
 
 https('is served by the process itself with TLS_CERT and TLS_KEY', async () => {
   const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }])
-  const files = ['cert', 'key'].map(name => join(tmpdir(), `operator-test-${process.pid}-${name}.pem`)) as [
-    string,
-    string
-  ]
+  const folder = mkdtempSync(join(tmpdir(), 'service-tls-'))
+  onClose(async () => rmSync(folder, { recursive: true, force: true }))
+  const files = [join(folder, 'cert.pem'), join(folder, 'key.pem')] as const
   writeFileSync(files[0], cert)
   writeFileSync(files[1], key, { mode: 0o600 })
   const api = await startApi({ ...harness.env, BASE_URL: 'https://localhost', TLS_CERT: files[0], TLS_KEY: files[1] })

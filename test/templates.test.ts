@@ -11,7 +11,7 @@ import { fill, renderSite } from '../worker/templates.ts'
 import { call, closeAll, openHarness, type TestPartner, until } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 
-const harness = await openHarness({ env: { BASE_URL: 'https://api.example.com' } })
+const harness = await openHarness({ env: { BASE_URL: 'http://api.example.com' } })
 const { db } = harness.open
 const worker = await startTestWorker(harness.env)
 
@@ -159,7 +159,7 @@ deploying('answers QUEUED at once, with the address of the site', async () => {
   assert.is(answer.body.slug, 'bulletin')
   assert.is(answer.body.primaryColor, '#AABBCC')
   assert.is(answer.body.contactEmail, 'hello@acme.example')
-  assert.is(answer.body.url, `https://api.example.com/sites/${body.tenantSlug}/`)
+  assert.is(answer.body.url, `http://api.example.com/sites/${body.tenantSlug}/`)
 })
 
 deploying("takes the template's own colour and no address where none is given", async () => {
