@@ -62,6 +62,13 @@ async function listDue(db: Db, now: Date, last: Due | undefined): Promise<Due[]>
 }
 
 async function renew(trx: Db, { id, bot_id: botId }: Due, as: { now: Date; feePct: string }): Promise<Outcome> {
+  // A look before the lock: checks that run at once would otherwise queue at every bot for what one of them did.
+  const [stillDue] = await rows(
+    trx,
+    `select from marketplace_subscriptions where id = :id and status <> 'CANCELED' and current_period_end <= :now`,
+    { id, now: as.now }
+  )
+  if (!stillDue) return 'settled by another'
   const bot = await lockBot(trx, botId)
   const [due] = await rows<SubscriptionRow & { unpaid_too_long: boolean }>(
     trx,

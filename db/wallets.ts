@@ -4,7 +4,7 @@ import { newId } from '../schemas/ids.ts'
 import type { SaasStatus } from '../schemas/partners.ts'
 import { chargePartner, databaseNow, lockPartner, type Prices, standingOf } from './billing.ts'
 import { type Db, rows } from './connection.ts'
-import { accounts, move, type TransferKind, transfer } from './ledger.ts'
+import { accounts, lockAccounts, move, type TransferKind, transfer } from './ledger.ts'
 
 export interface Wallet {
   partnerId: string
@@ -43,6 +43,8 @@ export async function topUp(
 ): Promise<{ balanceUsd: string; saasStatus: SaasStatus; repeated: boolean }> {
   const partner = await lockPartner(trx, partnerId)
   const wallet = accounts.wallet(partnerId)
+  // The fee that may follow touches the platform's account, whose turn comes before the wallet's.
+  if (!partner.plan_active) await lockAccounts(trx, [wallet, accounts.fees, accounts.world])
   const { repeated, balances } = await transfer(trx, {
     reference: `topup:${partnerId}:${reference ?? newId('transfer')}`,
     kind: 'topup',

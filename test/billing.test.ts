@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { getMe } from '../api/me.ts'
 import { endOfPeriod, standingOf } from '../db/billing.ts'
 import { checkBilling } from '../db/billing-check.ts'
-import { balanceOf, transfer } from '../db/ledger.ts'
+import { balanceOf, move, transfer } from '../db/ledger.ts'
 import { insertPartner, resumePartner, setPlan, suspendPartner } from '../db/partners.ts'
 import { getWallet, listStatement, topUp } from '../db/wallets.ts'
 import { ApiError } from '../schemas/errors.ts'
@@ -263,6 +263,28 @@ unpaid('becomes active by the check once a cheaper plan is covered', async () =>
   await setPlan(db, partner, 'LAUNCH')
   assert.equal(await check(), { charged: 1, activated: 1, deactivated: 0 })
   assert.is(await balanceOf(db, `wallet:${partner}`), '11.00')
+})
+
+unpaid('is paid by top-ups while its wallet is spent from, without anybody waiting in a circle', async () => {
+  const partners = await Promise.all(Array.from({ length: 6 }, () => newPartner({ plan: 'SCALE', balance: '100' })))
+  await check()
+  let sold = 0
+  const spend = (partnerId: string) =>
+    db.transaction(trx =>
+      transfer(trx, {
+        reference: `spent:${++sold}`,
+        kind: 'sale',
+        entries: move(`wallet:${partnerId}`, 'fees', '0.01')
+      })
+    )
+  // Each top-up charges what is outstanding, which the wallet does not cover until the last.
+  await Promise.all(
+    Array.from({ length: 240 }, (_, i) => {
+      const partnerId = partners[(i >> 1) % 6] as string
+      return i % 2 === 0 ? pay(partnerId, '0.01') : spend(partnerId)
+    })
+  )
+  for (const partnerId of partners) assert.is((await pay(partnerId, '800')).saasStatus, 'ACTIVE')
 })
 
 unpaid('and a suspended partner are two things: neither ends the other', async () => {
