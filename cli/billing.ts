@@ -40,6 +40,6 @@ export function addBilling(program: Command): void {
 
 function instant(iso: string): Date {
   const at = new Date(iso)
-  if (Number.isNaN(at.getTime())) throw new UsageError('--now is no instant')
+  if (Number.isNaN(at.getTime())) throw new UsageError(`--now is no instant: ${iso}`)
   return at
 }

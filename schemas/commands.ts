@@ -97,7 +97,11 @@ export const BillingOrder = {
   type: 'object',
   additionalProperties: false,
   properties: {
-    now: { type: 'string', format: 'date-time', description: 'Charge what is due as of this instant.' }
+    now: {
+      type: 'string',
+      pattern: '^\\d{4}-\\d\\d-\\d\\d(T\\d\\d:\\d\\d(:\\d\\d(\\.\\d{1,9})?)?(Z|[+-]\\d\\d:\\d\\d))?$',
+      description: 'Charge what is due as of this instant: ISO 8601 with its zone, or a day (its beginning, UTC).'
+    }
   }
 } as const
 export type BillingOrder = FromSchema<typeof BillingOrder>
