@@ -1,5 +1,5 @@
 // How the queues stand, read from pg-boss' table in one statement, and dead letters put back to work.
-import { fromKnex, PgBoss } from 'pg-boss'
+import { fromKnex, PgBoss, type RedriveOptions } from 'pg-boss'
 import { deadLetterOf, type QueueName, queues } from '../schemas/jobs.ts'
 import { type Db, rows } from './connection.ts'
 
@@ -80,7 +80,9 @@ export async function retryDeadLetters(trx: Db, url: string, queue: QueueName): 
   try {
     let moved = 0
     for (;;) {
-      const some = await boss.redrive(deadLetterOf(queue), { limit: AT_ONCE, db: fromKnex(trx) } as { limit: number })
+      // The types leave `db` out; without it the move would not be part of the transaction.
+      const options = { limit: AT_ONCE, destination: queue, db: fromKnex(trx) }
+      const some = await boss.redrive(deadLetterOf(queue), options as RedriveOptions)
       moved += some
       if (some < AT_ONCE) return moved
     }

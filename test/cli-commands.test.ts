@@ -1,0 +1,338 @@
+// test time-out: 300 s
+// What the operator's commands do: the document of each with --json, what it changes, and who is said to have
+// done it. Real processes against a real database and, for standings, the API over HTTP.
+import { once } from 'node:events'
+import { userInfo } from 'node:os'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { exchangeTokens } from '../api/accounts.ts'
+import { getMe } from '../api/me.ts'
+import { operations } from '../api/operations.ts'
+import { placeBinaryOrder } from '../api/orders.ts'
+import { findSealedToken, unsealToken } from '../db/accounts.ts'
+import { openVault } from '../db/crypto.ts'
+import { defaultScopes } from '../schemas/scopes.ts'
+import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { call, closeAll, newAccountId, onClose, openHarness, TOKEN_KEYS } from './harness.ts'
+import { operator } from './operator.ts'
+import { startProcess, startTestWorker } from './processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
+onClose(() => simulator.close())
+const { open, env, url, address, makePartner } = await openHarness({ env: { BROKER_URL: simulator.url } })
+const worker = await startTestWorker(env)
+const run = (...args: string[]) => operator(env, ...args, '--json')
+const actor = `cli:${userInfo().username}`
+
+/** Runs a command that must succeed, and answers its document. */
+async function document(...args: string[]) {
+  const ran = await run(...args)
+  assert.is(ran.exitCode, 0, ran.stderr)
+  return ran.json
+}
+
+const me = (key: string) => call(address, getMe, { headers: { authorization: `Bearer ${key}` } })
+
+const partners = suite('operator partners')
+
+partners('create answers the partner, list and show find it', async () => {
+  const created = await document(
+    'partners',
+    'create',
+    '--name',
+    'Acme Markets',
+    '--plan',
+    'PRO',
+    '--broker-app-id',
+    '77'
+  )
+  assert.match(created.partnerId, /^ptn_[0-9a-z]{26}$/)
+  assert.is(created.saasStatus, 'ACTIVE')
+  const [listed, shown] = await Promise.all([
+    document('partners', 'list'),
+    document('partners', 'show', created.partnerId)
+  ])
+  assert.ok(listed.data.some((partner: { partnerId: string }) => partner.partnerId === created.partnerId))
+  assert.equal(
+    [shown.name, shown.plan, shown.brokerAppId, shown.brokerDialect, shown.tradersCount],
+    ['Acme Markets', 'PRO', '77', 'v3', 0]
+  )
+})
+
+partners('suspend stops the next request, resume lets it through, and both are in the audit log', async () => {
+  const { partnerId, key } = await makePartner()
+  assert.is((await me(key)).status, 200)
+  const suspended = await document('partners', 'suspend', partnerId, '--reason', 'unpaid invoice', '--yes')
+  assert.is(suspended.saasStatus, 'SUSPENDED')
+  const refused = await me(key)
+  assert.is(refused.status, 403)
+  assert.is(refused.body.error, 'PARTNER_SUSPENDED')
+  const again = await run('partners', 'suspend', partnerId, '--reason', 'twice', '--yes')
+  assert.is(again.exitCode, 1)
+  assert.match(again.stderr, /^CONFLICT: /)
+  assert.is((await document('partners', 'resume', partnerId)).saasStatus, 'ACTIVE')
+  assert.is((await me(key)).status, 200)
+
+  const { data, nextCursor } = await document('audit', 'list', '--target', partnerId)
+  assert.equal(
+    data.map((line: { action: string }) => line.action),
+    ['partners.resume', 'partners.suspend']
+  )
+  assert.is(nextCursor, null)
+  assert.is(data[1].actor, actor)
+  assert.equal(data[1].details, { reason: 'unpaid invoice' })
+  assert.ok(Date.now() - Date.parse(data[1].at) < 60_000)
+})
+
+partners('set-plan shows in what the partner sees of itself', async () => {
+  const { partnerId, key } = await makePartner({ plan: 'LAUNCH' })
+  assert.is((await document('partners', 'set-plan', partnerId, 'SCALE')).plan, 'SCALE')
+  assert.is((await me(key)).body.plan, 'SCALE')
+})
+
+const keys = suite('operator keys')
+
+keys('issue answers a key that works, with every scope but admin', async () => {
+  const { partnerId } = await makePartner()
+  const issued = await document('keys', 'issue', '--partner', partnerId, '--label', 'production')
+  assert.match(issued.key, /^service_live_[0-9a-f]{16}_[0-9a-f]{48}$/)
+  assert.equal(issued.scopes, defaultScopes)
+  const { status, body } = await me(issued.key)
+  assert.is(status, 200)
+  assert.is(body.partnerId, partnerId)
+})
+
+keys('issue grants just the scopes asked for, admin among them', async () => {
+  const { partnerId } = await makePartner()
+  const issued = await document('keys', 'issue', '--partner', partnerId, '--scopes', 'trading:read, admin:write')
+  assert.equal(issued.scopes, ['trading:read', 'admin:write'])
+  assert.equal((await me(issued.key)).body.scopes, ['trading:read', 'admin:write'])
+})
+
+keys('revoke holds at the next request, and list says when', async () => {
+  const { partnerId, keyId, key } = await makePartner()
+  const revoked = await document('keys', 'revoke', keyId, '--yes')
+  assert.equal([revoked.keyId, revoked.partnerId], [keyId, partnerId])
+  assert.is((await me(key)).body.error, 'KEY_REVOKED')
+  const { data } = await document('keys', 'list', '--partner', partnerId)
+  assert.is(data[0].revokedAt, revoked.revokedAt)
+})
+
+const watching = suite('operator traders, orders, queues, audit')
+
+watching('show a trader with its accounts and an order with how it went, and no secret anywhere', async () => {
+  const partner = await makePartner()
+  const { traderExternalId, traderId, accountId } = await partner.makeTrader()
+  const body = {
+    traderExternalId,
+    clientOrderId: `order-${traderId}`,
+    asset: 'R_50',
+    contractType: 'CALL',
+    stake: 1,
+    duration: 2,
+    durationUnit: 't'
+  }
+  const { orderId } = (await partner.call(placeBinaryOrder, { body })).body
+  const ran = await Promise.all([
+    run('traders', 'list', '--partner', partner.partnerId),
+    run('traders', 'show', traderId),
+    run('orders', 'list', '--partner', partner.partnerId, '--status', 'CLOSED'),
+    run('orders', 'show', orderId),
+    run('keys', 'list', '--partner', partner.partnerId),
+    run('audit', 'list', '--limit', '1000')
+  ])
+  const [traders, trader, orders, order] = ran.map(({ json }) => json)
+  assert.is(traders.data[0].traderExternalId, traderExternalId)
+  assert.equal(
+    [trader.accounts[0].accountId, trader.accounts[0].active, trader.accounts[0].status],
+    [accountId, true, 'CONNECTED']
+  )
+  assert.equal([orders.data[0].orderId, orders.data[0].status, orders.nextCursor], [orderId, 'CLOSED', null])
+  assert.equal([order.phase, order.attempt, order.partnerId], ['closed', 1, partner.partnerId])
+  const { token_sealed } = (await open.db('broker_accounts').where({ account_id: accountId }).first()) as {
+    token_sealed: Buffer
+  }
+  for (const { stdout } of ran) {
+    const [, , , , secret] = partner.key.split('_')
+    for (const hidden of [`sim-${accountId}`, secret ?? partner.key, token_sealed.toString('hex'), '"hash"'])
+      assert.not.match(stdout, hidden)
+  }
+})
+
+watching('a table for a person fits what it is printed to, and has no colour in a pipe', async () => {
+  const { partnerId } = await makePartner({ name: 'A\u001b[31mred\u0007 name' })
+  const { stdout } = await operator(env, 'partners', 'list')
+  assert.match(stdout, /^partnerId +name +plan/)
+  assert.match(stdout, partnerId)
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: none may get through
+  assert.not.match(stdout, /[\u0000-\u0009\u000b-\u001f]/)
+})
+
+watching('queues status counts what waits and what is dead; retry puts the dead back to work', async () => {
+  await worker.stop()
+  const { db, queue } = open
+  const data = { deploymentId: 'dep_01jd0000000000000000000000', revision: 1 }
+  await queue.boss.insert('template.deploy', [{ data, retryLimit: 0 }])
+  await db.transaction(async trx => {
+    const [job] = await queue.fetch(trx, 'template.deploy', 1)
+    assert.ok(job)
+    await queue.fail(trx, 'template.deploy', job, new Error('no such deployment'))
+  })
+  const standing = async () => {
+    const { data } = await document('queues', 'status')
+    return data.find(({ queue }: { queue: string }) => queue === 'template.deploy')
+  }
+  const dead = await standing()
+  assert.equal([dead.waiting, dead.deadLetters], [0, 1])
+  assert.ok(dead.oldestDeadLetterSeconds < 60)
+  assert.equal(await document('queues', 'retry', 'template.deploy'), { queue: 'template.deploy', retried: 1 })
+  const back = await standing()
+  assert.equal([back.waiting, back.deadLetters], [1, 0])
+  const { data: log } = await document('audit', 'list', '--target', 'template.deploy')
+  assert.equal([log[0].action, log[0].details], ['queues.retry', { retried: 1 }])
+  assert.equal(await document('queues', 'retry', 'template.deploy'), { queue: 'template.deploy', retried: 0 })
+})
+
+const database = suite('operator db, spec, broker, doctor')
+
+database('db status and migrate on a fresh database: what is missing, then nothing', async () => {
+  const fresh = new URL(url)
+  fresh.pathname = `${fresh.pathname}_fresh`
+  const name = fresh.pathname.slice(1)
+  await open.db.raw(`create database ${name}`)
+  onClose(() => open.db.raw(`drop database if exists ${name} with (force)`))
+  const there = { ...env, DATABASE_URL: fresh.href }
+  const before = (await operator(there, 'db', 'status', '--json')).json
+  assert.equal(before.applied, [])
+  // Two at once: one applies, the other waits and finds nothing to do.
+  const both = await Promise.all([
+    operator(there, 'db', 'migrate', '--json'),
+    operator(there, 'db', 'migrate', '--json')
+  ])
+  for (const { exitCode, stderr } of both) assert.is(exitCode, 0, stderr)
+  assert.equal(both.map(({ json }) => json.applied.length).sort(), [0, before.pending.length].sort())
+  const after = (await operator(there, 'db', 'status', '--json')).json
+  assert.equal(after, { applied: before.pending, pending: [] })
+})
+
+database('db migrate goes on where a killed one left its lock', async () => {
+  await open.db('migrations_lock').update({ is_locked: 1 })
+  assert.equal(await document('db', 'migrate'), { applied: [] })
+})
+
+database('spec print answers the document without a service', async () => {
+  const spec = (await operator({ BASE_URL: 'https://api.example.com' }, 'spec', 'print', '--json')).json
+  assert.is(spec.openapi, '3.1.0')
+  assert.equal(spec.servers, [{ url: 'https://api.example.com' }])
+  const described = Object.values(spec.paths as Record<string, object>).flatMap(path => Object.keys(path))
+  assert.is(described.length, operations.length)
+})
+
+database('broker simulate says where it listens, and ends when told to', async () => {
+  const broker = startProcess('cli/main.ts', {}, ['broker', 'simulate', '--port', '0', '--tick-ms', '50'])
+  const { url } = JSON.parse(await broker.line(/^\{"url"/)) as { url: string }
+  const socket = new WebSocket(`${url}?app_id=1`)
+  await once(socket, 'open')
+  socket.close()
+  broker.kill('SIGTERM')
+  assert.is(await broker.ended, 0)
+})
+
+database('doctor is content with a running service, and says what is not well', async () => {
+  const well = await run('doctor')
+  assert.is(well.exitCode, 0, well.stdout)
+  assert.is(well.json.healthy, true)
+  const ill = await operator(
+    { ...env, BROKER_URL: 'ws://127.0.0.1:9/', REDIS_URL: 'redis://127.0.0.1:9' },
+    'doctor',
+    '--json'
+  )
+  assert.is(ill.exitCode, 1)
+  const failed = ill.json.checks.filter(({ status }: { status: string }) => status === 'fail')
+  assert.equal(failed.map(({ check }: { check: string }) => check).sort(), ['broker', 'redis'])
+  for (const { advice } of failed) assert.ok(advice)
+})
+
+database('doctor tells wrong settings, an unreachable database and foreign token keys apart', async () => {
+  const [settings, unreachable, foreign] = await Promise.all([
+    operator({ ...env, PORT: 'x' }, 'doctor', '--json'),
+    operator({ ...env, DATABASE_URL: 'postgres://a:secret@127.0.0.1:9/x' }, 'doctor', '--json'),
+    operator({ ...env, TOKEN_KEYS: `zz:${Buffer.alloc(32, 9).toString('base64')}` }, 'doctor', '--json')
+  ])
+  for (const { exitCode, stdout } of [settings, unreachable, foreign]) {
+    assert.is(exitCode, 1)
+    assert.not.match(stdout, 'secret@')
+  }
+  assert.match(settings.stdout, 'PORT must be integer')
+  assert.match(unreachable.stdout, 'No PostgreSQL listens')
+  assert.match(foreign.stdout, "sealed under 't1'")
+})
+
+const rotation = suite('operator tokens rotate')
+const NEXT_KEYS = `t2:${Buffer.alloc(32, 8).toString('base64')}`
+
+rotation('refuses when a key in use is missing', async () => {
+  await makePartner().then(partner => partner.makeTrader())
+  const { exitCode, stderr } = await operator({ ...env, TOKEN_KEYS: NEXT_KEYS }, 'tokens', 'rotate')
+  assert.is(exitCode, 1)
+  assert.match(stderr, /^Wrong configuration: TOKEN_KEYS [^\n]*'t1'\n$/)
+})
+
+rotation('seals every token and the pepper anew, while exchanges go on and win', async () => {
+  const partner = await makePartner()
+  const traders = await Promise.all(Array.from({ length: 30 }, () => partner.makeTrader()))
+  const rotating = operator({ ...env, TOKEN_KEYS: `${NEXT_KEYS},${TOKEN_KEYS}` }, 'tokens', 'rotate', '--json')
+  let over = false
+  void rotating.finally(() => {
+    over = true
+  })
+  // This API still seals with the old key; what it stores after a row's turn remains under it, and is told.
+  const latest = new Map(traders.map(({ accountId }) => [accountId, `sim-${accountId}`]))
+  for (let round = 1; !over; round++)
+    for (const { traderExternalId, accountId } of traders.slice(0, 5)) {
+      const token = `sim-${accountId}-r${round}`
+      const accounts = [{ accountId, token, accountMode: 'DEMO' }]
+      const { status } = await partner.call(exchangeTokens, { body: { traderExternalId, accounts } })
+      assert.is(status, 200)
+      latest.set(accountId, token)
+    }
+  const { exitCode, stderr, json } = await rotating
+  assert.is(exitCode, 0, stderr)
+  assert.is(json.keyId, 't2')
+  assert.is(json.pepper, true)
+  assert.ok(
+    json.remaining.some((under: { keyId: string; secrets: number }) => under.keyId === 't2' && under.secrets === 1)
+  )
+
+  const again = await operator({ ...env, TOKEN_KEYS: `${NEXT_KEYS},${TOKEN_KEYS}` }, 'tokens', 'rotate', '--json')
+  assert.equal(
+    again.json.remaining.map(({ keyId }: { keyId: string }) => keyId),
+    ['t2']
+  )
+  const vault = openVault(NEXT_KEYS)
+  for (const [accountId, token] of latest) {
+    const { id } = (await open.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }
+    const sealed = await findSealedToken(open.db, id)
+    assert.ok(sealed)
+    assert.is(unsealToken(vault, id, sealed), token)
+  }
+  // The old key is no longer needed for anything.
+  const alone = await operator({ ...env, TOKEN_KEYS: NEXT_KEYS }, 'partners', 'show', partner.partnerId)
+  assert.is(alone.exitCode, 0, alone.stderr)
+})
+
+rotation('tells which tokens cannot be opened, and seals the rest', async () => {
+  const partner = await makePartner()
+  const { accountId } = await partner.makeTrader({ accountId: newAccountId() })
+  const { id } = (await open.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }
+  await open
+    .db('broker_accounts')
+    .where({ id })
+    .update({ token_sealed: Buffer.alloc(60) })
+  const { exitCode, stderr } = await operator({ ...env, TOKEN_KEYS: `${NEXT_KEYS},${TOKEN_KEYS}` }, 'tokens', 'rotate')
+  assert.is(exitCode, 1)
+  assert.match(stderr, `1 cannot be opened and stay: ${id}`)
+})
+
+rotation.after(closeAll)
+for (const each of [partners, keys, watching, database, rotation]) each.run()
