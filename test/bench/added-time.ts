@@ -1,0 +1,88 @@
+// Added time: tick orders through the service against the same contracts through the broker port alone, in
+// turns on the same simulated broker, at 1 order at a time and at a steady rate.
+
+import { openLog } from '../../db/log.ts'
+import { createV3Broker } from '../../worker/broker/v3.ts'
+import { call, ms, type Stage, spread, tickOrder } from './stage.ts'
+
+const contract = {
+  kind: 'BINARY',
+  contractType: 'CALL',
+  asset: 'R_100',
+  stake: '1',
+  currency: 'USD',
+  duration: 1,
+  durationUnit: 't',
+  barrier: null
+} as const
+
+export async function addedTime(
+  stage: Stage,
+  { address, seconds }: { address: string; seconds: number }
+): Promise<string[][]> {
+  const traders = await stage.makeTraders(address, 100)
+  const broker = createV3Broker({ url: stage.broker.url, log: openLog({ level: 'silent', name: 'bench' }) })
+  const direct = async (account: string): Promise<number> => {
+    const session = await broker.session({ accountId: account, appId: '1', token: async () => `sim-${account}` })
+    const startedAt = performance.now()
+    await new Promise<void>((resolve, reject) => {
+      const listener = { update: ({ settled }: { settled: boolean }) => settled && resolve(), lost: reject }
+      session.buy(contract, { beforeSend: () => {}, maxPrice: '1', listener }).catch(reject)
+    })
+    return performance.now() - startedAt
+  }
+  const through = async (trader: string): Promise<number> => {
+    const startedAt = performance.now()
+    await call({ address, key: stage.key, path: '/v1/orders/binary', body: tickOrder(trader) })
+    return performance.now() - startedAt
+  }
+  const accounts = traders.map((_, index) => `VRTC${900_000_000 + index}`)
+  // Every connection is opened before anything is measured.
+  await Promise.all([...accounts.map(direct), ...traders.map(through)])
+
+  const rows: string[][] = []
+  for (const rate of [0, 50, 200]) {
+    const times: { direct: number[]; through: number[] } = { direct: [], through: [] }
+    const pick = (index: number) =>
+      [accounts[index % accounts.length] as string, traders[index % traders.length] as string] as const
+    if (rate === 0) {
+      const end = performance.now() + seconds * 1000
+      for (let index = 0; performance.now() < end; index++) {
+        const [account, trader] = pick(index)
+        times.direct.push(await direct(account))
+        times.through.push(await through(trader))
+      }
+    } else {
+      for (const kind of ['direct', 'through', 'direct', 'through'] as const) {
+        times[kind].push(
+          ...(await steady(rate, seconds / 2, index =>
+            kind === 'direct' ? direct(pick(index)[0]) : through(pick(index)[1])
+          ))
+        )
+      }
+    }
+    const [a, b] = [spread(times.direct), spread(times.through)]
+    rows.push([
+      rate === 0 ? 'one at a time' : `${rate} orders/s`,
+      `${ms(a.p50)} / ${ms(a.p99)}`,
+      `${ms(b.p50)} / ${ms(b.p99)}`,
+      `${ms(b.p50 - a.p50)} / ${ms(b.p95 - a.p95)} / ${ms(b.p99 - a.p99)}`,
+      String(times.through.length)
+    ])
+  }
+  await broker.close()
+  return rows
+}
+
+/** Starts `work` at a steady rate, whether or not the ones before have ended. */
+async function steady(rate: number, seconds: number, work: (index: number) => Promise<number>): Promise<number[]> {
+  const startedAt = performance.now()
+  const under: Promise<number>[] = []
+  for (let index = 0; index < rate * seconds; index++) {
+    const due = startedAt + (index * 1000) / rate
+    const wait = due - performance.now()
+    if (wait > 0) await new Promise(resolve => setTimeout(resolve, wait))
+    under.push(work(index))
+  }
+  return Promise.all(under)
+}

@@ -1,0 +1,250 @@
+// The stage of every measurement: a PostgreSQL of its own with fsync on, the simulated broker, API and worker
+// processes, a partner with traders, and a load generator that keeps a number of connections busy.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync } from 'node:fs'
+import { Agent, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { type Db, openDatabase } from '../../db/connection.ts'
+import { openPepper, openVault } from '../../db/crypto.ts'
+import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
+import { insertKey } from '../../db/keys.ts'
+import { migrate } from '../../db/migrate.ts'
+import { insertPartner } from '../../db/partners.ts'
+import { allScopes } from '../../schemas/scopes.ts'
+
+const TOKEN_KEYS = `b1:${Buffer.alloc(32, 3).toString('base64')}`
+const children = new Set<ChildProcess>()
+
+export interface Stage {
+  url: string
+  db: Db
+  env: Record<string, string>
+  broker: { url: string; control: string }
+  key: string
+  partnerId: string
+  startApi(env?: Record<string, string>): Promise<{ address: string; child: ChildProcess; readyMs: number }>
+  startWorker(env?: Record<string, string>): Promise<ChildProcess>
+  makeTraders(api: string, count: number): Promise<string[]>
+  close(): Promise<void>
+}
+
+/** Sets the stage. `simulator` are options of the simulated broker's command line. */
+export async function setStage(simulator: string[] = []): Promise<Stage> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'service-bench-'))
+  const embedded = await startEmbedded({ dataDir })
+  const db = openDatabase({ url: embedded.url, pool: 4, name: 'bench' })
+  await migrate(db, embedded.url)
+  const sim = await start(
+    'worker/broker/simulator/main.ts',
+    {},
+    ['--port', '0', '--limits', 'off', ...simulator],
+    /"url"/
+  )
+  const broker = JSON.parse(sim.line) as { url: string; control: string }
+  const env = {
+    DATABASE_URL: embedded.url,
+    TOKEN_KEYS,
+    BROKER_URL: broker.url,
+    LOG_LEVEL: 'warn',
+    PORT: '0',
+    RATE_LIMIT_LAUNCH: '1000000000',
+    RATE_LIMIT_PRO: '1000000000',
+    RATE_LIMIT_SCALE: '1000000000',
+    RATE_LIMIT_TRADER: '1000000000'
+  }
+  const { partnerId } = await insertPartner(db, { name: 'Bench', plan: 'SCALE', brokerAppId: '1', brokerDialect: 'v3' })
+  const pepper = await openPepper(db, openVault(TOKEN_KEYS))
+  const { key } = await insertKey(db, pepper, { partnerId, label: null, scopes: allScopes })
+  return {
+    url: embedded.url,
+    db,
+    env,
+    broker,
+    key,
+    partnerId,
+    async startApi(extra = {}) {
+      const startedAt = performance.now()
+      const api = await start('api/main.ts', { ...env, ...extra }, [], null)
+      const address = api.line
+      await call({ address, key, path: '/v1/me' })
+      return { address, child: api.child, readyMs: performance.now() - startedAt }
+    },
+    async startWorker(extra = {}) {
+      return (await start('worker/main.ts', { ...env, ...extra }, [], null)).child
+    },
+    async makeTraders(address, count) {
+      const names = Array.from({ length: count }, () => `bench-${randomUUID()}`)
+      await each(names, 50, async traderExternalId => {
+        const accountId = `VRTC${randomBytes(4).readUInt32BE(0)}`
+        const account = { accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }
+        await call({ address, key, path: '/v1/auth/broker/exchange', body: { traderExternalId, accounts: [account] } })
+      })
+      return names
+    },
+    async close() {
+      for (const child of children) child.kill('SIGTERM')
+      await Promise.all([...children].map(child => child.exitCode ?? once(child, 'exit')))
+      await db.destroy()
+      await embedded.stop()
+      await removeEmbedded(dataDir)
+    }
+  }
+}
+
+/** Starts a program of ours; resolves with the line that matches, or, for null, when it announces to be ready. */
+async function start(
+  file: string,
+  env: Record<string, string>,
+  args: string[],
+  pattern: RegExp | null
+): Promise<{ child: ChildProcess; line: string }> {
+  const child = spawn(process.execPath, [file, ...args], {
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', ...env },
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc']
+  })
+  children.add(child)
+  child.once('exit', () => children.delete(child))
+  const line = await new Promise<string>((resolve, reject) => {
+    child.once('exit', code => reject(new Error(`${file} ended with ${code}`)))
+    child.on('message', message => {
+      if (pattern === null) resolve((message as { address?: string }).address ?? '')
+    })
+    if (child.stdout) createInterface({ input: child.stdout }).on('line', text => pattern?.test(text) && resolve(text))
+  })
+  return { child, line }
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 4096 })
+
+/** One request; rejects on anything but 200. */
+export function call({
+  address,
+  key,
+  path,
+  body
+}: {
+  address: string
+  key: string
+  path: string
+  body?: object
+}): Promise<string> {
+  const payload = body === undefined ? undefined : JSON.stringify(body)
+  return new Promise((resolve, reject) => {
+    const sent = request(
+      `${address}${path}`,
+      {
+        agent,
+        method: payload === undefined ? 'GET' : 'POST',
+        headers: {
+          authorization: `Bearer ${key}`,
+          ...(payload === undefined
+            ? {}
+            : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) })
+        }
+      },
+      response => {
+        let text = ''
+        response.setEncoding('utf8')
+        response.on('data', chunk => {
+          text += chunk
+        })
+        response.on('end', () =>
+          response.statusCode === 200
+            ? resolve(text)
+            : reject(new Error(`${path} answered ${response.statusCode}: ${text}`))
+        )
+        response.on('error', reject)
+      }
+    )
+    sent.on('error', reject)
+    sent.end(payload)
+  })
+}
+
+/** A tick order of a trader. */
+export function tickOrder(traderExternalId: string, changes: object = {}): object {
+  return {
+    traderExternalId,
+    clientOrderId: randomUUID(),
+    asset: 'R_100',
+    contractType: 'CALL',
+    stake: 1,
+    duration: 1,
+    durationUnit: 't',
+    ...changes
+  }
+}
+
+/** Runs `work` on every item, `concurrency` at a time. */
+export async function each<T>(
+  items: T[],
+  concurrency: number,
+  work: (item: T, index: number) => Promise<unknown>
+): Promise<void> {
+  let next = 0
+  await Promise.all(
+    Array.from({ length: concurrency }, async () => {
+      while (next < items.length) {
+        const index = next++
+        await work(items[index] as T, index)
+      }
+    })
+  )
+}
+
+/** Keeps `connections` callers busy for `seconds`; answers calls a second and their latencies in ms. */
+export async function load({
+  connections,
+  seconds,
+  work
+}: {
+  connections: number
+  seconds: number
+  work(caller: number): Promise<unknown>
+}): Promise<Load> {
+  const times: number[] = []
+  const end = performance.now() + seconds * 1000
+  const startedAt = performance.now()
+  await Promise.all(
+    Array.from({ length: connections }, async (_, caller) => {
+      while (performance.now() < end) {
+        const before = performance.now()
+        await work(caller)
+        times.push(performance.now() - before)
+      }
+    })
+  )
+  return { perSecond: (times.length / (performance.now() - startedAt)) * 1000, ...spread(times), calls: times.length }
+}
+
+export interface Spread {
+  p50: number
+  p95: number
+  p99: number
+}
+
+export interface Load extends Spread {
+  perSecond: number
+  calls: number
+}
+
+/** Median and tails of a list of figures. */
+export function spread(values: number[]): Spread {
+  const sorted = [...values].sort((a, b) => a - b)
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+}
+
+/** The median of a few runs. */
+export function median(values: number[]): number {
+  return spread(values).p50
+}
+
+/** Milliseconds with one decimal. */
+export function ms(value: number): string {
+  return `${value.toFixed(1)} ms`
+}
