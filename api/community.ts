@@ -11,7 +11,6 @@ import {
   deleteMessage as remove,
   updateProfile as update
 } from '../db/community.ts'
-import { readLeaderboard } from '../db/leaderboard.ts'
 import {
   DeletedMessage,
   Leaderboard,
@@ -88,8 +87,8 @@ export const getLeaderboard: Operation<object> = {
   scope: 'community:read',
   response: Leaderboard,
   errors: [],
-  async handle({ partner }, { db }) {
-    const leaders = await readLeaderboard(db, partner.partnerId)
+  async handle({ partner }, { gathered }) {
+    const leaders = await gathered.leaderboard(partner.partnerId)
     return {
       data: leaders.map((leader, index) => ({
         rank: index + 1,

@@ -5,10 +5,12 @@ import { type AskRow, findAsks, type Question, storeAsks } from '../db/asks.ts'
 import type { Bus } from '../db/bus.ts'
 import { WORK } from '../db/bus.ts'
 import type { Db } from '../db/connection.ts'
-import { gather, isDataError } from '../db/gather.ts'
+import { gather, isDataError, share } from '../db/gather.ts'
 import { type Caller, findCallers } from '../db/keys.ts'
+import { type RankedRecord, readLeaderboard } from '../db/leaderboard.ts'
 import { type Draft, findOrders, type OrderRow, type Stored, storeOrders } from '../db/orders.ts'
 import type { Queue } from '../db/queue.ts'
+import { readUsage, type UsageRecord } from '../db/usage.ts'
 
 export interface Gathered {
   caller(lookup: string): Promise<Caller | undefined>
@@ -18,6 +20,9 @@ export interface Gathered {
   /** Stores an order with its job and wakes the workers once both are committed. */
   storeOrder(draft: Draft): Promise<Stored>
   storeAsk(question: Question): Promise<{ id: string; joined: boolean }>
+  /** Reads that add up many rows: one at a time for each partner. */
+  leaderboard(partnerId: string): Promise<RankedRecord[]>
+  usage(partnerId: string): Promise<UsageRecord>
 }
 
 export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bus }): Gathered {
@@ -41,6 +46,8 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
         return stored
       },
       { isolate: isDataError }
-    )
+    ),
+    leaderboard: share(partnerId => readLeaderboard(db, partnerId)),
+    usage: share(partnerId => readUsage(db, partnerId))
   }
 }

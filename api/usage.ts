@@ -1,6 +1,5 @@
 // GET /v1/usage: what the partner used in its billing period, and what it may use.
 import { standingOf } from '../db/billing.ts'
-import { readUsage } from '../db/usage.ts'
 import { shown } from '../schemas/money.ts'
 import { Usage } from '../schemas/usage.ts'
 import type { Operation } from './operations.ts'
@@ -17,11 +16,11 @@ export const getUsage: Operation<object> = {
   scope: 'usage:read',
   response: Usage,
   errors: [],
-  async handle({ partner }, { db, config, usage }) {
+  async handle({ partner }, { db, config, usage, gathered }) {
     const { partnerId, plan, saasStatus } = partner
     // What this process counted so far belongs to the answer.
     await usage.flush()
-    const [used, wallet] = await Promise.all([readUsage(db, partnerId), standingOf(db, partnerId, config.planPrices)])
+    const [used, wallet] = await Promise.all([gathered.usage(partnerId), standingOf(db, partnerId, config.planPrices)])
     const sum = (of: 'requests' | 'errors') => used.byDay.reduce((total, day) => total + day[of], 0)
     return {
       periodStart: used.periodStart.toISOString(),

@@ -64,6 +64,38 @@ export function gather<Item, Value>(
     })
 }
 
+/**
+ * Equal questions of one moment share one run: while a run for a key is under way, all who ask for that key wait
+ * for one more, which begins when it ends. So a key costs one statement at a time, and nobody is answered
+ * by a run that began before the question.
+ */
+export function share<Value>(run: (key: string) => Promise<Value>): (key: string) => Promise<Value> {
+  const running = new Map<string, Promise<Value>>()
+  const coming = new Map<string, Promise<Value>>()
+
+  async function runNext(key: string): Promise<Value> {
+    // How the one before ended is the matter of those who asked for it. This waits a turn even without one,
+    // so that it is known as coming before it begins.
+    await running.get(key)?.catch(() => {})
+    coming.delete(key)
+    const value = run(key)
+    running.set(key, value)
+    try {
+      return await value
+    } finally {
+      if (running.get(key) === value) running.delete(key)
+    }
+  }
+
+  function begin(key: string): Promise<Value> {
+    const next = runNext(key)
+    coming.set(key, next)
+    return next
+  }
+
+  return key => coming.get(key) ?? begin(key)
+}
+
 /** Whether PostgreSQL blames the data of a statement (SQLSTATE classes 22 and 23), not itself. */
 export function isDataError(error: unknown): boolean {
   const code = (error as { code?: unknown })?.code
