@@ -61,7 +61,8 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
     for (let last = closes.pop(); last; last = closes.pop()) await last()
   }
   const asked = askedToStop(() => stopping)
-  const work = start(running).then(() => (options.once ? undefined : asked))
+  const started = start(running)
+  const work = started.then(() => (options.once ? undefined : asked))
   try {
     const how = await Promise.race([work, asked, lost.promise])
     if (how) throw new ChildEnded(how)
@@ -73,7 +74,7 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
     stopping = true
     await close()
     // Asked to stop while still starting: what was opened meanwhile is closed too.
-    await work.catch(() => {})
+    await started.catch(() => {})
     await close()
   }
   return undefined
