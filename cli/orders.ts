@@ -6,9 +6,10 @@ import { OrderRef, OrdersQuery } from '../schemas/commands.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { withStore } from './context.ts'
 import { examples } from './examples.ts'
+import { addOrdersInDoubt } from './orders-doubt.ts'
 
 export function addOrders(program: Command): void {
-  const orders = program.command('orders').description('orders: list, show')
+  const orders = program.command('orders').description('orders: list, show, reconcile, audit')
 
   orders
     .command('list')
@@ -58,6 +59,8 @@ export function addOrders(program: Command): void {
         { input: OrderRef }
       )
     )
+
+  addOrdersInDoubt(orders)
 }
 
 function presentListed(row: OrderRow) {

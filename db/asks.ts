@@ -1,6 +1,7 @@
 // Questions to the workers and their short-lived answers. Equal reads of one moment share one row.
-import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
+import { ApiError, type ErrorCode, type ErrorExtras } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
+import { type Bus, WORK } from './bus.ts'
 import { type Db, rows } from './connection.ts'
 import type { Queue } from './queue.ts'
 
@@ -93,6 +94,48 @@ async function finish(
     { id, state, ...values }
   )
   return row?.origin
+}
+
+// A lost wake-up costs at most this long.
+const REREAD_MS = 500
+
+/**
+ * Asks the workers from a process that asks seldom (the operator's tool). Throws what they refused it with, or
+ * BROKER_UPSTREAM when nobody answers in time.
+ */
+export async function askWorkers<Answer>(
+  db: Db,
+  { queue, bus }: { queue: Queue; bus: Bus },
+  question: Omit<Question, 'origin'>
+): Promise<Answer> {
+  const [stored] = await db.transaction(trx => storeAsks(trx, queue, [{ ...question, origin: bus.origin }]))
+  bus.publish(WORK, 'ask', 'new')
+  const read = async (id: string) => (await findAsks(db, [id]))[0]
+  return awaitAnswer(bus, read, (stored as { id: string }).id, { timeoutMs: question.timeoutMs })
+}
+
+/** Waits for the answer to a stored question, reading its row with `read`. */
+export async function awaitAnswer<Answer>(
+  bus: Bus,
+  read: (id: string) => Promise<AskRow | undefined>,
+  id: string,
+  { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal }
+): Promise<Answer> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    // Listen first, read then, so that an answer between the two is not missed.
+    const woken = bus.wait('ask', id, Math.min(REREAD_MS, deadline - performance.now()), signal)
+    const row = await read(id)
+    if (row?.state === 'answered') return row.answer as Answer
+    if (row?.state === 'refused') {
+      const { code, message, extras } = row.error as NonNullable<AskRow['error']>
+      throw new ApiError(code, message, { extras: extras ?? {} })
+    }
+    if (!row || performance.now() >= deadline || signal?.aborted) {
+      throw new ApiError('BROKER_UPSTREAM', 'There was no answer from the broker in time; try again.')
+    }
+    await woken
+  }
 }
 
 /** Deletes what nobody waits for any more. */

@@ -144,6 +144,21 @@ export const OrderRef = {
 } as const
 export type OrderRef = FromSchema<typeof OrderRef>
 
+export const ReconcileOrder = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['orderId'],
+  properties: {
+    orderId: id('The order in doubt.'),
+    adopt: { type: 'string', pattern: '^[0-9]{1,20}$', description: "The broker's contract that is the order's." },
+    absent: { type: 'boolean', description: 'The broker did not buy it.' }
+  }
+} as const
+export type ReconcileOrder = FromSchema<typeof ReconcileOrder>
+
+/** A command without arguments. */
+export const Nothing = { type: 'object', additionalProperties: false, properties: {} } as const
+
 export const OrdersQuery = {
   type: 'object',
   additionalProperties: false,

@@ -9,7 +9,7 @@ import { auditContracts } from '../worker/audit.ts'
 import type { Effect, FaultRule } from '../worker/broker/simulator/faults.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
-import { startTestWorker } from './processes.ts'
+import { startProcess, startTestWorker } from './processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 onClose(() => simulator.close())
@@ -131,6 +131,81 @@ doubt('with two contracts that could be its own is never guessed at: it stands i
   assert.is(contractsOf(accountId).length, 2)
 })
 
+const deciding = suite('operator orders reconcile')
+
+/** An order in review: bought without an answer, and the trader bought the same by hand. */
+async function makeReview() {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  spoil(accountId, 'mute')
+  const body = order(traderExternalId)
+  const answer = partner.call(placeBinaryOrder, { body })
+  await until('the contract', () => contractsOf(accountId)[0])
+  const session = await worker.open.brokers
+    .of('v3')
+    .session({ accountId, appId: '1', token: async () => `sim-${accountId}` })
+  const twin = {
+    kind: 'BINARY',
+    contractType: 'CALL',
+    asset: 'R_100',
+    stake: '1',
+    currency: 'USD',
+    duration: 2,
+    durationUnit: 't',
+    barrier: null
+  } as const
+  await session.buy(twin, { beforeSend: () => {}, maxPrice: '1' })
+  const { body: refused } = await answer
+  return { body, orderId: refused.orderId as string, accountId }
+}
+const operator = async (...args: string[]) => {
+  const child = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, [...args, '--json'])
+  return { code: await child.ended, text: child.lines.join('\n') }
+}
+
+deciding('shows the evidence, adopts the contract named, and a worker follows it to its end', async () => {
+  const { orderId, accountId, body } = await makeReview()
+  const shown = await operator('orders', 'reconcile', orderId)
+  assert.is(shown.code, 0, shown.text)
+  const ids = JSON.parse(shown.text)
+    .data.map(({ contractId }: { contractId: string }) => contractId)
+    .sort()
+  assert.equal(
+    ids,
+    contractsOf(accountId)
+      .map(({ contractId }) => String(contractId))
+      .sort()
+  )
+  assert.is((await operator('orders', 'reconcile', orderId, '--adopt', '12345', '--yes')).code, 1)
+  assert.is(
+    (await operator('orders', 'reconcile', orderId, '--adopt', ids[0])).code,
+    1,
+    'without --yes nobody was asked'
+  )
+  const adopted = await operator('orders', 'reconcile', orderId, '--adopt', ids[0], '--yes')
+  assert.is(adopted.code, 0, adopted.text)
+  const again = await partner.call(placeBinaryOrder, { body })
+  assert.is(again.body.status, 'CLOSED')
+  assert.is(again.body.brokerOrderId, ids[0])
+  const [line] = await harness.open.db('audit_log').where({ target: orderId })
+  assert.is(line.action, 'orders.reconcile')
+  assert.is((await operator('orders', 'reconcile', orderId, '--absent', '--yes')).code, 1, 'decided once')
+})
+
+deciding('declares an order absent, which may then be tried again', async () => {
+  const { orderId, body, accountId } = await makeReview()
+  const absent = await operator('orders', 'reconcile', orderId, '--absent', '--yes')
+  assert.is(absent.code, 0, absent.text)
+  assert.is(JSON.parse(absent.text).status, 'FAILED')
+  assert.is((await partner.call(placeBinaryOrder, { body })).body.status, 'CLOSED')
+  assert.is(contractsOf(accountId).length, 3)
+})
+
+deciding('audits by command as well', async () => {
+  const audited = await operator('orders', 'audit')
+  assert.is(audited.code, 0, audited.text)
+  assert.ok(Array.isArray(JSON.parse(audited.text).data))
+})
+
 const audit = suite('the audit')
 
 audit('reports a contract of ours that no order claims, once, and nothing else', async () => {
@@ -171,4 +246,5 @@ audit("reports an order whose figures differ from the broker's books", async () 
 
 audit.after(closeAll)
 doubt.run()
+deciding.run()
 audit.run()

@@ -1,0 +1,82 @@
+// What the operator decides about an order whose evidence fits two readings, or that nobody could look up.
+import { ApiError } from '../schemas/errors.ts'
+import type { Bus } from './bus.ts'
+import { type Db, rows } from './connection.ts'
+import { resolveFindings } from './contract-audit.ts'
+import { findOrders, type OrderRow } from './orders.ts'
+import { markFailed, openOrders } from './orders-placing.ts'
+import type { Queue } from './queue.ts'
+
+/** A contract at the broker that could be an order's, as a worker found it. */
+export interface Candidate {
+  source: string
+  contractId: string
+  transactionId: string
+  appId: string | null
+  buyPrice: string
+  payout: string | null
+  purchaseTime: number
+  shortcode: string
+}
+
+/**
+ * The order, if the operator may decide it now: in review, or in doubt for longer than the protocol needs to
+ * decide by itself. Throws NOT_FOUND or CONFLICT.
+ */
+export async function getDoubtful(db: Db, orderId: string, reconcileAfterMs: number): Promise<OrderRow> {
+  const [order] = await findOrders(db, [orderId])
+  if (!order) throw new ApiError('NOT_FOUND', `There is no order ${orderId}.`)
+  if (order.phase === 'review') return order
+  const [due] = await rows(
+    db,
+    `select 1 from orders where id = :orderId and phase = 'sending'
+        and clock_timestamp() > permit_until + 2 * :reconcileAfterMs * interval '1 millisecond'`,
+    { orderId, reconcileAfterMs }
+  )
+  if (due) return order
+  const inDoubt = order.phase === 'sending' ? ' and still being looked up; wait a minute' : ''
+  throw new ApiError('CONFLICT', `The order is ${order.status}${inDoubt}; there is nothing to decide.`)
+}
+
+/** Makes the contract the order's own; a worker follows it from there. Throws CONFLICT when somebody was first. */
+export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found: Candidate): Promise<OrderRow> {
+  const receipt = {
+    id: order.id,
+    attempt: order.attempt,
+    brokerOrderId: found.contractId,
+    transactionId: found.transactionId,
+    buyPrice: found.buyPrice,
+    payout: found.payout ?? '0',
+    currency: order.currency,
+    openedAt: found.purchaseTime,
+    expiryAt: null,
+    // Copies of a contract decided by hand would be bought far too late.
+    leads: false
+  }
+  const { orders } = await openOrders(trx, queue, [receipt], { follower: null, leaseMs: 0 })
+  const [adopted] = orders
+  if (!adopted) throw decidedMeanwhile()
+  await resolveFindings(trx, {
+    accountId: order.account_id,
+    contractId: found.contractId,
+    resolution: `adopted by ${order.id}`
+  })
+  return adopted
+}
+
+/** Declares that the broker did not buy the order: it fails, and the same clientOrderId may try again. */
+export async function declareAbsent(trx: Db, order: OrderRow): Promise<OrderRow> {
+  const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
+  const [failed] = await markFailed(trx, [{ id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }])
+  if (!failed) throw decidedMeanwhile()
+  return failed
+}
+
+/** Wakes whoever waits for the order. */
+export function announce(bus: Bus, order: OrderRow): void {
+  if (order.origin) bus.publish(order.origin, 'order', order.id)
+}
+
+function decidedMeanwhile(): ApiError {
+  return new ApiError('CONFLICT', 'The order was decided meanwhile; show it and look again.')
+}
