@@ -11,6 +11,7 @@ import { announceReady, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
 import { openUsage } from '../db/usage.ts'
+import { ConfigError } from '../schemas/config.ts'
 import { createApp } from './app.ts'
 import { drain } from './drain.ts'
 import { openGathered } from './gathered.ts'
@@ -37,7 +38,12 @@ Object.assign(server, {
   maxHeadersCount: 100
 })
 server.listen(config.port, config.host)
-await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject))
+await new Promise((resolve, reject) =>
+  server.once('listening', resolve).once('error', (error: NodeJS.ErrnoException) => {
+    const taken = error.code === 'EADDRINUSE' || error.code === 'EACCES'
+    reject(taken ? new ConfigError(`PORT ${config.port} of HOST ${config.host} is taken (${error.code})`) : error)
+  })
+)
 const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}`
 log.info({ address }, 'listening')
 announceReady({ address })

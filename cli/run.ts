@@ -83,9 +83,17 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
 async function start(running: Running): Promise<void> {
   const { context, tell } = running
   const { config, env } = context
-  const [url, brokerUrl] = await Promise.all([startDatabase(running), startBroker(running)])
-  const children = { ...env, BROKER_URL: brokerUrl }
-  const worker = startChild({ name: 'worker', file: 'worker/main.ts', env: children, tell: tell.as('worker') })
+  const [url, broker] = await Promise.all([startDatabase(running), startBroker(running)])
+  const children = { ...env, ...broker }
+  // The api has METRICS_PORT, the worker the one after it.
+  const metrics = config.metricsPort > 0 ? { METRICS_PORT: String(config.metricsPort + 1) } : {}
+  const tellWorker = tell.as('worker')
+  const worker = startChild({
+    name: 'worker',
+    file: 'worker/main.ts',
+    env: { ...children, ...metrics },
+    tell: tellWorker
+  })
   running.opened(() => worker.stop())
   const [address] = await Promise.all([startApi(running, children), worker.ready])
   running.watch(worker.ended)
@@ -95,8 +103,8 @@ async function start(running: Running): Promise<void> {
     const demo = await openDemo({ address, store, config, actor: context.actor })
     const order = await placeDemoOrder(address, demo).catch((error: unknown): undefined => {
       // Somebody else's broker need not know our demo trader.
-      if (!config.brokerUrl || running.options.once) throw error
-      tell.as('run')(`no first order at ${brokerUrl}: ${error instanceof Error ? error.message : error}`)
+      if (!elsewhere(config) || running.options.once) throw error
+      tell.as('run')(`no first order at that broker: ${error instanceof Error ? error.message : error}`)
     })
     report(running, { address, demo, order })
   } finally {
@@ -117,15 +125,21 @@ async function startDatabase({ context: { config }, opened, tell }: Running): Pr
   return url
 }
 
-async function startBroker({ context, options, opened, watch, tell }: Running): Promise<string> {
+/** Whether the broker is somebody else's. */
+function elsewhere({ brokerUrl, brokerNextUrl }: Config): boolean {
+  return brokerUrl !== undefined || brokerNextUrl !== undefined
+}
+
+/** The settings under which api and worker find the broker, where the environment names none. */
+async function startBroker({ context, options, opened, watch, tell }: Running): Promise<Record<string, string>> {
   const { config, env } = context
-  if (config.brokerUrl) return config.brokerUrl
+  if (elsewhere(config)) return {}
   const { dataDir } = config
   const broker = await openSharedBroker({ dataDir, tickMs: options.tickMs, env, tell: tell.as('broker') })
   opened(() => broker.close())
   watch(broker.lost)
   tell.as('broker')(`simulated at ${broker.url}${broker.own ? '' : ', shared with another run'}`)
-  return broker.url
+  return broker.env
 }
 
 /** Starts the api and answers its address; where nobody asked for a port, on a free one when 8080 is busy. */

@@ -136,8 +136,8 @@ running('a port that was asked for and is busy is an error that says so', async 
   const run = start({ PORT: String(port) })
   assert.is(await run.ended, 1)
   taken.close()
-  assert.match(run.lines.join('\n'), 'EADDRINUSE')
-  assert.match(run.lines.at(-1) as string, /^Stopped, since api ended with exit code 1/)
+  assert.match(run.lines.join('\n'), `PORT ${port} of HOST 127.0.0.1 is taken`)
+  assert.match(run.lines.at(-1) as string, /^Stopped, since api ended with exit code 78/)
 })
 
 running('is refused where it cannot be: with TLS', async () => {

@@ -13,7 +13,17 @@ const JOIN_MS = 20_000
 const LOOK_MS = 200
 const PORT_TRIES = 10
 
+/** What the simulated broker says of itself at its start. */
+interface Announced {
+  url: string
+  /** Its newer dialect, and the header that names the application there. */
+  nextUrl?: string
+  appIdHeader?: string
+}
+
 export interface SharedBroker {
+  /** The settings under which our processes find it. */
+  env: Record<string, string>
   url: string
   /** Whether this run started it, or found it running. */
   own: boolean
@@ -31,7 +41,7 @@ export interface BrokerOptions {
 }
 
 interface Held {
-  url: string
+  announced: Announced
   child: Child
   unlock(): Promise<void>
 }
@@ -47,7 +57,8 @@ export async function openSharedBroker(options: BrokerOptions): Promise<SharedBr
   let held = await tryHold(dir, options)
   const own = held !== undefined
   if (held) watch(held)
-  const url = held?.url ?? (await joinRunning(dir))
+  const announced = held?.announced ?? (await joinRunning(dir))
+  const { url, nextUrl, appIdHeader } = announced
   const takeOver = async () => {
     while (!held && !left.signal.aborted) {
       await sleep(LOOK_MS)
@@ -62,6 +73,10 @@ export async function openSharedBroker(options: BrokerOptions): Promise<SharedBr
   taking.catch(error => lost.resolve(error instanceof Error ? error.message : String(error)))
   return {
     url,
+    env: {
+      BROKER_URL: url,
+      ...(nextUrl && appIdHeader ? { BROKER_NEXT_URL: nextUrl, BROKER_NEXT_APP_HEADER: appIdHeader } : {})
+    },
     own,
     lost: lost.promise,
     async close() {
@@ -78,12 +93,13 @@ async function tryHold(dir: string, options: BrokerOptions, mustBe?: number): Pr
   const unlock = await acquire(join(dir, 'lock'))
   if (!unlock) return undefined
   try {
-    const last = mustBe ?? (await lastPort(dir))
-    const { child, url } = await launch(dir, last, mustBe !== undefined, options)
-    const draft = join(dir, `url.${process.pid}`)
-    await writeFile(draft, url)
-    await rename(draft, join(dir, 'url'))
-    return { child, url, unlock }
+    const last = await lastAnnounced(dir)
+    const port = mustBe ?? (last ? portOf(last.url) : 0)
+    const { child, announced } = await launch(dir, port, mustBe !== undefined, options)
+    const draft = join(dir, `announced.${process.pid}`)
+    await writeFile(draft, JSON.stringify(announced))
+    await rename(draft, join(dir, 'announced'))
+    return { child, announced, unlock }
   } catch (error) {
     await unlock()
     throw error
@@ -95,7 +111,7 @@ async function launch(
   port: number,
   fixed: boolean,
   { tickMs, env, tell }: BrokerOptions
-): Promise<{ child: Child; url: string }> {
+): Promise<{ child: Child; announced: Announced }> {
   for (let tries = 1; ; tries++) {
     // One that just ended may hold the port for a moment; if it stays taken, another does where nobody knows it yet.
     const use = tries > PORT_TRIES / 2 && !fixed ? 0 : port
@@ -105,14 +121,11 @@ async function launch(
       args: ['--port', String(use), '--tick-ms', String(tickMs), '--journal', join(dir, 'journal')],
       env,
       tell,
-      readyLine: line => {
-        const url = /^\{"url":"([^"]+)"/.exec(line)?.[1]
-        return url ? { address: url } : undefined
-      }
+      readyLine: line => (line.startsWith('{"url"') ? { address: line } : undefined)
     })
     try {
       const { address } = await child.ready
-      return { child, url: address as string }
+      return { child, announced: JSON.parse(address as string) as Announced }
     } catch (error) {
       if (!(error instanceof ChildEnded) || tries >= PORT_TRIES || use === 0) throw error
       await sleep(LOOK_MS)
@@ -121,19 +134,23 @@ async function launch(
 }
 
 /** Waits until the run that holds the broker has it listening. */
-async function joinRunning(dir: string): Promise<string> {
+async function joinRunning(dir: string): Promise<Announced> {
   const deadline = Date.now() + JOIN_MS
   while (Date.now() < deadline) {
-    const url = await readFile(join(dir, 'url'), 'utf8').catch(() => undefined)
-    if (url && (await listens(portOf(url)))) return url
+    const announced = await lastAnnounced(dir)
+    if (announced && (await listens(portOf(announced.url)))) return announced
     await sleep(LOOK_MS)
   }
   throw new Refusal(`Another run has the simulated broker of ${dir} and did not get it to listen within 20 s.`)
 }
 
-async function lastPort(dir: string): Promise<number> {
-  const url = await readFile(join(dir, 'url'), 'utf8').catch(() => undefined)
-  return url && URL.canParse(url) ? portOf(url) : 0
+async function lastAnnounced(dir: string): Promise<Announced | undefined> {
+  try {
+    return JSON.parse(await readFile(join(dir, 'announced'), 'utf8')) as Announced
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
 }
 
 function portOf(url: string): number {

@@ -28,7 +28,7 @@ export interface ChildOptions {
   env: NodeJS.ProcessEnv
   /** Told each line of output, without prefix. */
   tell(line: string): void
-  /** For a process that announces itself by a line of output instead of the channel. */
+  /** For a process that announces itself by a line of output instead of the channel; that line is not told. */
   readyLine?: (line: string) => { address?: string } | undefined
 }
 
