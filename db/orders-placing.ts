@@ -23,7 +23,8 @@ export type Claimed = OrderRow & { permit_ms: number }
 /**
  * For each account with nothing in doubt, moves its oldest queued order to `sending`; orders of these
  * accounts whose time to live is over are failed on the way. Call it in a transaction and send only after
- * its commit.
+ * its commit. Every claim has an `attempt` of its own: what is written about one, again or late, cannot be
+ * taken for the next, even by the same sender.
  */
 export async function claimOrders(
   trx: Db,
@@ -54,7 +55,7 @@ export async function claimOrders(
         order by id for update skip locked
      ), clock as materialized (select clock_timestamp() as at)
      update orders o
-        set phase = 'sending', sender = :sender, looks = 0, sent_at = clock.at,
+        set phase = 'sending', attempt = o.attempt + 1, sender = :sender, looks = 0, sent_at = clock.at,
             permit_until = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at),
             reconcile_at = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at)
                            + :reconcileAfterMs * interval '1 millisecond'
@@ -180,18 +181,25 @@ export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow
  * Gives back orders that this sender certainly did not send: queued again while there is time, failed (502,
  * may be retried) when there is none. Someone else's reconciliation of the row wins.
  */
-export async function releaseUnsent(trx: Db, ids: string[], sender: string, reason: string): Promise<OrderRow[]> {
+export async function releaseUnsent(
+  trx: Db,
+  claims: { id: string; attempt: number }[],
+  sender: string,
+  reason: string
+): Promise<OrderRow[]> {
   return rows<OrderRow>(
     trx,
-    `update orders
-        set phase = case when expires_at > clock_timestamp() then 'queued' else 'failed' end,
-            error_code = case when expires_at > clock_timestamp() then null else 'BROKER_UPSTREAM' end,
-            error_message = case when expires_at > clock_timestamp() then null else :reason end,
-            retryable = expires_at <= clock_timestamp(),
+    `with clock as materialized (select clock_timestamp() as at)
+     update orders o
+        set phase = case when o.expires_at > clock.at then 'queued' else 'failed' end,
+            error_code = case when o.expires_at > clock.at then null else 'BROKER_UPSTREAM' end,
+            error_message = case when o.expires_at > clock.at then null else :reason end,
+            retryable = o.expires_at <= clock.at,
             sender = null, sent_at = null, permit_until = null, reconcile_at = null
-      where id = any(:ids) and phase = 'sending' and sender = :sender
-     returning *`,
-    { ids, sender, reason }
+       from unnest(:ids::text[], :attempts::int[]) as c (id, attempt), clock
+      where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending' and o.sender = :sender
+     returning o.*`,
+    { ids: claims.map(({ id }) => id), attempts: claims.map(({ attempt }) => attempt), sender, reason }
   )
 }
 

@@ -58,16 +58,9 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     told(orders)
     return refusals
   })
-  const saveUnsent = gather(async (unsent: { id: string; reason: string }[]) => {
+  const saveUnsent = gather(async (unsent: { id: string; attempt: number; reason: string }[]) => {
     const reason = (unsent[0] as { reason: string }).reason
-    const orders = await persist(open, () =>
-      releaseUnsent(
-        db,
-        unsent.map(({ id }) => id),
-        worker,
-        reason
-      )
-    )
+    const orders = await persist(open, () => releaseUnsent(db, unsent, worker, reason))
     told(orders.filter(({ phase }) => phase === 'failed'))
     return unsent
   })
@@ -180,7 +173,12 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     }
     if (!(error instanceof BrokerError)) {
       log.error({ err: error, orderId: order.id }, 'placing an order failed on our side')
-      if (!written) await saveUnsent({ id: order.id, reason: 'The order could not be sent to the broker.' })
+      if (!written)
+        await saveUnsent({
+          id: order.id,
+          attempt: order.attempt,
+          reason: 'The order could not be sent to the broker.'
+        })
       return
     }
     if (error.rejected)
@@ -194,7 +192,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     if (!written && error.code === 'BROKER_UPSTREAM') {
       observeBuy('unsent', (clock.now() - startedAt) / 1000)
       log.info(facts, 'an order was not sent')
-      return void (await saveUnsent({ id: order.id, reason: error.message }))
+      return void (await saveUnsent({ id: order.id, attempt: order.attempt, reason: error.message }))
     }
     observeBuy('refused', (clock.now() - startedAt) / 1000)
     log.info(facts, 'the broker refused an order')

@@ -1,0 +1,50 @@
+// The steps between intent and decision as rows: what is written about one claim never touches the next one,
+// although order and worker are the same. (An update whose acknowledgement was lost is written again.)
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { claimOrders, countLook, markFailed, releaseUnsent } from '../db/orders-placing.ts'
+import { closeAll, openHarness } from './harness.ts'
+import { insertOrderRows } from './order-rows.ts'
+
+const harness = await openHarness()
+const { db } = harness.open
+const partner = await harness.makePartner()
+
+async function makeQueued() {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const claim = async () => {
+    const options = { accountIds: [trader.accountId], sender: 'worker', permitMs: 1000, reconcileAfterMs: 1000 }
+    const { claimed } = await claimOrders(db, options)
+    return claimed[0] as NonNullable<(typeof claimed)[0]>
+  }
+  const phase = async () => (await db('orders').where({ account_id: trader.accountId }).first()).phase as string
+  return { claim, phase }
+}
+
+const fencing = suite('a claim given back and made again')
+
+fencing('is not given back by the first claim written once more', async () => {
+  const { claim, phase } = await makeQueued()
+  const first = await claim()
+  assert.is((await releaseUnsent(db, [first], 'worker', 'not sent')).length, 1)
+  assert.is(await phase(), 'queued')
+  const second = await claim()
+  assert.is(second.id, first.id)
+  assert.is((await releaseUnsent(db, [first], 'worker', 'not sent')).length, 0)
+  assert.is(await phase(), 'sending')
+})
+
+fencing('is neither looked into nor failed by what was learned about the first one', async () => {
+  const { claim, phase } = await makeQueued()
+  const first = await claim()
+  await releaseUnsent(db, [first], 'worker', 'not sent')
+  await claim()
+  assert.is(await countLook(db, first.id, first.attempt), 0)
+  const refusal = { id: first.id, attempt: first.attempt, code: 'BROKER_UPSTREAM', message: 'absent' } as const
+  assert.is((await markFailed(db, [refusal])).length, 0)
+  assert.is(await phase(), 'sending')
+})
+
+fencing.after(closeAll)
+fencing.run()
