@@ -140,6 +140,7 @@ opening('does not call the token refused when it is the broker or the applicatio
   assert.is((await failure(broker.session(account))).brokerCode, 'NoAnswer')
   const unsealing = await failure(broker.session({ ...newAccount(), token: () => Promise.reject(new Error('no key')) }))
   assert.is(unsealing.brokerCode, 'TokenUnreadable')
+  assert.is(unsealing.code, 'BROKER_UPSTREAM')
   const application = await failure(broker.session({ ...newAccount(), appId: 'x' }))
   assert.is(application.brokerCode, 'InvalidAppID')
   for (const error of [fault, unsealing, application]) assert.not(error.rejected)

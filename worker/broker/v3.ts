@@ -1,5 +1,6 @@
 // The broker's API v3: one socket per account, authorised with the account's token; requests and answers as its
 // schemas say. Everything that is not v3's own is in the files beside this.
+import { ApiError } from '../../schemas/errors.ts'
 import { type ClientOptions, createClient } from './client.ts'
 import type { Dialect, PipSizeOf, Place, Request } from './dialect.ts'
 import { readAnswer } from './line.ts'
@@ -121,7 +122,9 @@ async function readToken(account: BrokerAccount): Promise<string> {
   try {
     token = await account.token()
   } catch (cause) {
-    throw new BrokerError('BROKER_DISCONNECTED', 'The stored token could not be read.', {
+    // There is none, or (far more likely) our own database is away for a moment: that is no refusal of the account.
+    const none = cause instanceof ApiError && cause.code === 'BROKER_DISCONNECTED'
+    throw new BrokerError(none ? 'BROKER_DISCONNECTED' : 'BROKER_UPSTREAM', 'The stored token could not be read.', {
       brokerCode: 'TokenUnreadable',
       cause
     })
