@@ -1,0 +1,126 @@
+// One chaos run from the first process to the verdict.
+import type { FaultRule } from '../../worker/broker/simulator/faults.ts'
+import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
+import { summary } from '../auditor.ts'
+import { openGround } from './ground.ts'
+import { type Judgement, judge, story, type Violation } from './judge.ts'
+import { type Load, runLoad } from './load.ts'
+import { countKills, startTrouble, type Trouble } from './trouble.ts'
+
+export interface ChaosOptions {
+  seed: number
+  orders: number
+  kills: number
+  /** How long orders and deeds are spread over. */
+  minutes: number
+  workers: number
+  accounts: number
+  redis: boolean
+  /** Keeps logs and data, and says where they are. */
+  keep: boolean
+  tell(line: string): void
+}
+
+export interface ChaosReport {
+  violations: Violation[]
+  judgement: Judgement
+  load: Load
+  trouble: Trouble
+  kills: number
+  seconds: number
+}
+
+// What the broker does by itself. A late execution stays within its own time-out, together with held traffic.
+const brokerFaults: FaultRule[] = [
+  { effect: 'drop-before', call: 'buy', probability: 0.004 },
+  { effect: 'drop-after', call: 'buy', probability: 0.006 },
+  { effect: 'mute', call: 'buy', probability: 0.005 },
+  { effect: 'ignore', call: 'buy', probability: 0.003 },
+  { effect: 'timeout', call: 'buy', probability: 0.003 },
+  { effect: 'timeout-late', call: 'buy', probability: 0.005, delayMs: 700 },
+  { effect: 'slow', call: 'buy', probability: 0.01, delayMs: 400 },
+  { effect: 'error', call: 'buy', probability: 0.004, code: 'InternalServerError', message: 'Try again.' },
+  { effect: 'error', call: 'buy', probability: 0.004, code: 'RateLimit', message: 'Too many requests.' },
+  { effect: 'error', call: 'buy', probability: 0.004, code: 'PriceMoved', message: 'The price has moved.' },
+  { effect: 'error', call: 'buy', probability: 0.002, code: 'InsufficientBalance', message: 'Too little money.' },
+  { effect: 'duplicate', probability: 0.02 },
+  { effect: 'reorder', probability: 0.02, delayMs: 100 },
+  { effect: 'mute', call: 'statement', probability: 0.02 },
+  { effect: 'drop-before', call: 'portfolio', probability: 0.02 },
+  { effect: 'mute', call: 'proposal_open_contract', probability: 0.005 },
+  { effect: 'error', call: 'sell', probability: 0.05, code: 'InternalServerError', message: 'Try again.' },
+  { effect: 'drop-after', call: 'sell', probability: 0.05 }
+]
+
+/** Runs it; throws only when the ground itself gives way. */
+export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
+  const { seed, tell } = options
+  const ms = options.minutes * 60_000
+  const ground = await openGround({ ...options, rules: brokerFaults })
+  let clean = false
+  try {
+    tell(
+      `${ground.apis.length} APIs, ${ground.workers.length} workers, ${ground.redis ? 'Redis' : 'no Redis'}, ` +
+        `${ground.traders.length} accounts; logs in ${ground.logs}`
+    )
+    const startedAt = performance.now()
+    const trouble = startTrouble(ground, { seed: seed + 1, kills: options.kills, ms })
+    const loading = runLoad(ground, { seed, count: options.orders, ms, most: 300 })
+    const watch = setInterval(() => {
+      const memory = Math.round(process.memoryUsage().rss / 1e6)
+      tell(
+        `${Math.round((performance.now() - startedAt) / 1000)} s: ${countKills(trouble.deeds)} kills and freezes, ${memory} MB here`
+      )
+    }, 30_000)
+    const [load] = await Promise.all([loading, trouble.done])
+    clearInterval(watch)
+    const seconds = (performance.now() - startedAt) / 1000
+    await ground.spoil([])
+    const judgement = await judge(ground, load)
+    const report = {
+      violations: judgement.violations,
+      judgement,
+      load,
+      trouble,
+      kills: countKills(trouble.deeds),
+      seconds
+    }
+    clean = report.violations.length === 0
+    for (const line of describe(report)) tell(line)
+    tell(troubles(ground.members))
+    const ledger: LedgerEntry[] = clean ? [] : await ground.ledger()
+    for (const violation of report.violations.slice(0, 25))
+      tell(await story(ground, load, { ...violation, deeds: trouble.log, ledger }))
+    if (!clean || options.keep) tell(`Logs and data are kept in ${ground.dir}`)
+    return report
+  } finally {
+    await ground.close(options.keep || !clean)
+  }
+}
+
+function describe({ judgement, load, trouble, kills, seconds, violations }: ChaosReport): string[] {
+  const { report, doubts, stillOpen } = judgement
+  const list = (counts: Record<string, number>) =>
+    Object.entries(counts)
+      .sort(([, a], [, b]) => b - a)
+      .map(([name, count]) => `${name} ${count}`)
+      .join(', ')
+  const ends: Record<string, number> = {}
+  for (const { end } of load.lives) ends[end ?? 'none'] = (ends[end ?? 'none'] ?? 0) + 1
+  return [
+    `audit: ${summary(report)}`,
+    `deeds: ${kills} kills and freezes in ${Math.round(seconds)} s (${Math.round((kills / seconds) * 60)}/min): ${list(trouble.deeds)}`,
+    `orders: ${load.lives.length} (${Math.round(load.lives.length / seconds)}/s) ended for their clients as ${list(ends)}; ${stillOpen} without end`,
+    `answers: ${load.requests} requests, ${load.retries} retries: ${list(load.answers)}`,
+    `in doubt: ${doubts.count} orders, decided after p50 ${doubts.p50Ms} ms, p99 ${doubts.p99Ms} ms, at most ${doubts.maxMs} ms from their sending`,
+    `violations: ${violations.length}`
+  ]
+}
+
+function troubles(members: { name: string; failedStarts: number; exits: (number | string)[] }[]): string {
+  const parts = members.map(({ name, failedStarts, exits }) => {
+    const odd = exits.filter(exit => exit !== 0)
+    return `${name} ${exits.length} stopped in order${odd.length ? ` (not in order: ${odd.join(' ')})` : ''}, ${failedStarts} starts failed`
+  })
+  return `processes: ${parts.join('; ')}`
+}

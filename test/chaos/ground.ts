@@ -1,0 +1,263 @@
+// What chaos happens to: PostgreSQL, the simulated broker, Redis where there is one, two APIs and some workers,
+// each a process, with a network that can be made bad between them; one partner and its traders.
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { exchangeTokens } from '../../api/accounts.ts'
+import { type Db, openDatabase } from '../../db/connection.ts'
+import { openPepper, openVault } from '../../db/crypto.ts'
+import { insertKey } from '../../db/keys.ts'
+import { migrate } from '../../db/migrate.ts'
+import { insertPartner } from '../../db/partners.ts'
+import { allScopes } from '../../schemas/scopes.ts'
+import type { FaultRule } from '../../worker/broker/simulator/faults.ts'
+import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
+import { call, newAccountId, TOKEN_KEYS } from '../harness.ts'
+import { Member } from './members.ts'
+import { openPostgres, type Postgres } from './postgres.ts'
+import { Wire } from './wire.ts'
+
+/** Short times, so that doubts are resolved in seconds. They keep the order of the real ones. */
+export const times = { permit: 1000, answer: 1500, reconcile: 2500, ttl: 6000, settleWait: 9000 }
+
+export interface GroundOptions {
+  seed: number
+  workers: number
+  accounts: number
+  redis: boolean
+  /** Where PostgreSQL's data lie instead of the run's own folder. */
+  postgresDir?: string
+  env?: Record<string, string>
+  rules?: FaultRule[]
+}
+
+export interface Trader {
+  traderExternalId: string
+  accountId: string
+}
+
+export interface Ground {
+  dir: string
+  logs: string
+  /** Settings of every process of ours. */
+  env: Record<string, string>
+  db: Db
+  postgres: Postgres
+  apis: (Member & { address: string })[]
+  workers: Member[]
+  broker: Member
+  redis: Member | undefined
+  members: Member[]
+  network: { postgres: Wire; broker: Wire; redis: Wire | undefined }
+  key: string
+  traders: Trader[]
+  /** Sets the broker's faults, now and after each of its restarts; none: peace. */
+  spoil(rules: FaultRule[]): Promise<void>
+  ledger(): Promise<LedgerEntry[]>
+  /** Ends everything; deletes the data unless `keep`. */
+  close(keep?: boolean): Promise<void>
+}
+
+/** Whether redis-server can be started here. */
+export function hasRedis(): boolean {
+  try {
+    execFileSync('redis-server', ['--version'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+export async function openGround(options: GroundOptions): Promise<Ground> {
+  const dir = mkdtempSync(join(tmpdir(), 'operator-chaos-'))
+  const logs = join(dir, 'logs')
+  mkdirSync(logs)
+  const closing: (() => Promise<unknown>)[] = []
+  const close = async (keep = false) => {
+    for (const end of closing.splice(0).reverse()) await end()
+    if (!keep) await rm(dir, { recursive: true, force: true, maxRetries: 10 })
+  }
+  try {
+    return await open(options, { dir, logs, closing, close })
+  } catch (error) {
+    await close(true)
+    throw error
+  }
+}
+
+async function open(
+  options: GroundOptions,
+  place: Pick<Ground, 'dir' | 'logs' | 'close'> & { closing: (() => Promise<unknown>)[] }
+): Promise<Ground> {
+  const { dir, logs, closing, close } = place
+  const postgres = await openPostgres(options.postgresDir ?? join(dir, 'postgres'))
+  closing.push(() => postgres.stop())
+  const wire = async (port: number) => {
+    const opened = await Wire.open(port)
+    closing.push(() => opened.close())
+    return opened
+  }
+  const ports = { broker: await freePort(), redis: await freePort() }
+  const network = {
+    postgres: await wire(postgres.port),
+    broker: await wire(ports.broker),
+    redis: options.redis ? await wire(ports.redis) : undefined
+  }
+  const db = openDatabase({ url: postgres.url, pool: 4, name: 'chaos-eye' })
+  closing.push(() => db.destroy())
+  await migrate(db, postgres.url)
+  await recordStories(db)
+
+  const url = new URL(postgres.url)
+  url.port = String(network.postgres.port)
+  const env: Record<string, string> = {
+    DATABASE_URL: url.href,
+    TOKEN_KEYS,
+    BROKER_URL: `ws://127.0.0.1:${network.broker.port}/websockets/v3`,
+    ...(network.redis ? { REDIS_URL: `redis://127.0.0.1:${network.redis.port}` } : {}),
+    RATE_LIMIT_SCALE: '1000000',
+    RATE_LIMIT_TRADER: '1000000',
+    BROKER_ANSWER_TIMEOUT_MS: String(times.answer),
+    PERMIT_MS: String(times.permit),
+    RECONCILE_AFTER_MS: String(times.reconcile),
+    ORDER_TTL_MS: String(times.ttl),
+    SETTLE_WAIT_MS: String(times.settleWait),
+    LEASE_MS: '2000',
+    SWEEP_MS: '250',
+    AUDIT_MINUTES: '1',
+    LOG_LEVEL: 'info',
+    ...options.env
+  }
+  const member = (facts: Omit<ConstructorParameters<typeof Member>[0], 'log'>) => {
+    const made = new Member({ ...facts, log: join(logs, `${facts.name}.log`) })
+    closing.push(() => made.retire())
+    return made
+  }
+  const own = (kind: 'api' | 'worker', number: number, more: Record<string, string> = {}) =>
+    member({
+      kind,
+      name: `${kind}-${number}`,
+      command: process.execPath,
+      args: [`${kind}/main.ts`],
+      env: { ...env, ...more }
+    })
+
+  const control = `http://127.0.0.1:${ports.broker}/control`
+  let rules = options.rules ?? []
+  const tellRules = async () => {
+    const response = await fetch(`${control}/faults`, { method: 'POST', body: JSON.stringify({ rules }) })
+    if (!response.ok) throw new Error(`The simulated broker refuses the faults: ${await response.text()}`)
+  }
+  const broker = member({
+    kind: 'broker',
+    name: 'broker',
+    command: process.execPath,
+    args: [
+      'worker/broker/simulator/main.ts',
+      ...['--port', String(ports.broker), '--journal', join(dir, 'broker.journal')],
+      ...['--limits', 'off', '--tick-ms', '25', '--time-scale', '100', '--seed', String(options.seed)]
+    ],
+    env: {},
+    port: ports.broker,
+    onReady: tellRules
+  })
+  const redis = options.redis
+    ? member({
+        kind: 'redis',
+        name: 'redis',
+        command: 'redis-server',
+        args: ['--port', String(ports.redis), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dir],
+        env: {},
+        port: ports.redis
+      })
+    : undefined
+  const apis: Ground['apis'] = []
+  for (const number of [1, 2]) {
+    const port = String(await freePort())
+    apis.push(Object.assign(own('api', number, { PORT: port }), { address: `http://127.0.0.1:${port}` }))
+  }
+  const workers = Array.from({ length: options.workers }, (_, index) => own('worker', index + 1))
+  const members = [broker, ...(redis ? [redis] : []), ...apis, ...workers]
+  await Promise.all([broker.start(), redis?.start()])
+  await Promise.all([...apis, ...workers].map(each => each.start()))
+
+  const vault = openVault(TOKEN_KEYS)
+  const pepper = await openPepper(db, vault)
+  const { partnerId } = await insertPartner(db, {
+    name: 'Chaos',
+    plan: 'SCALE',
+    brokerAppId: '1',
+    brokerDialect: 'v3'
+  })
+  const { key } = await insertKey(db, pepper, { partnerId, label: null, scopes: allScopes })
+  const address = apis[0]?.address as string
+  const traders = await Promise.all(
+    Array.from({ length: options.accounts }, (_, index) => makeTrader(address, key, `trader-${index}`))
+  )
+  return {
+    dir,
+    logs,
+    env,
+    db,
+    postgres,
+    apis,
+    workers,
+    broker,
+    redis,
+    members,
+    network,
+    key,
+    traders,
+    close,
+    async spoil(wanted) {
+      rules = wanted
+      if (broker.up) await tellRules()
+    },
+    ledger: async () => (await (await fetch(`${control}/ledger`)).json()) as LedgerEntry[]
+  }
+}
+
+async function makeTrader(address: string, key: string, traderExternalId: string): Promise<Trader> {
+  const accountId = newAccountId()
+  const account = { accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }
+  const answer = await call(address, exchangeTokens, {
+    headers: { authorization: `Bearer ${key}` },
+    body: { traderExternalId, accounts: [account] }
+  })
+  if (answer.status !== 200) throw new Error(`The exchange answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+  return { traderExternalId, accountId }
+}
+
+/** Has the database note every step of every order, for what is told and measured afterwards. */
+async function recordStories(db: Db): Promise<void> {
+  await db.raw(`
+    create table chaos_steps (
+      id bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(), order_id text not null,
+      phase text not null, attempt int, sender text, looks int, sent_at timestamptz, permit_until timestamptz, reconcile_at timestamptz,
+      expires_at timestamptz, broker_order_id text, error_code text, error_message text, backend int default pg_backend_pid());
+    create index on chaos_steps (order_id);
+    create function chaos_step() returns trigger language plpgsql as $$ begin
+      insert into chaos_steps (order_id, phase, attempt, sender, looks, sent_at, permit_until, reconcile_at, expires_at, broker_order_id,
+                               error_code, error_message)
+      values (new.id, new.phase, new.attempt, new.sender, new.looks, new.sent_at, new.permit_until, new.reconcile_at, new.expires_at,
+              new.broker_order_id, new.error_code, new.error_message);
+      return null; end $$;
+    create trigger chaos_first after insert on orders for each row execute function chaos_step();
+    create trigger chaos_next after update on orders for each row when (old.phase is distinct from new.phase)
+      execute function chaos_step();
+  `)
+}
+
+function freePort(): Promise<number> {
+  return new Promise((done, fail) => {
+    const probe = createServer()
+    probe.once('error', fail)
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address()
+      probe.close(() => done(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+}

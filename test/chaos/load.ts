@@ -1,0 +1,232 @@
+// The partner's side: orders sent as a careful client sends them. An id per order, at times sent twice at once to
+// both APIs; after a 502, a 503 or a lost connection the same id again, until there is an end or patience is
+// over. Whatever is answered is held against the contract and against what was answered before.
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Operation } from '../../api/operations.ts'
+import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders.ts'
+import type { BinaryOrder } from '../../schemas/orders.ts'
+import { checkAnswer } from '../harness.ts'
+import { type Random, seeded } from '../money-storm/random.ts'
+import type { Ground, Trader } from './ground.ts'
+
+const PATIENCE_MS = 45_000
+const MOST_PAUSE_MS = 2000
+const CLIENT_TIMEOUT_MS = 40_000
+// Codes after which the same request may be repeated, and those that are an order's end.
+const again = new Set(['BROKER_UPSTREAM', 'UNAVAILABLE'])
+const final = new Set(['INVALID_CONTRACT', 'INSUFFICIENT_BALANCE', 'MARKET_CLOSED'])
+
+export interface Life {
+  body: BinaryOrder
+  accountId: string
+  tries: number
+  /** closed: answered with its result; open: bought; refused: for good; given up: out of patience. */
+  end: 'closed' | 'open' | 'refused' | 'given up' | undefined
+  orderId: string | undefined
+  brokerOrderId: string | undefined
+  pnl: number | undefined
+  /** What was answered, in order, for the story. */
+  log: string[]
+}
+
+export interface Load {
+  lives: Life[]
+  /** Answers by status and code, and failed requests by what ended them. */
+  answers: Record<string, number>
+  retries: number
+  requests: number
+  /** Answers that break the contract or contradict each other. */
+  complaints: { what: string; life?: Life }[]
+}
+
+/** Sends `count` orders within `ms`, at most `most` at a time; resolves when each has its end. */
+export async function runLoad(
+  ground: Ground,
+  options: { seed: number; count: number; ms: number; most: number; signal?: AbortSignal }
+): Promise<Load> {
+  const load: Load = { lives: [], answers: {}, retries: 0, requests: 0, complaints: [] }
+  const random = seeded(options.seed)
+  const startedAt = performance.now()
+  const living = new Set<Promise<void>>()
+  for (let index = 0; index < options.count && !options.signal?.aborted; index++) {
+    const dueAt = startedAt + (index * options.ms) / options.count
+    const early = dueAt - performance.now()
+    if (early > 1) await sleep(early)
+    while (living.size >= options.most) await Promise.race(living)
+    const trader = pickTrader(random, ground.traders)
+    const life: Life = {
+      body: makeOrder(random, trader, index),
+      accountId: trader.accountId,
+      tries: 0,
+      end: undefined,
+      orderId: undefined,
+      brokerOrderId: undefined,
+      pnl: undefined,
+      log: []
+    }
+    load.lives.push(life)
+    const lived: Promise<void> = live(ground, load, { life, random: seeded(options.seed + index * 7919) })
+      .catch((error: Error) => void load.complaints.push({ what: error.message, life }))
+      .finally(() => living.delete(lived))
+    living.add(lived)
+  }
+  await Promise.all(living)
+  return load
+}
+
+/** A tenth of the orders goes to the first few accounts, the rest everywhere. */
+function pickTrader(random: Random, traders: Trader[]): Trader {
+  return random.below(10) === 0 ? (traders[random.below(4)] as Trader) : random.pick(traders)
+}
+
+const digits = ['DIGITMATCH', 'DIGITDIFF', 'DIGITOVER', 'DIGITUNDER', 'DIGITEVEN', 'DIGITODD'] as const
+
+function makeOrder(random: Random, { traderExternalId }: Trader, index: number): BinaryOrder {
+  const order = {
+    traderExternalId,
+    clientOrderId: randomUUID(),
+    asset: random.pick(['R_10', 'R_25', 'R_50', 'R_75', 'R_100']),
+    // Half of the orders tell themselves apart by their stake, the other half are all alike.
+    stake: random.below(2) === 0 ? 1 : Math.round(50 + (index % 4000)) / 100
+  }
+  if (random.below(12) === 0) {
+    // At a hundredth: from a tick to six seconds.
+    const wait = random.below(4) === 0
+    const [duration, durationUnit] = random.pick([
+      [15, 's'],
+      [2, 'm'],
+      [10, 'm']
+    ] as const)
+    const contractType = random.pick(['CALL', 'PUT'] as const)
+    return { ...order, contractType, duration, durationUnit, ...(wait ? { waitForSettle: true } : {}) }
+  }
+  const duration = 1 + random.below(5)
+  if (random.below(2) === 0)
+    return { ...order, contractType: random.pick(['CALL', 'PUT'] as const), duration, durationUnit: 't' }
+  const contractType = random.pick(digits)
+  const barrier = /MATCH|DIFF|OVER|UNDER/.test(contractType) ? { barrier: String(1 + random.below(8)) } : {}
+  return { ...order, contractType, duration, durationUnit: 't', ...barrier }
+}
+
+interface Answer {
+  status: number
+  body: Record<string, unknown>
+}
+
+async function live(ground: Ground, load: Load, { life, random }: { life: Life; random: Random }): Promise<void> {
+  const startedAt = performance.now()
+  for (;;) {
+    life.tries += 1
+    if (life.tries > 1) load.retries += 1
+    const both = random.below(5) === 0
+    const first = random.below(2)
+    const sends = (both ? [first, 1 - first] : [first]).map(api =>
+      request(ground, load, { api, life, row: placeBinaryOrder, path: '/v1/orders/binary', body: life.body })
+    )
+    for (const answer of await Promise.all(sends)) if (answer) take(load, life, answer)
+    if (life.end) break
+    if (performance.now() - startedAt > PATIENCE_MS) {
+      life.end = 'given up'
+      return
+    }
+    await sleep(100 + random.below(Math.min(MOST_PAUSE_MS, 100 * 2 ** life.tries)))
+  }
+  if (life.end === 'open' && random.below(3) === 0) await close(ground, load, { life, random })
+  if (random.below(40) === 0) await list(ground, load, { life, random })
+}
+
+/** Holds an answer against the ones before, and the order's end with it. */
+function take(load: Load, life: Life, { status, body }: Answer): void {
+  const complain = (what: string) =>
+    load.complaints.push({ what: `${what}: ${status} ${JSON.stringify(body).slice(0, 300)}`, life })
+  const same = <T>(known: T | undefined, told: unknown, name: string): T | undefined => {
+    if (told === undefined || told === null) return known
+    if (known !== undefined && known !== told) complain(`${name} was ${known} before`)
+    return told as T
+  }
+  life.orderId = same(life.orderId, body.orderId, 'orderId')
+  if (status === 200) {
+    life.brokerOrderId = same(life.brokerOrderId, body.brokerOrderId, 'brokerOrderId')
+    if (body.status === 'CLOSED') life.pnl = same(life.pnl, body.pnl, 'pnl')
+    else if (life.end === 'closed' && body.status !== 'OPEN') complain('the order was closed before')
+    if (body.status === 'CLOSED') life.end = 'closed'
+    else if (life.end !== 'closed') life.end = 'open'
+    // A tick order answered late is OPEN and settles by itself.
+    return
+  }
+  if (life.brokerOrderId !== undefined && body.status === 'FAILED') complain('the order was bought before')
+  if (again.has(body.error as string)) return
+  if (final.has(body.error as string)) life.end = 'refused'
+  else {
+    complain('nothing a client can act on')
+    life.end = 'refused'
+  }
+}
+
+async function close(ground: Ground, load: Load, { life, random }: { life: Life; random: Random }): Promise<void> {
+  const path = `/v1/orders/${life.orderId}/close`
+  for (let tries = 0; tries < 6; tries++) {
+    const answer = await request(ground, load, { api: random.below(2), life, row: closeOrder, path })
+    if (answer?.status === 200) return take(load, life, answer)
+    // Not for sale any more: it settles.
+    if (answer && !again.has(answer.body.error as string)) {
+      if (answer.body.error !== 'INVALID_CONTRACT' && answer.body.error !== 'MARKET_CLOSED')
+        load.complaints.push({ what: `closing: ${answer.status} ${JSON.stringify(answer.body)}`, life })
+      return
+    }
+    await sleep(100 + random.below(300))
+  }
+}
+
+async function list(ground: Ground, load: Load, { life, random }: { life: Life; random: Random }): Promise<void> {
+  const path = `/v1/orders?traderExternalId=${life.body.traderExternalId}&limit=200`
+  const answer = await request(ground, load, { api: random.below(2), life, row: listOrders, path })
+  if (answer?.status !== 200) return
+  const entries = answer.body.data as { clientOrderId: string; orderId: string }[]
+  const entry = entries.find(({ clientOrderId }) => clientOrderId === life.body.clientOrderId)
+  if (life.orderId && entries.length < 200 && entry?.orderId !== life.orderId)
+    load.complaints.push({ what: 'an answered order is not in the list', life })
+}
+
+/** One request; undefined when the connection was lost, which must have had a reason. */
+async function request(
+  ground: Ground,
+  load: Load,
+  asked: { api: number; life: Life; row: Operation; path: string; body?: object }
+): Promise<Answer | undefined> {
+  const { life, row, path, body } = asked
+  const api = ground.apis[asked.api] as Ground['apis'][number]
+  const startedAt = performance.now()
+  const count = (name: string) => {
+    load.answers[name] = (load.answers[name] ?? 0) + 1
+    life.log.push(`${row.name} at ${api.name} after ${Math.round(performance.now() - startedAt)} ms: ${name}`)
+  }
+  load.requests += 1
+  let response: Response
+  let answer: Record<string, unknown>
+  try {
+    response = await fetch(api.address + path, {
+      method: row.method,
+      headers: { authorization: `Bearer ${ground.key}`, ...(body ? { 'content-type': 'application/json' } : {}) },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+      signal: AbortSignal.timeout(CLIENT_TIMEOUT_MS)
+    })
+    answer = (await response.json()) as Record<string, unknown>
+  } catch (error) {
+    const { name, cause } = error as Error & { cause?: { code?: string } }
+    const why = name === 'TimeoutError' ? 'no answer' : 'connection lost'
+    count(why)
+    // Whoever was not killed, stopped or frozen in the meantime owes an answer.
+    if (!api.troubledSince(startedAt - 1000))
+      load.complaints.push({ what: `${why} (${cause?.code ?? name}) at ${api.name}, which was well`, life })
+    return undefined
+  }
+  count(`${response.status}${answer.error ? ` ${answer.error}${answer.status ? ` ${answer.status}` : ''}` : ''}`)
+  try {
+    checkAnswer(row, response, answer)
+  } catch (error) {
+    load.complaints.push({ what: (error as Error).message, life })
+  }
+  return { status: response.status, body: answer }
+}

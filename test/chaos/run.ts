@@ -1,0 +1,45 @@
+// `make chaos`: real processes killed, frozen and cut off under load, then the auditor. Repeat the moments of a run
+// with its seed: SEED=… make chaos. Options also as ORDERS, KILLS, MINUTES, WORKERS, ACCOUNTS, REDIS=off, KEEP=on.
+import { parseArgs } from 'node:util'
+import { chaos } from './chaos.ts'
+import { hasRedis } from './ground.ts'
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string', default: process.env.SEED ?? String(Math.floor(Math.random() * 2 ** 31)) },
+    orders: { type: 'string', default: process.env.ORDERS ?? '20000' },
+    kills: { type: 'string', default: process.env.KILLS ?? '1000' },
+    minutes: { type: 'string', default: process.env.MINUTES ?? '10' },
+    workers: { type: 'string', default: process.env.WORKERS ?? '3' },
+    accounts: { type: 'string', default: process.env.ACCOUNTS ?? '300' },
+    redis: { type: 'string', default: process.env.REDIS ?? 'on' },
+    keep: { type: 'boolean', default: process.env.KEEP === 'on' }
+  }
+})
+const number = (name: 'seed' | 'orders' | 'kills' | 'minutes' | 'workers' | 'accounts') => {
+  const value = Number(values[name])
+  if (!Number.isFinite(value) || value < 0) throw new Error(`--${name} must be a number`)
+  return value
+}
+const redis = values.redis !== 'off' && hasRedis()
+if (values.redis !== 'off' && !redis) console.log('SKIPPED: Redis among the victims, there is no redis-server here')
+
+const seed = number('seed')
+console.log(
+  `chaos: seed ${seed}, ${values.orders} orders, ${values.kills} kills and freezes in ${values.minutes} minutes`
+)
+const { violations } = await chaos({
+  seed,
+  orders: number('orders'),
+  kills: number('kills'),
+  minutes: number('minutes'),
+  workers: number('workers'),
+  accounts: number('accounts'),
+  redis,
+  keep: values.keep,
+  tell: line => console.log(line)
+})
+if (violations.length > 0) {
+  console.error(`Seed ${seed}: ${violations.length} violations.`)
+  process.exitCode = 1
+}

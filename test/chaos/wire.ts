@@ -1,0 +1,115 @@
+// A network between two processes that can be made bad: connections cut, traffic held back for a while. What
+// is held when its sender resets the connection is dropped, as the sender's kernel would drop what it could
+// not deliver; what is held when its sender merely closes or dies still arrives.
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+
+type Direction = 'both' | 'there' | 'back'
+
+/** One direction of a connection. */
+class Pipe {
+  #to: Socket
+  #held: Buffer[] | undefined
+  #ended = false
+
+  constructor(from: Socket, to: Socket) {
+    this.#to = to
+    from.on('data', chunk => {
+      if (this.#held) this.#held.push(chunk)
+      else if (!to.write(chunk)) {
+        from.pause()
+        to.once('drain', () => from.resume())
+      }
+    })
+    from.once('end', () => {
+      this.#ended = true
+      if (!this.#held) to.end()
+    })
+    from.once('error', () => {
+      this.#held = undefined
+      to.resetAndDestroy()
+    })
+  }
+
+  hold(): void {
+    this.#held ??= []
+  }
+
+  release(): void {
+    const held = this.#held
+    this.#held = undefined
+    if (!held || this.#to.destroyed) return
+    for (const chunk of held) this.#to.write(chunk)
+    if (this.#ended) this.#to.end()
+  }
+}
+
+interface Link {
+  sockets: [Socket, Socket]
+  there: Pipe
+  back: Pipe
+}
+
+export class Wire {
+  readonly #server: Server
+  readonly #links = new Set<Link>()
+  /** While false, nobody gets through: new connections are reset. */
+  passing = true
+
+  /** A wire to of 127.0.0.1:`target`. */
+  static async open(target: number): Promise<Wire> {
+    const wire = new Wire(target)
+    wire.#server.listen(0, '127.0.0.1')
+    await once(wire.#server, 'listening')
+    return wire
+  }
+
+  private constructor(target: number) {
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, client => {
+      if (!this.passing) return void client.on('error', () => {}).resetAndDestroy()
+      const server = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true, noDelay: true })
+      const link: Link = {
+        sockets: [client, server],
+        there: new Pipe(client, server),
+        back: new Pipe(server, client)
+      }
+      this.#links.add(link)
+      for (const socket of link.sockets) socket.once('close', () => this.#links.delete(link))
+    })
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  get connections(): number {
+    return this.#links.size
+  }
+
+  /** Cuts the connections `choose` says yes to; answers how many. */
+  cut(choose: () => boolean = () => true): number {
+    const chosen = [...this.#links].filter(() => choose())
+    for (const { sockets } of chosen) for (const socket of sockets) socket.resetAndDestroy()
+    return chosen.length
+  }
+
+  /** Holds the traffic of the connections `choose` says yes to until the answered function is called. */
+  hold(choose: () => boolean, direction: Direction): { held: number; release(): void } {
+    const pipes = [...this.#links]
+      .filter(() => choose())
+      .flatMap(({ there, back }) => (direction === 'both' ? [there, back] : direction === 'there' ? [there] : [back]))
+    for (const pipe of pipes) pipe.hold()
+    return {
+      held: pipes.length,
+      release() {
+        for (const pipe of pipes) pipe.release()
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    this.cut()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+}
