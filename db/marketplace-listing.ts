@@ -13,8 +13,16 @@ const order: Record<BotsQuery['sort'], string> = {
   'top-downloads': 'b.downloads desc, b.id desc'
 }
 
-// Up to so many, the bots found by their words are sorted; above, the order is walked until a page is full.
+// Each way to find a page by words is told to PostgreSQL in full, since it knows little about how many rows a
+// beginning of a word finds. Measured at 100 000 bots: up to FEW, look the found ones up and sort them (a few
+// ms); a page near the front, walk the order and look at each bot's words (1 ms); a page far back of many, walk
+// it with all that were found in a hash (60 ms, against 150 to 400 by lookups or a sort).
 const FEW = 2000
+const NEAR = 4000
+const byKey = `b.id = any(array(select bot_id from marketplace_words where words @@ :words::tsquery))`
+const byLookup = `(select w.words @@ :words::tsquery from marketplace_words w where w.bot_id = b.id)`
+// Out of an array: however many it holds, the plan is a hash.
+const byHash = `(b.id in (select unnest(array(select bot_id from marketplace_words where words @@ :words::tsquery)))) is true`
 
 /** A page of the published bots, and how many there are on all pages. */
 export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: BotRow[]; total: number }> {
@@ -22,7 +30,7 @@ export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: BotRow
   const words = query.search?.trim() ? wordsOf(query.search) : undefined
   // Words were asked for, and none is in what was given: punctuation matches nothing.
   if (words?.length === 0) return { bots: [], total: 0 }
-  const filter = {
+  const filter: Filter = {
     where: [
       ...(category === undefined ? [] : ['category = :category']),
       ...(riskLevel === undefined ? [] : ['risk_level = :riskLevel'])
@@ -32,22 +40,17 @@ export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: BotRow
   const total = await countBots(db, filter)
   const offset = (page - 1) * limit
   if (offset >= total) return { bots: [], total }
-  const by = order[query.sort]
   const conditions = ["b.status = 'PUBLISHED'", ...filter.where.map(condition => `b.${condition}`)]
-  let found = ''
-  let join = ''
-  if (words && total <= FEW) {
-    found = `with found as materialized (select bot_id from marketplace_words where words @@ :words::tsquery)`
-    join = 'join found f on f.bot_id = b.id'
-  } else if (words) {
-    join = 'join marketplace_words w on w.bot_id = b.id'
-    conditions.push('w.words @@ :words::tsquery')
+  if (words) {
+    // How many bots are met in the order until the page is full.
+    const met = ((offset + limit) * (await countBots(db, { where: [], bindings: {} }))) / total
+    conditions.push(total <= FEW ? byKey : met <= NEAR ? byLookup : byHash)
   }
+  const by = order[query.sort]
   const bots = await rows<BotRow>(
     db,
-    `${found}
-     select ${botColumns}
-       from (select b.id from marketplace_bots b ${join}
+    `select ${botColumns}
+       from (select b.id from marketplace_bots b
               where ${conditions.join(' and ')} order by ${by} limit :limit offset :offset) as listed
        join marketplace_bots b on b.id = listed.id
        join partners p on p.id = b.partner_id

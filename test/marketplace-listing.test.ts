@@ -5,7 +5,7 @@ import { listMarketplaceBots, reviewBot } from '../api/marketplace.ts'
 import { publishBot, retireBot, updateCreatorBot } from '../api/marketplace-creator.ts'
 import { purchaseBot } from '../api/marketplace-sales.ts'
 import { call, closeAll, openHarness } from './harness.ts'
-import { draft, makeBot, makeDraft } from './marketplace-makers.ts'
+import { draft, makeBot, makeDraft, seedBots } from './marketplace-makers.ts'
 
 const harness = await openHarness()
 // A second process over the same database: what it remembers must not go stale.
@@ -214,6 +214,41 @@ pages('show every bot once, in every order, with and without words', async () =>
       all.data.map(({ botId }) => botId)
     )
   }
+})
+
+pages('are right by every way to find them, few, many or far back', async () => {
+  const facts = Array.from({ length: 4600 }, (_, i) => ({
+    name: `${i % 23 === 0 ? 'Stray' : i % 3 === 0 ? 'Flock herd' : 'Flock'} ${i}`,
+    downloads: i % 50,
+    rating_count: i % 7,
+    rating_sum: (i % 7) * (1 + (i % 5))
+  }))
+  await seedBots(harness.open.db, creator, facts)
+  const orders = {
+    newest: 'published_at desc, id desc',
+    'top-rated': 'rating desc, rating_count desc, id desc',
+    'top-downloads': 'downloads desc, id desc'
+  }
+  for (const [sort, by] of Object.entries(orders))
+    for (const [search, like] of [
+      ['flock', 'Flock %'],
+      ['herd', 'Flock herd %']
+    ] as const) {
+      const wanted = (await harness.open
+        .db('marketplace_bots')
+        .whereLike('name', like)
+        .orderByRaw(by)
+        .pluck('id')) as string[]
+      for (const page of [1, 2, 9, Math.ceil(wanted.length / 100) - 1, Math.ceil(wanted.length / 100)]) {
+        const { data, total } = await list({ sort, search, page, limit: 100 })
+        assert.is(total, wanted.length)
+        assert.equal(
+          data.map(({ botId }) => botId),
+          wanted.slice((page - 1) * 100, page * 100),
+          `${search} ${sort} page ${page}`
+        )
+      }
+    }
 })
 
 pages('count exactly in every process, whoever changes what is listed', async () => {
