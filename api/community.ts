@@ -38,7 +38,7 @@ export function presentAuthor({ partyId, displayName, avatarUrl }: Author, { par
 
 const common = { tag: 'Community', auth: 'key', actor: true } as const
 
-export const getProfile: Operation<object> = {
+export const getCommunityProfile: Operation<object> = {
   ...common,
   name: 'getCommunityProfile',
   method: 'GET',
@@ -53,7 +53,7 @@ export const getProfile: Operation<object> = {
   }
 }
 
-export const updateProfile: Operation<{ body: ProfileUpdate }> = {
+export const updateCommunityProfile: Operation<{ body: ProfileUpdate }> = {
   ...common,
   name: 'updateCommunityProfile',
   method: 'POST',

@@ -17,7 +17,14 @@ import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
 import { refundPurchase } from './admin.ts'
 import { analyseBotCandles, copilotSignal } from './ai.ts'
 import { getBalance } from './balance.ts'
-import { deleteMessage, getLeaderboard, getProfile, listMessages, postMessage, updateProfile } from './community.ts'
+import {
+  deleteMessage,
+  getCommunityProfile,
+  getLeaderboard,
+  listMessages,
+  postMessage,
+  updateCommunityProfile
+} from './community.ts'
 import { createCommunityBot, deleteCommunityBot, likeCommunityBot, listCommunityBots } from './community-bots.ts'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from './copy.ts'
 import type { Gathered } from './gathered.ts'
@@ -166,8 +173,8 @@ export const operations: Operation[] = [
   listTradeHistory,
   getUsage,
   getSpec,
-  getProfile,
-  updateProfile,
+  getCommunityProfile,
+  updateCommunityProfile,
   getLeaderboard,
   listMessages,
   postMessage,

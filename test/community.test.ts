@@ -1,7 +1,13 @@
 // The community of one partner: profiles, messages, shared bots, in the name of a trader or of the partner.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { deleteMessage, getProfile, listMessages, postMessage, updateProfile } from '../api/community.ts'
+import {
+  deleteMessage,
+  getCommunityProfile,
+  listMessages,
+  postMessage,
+  updateCommunityProfile
+} from '../api/community.ts'
 import { createCommunityBot, deleteCommunityBot, likeCommunityBot, listCommunityBots } from '../api/community-bots.ts'
 import { newToken } from '../db/crypto.ts'
 import { insertTraderSession } from '../db/sessions.ts'
@@ -31,7 +37,7 @@ acting('is refused when the session sent along is not good, rather than taken fo
     stranger.as.headers
   ] as Record<string, string>[])
     for (const [row, input] of [
-      [getProfile, {}],
+      [getCommunityProfile, {}],
       [postMessage, { body: { content: 'hello' } }],
       [createCommunityBot, { body: { name: 'bot' } }]
     ] as const) {
@@ -67,19 +73,19 @@ profile('refuses unknown properties and broken values, naming each', async () =>
     ['/body/avatarUrl', { avatarUrl: 'https://a b' }],
     ['/body/avatarUrl', { avatarUrl: `https://example.com/${'x'.repeat(1010)}` }]
   ] as const) {
-    const answer = await partner.call(updateProfile, { body })
+    const answer = await partner.call(updateCommunityProfile, { body })
     assert.is(answer.status, 400, JSON.stringify(body))
     assert.is(answer.body.details[0].path, path)
   }
-  assert.is((await partner.call(getProfile)).body.updatedAt, null)
+  assert.is((await partner.call(getCommunityProfile)).body.updatedAt, null)
 })
 
 profile('is private and unnamed before its first change', async () => {
   const partner = await harness.makePartner({ name: 'Acme' })
   const empty = { bio: null, avatarUrl: null, isPublic: false, updatedAt: null }
-  assert.equal((await partner.call(getProfile)).body, { displayName: 'Acme', ...empty })
+  assert.equal((await partner.call(getCommunityProfile)).body, { displayName: 'Acme', ...empty })
   const { traderId, as } = await makeActor(partner)
-  assert.equal((await partner.call(getProfile, as)).body, {
+  assert.equal((await partner.call(getCommunityProfile, as)).body, {
     displayName: `Trader ${traderId.slice(-4).toUpperCase()}`,
     ...empty
   })
@@ -90,24 +96,26 @@ profile('changes what is given and keeps the rest, for each party its own', asyn
   const { as } = await makeActor(partner)
   const avatarUrl = 'https://cdn.example.com/ada.png?size=2'
   const full = { displayName: 'Ada', bio: 'Two\nlines 🙂', avatarUrl, isPublic: true }
-  await partner.call(updateProfile, { ...as, body: full })
-  const { updatedAt, ...rest } = (await partner.call(updateProfile, { ...as, body: { avatarUrl: null } })).body
+  await partner.call(updateCommunityProfile, { ...as, body: full })
+  const { updatedAt, ...rest } = (await partner.call(updateCommunityProfile, { ...as, body: { avatarUrl: null } })).body
   assert.equal(rest, { ...full, avatarUrl: null })
   assert.ok(Date.parse(updatedAt) > Date.now() - 60_000)
-  assert.equal((await partner.call(updateProfile, { ...as, body: {} })).body.bio, full.bio)
+  assert.equal((await partner.call(updateCommunityProfile, { ...as, body: {} })).body.bio, full.bio)
   assert.is(
-    (await partner.call(updateProfile, { ...as, body: { displayName: '' } })).body.displayName.slice(0, 7),
+    (await partner.call(updateCommunityProfile, { ...as, body: { displayName: '' } })).body.displayName.slice(0, 7),
     'Trader '
   )
-  assert.is((await partner.call(getProfile)).body.displayName, 'Acme')
+  assert.is((await partner.call(getCommunityProfile)).body.displayName, 'Acme')
 })
 
 profile('keeps every field when several are changed at once', async () => {
   const partner = await harness.makePartner()
   await Promise.all(
-    [{ displayName: 'Ada' }, { bio: 'words' }, { isPublic: true }].map(body => partner.call(updateProfile, { body }))
+    [{ displayName: 'Ada' }, { bio: 'words' }, { isPublic: true }].map(body =>
+      partner.call(updateCommunityProfile, { body })
+    )
   )
-  const { body } = await partner.call(getProfile)
+  const { body } = await partner.call(getCommunityProfile)
   assert.equal([body.displayName, body.bio, body.isPublic], ['Ada', 'words', true])
 })
 
@@ -121,7 +129,10 @@ messages('refuses an empty and an overlong one', async () => {
 messages('are seen by the whole community, newest first, with their authors, and by no other', async () => {
   const [partner, other] = [await harness.makePartner({ name: 'Acme' }), await harness.makePartner()]
   const { as } = await makeActor(partner)
-  await partner.call(updateProfile, { ...as, body: { displayName: 'Ada', avatarUrl: 'https://a.example/a.png' } })
+  await partner.call(updateCommunityProfile, {
+    ...as,
+    body: { displayName: 'Ada', avatarUrl: 'https://a.example/a.png' }
+  })
   const first = await partner.call(postMessage, { ...as, body: { content: 'one', author: 'me' } })
   const second = await partner.call(postMessage, { body: { content: 'two' } })
   assert.equal(

@@ -1,7 +1,7 @@
 // The leaderboard: closed orders and collected trades of 30 days, of traders with a public profile.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { getLeaderboard, updateProfile } from '../api/community.ts'
+import { getLeaderboard, updateCommunityProfile } from '../api/community.ts'
 import { collectTrade } from '../api/trades.ts'
 import { insertTraderSession } from '../db/sessions.ts'
 import { closeAll, openHarness, type TestPartner, type TestTrader } from './harness.ts'
@@ -17,7 +17,7 @@ async function makeTrader(partner: TestPartner, displayName: string, isPublic = 
   const session = { partnerId: partner.partnerId, traderId: trader.traderId, ttlHours: 1 }
   const { token } = await insertTraderSession(db, pepper, session)
   const body = { displayName, isPublic, avatarUrl: `https://a.example/${displayName}.png` }
-  await partner.call(updateProfile, { body, headers: { 'x-trader-session': token } })
+  await partner.call(updateCommunityProfile, { body, headers: { 'x-trader-session': token } })
   return trader
 }
 

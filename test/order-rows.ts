@@ -8,12 +8,14 @@ export async function insertOrderRows(
   db: Db,
   trader: TestTrader,
   {
+    kind = 'BINARY',
     phase = 'closed',
     pnl = '1',
     at = new Date(),
     count = 1,
     brokerOrderId
   }: {
+    kind?: 'BINARY' | 'MULTIPLIER'
     phase?: 'queued' | 'open' | 'closed' | 'failed'
     pnl?: string
     at?: Date
@@ -28,7 +30,7 @@ export async function insertOrderRows(
        app_id, dialect, kind, client_order_id, request_hash, asset, stake, phase, created_at, expires_at,
        broker_order_id, buy_price, opened_at, pnl, closed_at, error_code)
      select 'ord_' || cast(gen_random_uuid() as text), t.partner_id, t.id, t.external_id, a.id, a.account_id,
-       a.account_mode, '1', 'v3', 'BINARY', cast(gen_random_uuid() as text), '\\x00', 'R_100', 10, :phase, :at, :at,
+       a.account_mode, '1', 'v3', :kind, cast(gen_random_uuid() as text), '\\x00', 'R_100', 10, :phase, :at, :at,
        case when :bought then coalesce(:brokerOrderId, cast(gen_random_uuid() as text)) end,
        case when :bought then 10 end, case when :bought then cast(:at as timestamptz) end,
        case when :phase = 'closed' then cast(:pnl as numeric) end,
@@ -37,6 +39,7 @@ export async function insertOrderRows(
      from traders t join broker_accounts a on a.id = t.active_account_id, generate_series(1, :count)
      where t.id = :traderId`,
     {
+      kind,
       phase,
       bought,
       pnl,
