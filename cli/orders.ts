@@ -7,6 +7,7 @@ import { ApiError } from '../schemas/errors.ts'
 import { withStore } from './context.ts'
 import { examples } from './examples.ts'
 import { addOrdersInDoubt } from './orders-doubt.ts'
+import { table } from './output.ts'
 
 export function addOrders(program: Command): void {
   const orders = program.command('orders').description('orders: list, show, reconcile, audit')
@@ -30,17 +31,19 @@ export function addOrders(program: Command): void {
         },
         {
           input: OrdersQuery,
-          show: [
-            'orderId',
-            'status',
-            'asset',
-            'contractType',
-            'direction',
-            'stake',
-            'pnl',
-            'traderExternalId',
-            'createdAt'
-          ]
+          // What was bought in one column; binary and multiplier orders name it differently.
+          show: ({ data, nextCursor }) =>
+            [
+              table(
+                data.map(({ contractType, direction, multiplier, ...order }) => ({
+                  ...order,
+                  contract: contractType ?? `${direction} ×${multiplier}`,
+                  status: (order.error?.error as string | undefined) === 'REVIEW_REQUIRED' ? 'REVIEW' : order.status
+                })),
+                ['orderId', 'status', 'asset', 'contract', 'stake', 'pnl', 'traderExternalId', 'createdAt']
+              ),
+              ...(nextCursor ? [`nextCursor: ${nextCursor}`] : [])
+            ].join('\n')
         }
       )
     )

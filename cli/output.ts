@@ -37,7 +37,10 @@ export function table(records: object[], names: string[] = columnsOf(records)): 
   const natural = names.map((name, i) => Math.max(name.length, ...body.map(row => (row[i] as string).length)))
   const drawn = new Table({
     head: names.map(name => pc.bold(name)),
-    colWidths: fit(natural, process.stdout.columns).map(width => width + GAP),
+    colWidths: fit(
+      natural,
+      names.map((_, i) => body.some(row => IDENTIFIER.test(row[i] as string)))
+    ).map(width => width + GAP),
     chars: frameless,
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': GAP, compact: true }
   })
@@ -51,6 +54,8 @@ export function table(records: object[], names: string[] = columnsOf(records)): 
 
 const GAP = 2
 const NARROWEST = 6
+const IDENTIFIER = /^[a-z]{3}_[0-9a-z]{26}$|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/
+const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/
 const frameless = {
   top: '',
   'top-mid': '',
@@ -69,15 +74,22 @@ const frameless = {
   middle: ''
 }
 
-/** Column widths that fit `available`; piped output (no width) keeps everything. */
-function fit(natural: number[], available: number | undefined): number[] {
+/**
+ * Column widths that fit the terminal: the widest column gives way first, one with identifiers or instants last,
+ * since those are worth nothing in part. Piped output has no width and keeps everything.
+ */
+function fit(natural: number[], identifying: boolean[], available = process.stdout.columns ?? Infinity): number[] {
   const widths = [...natural]
-  const room = (available ?? Infinity) - GAP * widths.length
-  while (widths.reduce((sum, width) => sum + width, 0) > room) {
-    const widest = widths.indexOf(Math.max(...widths))
-    if ((widths[widest] as number) <= NARROWEST) break
-    widths[widest] = (widths[widest] as number) - 1
+  const room = available - GAP * widths.length
+  const shrink = (may: (i: number) => boolean) => {
+    while (widths.reduce((sum, width) => sum + width, 0) > room) {
+      const widest = Math.max(...widths.map((width, i) => (may(i) ? width : 0)))
+      if (widest <= NARROWEST) return
+      widths[widths.findIndex((width, i) => may(i) && width === widest)] = widest - 1
+    }
   }
+  shrink(i => !identifying[i])
+  shrink(() => true)
   return widths
 }
 
@@ -87,7 +99,8 @@ function columnsOf(records: object[]): string[] {
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '–'
-  if (value instanceof Date) return value.toISOString().replace(/\.\d+Z$/, 'Z')
+  if (value instanceof Date) return value.toISOString().replace(INSTANT, '$1Z')
+  if (typeof value === 'string' && INSTANT.test(value)) return value.replace(INSTANT, '$1Z')
   if (Array.isArray(value) && value.every(item => typeof item !== 'object')) return value.join(' ')
   if (typeof value === 'object') return JSON.stringify(value)
   // What a partner chose as its name must not steer the terminal.
