@@ -60,8 +60,8 @@ function presentReview(review: ReviewRow, partyId: string) {
     botId: review.bot_id,
     rating: review.rating,
     comment: review.comment,
-    // Reviews are read across partners: who wrote one is nobody's business.
-    author: { displayName: 'Verified buyer' },
+    // Reviews are read across partners: who wrote one is told only by who made its profile public.
+    author: { displayName: review.author_name ?? 'Verified buyer' },
     mine: review.party_id === partyId,
     createdAt: review.created_at.toISOString()
   }
@@ -118,7 +118,8 @@ export const listBotReviews: Operation<{ params: IdParams; query: PageQuery }> =
   path: '/v1/marketplace/bots/{id}/reviews',
   tag: 'Marketplace',
   summary: 'Reviews of a bot',
-  description: 'Newest first. Who wrote them is not told; mine marks the own one.',
+  description:
+    "Newest first. The author's name is that of its public community profile, if it has one; mine marks the own one.",
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',

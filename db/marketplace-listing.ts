@@ -5,7 +5,7 @@
 // order that carries the filters; the wide rows are read for the page's bots only.
 import type { BotsQuery } from '../schemas/marketplace.ts'
 import { type Db, rows } from './connection.ts'
-import { type BotRow, botColumns } from './marketplace.ts'
+import { type BotRow, botColumns, withCreators } from './marketplace.ts'
 
 const order: Record<BotsQuery['sort'], string> = {
   newest: 'b.published_at desc, b.id desc',
@@ -53,7 +53,7 @@ export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: BotRow
        from (select b.id from marketplace_bots b
               where ${conditions.join(' and ')} order by ${by} limit :limit offset :offset) as listed
        join marketplace_bots b on b.id = listed.id
-       join partners p on p.id = b.partner_id
+       ${withCreators}
       order by ${by}`,
     { ...defined(filter.bindings), limit, offset }
   )

@@ -11,9 +11,12 @@ export interface ReviewRow {
   rating: number
   comment: string | null
   created_at: Date
+  /** As the public profile says, otherwise not told. */
+  author_name: string | null
 }
 
-const columns = ['id', 'bot_id', 'party_id', 'rating', 'comment', 'created_at']
+const columns = `r.id, r.bot_id, r.party_id, r.rating, r.comment, r.created_at,
+  (select display_name from community_profiles c where c.party_id = r.party_id and c.is_public) as author_name`
 
 /** A page of a bot's reviews, newest first, and how many there are. Throws NOT_FOUND for a bot not in sight. */
 export async function listReviews(
@@ -23,15 +26,12 @@ export async function listReviews(
   const { rating_count: total } = await getVisibleBot(db, botId, partyId)
   const offset = (page - 1) * limit
   if (offset >= total) return { reviews: [], total }
-  const reviews = (await db('marketplace_reviews')
-    .where({ bot_id: botId })
-    .orderBy([
-      { column: 'created_at', order: 'desc' },
-      { column: 'id', order: 'desc' }
-    ])
-    .limit(limit)
-    .offset(offset)
-    .select(columns)) as ReviewRow[]
+  const reviews = await rows<ReviewRow>(
+    db,
+    `select ${columns} from marketplace_reviews r where r.bot_id = :botId
+      order by r.created_at desc, r.id desc limit :limit offset :offset`,
+    { botId, limit, offset }
+  )
   return { reviews, total }
 }
 
@@ -50,11 +50,11 @@ export async function saveReview(
     | undefined
   const [review] = await rows<ReviewRow>(
     trx,
-    `insert into marketplace_reviews (id, bot_id, partner_id, party_id, rating, comment)
+    `insert into marketplace_reviews as r (id, bot_id, partner_id, party_id, rating, comment)
      values (:id, :botId, :partnerId, :partyId, :rating, :comment)
      on conflict (bot_id, party_id) do update
        set rating = excluded.rating, comment = excluded.comment, created_at = now()
-     returning ${columns.join(', ')}`,
+     returning ${columns}`,
     { id: newId('review'), botId, partnerId, partyId, rating, comment }
   )
   await rows(

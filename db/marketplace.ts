@@ -44,14 +44,18 @@ export interface BotRow {
   creator_name: string
 }
 
-/** Everything about a bot but its code. Wants the bots as b and their partners as p. */
+/** Everything about a bot but its code. Wants the bots as b, their partners as p, their creators' profiles as c. */
 export const botColumns = `b.id, b.partner_id, b.party_id, b.status, b.name, b.description, b.long_description,
   b.category, b.risk_level, b.strategy_type, b.supported_assets, b.screenshots, b.demo_video_url, b.one_time_price,
   b.monthly_price, b.version, b.rating, b.rating_count, b.downloads, b.sales, b.subscribers, b.gross, b.net,
   b.created_at, b.updated_at, b.published_at,
-  case when b.party_id = b.partner_id then p.name else 'Independent creator' end as creator_name`
+  coalesce(c.display_name, case when b.party_id = b.partner_id then p.name else 'Independent creator' end) as creator_name`
 
-const fromBots = 'from marketplace_bots b join partners p on p.id = b.partner_id'
+// The marketplace is everybody's, a trader's name its partner's: a creator is named as its public profile says.
+export const withCreators = `join partners p on p.id = b.partner_id
+  left join community_profiles c on c.party_id = b.party_id and c.is_public`
+
+const fromBots = `from marketplace_bots b ${withCreators}`
 
 /** What a creator writes about a bot; a price or text that is null is not there. */
 export interface BotFacts {

@@ -110,4 +110,11 @@ export function nullable<S extends { readonly type: string }>(field: S) {
 }
 
 /** A path parameter: any string goes in, an unknown one is a 404. */
-export const pathId = { type: 'string', minLength: 1, maxLength: 128, description: 'Identifier.' } as const
+export const pathId = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 128,
+  // A NUL is no text to PostgreSQL.
+  pattern: '^[^\\u0000]+$',
+  description: 'Identifier.'
+} as const

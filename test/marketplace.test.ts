@@ -1,6 +1,7 @@
 // The marketplace for its visitors and creators: states, who sees what, and reviews.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { updateCommunityProfile } from '../api/community.ts'
 import { getMarketplaceBot, listBotReviews, listMarketplaceBots, reviewBot } from '../api/marketplace.ts'
 import {
   createCreatorBot,
@@ -247,13 +248,32 @@ reviews('count once when one party sends two at the same time', async () => {
   assert.is(bot.rating, data[0].rating)
 })
 
-reviews('do not tell who wrote them', async () => {
+reviews('tell who wrote them only where a profile is public', async () => {
   const botId = await makeBot(creator, { oneTimePriceUsd: 5 })
   const buyer = await harness.makePartner({ name: 'Secret Customer' })
   await fund(harness, buyer, '5')
   await buyer.call(purchaseBot, of(botId))
   await buyer.call(reviewBot, { ...of(botId), body: { rating: 5 } })
-  assert.not(JSON.stringify((await stranger.call(listBotReviews, of(botId))).body).includes('Secret'))
+  const authorAsSeen = async () => (await stranger.call(listBotReviews, of(botId))).body.data[0].author.displayName
+  assert.is(await authorAsSeen(), 'Verified buyer')
+  await buyer.call(updateCommunityProfile, { body: { displayName: 'Ann', isPublic: false } })
+  assert.is(await authorAsSeen(), 'Verified buyer')
+  await buyer.call(updateCommunityProfile, { body: { isPublic: true } })
+  assert.is(await authorAsSeen(), 'Ann')
+})
+
+reviews('and bots carry the name of a public profile, else the partner’s for its own bots', async () => {
+  const maker = await harness.makePartner({ name: 'Makers Ltd' })
+  const botId = await makeBot(maker)
+  const creatorAsSeen = async () => (await stranger.call(getMarketplaceBot, of(botId))).body.creator.displayName
+  assert.is(await creatorAsSeen(), 'Makers Ltd')
+  await maker.call(updateCommunityProfile, { body: { displayName: 'The Makers', isPublic: true } })
+  assert.is(await creatorAsSeen(), 'The Makers')
+})
+
+reviews('refuse an id that PostgreSQL cannot read', async () => {
+  for (const row of [getMarketplaceBot, listBotReviews])
+    assert.is((await stranger.call(row, of('bot_\u0000'))).status, 400)
 })
 
 reviews.after(closeAll)
