@@ -28,14 +28,22 @@ const LOGIN_WINDOW_SECONDS = 900
 const LOGIN_FAILURES = 10
 const LOGIN_FAILURES_OF_PARTNER = 2000
 
+/** A login that is counted as failed until it is known how it ended. */
+export interface CountedLogin {
+  /** It was good: the e-mail's failures are forgotten. */
+  succeeded(): Promise<void>
+  /** Nobody looked at the password: it counts as nothing. */
+  undecided(): Promise<void>
+}
+
 /**
  * Counts a login as failed before its password is looked at, so that guesses made at once count as well.
- * The function it answers says that the login was good. Throws RATE_LIMITED with Retry-After.
+ * Throws RATE_LIMITED with Retry-After.
  */
-export async function limitLogin(
+export async function countLogin(
   { partnerId, email }: { partnerId: string; email: string },
   { limits }: Pick<Open, 'limits'>
-): Promise<() => Promise<void>> {
+): Promise<CountedLogin> {
   // Hashed, so that a counter's name is short and tells no address.
   const digest = createHash('sha256').update(email.toLowerCase()).digest('base64url')
   const ofPartner = [`logins:${partnerId}`, LOGIN_FAILURES_OF_PARTNER, LOGIN_WINDOW_SECONDS] as const
@@ -45,9 +53,13 @@ export async function limitLogin(
   // Hammering on one e-mail must not shut out the partner's other traders.
   if (!count.allowed) await limits.giveBack(...ofPartner)
   refuseLogin(count)
-  return async () => {
-    await limits.giveBack(...ofPartner)
-    await limits.forget(...ofEmail)
+  return {
+    async succeeded() {
+      await Promise.all([limits.giveBack(...ofPartner), limits.forget(...ofEmail)])
+    },
+    async undecided() {
+      await Promise.all([limits.giveBack(...ofPartner), limits.giveBack(...ofEmail)])
+    }
   }
 }
 

@@ -7,7 +7,7 @@ import { setCookie, TRADER_COOKIE } from '../schemas/cookies.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { LoggedOut, Login, Signup, TraderAccount, TraderLogin } from '../schemas/traders.ts'
 import { presentAccount } from './accounts.ts'
-import { limitLogin } from './limit.ts'
+import { countLogin } from './limit.ts'
 import type { Open, Operation, SessionTrader } from './operations.ts'
 import { Reply } from './respond.ts'
 
@@ -49,13 +49,26 @@ export const logInTrader: Operation<{ body: Login }> = {
   errors: ['INVALID_CREDENTIALS'],
   async handle({ partner, body }, open) {
     const login = { partnerId: partner.partnerId, email: body.email }
-    const succeeded = await limitLogin(login, open)
-    const found = await findLogin(open.db, login)
-    const right = await isPassword(found?.passwordHash, body.password)
-    if (!found || !right) throw new ApiError('INVALID_CREDENTIALS')
-    await succeeded()
-    return logIn(found.trader, open)
+    const counted = await countLogin(login, open)
+    const found = await findRight(login, body.password, open).catch(async (error: unknown) => {
+      await counted.undecided()
+      throw error
+    })
+    if (!found) throw new ApiError('INVALID_CREDENTIALS')
+    await counted.succeeded()
+    return logIn(found, open)
   }
+}
+
+/** The trader, if e-mail and password are right. */
+async function findRight(
+  login: { partnerId: string; email: string },
+  password: string,
+  { db }: Open
+): Promise<TraderRecord | undefined> {
+  const found = await findLogin(db, login)
+  const right = await isPassword(found?.passwordHash, password)
+  return right ? found?.trader : undefined
 }
 
 /** Opens a session; told in the body for servers, in a cookie for browsers. */

@@ -4,7 +4,8 @@ import * as assert from 'uvu/assert'
 import { exchangeTokens, listAccounts } from '../api/accounts.ts'
 import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from '../api/traders.ts'
 import { newToken } from '../db/crypto.ts'
-import { closeAll, newAccountId, openHarness, type TestPartner } from './harness.ts'
+import { call, closeAll, type Harness, newAccountId, openHarness, type TestPartner } from './harness.ts'
+import { startRedis, type TestRedis } from './redis.ts'
 
 const harness = await openHarness()
 const { db } = harness.open
@@ -163,6 +164,18 @@ login('counts the failures of an unknown e-mail as those of a known one', async 
   assert.equal(answers.map(({ status }) => status).sort(), [...Array(10).fill(401), 429, 429])
 })
 
+login('counts nothing while the password could not be looked at', async () => {
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const attempt = async () => (await partner.call(logInTrader, { body: { email: body.email, password } })).status
+  await db.raw('alter table traders rename column password_hash to password_hash_away')
+  const statuses: number[] = []
+  for (let i = 0; i < 12; i++) statuses.push(await attempt())
+  await db.raw('alter table traders rename column password_hash_away to password_hash')
+  assert.equal(statuses, Array(12).fill(500))
+  assert.is(await attempt(), 200)
+})
+
 login('starts counting afresh after a success', async () => {
   const partner = await harness.makePartner()
   const { body } = await signUp(partner)
@@ -175,6 +188,23 @@ login('starts counting afresh after a success', async () => {
   assert.ok(await guess(9))
   assert.is((await partner.call(logInTrader, { body: { email: body.email, password } })).status, 200)
   assert.ok(await guess(9))
+})
+
+const redis = await startRedis()
+const counted = redis ? login : login.skip
+counted('counts the failures that several processes saw, through Redis', async () => {
+  const env = { REDIS_URL: (redis as TestRedis).url }
+  const [one, two] = [await openHarness({ url: harness.url, env }), await openHarness({ url: harness.url, env })]
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const guess = async (process: Harness, password: string) => {
+    const headers = { authorization: `Bearer ${partner.key}` }
+    return (await call(process.address, logInTrader, { headers, body: { email: body.email, password } })).status
+  }
+  const statuses: number[] = []
+  for (let i = 0; i < 5; i++) statuses.push(await guess(one, 'wrong'), await guess(two, 'wrong'))
+  assert.equal(statuses, Array(10).fill(401))
+  assert.equal([await guess(one, password), await guess(two, password)], [429, 429])
 })
 
 login('takes the e-mail in any case, and opens a session of its own', async () => {

@@ -1,0 +1,62 @@
+// Whether the time of a failed login tells a known e-mail from an unknown one: interleaved samples of both,
+// compared by rank (Mann-Whitney U), which noise of the machine disturbs least.
+//   node test/bench/logins.ts [samples of each]
+// A small p means that the two can be told apart; the last line does the same to two samples of known e-mails.
+import { logInTrader, signUpTrader } from '../../api/traders.ts'
+import { closeAll, openHarness } from '../harness.ts'
+
+const samples = Number(process.argv[2] ?? 300)
+// An e-mail is refused after ten failures.
+const GUESSES = 8
+
+const harness = await openHarness()
+const partner = await harness.makePartner()
+const known = Array.from({ length: Math.ceil((2 * samples) / GUESSES) }, (_, i) => `known${i}@example.com`)
+for (const email of known) await partner.call(signUpTrader, { body: { email, password: 'a good password' } })
+
+async function timeOf(email: string): Promise<number> {
+  const before = performance.now()
+  const { status } = await partner.call(logInTrader, { body: { email, password: 'a wrong password' } })
+  if (status !== 401) throw new Error(`a wrong login answered ${status}`)
+  return performance.now() - before
+}
+
+const kinds = {
+  known: (i: number) => known[i % known.length] as string,
+  unknown: (i: number) => `unknown${Math.floor(i / GUESSES)}@example.com`,
+  again: (i: number) => known[(i + samples) % known.length] as string
+}
+const times = { known: [] as number[], unknown: [] as number[], again: [] as number[] }
+for (let i = 0; i < samples; i++) {
+  const names = Object.keys(kinds) as (keyof typeof kinds)[]
+  // Each kind comes first, second and last equally often.
+  for (let j = 0; j < names.length; j++) {
+    const name = names[(i + j) % names.length] as keyof typeof kinds
+    times[name].push(await timeOf(kinds[name](i)))
+  }
+}
+await closeAll()
+
+const median = (values: number[]) =>
+  (values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] as number).toFixed(2)
+for (const [name, values] of Object.entries(times)) console.log(`${name}: median ${median(values)} ms of ${samples}`)
+console.log(`known and unknown: p = ${mannWhitney(times.known, times.unknown).toFixed(3)}`)
+console.log(`known and known:   p = ${mannWhitney(times.known, times.again).toFixed(3)}`)
+
+/** The two-sided p of the hypothesis that both come from one distribution; normal approximation. */
+function mannWhitney(a: number[], b: number[]): number {
+  const ranked = [...a.map(value => ({ value, first: true })), ...b.map(value => ({ value, first: false }))]
+  ranked.sort((x, y) => x.value - y.value)
+  const rankSum = ranked.reduce((sum, { first }, index) => sum + (first ? index + 1 : 0), 0)
+  const u = rankSum - (a.length * (a.length + 1)) / 2
+  const mean = (a.length * b.length) / 2
+  const deviation = Math.sqrt((a.length * b.length * (a.length + b.length + 1)) / 12)
+  return 2 * (1 - normal(Math.abs(u - mean) / deviation))
+}
+
+/** The normal distribution function, to seven digits (Abramowitz and Stegun 26.2.17). */
+function normal(z: number): number {
+  const t = 1 / (1 + 0.2316419 * z)
+  const tail = t * (0.31938153 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+  return 1 - (Math.exp((-z * z) / 2) / Math.sqrt(2 * Math.PI)) * tail
+}
