@@ -31,7 +31,8 @@ export type BillingStep = (db: Db, context: BillingContext) => Promise<Partial<B
 /** In this order: a partner's own plan comes before what it subscribed to. */
 const steps: BillingStep[] = [chargeDuePlans, chargeUnpaidPlans, renewSubscriptions]
 
-const BATCH = 200
+// Small, so that whom another check charged meanwhile is seldom locked again.
+const BATCH = 50
 const FAILURES_AT_MOST = 100
 
 export interface BillingOptions {

@@ -11,7 +11,8 @@ import { type SubscriptionRow, saleEntries } from './marketplace-sales.ts'
 /** How long an unpaid subscription stays usable after its period. */
 export const GRACE_DAYS = 3
 
-const BATCH = 200
+// Small, so that what another check renewed meanwhile is seldom looked at again.
+const BATCH = 25
 /** Periods of one subscription renewed in one go, at most; the next check goes on. */
 const PERIODS_AT_ONCE = 120
 
@@ -33,6 +34,8 @@ export async function renewSubscriptions(
     for (const due of batch) {
       if (signal.aborted) return {}
       try {
+        // A look before the lock: checks that run at once would queue at every bot for what one of them did.
+        if (!(await isDue(db, due.id, now))) continue
         for (let i = 0; i < PERIODS_AT_ONCE; i++)
           if ((await db.transaction(trx => renew(trx, due, { now, feePct }))) !== 'renewed') break
       } catch (error) {
@@ -61,14 +64,12 @@ async function listDue(db: Db, now: Date, last: Due | undefined): Promise<Due[]>
   )
 }
 
+async function isDue(db: Db, id: string, now: Date): Promise<boolean> {
+  const sql = `select from marketplace_subscriptions where id = :id and status <> 'CANCELED' and current_period_end <= :now`
+  return (await rows(db, sql, { id, now })).length > 0
+}
+
 async function renew(trx: Db, { id, bot_id: botId }: Due, as: { now: Date; feePct: string }): Promise<Outcome> {
-  // A look before the lock: checks that run at once would otherwise queue at every bot for what one of them did.
-  const [stillDue] = await rows(
-    trx,
-    `select from marketplace_subscriptions where id = :id and status <> 'CANCELED' and current_period_end <= :now`,
-    { id, now: as.now }
-  )
-  if (!stillDue) return 'settled by another'
   const bot = await lockBot(trx, botId)
   const [due] = await rows<SubscriptionRow & { unpaid_too_long: boolean }>(
     trx,

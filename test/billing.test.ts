@@ -278,12 +278,11 @@ unpaid('is paid by top-ups while its wallet is spent from, without anybody waiti
       })
     )
   // Each top-up charges what is outstanding, which the wallet does not cover until the last.
-  await Promise.all(
-    Array.from({ length: 240 }, (_, i) => {
-      const partnerId = partners[(i >> 1) % 6] as string
-      return i % 2 === 0 ? pay(partnerId, '0.01') : spend(partnerId)
-    })
-  )
+  const lane = async (number: number) => {
+    const partnerId = partners[(number >> 1) % 6] as string
+    for (let i = 0; i < 20; i++) await (number % 2 === 0 ? pay(partnerId, '0.01') : spend(partnerId))
+  }
+  await Promise.all(Array.from({ length: 10 }, (_, number) => lane(number)))
   for (const partnerId of partners) assert.is((await pay(partnerId, '800')).saasStatus, 'ACTIVE')
 })
 
