@@ -22,7 +22,7 @@ interface RankedRow {
 
 /** Traders with a public profile and at least one trade in 30 days, by pnl, at most 100. */
 export async function readLeaderboard(db: Db, partnerId: string): Promise<RankedRecord[]> {
-  // Columns of orders have the database's collation, which has to be said for their indexes to be of use.
+  // What the broker names has the database's collation in orders, which has to be said for their index to be of use.
   const found = await rows<RankedRow>(
     db,
     `select p.party_id, p.display_name, p.avatar_url, s.trades, s.wins, s.pnl
@@ -32,7 +32,7 @@ export async function readLeaderboard(db: Db, partnerId: string): Promise<Ranked
         select count(*) as trades, count(*) filter (where pnl > 0) as wins, sum(pnl) as pnl
           from (
             select o.pnl from orders o
-             where o.trader_id = t.id collate "default" and o.phase = 'closed' and o.closed_at > now() - interval '30 days'
+             where o.trader_id = t.id and o.phase = 'closed' and o.closed_at > now() - interval '30 days'
             union all
             select r.profit_loss from trade_records r
              where r.partner_id = t.partner_id and r.trader_external_id = t.external_id

@@ -18,6 +18,7 @@ import * as usage from './migrations/0011_usage.ts'
 import * as community from './migrations/0012_community.ts'
 import * as contractFindings from './migrations/0013_contract_findings.ts'
 import * as trace from './migrations/0014_trace.ts'
+import * as collations from './migrations/0015_collations.ts'
 
 interface Migration {
   name: string
@@ -39,7 +40,8 @@ const migrations: Migration[] = [
   { name: '0011_usage', up: usage.up },
   { name: '0012_community', up: community.up },
   { name: '0013_contract_findings', up: contractFindings.up },
-  { name: '0014_trace', up: trace.up }
+  { name: '0014_trace', up: trace.up },
+  { name: '0015_collations', up: collations.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {
