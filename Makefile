@@ -9,7 +9,7 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check api worker migrate bench simulate chaos fuzz money-storm clean
+.PHONY: help install run test check lint-spec api worker migrate bench simulate chaos fuzz money-storm clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s%s\n", $$1, $$2 }'
@@ -25,8 +25,11 @@ run: install ## Run everything on this machine: database, broker simulator, api 
 test: check ## Check types and style, then run every test
 	@$(call node,$(limit)) test/run.ts
 
-check: install ## Check types and style
+check: install ## Check types, style and the description
 	@npm run -s check
+
+lint-spec: install ## Check the description with Redocly and Spectral (fetches Spectral)
+	@.ci/lint-spec --all
 
 api: install ## Run an api process
 	@$(node) api/main.ts

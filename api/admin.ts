@@ -16,7 +16,7 @@ export const refundPurchase: Operation<{ params: IdParams; body: Refund }> = {
     "Pays any partner's purchase back, the platform's fee included, and takes the bot away. Once: a purchase that is REFUNDED is a 409. The creator's earnings may go below zero.",
   auth: 'key',
   scope: 'admin:write',
-  params: idParams('purchaseId of the purchase.'),
+  params: idParams('pur', 'purchaseId of the purchase.'),
   body: Refund,
   response: Purchase,
   errors: ['NOT_FOUND', 'CONFLICT'],

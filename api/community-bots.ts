@@ -16,7 +16,7 @@ const common = { tag: 'Community', auth: 'key', actor: true } as const
 const botParams = {
   type: 'object',
   required: ['id'],
-  properties: { id: { ...pathId, description: 'botId.' } }
+  properties: { id: pathId('cbt', 'botId of the shared bot.') }
 } as const
 
 export const listCommunityBots: Operation<object> = {

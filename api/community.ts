@@ -151,7 +151,7 @@ export const deleteMessage: Operation<{ params: { id: string } }> = {
   summary: 'Delete a message',
   description: "One's own; the partner itself may delete any message of its community.",
   scope: 'community:write',
-  params: { type: 'object', required: ['id'], properties: { id: { ...pathId, description: 'messageId.' } } },
+  params: { type: 'object', required: ['id'], properties: { id: pathId('msg', 'messageId of the message.') } },
   response: DeletedMessage,
   errors: ['NOT_FOUND'],
   async handle(asked, { db }) {

@@ -72,7 +72,7 @@ export const revokeKey: Operation<{ params: { id: string } }> = {
   description: 'Effective at once and for good. Revoking a revoked key answers when it was revoked.',
   auth: 'session',
   scope: null,
-  params: { type: 'object', required: ['id'], properties: { id: { ...pathId, description: 'keyId of the key.' } } },
+  params: { type: 'object', required: ['id'], properties: { id: pathId('key', 'keyId of the key.') } },
   response: RevokedKey,
   errors: ['NOT_FOUND'],
   async handle({ partner, params }, { db }): Promise<RevokedKey> {

@@ -94,7 +94,7 @@ export const updateCreatorBot: Operation<{ params: IdParams; body: BotChanges }>
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
-  params: idParams('botId of the bot.'),
+  params: idParams('bot', 'botId of the bot.'),
   body: BotChanges,
   response: CreatorBot,
   errors: ['NOT_FOUND'],
@@ -129,7 +129,7 @@ export const publishBot: Operation<{ params: IdParams }> = {
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
-  params: idParams('botId of the bot.'),
+  params: idParams('bot', 'botId of the bot.'),
   response: CreatorBot,
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle(asked, { db }) {
@@ -148,7 +148,7 @@ export const retireBot: Operation<{ params: IdParams }> = {
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
-  params: idParams('botId of the bot.'),
+  params: idParams('bot', 'botId of the bot.'),
   response: CreatorBot,
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle(asked, { db }) {

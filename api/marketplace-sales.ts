@@ -51,7 +51,7 @@ export const purchaseBot: Operation<{ params: IdParams }> = {
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
-  params: idParams('botId of the bot.'),
+  params: idParams('bot', 'botId of the bot.'),
   response: Purchase,
   errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT'],
   async handle(asked, { db, config }) {
@@ -71,7 +71,7 @@ export const subscribeToBot: Operation<{ params: IdParams }> = {
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
-  params: idParams('botId of the bot.'),
+  params: idParams('bot', 'botId of the bot.'),
   response: Subscription,
   errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT'],
   async handle(asked, { db, config }) {
@@ -91,7 +91,7 @@ export const cancelSubscription: Operation<{ params: IdParams }> = {
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
-  params: idParams('subscriptionId of the subscription.'),
+  params: idParams('sub', 'subscriptionId of the subscription.'),
   response: Subscription,
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle(asked, { db }) {

@@ -23,8 +23,8 @@ export function partyOf({ partner, trader }: Pick<Asked<object>, 'partner' | 'tr
 }
 
 /** Path parameters of everything about one record. */
-export const idParams = (description: string) =>
-  ({ type: 'object', required: ['id'], properties: { id: { ...pathId, description } } }) as const
+export const idParams = (prefix: string, description: string) =>
+  ({ type: 'object', required: ['id'], properties: { id: pathId(prefix, description) } }) as const
 export interface IdParams {
   id: string
 }
@@ -97,7 +97,7 @@ export const getMarketplaceBot: Operation<{ params: IdParams }> = {
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',
-  params: idParams('botId of the bot.'),
+  params: idParams('bot', 'botId of the bot.'),
   response: BotDetail,
   errors: ['NOT_FOUND'],
   async handle(asked, { db }) {
@@ -123,7 +123,7 @@ export const listBotReviews: Operation<{ params: IdParams; query: PageQuery }> =
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',
-  params: idParams('botId of the bot.'),
+  params: idParams('bot', 'botId of the bot.'),
   query: pageQuery(50),
   response: ReviewPage,
   errors: ['NOT_FOUND'],
@@ -146,7 +146,7 @@ export const reviewBot: Operation<{ params: IdParams; body: NewReview }> = {
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
-  params: idParams('botId of the bot.'),
+  params: idParams('bot', 'botId of the bot.'),
   body: NewReview,
   response: Review,
   errors: ['NOT_FOUND', 'CONFLICT'],

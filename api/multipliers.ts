@@ -22,6 +22,7 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
   scope: 'trading:write',
   body: MultiplierOrderRequest,
   response: MultiplierOrder,
+  headers: ['Idempotent-Replayed'],
   errors: [
     'TRADER_NOT_FOUND',
     'BROKER_DISCONNECTED',
@@ -90,7 +91,7 @@ export const closeMultiplierOrder: Operation<{ params: { orderId: string } }> = 
   params: {
     type: 'object',
     required: ['orderId'],
-    properties: { orderId: { ...pathId, description: 'orderId of the multiplier order.' } }
+    properties: { orderId: pathId('ord', 'orderId of the multiplier order.') }
   },
   response: MultiplierOrder,
   errors: ['NOT_FOUND', 'CONFLICT', 'BROKER_DISCONNECTED', 'INVALID_CONTRACT', 'MARKET_CLOSED', 'BROKER_UPSTREAM'],

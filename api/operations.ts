@@ -137,6 +137,8 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   response: Schema
   /** Codes besides those that its auth, scope and schemas bring. */
   errors: ErrorCode[]
+  /** Header fields besides those of every answer. */
+  headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]
   handle(asked: Asked<Input>, open: Open): Promise<unknown>
 }
 

@@ -29,6 +29,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   scope: 'trading:write',
   body: BinaryOrder,
   response: Order,
+  headers: ['Idempotent-Replayed'],
   errors: [
     'TRADER_NOT_FOUND',
     'BROKER_DISCONNECTED',
@@ -191,7 +192,7 @@ export const closeOrder: Operation<{ params: { id: string } }> = {
     'Sells the contract at the market. Closing a closed order answers it again; a contract the broker will not buy back is a 422.',
   auth: 'key',
   scope: 'trading:write',
-  params: { type: 'object', required: ['id'], properties: { id: { ...pathId, description: 'orderId of the order.' } } },
+  params: { type: 'object', required: ['id'], properties: { id: pathId('ord', 'orderId of the order.') } },
   response: Order,
   errors: ['NOT_FOUND', 'CONFLICT', 'BROKER_DISCONNECTED', 'INVALID_CONTRACT', 'MARKET_CLOSED', 'BROKER_UPSTREAM'],
   async handle(asked, open) {

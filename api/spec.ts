@@ -1,8 +1,14 @@
 // The description: rows to OpenAPI 3.1, and GET /v1/_spec. JSON Schema 2020-12 is the schema language of
 // both, so nothing is translated.
-import { type ErrorCode, errors } from '../schemas/errors.ts'
 import type { Schema } from '../schemas/fields.ts'
+import { guides, tags } from './guides.ts'
 import type { Operation } from './operations.ts'
+import { ErrorEnvelope, ErrorResponses } from './spec-errors.ts'
+import { headers, headersOf, requestHeaders } from './spec-headers.ts'
+import { samplesOf } from './spec-samples.ts'
+import { Components, exampleOf } from './spec-schemas.ts'
+
+export { codesOf, ErrorEnvelope } from './spec-errors.ts'
 
 export const getSpec: Operation<object> = {
   name: 'getSpec',
@@ -10,10 +16,22 @@ export const getSpec: Operation<object> = {
   path: '/v1/_spec',
   tag: 'Usage',
   summary: 'This description',
-  description: 'The OpenAPI 3.1 document of the service, assembled from the schemas that check every request.',
+  description:
+    'The OpenAPI 3.1 document of the service, assembled from the schemas that check every request. The same document is shown, without a key, at `/docs`.',
   auth: 'key',
   scope: null,
-  response: { type: 'object', required: ['openapi', 'info', 'paths'], additionalProperties: true },
+  response: {
+    type: 'object',
+    description: 'An OpenAPI 3.1 document.',
+    required: ['openapi', 'info', 'paths'],
+    properties: {
+      openapi: { type: 'string', description: 'Version of OpenAPI.' },
+      info: { type: 'object', description: 'What is described.' },
+      paths: { type: 'object', description: 'Every operation.' }
+    },
+    additionalProperties: true,
+    examples: [{ openapi: '3.1.0', info: { title: 'Trading Operator Service', version: '1.0.0' }, paths: {} }]
+  },
   errors: [],
   async handle(_asked, { config }) {
     // Read here and not at the top: this file stands in the list itself.
@@ -22,107 +40,88 @@ export const getSpec: Operation<object> = {
   }
 }
 
-/** The schema of the error envelope; extras appear with the codes that carry them. */
-export const ErrorEnvelope = {
-  type: 'object',
-  additionalProperties: false,
-  required: ['error', 'message', 'requestId'],
-  properties: {
-    error: {
-      type: 'string',
-      enum: Object.keys(errors),
-      description: 'Code of the error.',
-      examples: ['VALIDATION_FAILED']
-    },
-    message: { type: 'string', description: 'For people; may change.', examples: ['/body/stake must be >= 0.35'] },
-    requestId: {
-      type: 'string',
-      description: 'Repeats X-Request-Id.',
-      examples: ['5f0c6a8e-0d3b-4a55-9b7a-3d1b8a6f2f10']
-    },
-    details: {
-      type: 'array',
-      description: 'One entry per violation.',
-      items: {
-        type: 'object',
-        additionalProperties: false,
-        required: ['path', 'message'],
-        properties: { path: { type: 'string' }, message: { type: 'string' } }
-      }
-    },
-    requiredScope: { type: 'string' },
-    secondsUntilOpen: { type: ['integer', 'null'], minimum: 0, description: 'null when the broker does not tell.' },
-    orderId: { type: 'string' },
-    status: { type: 'string', enum: ['PENDING', 'FAILED'] },
-    requiredUsd: { type: 'number' },
-    balanceUsd: { type: 'number' },
-    saasStatus: { type: 'string' },
-    topUpUsd: { type: 'number' }
-  }
-} as const
+const described = new WeakMap<Operation[], Map<string, object>>()
 
-/** Every code an operation can answer: its own, and those of its checks. */
-export function codesOf(row: Operation): ErrorCode[] {
-  const codes = new Set<ErrorCode>([
-    'UNAUTHENTICATED',
-    'SUBSCRIPTION_INACTIVE',
-    'PARTNER_SUSPENDED',
-    'HTTPS_REQUIRED',
-    'INTERNAL',
-    'UNAVAILABLE'
-  ])
-  codes.add('RATE_LIMITED')
-  if (row.auth !== 'session') codes.add('KEY_REVOKED')
-  if (row.method !== 'GET' && (row.auth !== 'key' || row.actor)) codes.add('CROSS_SITE_REFUSED')
-  if (row.scope) codes.add('INSUFFICIENT_SCOPE')
-  if (row.params || row.query || row.body) codes.add('VALIDATION_FAILED')
-  if (row.method !== 'GET') codes.add('PAYLOAD_TOO_LARGE')
-  if (row.body) for (const code of ['MALFORMED_JSON', 'UNSUPPORTED_MEDIA_TYPE'] as const) codes.add(code)
-  for (const code of row.errors) codes.add(code)
-  return [...codes].sort((a, b) => errors[a].status - errors[b].status || a.localeCompare(b))
+/** The OpenAPI 3.1 document of these rows, for a service at `baseUrl`; made once for each. */
+export function describe(operations: Operation[], baseUrl: string): object {
+  const known = described.get(operations) ?? new Map<string, object>()
+  described.set(operations, known)
+  const document = known.get(baseUrl) ?? assemble(operations, baseUrl)
+  known.set(baseUrl, document)
+  return document
 }
 
-/** The OpenAPI 3.1 document of these rows. */
-export function describe(operations: Operation[], baseUrl: string): object {
-  const paths: Record<string, Record<string, object>> = {}
+function assemble(operations: Operation[], baseUrl: string): object {
+  const components = new Components()
+  const errors = new ErrorResponses()
+  const paths: Record<string, Record<string, unknown>> = {}
   for (const row of operations) {
-    paths[row.path] ??= {}
-    ;(paths[row.path] as Record<string, object>)[row.method.toLowerCase()] = describeOperation(row)
+    paths[row.path] ??= { parameters: Object.keys(requestHeaders).map(name => ref('parameters', name)) }
+    ;(paths[row.path] as Record<string, unknown>)[row.method.toLowerCase()] = describeOperation(row, {
+      components,
+      errors,
+      baseUrl
+    })
   }
+  const used = new Set<string>(operations.map(({ tag }) => tag))
   return {
     openapi: '3.1.0',
     info: {
       title: 'Trading Operator Service',
       version: '1.0.0',
       summary: 'Headless trading infrastructure for partners.',
-      description:
-        'Place binary, digit and multiplier contracts for your traders over one REST API. Timestamps are ISO 8601 in UTC.'
+      description: guides(baseUrl),
+      contact: { name: 'The operator of this service', url: `${baseUrl}/docs` },
+      license: { name: 'MIT', identifier: 'MIT' }
     },
     jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
-    servers: [{ url: baseUrl }],
-    tags: [...new Set(operations.map(({ tag }) => tag))].map(name => ({ name })),
+    servers: [{ url: baseUrl, description: 'This service.' }],
+    tags: Object.entries(tags)
+      .filter(([name]) => used.has(name))
+      .map(([name, description]) => ({ name, description })),
     paths,
     components: {
-      schemas: { Error: ErrorEnvelope },
-      securitySchemes: {
-        key: { type: 'http', scheme: 'bearer', description: 'service_live_<16 hex>_<48 hex>' },
-        session: { type: 'apiKey', in: 'cookie', name: 'service_session', description: "The partner's session." },
-        trader: {
-          type: 'apiKey',
-          in: 'header',
-          name: 'X-Trader-Session',
-          description: "A trader's session, beside the key; also taken from the cookie trader_session."
-        }
-      }
+      schemas: { Error: components.refer(ErrorEnvelope), ...components.schemas },
+      responses: errors.responses,
+      headers,
+      parameters: requestHeaders,
+      securitySchemes
     }
   }
 }
 
-function describeOperation(row: Operation): object {
+const securitySchemes = {
+  key: {
+    type: 'http',
+    scheme: 'bearer',
+    description:
+      "The partner's API key, `service_live_` with 16 and 48 hexadecimal characters. For servers only: it must never reach a browser."
+  },
+  session: {
+    type: 'apiKey',
+    in: 'cookie',
+    name: 'service_session',
+    description: "The partner's own session, issued by the operator; it manages keys and nothing else."
+  },
+  trader: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'X-Trader-Session',
+    description:
+      "A trader's session, beside the key: the `sessionToken` of signing up or logging in. The cookie `trader_session` does as well."
+  }
+}
+
+const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` })
+
+function describeOperation(
+  row: Operation,
+  { components, errors, baseUrl }: { components: Components; errors: ErrorResponses; baseUrl: string }
+): object {
   const parameters = [...parametersOf(row.params, 'path'), ...parametersOf(row.query, 'query')]
-  const byStatus = new Map<number, ErrorCode[]>()
-  for (const code of codesOf(row))
-    byStatus.set(errors[code].status, [...(byStatus.get(errors[code].status) ?? []), code])
+  const json = (schema: Schema) => ({
+    'application/json': { schema: components.refer(schema), ...examplesOf(schema) }
+  })
   return {
     operationId: row.name,
     tags: [row.tag],
@@ -130,24 +129,24 @@ function describeOperation(row: Operation): object {
     description: row.scope ? `${row.description}\n\nNeeds the scope \`${row.scope}\`.` : row.description,
     security: securityOf(row),
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(row.body ? { requestBody: { required: true, content: { 'application/json': { schema: row.body } } } } : {}),
+    ...(row.body
+      ? {
+          requestBody: { required: (row.body.required as unknown[] | undefined) !== undefined, content: json(row.body) }
+        }
+      : {}),
     responses: {
-      200: { description: row.summary, content: { 'application/json': { schema: row.response } } },
-      ...Object.fromEntries(
-        [...byStatus].map(([status, codes]) => [
-          status,
-          {
-            description: codes.join(', '),
-            content: {
-              'application/json': {
-                schema: { allOf: [{ $ref: '#/components/schemas/Error' }, { properties: { error: { enum: codes } } }] }
-              }
-            }
-          }
-        ])
-      )
-    }
+      200: { description: row.summary, headers: headersOf(200, row.headers), content: json(row.response) },
+      ...errors.of(row)
+    },
+    'x-codeSamples': samplesOf(row, baseUrl)
   }
+}
+
+// A schema with several examples shows each, by the state it is about.
+function examplesOf(schema: Schema): object {
+  const all = (schema.examples ?? []) as { status?: string }[]
+  if (all.length < 2) return { example: exampleOf(schema) }
+  return { examples: Object.fromEntries(all.map((value, index) => [value.status ?? String(index + 1), { value }])) }
 }
 
 function securityOf({ auth, actor }: Operation): Record<string, []>[] {
@@ -159,11 +158,12 @@ function securityOf({ auth, actor }: Operation): Record<string, []>[] {
 function parametersOf(schema: Schema | undefined, place: 'path' | 'query'): object[] {
   const properties = (schema?.properties ?? {}) as Record<string, Schema>
   const required = (schema?.required ?? []) as string[]
-  return Object.entries(properties).map(([name, field]) => ({
+  return Object.entries(properties).map(([name, { description, examples, ...field }]) => ({
     name,
     in: place,
     required: place === 'path' || required.includes(name),
-    description: field.description,
-    schema: field
+    description,
+    schema: field,
+    example: exampleOf({ ...field, ...(examples ? { examples } : {}) })
   }))
 }

@@ -24,6 +24,7 @@ export const signUpTrader: Operation<{ body: Signup }> = {
   body: Signup,
   response: TraderLogin,
   errors: ['EMAIL_TAKEN'],
+  headers: ['Set-Cookie'],
   async handle({ partner, body }, open) {
     const passwordHash = await hashPassword(body.password)
     const { partnerId } = partner
@@ -47,6 +48,7 @@ export const logInTrader: Operation<{ body: Login }> = {
   body: Login,
   response: TraderLogin,
   errors: ['INVALID_CREDENTIALS'],
+  headers: ['Set-Cookie'],
   async handle({ partner, body }, open) {
     const login = { partnerId: partner.partnerId, email: body.email }
     const counted = await countLogin(login, open)
@@ -118,6 +120,7 @@ export const logOutTrader: Operation<object> = {
   scope: 'traders:write',
   response: LoggedOut,
   errors: [],
+  headers: ['Set-Cookie'],
   async handle({ trader }, { db, config }) {
     await revokeSession(db, (trader as SessionTrader).sessionId)
     return new Reply({ loggedOut: true }, { 'Set-Cookie': setCookie(TRADER_COOKIE, undefined, config) })

@@ -96,7 +96,7 @@ export const AccountList = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
-  properties: { data: { type: 'array', items: Account } }
+  properties: { data: { type: 'array', description: 'The oldest first.', items: Account } }
 } as const
 
 export const ActiveAccountChoice = {

@@ -149,6 +149,24 @@ const symbol = {
   examples: ['R_100']
 } as const
 
+export const Candle = {
+  type: 'object',
+  required: ['epoch', 'open', 'high', 'low', 'close'],
+  properties: {
+    epoch: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1e14,
+      description: 'Start of the candle, in seconds (or milliseconds, for all of them).',
+      examples: [1795248000]
+    },
+    open: { ...priceIn, description: 'First price.', examples: [1218.2] },
+    high: { ...priceIn, description: 'Highest price; below low it is refused.', examples: [1220.1] },
+    low: { ...priceIn, description: 'Lowest price.', examples: [1217.9] },
+    close: { ...priceIn, description: 'Last price.', examples: [1219.4] }
+  }
+} as const
+
 export const BotAnalysisRequest = {
   type: 'object',
   required: ['symbol', 'currentPrice', 'recentCandles'],
@@ -160,23 +178,7 @@ export const BotAnalysisRequest = {
       maxItems: 200,
       description:
         'Candles of one length. They are put in the order of their epochs; of two with the same epoch the later entry counts.',
-      items: {
-        type: 'object',
-        required: ['epoch', 'open', 'high', 'low', 'close'],
-        properties: {
-          epoch: {
-            type: 'number',
-            minimum: 0,
-            maximum: 1e14,
-            description: 'Start of the candle, in seconds (or milliseconds, for all of them).',
-            examples: [1795248000]
-          },
-          open: { ...priceIn, description: 'First price.' },
-          high: { ...priceIn, description: 'Highest price; below low it is refused.' },
-          low: { ...priceIn, description: 'Lowest price.' },
-          close: { ...priceIn, description: 'Last price.' }
-        }
-      }
+      items: Candle
     },
     strategyHint: {
       type: 'string',
@@ -195,6 +197,18 @@ export const BotAnalysisRequest = {
   ]
 } as const
 export type BotAnalysisRequest = FromSchema<typeof BotAnalysisRequest>
+
+export const Strategy = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['name', 'direction', 'confidence', 'why'],
+  properties: {
+    name: { type: 'string', description: 'Name of the strategy.', examples: ['Trend following'] },
+    direction,
+    confidence,
+    why: { type: 'string', maxLength: 400, description: 'Why, in words.', examples: ['The averages rise.'] }
+  }
+} as const
 
 export const BotAnalysis = {
   type: 'object',
@@ -234,17 +248,7 @@ export const BotAnalysis = {
     strategies: {
       type: 'array',
       description: 'How the common strategies read these candles, the surest first.',
-      items: {
-        type: 'object',
-        additionalProperties: false,
-        required: ['name', 'direction', 'confidence', 'why'],
-        properties: {
-          name: { type: 'string', description: 'Name of the strategy.', examples: ['Trend following'] },
-          direction,
-          confidence,
-          why: { type: 'string', maxLength: 400, description: 'Why, in words.', examples: ['The averages rise.'] }
-        }
-      }
+      items: Strategy
     },
     risks: lines('What to be careful about.', 'Only a few candles were given.'),
     model,

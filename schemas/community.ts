@@ -66,7 +66,8 @@ export const Profile = {
 } as const
 export type Profile = FromSchema<typeof Profile>
 
-const author = {
+/** Who wrote something, as others see them. */
+export const Author = {
   type: 'object',
   additionalProperties: false,
   required: ['displayName', 'avatarUrl'],
@@ -74,34 +75,32 @@ const author = {
   properties: { displayName: Profile.properties.displayName, avatarUrl }
 } as const
 
+export const LeaderboardEntry = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['rank', 'displayName', 'avatarUrl', 'trades', 'winRatePct', 'pnl'],
+  properties: {
+    rank: { type: 'integer', minimum: 1, description: 'Place, by pnl.', examples: [1] },
+    displayName: Profile.properties.displayName,
+    avatarUrl,
+    trades: { type: 'integer', minimum: 1, description: 'Closed orders and collected trades.', examples: [120] },
+    winRatePct: {
+      type: 'number',
+      minimum: 0,
+      maximum: 100,
+      description: 'Share of trades with a profit, to two decimals.',
+      examples: [54.17]
+    },
+    pnl: { type: 'number', description: 'Sum of profit and loss, currencies unconverted.', examples: [312.4] }
+  }
+} as const
+
 export const Leaderboard = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
   properties: {
-    data: {
-      type: 'array',
-      maxItems: 100,
-      items: {
-        type: 'object',
-        additionalProperties: false,
-        required: ['rank', 'displayName', 'avatarUrl', 'trades', 'winRatePct', 'pnl'],
-        properties: {
-          rank: { type: 'integer', minimum: 1, description: 'Place, by pnl.', examples: [1] },
-          displayName: Profile.properties.displayName,
-          avatarUrl,
-          trades: { type: 'integer', minimum: 1, description: 'Closed orders and collected trades.', examples: [120] },
-          winRatePct: {
-            type: 'number',
-            minimum: 0,
-            maximum: 100,
-            description: 'Share of trades with a profit, to two decimals.',
-            examples: [54.17]
-          },
-          pnl: { type: 'number', description: 'Sum of profit and loss, currencies unconverted.', examples: [312.4] }
-        }
-      }
-    }
+    data: { type: 'array', maxItems: 100, description: 'The best first.', items: LeaderboardEntry }
   }
 } as const
 
@@ -124,7 +123,7 @@ export const Message = {
   required: ['messageId', 'author', 'content', 'createdAt', 'mine'],
   properties: {
     messageId,
-    author,
+    author: Author,
     content,
     createdAt: timestamp,
     mine: { type: 'boolean', description: 'Whether the acting party wrote it.', examples: [true] }
@@ -135,7 +134,7 @@ export const MessageList = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
-  properties: { data: { type: 'array', maxItems: 100, items: Message } }
+  properties: { data: { type: 'array', maxItems: 100, description: 'The newest first.', items: Message } }
 } as const
 
 const deleted = { type: 'boolean', const: true, description: 'Always true.', examples: [true] } as const
@@ -195,7 +194,7 @@ export const CommunityBot = {
     description: { ...nullable(botFields.description), description: 'What it does; null when not told.' },
     symbol: { ...nullable(botFields.symbol), description: 'Broker symbol it is made for; null when not told.' },
     config: { ...botFields.config, description: 'Its settings, as given; empty when none were.' },
-    author,
+    author: Author,
     likes,
     liked,
     createdAt: timestamp
@@ -206,7 +205,7 @@ export const CommunityBotList = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
-  properties: { data: { type: 'array', maxItems: 200, items: CommunityBot } }
+  properties: { data: { type: 'array', maxItems: 200, description: 'The newest first.', items: CommunityBot } }
 } as const
 
 export const DeletedCommunityBot = {

@@ -43,7 +43,7 @@ export const LeaderList = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
-  properties: { data: { type: 'array', items: Leader } }
+  properties: { data: { type: 'array', description: 'The best first.', items: Leader } }
 } as const
 
 export const FollowRequest = {
@@ -127,7 +127,7 @@ export const FollowList = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
-  properties: { data: { type: 'array', items: FollowStanding } }
+  properties: { data: { type: 'array', description: 'The newest first.', items: FollowStanding } }
 } as const
 
 export const CopyQuery = { type: 'object', required: ['traderExternalId'], properties: { traderExternalId } } as const

@@ -100,7 +100,7 @@ export function idField(prefix: string, description: string) {
     type: 'string',
     pattern: `^${prefix}_[0-9a-z]{26}$`,
     description,
-    examples: [`${prefix}_01jd0000000000000000000000`]
+    examples: [`${prefix}_01k3hv9c7bf5tvxkz1qd3rn8ma`]
   } as const
 }
 
@@ -110,11 +110,14 @@ export function nullable<S extends { readonly type: string }>(field: S) {
 }
 
 /** A path parameter: any string goes in, an unknown one is a 404. */
-export const pathId = {
-  type: 'string',
-  minLength: 1,
-  maxLength: 128,
-  // A NUL is no text to PostgreSQL.
-  pattern: '^[^\\u0000]+$',
-  description: 'Identifier.'
-} as const
+export function pathId(prefix: string, description: string) {
+  return {
+    type: 'string',
+    minLength: 1,
+    maxLength: 128,
+    // A NUL is no text to PostgreSQL.
+    pattern: '^[^\\u0000]+$',
+    description,
+    examples: [`${prefix}_01k3hv9c7bf5tvxkz1qd3rn8ma`]
+  } as const
+}

@@ -71,7 +71,7 @@ export const KeyList = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
-  properties: { data: { type: 'array', items: KeyEntry } }
+  properties: { data: { type: 'array', description: 'The newest first.', items: KeyEntry } }
 } as const
 
 export const RevokedKey = {

@@ -106,6 +106,20 @@ export const CreatorBots = listOf(CreatorBot)
 
 const amount = (what: string) => ({ type: 'number', description: `${what}, USD.`, examples: [120.5] }) as const
 
+export const BotEarnings = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['botId', 'name', 'sales', 'subscribers', 'grossUsd', 'netUsd'],
+  properties: {
+    botId,
+    name,
+    sales: { type: 'integer', minimum: 0, description: 'Purchases less refunds.', examples: [12] },
+    subscribers: { type: 'integer', minimum: 0, description: 'Subscriptions not canceled.', examples: [3] },
+    grossUsd: amount('What buyers paid, less refunds'),
+    netUsd: amount('The same after fees')
+  }
+} as const
+
 export const Earnings = {
   type: 'object',
   additionalProperties: false,
@@ -119,19 +133,7 @@ export const Earnings = {
     bots: {
       type: 'array',
       description: 'Each bot that was ever published, newest first, at most 1000.',
-      items: {
-        type: 'object',
-        additionalProperties: false,
-        required: ['botId', 'name', 'sales', 'subscribers', 'grossUsd', 'netUsd'],
-        properties: {
-          botId,
-          name,
-          sales: { type: 'integer', minimum: 0, description: 'Purchases less refunds.', examples: [12] },
-          subscribers: { type: 'integer', minimum: 0, description: 'Subscriptions not canceled.', examples: [3] },
-          grossUsd: amount('What buyers paid, less refunds'),
-          netUsd: amount('The same after fees')
-        }
-      }
+      items: BotEarnings
     }
   }
 } as const

@@ -255,12 +255,14 @@ export const facts = {
 } as const
 const factNames = Object.keys(facts) as (keyof typeof facts)[]
 
-export const BotPage = pageOf({
+export const Bot = {
   type: 'object',
   additionalProperties: false,
   required: factNames,
   properties: facts
-} as const)
+} as const
+
+export const BotPage = pageOf(Bot)
 
 /** A field of a request, or null in an answer. */
 export const orNull = <Field extends { readonly type: 'string' }>(field: Field) =>

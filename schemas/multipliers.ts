@@ -11,7 +11,6 @@ import {
   timestamp,
   traderExternalId
 } from './fields.ts'
-import { orderStatus } from './orders.ts'
 
 const direction = {
   type: 'string',
@@ -74,48 +73,88 @@ export const MultiplierOrderRequest = {
 } as const
 export type MultiplierOrderRequest = FromSchema<typeof MultiplierOrderRequest>
 
-export const MultiplierOrder = {
+const opened = {
+  orderId: idField('ord', 'Identifier of the order.'),
+  brokerOrderId: { type: 'string', description: "The broker's contract id.", examples: ['290769704688'] },
+  status: { const: 'OPEN', description: 'Bought.', examples: ['OPEN'] },
+  asset,
+  direction,
+  multiplier,
+  stake: money,
+  buyPrice: { ...money, description: 'What the contract cost.' },
+  commission: {
+    ...nullable(money),
+    description: 'Commission of the broker; null while it is not known.',
+    examples: [0.3]
+  },
+  stopLoss: { ...nullable(money), description: 'null: none.', examples: [null] },
+  takeProfit: { ...nullable(money), description: 'null: none.', examples: [20] },
+  openedAt: timestamp
+} as const
+const openedFields = Object.keys(opened) as (keyof typeof opened)[]
+
+export const OpenMultiplierOrder = {
   type: 'object',
   additionalProperties: false,
-  required: [
-    'orderId',
-    'brokerOrderId',
-    'status',
-    'asset',
-    'direction',
-    'multiplier',
-    'stake',
-    'buyPrice',
-    'commission',
-    'stopLoss',
-    'takeProfit',
-    'openedAt'
-  ],
+  required: openedFields,
+  properties: opened,
+  description: 'A multiplier order whose contract runs.'
+} as const
+
+export const ClosedMultiplierOrder = {
+  type: 'object',
+  additionalProperties: false,
+  required: [...openedFields, 'pnl', 'entryPrice', 'exitPrice', 'closedAt'],
   properties: {
-    orderId: idField('ord', 'Identifier of the order.'),
-    brokerOrderId: { type: 'string', description: "The broker's contract id.", examples: ['290769704688'] },
-    status: orderStatus,
-    asset,
-    direction,
-    multiplier,
-    stake: money,
-    buyPrice: { ...money, description: 'What the contract cost.' },
-    commission: {
-      ...nullable(money),
-      description: 'Commission of the broker; null while it is not known.',
-      examples: [0.3]
-    },
-    stopLoss: { ...nullable(money), description: 'null: none.', examples: [null] },
-    takeProfit: { ...nullable(money), description: 'null: none.', examples: [20] },
-    openedAt: timestamp,
-    pnl: { ...money, description: 'Profit or loss in the account currency; when CLOSED.', examples: [3.21] },
-    entryPrice: { ...nullable(price), description: 'Price at the start; when CLOSED.' },
-    exitPrice: { ...nullable(price), description: 'Price at the end; when CLOSED.' },
+    ...opened,
+    status: { const: 'CLOSED', description: 'Sold or stopped out.', examples: ['CLOSED'] },
+    pnl: { ...money, description: 'Profit or loss in the account currency.', examples: [3.21] },
+    entryPrice: { ...nullable(price), description: 'Price at the start.' },
+    exitPrice: { ...nullable(price), description: 'Price at the end.', examples: [1219.93] },
     closedAt: timestamp
   },
-  if: { properties: { status: { const: 'CLOSED' } } },
-  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
-  then: { required: ['pnl', 'entryPrice', 'exitPrice', 'closedAt'] }
+  description: 'A multiplier order with its result.'
+} as const
+
+/** A multiplier order as placing and closing answer it. */
+export const MultiplierOrder = {
+  type: 'object',
+  oneOf: [ClosedMultiplierOrder, OpenMultiplierOrder],
+  description: 'Told apart by `status`: CLOSED with the result, OPEN without.',
+  examples: [
+    {
+      orderId: 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma',
+      brokerOrderId: '290769704688',
+      status: 'OPEN',
+      asset: 'R_100',
+      direction: 'up',
+      multiplier: 100,
+      stake: 10,
+      buyPrice: 10,
+      commission: 0.3,
+      stopLoss: null,
+      takeProfit: 20,
+      openedAt: '2026-11-21T08:00:00.000Z'
+    },
+    {
+      orderId: 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma',
+      brokerOrderId: '290769704688',
+      status: 'CLOSED',
+      asset: 'R_100',
+      direction: 'up',
+      multiplier: 100,
+      stake: 10,
+      buyPrice: 10,
+      commission: 0.3,
+      stopLoss: null,
+      takeProfit: 20,
+      openedAt: '2026-11-21T08:00:00.000Z',
+      pnl: 3.21,
+      entryPrice: 1219.5,
+      exitPrice: 1219.93,
+      closedAt: '2026-11-21T08:07:31.000Z'
+    }
+  ]
 } as const
 
 export const MultiplierSpec = {
@@ -138,7 +177,7 @@ export const MultiplierSpec = {
       examples: [2000]
     },
     commissionPct: {
-      ...nullable({ type: 'number', description: '' } as const),
+      ...nullable({ type: 'number' } as const),
       description: 'Commission in percent of stake × multiplier; null when the broker does not tell.',
       examples: [0.03]
     },
@@ -197,12 +236,29 @@ export const Position = {
     markedAt: { ...nullable(timestamp), description: 'When the value was read from the broker.' },
     openedAt: timestamp,
     expiresAt: { ...nullable(timestamp), description: 'End of the contract; null for tick and multiplier contracts.' }
-  }
+  },
+  examples: [
+    {
+      orderId: 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma',
+      brokerOrderId: '290769704688',
+      kind: 'BINARY',
+      traderExternalId: 'user-42',
+      asset: 'R_100',
+      contractType: 'CALL',
+      stake: 10,
+      buyPrice: 10,
+      currentValue: 10.4,
+      unrealizedPnl: 0.4,
+      markedAt: '2026-11-21T08:03:00.000Z',
+      openedAt: '2026-11-21T08:00:00.000Z',
+      expiresAt: '2026-11-21T08:05:00.000Z'
+    }
+  ]
 } as const
 
 export const PositionList = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
-  properties: { data: { type: 'array', items: Position } }
+  properties: { data: { type: 'array', description: 'The newest first.', items: Position } }
 } as const

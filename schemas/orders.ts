@@ -149,13 +149,23 @@ const closed = {
   closedAt: timestamp
 } as const
 
-/** An order as placing and closing answer it: the closed fields are there when it is CLOSED. */
-export const Order = {
+const openedFields = Object.keys(opened) as (keyof typeof opened)[]
+
+export const OpenOrder = {
   type: 'object',
   additionalProperties: false,
-  required: ['orderId', 'brokerOrderId', 'status', 'stake', 'potentialPayout', 'buyPrice', 'openedAt'],
+  required: openedFields,
+  properties: { ...opened, status: { const: 'OPEN', description: 'Bought.', examples: ['OPEN'] } },
+  description: 'An order whose contract runs; it settles by itself.'
+} as const
+
+export const ClosedOrder = {
+  type: 'object',
+  additionalProperties: false,
+  required: [...openedFields, 'pnl', 'entryPrice', 'exitPrice', 'closedAt'],
   properties: {
     ...opened,
+    status: { const: 'CLOSED', description: 'Settled or sold.', examples: ['CLOSED'] },
     ...closed,
     entryPrice: {
       ...price,
@@ -165,12 +175,42 @@ export const Order = {
     exitPrice: {
       ...price,
       type: ['number', 'null'],
-      description: 'Price that decided the result; null when the broker gave none.'
+      description: 'Price that decided the result; null when the broker gave none.',
+      examples: [1219.84]
     }
   },
-  if: { properties: { status: { const: 'CLOSED' } } },
-  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
-  then: { required: ['pnl', 'entryPrice', 'exitPrice', 'closedAt'] }
+  description: 'An order with its result.'
+} as const
+
+/** An order as placing and closing answer it. */
+export const Order = {
+  type: 'object',
+  oneOf: [ClosedOrder, OpenOrder],
+  description: 'Told apart by `status`: CLOSED with the result, OPEN without.',
+  examples: [
+    {
+      orderId: 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma',
+      brokerOrderId: '290769704688',
+      status: 'CLOSED',
+      stake: 10,
+      potentialPayout: 19.53,
+      buyPrice: 10,
+      openedAt: '2026-11-21T08:00:00.000Z',
+      pnl: 9.53,
+      entryPrice: 1219.5,
+      exitPrice: 1219.84,
+      closedAt: '2026-11-21T08:00:10.000Z'
+    },
+    {
+      orderId: 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma',
+      brokerOrderId: '290769704688',
+      status: 'OPEN',
+      stake: 10,
+      potentialPayout: 19.53,
+      buyPrice: 10,
+      openedAt: '2026-11-21T08:00:00.000Z'
+    }
+  ]
 } as const
 
 export interface Order {
@@ -237,7 +277,28 @@ export const OrderEntry = {
   type: 'object',
   additionalProperties: false,
   required: Object.keys(listed) as (keyof typeof listed)[],
-  properties: listed
+  properties: listed,
+  examples: [
+    {
+      ...Order.examples[0],
+      kind: 'BINARY',
+      clientOrderId: '0b9f5e6e-6f0f-4b4e-9a35-0c9d3f0f8a11',
+      traderExternalId: 'user-42',
+      accountId: 'VRTC1234567',
+      accountMode: 'DEMO',
+      currency: 'USD',
+      asset: 'R_100',
+      contractType: 'CALL',
+      direction: null,
+      multiplier: null,
+      duration: 5,
+      durationUnit: 't',
+      barrier: null,
+      createdAt: '2026-11-21T07:59:59.500Z',
+      copiedFrom: null,
+      error: null
+    }
+  ]
 } as const
 export type OrderEntry = { [K in keyof typeof listed]: unknown }
 
@@ -245,5 +306,5 @@ export const OrderPage = {
   type: 'object',
   additionalProperties: false,
   required: ['data', 'nextCursor'],
-  properties: { data: { type: 'array', items: OrderEntry }, nextCursor }
+  properties: { data: { type: 'array', description: 'The newest first.', items: OrderEntry }, nextCursor }
 } as const

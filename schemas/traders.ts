@@ -66,7 +66,7 @@ const trader = {
   traderExternalId: {
     ...traderExternalId,
     description: 'What the trader is called in all other calls; for a sign-up its traderId, ready for the exchange.',
-    examples: ['trd_01jd0000000000000000000000']
+    examples: ['trd_01k3hv9c7bf5tvxkz1qd3rn8ma']
   },
   email: { type: 'string', description: 'As it was given at sign-up.', examples: ['trader@example.com'] },
   name: { ...nullable(name), description: 'null when none was given.' },

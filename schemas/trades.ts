@@ -132,7 +132,7 @@ export const TradeList = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
-  properties: { data: { type: 'array', items: TradeEntry } }
+  properties: { data: { type: 'array', description: 'The newest trade first.', items: TradeEntry } }
 } as const
 
 export const TradesQuery = { type: 'object', properties: { limit: pageSize } } as const

@@ -1,0 +1,71 @@
+// Header fields in the description: what comes with answers, and what may be sent along.
+
+const header = (description: string, example: string, extra: { pattern?: string; required?: boolean } = {}) => ({
+  description,
+  ...(extra.required ? { required: true } : {}),
+  schema: { type: 'string', ...(extra.pattern ? { pattern: extra.pattern } : {}) },
+  example
+})
+
+const ITEM = (fields: string) => `"(key|trader)";${fields}`
+const LIST = (fields: string) => `^${ITEM(fields)}(, ${ITEM(fields)})?$`
+
+export const headers = {
+  RequestId: header(
+    'The id of the request: your own X-Request-Id where it has the right form, else a new one. Quote it when you ask for help.',
+    '5f0c6a8e-0d3b-4a55-9b7a-3d1b8a6f2f10',
+    { pattern: '^[A-Za-z0-9._-]{8,64}$', required: true }
+  ),
+  RateLimit: header(
+    'What is left: r calls, for t more seconds; one item for the key, one for the trader where one is named.',
+    '"key";r=599;t=42, "trader";r=119;t=42',
+    { pattern: LIST('r=\\d+;t=\\d+') }
+  ),
+  RateLimitPolicy: header('The limits: q calls in w seconds.', '"key";q=600;w=60, "trader";q=120;w=60', {
+    pattern: LIST('q=\\d+;w=\\d+')
+  }),
+  RetryAfter: header('Seconds to wait before the next try.', '17', { pattern: '^\\d+$' }),
+  Replayed: header('`true` when this answers an earlier request with the same clientOrderId.', 'true', {
+    pattern: '^true$'
+  }),
+  SessionCookie: header(
+    'The session of the trader for browsers, as the cookie `trader_session`; removed by logging out.',
+    'trader_session=Zm9yIHRoZSBleGFtcGxlIG9ubHksIG5vdCBhIHRva2V; Path=/; HttpOnly; Secure; SameSite=Lax'
+  ),
+  Challenge: header('Names the scheme of the key.', 'Bearer')
+} as const
+
+const ref = (name: keyof typeof headers) => ({ $ref: `#/components/headers/${name}` })
+
+/** Header fields of a response by its status; `extra` are those of the operation. */
+export function headersOf(status: number, extra: readonly ('Idempotent-Replayed' | 'Set-Cookie')[] = []): object {
+  return {
+    'X-Request-Id': ref('RequestId'),
+    RateLimit: ref('RateLimit'),
+    'RateLimit-Policy': ref('RateLimitPolicy'),
+    ...(status === 401 ? { 'WWW-Authenticate': ref('Challenge') } : {}),
+    ...(status === 429 || status === 503 ? { 'Retry-After': ref('RetryAfter') } : {}),
+    ...(extra.includes('Idempotent-Replayed') ? { 'Idempotent-Replayed': ref('Replayed') } : {}),
+    ...(extra.includes('Set-Cookie') ? { 'Set-Cookie': ref('SessionCookie') } : {})
+  }
+}
+
+/** What any request may carry. */
+export const requestHeaders = {
+  RequestId: {
+    name: 'X-Request-Id',
+    in: 'header',
+    required: false,
+    description: 'Your own id of the request: 8 to 64 letters, digits, dots, hyphens or underscores.',
+    schema: { type: 'string' },
+    example: 'checkout-7f3a91c2'
+  },
+  Traceparent: {
+    name: 'traceparent',
+    in: 'header',
+    required: false,
+    description: 'A W3C trace context; its trace id follows the order through every process.',
+    schema: { type: 'string' },
+    example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+  }
+} as const

@@ -1,0 +1,141 @@
+// What each error means for whoever meets it: the cause, what to do about it, and what it carries beside code,
+// message and request id. The description and the reference page show it; the compiler counts the codes.
+import type { ErrorCode, ErrorExtras } from './errors.ts'
+
+export interface Explained {
+  cause: string
+  remedy: string
+  /** An example of the message, where the words of the list are not the usual ones. */
+  message?: string
+  extras?: ErrorExtras
+}
+
+const ORDER = 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma'
+
+export const catalogue: Record<ErrorCode, Explained> = {
+  VALIDATION_FAILED: {
+    cause: 'A field of the body, the query or the path breaks its schema; `details` names each one.',
+    remedy: 'Correct the fields named. The same request will fail again.',
+    message: '/body/stake must be >= 0.35',
+    extras: { details: [{ path: '/body/stake', message: 'must be >= 0.35' }] }
+  },
+  MALFORMED_JSON: {
+    cause: 'The body cannot be read as JSON.',
+    remedy: 'Send one JSON document, and let a library write it.'
+  },
+  UNAUTHENTICATED: {
+    cause: 'The key or the session is missing, malformed, unknown or expired.',
+    remedy: 'Send `Authorization: Bearer <key>`, or log in again. Do not retry unchanged.',
+    message: 'Send a valid API key: Authorization: Bearer service_live_…'
+  },
+  INVALID_CREDENTIALS: {
+    cause: 'No trader has this e-mail with this password; which of the two is wrong is not told.',
+    remedy: 'Let the trader try again; ten failures close the account’s login for a quarter of an hour.'
+  },
+  SUBSCRIPTION_INACTIVE: {
+    cause: 'The plan fee is unpaid. `topUpUsd` is what the wallet lacks.',
+    remedy: 'Top up the wallet; the plan resumes at once.',
+    extras: { saasStatus: 'INACTIVE', topUpUsd: 148.5 }
+  },
+  WALLET_INSUFFICIENT: {
+    cause: 'The wallet holds less than the price.',
+    remedy: 'Top up by `requiredUsd` less `balanceUsd`, then repeat.',
+    extras: { requiredUsd: 19.9, balanceUsd: 4.25 }
+  },
+  KEY_REVOKED: { cause: 'This key was revoked.', remedy: 'Create a new key and replace this one everywhere.' },
+  PARTNER_SUSPENDED: {
+    cause: 'The service’s operator has stopped this partner.',
+    remedy: 'Ask the operator; no retry will help.'
+  },
+  HTTPS_REQUIRED: {
+    cause: 'The request came in clear text.',
+    remedy: 'Use https, and consider the key that travelled in clear text as known: revoke it.'
+  },
+  CROSS_SITE_REFUSED: {
+    cause: 'A session cookie came with a request that a page of another site made.',
+    remedy: 'Call from your own site, or from your server with `X-Trader-Session`.'
+  },
+  INSUFFICIENT_SCOPE: {
+    cause: 'The key was not given the scope this operation needs.',
+    remedy: 'Use a key that has `requiredScope`.',
+    message: 'This needs a key with the scope trading:write.',
+    extras: { requiredScope: 'trading:write' }
+  },
+  NOT_FOUND: {
+    cause: 'There is no such path or record, or it belongs to somebody else; the two look the same.',
+    remedy: 'Check the identifier and which key made it.'
+  },
+  TRADER_NOT_FOUND: {
+    cause: 'This `traderExternalId` never went through the token exchange.',
+    remedy: 'Call `POST /v1/auth/broker/exchange` for the trader first.'
+  },
+  ACCOUNT_NOT_FOUND: {
+    cause: 'The trader has no broker account of that id.',
+    remedy: 'See `GET /v1/accounts`, or exchange a token for the account.'
+  },
+  LEADER_NOT_FOUND: {
+    cause: 'There is no such leader, or this trader does not follow it.',
+    remedy: 'Choose one of `GET /v1/copy/leaders`.'
+  },
+  BROKER_DISCONNECTED: {
+    cause: 'The broker refused the stored token of the active account.',
+    remedy: 'Have the trader connect again and exchange the new token.'
+  },
+  METHOD_NOT_ALLOWED: {
+    cause: 'The path exists, the method does not.',
+    remedy: 'Use one of the methods in `Allow`.',
+    message: 'This path takes POST.'
+  },
+  CLIENT_ORDER_ID_REUSED: {
+    cause: 'The same `clientOrderId` came before with other parameters; `orderId` is the order it made.',
+    remedy: 'A new order needs a new id; a retry needs the same parameters.',
+    extras: { orderId: ORDER }
+  },
+  CONFLICT: {
+    cause: 'The record is in a state that does not allow the step; the message names it.',
+    remedy: 'Read the record again and decide anew.',
+    message: 'The order is PENDING; only an OPEN order can be CLOSED.'
+  },
+  EMAIL_TAKEN: { cause: 'A trader of yours has this e-mail already.', remedy: 'Log in instead.' },
+  TENANT_SLUG_TAKEN: { cause: 'Another partner’s site has this `tenantSlug`.', remedy: 'Choose another one.' },
+  PAYLOAD_TOO_LARGE: { cause: 'The body is larger than 1 MiB.', remedy: 'Send less.' },
+  UNSUPPORTED_MEDIA_TYPE: {
+    cause: 'The body is not declared as JSON in UTF-8, or it is compressed.',
+    remedy: 'Send `Content-Type: application/json`, uncompressed.'
+  },
+  MARKET_CLOSED: {
+    cause: 'The market of this asset is closed now.',
+    remedy: 'Wait `secondsUntilOpen` seconds where it is given, then use a new `clientOrderId`.',
+    extras: { secondsUntilOpen: 3600 }
+  },
+  INVALID_CONTRACT: {
+    cause: 'Asset, contract type, barrier and duration do not go together, or the broker does not offer it.',
+    remedy: 'Change the order. Nothing was bought.',
+    message: "DIGITMATCH needs a barrier: one digit from '0' to '9'."
+  },
+  INSUFFICIENT_BALANCE: {
+    cause: 'The broker says that the trader’s account cannot fund this order.',
+    remedy: 'Lower the stake or let the trader fund the account, then use a new `clientOrderId`.'
+  },
+  RATE_LIMITED: {
+    cause: 'The minute’s calls of this key, or of this trader, are used up.',
+    remedy: 'Wait the seconds in `Retry-After`, then repeat.',
+    message: 'The limit of 600 calls a minute for this key is reached.'
+  },
+  INTERNAL: {
+    cause: 'Something failed on our side.',
+    remedy: 'Repeat safely (orders with the same `clientOrderId`); quote `requestId` if it stays.'
+  },
+  BROKER_UPSTREAM: {
+    cause:
+      'The broker did not answer as expected, or not in time. With `status` FAILED there is certainly no contract; with PENDING it is not known yet.',
+    remedy: 'Repeat with the same `clientOrderId`: it never buys twice.',
+    message:
+      "The broker's answer is not known yet; repeat the request with the same clientOrderId, it never buys twice.",
+    extras: { orderId: ORDER, status: 'PENDING' }
+  },
+  UNAVAILABLE: {
+    cause: 'A part of the service is down or busy, or the process is stopping.',
+    remedy: 'Wait the seconds in `Retry-After`, then repeat.'
+  }
+}
