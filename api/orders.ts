@@ -12,6 +12,7 @@ import {
 import { number, presentEntry, time } from '../db/orders-entry.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { pathId } from '../schemas/fields.ts'
+import { newId } from '../schemas/ids.ts'
 import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../schemas/orders.ts'
 import { ask } from './ask.ts'
 import type { Asked, Open, Operation } from './operations.ts'
@@ -86,7 +87,11 @@ export async function place(
   if (!trading) throw new ApiError('TRADER_NOT_FOUND')
   const { account } = trading
   if (account.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
+  // Heard from before it is stored: no wake-up can be missed, and the row need not be read again at once.
+  const id = newId('order')
+  const early = open.bus.wait('order', id, Math.min(REREAD_MS, open.config.orderTtlMs), signal)
   const draft: Draft = {
+    id,
     partnerId: partner.partnerId,
     appId: partner.brokerAppId,
     dialect: partner.brokerDialect,
@@ -107,7 +112,11 @@ export async function place(
     throw new ApiError('CLIENT_ORDER_ID_REUSED', undefined, { extras: { orderId: stored.order.id } })
   }
   const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
-  const row = await settled(open, stored.order, { settle: order.settle, signal })
+  const row = await settled(open, stored.order, {
+    settle: order.settle,
+    signal,
+    early: stored.order.id === id ? early : undefined
+  })
   if (row.phase === 'open' || row.phase === 'closed') return new Reply(order.present(row), headers)
   throw unplaced(row, headers)
 }
@@ -124,12 +133,14 @@ const isDecided = ({ phase }: OrderRow, settle: boolean): boolean =>
 async function settled(
   open: Open,
   first: OrderRow,
-  { settle, signal }: { settle: boolean; signal: AbortSignal }
+  { settle, signal, early }: { settle: boolean; signal: AbortSignal; early: Promise<void> | undefined }
 ): Promise<OrderRow> {
   const { bus, gathered, config, db } = open
   if (isDecided(first, settle)) return first
   const deadline = performance.now() + config.settleWaitMs
   let row = first
+  // The first wait began before the order was stored; only a repeat has something to read at once.
+  await early
   let expireAt = performance.now() + Math.max(0, row.expires_at.getTime() - Date.now())
   for (;;) {
     // Listen first, read then, sleep last: no wake-up is lost between them.

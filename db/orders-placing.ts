@@ -30,7 +30,21 @@ export async function claimOrders(
   trx: Db,
   options: ClaimOptions
 ): Promise<{ claimed: Claimed[]; expired: OrderRow[] }> {
-  const expired = await rows<OrderRow>(
+  const claimed = await claimHeads(trx, options)
+  const served = new Set(claimed.map(({ account_id }) => account_id))
+  const accountIds = options.accountIds.filter(accountId => !served.has(accountId))
+  if (accountIds.length === 0) return { claimed, expired: [] }
+  // Where nothing could be claimed, an order out of time may stand at the head.
+  const expired = await expireHeads(trx, accountIds)
+  if (expired.length > 0) {
+    const freed = [...new Set(expired.map(({ account_id }) => account_id))]
+    claimed.push(...(await claimHeads(trx, { ...options, accountIds: freed })))
+  }
+  return { claimed, expired }
+}
+
+function expireHeads(trx: Db, accountIds: string[]): Promise<OrderRow[]> {
+  return rows<OrderRow>(
     trx,
     `update orders
         set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
@@ -39,9 +53,12 @@ export async function claimOrders(
                     where account_id = any(:accountIds) and phase = 'queued' and expires_at <= clock_timestamp()
                     order by id for update skip locked)
      returning *`,
-    { accountIds: options.accountIds }
+    { accountIds }
   )
-  const claimed = await rows<Claimed>(
+}
+
+function claimHeads(trx: Db, options: ClaimOptions): Promise<Claimed[]> {
+  return rows<Claimed>(
     trx,
     `with heads as materialized (
        select h.id
@@ -69,7 +86,16 @@ export async function claimOrders(
       reconcileAfterMs: options.reconcileAfterMs
     }
   )
-  return { claimed, expired }
+}
+
+/** Of these accounts, the ones that have orders waiting. */
+export async function withWaiting(db: Db, accountIds: string[]): Promise<string[]> {
+  const found = await rows<{ account_id: string }>(
+    db,
+    `select distinct account_id from orders where account_id = any(:accountIds) and phase = 'queued'`,
+    { accountIds }
+  )
+  return found.map(({ account_id }) => account_id)
 }
 
 /** Accounts whose queued orders have waited longer than `ageMs` with nothing in doubt, or are out of time. */

@@ -92,6 +92,8 @@ export interface Terms {
 
 /** An order about to be stored. */
 export interface Draft {
+  /** Chosen by who wants to hear of the order before it is stored. */
+  id?: string
   partnerId: string
   appId: string
   dialect: string
@@ -144,7 +146,7 @@ export interface Stored {
  */
 export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promise<Stored[]> {
   const values = drafts.map(draft => ({
-    id: newId('order'),
+    id: draft.id ?? newId('order'),
     partner_id: draft.partnerId,
     trader_id: draft.traderId,
     trader_external_id: draft.traderExternalId,
