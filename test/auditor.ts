@@ -241,7 +241,7 @@ export function booksOf(
   ledger: Iterable<{
     contractId: number
     loginid: string
-    appId: number
+    appId: number | string
     contractType: string
     symbol: string
     duration: number | null

@@ -5,6 +5,9 @@ import { Refusal } from './refusal.ts'
 
 export type Scope = 'read' | 'trade' | 'trading_information' | 'payments' | 'admin'
 
+/** An application: a number in the first dialect, any text in the newer one. */
+export type AppId = number | string
+
 /** One movement of money. The balances of an account's rows form a chain. */
 export interface Row {
   transactionId: number
@@ -16,7 +19,7 @@ export interface Row {
   balanceCents: number
   atMs: number
   /** Application the movement came from; null for deposits. */
-  appId: number | null
+  appId: AppId | null
 }
 
 export type AccountEvent = { kind: 'bought'; contract: Contract } | { kind: 'row'; row: Row }
@@ -122,7 +125,7 @@ export class Accounts {
       loginid,
       userId: Number(loginid.replace(/\D/g, '')),
       currency: preset.currency ?? 'USD',
-      isVirtual: loginid.startsWith('VR'),
+      isVirtual: /^(VR|DOT)/.test(loginid),
       disabled: preset.disabled ?? false,
       balanceCents: Math.round((preset.balance ?? START_CENTS / 100) * 100),
       createdMs: this.#now(),

@@ -9,6 +9,13 @@ import type { Sale } from './lives.ts'
 /** A sale as it is entered. */
 export type SaleEntry = Sale & { soldMs: number; transactionId: number }
 
+/** Money as it comes in. */
+export interface Deposit {
+  cents: number
+  atMs: number
+  transactionId: number
+}
+
 export class Books {
   readonly accounts: Accounts
   /** In the order of purchase. */
@@ -58,6 +65,19 @@ export class Books {
     this.#enterSale(contract, entry)
   }
 
+  /** Enters money that came, or went, without a contract. */
+  deposited(account: Account, cents: number): void {
+    const deposit = { cents, atMs: this.#clock.now(), transactionId: this.#nextTransaction++ }
+    this.#journal.deposited(account, deposit)
+    this.#enterDeposit(account, deposit)
+  }
+
+  /** Puts a deposit read from the journal back. */
+  restoreDeposit(account: Account, deposit: Deposit): void {
+    this.#nextTransaction = Math.max(this.#nextTransaction, deposit.transactionId + 1)
+    this.#enterDeposit(account, deposit)
+  }
+
   /** Puts an account read from the journal back, with the movement that opened it. */
   restoreAccount(preset: AccountPreset, facts: { createdMs: number; transactionId: number }): void {
     this.#restoring = facts
@@ -84,14 +104,21 @@ export class Books {
     this.#nextTransaction = Math.max(this.#nextTransaction, transactionId) + 1
     account.createdMs = this.#restoring?.createdMs ?? account.createdMs
     if (!this.#restoring) this.#journal.opened(account, transactionId)
+    const { balanceCents: cents, createdMs: atMs } = account
+    account.balanceCents = 0
+    this.#enterDeposit(account, { cents, atMs, transactionId })
+  }
+
+  #enterDeposit(account: Account, { cents, atMs, transactionId }: Deposit): void {
+    account.balanceCents += cents
     enterRow(account, {
       transactionId,
       referenceId: null,
       action: account.isVirtual ? 'virtual_credit' : 'deposit',
       contract: null,
-      amountCents: account.balanceCents,
+      amountCents: cents,
       balanceCents: account.balanceCents,
-      atMs: account.createdMs,
+      atMs,
       appId: null
     })
   }

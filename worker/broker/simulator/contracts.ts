@@ -1,6 +1,6 @@
 // A contract: its terms, its facts, and the words and codes made from them. What it costs is in pricing.ts,
 // what may be bought in offers.ts, how it lives in engine.ts.
-import type { Account } from './accounts.ts'
+import type { Account, AppId } from './accounts.ts'
 import { lastDigit, printPips, type Tick } from './market.ts'
 import type { MarketSymbol } from './symbols.ts'
 
@@ -61,11 +61,11 @@ export interface Contract {
   id: number
   offer: Offer
   account: Account
-  appId: number
+  appId: AppId
   buyTransaction: number
   sellTransaction: number | null
   /** Application of the sale: the broker's own for a settlement. */
-  sellAppId: number | null
+  sellAppId: AppId | null
   buyCents: number
   payoutCents: number
   markupCents: number

@@ -8,6 +8,7 @@ import { currencies } from './accounts.ts'
 import type { Engine } from './engine.ts'
 import { effects, type FaultSettings, type Faults } from './faults.ts'
 import { ledgerEntry } from './ledger.ts'
+import type { Next } from './next.ts'
 import type { Quota } from './quota.ts'
 import { type MarketSymbol, symbols } from './symbols.ts'
 import type { V3 } from './v3.ts'
@@ -17,6 +18,7 @@ interface Controlled {
   faults: Faults
   quota: Quota
   v3: V3
+  next: Next
 }
 
 interface Route {
@@ -30,7 +32,6 @@ class ControlError extends Error {}
 const MAX_BODY_BYTES = 1_048_576
 const PAGE = 1_000
 const number = { type: 'number', minimum: 0 }
-const integer = { type: 'integer', minimum: 0 }
 const text = { type: 'string', minLength: 1, maxLength: 200 }
 const bool = { type: 'boolean' }
 const codes = { type: 'array', items: { type: 'string', enum: [...symbols.keys()] } }
@@ -38,10 +39,10 @@ const rule = shape(
   {
     effect: { type: 'string', enum: effects },
     call: text,
-    class: { type: 'string', enum: ['pricing', 'outcome', 'general'] },
+    class: { type: 'string', enum: ['pricing', 'outcome', 'general', 'trading', 'money', 'lists'] },
     loginid: text,
     symbol: text,
-    appId: integer,
+    appId: { type: ['integer', 'string'], minimum: 0, maxLength: 64 },
     probability: { type: 'number', minimum: 0, maximum: 1 },
     times: { type: 'integer', minimum: 1 },
     code: text,
@@ -129,13 +130,16 @@ const routes: Record<string, Route> = {
   'POST /control/maintenance': {
     body: shape({ dropAfterMs: number }, ['dropAfterMs']),
     handle(input, controlled) {
-      controlled.v3.maintain(input.dropAfterMs as number)
+      for (const front of [controlled.v3, controlled.next.front]) front.maintain(input.dropAfterMs as number)
       return state(controlled)
     }
   },
   'POST /control/disconnect': {
     body: shape({ loginid: text }),
-    handle: (input, { v3 }) => ({ cut: v3.cutAll(input.loginid as string | undefined) })
+    handle(input, { v3, next }) {
+      const loginid = input.loginid as string | undefined
+      return { cut: v3.cutAll(loginid) + next.front.cutAll(loginid) }
+    }
   }
 }
 
@@ -174,7 +178,7 @@ async function answer(controlled: Controlled, request: IncomingMessage, response
   reply(response, 200, route.handle(input, controlled))
 }
 
-function state({ engine, faults, quota, v3 }: Controlled): unknown {
+function state({ engine, faults, quota, v3, next }: Controlled): unknown {
   const { market, accounts } = engine
   const all = [...symbols.values()]
   let open = 0
@@ -182,7 +186,7 @@ function state({ engine, faults, quota, v3 }: Controlled): unknown {
   return {
     now: engine.clock.now(),
     siteStatus: v3.siteStatus,
-    connections: v3.connections.size,
+    connections: v3.connections.size + next.front.connections.size,
     contracts: { known: engine.contracts.size, open },
     accounts: [...accounts.all.values()].map(account => ({
       loginid: account.loginid,

@@ -1,7 +1,7 @@
 // The simulated broker without a dialect: it prices, buys and sells contracts for its accounts. What is here
 // knows no requests and no sockets, waits only through the given clock, and keeps the one truth about every
 // contract, which tests and audits read as the ledger. How a contract lives and ends is in lives.ts.
-import type { Account, AccountPreset, Accounts } from './accounts.ts'
+import type { Account, AccountPreset, Accounts, AppId } from './accounts.ts'
 import { Books } from './books.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { type Contract, expiryOf, type Offer, shortcodeOf, type Terms } from './contracts.ts'
@@ -11,6 +11,7 @@ import { Market, type Tick } from './market.ts'
 import { checkCeiling, checkPrice, limitsOf, offerOf } from './offers.ts'
 import { bidOf, multiplierProfit, type Price, priceOf } from './pricing.ts'
 import { type Reason, Refusal } from './refusal.ts'
+import type { MarketSymbol } from './symbols.ts'
 
 export interface EngineOptions {
   clock?: Clock
@@ -117,7 +118,7 @@ export class Engine {
   }
 
   /** Buys at most at `maxCents`. Throws Refusal; when it does nothing has changed. */
-  buy(account: Account, facts: { appId: number; terms: Terms; maxCents: number }): Contract {
+  buy(account: Account, facts: { appId: AppId; terms: Terms; maxCents: number }): Contract {
     if (account.disabled) throw new Refusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
     const { offer, price, spot, startEpoch, expiryEpoch } = this.quote(facts.terms, account)
     checkCeiling(offer, price.askCents, facts.maxCents)
@@ -159,7 +160,7 @@ export class Engine {
   }
 
   /** Sells at the market, not below `floorCents`. Throws Refusal. */
-  sell(account: Account, facts: { appId: number; contractId: number; floorCents: number }): Contract {
+  sell(account: Account, facts: { appId: AppId; contractId: number; floorCents: number }): Contract {
     const contract = this.#own(account, facts.contractId)
     const { bidCents, spot, unsellable } = this.value(contract)
     if (unsellable) throw new Refusal(unsellable.reason, unsellable.message)
@@ -232,6 +233,16 @@ export class Engine {
     return { bidCents: bidOf(contract, spot, seconds), spot, unsellable: this.#unsellable(contract, leftMs) }
   }
 
+  /** The refusal of a closed market; when it opens is its first value, where that is known. */
+  closed(symbol: MarketSymbol): Refusal {
+    const opensMs = this.market.sessions.nextOpening(symbol)
+    const opens = opensMs === null ? [] : [new Date(Math.ceil(opensMs / 1000) * 1000)]
+    return new Refusal('MarketIsClosed', CLOSED_TEXT, {
+      field: 'symbol',
+      args: opens.map(time => time.toISOString().slice(0, 19).replace('T', ' '))
+    })
+  }
+
   /** Stops all that waits and closes the journal. */
   close(): void {
     this.lives.stop()
@@ -243,7 +254,7 @@ export class Engine {
     if (this.market.sessions.isSuspended(symbol)) {
       throw new Refusal('TradingSuspended', 'Trading is suspended for this asset.', { field: 'symbol' })
     }
-    if (!this.market.sessions.isOpen(symbol, nowMs)) throw marketClosed()
+    if (!this.market.sessions.isOpen(symbol, nowMs)) throw this.closed(symbol)
     if (offer.kind === 'timed' && !this.market.sessions.isOpen(symbol, nowMs + offer.seconds * 1000)) {
       const text = 'Contract must expire during trading hours.'
       throw new Refusal('TradingHoursExpiry', text, { field: 'duration' })
@@ -281,8 +292,4 @@ function insufficient(account: Account, askCents: number): Refusal {
   const [has, needs] = [(account.balanceCents / 100).toFixed(2), (askCents / 100).toFixed(2)]
   const text = `Your account balance (${has} ${account.currency}) is insufficient to buy this contract (${needs} ${account.currency}).`
   return new Refusal('InsufficientBalance', text, { args: [account.currency, has, needs] })
-}
-
-function marketClosed(): Refusal {
-  return new Refusal('MarketIsClosed', CLOSED_TEXT, { field: 'symbol' })
 }

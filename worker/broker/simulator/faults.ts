@@ -1,6 +1,7 @@
 // Trouble on demand. Rules match calls and spoil their answers, once, so many times, or with a seeded chance,
 // so that a run with faults left on can be repeated. Everything can be changed while the broker runs.
 
+import type { AppId } from './accounts.ts'
 import type { CallClass } from './quota.ts'
 import { random } from './random.ts'
 
@@ -37,7 +38,7 @@ export interface FaultRule {
   class?: CallClass
   loginid?: string
   symbol?: string
-  appId?: number
+  appId?: AppId
   /** Chance in 0…1 that a matching call meets the rule; default 1. */
   probability?: number
   /** How many calls the rule still spoils; default: until it is removed. */
@@ -66,7 +67,7 @@ export interface CallFacts {
   class: CallClass | null
   loginid: string | undefined
   symbol: string | undefined
-  appId: number
+  appId: AppId
 }
 
 const MAX_RULES = 200

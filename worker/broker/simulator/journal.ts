@@ -2,7 +2,7 @@
 // one JSON line each. A broker that was killed reads it at its next start and has its contracts back.
 import { closeSync, existsSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
 import type { Account } from './accounts.ts'
-import type { SaleEntry } from './books.ts'
+import type { Deposit, SaleEntry } from './books.ts'
 import type { Contract, Offer } from './contracts.ts'
 import type { Engine } from './engine.ts'
 import type { Tick } from './market.ts'
@@ -10,6 +10,7 @@ import { symbols } from './symbols.ts'
 
 export interface Journal {
   opened(account: Account, transactionId: number): void
+  deposited(account: Account, deposit: Deposit): void
   bought(contract: Contract): void
   changed(contract: Contract): void
   sold(contract: Contract, entry: SaleEntry): void
@@ -19,7 +20,15 @@ export interface Journal {
 }
 
 /** Remembers nothing. */
-export const noJournal: Journal = { opened() {}, bought() {}, changed() {}, sold() {}, replay() {}, close() {} }
+export const noJournal: Journal = {
+  opened() {},
+  deposited() {},
+  bought() {},
+  changed() {},
+  sold() {},
+  replay() {},
+  close() {}
+}
 
 interface StoredTick {
   n: number
@@ -39,6 +48,7 @@ type StoredContract = Omit<
 
 type Line =
   | { kind: 'account'; loginid: string; currency: string; cents: number; createdMs: number; transactionId: number }
+  | { kind: 'deposit'; loginid: string; deposit: Deposit }
   | { kind: 'bought'; contract: StoredContract }
   | { kind: 'limits'; id: number; takeProfitCents: number | null; stopLossCents: number | null }
   | {
@@ -60,6 +70,7 @@ export function openJournal(path: string): Journal {
   return {
     opened: ({ loginid, currency, balanceCents, createdMs }, transactionId) =>
       write({ kind: 'account', loginid, currency, cents: balanceCents, createdMs, transactionId }),
+    deposited: ({ loginid }, deposit) => write({ kind: 'deposit', loginid, deposit }),
     bought: contract => write({ kind: 'bought', contract: store(contract) }),
     changed: ({ id, offer: { takeProfitCents, stopLossCents } }) =>
       write({ kind: 'limits', id, takeProfitCents, stopLossCents }),
@@ -95,6 +106,12 @@ function replayLine(engine: Engine, line: Line): void {
   if (line.kind === 'account') {
     const { loginid, currency, cents, createdMs, transactionId } = line
     engine.books.restoreAccount({ loginid, currency, balance: cents / 100 }, { createdMs, transactionId })
+    return
+  }
+  if (line.kind === 'deposit') {
+    const account = engine.accounts.all.get(line.loginid)
+    if (!account) throw new Error(`The journal's deposit has no account ${line.loginid}`)
+    engine.books.restoreDeposit(account, line.deposit)
     return
   }
   if (line.kind === 'bought') {

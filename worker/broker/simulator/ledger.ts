@@ -1,10 +1,11 @@
 // The broker's own books, as tests and audits read them: one entry a contract, money as decimal strings.
+import type { AppId } from './accounts.ts'
 import { type Contract, printBarrier } from './contracts.ts'
 
 export interface LedgerEntry {
   contractId: number
   loginid: string
-  appId: number
+  appId: AppId
   contractType: string
   symbol: string
   currency: string

@@ -1,5 +1,6 @@
 // How contracts live: what a tick does to each kind, when one ends, and the pause before its money moves.
 // Ticks are ordered by their number alone. A quiet timed contract costs nothing between purchase and end.
+import type { AppId } from './accounts.ts'
 import { Agenda, type Clock } from './clock.ts'
 import { BROKER_APP_ID, type Contract, type Status, ticksNeeded, wins } from './contracts.ts'
 import type { Market, Tick } from './market.ts'
@@ -10,7 +11,7 @@ import type { MarketSymbol } from './symbols.ts'
 export interface Sale {
   status: Exclude<Status, 'open'>
   cents: number
-  appId: number
+  appId: AppId
 }
 
 /** What an ended contract pays. */

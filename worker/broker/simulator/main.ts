@@ -11,7 +11,8 @@ try {
     process.once('SIGTERM', stop)
     process.once('SIGINT', stop)
     stopWithParent(stop)
-    process.stdout.write(`${JSON.stringify({ url: simulator.url, control: simulator.control })}\n`)
+    const { url, control, nextUrl, appIdHeader } = simulator
+    process.stdout.write(`${JSON.stringify({ url, control, nextUrl, appIdHeader })}\n`)
   } else process.stdout.write(`${usage}\n`)
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)

@@ -1,6 +1,6 @@
 // What a simulated broker can be told at its start, in code and on the command line.
 import { parseArgs } from 'node:util'
-import type { AccountPreset } from './accounts.ts'
+import type { AccountPreset, AppId } from './accounts.ts'
 import type { Clock } from './clock.ts'
 import type { FaultSettings } from './faults.ts'
 import type { Limits } from './quota.ts'
@@ -16,7 +16,7 @@ export interface SimulatorOptions {
   jitterMs?: number
   /** File that purchases and sales are appended to, and read from at the start. */
   journal?: string
-  /** Call budgets: the published ones (default), others, or none. */
+  /** Call budgets of both dialects: the published ones (default), others, or none. A class left out is not limited. */
   limits?: 'published' | 'off' | Limits
   /** From the end of a contract to its settlement; default half a tick with tickMs, else 500. */
   settlementDelayMs?: number
@@ -27,7 +27,7 @@ export interface SimulatorOptions {
   /** Idle connections are closed after this. Default 120 000. */
   idleMs?: number
   /** Application ids that are refused. */
-  revokedAppIds?: number[]
+  revokedAppIds?: AppId[]
   /** Accounts there are from the start. */
   accounts?: AccountPreset[]
   faults?: Partial<FaultSettings>

@@ -2,10 +2,11 @@
 // A call over budget is refused before anything runs.
 import type { Clock } from './clock.ts'
 
-export type CallClass = 'pricing' | 'outcome' | 'general'
-export type Limits = Record<CallClass, { minute: number; hour: number }>
+/** The first dialect's classes, and the newer one's beside `general`. */
+export type CallClass = 'pricing' | 'outcome' | 'general' | 'trading' | 'money' | 'lists'
+export type Limits = Partial<Record<CallClass, { minute: number; hour: number }>>
 
-/** The budgets the broker published for this dialect. */
+/** The budgets the broker published for the first dialect. */
 export const publishedLimits: Limits = {
   pricing: { minute: 80, hour: 3_600 },
   outcome: { minute: 25, hour: 1_500 },
@@ -36,8 +37,8 @@ export class Quota {
 
   /** Counts a call of `who`; false when its budget is used up, and then it is not counted. */
   take(who: string, callClass: CallClass): boolean {
-    if (!this.limits) return true
-    const limit = this.limits[callClass]
+    const limit = this.limits?.[callClass]
+    if (!limit) return true
     const counter = this.#counter(`${callClass} ${who}`)
     if (counter.minute >= limit.minute || counter.hour >= limit.hour) return false
     counter.minute++

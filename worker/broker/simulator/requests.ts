@@ -1,25 +1,26 @@
-// The requests of the first dialect: for each call what it may carry, whose leave it needs, and which budget
-// it is counted in. One row a call; the schemas are made from the rows and compiled when first used.
-import { Ajv, type ValidateFunction } from 'ajv'
+// The requests of the first dialect, one row a call.
 import type { Scope } from './accounts.ts'
-import type { CallClass } from './quota.ts'
+import {
+  barrier,
+  bit,
+  type CallRule,
+  complaintsOf,
+  currency,
+  date,
+  epoch,
+  flag,
+  integer,
+  matching,
+  number,
+  object,
+  offset,
+  oneOf,
+  positive,
+  streamId,
+  symbol
+} from './shapes.ts'
 
-type Field = Record<string, unknown>
-
-export interface CallRule {
-  fields: Record<string, Field>
-  required: string[]
-  /** Scopes of which any one suffices; null: no authorisation needed. */
-  scopes: Scope[] | null
-  /** Whether the call may name the account it is about. */
-  loginid: boolean
-  /** Budget; null: not counted. */
-  class: CallClass | null
-  /** The message type of its answers, where it is not the call's name. */
-  msgType?: string
-}
-
-const contractTypes =
+export const contractTypes =
   `ACCU ASIAND ASIANU CALL CALLE CALLSPREAD DIGITDIFF DIGITEVEN DIGITMATCH DIGITODD DIGITOVER DIGITUNDER
   EXPIRYMISS EXPIRYMISSE EXPIRYRANGE EXPIRYRANGEE LBFLOATCALL LBFLOATPUT LBHIGHLOW MULTDOWN MULTUP NOTOUCH
   ONETOUCH PUT PUTE PUTSPREAD RANGE RESETCALL RESETPUT RUNHIGH RUNLOW SNOWDOWN SNOWUP TICKHIGH TICKLOW
@@ -31,20 +32,7 @@ const granularities = [60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 288
 const streams = `balance candles cashier_payments p2p_advert p2p_advertiser p2p_order proposal proposal_open_contract
   ticks transaction trading_platform_asset_listing website_status p2p_settings crypto_estimations`.split(/\s+/)
 
-const flag = oneOf(1)
-const bit = oneOf(0, 1)
-const text = { type: 'string' }
-const number = { type: 'number' }
-const integer = { type: 'integer' }
-const positive = { type: 'number', minimum: 0 }
-const symbol = matching('^\\w{2,30}$')
-const currency = matching('^[a-zA-Z0-9]{2,20}$')
 const token = matching('^[\\w\\-]{1,128}$')
-const streamId = matching('^[\\w-]{32,128}$')
-const barrier = matching('^(?=.{1,20}$)[+-]?[0-9]+\\.?[0-9]*$')
-const day = '[0-9]{4}-(0?[1-9]|1[012])-(0?[1-9]|[12][0-9]|3[01])'
-const date = matching(`^(${day}|[0-9]{1,10})$`)
-const offset = { type: 'integer', minimum: 0 }
 
 const terms = {
   amount: positive,
@@ -259,55 +247,5 @@ export const calls: Record<string, CallRule> = {
   logout: { ...open, fields: { logout: flag }, required: ['logout'], loginid: true }
 }
 
-const checks = { strict: new Map<string, ValidateFunction>(), lenient: new Map<string, ValidateFunction>() }
-const compilers = {
-  strict: new Ajv({ allErrors: true, allowUnionTypes: true }),
-  lenient: new Ajv({ allErrors: true, allowUnionTypes: true, coerceTypes: true })
-}
-
-/**
- * What is wrong with a request of that call, by field; null when nothing is. Lenient checks turn numbers into
- * strings and back where the schema wants the other, in place, as the live broker does.
- */
-export function complaints(
-  call: string,
-  request: Record<string, unknown>,
-  mode: 'strict' | 'lenient'
-): Record<string, string> | null {
-  let check = checks[mode].get(call)
-  if (!check) {
-    check = compilers[mode].compile(schemaOf(calls[call] as CallRule))
-    checks[mode].set(call, check)
-  }
-  if (check(request)) return null
-  const details: Record<string, string> = {}
-  for (const error of check.errors ?? []) {
-    const params = error.params as { missingProperty?: string; additionalProperty?: string }
-    const inside = error.instancePath.split('/').slice(1)
-    const path = [...inside, params.missingProperty ?? params.additionalProperty ?? []].flat().join('/')
-    details[path || call] ??=
-      error.keyword === 'additionalProperties' ? 'Properties not allowed.' : String(error.message)
-  }
-  return details
-}
-
-function schemaOf(rule: CallRule): object {
-  const loginid: Record<string, Field> = rule.loginid ? { loginid: matching('^[A-Za-z]+[0-9]+$') } : {}
-  return object({ ...rule.fields, ...loginid, passthrough: { type: 'object' }, req_id: integer }, rule.required)
-}
-
-function object(properties: Record<string, Field>, required: string[] = []): Field {
-  return { type: 'object', properties, required, additionalProperties: false }
-}
-
-function oneOf(...values: (string | number)[]): Field {
-  return { type: typeof values[0] === 'number' ? 'integer' : 'string', enum: values }
-}
-
-function matching(pattern: string): Field {
-  return { ...text, pattern }
-}
-
-function epoch(minimum: number): Field {
-  return { type: 'integer', minimum, maximum: 9_999_999_999 }
-}
+/** What is wrong with a request of the first dialect. */
+export const complaints = complaintsOf(calls)

@@ -1,5 +1,5 @@
-// The simulated broker on a port: sockets for its dialect, and plain HTTP under /control for whoever runs it.
-import { createServer, type IncomingMessage } from 'node:http'
+// The simulated broker on a port: sockets for its dialects, REST for the newer one, and plain HTTP under /control for whoever runs it.
+import { createServer, STATUS_CODES } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
@@ -8,9 +8,12 @@ import { Engine } from './engine.ts'
 import { Faults } from './faults.ts'
 import { openJournal } from './journal.ts'
 import { type LedgerEntry, ledgerEntry } from './ledger.ts'
+import { APP_ID_HEADER, Next, nextLimits } from './next.ts'
+import { nextRest } from './next-rest.ts'
 import type { SimulatorOptions } from './options.ts'
-import { publishedLimits, Quota } from './quota.ts'
+import { type Limits, publishedLimits, Quota } from './quota.ts'
 import { type Peer, V3 } from './v3.ts'
+import type { Connection } from './v3-connection.ts'
 
 export interface Simulator {
   /** Where the broker's clients connect; they add `?app_id=`. */
@@ -22,6 +25,10 @@ export interface Simulator {
   faults: Faults
   quota: Quota
   v3: V3
+  /** Where clients of the newer dialect ask, and in which header they name their application. */
+  nextUrl: string
+  appIdHeader: string
+  next: Next
   /** Every contract there is, in the order of purchase. */
   ledger(): LedgerEntry[]
   /** Cuts every connection and frees the port. */
@@ -47,38 +54,56 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     ...options.faults
   })
   const limits = options.limits ?? 'published'
-  const quota = new Quota(engine.clock, limits === 'off' ? null : limits === 'published' ? publishedLimits : limits)
-  const v3 = new V3({
+  const limitsOr = (published: Limits) => (limits === 'off' ? null : limits === 'published' ? published : limits)
+  const quota = new Quota(engine.clock, limitsOr(publishedLimits))
+  const shared = {
     engine,
     faults,
-    quota,
     seed,
     mode: options.mode ?? 'strict',
     ...(options.idleMs ? { idleMs: options.idleMs } : {})
-  })
+  }
+  const v3 = new V3({ ...shared, quota })
+  const next = new Next({ ...shared, limits: limitsOr(nextLimits) })
+  let port = 0
   const sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_FRAME_BYTES, perMessageDeflate: false })
   const ledger = () => [...engine.contracts.values()].map(ledgerEntry)
-  const server = createServer(control({ engine, faults, quota, v3 }))
-  const revoked = new Set(options.revokedAppIds)
+  const revokedAppIds = options.revokedAppIds ?? []
+  const server = createServer(
+    nextRest(
+      { next, revokedAppIds, socketBase: () => `ws://${HOST}:${port}` },
+      control({ engine, faults, quota, v3, next })
+    )
+  )
 
   faults.onChange(({ down }) => {
-    if (down) v3.cutAll()
+    if (!down) return
+    v3.cutAll()
+    next.front.cutAll()
   })
   server.on('upgrade', (request, socket, head) => {
     // A client may be gone before it was let in; nobody else listens yet.
     socket.on('error', () => socket.destroy())
-    const path = new URL(request.url ?? '/', `http://${HOST}`).pathname
-    if (faults.settings.down || path !== PATH) {
-      socket.end(
-        `HTTP/1.1 ${faults.settings.down ? '503 Service Unavailable' : '404 Not Found'}\r\nConnection: close\r\n\r\n`
-      )
-      return
-    }
-    sockets.handleUpgrade(request, socket, head, ws => {
-      const appId = appIdOf(request)
-      if (appId === null || revoked.has(appId)) refuse(ws)
-      else serve({ v3, appId, ws, socket })
-    })
+    const url = new URL(request.url ?? '/', `http://${HOST}`)
+    if (faults.settings.down) refuse(socket, 503)
+    else if (next.owns(url.pathname)) {
+      const admitted = next.admit(url)
+      if (typeof admitted === 'number') refuse(socket, admitted)
+      else
+        sockets.handleUpgrade(request, socket, head, ws => {
+          serve(ws, socket, peer => {
+            const { connection, left } = next.connect(admitted, peer)
+            ws.on('close', left)
+            return connection
+          })
+        })
+    } else if (url.pathname !== PATH) refuse(socket, 404)
+    else
+      sockets.handleUpgrade(request, socket, head, ws => {
+        const appId = appIdOf(url)
+        if (appId === null || revokedAppIds.includes(appId)) dismiss(ws)
+        else serve(ws, socket, peer => v3.connect(appId, peer))
+      })
   })
   try {
     await new Promise<void>((resolve, reject) => {
@@ -89,7 +114,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     engine.close()
     throw error
   }
-  const { port } = server.address() as AddressInfo
+  port = (server.address() as AddressInfo).port
   return {
     url: `ws://${HOST}:${port}${PATH}`,
     control: `http://${HOST}:${port}/control`,
@@ -98,9 +123,13 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     faults,
     quota,
     v3,
+    nextUrl: `http://${HOST}:${port}`,
+    appIdHeader: APP_ID_HEADER,
+    next,
     ledger,
     async close() {
       v3.close()
+      next.front.close()
       engine.close()
       for (const ws of sockets.clients) ws.terminate()
       server.closeAllConnections()
@@ -109,19 +138,24 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   }
 }
 
-function appIdOf(request: IncomingMessage): number | null {
-  const text = new URL(request.url ?? '/', `http://${HOST}`).searchParams.get('app_id') ?? ''
+function appIdOf(url: URL): number | null {
+  const text = url.searchParams.get('app_id') ?? ''
   return /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : null
 }
 
-function refuse(ws: WebSocket): void {
+function refuse(socket: Duplex, status: number): void {
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`)
+}
+
+/** Lets an unknown application in to tell it so. */
+function dismiss(ws: WebSocket): void {
   ws.on('error', () => ws.terminate())
   const error = { code: 'InvalidAppID', message: 'Your app_id is invalid.' }
   ws.send(JSON.stringify({ error, echo_req: {}, msg_type: 'error' }))
   ws.close(REFUSED, 'InvalidAppID')
 }
 
-function serve({ v3, appId, ws, socket }: { v3: V3; appId: number; ws: WebSocket; socket: Duplex }): void {
+function serve(ws: WebSocket, socket: Duplex, connect: (peer: Peer) => Connection): void {
   let gathering = false
   // What is said in one turn leaves in one write: with thousands of frames a second writing is what costs.
   const gather = () => {
@@ -148,7 +182,7 @@ function serve({ v3, appId, ws, socket }: { v3: V3; appId: number; ws: WebSocket
     close: () => ws.close(),
     terminate: () => ws.terminate()
   }
-  const connection = v3.connect(appId, peer)
+  const connection = connect(peer)
   ws.on('message', data => connection.receive(String(data)))
   ws.on('close', () => connection.closed())
   ws.on('error', () => connection.cut())

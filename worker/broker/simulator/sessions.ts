@@ -45,6 +45,13 @@ export class Sessions {
     return this.#order(symbol, ms)?.open ?? scheduledOpen(symbol, ms)
   }
 
+  /** When a closed market opens; null when nobody can tell. */
+  nextOpening(symbol: MarketSymbol): number | null {
+    const order = this.order(symbol)
+    if (order?.untilMs === Infinity) return null
+    return nextScheduledOpen(symbol, order?.untilMs ?? this.#clock.now())
+  }
+
   /** The standing order that overrides the calendar now, if there is one. */
   order(symbol: MarketSymbol): Order | null {
     return this.#order(symbol, this.#clock.now())

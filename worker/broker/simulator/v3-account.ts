@@ -1,5 +1,5 @@
 // Calls about accounts: who one is, what one has, and what has moved.
-import type { Account, Grant, Row } from './accounts.ts'
+import type { Account, AppId, Grant, Row } from './accounts.ts'
 import { type Contract, longcodeOf, printBarrier } from './contracts.ts'
 import type { Handler, Request } from './v3.ts'
 import { V3Error } from './v3-errors.ts'
@@ -84,7 +84,7 @@ const balance: Handler = (request, { account, connection, tail }) => {
 
 const portfolio: Handler = (request, { account }) => {
   const contracts = [...account.open.values()].filter(typeFilter(request)).map(contract => ({
-    app_id: contract.appId,
+    app_id: numeric(contract.appId),
     buy_price: contract.buyCents / 100,
     contract_id: contract.id,
     contract_type: contract.offer.type,
@@ -117,7 +117,7 @@ const profitTable: Handler = (request, { account }) => {
     limit: (request.limit as number | undefined) ?? DEFAULT_PROFIT_TABLE
   })
   const transactions = picked.map(contract => ({
-    app_id: contract.appId,
+    app_id: numeric(contract.appId),
     buy_price: contract.buyCents / 100,
     contract_id: contract.id,
     contract_type: contract.offer.type,
@@ -158,7 +158,7 @@ function presentRow(row: Row, described: boolean): Record<string, unknown> {
   return {
     action_type: row.action,
     amount: row.amountCents / 100,
-    app_id: row.appId,
+    app_id: numeric(row.appId),
     balance_after: row.balanceCents / 100,
     contract_id: contract?.id ?? null,
     payout: contract && row.action === 'buy' ? contract.payoutCents / 100 : null,
@@ -246,6 +246,11 @@ function dateOf(text: unknown, add: number): number | undefined {
   if (!text.includes('-')) return Number(text)
   const [year, month, day] = text.split('-').map(Number)
   return Date.UTC(year as number, (month as number) - 1, day) / 1000 + add
+}
+
+/** The application's id here, where those of the newer dialect that are no numbers cannot be shown. */
+function numeric(appId: AppId | null): number | null {
+  return typeof appId === 'number' ? appId : null
 }
 
 function seconds(ms: number): number {

@@ -1,13 +1,14 @@
 // One conversation of the first dialect, and in it the path of a request: read, check, authorise, meet its
 // fate, count, run, answer. Updates of a stream follow the answer that opened it, never overtake it.
-import type { Account, Grant } from './accounts.ts'
+import type { Account, AppId, Grant } from './accounts.ts'
 import type { Terms } from './contracts.ts'
 import type { FaultRule } from './faults.ts'
-import { type CallRule, calls, complaints } from './requests.ts'
+import type { CallRule } from './shapes.ts'
+import type { Speech } from './speech.ts'
 import type { Answer, Handler, Peer, Request, V3 } from './v3.ts'
 import { accountCalls } from './v3-account.ts'
 import { catalogueCalls } from './v3-catalogue.ts'
-import { toV3Error, V3Error } from './v3-errors.ts'
+import { V3Error } from './v3-errors.ts'
 import { marketCalls } from './v3-market.ts'
 import { Streams } from './v3-stream.ts'
 import { tradingCalls } from './v3-trading.ts'
@@ -15,7 +16,6 @@ import { tradingCalls } from './v3-trading.ts'
 const LATE_MS = 1_000
 const HOLD_MS = 200
 const handlers: Record<string, Handler> = { ...accountCalls, ...catalogueCalls, ...marketCalls, ...tradingCalls }
-const order = Object.keys(calls)
 const PASSTHROUGH_KEY = /^[A-Za-z0-9_-]{1,50}$/
 const MAX_PASSTHROUGH = 300
 
@@ -28,7 +28,7 @@ interface Asked {
 }
 
 export class Connection {
-  readonly appId: number
+  readonly appId: AppId
   readonly streams: Streams
   /** Who is authorised here, by login id. */
   grants = new Map<string, Grant>()
@@ -37,6 +37,7 @@ export class Connection {
   /** Terms quoted on this connection and not yet bought, by proposal id. */
   readonly proposals = new Map<string, Terms>()
   #v3: V3
+  #speech: Speech
   #peer: Peer
   #key: string
   #lastSeen: number
@@ -44,13 +45,15 @@ export class Connection {
   #held: (() => void)[] = []
   #closed = false
 
-  constructor(v3: V3, appId: number, peer: Peer) {
+  constructor(v3: V3, appId: AppId, peer: Peer) {
     this.#v3 = v3
+    this.#speech = v3.speech
     this.appId = appId
     this.#peer = peer
     this.#key = v3.newId()
     this.streams = new Streams(
       () => v3.newId(),
+      v3.speech,
       text => this.#peer.send(text)
     )
     this.#lastSeen = v3.engine.clock.now()
@@ -66,7 +69,8 @@ export class Connection {
       this.#fail('error', tailOf({}), new V3Error('BadRequest', 'The frame is not a JSON object.'))
       return
     }
-    const name = order.find(call => request[call] !== undefined)
+    // By the order of the table: some requests carry the key of another call too.
+    const name = this.#v3.order.find(call => request[call] !== undefined)
     const tail = tailOf(request)
     if (name === undefined) {
       this.#fail('error', tail, new V3Error('UnrecognisedRequest', 'Unrecognised request.'))
@@ -75,7 +79,7 @@ export class Connection {
     try {
       this.#ask(name, request, tail)
     } catch (error) {
-      this.#fail(name, tail, toV3Error(error, 'MarketIsClosed'))
+      this.#fail(name, tail, this.#speech.refuse(error, 'MarketIsClosed'))
     }
   }
 
@@ -96,14 +100,15 @@ export class Connection {
   }
 
   #ask(name: string, request: Request, tail: string): void {
-    const rule = calls[name] as CallRule
+    const rule = this.#speech.calls[name] as CallRule
     checkPassthrough(request)
-    const details = complaints(name, request, this.#v3.mode)
+    const details = this.#speech.complaints(name, request, this.#v3.mode)
     if (details) {
       const text = `Input validation failed: ${Object.keys(details).join(', ')}.`
       throw new V3Error('InputValidationFailed', text, details)
     }
-    const asked: Asked = { name, rule, request, tail, grant: this.#grantFor(rule, request) }
+    const grant = this.#grantFor(rule, request)
+    const asked: Asked = { name, rule, request: this.#speech.hear(name, request), tail, grant }
     const fate = this.#fate(asked)
     if (fate?.effect === 'error') {
       const code = fate.code ?? 'InternalServerError'
@@ -199,7 +204,7 @@ export class Connection {
     } catch (error) {
       const closedCode =
         name === 'proposal' || name === 'buy' ? this.#v3.faults.settings.marketClosedCode : 'MarketIsClosed'
-      const told = toV3Error(error, closedCode)
+      const told = this.#speech.refuse(error, closedCode)
       return times => {
         for (let i = 0; i < times; i++) this.#fail(name, tail, told)
       }
@@ -225,17 +230,18 @@ export class Connection {
 
   #send(name: string, answer: Answer, { tail, times }: { tail: string; times: number }): void {
     if (this.#closed) return
-    const type = answer.msgType ?? calls[name]?.msgType ?? name
+    const type = answer.msgType ?? this.#speech.calls[name]?.msgType ?? name
     const subscription = answer.stream ? `,"subscription":{"id":"${answer.stream.id}"}` : ''
-    const text = `${JSON.stringify(answer.body).slice(0, -1)},"msg_type":"${type}",${tail}${subscription}}`
+    const body = Object.entries(answer.body).map(([field, value]) => [field, this.#speech.say(field, value)])
+    const text = `${JSON.stringify(Object.fromEntries(body)).slice(0, -1)},"msg_type":"${type}",${tail}${subscription}}`
     for (let i = 0; i < times; i++) if (!this.#peer.send(text)) return
     answer.sent?.()
     if (answer.stream) this.streams.start(answer.stream)
   }
 
-  #fail(name: string, tail: string, { code, message, details }: V3Error): void {
+  #fail(name: string, tail: string, { code, message, details, finer }: V3Error): void {
     if (this.#closed) return
-    const error = JSON.stringify({ code, message, ...(details ? { details } : {}) })
+    const error = JSON.stringify({ code, message, ...(details ? { details } : {}), ...finer })
     this.#peer.send(`{"error":${error},"msg_type":"${name}",${tail}}`)
   }
 

@@ -5,12 +5,15 @@ import { type Reason, Refusal } from './refusal.ts'
 export class V3Error extends Error {
   readonly code: string
   readonly details: Record<string, unknown> | undefined
+  /** What the newer dialect adds: a finer code, and the values that fill the text. */
+  readonly finer: { subcode?: string; code_args?: (string | number)[] }
 
-  constructor(code: string, message: string, details?: Record<string, unknown>) {
+  constructor(code: string, message: string, details?: Record<string, unknown>, finer: V3Error['finer'] = {}) {
     super(message)
     this.name = 'V3Error'
     this.code = code
     this.details = details
+    this.finer = finer
   }
 }
 

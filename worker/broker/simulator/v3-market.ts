@@ -5,7 +5,6 @@ import type { CallClass } from './quota.ts'
 import type { MarketSymbol } from './symbols.ts'
 import type { Answer, Call, Handler, V3 } from './v3.ts'
 import { symbolOf } from './v3-catalogue.ts'
-import { V3Error } from './v3-errors.ts'
 import type { Stream } from './v3-stream.ts'
 
 const MAX_HISTORY = 5_000
@@ -164,7 +163,7 @@ function presentTick(tick: Tick, id?: string): Record<string, unknown> {
 
 function openSymbol(code: string, { v3 }: Call): MarketSymbol {
   const symbol = symbolOf(code)
-  if (!v3.engine.market.sessions.isOpen(symbol)) throw new V3Error('MarketIsClosed', 'This market is presently closed.')
+  if (!v3.engine.market.sessions.isOpen(symbol)) throw v3.engine.closed(symbol)
   return symbol
 }
 

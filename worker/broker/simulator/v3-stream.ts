@@ -1,5 +1,6 @@
 // The streams of one connection: each has an id, a key that keeps it from being opened twice, and starts only
 // when the answer that opened it has left.
+import type { Speech } from './speech.ts'
 import { V3Error } from './v3-errors.ts'
 
 export type StreamKind =
@@ -26,16 +27,16 @@ interface Opened extends Stream {
   detach: (() => void) | null
 }
 
-const MAX_STREAMS = 2_000
-
 export class Streams {
   #byId = new Map<string, Opened>()
   #byKey = new Map<string, Opened>()
   #newId: () => string
+  #speech: Speech
   #send: (text: string) => void
 
-  constructor(newId: () => string, send: (text: string) => void) {
+  constructor(newId: () => string, speech: Speech, send: (text: string) => void) {
     this.#newId = newId
+    this.#speech = speech
     this.#send = send
   }
 
@@ -49,7 +50,8 @@ export class Streams {
   ): Stream {
     const key = `${facts.kind} ${facts.key}`
     if (this.#byKey.has(key)) throw new V3Error('AlreadySubscribed', `You are already subscribed to ${facts.kind}.`)
-    if (this.#byId.size >= MAX_STREAMS) throw new V3Error('RateLimit', 'Too many subscriptions on this connection.')
+    if (this.#byId.size >= this.#speech.maxStreams)
+      throw new V3Error('RateLimit', 'Too many subscriptions on this connection.')
     const id = facts.id ?? this.#newId()
     const end = `${facts.tail},"subscription":{"id":"${id}"}}`
     const stream: Opened = {
@@ -59,7 +61,8 @@ export class Streams {
       attach,
       detach: null,
       push: (field, body, msgType = field) => {
-        if (this.#byId.has(id)) this.#send(`{"${field}":${JSON.stringify(body)},"msg_type":"${msgType}",${end}`)
+        if (!this.#byId.has(id)) return
+        this.#send(`{"${field}":${JSON.stringify(this.#speech.say(field, body))},"msg_type":"${msgType}",${end}`)
       },
       end: () => this.#end(stream)
     }

@@ -1,10 +1,11 @@
 // The first dialect: one JSON object a frame over a WebSocket. A request's path is in v3-connection.ts, the
 // calls are in the other v3-… files. All of it is free of sockets: whoever carries the frames hands in a peer.
-import type { Account, Grant } from './accounts.ts'
+import type { Account, AppId, Grant } from './accounts.ts'
 import type { Engine } from './engine.ts'
 import type { Faults } from './faults.ts'
 import type { Quota } from './quota.ts'
 import { hashNumber } from './random.ts'
+import { type Speech, v3Speech } from './speech.ts'
 import { Connection } from './v3-connection.ts'
 import type { Stream } from './v3-stream.ts'
 
@@ -50,6 +51,8 @@ export interface V3Options {
   mode?: 'strict' | 'lenient'
   idleMs?: number
   seed?: number
+  /** Default: the first dialect's own. */
+  speech?: Speech
 }
 
 const IDLE_MS = 120_000
@@ -60,6 +63,9 @@ export class V3 {
   readonly quota: Quota
   readonly mode: 'strict' | 'lenient'
   readonly idleMs: number
+  readonly speech: Speech
+  /** The calls' names in the order in which a request is taken for one. */
+  readonly order: string[]
   readonly connections = new Set<Connection>()
   /** As website_status tells it. */
   siteStatus: 'up' | 'down' | 'updating' = 'up'
@@ -76,11 +82,13 @@ export class V3 {
     this.quota = options.quota
     this.mode = options.mode ?? 'strict'
     this.idleMs = options.idleMs ?? IDLE_MS
+    this.speech = options.speech ?? v3Speech
+    this.order = Object.keys(this.speech.calls)
     this.#seed = options.seed ?? 1
   }
 
   /** Begins a conversation under an application id. */
-  connect(appId: number, peer: Peer): Connection {
+  connect(appId: AppId, peer: Peer): Connection {
     const connection = new Connection(this, appId, peer)
     this.connections.add(connection)
     return connection
