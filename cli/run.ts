@@ -126,8 +126,8 @@ async function startDatabase({ context: { config }, opened, tell }: Running): Pr
 }
 
 /** Whether the broker is somebody else's. */
-function elsewhere({ brokerUrl, brokerNextUrl }: Config): boolean {
-  return brokerUrl !== undefined || brokerNextUrl !== undefined
+function elsewhere({ brokerUrl, brokerNext }: Config): boolean {
+  return brokerUrl !== undefined || brokerNext !== undefined
 }
 
 /** The settings under which api and worker find the broker, where the environment names none. */

@@ -139,22 +139,32 @@ export async function findTrading(
   })
 }
 
-/** The sealed token of an account with its version, unless the broker refused it before. */
+/**
+ * The sealed token of an account with its version, unless the broker refused it before. That refusal was of the dialect
+ * the partner speaks now: what is left over from another one goes on trying.
+ */
 export async function findSealedToken(
   db: Db,
-  accountRowId: string
+  accountRowId: string,
+  dialect: string
 ): Promise<(Sealed & { version: number }) | undefined> {
-  const row = (await db('broker_accounts')
-    .where({ id: accountRowId, status: 'CONNECTED' })
-    .first('token_key_id', 'token_sealed', 'token_version')) as
-    | { token_key_id: string; token_sealed: Buffer; token_version: number }
-    | undefined
+  const [row] = await rows<{ token_key_id: string; token_sealed: Buffer; token_version: number }>(
+    db,
+    `select a.token_key_id, a.token_sealed, a.token_version
+       from broker_accounts a join partners p on p.id = a.partner_id
+      where a.id = :accountRowId and (a.status = 'CONNECTED' or p.broker_dialect <> :dialect)`,
+    { accountRowId, dialect }
+  )
   return row && { keyId: row.token_key_id, sealed: row.token_sealed, version: row.token_version }
 }
 
 /** As findSealedToken, but throws BROKER_DISCONNECTED. */
-export async function getSealedToken(db: Db, accountRowId: string): Promise<Sealed & { version: number }> {
-  const sealed = await findSealedToken(db, accountRowId)
+export async function getSealedToken(
+  db: Db,
+  accountRowId: string,
+  dialect: string
+): Promise<Sealed & { version: number }> {
+  const sealed = await findSealedToken(db, accountRowId, dialect)
   if (!sealed) throw new ApiError('BROKER_DISCONNECTED')
   return sealed
 }
@@ -169,9 +179,25 @@ export function resealToken(vault: Vault, accountRowId: string, sealed: Sealed):
   return vault.seal(vault.open(sealed, context(accountRowId)), context(accountRowId))
 }
 
-/** The broker refused this token: unless a newer one came meanwhile, the account counts as rejected. */
-export async function markRejected(db: Db, accountRowId: string, version: number): Promise<void> {
-  await db('broker_accounts').where({ id: accountRowId, token_version: version }).update({ status: 'REJECTED' })
+/**
+ * The broker refused this token: unless a newer one came meanwhile, the account counts as rejected. A refusal in a
+ * dialect that the partner has left says nothing about the one it speaks now.
+ */
+export async function markRejected(
+  db: Db,
+  accountRowId: string,
+  { version, dialect }: { version: number; dialect: string }
+): Promise<void> {
+  await db.raw(
+    `update broker_accounts a set status = 'REJECTED' from partners p
+      where a.id = :accountRowId and a.token_version = :version and p.id = a.partner_id and p.broker_dialect = :dialect`,
+    { accountRowId, version, dialect }
+  )
+}
+
+/** Gives the refused tokens of a partner another chance: it speaks another dialect now. */
+export async function forgetRejections(trx: Db, partnerId: string): Promise<void> {
+  await trx('broker_accounts').where({ partner_id: partnerId, status: 'REJECTED' }).update({ status: 'CONNECTED' })
 }
 
 /** Remembers the currency the broker told, where none was given. */

@@ -35,7 +35,11 @@ export const environment = {
       default: 'v3',
       description: 'the protocol new partners speak with the broker'
     },
-    BROKER_NEXT_URL: { ...text("the REST base of the broker's newer protocol"), pattern: '^https?://' },
+    BROKER_NEXT_URL: { ...text("the REST base of the broker's newer protocol"), pattern: '^https?://[^/]+' },
+    BROKER_NEXT_APP_HEADER: {
+      ...text('the HTTP header in which that protocol carries the application id; its documents name it'),
+      pattern: '^[A-Za-z0-9-]{1,64}$'
+    },
     BROKER_ANSWER_TIMEOUT_MS: int('how long a broker call is waited for', 20_000, 100, 120_000),
     BROKER_MAX_CONNECTIONS: int('broker connections a worker may hold', 2000, 1, 100_000),
     TOKEN_KEYS: {
@@ -106,7 +110,12 @@ export const environment = {
       description: 'JSON lines on stdout, pretty on a terminal'
     }
   },
-  dependentRequired: { TLS_CERT: ['TLS_KEY'], TLS_KEY: ['TLS_CERT'], AI_API_KEY: ['AI_BASE_URL'] }
+  dependentRequired: {
+    TLS_CERT: ['TLS_KEY'],
+    TLS_KEY: ['TLS_CERT'],
+    AI_API_KEY: ['AI_BASE_URL'],
+    BROKER_NEXT_URL: ['BROKER_NEXT_APP_HEADER']
+  }
 } as const
 
 export interface Config {
@@ -122,7 +131,8 @@ export interface Config {
   trustProxy: number
   brokerUrl: string | undefined
   brokerDialect: 'v3' | 'next'
-  brokerNextUrl: string | undefined
+  /** The newer protocol's REST base, without a trailing slash. */
+  brokerNext: { url: string; appIdHeader: string } | undefined
   brokerAnswerTimeoutMs: number
   brokerMaxConnections: number
   tokenKeys: string | undefined
@@ -185,7 +195,12 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     trustProxy: num('TRUST_PROXY'),
     brokerUrl: str('BROKER_URL'),
     brokerDialect: str('BROKER_DIALECT') as 'v3' | 'next',
-    brokerNextUrl: str('BROKER_NEXT_URL'),
+    brokerNext: str('BROKER_NEXT_URL')
+      ? {
+          url: (str('BROKER_NEXT_URL') as string).replace(/\/+$/, ''),
+          appIdHeader: str('BROKER_NEXT_APP_HEADER') as string
+        }
+      : undefined,
     brokerAnswerTimeoutMs: num('BROKER_ANSWER_TIMEOUT_MS'),
     brokerMaxConnections: num('BROKER_MAX_CONNECTIONS'),
     tokenKeys: str('TOKEN_KEYS'),

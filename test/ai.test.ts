@@ -9,12 +9,13 @@ import { markRejected } from '../db/accounts.ts'
 import type { BotAnalysis } from '../schemas/ai.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { request, waves } from './candles.ts'
+import { brokerEnv } from './dialects.ts'
 import { call, closeAll, onClose, openHarness } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 
 const simulator = await startSimulator({ tickMs: 20, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
-const harness = await openHarness({ env: { BROKER_URL: simulator.url } })
+const harness = await openHarness({ env: { ...brokerEnv(simulator) } })
 const worker = await startTestWorker(harness.env)
 onClose(() => worker.stop())
 const partner = await harness.makePartner()
@@ -54,7 +55,7 @@ signal('answers INVALID_CONTRACT for an asset the broker does not have', async (
 signal('answers BROKER_DISCONNECTED when only a refused token could tell the balance', async () => {
   const { traderExternalId, traderId } = await partner.makeTrader()
   const { id, token_version } = await harness.open.db('broker_accounts').where({ trader_id: traderId }).first()
-  await markRejected(harness.open.db, id, token_version)
+  await markRejected(harness.open.db, id, { version: token_version, dialect: harness.open.config.brokerDialect })
   const answer = await partner.call(copilotSignal, { body: { asset: 'R_100', traderExternalId } })
   assert.is(answer.status, 404)
   assert.is(answer.body.error, 'BROKER_DISCONNECTED')

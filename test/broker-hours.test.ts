@@ -1,7 +1,7 @@
 // When a market opens, from the broker's tables of trading times and by its clock.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type DaySessions, Hours, secondsUntilStated } from '../worker/broker/hours.ts'
+import { type DaySessions, Hours, secondsUntil, statedOpenings } from '../worker/broker/hours.ts'
 
 const hours = suite('seconds until a market opens')
 const at = (text: string) => Date.parse(`${text}Z`) / 1000
@@ -90,9 +90,10 @@ hours('does not remember a failed question', async () => {
 
 hours('takes a stated opening only when it lies ahead, within eight days', () => {
   const now = at('2026-09-26T12:00:00')
-  assert.is(secondsUntilStated(['Market will open at 2026-09-28 00:00:00.'], now), 129_600)
-  assert.is(secondsUntilStated(['nothing', '2026-09-26 12:00:01'], now), 1)
-  assert.is(secondsUntilStated(['2026-09-26 11:00:00', '2026-12-01 00:00:00', 'soon'], now), null)
+  const stated = (texts: string[]) => secondsUntil(statedOpenings(texts), now)
+  assert.is(stated(['Market will open at 2026-09-28 00:00:00.']), 129_600)
+  assert.is(stated(['nothing', '2026-09-26 12:00:01']), 1)
+  assert.is(stated(['2026-09-26 11:00:00', '2026-12-01 00:00:00', 'soon']), null)
 })
 
 hours.run()

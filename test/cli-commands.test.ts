@@ -314,7 +314,7 @@ rotation('seals every token and the pepper anew, while exchanges go on and win',
   const vault = openVault(NEXT_KEYS)
   for (const [accountId, token] of latest) {
     const { id } = (await open.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }
-    const sealed = await findSealedToken(open.db, id)
+    const sealed = await findSealedToken(open.db, id, open.config.brokerDialect)
     assert.ok(sealed)
     assert.is(unsealToken(vault, id, sealed), token)
   }

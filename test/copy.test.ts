@@ -5,12 +5,13 @@ import * as assert from 'uvu/assert'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from '../api/copy.ts'
 import { listOrders, placeBinaryOrder } from '../api/orders.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { brokerEnv } from './dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 9, limits: 'off' })
 onClose(() => simulator.close())
-const harness = await openHarness({ env: { BROKER_URL: simulator.url, SWEEP_MS: '200' } })
+const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '200' } })
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 

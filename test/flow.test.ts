@@ -5,13 +5,20 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listOrders, placeBinaryOrder } from '../api/orders.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { brokerEnv } from './dialects.ts'
 import { type Answer, call, closeAll, onClose, openHarness, until } from './harness.ts'
 import { startApi, startWorker } from './processes.ts'
 
 const simulator = await startSimulator({ tickMs: 20, seed: 11, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
 const harness = await openHarness({
-  env: { BROKER_URL: simulator.url, ORDER_TTL_MS: '60000', LEASE_MS: '1500', SWEEP_MS: '300', SETTLE_WAIT_MS: '90000' }
+  env: {
+    ...brokerEnv(simulator),
+    ORDER_TTL_MS: '60000',
+    LEASE_MS: '1500',
+    SWEEP_MS: '300',
+    SETTLE_WAIT_MS: '90000'
+  }
 })
 const apis = await Promise.all([startApi(harness.env), startApi(harness.env)])
 const partner = await harness.makePartner()

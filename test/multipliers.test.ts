@@ -6,12 +6,13 @@ import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from '.
 import { closeOrder, listOrders, placeBinaryOrder } from '../api/orders.ts'
 import { listOpenPositions } from '../api/positions.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { brokerEnv } from './dialects.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
-const harness = await openHarness({ env: { BROKER_URL: simulator.url, LEASE_MS: '900', SWEEP_MS: '200' } })
+const harness = await openHarness({ env: { ...brokerEnv(simulator), LEASE_MS: '900', SWEEP_MS: '200' } })
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 const trader = await partner.makeTrader()

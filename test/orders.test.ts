@@ -7,13 +7,14 @@ import { getBalance } from '../api/balance.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../api/orders.ts'
 import { contractTypes } from '../schemas/orders.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { brokerEnv } from './dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, until } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 7, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
 const env = {
-  BROKER_URL: simulator.url,
+  ...brokerEnv(simulator),
   ORDER_TTL_MS: '3000',
   RECONCILE_AFTER_MS: '1500',
   PERMIT_MS: '1000',

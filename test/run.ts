@@ -3,14 +3,16 @@
 //   TEST_DATABASE_URL  a PostgreSQL (as superuser) to test against instead of starting one
 //   TEST_PG_BIN        another PostgreSQL's programs for the one we start, e.g. /usr/lib/postgresql/15/bin
 //   TEST_CONCURRENCY   files at a time
+//   TEST_DIALECT       v3 or next: speak only this one with the broker; else both
 // A test file finds its server in TEST_PG_URL.
-import { chmod, glob, mkdtemp, readdir, stat } from 'node:fs/promises'
+import { chmod, glob, mkdtemp, readdir, readFile, stat } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import pc from 'picocolors'
 import { acquire, holderOf } from '../db/embedded/lock.ts'
 import { removeEmbedded, startEmbedded } from '../db/embedded.ts'
+import { dialects } from './dialects.ts'
 import { type Outcome, runFile } from './run-file.ts'
 
 const PREFIX = 'operator-test-'
@@ -49,11 +51,17 @@ async function run(): Promise<void> {
   if (!server) return report(1)
   try {
     const verbose = flags.verbose || files.length === 1
-    await inParallel(files, async path => {
-      const env = { ...process.env, TEST_PG_URL: server.url, ...(pc.isColorSupported ? { FORCE_COLOR: '1' } : {}) }
+    await inParallel(files, async ({ path, dialect }) => {
+      const env = {
+        ...process.env,
+        TEST_PG_URL: server.url,
+        ...(dialect ? { TEST_DIALECT: dialect } : {}),
+        ...(pc.isColorSupported ? { FORCE_COLOR: '1' } : {})
+      }
       const timeoutMs = Number(flags.timeout) * 1000
       const outcome = await runFile(path, { env, timeoutMs, signal: interrupted.signal })
-      if (!interrupted.signal.aborted) tell(relative(process.cwd(), path), outcome, verbose)
+      if (!interrupted.signal.aborted)
+        tell(`${relative(process.cwd(), path)}${dialect ? ` (${dialect})` : ''}`, outcome, verbose)
     })
   } finally {
     await server.close()
@@ -65,14 +73,28 @@ async function run(): Promise<void> {
   report(counts.failed > 0 ? 1 : 0)
 }
 
-async function select(): Promise<string[]> {
+interface TestRun {
+  path: string
+  /** The broker's dialect this run speaks, where that makes a difference. */
+  dialect?: string
+}
+
+/** The files to run, those that speak with the broker once for each dialect. */
+async function select(): Promise<TestRun[]> {
   const files: string[] = []
   for await (const name of glob('**/*.test.ts', { cwd: flags.dir }))
     if (filters.length === 0 || filters.some(part => name.includes(part))) files.push(resolve(flags.dir, name))
-  return files.sort()
+  const wanted = process.env.TEST_DIALECT ? [process.env.TEST_DIALECT] : dialects
+  const runs = await Promise.all(
+    files.sort().map(async (path): Promise<TestRun[]> => {
+      const speaks = /from '(\.\.?\/)+dialects\.ts'/.test(await readFile(path, 'utf8'))
+      return speaks ? wanted.map(dialect => ({ path, dialect })) : [{ path }]
+    })
+  )
+  return runs.flat()
 }
 
-async function inParallel(files: string[], work: (file: string) => Promise<void>): Promise<void> {
+async function inParallel(files: TestRun[], work: (file: TestRun) => Promise<void>): Promise<void> {
   const width = Number(process.env.TEST_CONCURRENCY) || Math.min(4, availableParallelism())
   const waiting = [...files]
   const lane = async () => {

@@ -27,22 +27,25 @@ export async function openSession(
       // Live sessions are shared only within the row whose token opened them.
       credentialId: account.accountRowId,
       async token() {
-        const sealed = await getSealedToken(db, account.accountRowId)
+        const sealed = await getSealedToken(db, account.accountRowId, account.dialect)
         version = sealed.version
         return unsealToken(vault, account.accountRowId, sealed)
       }
     })
   } catch (error) {
     if (error instanceof BrokerError && error.rejected && version !== undefined)
-      await markRejected(db, account.accountRowId, version)
+      await markRejected(db, account.accountRowId, { version, dialect: account.dialect })
     throw error
   }
 }
 
 /** Remembers a token that the broker refused in the middle of a session; a newer one is not touched. */
-export async function rejectToken({ db }: Pick<Open, 'db'>, accountRowId: string): Promise<void> {
-  const sealed = await findSealedToken(db, accountRowId)
-  if (sealed) await markRejected(db, accountRowId, sealed.version)
+export async function rejectToken(
+  { db }: Pick<Open, 'db'>,
+  { accountRowId, dialect }: Pick<AccountRef, 'accountRowId' | 'dialect'>
+): Promise<void> {
+  const sealed = await findSealedToken(db, accountRowId, dialect)
+  if (sealed) await markRejected(db, accountRowId, { version: sealed.version, dialect })
 }
 
 /** The account's currency: as it is known, else as the broker tells, and then remembered. */

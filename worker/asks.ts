@@ -106,16 +106,16 @@ async function balance(open: Open, accountRowId: string): Promise<{ balance: str
     { accountRowId }
   )
   if (!account) throw new ApiError('BROKER_DISCONNECTED')
+  const ref = {
+    accountRowId,
+    accountId: account.account_id,
+    appId: account.broker_app_id,
+    dialect: account.broker_dialect
+  }
   try {
-    const ref = {
-      accountRowId,
-      accountId: account.account_id,
-      appId: account.broker_app_id,
-      dialect: account.broker_dialect
-    }
     return await (await openSession(open, ref)).balance()
   } catch (error) {
-    if (error instanceof BrokerError && error.rejected) await rejectToken(open, accountRowId)
+    if (error instanceof BrokerError && error.rejected) await rejectToken(open, ref)
     throw error
   }
 }

@@ -1,6 +1,7 @@
 // Orders in doubt: sent, or perhaps sent, and no answer. The broker keeps nothing of ours, so what the
 // account shows decides: one contract of these terms, bought in the window and owned by no other order, is
-// ours; none after looking more than once is absence; anything else is for the operator.
+// ours; none after looking more than once is absence; anything else is for the operator. Where the broker does not tell
+// whose application bought, a trader's own purchase looks like ours, and adopting takes more (see `isOurs`).
 import { Big } from 'big.js'
 import { WORK } from '../db/bus.ts'
 import type { OrderRow } from '../db/orders.ts'
@@ -18,6 +19,8 @@ const LOOK_EVERY_MS = 3000
 const TAKE = 50
 // Seconds before the intent that a broker's clock, which we know to the second, may still show.
 const SLACK_SECONDS = 2
+// How far back purchases that are not ours tell that somebody else trades on the account.
+const ALONE_SECONDS = 86_400
 
 /** Looks into the doubts whose time has come; answers how many there were. */
 export async function reconcile(open: Open, settling: Settling, placing: Placing): Promise<number> {
@@ -76,7 +79,9 @@ async function evidenceSince(session: Session, from: number): Promise<Evidence[]
 /** Moves the order on as far as the evidence allows; answers whether the account is free again. */
 async function decide(open: Open, settling: Settling, order: OrderRow, candidates: Evidence[]): Promise<boolean> {
   const { log } = open
-  if (candidates.length > 1 || candidates[0]?.terms === null) {
+  const found = candidates[0]
+  const clear = found === undefined || (candidates.length === 1 && (await isOurs(open, order, found)))
+  if (!clear) {
     const message = `${candidates.length} contract(s) at the broker could be this order's.`
     await markReview(open.db, { id: order.id, attempt: order.attempt, message, evidence: candidates })
     log.error(
@@ -85,7 +90,6 @@ async function decide(open: Open, settling: Settling, order: OrderRow, candidate
     )
     return true
   }
-  const found = candidates[0]
   if (found) {
     await adopt(open, settling, order, found)
     return true
@@ -98,6 +102,26 @@ async function decide(open: Open, settling: Settling, order: OrderRow, candidate
   if (failed?.origin) open.bus.publish(failed.origin, 'order', failed.id)
   log.info({ orderId: order.id }, 'an order in doubt proved absent')
   return true
+}
+
+/**
+ * Whether the only contract that fits is the order's beyond a guess. With an application id it is. Without one it might
+ * be the trader's own purchase, made with other software while ours never ran: it counts as ours only when it was bought
+ * while the order could be sent, and nobody but us has bought on the account for a day. A trader who repeats by hand what
+ * seems stuck comes later than that; one who trades by other means has left traces.
+ */
+async function isOurs(open: Open, order: OrderRow, found: Evidence): Promise<boolean> {
+  if (found.terms === null) return false
+  if (found.appId !== null) return true
+  const session = await openSession(open, refOf(order))
+  const offset = await open.brokers.of(order.dialect).market(order.app_id).clockOffset()
+  const permitEnded = Math.ceil((order.permit_until as Date).getTime() / 1000 + offset)
+  if (found.purchaseTime > permitEnded + SLACK_SECONDS) return false
+  const from = Math.floor((order.sent_at as Date).getTime() / 1000 + offset) - ALONE_SECONDS
+  const bought = await session.statement({ from, limit: 999 })
+  const others = bought.map(({ contractId }) => contractId).filter(contractId => contractId !== found.contractId)
+  const owned = await ownedContracts(open.db, order.account_id, others)
+  return others.every(contractId => owned.has(contractId))
 }
 
 /** Makes a contract the order's own and follows it. A contract that another order owns is refused by the database. */

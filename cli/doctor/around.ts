@@ -56,23 +56,36 @@ export async function checkRedis({ redisUrl }: Config): Promise<Finding[]> {
   }
 }
 
-/** Opens a WebSocket to the broker and closes it again; nothing is asked. */
-export async function checkBroker({ brokerUrl }: Config): Promise<Finding[]> {
-  const check = 'broker'
-  if (!brokerUrl)
-    return [
-      warn(
-        check,
-        'BROKER_URL is unset',
-        'workers need it; `operator run` and `operator broker simulate` bring a simulated one'
-      )
-    ]
+/** Opens a WebSocket to the broker and closes it again, or asks its REST side whether it is up; nothing else is asked. */
+export async function checkBroker({ brokerUrl, brokerNext, brokerDialect }: Config): Promise<Finding[]> {
+  const findings = [
+    ...(brokerUrl ? [await checkSocket(brokerUrl)] : []),
+    ...(brokerNext ? [await checkHealth(brokerNext.url)] : [])
+  ]
+  const wanted = brokerDialect === 'v3' ? 'BROKER_URL' : 'BROKER_NEXT_URL'
+  if (brokerDialect === 'v3' ? brokerUrl : brokerNext) return findings
+  const remedy = 'workers need it; `operator run` and `operator broker simulate` bring a simulated one'
+  return [...findings, warn('broker', `${wanted} is unset`, remedy)]
+}
+
+async function checkSocket(brokerUrl: string): Promise<Finding> {
   const url = new URL(brokerUrl)
   if (!url.searchParams.has('app_id')) url.searchParams.set('app_id', '1')
-  const place = url.host
   const trouble = await openOnce(url.href)
-  if (trouble === undefined) return [ok(check, `${place} accepts connections`)]
-  return [fail(check, `${place} ${trouble}`, 'correct BROKER_URL, or look at the network')]
+  if (trouble === undefined) return ok('broker', `${url.host} accepts connections`)
+  return fail('broker', `${url.host} ${trouble}`, 'correct BROKER_URL, or look at the network')
+}
+
+async function checkHealth(base: string): Promise<Finding> {
+  const { host } = new URL(base)
+  const remedy = 'correct BROKER_NEXT_URL, or look at the network'
+  try {
+    const { status } = await fetch(`${base}/v1/health`, { signal: AbortSignal.timeout(BROKER_TIMEOUT_MS) })
+    return status === 200 ? ok('broker', `${host} is up`) : fail('broker', `${host} answered HTTP ${status}`, remedy)
+  } catch (error) {
+    const { name, cause } = error as { name: string; cause?: { code?: string } }
+    return fail('broker', `${host} does not answer (${cause?.code ?? name})`, remedy)
+  }
 }
 
 /** Undefined when the socket opened; otherwise what happened instead. */

@@ -2,43 +2,49 @@
 import type { Log } from '../../db/log.ts'
 import type { Config } from '../../schemas/config.ts'
 import { ConfigError } from '../../schemas/config.ts'
-import type { Broker } from './port.ts'
+import { createNextBroker } from './next.ts'
+import { type Broker, BrokerError } from './port.ts'
 import { createV3Broker } from './v3.ts'
 
 export interface Brokers {
-  /** The broker in the dialect stored with a partner or an order. */
+  /** The broker in the dialect stored with a partner or an order. Throws BrokerError where no address was given for it. */
   of(dialect: string): Broker
   /** Fraction of the call budget left, by dialect and class. */
   budget(): Record<string, number>
   close(): Promise<void>
 }
 
-/** Opens no connection yet. Throws ConfigError when no broker is named. */
+const wanted = {
+  v3: 'BROKER_URL is required: the WebSocket address of the broker (or run `npm run -s operator -- broker simulate`)',
+  next: 'BROKER_NEXT_URL is required where BROKER_DIALECT is next: the REST base of the broker'
+} as const
+
+/** Opens no connection yet. Throws ConfigError when the default dialect has no broker. */
 export function openBrokers(config: Config, log: Log): Brokers {
-  const { brokerUrl } = config
-  if (!brokerUrl)
-    throw new ConfigError(
-      'BROKER_URL is required: the WebSocket address of the broker (or run `npm run -s operator -- broker simulate`)'
-    )
-  const open = new Map<string, Broker>()
-  const create: Record<string, () => Broker> = {
-    v3: () =>
-      createV3Broker({
-        url: brokerUrl,
-        log,
-        answerTimeoutMs: config.brokerAnswerTimeoutMs,
-        maxConnections: config.brokerMaxConnections
-      })
+  const shared = {
+    log,
+    answerTimeoutMs: config.brokerAnswerTimeoutMs,
+    maxConnections: config.brokerMaxConnections
   }
+  const create: Record<string, (() => Broker) | undefined> = {
+    v3: config.brokerUrl ? () => createV3Broker({ url: config.brokerUrl as string, ...shared }) : undefined,
+    next: config.brokerNext
+      ? () => createNextBroker({ ...(config.brokerNext as NonNullable<Config['brokerNext']>), ...shared })
+      : undefined
+  }
+  if (!create[config.brokerDialect]) throw new ConfigError(wanted[config.brokerDialect])
+  const open = new Map<string, Broker>()
   return {
     of(dialect) {
-      let broker = open.get(dialect)
-      if (!broker) {
-        const make = create[dialect]
-        if (!make) throw new ConfigError(`BROKER_DIALECT '${dialect}' is not one this worker speaks`)
-        broker = make()
-        open.set(dialect, broker)
-      }
+      const known = open.get(dialect)
+      if (known) return known
+      const make = create[dialect]
+      if (!make)
+        throw new BrokerError('BROKER_UPSTREAM', 'The broker is not configured for this dialect.', {
+          brokerCode: 'NotConfigured'
+        })
+      const broker = make()
+      open.set(dialect, broker)
       return broker
     },
     budget() {

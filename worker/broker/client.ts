@@ -1,6 +1,7 @@
 // A broker in some dialect: finds or opens each account's session and each application's market, keeps their call
 // budgets, bounds how many connections there are, and closes those nobody uses.
 import type { Dialect, Place } from './dialect.ts'
+import { Gate } from './gate.ts'
 import { Line } from './line.ts'
 import { MarketData } from './market.ts'
 import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
@@ -27,6 +28,8 @@ interface Entry {
   session: AccountSession | null
   /** The latest way to the account's token. */
   account: BrokerAccount | null
+  /** Whose it is, where the dialect counts connections by user. */
+  user: string | null
 }
 
 const maxHandshakes = 64
@@ -120,7 +123,12 @@ class Client implements Broker {
     const known = this.#markets.get(appId)
     if (known !== undefined) return known.market
     const budget = this.#budget(appId, '')
-    const entry: Entry = { line: this.#newLine(() => entry, { appId, budget }), session: null, account: null }
+    const entry: Entry = {
+      line: this.#newLine(() => entry, { appId, budget }),
+      session: null,
+      account: null,
+      user: null
+    }
     const { log, now } = this.#options
     const market = new MarketData({ line: entry.line, dialect: this.#dialect, log, now, pipSizes: this.#pipSizes })
     this.#markets.set(appId, { entry, market })
@@ -139,9 +147,9 @@ class Client implements Broker {
       log,
       answerTimeoutMs,
       lostAfterMs,
-      secondsUntilReopening: asset => this.#market(appId).secondsUntilReopening(asset)
+      secondsUntilReopening: (asset, openings) => this.#market(appId).secondsUntilReopening(asset, openings)
     })
-    const entry = { line, session, account }
+    const entry = { line, session, account, user: null }
     return entry
   }
 
@@ -168,7 +176,7 @@ class Client implements Broker {
     if (this.#closed) throw closed()
     const { connectTimeoutMs, answerTimeoutMs, log } = this.#options
     const { appId, budget, onClose } = opening
-    this.#makeRoom()
+    this.#makeRoom(this.#connected, this.#options.maxConnections)
     this.#connected.add(entry)
     const place: Place = {
       appId,
@@ -179,10 +187,17 @@ class Client implements Broker {
         this.#limits = limits
         budget.setLimits(limits)
       },
-      connect: (url, headers) =>
+      connect: url =>
         this.#handshakes.run(connectTimeoutMs, () =>
-          Connection.open({ url, headers, connectTimeoutMs, log, counters: this.#counters, onClose })
+          Connection.open({ url, connectTimeoutMs, log, counters: this.#counters, onClose })
+        ),
+      claimSeat: (user, most) => {
+        entry.user = user
+        this.#makeRoom(
+          [...this.#connected].filter(each => each !== entry && each.user === user),
+          most
         )
+      }
     }
     try {
       const { account } = entry
@@ -193,14 +208,12 @@ class Client implements Broker {
     }
   }
 
-  /** At the bound, the longest unused connection makes room. */
-  #makeRoom(): void {
-    if (this.#connected.size < this.#options.maxConnections) return
-    let oldest: Entry | null = null
-    for (const entry of this.#connected) {
-      if (isIdle(entry) && (oldest === null || entry.line.usedAt < oldest.line.usedAt)) oldest = entry
-    }
-    if (oldest === null) {
+  /** At the bound, the longest unused connection of these makes room. */
+  #makeRoom(among: Iterable<Entry>, most: number): void {
+    const entries = [...among]
+    if (entries.length < most) return
+    const oldest = entries.filter(isIdle).sort((a, b) => a.line.usedAt - b.line.usedAt)[0]
+    if (oldest === undefined) {
       throw new BrokerError('BROKER_UPSTREAM', 'There are too many connections to the broker.', {
         brokerCode: 'TooManyConnections',
         ran: 'no'
@@ -237,49 +250,6 @@ class Client implements Broker {
 
 function isIdle({ line, session }: Entry): boolean {
   return !line.busy && (session === null || session.follows.size === 0)
-}
-
-/** Lets at most so many run at a time; the rest wait their turn. */
-class Gate {
-  readonly #most: number
-  readonly #waiting: (() => void)[] = []
-  #running = 0
-
-  constructor(most: number) {
-    this.#most = most
-  }
-
-  async run<T>(withinMs: number, work: () => Promise<T>): Promise<T> {
-    if (this.#running >= this.#most) await this.#turn(withinMs)
-    else this.#running += 1
-    try {
-      return await work()
-    } finally {
-      // A place is handed on, so that nobody slips in between.
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#running -= 1
-      else next()
-    }
-  }
-
-  #turn(withinMs: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const go = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-      const timer = setTimeout(() => {
-        this.#waiting.splice(this.#waiting.indexOf(go), 1)
-        reject(
-          new BrokerError('BROKER_UPSTREAM', 'Too many connections are being opened.', {
-            brokerCode: 'NotConnected',
-            ran: 'no'
-          })
-        )
-      }, withinMs)
-      this.#waiting.push(go)
-    })
-  }
 }
 
 function closed(): BrokerError {

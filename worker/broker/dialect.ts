@@ -13,7 +13,12 @@ export interface Place {
   log: Log
   answerTimeoutMs: number
   /** Opens a socket at `url`; rejects with BrokerError. */
-  connect(url: string, headers?: Record<string, string>): Promise<Connection>
+  connect(url: string): Promise<Connection>
+  /**
+   * Counts this connection as one of the user's, of which there may be `most` at a time: at the bound the one unused
+   * longest is closed, and where all are in use it throws BrokerError TooManyConnections.
+   */
+  claimSeat(user: string, most: number): void
   /** The broker told its limits: they hold here, and for budgets yet to be made. */
   learnLimits(limits: Limits): void
 }
@@ -38,6 +43,8 @@ export interface Dialect {
   /** A quote for a multiplier, to read its commission from. */
   quoteMultiplier(asset: string, terms: { currency: string; multiplier: number; stake: number }): Request
   contractsFor(asset: string, currency: string): Request
+  /** The account a balance is about; null where the connection alone says so. */
+  accountOfBalance(body: Body): string | null
   /** These read a body and throw BadFrame when it is not what we rely on. */
   readState(body: Body, pipSizeOf: PipSizeOf): ContractState
   readPortfolio(row: Body): Evidence

@@ -1,5 +1,6 @@
 // When a market opens. The broker publishes each day's trading times; this walks them from today on, by the
 // broker's clock, and keeps a day's table until the day ends or it proves wrong.
+import { unknowns } from './next-unknowns.ts'
 
 /** One symbol's sessions on one UTC day, as the broker prints them: "HH:MM:SS", or "--" for a day without any. */
 export interface DaySessions {
@@ -76,12 +77,22 @@ export class Hours {
   }
 }
 
-/** The opening time a broker wrote into a refusal, as seconds from `now`; null when there is none within 8 days. */
-export function secondsUntilStated(texts: string[], now: number): number | null {
-  for (const text of texts) {
-    const found = /(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)/.exec(text)
-    if (found === null) continue
-    const seconds = Math.ceil(Date.parse(`${found[1]}T${found[2]}Z`) / 1000 - now)
+const stated = /^\s*(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)|open at (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)/
+
+/** The opening times a broker wrote into a refusal, as epoch seconds, in the order of the texts. */
+export function statedOpenings(texts: string[]): number[] {
+  return texts.flatMap(text => {
+    const found = stated.exec(text)
+    if (found === null) return []
+    const epoch = Date.parse(`${found[1] ?? found[3]}T${found[2] ?? found[4]}${unknowns.zoneOfOpening}`) / 1000
+    return Number.isFinite(epoch) ? [epoch] : []
+  })
+}
+
+/** Seconds from `now` to the first of these that can be an opening: not past, and within 8 days; null when none can. */
+export function secondsUntil(openings: readonly number[], now: number): number | null {
+  for (const epoch of openings) {
+    const seconds = Math.ceil(epoch - now)
     if (seconds >= 0 && seconds <= daysAhead * 86_400) return seconds
   }
   return null

@@ -2,7 +2,7 @@
 // remembered for as long as it may be.
 import Big from 'big.js'
 import type { Dialect } from './dialect.ts'
-import { type DaySessions, Hours, type TradingDay } from './hours.ts'
+import { type DaySessions, Hours, secondsUntil, type TradingDay } from './hours.ts'
 import { type Line, readAnswer } from './line.ts'
 import { BrokerError, type Candle, type Market, type MarketSymbol, type MultiplierSpec } from './port.ts'
 import { type Body, bodyOf, integerOf, listOf, numberOf, optionalDecimal, optionalText } from './reading.ts'
@@ -43,18 +43,26 @@ export class MarketData implements Market {
     return this.#hours.secondsUntilOpen(asset)
   }
 
-  /** The same after a refusal for a closed market; null when it is not known within a few seconds. */
-  async secondsUntilReopening(asset: string): Promise<number | null> {
+  /**
+   * The same after a refusal for a closed market that named these opening times; null when it is not known within a
+   * few seconds.
+   */
+  async secondsUntilReopening(asset: string, openings: readonly number[] = []): Promise<number | null> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<null>(resolve => {
       timer = setTimeout(resolve, reopeningWithinMs, null)
     })
-    const known = this.#hours.secondsUntilReopening(asset).catch((error: unknown) => {
+    const known = this.#reopening(asset, openings).catch((error: unknown) => {
       // The refusal is what matters to the caller; when the market opens is an extra.
       this.#options.log.warn({ err: error, asset }, 'the opening time of a closed market could not be read')
       return null
     })
     return await Promise.race([known, late]).finally(() => clearTimeout(timer))
+  }
+
+  async #reopening(asset: string, openings: readonly number[]): Promise<number | null> {
+    const stated = openings.length === 0 ? null : secondsUntil(openings, await this.#brokerSeconds())
+    return stated ?? (await this.#hours.secondsUntilReopening(asset))
   }
 
   async candles(

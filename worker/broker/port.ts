@@ -136,6 +136,8 @@ export class BrokerError extends Error {
   readonly brokerCode: string
   readonly rejected: boolean
   readonly secondsUntilOpen: number | null
+  /** Of a closed market: when it opens as the broker itself said, in epoch seconds, the most trusted first. */
+  readonly openings: readonly number[]
 
   constructor(
     code: BrokerError['code'],
@@ -145,6 +147,7 @@ export class BrokerError extends Error {
       ran?: 'no' | 'unknown'
       rejected?: boolean
       secondsUntilOpen?: number | null
+      openings?: readonly number[]
       cause?: unknown
     }
   ) {
@@ -155,6 +158,7 @@ export class BrokerError extends Error {
     this.brokerCode = facts.brokerCode
     this.rejected = facts.rejected ?? false
     this.secondsUntilOpen = facts.secondsUntilOpen ?? null
+    this.openings = facts.openings ?? []
   }
 }
 

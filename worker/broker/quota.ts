@@ -6,6 +6,8 @@ import { SlidingCount } from './sliding.ts'
 /** Calls allowed; 0 or less means no limit. */
 export interface Windows {
   perMinute: number
+  /** Where there is such a window too. */
+  perTenMinutes?: number
   perHour: number
 }
 
@@ -112,6 +114,7 @@ class ClassBudget {
   readonly #name: string
   readonly #clock: BudgetClock
   readonly #minute: SlidingCount
+  readonly #tenMinutes: SlidingCount | null
   readonly #hour: SlidingCount
   readonly #urgent: Waiting[] = []
   readonly #ordinary: Waiting[] = []
@@ -123,6 +126,8 @@ class ClassBudget {
     this.#name = name
     this.#clock = clock
     this.#minute = new SlidingCount(windows.perMinute, 60_000, 12)
+    const { perTenMinutes } = windows
+    this.#tenMinutes = perTenMinutes === undefined ? null : new SlidingCount(perTenMinutes, 600_000, 30)
     this.#hour = new SlidingCount(windows.perHour, 3_600_000, 60)
   }
 
@@ -185,7 +190,7 @@ class ClassBudget {
   left(): number {
     const now = this.#clock.now()
     if (now < this.#blockedUntil) return 0
-    return Math.min(this.#minute.left(now), this.#hour.left(now))
+    return Math.min(this.#minute.left(now), this.#tenMinutes?.left(now) ?? 1, this.#hour.left(now))
   }
 
   blank(): boolean {
@@ -196,12 +201,18 @@ class ClassBudget {
 
   #count(now: number): void {
     this.#minute.add(now)
+    this.#tenMinutes?.add(now)
     this.#hour.add(now)
   }
 
   #readyAt(now: number, urgent: boolean): number {
     const reserve = urgent ? 0 : reservedShare
-    return Math.max(this.#blockedUntil, this.#minute.readyAt(now, reserve), this.#hour.readyAt(now, reserve))
+    return Math.max(
+      this.#blockedUntil,
+      this.#minute.readyAt(now, reserve),
+      this.#tenMinutes?.readyAt(now, reserve) ?? 0,
+      this.#hour.readyAt(now, reserve)
+    )
   }
 
   /** Lets everybody go who may, and gives up those whose time has run out. */

@@ -22,8 +22,11 @@ export interface SessionOptions extends Omit<FollowsOptions, 'line'> {
   pipSizeOf: PipSizeOf
   log: Log
   answerTimeoutMs: number
-  /** Seconds until a market opens that the broker just called closed; null when it cannot be told. */
-  secondsUntilReopening(asset: string): Promise<number | null>
+  /**
+   * Seconds until a market opens that the broker just called closed, at the first of `openings` that can be; null when
+   * it cannot be told.
+   */
+  secondsUntilReopening(asset: string, openings: readonly number[]): Promise<number | null>
 }
 
 /** Orders wait longer than the broker's own time-out, so that its word about them arrives rather than our doubt. */
@@ -97,7 +100,8 @@ export class AccountSession implements Session {
     const frame = await this.#read('balance')
     return readAnswer(frame, ({ balance }) => {
       const body = bodyOf(balance, 'balance')
-      if (textOf(body, 'loginid') !== this.#options.accountId) throw anotherAccount()
+      const { dialect, accountId } = this.#options
+      if ((dialect.accountOfBalance(body) ?? accountId) !== accountId) throw anotherAccount()
       return { balance: decimalOf(body, 'balance'), currency: textOf(body, 'currency') }
     })
   }
@@ -159,12 +163,18 @@ export class AccountSession implements Session {
     return stream
   }
 
+  /** The error with the opening time of a closed market, by the broker's clock. */
   async #withOpening(error: unknown, asset: string): Promise<unknown> {
-    if (!(error instanceof BrokerError) || error.code !== 'MARKET_CLOSED' || error.secondsUntilOpen !== null)
-      return error
-    const { code, message, brokerCode, ran } = error
-    const secondsUntilOpen = await this.#options.secondsUntilReopening(asset)
-    return new BrokerError(code, message, { brokerCode, ran, secondsUntilOpen, cause: error })
+    if (!(error instanceof BrokerError) || error.code !== 'MARKET_CLOSED') return error
+    const { code, message, brokerCode, ran, openings } = error
+    const secondsUntilOpen = await this.#options.secondsUntilReopening(asset, openings)
+    return new BrokerError(code, message, {
+      brokerCode,
+      ran,
+      secondsUntilOpen: secondsUntilOpen ?? error.secondsUntilOpen,
+      openings,
+      cause: error
+    })
   }
 }
 

@@ -27,7 +27,6 @@ export interface CallOptions {
 
 export interface ConnectionOptions {
   url: string
-  headers?: Record<string, string>
   connectTimeoutMs: number
   /** How often to ask whether the broker is there (30 s), and how long it may take to say so (5 s). */
   pingEveryMs?: number
@@ -92,7 +91,6 @@ export class Connection {
   static open(options: ConnectionOptions): Promise<Connection> {
     return new Promise((resolve, reject) => {
       const socket = new WebSocket(options.url, {
-        headers: options.headers,
         // Compression would write a frame later than send() is called, and a purchase must leave at that moment.
         perMessageDeflate: false,
         maxPayload: maxFrameBytes,

@@ -1,18 +1,11 @@
 // The broker's API v3: one socket per account, authorised with the account's token; requests and answers as its
 // schemas say. Everything that is not v3's own is in the files beside this.
-import { ApiError } from '../../schemas/errors.ts'
 import { type ClientOptions, createClient } from './client.ts'
-import type { Dialect, PipSizeOf, Place, Request } from './dialect.ts'
+import { readToken, tokenRefused } from './credentials.ts'
+import type { Dialect, PipSizeOf, Place } from './dialect.ts'
 import { readAnswer } from './line.ts'
 import { decimalsOf } from './market.ts'
-import {
-  type Broker,
-  type BrokerAccount,
-  BrokerError,
-  type Contract,
-  type ContractState,
-  type Evidence
-} from './port.ts'
+import { type Broker, type BrokerAccount, BrokerError, type ContractState } from './port.ts'
 import type { Limits } from './quota.ts'
 import {
   BadFrame,
@@ -28,8 +21,8 @@ import {
   plain,
   textOf
 } from './reading.ts'
-import { parseShortcode } from './shortcode.ts'
 import type { Connection, Frame, Stream } from './sockets.ts'
+import { readEvidence, statusOf, termsOfRequest, unsigned } from './wording.ts'
 
 export interface V3Options extends ClientOptions {
   /** The WebSocket address; `app_id` and `l` are added to it. */
@@ -69,7 +62,7 @@ function createV3Dialect(url: string): Dialect {
     classOf: call => classes[call] ?? 'general',
     openMarket: place => openSocket(url, place),
     openAccount: async (place, account) => {
-      const token = await readToken(account)
+      const token = await readToken(account, wellFormedToken)
       const connection = await openSocket(url, place, false)
       try {
         await authorise({ connection, place, account, token })
@@ -80,19 +73,24 @@ function createV3Dialect(url: string): Dialect {
       watchSite(connection, place)
       return connection
     },
-    buy: (contract, maxPrice) => ({ buy: '1', price: Number(maxPrice), parameters: parametersOf(contract) }),
+    buy: (contract, maxPrice) => ({
+      buy: '1',
+      price: Number(maxPrice),
+      parameters: termsOfRequest(contract, 'symbol')
+    }),
     quoteMultiplier: (asset, { currency, multiplier, stake }) => {
       const terms = { contract_type: 'MULTUP', symbol: asset, currency, amount: stake, basis: 'stake', multiplier }
       return { proposal: 1, ...terms }
     },
     contractsFor: (asset, currency) => ({ contracts_for: asset, currency }),
+    accountOfBalance: body => textOf(body, 'loginid'),
     readState,
-    readPortfolio: row => evidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
     // A purchase is a negative amount here.
     readStatement: row =>
-      evidence('statement', row, { time: 'transaction_time', price: unsigned(decimalOf(row, 'amount')) }),
+      readEvidence('statement', row, { time: 'transaction_time', price: unsigned(decimalOf(row, 'amount')) }),
     readProfitTable: row =>
-      evidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+      readEvidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
     readSymbol: row => ({
       asset: textOf(row, 'symbol'),
       displayName: textOf(row, 'display_name'),
@@ -117,22 +115,6 @@ async function openSocket(url: string, place: Place, watched = true): Promise<Co
 
 const wellFormedToken = /^[\w-]{1,128}$/
 
-async function readToken(account: BrokerAccount): Promise<string> {
-  let token: string
-  try {
-    token = await account.token()
-  } catch (cause) {
-    // There is none, or (far more likely) our own database is away for a moment: that is no refusal of the account.
-    const none = cause instanceof ApiError && cause.code === 'BROKER_DISCONNECTED'
-    throw new BrokerError(none ? 'BROKER_DISCONNECTED' : 'BROKER_UPSTREAM', 'The stored token could not be read.', {
-      brokerCode: 'TokenUnreadable',
-      cause
-    })
-  }
-  if (!wellFormedToken.test(token)) throw tokenRefused('The token does not have the form of one.', 'InvalidToken')
-  return token
-}
-
 async function authorise(asked: {
   connection: Connection
   place: Place
@@ -152,10 +134,6 @@ async function authorise(asked: {
   }
   const loginid = readAnswer(frame, ({ authorize }) => textOf(bodyOf(authorize, 'authorize'), 'loginid'))
   if (loginid !== account.accountId) throw tokenRefused('The token belongs to another broker account.', 'WrongAccount')
-}
-
-function tokenRefused(message: string, brokerCode: string): BrokerError {
-  return new BrokerError('BROKER_DISCONNECTED', message, { brokerCode, ran: 'no', rejected: true })
 }
 
 /** Learns the call limits and hears when the site goes down; nobody waits for it. */
@@ -195,24 +173,6 @@ function readLimits(body: Body): Limits {
   }
 }
 
-function parametersOf(contract: Contract): Request {
-  const { asset: symbol, currency } = contract
-  const common = { symbol, currency, amount: Number(contract.stake), basis: 'stake' }
-  if (contract.kind === 'MULTIPLIER') {
-    const contract_type = contract.direction === 'up' ? 'MULTUP' : 'MULTDOWN'
-    const orders: Request = {}
-    if (contract.stopLoss !== null) orders.stop_loss = Number(contract.stopLoss)
-    if (contract.takeProfit !== null) orders.take_profit = Number(contract.takeProfit)
-    const limit_order = Object.keys(orders).length === 0 ? {} : { limit_order: orders }
-    return { ...common, contract_type, multiplier: contract.multiplier, ...limit_order }
-  }
-  const { contractType: contract_type, duration, durationUnit: duration_unit } = contract
-  const barrier = contract.barrier === null ? {} : { barrier: contract.barrier }
-  return { ...common, contract_type, duration, duration_unit, ...barrier }
-}
-
-const statuses = ['open', 'won', 'lost', 'sold', 'cancelled'] as const
-
 function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
   const settled = flag(body, 'is_sold')
   const sellPrice = settled ? optionalDecimal(body, 'sell_price') : null
@@ -238,17 +198,6 @@ function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
   }
 }
 
-/** The broker leaves the status null at times; a settled contract then counts by what it paid. */
-function statusOf(
-  body: Body,
-  { settled, sellPrice }: { settled: boolean; sellPrice: string | null }
-): ContractState['status'] {
-  const status = statuses.find(each => each === body.status)
-  if (!settled) return 'open'
-  if (status !== undefined && status !== 'open') return status
-  return Number(sellPrice ?? 0) > 0 ? 'won' : 'lost'
-}
-
 /** A price as printed: the display value where there is one, since numbers have lost their last zeros. */
 function spotOf(body: Body, fields: string[], pipSizeOf: PipSizeOf): string | null {
   for (const field of fields) {
@@ -260,27 +209,6 @@ function spotOf(body: Body, fields: string[], pipSizeOf: PipSizeOf): string | nu
     return decimals === undefined ? plain(value) : value.toFixed(decimals)
   }
   return null
-}
-
-function evidence(source: Evidence['source'], row: Body, { time, price }: { time: string; price: string }): Evidence {
-  const shortcode = optionalText(row, 'shortcode') ?? ''
-  const appId = optionalInteger(row, 'app_id')
-  return {
-    source,
-    contractId: idOf(row, 'contract_id'),
-    transactionId: idOf(row, 'transaction_id'),
-    appId: appId === null ? null : String(appId),
-    buyPrice: price,
-    payout: optionalDecimal(row, 'payout'),
-    ...(source === 'profit_table' ? { sellPrice: optionalDecimal(row, 'sell_price') } : {}),
-    purchaseTime: integerOf(row, time),
-    terms: parseShortcode(shortcode),
-    shortcode
-  }
-}
-
-function unsigned(amount: string): string {
-  return amount.startsWith('-') ? amount.slice(1) : amount
 }
 
 function flag(body: Body, field: string): boolean {

@@ -1,0 +1,22 @@
+// The broker's dialects in tests. The runner runs a file that imports this once for each of them and names the dialect in
+// TEST_DIALECT; run by hand such a file speaks v3.
+import type { Simulator } from '../worker/broker/simulator/server.ts'
+
+export const dialects = ['v3', 'next'] as const
+export type Dialect = (typeof dialects)[number]
+
+/** The dialect this run of the file speaks. */
+export const dialect: Dialect = dialects.find(each => each === process.env.TEST_DIALECT) ?? 'v3'
+
+/** Where the simulated broker is, for processes of ours that speak `speak` with it. */
+export function brokerEnv(
+  simulator: Pick<Simulator, 'url' | 'nextUrl' | 'appIdHeader'>,
+  speak: Dialect = dialect
+): Record<string, string> {
+  return {
+    BROKER_URL: simulator.url,
+    BROKER_NEXT_URL: simulator.nextUrl,
+    BROKER_NEXT_APP_HEADER: simulator.appIdHeader,
+    BROKER_DIALECT: speak
+  }
+}

@@ -1,0 +1,25 @@
+// A broker account's token on its way from the store to the broker: read for one use, never kept, never logged.
+import { ApiError } from '../../schemas/errors.ts'
+import { type BrokerAccount, BrokerError } from './port.ts'
+
+/** The account's token. Rejects with BROKER_DISCONNECTED when there is none or it has not the form of one. */
+export async function readToken(account: BrokerAccount, form: RegExp): Promise<string> {
+  let token: string
+  try {
+    token = await account.token()
+  } catch (cause) {
+    // There is none, or (far more likely) our own database is away for a moment: that is no refusal of the account.
+    const none = cause instanceof ApiError && cause.code === 'BROKER_DISCONNECTED'
+    throw new BrokerError(none ? 'BROKER_DISCONNECTED' : 'BROKER_UPSTREAM', 'The stored token could not be read.', {
+      brokerCode: 'TokenUnreadable',
+      cause
+    })
+  }
+  if (!form.test(token)) throw tokenRefused('The token does not have the form of one.', 'InvalidToken')
+  return token
+}
+
+/** The token, or its claim to the account, was refused. */
+export function tokenRefused(message: string, brokerCode: string): BrokerError {
+  return new BrokerError('BROKER_DISCONNECTED', message, { brokerCode, ran: 'no', rejected: true })
+}

@@ -1,0 +1,35 @@
+// Codes and subcodes that only the broker's newer API names, grouped as meanings.ts groups the others.
+import { byText, doubt, invalid, type Meaning, rejected, slow, stale, upstream } from './meanings.ts'
+
+const rows: readonly (readonly [Meaning, string])[] = [
+  [stale, 'Unauthorized UnauthorizedAccess'],
+  [rejected, 'AccessDenied AccountNotFound'],
+  [byText, 'ValidationError'],
+  [slow, 'TooManyRequests'],
+  [doubt, 'InternalError'],
+
+  // Stake and payout
+  [invalid, 'StakeLimitExceeded PayoutLimitExceeded StakeTooLow InvalidStake InvalidStakeMoreThanPrice'],
+
+  // What was asked for
+  [invalid, 'InvalidContractType InvalidInputAsset SingleTickNumberLimits InvalidExpiry InvalidExpiryTime'],
+  [invalid, 'PastExpiryTime PastStartTime AlreadyExpired ContractExpiryNotAllowed TooManyHolidays'],
+  [invalid, 'MissingRequiredDigit BarrierNotInRange MultiplierRangeDisabled NegativeTakeProfit'],
+  [invalid, 'EitherTakeProfitOrCancel InvalidDealCancellation DealCancellation*'],
+
+  // Exposure
+  [invalid, 'SpecificOpenPositionLimitExceeded ClientVolumeLimitReached Daily*LimitExceeded NoBusinessMultiplier'],
+
+  // A contract that cannot be sold or changed now
+  [invalid, 'ResaleNotOffered* CancelIsBetter WaitForContractSettlement EntryTickMissing ContractUpdateDisabled'],
+  [invalid, 'Update*NotAllowed'],
+
+  // The broker's own trouble
+  [upstream, 'MissingTickMarketData MissingSpotMarketData MissingVolatilityMarketData TradingConfigError'],
+  [upstream, 'TradingNotAvailable TradingSuspendedSpecificHours']
+]
+
+/** Code (a * stands for anything) → what it means. */
+export const newerMeanings: Readonly<Record<string, Meaning>> = Object.fromEntries(
+  rows.flatMap(([meaning, codes]) => codes.split(' ').map(code => [code, meaning] as const))
+)

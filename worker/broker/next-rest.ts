@@ -1,0 +1,166 @@
+// The one REST call the newer dialect cannot do without: a one-time address for an account's socket. It is made within
+// the budgets of this machine's address and of the user, and ends like every broker call: answered, or a BrokerError.
+import { createHash } from 'node:crypto'
+import { tokenRefused } from './credentials.ts'
+import { unknowns } from './next-unknowns.ts'
+import { BrokerError } from './port.ts'
+import { Budget } from './quota.ts'
+import { bodyOf, textOf } from './reading.ts'
+
+export interface RestOptions {
+  /** Without a trailing slash. */
+  base: string
+  /** The header that carries the application id; the broker's documents name it. */
+  appIdHeader: string
+}
+
+export interface Asking {
+  appId: string
+  accountId: string
+  token: string
+}
+
+const maxAnswerBytes = 65_536
+const maxBlankBudgets = 2_000
+const only = 'rest'
+
+export class Rest {
+  readonly #options: RestOptions
+  readonly #ofAddress = new Budget({ [only]: unknowns.restOfAddress })
+  readonly #ofUsers = new Map<string, Budget>()
+
+  constructor(options: RestOptions) {
+    this.#options = options
+  }
+
+  /**
+   * A fresh address of the account's socket: good once and for two minutes, and as secret as the token. Rejects with
+   * BROKER_DISCONNECTED (rejected) when the token is refused, else with BROKER_UPSTREAM.
+   */
+  async socketAddress({ appId, accountId, token }: Asking): Promise<string> {
+    if (!unknowns.accountForm.test(accountId)) throw tokenRefused('The broker has no such account.', 'AccountNotFound')
+    const budget = this.#budgetOf(token)
+    await budget.take(only, { waitMs: unknowns.restWaitMs })
+    await this.#ofAddress.take(only, { waitMs: unknowns.restWaitMs })
+    const { status, body } = await this.#post(`/trading/v1/options/accounts/${accountId}/otp`, { appId, token })
+    if (status === 429) budget.backOff(only)
+    if (status !== 200) throw refusal(status, body)
+    budget.answered(only)
+    return this.#trusted(body)
+  }
+
+  async #post(path: string, { appId, token }: { appId: string; token: string }): Promise<Answer> {
+    try {
+      const response = await fetch(`${this.#options.base}${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, [this.#options.appIdHeader]: appId },
+        // A token is not carried to wherever an answer points.
+        redirect: 'error',
+        signal: AbortSignal.timeout(unknowns.restTimeoutMs)
+      })
+      return { status: response.status, body: parse(await readText(response)) }
+    } catch (cause) {
+      // Nothing of the request is told: its headers are secrets.
+      const late = cause instanceof Error && cause.name === 'TimeoutError'
+      throw unreachable(late ? 'no answer in time' : codeOf(cause))
+    }
+  }
+
+  /** The address in an answer, if it is one we may connect to. */
+  #trusted(body: unknown): string {
+    let address: string
+    try {
+      address = textOf(bodyOf(bodyOf(body, 'the answer').data, 'data'), 'url')
+    } catch (cause) {
+      throw unreadable(cause)
+    }
+    const protocol = URL.canParse(address) ? new URL(address).protocol : null
+    const safe = protocol === 'wss:' || (protocol === 'ws:' && this.#options.base.startsWith('http:'))
+    if (!safe) throw unreadable('the address is no secure WebSocket address')
+    return address
+  }
+
+  /** Users are told apart by their token, of which only a digest is kept. */
+  #budgetOf(token: string): Budget {
+    const user = userOf(token)
+    let budget = this.#ofUsers.get(user)
+    if (budget === undefined) {
+      if (this.#ofUsers.size >= maxBlankBudgets)
+        for (const [key, each] of this.#ofUsers) if (each.blank) this.#ofUsers.delete(key)
+      budget = new Budget({ [only]: unknowns.restOfUser })
+      this.#ofUsers.set(user, budget)
+    }
+    return budget
+  }
+}
+
+interface Answer {
+  status: number
+  body: unknown
+}
+
+/** A name for the token's user that does not give the token away. */
+export function userOf(token: string): string {
+  return createHash('sha256').update(token).digest('base64url').slice(0, 22)
+}
+
+function refusal(status: number, body: unknown): BrokerError {
+  const code = firstCode(body) ?? String(status)
+  if (unknowns.refusingStatuses.includes(status)) return tokenRefused('The broker refused the token.', `Rest${code}`)
+  if (status === 429)
+    return new BrokerError('BROKER_UPSTREAM', 'The broker is asked too often.', { brokerCode: 'RateLimit', ran: 'no' })
+  if (status >= 500) return unreachable(`status ${status} ${code}`)
+  return new BrokerError('BROKER_UPSTREAM', 'The broker did not open the account.', {
+    brokerCode: `Rest${code}`,
+    ran: 'no',
+    cause: `status ${status}`
+  })
+}
+
+/** The code of the first error in an answer; texts are not stable, codes are. */
+function firstCode(body: unknown): string | null {
+  const errors = (body as { errors?: { code?: unknown }[] } | null)?.errors
+  const code = Array.isArray(errors) ? errors[0]?.code : undefined
+  return typeof code === 'string' && /^\w{1,80}$/.test(code) ? code : null
+}
+
+function unreachable(cause: string): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The broker could not be reached.', {
+    brokerCode: 'NotConnected',
+    ran: 'no',
+    cause
+  })
+}
+
+function unreadable(cause: unknown): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The broker answered something unexpected.', {
+    brokerCode: 'BadFrame',
+    ran: 'no',
+    cause
+  })
+}
+
+async function readText(response: Response): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk as Uint8Array, { stream: true })
+    if (text.length > maxAnswerBytes) throw new Error('the answer is too long')
+  }
+  return text + decoder.decode()
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // Proxies answer in other tongues; the status says enough.
+    return null
+  }
+}
+
+/** What a failed connection is called, without anything of the request. */
+function codeOf(error: unknown): string {
+  const { cause } = (error ?? {}) as { cause?: { code?: unknown } }
+  return typeof cause?.code === 'string' ? cause.code : 'the connection failed'
+}

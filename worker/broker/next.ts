@@ -1,0 +1,126 @@
+// The broker's newer API: a token buys a one-time address over REST, and the socket there is the account's. Requests are
+// as its strictest document says, answers are taken as its loosest describes them. What no document says is in
+// next-unknowns.ts; everything that is not this dialect's own is in the files beside it.
+import Big from 'big.js'
+import { type ClientOptions, createClient } from './client.ts'
+import { readToken } from './credentials.ts'
+import type { Dialect, PipSizeOf } from './dialect.ts'
+import { decimalsOf } from './market.ts'
+import { Rest, userOf } from './next-rest.ts'
+import { unknowns } from './next-unknowns.ts'
+import { Patience } from './patience.ts'
+import { type Broker, BrokerError, type ContractState } from './port.ts'
+import {
+  type Body,
+  decimalOf,
+  idOf,
+  integerOf,
+  numberOf,
+  optionalDecimal,
+  optionalInteger,
+  optionalText,
+  textOf
+} from './reading.ts'
+import { readEvidence, statusOf, termsOfRequest, unsigned } from './wording.ts'
+
+export interface NextOptions extends ClientOptions {
+  /** The REST base address, without a trailing slash. */
+  url: string
+  /** The header that carries the application id. */
+  appIdHeader: string
+}
+
+/** A broker that speaks the newer API. Nothing is opened until it is used. */
+export function createNextBroker(options: NextOptions): Broker {
+  return createClient(createNextDialect(options), options)
+}
+
+function createNextDialect({ url, appIdHeader }: NextOptions): Dialect {
+  const rest = new Rest({ base: url, appIdHeader })
+  const patience = new Patience(unknowns.openAgain)
+  return {
+    limits: unknowns.limits,
+    classOf: call => unknowns.classes[call] ?? 'general',
+    openMarket: place => place.connect(unknowns.publicSocket(url)),
+    async openAccount(place, account) {
+      const { appId, accountId } = account
+      const key = `${appId} ${accountId} ${account.credentialId ?? ''}`
+      await patience.wait(key)
+      const token = await readToken(account, unknowns.tokenForm)
+      try {
+        place.claimSeat(userOf(token), unknowns.socketsOfUser)
+        const connection = await place.connect(await rest.socketAddress({ appId, accountId, token }))
+        patience.succeeded(key)
+        return connection
+      } catch (error) {
+        // A refused token is not tried again before there is a new one, and that need not wait.
+        if (!(error instanceof BrokerError && error.rejected)) patience.failed(key)
+        throw error
+      }
+    },
+    buy: (contract, maxPrice) => ({
+      buy: '1',
+      price: Number(maxPrice),
+      parameters: termsOfRequest(contract, 'underlying_symbol')
+    }),
+    quoteMultiplier(asset, { currency, multiplier, stake }) {
+      const terms = { contract_type: 'MULTUP', underlying_symbol: asset, currency, basis: 'stake' }
+      return { proposal: 1, ...terms, amount: stake, multiplier }
+    },
+    contractsFor: asset => ({ contracts_for: asset }),
+    // The socket is the account's; that the login id told is the account's id is nowhere promised.
+    accountOfBalance: () => null,
+    readState,
+    readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    readStatement: row =>
+      readEvidence('statement', row, { time: 'transaction_time', price: unsigned(decimalOf(row, 'amount')) }),
+    readProfitTable: row =>
+      readEvidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    readSymbol: row => ({
+      asset: textOf(row, 'underlying_symbol'),
+      displayName: optionalText(row, 'underlying_symbol_name') ?? textOf(row, 'underlying_symbol'),
+      market: textOf(row, 'market'),
+      // A pip here (0.01), though ticks call the number of decimals so.
+      pipSize: decimalsOf(numberOf(row, 'pip_size')),
+      open: row.exchange_is_open === 1,
+      suspended: row.is_trading_suspended === 1
+    }),
+    readTradedAsset: row => textOf(row, 'underlying_symbol')
+  }
+}
+
+const ends = new Set<unknown>(['won', 'lost', 'sold', 'cancelled'])
+
+function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
+  const settled = body.is_sold === 1 || ends.has(body.status)
+  const sellPrice = settled ? optionalDecimal(body, 'sell_price') : null
+  const asset = optionalText(body, 'underlying_symbol')
+  const decimals = asset === null ? undefined : pipSizeOf(asset)
+  const price = (field: string) => printed(optionalDecimal(body, field), decimals)
+  return {
+    contractId: idOf(body, 'contract_id'),
+    status: statusOf(body, { settled, sellPrice }),
+    settled,
+    buyPrice: decimalOf(body, 'buy_price'),
+    payout: optionalDecimal(body, 'payout'),
+    bidPrice: optionalDecimal(body, 'bid_price'),
+    profit: optionalDecimal(body, 'profit'),
+    sellPrice,
+    entryPrice: price('entry_spot'),
+    exitPrice: price('exit_spot'),
+    currentSpot: price('current_spot'),
+    commission: optionalDecimal(body, 'commission'),
+    purchaseTime: integerOf(body, 'purchase_time'),
+    sellTime: optionalInteger(body, 'sell_time'),
+    expiryTime: optionalInteger(body, 'date_expiry') ?? optionalInteger(body, 'expiry_time'),
+    sellable: body.is_valid_to_sell === 1,
+    shortcode: optionalText(body, 'shortcode')
+  }
+}
+
+/** A price with the decimals it is printed with: whether the broker keeps last zeros is not known. */
+function printed(price: string | null, decimals: number | undefined): string | null {
+  if (price === null || decimals === undefined) return price
+  const given = price.split('.')[1]?.length ?? 0
+  return given >= decimals ? price : new Big(price).toFixed(decimals)
+}
