@@ -1,4 +1,4 @@
-// Wallets and plan fees, against real PostgreSQL: what a top-up and a check do, when periods end, and that
+// Plan fees, against real PostgreSQL: what a check and a top-up do, when periods end, and that
 // each period is charged once whatever runs at once. Real processes being killed: billing-killed.test.ts.
 import fc from 'fast-check'
 import { suite } from 'uvu'
@@ -7,11 +7,10 @@ import { getMe } from '../api/me.ts'
 import { endOfPeriod, standingOf } from '../db/billing.ts'
 import { checkBilling } from '../db/billing-check.ts'
 import { balanceOf, move, transfer } from '../db/ledger.ts'
-import { insertPartner, resumePartner, setPlan, suspendPartner } from '../db/partners.ts'
-import { getWallet, listStatement, topUp } from '../db/wallets.ts'
-import { ApiError } from '../schemas/errors.ts'
-import type { Plan } from '../schemas/partners.ts'
+import { resumePartner, setPlan, suspendPartner } from '../db/partners.ts'
+import { getWallet } from '../db/wallets.ts'
 import { closeAll, openHarness } from './harness.ts'
+import { billingMakers, refusalOf } from './money-makers.ts'
 
 const { open, makePartner } = await openHarness()
 const { db } = open
@@ -21,14 +20,7 @@ const DAY_MS = 86_400_000
 const check = (now?: Date) => checkBilling(db, { now, prices, feePct: '20' })
 const later = (days: number) => new Date(Date.now() + days * DAY_MS)
 
-async function newPartner({ plan = 'PRO' as Plan, trialDays = 0, balance = '0' } = {}): Promise<string> {
-  const { partnerId } = await insertPartner(db, { name: 'P', plan, brokerAppId: '1', brokerDialect: 'v3', trialDays })
-  if (balance !== '0') await pay(partnerId, balance)
-  return partnerId
-}
-
-const pay = (partnerId: string, amountUsd: string, reference?: string) =>
-  db.transaction(trx => topUp(trx, { partnerId, amountUsd, reference, prices }))
+const { pay, newPartner } = billingMakers(db, prices)
 
 async function fees(partnerId: string): Promise<string[]> {
   const found = (await db('ledger_transfers').whereLike('reference', `fee:${partnerId}:%`).orderBy('reference')) as {
@@ -41,72 +33,6 @@ async function fees(partnerId: string): Promise<string[]> {
 async function trialEnds(partnerId: string, at: string): Promise<void> {
   await db('partners').where({ id: partnerId }).update({ period_start: at, period_end: at, billing_anchor: at })
 }
-
-async function codeOf(work: Promise<unknown>): Promise<string> {
-  try {
-    await work
-  } catch (error) {
-    if (error instanceof ApiError) return error.code
-    throw error
-  }
-  return 'none'
-}
-
-const paying = suite('wallet topup')
-
-paying('refuses a partner that is not there, and an amount that is none', async () => {
-  assert.is(await codeOf(pay('ptn_nobody', '5')), 'NOT_FOUND')
-  const partner = await newPartner({ trialDays: 30 })
-  for (const amount of ['0.001', '1,50', '']) {
-    let refused = false
-    await pay(partner, amount).catch(() => {
-      refused = true
-    })
-    assert.ok(refused, amount)
-  }
-  assert.is(await balanceOf(db, `wallet:${partner}`), '0.00')
-})
-
-paying('refuses a reference that was used with another amount', async () => {
-  const partner = await newPartner({ trialDays: 30 })
-  await pay(partner, '5', 'wire-1')
-  assert.is(await codeOf(pay(partner, '6', 'wire-1')), 'CONFLICT')
-})
-
-paying('answers the balance and the standing', async () => {
-  const partner = await newPartner({ trialDays: 30 })
-  assert.equal(await pay(partner, '0.1'), { balanceUsd: '0.10', saasStatus: 'ACTIVE', repeated: false })
-  assert.equal(await pay(partner, '0.2'), { balanceUsd: '0.30', saasStatus: 'ACTIVE', repeated: false })
-  await pay(partner, '1000000000')
-  assert.is(await balanceOf(db, `wallet:${partner}`), '1000000000.30')
-})
-
-paying('pays in once when the same reference comes again, also twenty times at once', async () => {
-  const partner = await newPartner({ trialDays: 30 })
-  const outcomes = await Promise.all(Array.from({ length: 20 }, () => pay(partner, '50', 'wire-2')))
-  assert.is(outcomes.filter(({ repeated }) => !repeated).length, 1)
-  assert.ok(outcomes.every(({ balanceUsd }) => balanceUsd === '50.00'))
-  const other = await newPartner({ trialDays: 30 })
-  assert.is((await pay(other, '50', 'wire-2')).repeated, false, 'a reference is one partner’s own')
-})
-
-paying('shows what moved, newest first, page by page', async () => {
-  const partner = await newPartner({ trialDays: 30 })
-  for (const amount of ['1', '2', '3', '4', '5']) await pay(partner, amount, `r${amount}`)
-  const first = await listStatement(db, { partnerId: partner, limit: 3 })
-  await pay(partner, '6')
-  const second = await listStatement(db, { partnerId: partner, limit: 3, cursor: first.nextCursor as string })
-  const seen = [...first.data, ...second.data].map(({ amountUsd, balanceUsd }) => [amountUsd, balanceUsd])
-  assert.equal(seen, [
-    ['5.00', '15.00'],
-    ['4.00', '10.00'],
-    ['3.00', '6.00'],
-    ['2.00', '3.00'],
-    ['1.00', '1.00']
-  ])
-  assert.is(second.nextCursor, null)
-  assert.is(await codeOf(listStatement(db, { partnerId: partner, limit: 3, cursor: 'x' })), 'VALIDATION_FAILED')
-})
 
 const checking = suite('billing check')
 
@@ -206,7 +132,7 @@ checking('goes on with the others when one partner cannot be dealt with, and say
       { account: `wallet:${stuck}`, amountUsd: '1' }
     ]
   })
-  assert.is(await codeOf(check()), 'UNAVAILABLE')
+  assert.is((await refusalOf(check())).code, 'UNAVAILABLE')
   assert.is(await balanceOf(db, `wallet:${fine}`), '301.00')
   await db('partners')
     .where({ id: stuck })
@@ -328,7 +254,6 @@ periods('ends each period in the month after it began, on the anchor’s day or 
 
 periods.after(closeAll)
 
-paying.run()
 checking.run()
 unpaid.run()
 periods.run()

@@ -1,40 +1,18 @@
-// The ledger, against real PostgreSQL: what the code refuses, what the tables refuse even to their owner,
-// and what must hold for any amounts.
+// Transfers against real PostgreSQL: what is refused, what happens once, and what must hold for any amounts.
+// What the tables refuse by themselves: ledger-tables.test.ts.
 import Big from 'big.js'
 import fc from 'fast-check'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openDatabase } from '../db/connection.ts'
-import {
-  accounts,
-  balanceOf,
-  type Entry,
-  lockAccounts,
-  move,
-  type Transfer,
-  transfer,
-  tryTransfer
-} from '../db/ledger.ts'
-import { insertPartner } from '../db/partners.ts'
-import { ApiError } from '../schemas/errors.ts'
+import { accounts, balanceOf, type Entry, move, type Transfer, transfer, tryTransfer } from '../db/ledger.ts'
+import type { ApiError } from '../schemas/errors.ts'
 import { splitSale, usd } from '../schemas/money.ts'
 import { closeAll, openTestDatabase } from './harness.ts'
+import { newReference, partnerWith, refusalOf, refused } from './money-makers.ts'
 
 const db = openDatabase({ url: await openTestDatabase(), pool: 10, name: 'ledger-test' })
-
-let made = 0
-const reference = () => `test:${++made}`
-
-async function newPartner(balanceUsd = '0'): Promise<string> {
-  const { partnerId } = await insertPartner(db, { name: 'P', plan: 'PRO', brokerAppId: '1', brokerDialect: 'v3' })
-  if (balanceUsd !== '0')
-    await transfer(db, {
-      reference: reference(),
-      kind: 'topup',
-      entries: move(accounts.world, accounts.wallet(partnerId), balanceUsd)
-    })
-  return partnerId
-}
+const newPartner = (balanceUsd = '0') => partnerWith(db, balanceUsd)
 
 function sale(buyer: string, creator: string, priceUsd: string): { reference: string; kind: 'sale'; entries: Entry[] } {
   const { feeUsd, netUsd } = splitSale(priceUsd, '20')
@@ -43,27 +21,7 @@ function sale(buyer: string, creator: string, priceUsd: string): { reference: st
     { account: accounts.earnings(creator), amountUsd: netUsd },
     { account: accounts.fees, amountUsd: feeUsd }
   ].filter(({ amountUsd }) => Number(amountUsd) !== 0)
-  return { reference: reference(), kind: 'sale', entries }
-}
-
-async function refused(work: Promise<unknown>, pattern: RegExp): Promise<void> {
-  try {
-    await work
-  } catch (error) {
-    assert.match((error as Error).message, pattern)
-    return
-  }
-  assert.unreachable(`was not refused with ${pattern}`)
-}
-
-async function codeOf(work: Promise<unknown>): Promise<ApiError> {
-  try {
-    await work
-  } catch (error) {
-    if (error instanceof ApiError) return error
-    throw error
-  }
-  throw new Error('was not refused')
+  return { reference: newReference(), kind: 'sale', entries }
 }
 
 async function total(): Promise<string> {
@@ -73,152 +31,13 @@ async function total(): Promise<string> {
   return rows[0].total
 }
 
-const tables = suite('the tables of the ledger')
-
-tables('refuse to change or delete an entry', async () => {
-  await newPartner('5')
-  await refused(db.raw('update ledger_entries set amount = amount * 2'), /only grows: update of ledger_entries/)
-  await refused(db.raw('update ledger_entries set balance = 7 where version = 1'), /only grows/)
-  await refused(db.raw('delete from ledger_entries'), /only grows: delete of ledger_entries/)
-  await refused(db.raw('truncate ledger_entries cascade'), /only grows: truncate/)
-})
-
-tables('refuse to change or delete a transfer', async () => {
-  await newPartner('5')
-  await refused(db.raw(`update ledger_transfers set details = '{}'`), /only grows: update of ledger_transfers/)
-  await refused(db.raw('delete from ledger_transfers'), /only grows: delete of ledger_transfers/)
-  await refused(db.raw('truncate ledger_transfers, ledger_entries'), /only grows: truncate/)
-})
-
-tables('refuse a balance that no entry brought about', async () => {
-  const partner = await newPartner('5')
-  await refused(
-    db.raw('update ledger_accounts set balance = 1000000 where id = ?', [`wallet:${partner}`]),
-    /only grows: update of ledger_accounts/
-  )
-  await refused(db.raw('delete from ledger_accounts'), /only grows: delete/)
-  await refused(db.raw('truncate ledger_accounts cascade'), /only grows: truncate/)
-  const other = await newPartner()
-  await refused(
-    db.raw('insert into ledger_accounts (id, balance) values (?, 10)', [`wallet:${other}`]),
-    /must be opened empty/
-  )
-})
-
-tables('refuse an account of nobody or without a meaning', async () => {
-  await refused(db.raw(`insert into ledger_accounts (id) values ('wallet:ptn_nobody')`), /foreign key/)
-  await refused(db.raw(`insert into ledger_accounts (id) values ('pocket:ptn_nobody')`), /ledger_accounts_name/)
-})
-
-const raw = (id: string, amount: string, entries: [string, string][]) =>
-  db.raw(
-    `with t as (insert into ledger_transfers (id, reference, kind, amount) values (?, ?, 'sale', ?) returning id)
-     insert into ledger_entries (account_id, version, transfer_id, amount, balance)
-     select v.account, 0, t.id, v.amount, 0
-       from t cross join jsonb_to_recordset(?::jsonb) as v (account text, amount numeric)`,
-    [id, reference(), amount, JSON.stringify(entries.map(([account, value]) => ({ account, amount: value })))]
-  )
-
-tables('refuse a transfer that does not balance', async () => {
-  const [a, b] = [await newPartner('10'), await newPartner('10')]
-  await refused(
-    raw('t1', '5', [
-      [`wallet:${a}`, '-5'],
-      [`wallet:${b}`, '4.99']
-    ]),
-    /does not balance/
-  )
-  await refused(raw('t2', '5', [[`wallet:${b}`, '5']]), /does not balance/)
-  await refused(
-    raw('t3', '5', [
-      [`wallet:${a}`, '-4'],
-      [`wallet:${b}`, '4']
-    ]),
-    /does not balance/
-  )
-  await refused(
-    raw('t4', '0', [
-      [`wallet:${a}`, '0'],
-      [`wallet:${b}`, '0']
-    ]),
-    /amount_check/
-  )
-  await refused(raw('t5', '5', []), /has no entries/)
-  assert.is(await balanceOf(db, `wallet:${b}`), '10.00')
-})
-
-tables('refuse entries added to a transfer of the past', async () => {
-  const [a, b] = [await newPartner('10'), await newPartner('10')]
-  const { transferId } = await transfer(db, {
-    reference: reference(),
-    kind: 'refund',
-    entries: move(`wallet:${a}`, `wallet:${b}`, '1')
-  })
-  await refused(
-    db.raw(
-      `insert into ledger_entries (account_id, version, transfer_id, amount, balance)
-       values ('fees', 0, ?, -1, 0), ('world', 0, ?, 1, 0)`,
-      [transferId, transferId]
-    ),
-    /does not balance/
-  )
-})
-
-tables('refuse a fraction of a cent', async () => {
-  const [a, b] = [await newPartner('10'), await newPartner('10')]
-  await refused(
-    raw('t6', '0.005', [
-      [`wallet:${a}`, '-0.005'],
-      [`wallet:${b}`, '0.005']
-    ]),
-    /usd_check/
-  )
-})
-
-tables('refuse a wallet or a held account below zero', async () => {
-  const [a, b] = [await newPartner('10'), await newPartner('10')]
-  await refused(
-    raw('t7', '10.01', [
-      [`wallet:${a}`, '-10.01'],
-      [`wallet:${b}`, '10.01']
-    ]),
-    /ledger_accounts_covered/
-  )
-  await db.raw('insert into ledger_accounts (id) values (?)', [`held:${a}`])
-  await refused(
-    raw('t8', '0.01', [
-      [`held:${a}`, '-0.01'],
-      [`wallet:${b}`, '0.01']
-    ]),
-    /ledger_accounts_covered/
-  )
-})
-
-tables('compute balance and version themselves, whatever an insert claims', async () => {
-  const a = await newPartner()
-  const insert = () =>
-    db.raw(
-      `with t as (insert into ledger_transfers (id, reference, kind, amount) values ('t9', 't9', 'topup', 3) returning id)
-       insert into ledger_entries (account_id, version, transfer_id, amount, balance)
-       select v.account, 77, t.id, v.amount, 1000 from t cross join (values ('world', -3), (?, 3)) as v (account, amount)`,
-      [`wallet:${a}`]
-    )
-  await refused(insert(), /is not open/)
-  await lockAccounts(db, [`wallet:${a}`])
-  await insert()
-  const entry = await db('ledger_entries')
-    .where({ account_id: `wallet:${a}` })
-    .first('version', 'balance')
-  assert.equal(entry, { version: 1, balance: '3.00' })
-})
-
 const transferring = suite('transfer')
 
 transferring('refuses to overdraw a wallet, says what is required and there, and moves nothing', async () => {
   const [a, b] = [await newPartner('10'), await newPartner()]
-  const error = await codeOf(
+  const error = await refusalOf(
     db.transaction(trx =>
-      transfer(trx, { reference: reference(), kind: 'sale', entries: move(`wallet:${a}`, `earnings:${b}`, '10.01') })
+      transfer(trx, { reference: newReference(), kind: 'sale', entries: move(`wallet:${a}`, `earnings:${b}`, '10.01') })
     )
   )
   assert.is(error.code, 'WALLET_INSUFFICIENT')
@@ -230,7 +49,7 @@ transferring('answers a shortage without ending the transaction it is part of', 
   const a = await newPartner('1')
   const name = await db.transaction(async trx => {
     const outcome = await tryTransfer(trx, {
-      reference: reference(),
+      reference: newReference(),
       kind: 'plan_fee',
       entries: move(`wallet:${a}`, 'fees', '2')
     })
@@ -243,10 +62,10 @@ transferring('answers a shortage without ending the transaction it is part of', 
 transferring('lets earnings go below zero, unless they are to be covered', async () => {
   const [a, b] = [await newPartner(), await newPartner()]
   const entries = move(`earnings:${a}`, `wallet:${b}`, '4')
-  await transfer(db, { reference: reference(), kind: 'refund', entries })
+  await transfer(db, { reference: newReference(), kind: 'refund', entries })
   assert.is(await balanceOf(db, `earnings:${a}`), '-4.00')
-  const payout = { reference: reference(), kind: 'payout_request', covered: [`earnings:${b}`] } as const
-  const error = await codeOf(transfer(db, { ...payout, entries: move(`earnings:${b}`, `held:${b}`, '0.01') }))
+  const payout = { reference: newReference(), kind: 'payout_request', covered: [`earnings:${b}`] } as const
+  const error = await refusalOf(transfer(db, { ...payout, entries: move(`earnings:${b}`, `held:${b}`, '0.01') }))
   assert.is(error.code, 'CONFLICT')
 })
 
@@ -257,29 +76,29 @@ transferring('refuses an amount finer than a cent before PostgreSQL sees it', as
       { account: 'world', amountUsd: `-${amount}` },
       { account: `wallet:${a}`, amountUsd: amount }
     ]
-    await refused(transfer(db, { reference: reference(), kind: 'topup', entries }), /Not an amount/)
+    await refused(transfer(db, { reference: newReference(), kind: 'topup', entries }), /Not an amount/)
     assert.throws(() => move('world', `wallet:${a}`, amount))
   }
 })
 
 transferring('refuses another movement under a reference that is taken', async () => {
   const [a, b] = [await newPartner('10'), await newPartner('10')]
-  const one = { reference: reference(), kind: 'topup', entries: move('world', `wallet:${a}`, '5') } as const
+  const one = { reference: newReference(), kind: 'topup', entries: move('world', `wallet:${a}`, '5') } as const
   await transfer(db, one)
   const others = [
     { ...one, entries: move('world', `wallet:${a}`, '6') },
     { ...one, entries: move('world', `wallet:${b}`, '5') },
     { ...one, kind: 'refund' } as const
   ]
-  for (const other of others) assert.is((await codeOf(transfer(db, other))).code, 'CONFLICT')
+  for (const other of others) assert.is((await refusalOf(transfer(db, other))).code, 'CONFLICT')
   assert.is(await balanceOf(db, `wallet:${a}`), '15.00')
 })
 
 transferring('moves money once when the same reference comes again, and answers the first time', async () => {
   const a = await newPartner()
-  const one = { reference: reference(), kind: 'topup', entries: move('world', `wallet:${a}`, '0.01') } as const
+  const one = { reference: newReference(), kind: 'topup', entries: move('world', `wallet:${a}`, '0.01') } as const
   const first = await transfer(db, one)
-  await transfer(db, { ...one, reference: reference() })
+  await transfer(db, { ...one, reference: newReference() })
   const again = await transfer(db, one)
   assert.is(again.transferId, first.transferId)
   assert.equal([first.repeated, again.repeated], [false, true])
@@ -339,7 +158,7 @@ transferring('keeps every balance the exact sum of its entries, for any amounts'
         }
       }
       const paid = move('world', `wallet:${buyer}`, paidIn)
-      await apply(paid, await transfer(db, { reference: reference(), kind: 'topup', entries: paid }))
+      await apply(paid, await transfer(db, { reference: newReference(), kind: 'topup', entries: paid }))
       const bought = sale(buyer, creator, price)
       const outcome = await tryTransfer(db, bought)
       const covered = (expected.get(`wallet:${buyer}`) as Big).gte(price)
@@ -383,6 +202,5 @@ splitting.after(async () => {
   await closeAll()
 })
 
-tables.run()
 transferring.run()
 splitting.run()
