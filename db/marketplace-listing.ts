@@ -24,10 +24,13 @@ const byLookup = `(select w.words @@ :words::tsquery from marketplace_words w wh
 // Out of an array: however many it holds, the plan is a hash.
 const byHash = `(b.id in (select unnest(array(select bot_id from marketplace_words where words @@ :words::tsquery)))) is true`
 
+// Each word of one letter is a walk through a part of the index.
+const MAX_WORDS = 10
+
 /** A page of the published bots, and how many there are on all pages. */
 export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: BotRow[]; total: number }> {
   const { page, limit, category, riskLevel } = query
-  const words = query.search?.trim() ? wordsOf(query.search) : undefined
+  const words = query.search?.trim() ? wordsOf(query.search).slice(0, MAX_WORDS) : undefined
   // Words were asked for, and none is in what was given: punctuation matches nothing.
   if (words?.length === 0) return { bots: [], total: 0 }
   const filter: Filter = {

@@ -194,6 +194,9 @@ async function lockOwnBot(trx: Db, botId: string, partyId: string): Promise<BotR
   return bot
 }
 
+// What the list filters by and searches; a new price or new code changes nothing there.
+const listed = ['name', 'description', 'category', 'riskLevel', 'strategyType', 'supportedAssets'] as const
+
 /** Changes what the creator wrote, in every state. Throws NOT_FOUND. */
 export async function updateBot(trx: Db, botId: string, partyId: string, facts: Partial<BotFacts>): Promise<BotRow> {
   const bot = await lockOwnBot(trx, botId, partyId)
@@ -203,7 +206,7 @@ export async function updateBot(trx: Db, botId: string, partyId: string, facts: 
     .where({ id: botId })
     .update({ ...columns, updated_at: trx.fn.now() })
   const changed = (await findBot(trx, botId)) as BotRow
-  if (changed.status === 'PUBLISHED') await listBot(trx, changed)
+  if (changed.status === 'PUBLISHED' && listed.some(fact => facts[fact] !== undefined)) await listBot(trx, changed)
   return changed
 }
 

@@ -194,7 +194,7 @@ export const BotsQuery = {
       maxLength: 200,
       pattern: lines,
       description:
-        'Words; each must begin a word of the name, description, category, strategyType or supportedAssets. Case does not matter.',
+        'Words; each must begin a word of the name, description, category, strategyType or supportedAssets. Case does not matter, nor do words after the tenth.',
       examples: ['night range']
     },
     sort: {

@@ -142,6 +142,8 @@ search('takes no word as an operator or a statement, and blanks as no search at 
   ]
   for (const words of hostile) assert.ok((await list({ search: words })).total <= 1, words)
   assert.equal((await list({ search: '!!! ???' })).total, 0)
+  const letters = Array.from({ length: 100 }, (_, i) => String.fromCharCode(97 + (i % 26)))
+  assert.is((await list({ search: letters.join(' ') })).total, 0)
   const { total } = await list()
   assert.is((await list({ search: '   ' })).total, total)
   assert.is((await list({ search: '' })).total, total)
