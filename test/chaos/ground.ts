@@ -28,8 +28,11 @@ export interface GroundOptions {
   workers: number
   accounts: number
   redis: boolean
-  /** Where PostgreSQL's data lie instead of the run's own folder. */
+  /** Where PostgreSQL's data lie instead of the run's own folder, and its settings over the usual ones. */
   postgresDir?: string
+  postgresSettings?: Record<string, string>
+  /** No wire between the processes and PostgreSQL or Redis, so that a stopped one refuses connections. */
+  direct?: boolean
   env?: Record<string, string>
   rules?: FaultRule[]
 }
@@ -71,12 +74,17 @@ export function hasRedis(): boolean {
   }
 }
 
+const signals = ['SIGINT', 'SIGTERM'] as const
+
 export async function openGround(options: GroundOptions): Promise<Ground> {
   const dir = mkdtempSync(join(tmpdir(), 'operator-chaos-'))
   const logs = join(dir, 'logs')
   mkdirSync(logs)
   const closing: (() => Promise<unknown>)[] = []
+  const interrupted = () => void close(true).finally(() => process.exit(130))
+  for (const signal of signals) process.once(signal, interrupted)
   const close = async (keep = false) => {
+    for (const signal of signals) process.off(signal, interrupted)
     for (const end of closing.splice(0).reverse()) await end()
     if (!keep) await rm(dir, { recursive: true, force: true, maxRetries: 10 })
   }
@@ -93,7 +101,7 @@ async function open(
   place: Pick<Ground, 'dir' | 'logs' | 'close'> & { closing: (() => Promise<unknown>)[] }
 ): Promise<Ground> {
   const { dir, logs, closing, close } = place
-  const postgres = await openPostgres(options.postgresDir ?? join(dir, 'postgres'))
+  const postgres = await openPostgres(options.postgresDir ?? join(dir, 'postgres'), options.postgresSettings)
   closing.push(() => postgres.stop())
   const wire = async (port: number) => {
     const opened = await Wire.open(port)
@@ -112,12 +120,12 @@ async function open(
   await recordStories(db)
 
   const url = new URL(postgres.url)
-  url.port = String(network.postgres.port)
+  if (!options.direct) url.port = String(network.postgres.port)
   const env: Record<string, string> = {
     DATABASE_URL: url.href,
     TOKEN_KEYS,
     BROKER_URL: `ws://127.0.0.1:${network.broker.port}/websockets/v3`,
-    ...(network.redis ? { REDIS_URL: `redis://127.0.0.1:${network.redis.port}` } : {}),
+    ...(network.redis ? { REDIS_URL: `redis://127.0.0.1:${options.direct ? ports.redis : network.redis.port}` } : {}),
     RATE_LIMIT_SCALE: '1000000',
     RATE_LIMIT_TRADER: '1000000',
     BROKER_ANSWER_TIMEOUT_MS: String(times.answer),

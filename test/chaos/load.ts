@@ -10,7 +10,7 @@ import { checkAnswer } from '../harness.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
 import type { Ground, Trader } from './ground.ts'
 
-const PATIENCE_MS = 45_000
+const PATIENCE_MS = 60_000
 const MOST_PAUSE_MS = 2000
 const CLIENT_TIMEOUT_MS = 40_000
 // Codes after which the same request may be repeated, and those that are an order's end.
@@ -32,24 +32,40 @@ export interface Life {
 
 export interface Load {
   lives: Life[]
-  /** Answers by status and code, and failed requests by what ended them. */
+  /** Answers by status and code, and failed requests by what ended them; with stages, by the stage they began in. */
   answers: Record<string, number>
+  /** When the first 200 came to a request begun in a stage; performance.now(). */
+  firstSuccess: Record<string, number>
   retries: number
   requests: number
   /** Answers that break the contract or contradict each other. */
   complaints: { what: string; life?: Life }[]
+  patienceMs: number
+  stage(): string
 }
 
-/** Sends `count` orders within `ms`, at most `most` at a time; resolves when each has its end. */
+/**
+ * Sends `count` orders within `ms` (fewer where that would take more than a quarter longer), at most `most` at a time;
+ * resolves when each has its end.
+ */
 export async function runLoad(
   ground: Ground,
-  options: { seed: number; count: number; ms: number; most: number; signal?: AbortSignal }
+  options: { seed: number; count: number; ms: number; most: number; patienceMs?: number; stage?: () => string }
 ): Promise<Load> {
-  const load: Load = { lives: [], answers: {}, retries: 0, requests: 0, complaints: [] }
+  const load: Load = {
+    lives: [],
+    answers: {},
+    firstSuccess: {},
+    retries: 0,
+    requests: 0,
+    complaints: [],
+    patienceMs: options.patienceMs ?? PATIENCE_MS,
+    stage: options.stage ?? (() => '')
+  }
   const random = seeded(options.seed)
   const startedAt = performance.now()
   const living = new Set<Promise<void>>()
-  for (let index = 0; index < options.count && !options.signal?.aborted; index++) {
+  for (let index = 0; index < options.count && performance.now() < startedAt + options.ms * 1.25; index++) {
     const dueAt = startedAt + (index * options.ms) / options.count
     const early = dueAt - performance.now()
     if (early > 1) await sleep(early)
@@ -126,7 +142,7 @@ async function live(ground: Ground, load: Load, { life, random }: { life: Life; 
     )
     for (const answer of await Promise.all(sends)) if (answer) take(load, life, answer)
     if (life.end) break
-    if (performance.now() - startedAt > PATIENCE_MS) {
+    if (performance.now() - startedAt > load.patienceMs) {
       life.end = 'given up'
       return
     }
@@ -198,8 +214,11 @@ async function request(
   const { life, row, path, body } = asked
   const api = ground.apis[asked.api] as Ground['apis'][number]
   const startedAt = performance.now()
-  const count = (name: string) => {
+  const stage = load.stage()
+  const count = (what: string) => {
+    const name = stage ? `${stage}: ${what}` : what
     load.answers[name] = (load.answers[name] ?? 0) + 1
+    if (what === '200') load.firstSuccess[stage] ??= performance.now()
     life.log.push(`${row.name} at ${api.name} after ${Math.round(performance.now() - startedAt)} ms: ${name}`)
   }
   load.requests += 1

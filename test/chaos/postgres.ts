@@ -1,9 +1,9 @@
 // A PostgreSQL of its own that is killed, frozen and started again: fsync on, as in production.
-import { execFile } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
 import { chmod, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { openCluster, type Server, startServer, stopServer } from '../../db/embedded/cluster.ts'
 
 export interface Postgres {
@@ -11,13 +11,15 @@ export interface Postgres {
   port: number
   up: boolean
   frozen: boolean
+  /** Whether the server process is there. */
+  alive(): boolean
   /** Kills the postmaster; its processes follow by themselves. */
   kill(): Promise<void>
   /** Ends every connection and stops, with a checkpoint. */
   stop(): Promise<void>
   start(): Promise<void>
   /** Stops the clock of all its processes, or of some of its sessions. */
-  freeze(choose?: () => boolean): Promise<number>
+  freeze(choose?: () => boolean): number
   thaw(): void
 }
 
@@ -31,18 +33,15 @@ export async function openPostgres(dir: string, settings: Record<string, string>
   let server: Server = await startServer(cluster, { settings: all, logPath })
   const { port } = server
   let stopped: number[] = []
-  const gone = () => {
-    const { process: child } = server
-    return child.exitCode !== null || child.signalCode !== null ? Promise.resolve() : once(child, 'exit')
-  }
   const postgres: Postgres = {
     url: server.url,
     port,
     up: true,
     frozen: false,
+    alive: () => server.process.exitCode === null && server.process.signalCode === null,
     async kill() {
       postgres.up = false
-      const end = gone()
+      const end = postgres.alive() ? once(server.process, 'exit') : undefined
       server.process.kill('SIGKILL')
       postgres.thaw()
       await end
@@ -57,9 +56,9 @@ export async function openPostgres(dir: string, settings: Record<string, string>
       if (server.port !== port) throw new Error(`PostgreSQL's port ${port} was taken by somebody else.`)
       postgres.up = true
     },
-    async freeze(choose) {
+    freeze(choose) {
       const pid = server.process.pid as number
-      const children = await childrenOf(pid)
+      const children = childrenOf(pid)
       stopped = choose ? children.filter(() => choose()) : [pid, ...children]
       postgres.frozen = true
       for (const each of stopped) signal(each, 'SIGSTOP')
@@ -73,8 +72,12 @@ export async function openPostgres(dir: string, settings: Record<string, string>
   return postgres
 }
 
-async function childrenOf(pid: number): Promise<number[]> {
-  const { stdout } = await promisify(execFile)('pgrep', ['-P', String(pid)]).catch(() => ({ stdout: '' }))
+/** At once, so that nothing comes between looking and freezing. */
+function childrenOf(pid: number): number[] {
+  const list = `/proc/${pid}/task/${pid}/children`
+  if (existsSync(list)) return readFileSync(list, 'utf8').split(' ').filter(Boolean).map(Number)
+  // Elsewhere than on Linux; without children pgrep ends with 1.
+  const { stdout } = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' })
   return stdout.split('\n').filter(Boolean).map(Number)
 }
 

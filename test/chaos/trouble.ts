@@ -34,12 +34,12 @@ interface World {
 
 /** Kinds of deeds and how often each is drawn. */
 const deeds: [weight: number, kind: string, deed: Deed][] = [
-  [16, 'kill worker', world => end(world, world.ground.workers, 'SIGKILL')],
+  [13, 'kill worker', world => end(world, world.ground.workers, 'SIGKILL')],
   [5, 'restart worker', world => end(world, world.ground.workers, 'SIGTERM')],
-  [22, 'freeze worker', world => freeze(world, world.ground.workers, MAX_FREEZE_MS)],
-  [8, 'kill api', world => end(world, world.ground.apis, 'SIGKILL')],
+  [28, 'freeze worker', world => freeze(world, world.ground.workers, MAX_FREEZE_MS)],
+  [7, 'kill api', world => end(world, world.ground.apis, 'SIGKILL')],
   [3, 'restart api', world => end(world, world.ground.apis, 'SIGTERM')],
-  [10, 'freeze api', world => freeze(world, world.ground.apis, MAX_FREEZE_MS)],
+  [14, 'freeze api', world => freeze(world, world.ground.apis, MAX_FREEZE_MS)],
   [5, 'kill broker', world => end(world, [world.ground.broker], 'SIGKILL')],
   [6, 'freeze broker', world => freeze(world, [world.ground.broker], MAX_BROKER_PAUSE_MS)],
   [3, 'kill postgres', killPostgres],
@@ -61,7 +61,7 @@ export function countKills(deedsDone: Record<string, number>): number {
   return Object.entries(deedsDone).reduce((sum, [kind, count]) => (isCut(kind) ? sum : sum + count), 0)
 }
 
-/** Does harm until `kills` processes were killed, restarted or frozen, spread over `ms`. */
+/** Does harm until `kills` processes were killed, restarted or frozen, spread over `ms`; at most a quarter longer. */
 export function startTrouble(ground: Ground, options: { seed: number; kills: number; ms: number }): Trouble {
   const random = seeded(options.seed)
   const mending = new Set<Promise<unknown>>()
@@ -84,7 +84,8 @@ export function startTrouble(ground: Ground, options: { seed: number; kills: num
 
   const run = async () => {
     let dueAt = performance.now()
-    while (countKills(trouble.deeds) < options.kills) {
+    const deadline = dueAt + options.ms * 1.25
+    while (countKills(trouble.deeds) < options.kills && performance.now() < deadline) {
       // From nothing to twice the pause: at times several at once.
       dueAt += (everyMs * random.below(2001)) / 1000
       let draw = random.below(total)
@@ -166,7 +167,7 @@ async function freezePostgres({ ground, random, note, later }: World, some: bool
   const { postgres } = ground
   const ms = 100 + random.below(random.below(4) === 0 ? 5000 : 1200)
   if (!postgres.up || postgres.frozen) return false
-  const count = await postgres.freeze(some ? () => random.below(3) === 0 : undefined)
+  const count = postgres.freeze(some ? () => random.below(3) === 0 : undefined)
   note(`freeze ${count} processes of postgres for ${ms} ms`)
   later(
     sleep(ms).then(() => {

@@ -1,0 +1,32 @@
+// Real processes killed, frozen and cut off under load, for half a minute, then the auditor: no order twice, lost or
+// late, and the money right. `make chaos` does the same for longer; this one has a fixed seed.
+// test time-out: 300 s
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { chaos } from './chaos/chaos.ts'
+import { hasRedis } from './chaos/ground.ts'
+
+const redis = hasRedis()
+if (!redis) console.log('SKIPPED: Redis among the victims, there is no redis-server here')
+
+const short = suite('chaos')
+
+short('ends with every order once, in time, and its money right', async () => {
+  const { violations, judgement, load, kills } = await chaos({
+    seed: 20,
+    orders: 300,
+    kills: 24,
+    minutes: 0.25,
+    workers: 2,
+    accounts: 40,
+    redis,
+    keep: false,
+    tell: line => console.log(line.slice(0, 2000))
+  })
+  assert.equal(violations, [])
+  assert.is(judgement.stillOpen, 0)
+  assert.ok(kills >= 24)
+  assert.ok(load.lives.filter(({ end }) => end === 'closed' || end === 'open').length > 0)
+})
+
+short.run()

@@ -1,0 +1,42 @@
+// `make outages`: PostgreSQL and Redis away for 30 s, the broker for a minute, PostgreSQL's disk full, one after
+// another. SECONDS_AWAY sets another length for all; ONLY=broker runs one.
+import { parseArgs } from 'node:util'
+import { hasRedis } from './ground.ts'
+import { canMount, openOutageGround, outages, runOutage } from './outages.ts'
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string', default: process.env.SEED ?? '1' },
+    seconds: { type: 'string', default: process.env.SECONDS_AWAY },
+    only: { type: 'string', default: process.env.ONLY },
+    rate: { type: 'string', default: process.env.RATE ?? '20' }
+  }
+})
+const usual = { postgres: 30, redis: 30, broker: 60, disk: 20 }
+const redis = hasRedis()
+let violations = 0
+for (const outage of outages) {
+  if (values.only && values.only !== outage) continue
+  if (outage === 'redis' && !redis) console.log('SKIPPED: Redis away, there is no redis-server here')
+  else if (outage === 'disk' && !canMount()) console.log('SKIPPED: disk full, only root can mount a small one')
+  else {
+    const seed = Number(values.seed)
+    const ground = await openOutageGround({ seed, disk: outage === 'disk', redis: outage === 'redis' })
+    try {
+      const report = await runOutage(ground, outage, {
+        seed,
+        awayMs: Number(values.seconds ?? usual[outage]) * 1000,
+        aroundMs: 5000,
+        ordersPerSecond: Number(values.rate),
+        tell: line => console.log(line)
+      })
+      violations += report.violations.length
+      if (report.violations.length > 0) console.log(`  logs are kept in ${ground.logs}`)
+      await ground.close(report.violations.length > 0)
+    } catch (error) {
+      await ground.close(true)
+      throw error
+    }
+  }
+}
+if (violations > 0) process.exitCode = 1

@@ -1,0 +1,153 @@
+// `make outages`: a whole part away for a while under load. Nothing accepted is lost, answers say what a client can
+// act on, and everything recovers without a restart of api or worker. Each ends with the auditor.
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { summary } from '../auditor.ts'
+import { type Ground, openGround } from './ground.ts'
+import { judge } from './judge.ts'
+import { type Load, runLoad } from './load.ts'
+
+export const outages = ['postgres', 'redis', 'broker', 'disk'] as const
+export type Outage = (typeof outages)[number]
+
+export interface OutageOptions {
+  seed: number
+  /** How long the part is away, and how long there is load before and after. */
+  awayMs: number
+  aroundMs: number
+  ordersPerSecond: number
+  tell(line: string): void
+}
+
+export interface OutageReport {
+  load: Load
+  violations: string[]
+  /** From the end of the outage to the first order bought that was sent after it. */
+  recoveredMs: number | undefined
+  /** Answers of each stage (before, during, after), by status and code. */
+  answers: Record<string, number>
+}
+
+// Small enough to fill in a moment, large enough for a cluster and its log.
+const DISK_BYTES = 192 * 1024 * 1024
+const smallCluster = { max_wal_size: '64MB', min_wal_size: '32MB', shared_buffers: '16MB' }
+const FREE_BYTES = 64 * 1024
+
+/** Whether a file system of its own can be mounted for the full disk. */
+export function canMount(): boolean {
+  return process.platform === 'linux' && process.getuid?.() === 0
+}
+
+export type OutageGround = Ground & {
+  /** The small file system PostgreSQL's data lie on. */
+  mount?: string
+}
+
+/** The ground for outages; for `disk`, with PostgreSQL on a small file system of its own. */
+export async function openOutageGround(options: {
+  seed: number
+  disk: boolean
+  redis: boolean
+}): Promise<OutageGround> {
+  const common = { seed: options.seed, workers: 2, accounts: 60, redis: options.redis, direct: true }
+  if (!options.disk) return openGround(common)
+  const mount = mkdtempSync(join(tmpdir(), 'operator-chaos-disk-'))
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES},mode=0755`, 'tmpfs', mount])
+  const unmount = () => {
+    execFileSync('umount', ['-l', mount])
+    rmSync(mount, { recursive: true })
+  }
+  try {
+    mkdirSync(join(mount, 'postgres'))
+    const ground = await openGround({
+      ...common,
+      postgresDir: join(mount, 'postgres'),
+      postgresSettings: smallCluster
+    })
+    const close = async (keep?: boolean) => {
+      await ground.close(keep)
+      unmount()
+    }
+    return { ...ground, close, mount }
+  } catch (error) {
+    unmount()
+    throw error
+  }
+}
+
+/** Takes the part away; answers how to bring it back. */
+async function takeAway(ground: OutageGround, outage: Outage): Promise<() => Promise<void>> {
+  switch (outage) {
+    case 'postgres':
+      await ground.postgres.stop()
+      return () => ground.postgres.start()
+    case 'redis':
+      await ground.redis?.end('SIGKILL')
+      return async () => ground.redis?.start()
+    case 'broker':
+      await ground.broker.end('SIGKILL')
+      return () => ground.broker.start()
+    case 'disk': {
+      const filler = join(ground.mount as string, 'filler')
+      const fill = () => {
+        const { bavail, bsize } = statfsSync(ground.mount as string)
+        const bytes = bavail * bsize - FREE_BYTES
+        if (bytes > 0) writeFileSync(filler, Buffer.alloc(bytes), { flag: 'a' })
+      }
+      fill()
+      // What is freed meanwhile (old log segments) is taken as well.
+      const filling = setInterval(fill, 200)
+      return async () => {
+        clearInterval(filling)
+        rmSync(filler)
+        // A server that could not write its log ends; whoever looks after it starts it again.
+        if (!ground.postgres.alive()) await ground.postgres.start()
+      }
+    }
+  }
+}
+
+/** Runs load with the part away in the middle. */
+export async function runOutage(ground: OutageGround, outage: Outage, options: OutageOptions): Promise<OutageReport> {
+  const { awayMs, aroundMs, ordersPerSecond, tell } = options
+  let stage = 'before'
+  const ms = 2 * aroundMs + awayMs
+  const pids = ground.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
+  const loading = runLoad(ground, {
+    seed: options.seed,
+    count: Math.ceil((ms * ordersPerSecond) / 1000),
+    ms,
+    most: 2000,
+    patienceMs: awayMs + 60_000,
+    stage: () => stage
+  })
+  await sleep(aroundMs)
+  stage = 'during'
+  const bringBack = await takeAway(ground, outage)
+  await sleep(awayMs)
+  await bringBack()
+  stage = 'after'
+  const backAt = performance.now()
+  const load = await loading
+  const { report, violations, doubts } = await judge(ground, load)
+  const wrong = violations.map(({ what, orderId }) => `${what}${orderId ? ` (${orderId})` : ''}`)
+  const stayed = ground.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
+  if (stayed.join() !== pids.join()) wrong.push('a process of ours had to be started again')
+  const gaveUp = load.lives.filter(({ end }) => end === 'given up').length
+  if (gaveUp > 0) wrong.push(`${gaveUp} clients ran out of patience`)
+  const first = load.firstSuccess.after
+  const recoveredMs = first === undefined ? undefined : Math.round(first - backAt)
+  tell(`${outage} away for ${awayMs} ms: ${summary(report)}`)
+  tell(
+    `  recovered after ${recoveredMs} ms; ${doubts.count} in doubt, decided after p50 ${doubts.p50Ms} ms, at most ${doubts.maxMs} ms; ` +
+      `${load.retries} retries; answers ${Object.entries(load.answers)
+        .sort()
+        .map(([name, count]) => `${name} ${count}`)
+        .join(', ')}`
+  )
+  for (const line of wrong) tell(`  VIOLATION ${line}`)
+  return { load, violations: wrong, recoveredMs, answers: load.answers }
+}
