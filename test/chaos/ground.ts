@@ -1,7 +1,7 @@
 // What chaos happens to: PostgreSQL, the simulated broker, Redis where there is one, two APIs and some workers,
 // each a process, with a network that can be made bad between them; one partner and its traders.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { exchangeTokens } from '../../api/accounts.ts'
 import { type Db, openDatabase } from '../../db/connection.ts'
 import { openPepper, openVault } from '../../db/crypto.ts'
+import { removeEmbedded } from '../../db/embedded.ts'
 import { insertKey } from '../../db/keys.ts'
 import { migrate } from '../../db/migrate.ts'
 import { insertPartner } from '../../db/partners.ts'
@@ -78,6 +79,8 @@ const signals = ['SIGINT', 'SIGTERM'] as const
 
 export async function openGround(options: GroundOptions): Promise<Ground> {
   const dir = mkdtempSync(join(tmpdir(), 'operator-chaos-'))
+  // Root's PostgreSQL runs as another user, who has to get through.
+  chmodSync(dir, 0o711)
   const logs = join(dir, 'logs')
   mkdirSync(logs)
   const closing: (() => Promise<unknown>)[] = []
@@ -86,7 +89,10 @@ export async function openGround(options: GroundOptions): Promise<Ground> {
   const close = async (keep = false) => {
     for (const signal of signals) process.off(signal, interrupted)
     for (const end of closing.splice(0).reverse()) await end()
-    if (!keep) await rm(dir, { recursive: true, force: true, maxRetries: 10 })
+    if (keep) return
+    // PostgreSQL's data may lie elsewhere, where its user can reach them.
+    await removeEmbedded(options.postgresDir ?? join(dir, 'postgres'))
+    await rm(dir, { recursive: true, force: true, maxRetries: 10 })
   }
   try {
     return await open(options, { dir, logs, closing, close })

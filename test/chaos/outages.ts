@@ -95,7 +95,11 @@ async function takeAway(ground: OutageGround, outage: Outage): Promise<() => Pro
       const fill = () => {
         const { bavail, bsize } = statfsSync(ground.mount as string)
         const bytes = bavail * bsize - FREE_BYTES
-        if (bytes > 0) writeFileSync(filler, Buffer.alloc(bytes), { flag: 'a' })
+        try {
+          if (bytes > 0) writeFileSync(filler, Buffer.alloc(bytes), { flag: 'a' })
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error // PostgreSQL was faster: full it is.
+        }
       }
       fill()
       // What is freed meanwhile (old log segments) is taken as well.
