@@ -1,6 +1,7 @@
-// The middleware in order: respond (id, envelope, log line), secure (HTTPS first of all), the deployed sites, then the routes; what is left is a 404.
+// The middleware in order: respond (id, envelope, log line), secure (HTTPS first of all), the reference page, the deployed sites, then the routes; what is left is a 404.
 import Koa from 'koa'
 import { ApiError } from '../schemas/errors.ts'
+import { docs } from './docs.ts'
 import { type Open, operations } from './operations.ts'
 import { respond } from './respond.ts'
 import { routes } from './routes.ts'
@@ -13,10 +14,11 @@ export function createApp(open: Open): Koa {
   app.on('error', (error: unknown) => open.log.error({ err: error }, 'after the answer'))
   app.use(respond(open))
   app.use(secure(open.config))
+  app.use(docs(open))
   app.use(sites(open))
   app.use(routes(operations, open))
   app.use(() => {
-    throw new ApiError('NOT_FOUND', 'There is no such path; see GET /v1/_spec.')
+    throw new ApiError('NOT_FOUND', 'There is no such path; see /docs.')
   })
   return app
 }

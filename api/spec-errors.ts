@@ -148,11 +148,11 @@ function pascal(code: ErrorCode): string {
     .join('')
 }
 
-/** All errors as a Markdown table: status, code, cause, what to do. */
+/** All errors as a Markdown table: code and status, cause, what to do. */
 export function errorTable(): string {
-  const rows = Object.entries(errors).map(
-    ([code, { status }]) =>
-      `| ${status} | \`${code}\` | ${catalogue[code as ErrorCode].cause} | ${catalogue[code as ErrorCode].remedy} |`
-  )
-  return ['| Status | Code | Cause | What to do |', '|---|---|---|---|', ...rows].join('\n')
+  const rows = Object.entries(errors).map(([code, { status }]) => {
+    const { cause, remedy } = catalogue[code as ErrorCode]
+    return `| ${status} \`${code}\` | ${cause} **${remedy}** |`
+  })
+  return ['| Error | Cause, and **what to do** |', '|---|---|', ...rows].join('\n')
 }
