@@ -1,9 +1,9 @@
 // What a creator earned, and asking for it.
 import { getEarnings, listBotEarnings } from '../db/earnings.ts'
 import { listPayouts as list, type PayoutRecord, requestPayout as request } from '../db/payouts.ts'
-import { type PageQuery, pageQuery } from '../schemas/marketplace.ts'
 import { Earnings, NewPayout, Payout, PayoutPage } from '../schemas/marketplace-creator.ts'
 import { shown, usdOf } from '../schemas/money.ts'
+import { type PageQuery, pageQuery } from '../schemas/pages.ts'
 import { partyOf } from './marketplace.ts'
 import type { Operation } from './operations.ts'
 

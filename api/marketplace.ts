@@ -4,17 +4,9 @@ import { type BotRow, getBotDetail, type Party } from '../db/marketplace.ts'
 import { listBots } from '../db/marketplace-listing.ts'
 import { listReviews, type ReviewRow, saveReview } from '../db/marketplace-reviews.ts'
 import { pathId } from '../schemas/fields.ts'
-import {
-  BotDetail,
-  BotPage,
-  BotsQuery,
-  NewReview,
-  type PageQuery,
-  pageQuery,
-  Review,
-  ReviewPage
-} from '../schemas/marketplace.ts'
+import { BotDetail, BotPage, BotsQuery, NewReview, Review, ReviewPage } from '../schemas/marketplace.ts'
 import { shown } from '../schemas/money.ts'
+import { type PageQuery, pageQuery } from '../schemas/pages.ts'
 import type { Asked, Operation } from './operations.ts'
 
 /** The acting party: the trader whose session came with the key, else the partner. */

@@ -9,17 +9,16 @@ import {
   description,
   detailFactNames,
   detailFacts,
-  listOf,
   longDescription,
   name,
   orNull,
-  pageOf,
   riskLevel,
   screenshots,
   strategyType,
   supportedAssets,
   version
 } from './marketplace.ts'
+import { listOf, pageOf } from './pages.ts'
 
 /** What nothing in the marketplace costs more than, in USD. */
 export const MAX_PRICE_USD = 100_000

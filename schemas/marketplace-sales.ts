@@ -1,7 +1,8 @@
 // What is sold in the marketplace: purchases, for ever, and subscriptions, by the month.
 import type { FromSchema } from 'json-schema-to-ts'
 import { idField, timestamp } from './fields.ts'
-import { botId, lines, listOf, orNull } from './marketplace.ts'
+import { botId, lines, orNull } from './marketplace.ts'
+import { listOf } from './pages.ts'
 
 const priceUsd = { type: 'number', minimum: 0, description: 'Price in USD.', examples: [19.9] } as const
 
