@@ -4,21 +4,24 @@ import { recordAudit } from '../db/audit.ts'
 import type { Db } from '../db/connection.ts'
 import {
   countTraders,
+  countUnfinished,
   getPartner,
   insertPartner,
   listPartners,
   type PartnerRecord,
   resumePartner,
+  setBroker,
   setPlan,
   suspendPartner
 } from '../db/partners.ts'
 import { getWallet, topUp } from '../db/wallets.ts'
-import { PartnerRef, PlanChange } from '../schemas/commands.ts'
+import { BrokerChange, PartnerRef, PlanChange } from '../schemas/commands.ts'
 import type { Config } from '../schemas/config.ts'
 import { shown } from '../schemas/money.ts'
 import { NewPartner, SuspendPartner } from '../schemas/partners.ts'
-import { withStore } from './context.ts'
+import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
+import { Refusal } from './refusals.ts'
 
 export function addPartners(program: Command): void {
   const partners = program.command('partners').description('partners: create, look up, suspend, change the plan')
@@ -122,6 +125,44 @@ export function addPartners(program: Command): void {
         { input: PlanChange }
       )
     )
+
+  partners
+    .command('set-broker <partnerId>')
+    .description('Have a partner speak another dialect with the broker, under another application there')
+    .requiredOption('--dialect <dialect>', 'v3 or next')
+    .option('--broker-app-id <id>', 'its application in that dialect (default: the one it has)')
+    .addHelpText(
+      'after',
+      `
+Orders under way end in the dialect they were bought with: keep its address configured until
+unfinishedElsewhere is 0. Where the broker gives traders other accounts and tokens in the new dialect,
+the partner exchanges those and makes them active; the old ones stay, and show as REJECTED once used.
+${examples('partners set-broker ptn_01jd… --dialect next --broker-app-id app-7Q2')}`
+    )
+    .action(withStore(setPartnersBroker, { input: BrokerChange }))
+}
+
+async function setPartnersBroker({ db, actor }: Opened, { partnerId, dialect, brokerAppId }: BrokerChange) {
+  return db.transaction(async trx => {
+    const before = await getPartner(trx, partnerId)
+    checkAppId(dialect, brokerAppId ?? before.brokerAppId)
+    const partner = await setBroker(trx, partnerId, { dialect, appId: brokerAppId })
+    const details = {
+      from: { dialect: before.brokerDialect, brokerAppId: before.brokerAppId },
+      to: { dialect, brokerAppId: partner.brokerAppId }
+    }
+    await recordAudit(trx, { actor, action: 'partners.set-broker', target: partnerId, details })
+    return {
+      ...presentPartner(partner),
+      unfinishedElsewhere: await countUnfinished(trx, partnerId, { notIn: dialect })
+    }
+  })
+}
+
+/** v3 takes numbers only. Throws Refusal. */
+function checkAppId(dialect: string, appId: string): void {
+  if (dialect === 'v3' && !/^[1-9]\d{0,14}$/.test(appId))
+    throw new Refusal(`--broker-app-id must be a number in v3, not '${appId}'.`)
 }
 
 /** A partner with its opening balance and the line in the audit log, in the caller's transaction. */
@@ -132,6 +173,7 @@ export async function createPartner(
 ): Promise<PartnerRecord> {
   const { name, plan, balance, trialDays, brokerAppId } = input
   const brokerDialect = input.brokerDialect ?? config.brokerDialect
+  checkAppId(brokerDialect, brokerAppId)
   const partner = await insertPartner(trx, { name, plan, brokerAppId, brokerDialect, trialDays })
   const { partnerId } = partner
   const prices = config.planPrices

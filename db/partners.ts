@@ -2,6 +2,7 @@
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import type { Plan, SaasStatus } from '../schemas/partners.ts'
+import { forgetRejections } from './accounts.ts'
 import type { Db } from './connection.ts'
 
 export interface PartnerRecord {
@@ -142,8 +143,38 @@ export async function setPlan(trx: Db, partnerId: string, plan: Plan): Promise<P
   return transition(trx, partnerId, { plan }, () => {}, '')
 }
 
+/**
+ * Has the partner's calls and new orders go to the broker in a dialect, under an application there. Orders carry their
+ * own: those under way end in the dialect they were bought with. Tokens that the old dialect refused get another chance.
+ */
+export async function setBroker(
+  trx: Db,
+  partnerId: string,
+  { dialect, appId }: { dialect: string; appId?: string | undefined }
+): Promise<PartnerRecord> {
+  const changes = { broker_dialect: dialect, ...(appId === undefined ? {} : { broker_app_id: appId }) }
+  const partner = await transition(trx, partnerId, changes, () => {}, '')
+  await forgetRejections(trx, partnerId)
+  return partner
+}
+
 /** How many traders a partner has. */
 export async function countTraders(db: Db, partnerId: string): Promise<number> {
   const row = (await db('traders').where({ partner_id: partnerId }).count('* as count').first()) as { count: number }
   return row.count
+}
+
+/** How many of a partner's orders are not at their end in another dialect than this. */
+export async function countUnfinished(
+  db: Db,
+  partnerId: string,
+  { notIn: dialect }: { notIn: string }
+): Promise<number> {
+  const row = (await db('orders')
+    .where({ partner_id: partnerId })
+    .whereIn('phase', ['queued', 'sending', 'open', 'review'])
+    .whereNot({ dialect })
+    .count('* as count')
+    .first()) as { count: number | string }
+  return Number(row.count)
 }

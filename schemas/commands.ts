@@ -6,7 +6,7 @@ import { queues } from './jobs.ts'
 import { payoutStatuses } from './marketplace-creator.ts'
 import { amountArgument } from './money.ts'
 import { orderStatus } from './orders.ts'
-import { plan } from './partners.ts'
+import { brokerAppId, brokerDialect, plan } from './partners.ts'
 
 const id = (description: string) => ({ type: 'string', minLength: 1, maxLength: 128, description }) as const
 
@@ -25,6 +25,14 @@ export const PlanChange = {
   properties: { partnerId: id('The partner.'), plan }
 } as const
 export type PlanChange = FromSchema<typeof PlanChange>
+
+export const BrokerChange = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partnerId', 'dialect'],
+  properties: { partnerId: id('The partner.'), dialect: brokerDialect, brokerAppId }
+} as const
+export type BrokerChange = FromSchema<typeof BrokerChange>
 
 /** A command about everything of one partner: `--partner ID`. */
 export const OfPartner = {

@@ -38,6 +38,20 @@ export const Partner = {
 } as const
 export type Partner = FromSchema<typeof Partner>
 
+export const brokerAppId = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 64,
+  pattern: '^[A-Za-z0-9_-]+$',
+  description: "The partner's application at the broker: a number in v3, any text in its successor."
+} as const
+
+export const brokerDialect = {
+  type: 'string',
+  enum: ['v3', 'next'],
+  description: 'The protocol spoken with the broker.'
+} as const
+
 /** Arguments of `operator partners create`. */
 export const NewPartner = {
   type: 'object',
@@ -48,8 +62,8 @@ export const NewPartner = {
     plan,
     balance: { type: 'string', pattern: '^\\d{1,10}(\\.\\d{1,2})?$', default: '0' },
     trialDays: { type: 'integer', minimum: 0, maximum: 3650, default: 30 },
-    brokerAppId: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9_-]+$', default: '1' },
-    brokerDialect: { type: 'string', enum: ['v3', 'next'] }
+    brokerAppId: { ...brokerAppId, default: '1' },
+    brokerDialect
   }
 } as const
 export type NewPartner = FromSchema<typeof NewPartner>

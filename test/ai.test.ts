@@ -1,3 +1,4 @@
+// test once for each dialect
 // AI: the signal from the broker's candles, and the analysis of a bot's own, as a partner sees them.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,3 +1,4 @@
+// test once for each dialect
 // Copy trading: leaders by record, following, and copies that are bought once, scaled and settled.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'

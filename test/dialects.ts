@@ -1,5 +1,5 @@
-// The broker's dialects in tests. The runner runs a file that imports this once for each of them and names the dialect in
-// TEST_DIALECT; run by hand such a file speaks v3.
+// The broker's dialects in tests. A file with the line "// test once for each dialect" is run so by the runner, which
+// names the dialect in TEST_DIALECT; run by hand such a file speaks v3.
 import type { Simulator } from '../worker/broker/simulator/server.ts'
 
 export const dialects = ['v3', 'next'] as const

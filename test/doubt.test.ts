@@ -1,3 +1,4 @@
+// test once for each dialect
 // Orders in doubt: the buy was sent, perhaps executed, and no answer came. What the account shows decides,
 // and nothing is ever sent twice.
 import { randomUUID } from 'node:crypto'

@@ -1,3 +1,4 @@
+// test once for each dialect
 // Multiplier orders, their specification, and open positions, over a worker and the simulated broker.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'

@@ -1,3 +1,4 @@
+// test once for each dialect
 // Binary orders from HTTP to the closed result, over a worker and the simulated broker.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'

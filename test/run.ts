@@ -87,7 +87,7 @@ async function select(): Promise<TestRun[]> {
   const wanted = process.env.TEST_DIALECT ? [process.env.TEST_DIALECT] : dialects
   const runs = await Promise.all(
     files.sort().map(async (path): Promise<TestRun[]> => {
-      const speaks = /from '(\.\.?\/)+dialects\.ts'/.test(await readFile(path, 'utf8'))
+      const speaks = /^\/\/ test once for each dialect$/m.test(await readFile(path, 'utf8'))
       return speaks ? wanted.map(dialect => ({ path, dialect })) : [{ path }]
     })
   )
