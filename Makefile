@@ -32,10 +32,10 @@ lint-spec: install ## Check the description with Redocly and Spectral (fetches S
 	@.ci/lint-spec --all
 
 api: install ## Run an api process
-	@$(node) api/main.ts
+	@NODE_OPTIONS=--max-semi-space-size=4; export NODE_OPTIONS; $(node) api/main.ts
 
 worker: install ## Run a worker process
-	@$(node) worker/main.ts
+	@NODE_OPTIONS=--max-semi-space-size=4; export NODE_OPTIONS; $(node) worker/main.ts
 
 migrate: install ## Bring the database to the newest schema
 	@$(node) cli/main.ts db migrate

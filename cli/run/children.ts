@@ -36,7 +36,7 @@ export interface ChildOptions {
 export function startChild({ name, file, args = [], env, tell, readyLine }: ChildOptions): Child {
   const path = fileURLToPath(new URL(`../../${file}`, import.meta.url))
   // A group of its own: Ctrl-C reaches us alone, and we stop the processes in their order.
-  const child = spawn(process.execPath, [path, ...args], {
+  const child = spawn(process.execPath, ['--max-semi-space-size=4', path, ...args], {
     env,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc']

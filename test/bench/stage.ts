@@ -102,10 +102,14 @@ async function start(
   args: string[],
   pattern: RegExp | null
 ): Promise<{ child: ChildProcess; line: string }> {
-  const child = spawn(process.execPath, [file, ...args], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', ...env },
-    stdio: ['ignore', 'pipe', 'inherit', 'ipc']
-  })
+  const child = spawn(
+    process.execPath,
+    ['--max-semi-space-size=4', '--require', './.node-version.cjs', file, ...args],
+    {
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', ...env },
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc']
+    }
+  )
   children.add(child)
   child.once('exit', () => children.delete(child))
   const line = await new Promise<string>((resolve, reject) => {
