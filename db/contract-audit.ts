@@ -10,6 +10,8 @@ export interface DueAccount {
   dialect: string
   /** Books before this were compared already. */
   since: Date
+  /** When the turn was taken. */
+  takenAt: Date
 }
 
 // An account's first comparison, and one after a long pause, looks back this far.
@@ -25,12 +27,12 @@ export async function takeDueAccounts(db: Db, options: { everyMinutes: number; l
   return rows<DueAccount>(
     db,
     `with due as (
-       select a.id, a.audited_at
+       select a.id, a.compared_at
          from broker_accounts a
         where a.status = 'CONNECTED'
           and (a.audited_at is null or a.audited_at <= now() - :everyMinutes * interval '1 minute')
           and exists (select 1 from orders o where o.broker_account_id = a.id
-                       and o.queued_at > coalesce(a.audited_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds')
+                       and o.queued_at > coalesce(a.compared_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds')
         order by a.audited_at nulls first limit :limit for update skip locked
      )
      update broker_accounts a set audited_at = now()
@@ -38,9 +40,15 @@ export async function takeDueAccounts(db: Db, options: { everyMinutes: number; l
       where a.id = due.id and p.id = a.partner_id
      returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", p.broker_app_id as "appId",
        p.broker_dialect as dialect,
-       greatest(coalesce(due.audited_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds', now() - interval '${FIRST_LOOK_HOURS} hours') as since`,
+       greatest(coalesce(due.compared_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds', now() - interval '${FIRST_LOOK_HOURS} hours') as since,
+       a.audited_at as "takenAt"`,
     options
   )
+}
+
+/** Everything up to the account's turn was compared and found its place; until this, the next turn looks as far back. */
+export async function markCompared(db: Db, account: DueAccount): Promise<void> {
+  await db('broker_accounts').where({ id: account.accountRowId }).update({ compared_at: account.takenAt })
 }
 
 /** The comparison of an account failed: it is due again at once, from where it was. */

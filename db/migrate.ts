@@ -19,6 +19,7 @@ import * as community from './migrations/0012_community.ts'
 import * as contractFindings from './migrations/0013_contract_findings.ts'
 import * as trace from './migrations/0014_trace.ts'
 import * as collations from './migrations/0015_collations.ts'
+import * as compared from './migrations/0016_compared.ts'
 
 interface Migration {
   name: string
@@ -41,7 +42,8 @@ const migrations: Migration[] = [
   { name: '0012_community', up: community.up },
   { name: '0013_contract_findings', up: contractFindings.up },
   { name: '0014_trace', up: trace.up },
-  { name: '0015_collations', up: collations.up }
+  { name: '0015_collations', up: collations.up },
+  { name: '0016_compared', up: compared.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listOrders, placeBinaryOrder } from '../api/orders.ts'
-import { listFindings } from '../db/contract-audit.ts'
+import { type DueAccount, listFindings, markCompared, takeDueAccounts } from '../db/contract-audit.ts'
 import { auditContracts } from '../worker/audit.ts'
 import type { Effect, FaultRule } from '../worker/broker/simulator/faults.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
@@ -263,6 +263,24 @@ audit(reported, async () => {
     mine.map(finding => [finding.kind, finding.contractId]),
     dialect === 'v3' ? [['ORPHAN', contractId]] : []
   )
+})
+
+audit('looks as far back again when the worker that took the turn died', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  const { db } = harness.open
+  const take = async () => {
+    const due = await takeDueAccounts(db, { everyMinutes: 0, limit: 200 })
+    return due.find(account => account.accountId === accountId) as DueAccount
+  }
+  const died = await take()
+  await db('broker_accounts')
+    .where({ account_id: accountId })
+    .update({ audited_at: new Date(Date.now() - 900_000) })
+  const next = await take()
+  assert.ok(next.since.getTime() - died.since.getTime() < 60_000)
+  await markCompared(db, next)
+  assert.ok((await take()).since.getTime() - died.since.getTime() > 3_600_000)
 })
 
 audit("reports an order whose figures differ from the broker's books", async () => {

@@ -7,6 +7,7 @@ import {
   type Finding,
   inDoubt,
   insertFinding,
+  markCompared,
   returnDueAccount,
   takeDueAccounts
 } from '../db/contract-audit.ts'
@@ -35,11 +36,14 @@ export async function auditContracts(open: Open, { everyMinutes }: { everyMinute
       const seen = await recentContracts(open, account)
       summary.accounts += 1
       summary.contracts += seen.size
-      for (const finding of await compare(open, account, seen)) {
+      const { findings, undecided } = await compare(open, account, seen)
+      for (const finding of findings) {
         if (finding.kind === 'ORPHAN') summary.orphans += 1
         else summary.mismatches += 1
         if (await insertFinding(open.db, finding)) open.log.error({ ...finding }, 'the books differ')
       }
+      // However long the doubt lasts, what it hid is looked at again after it.
+      if (!undecided) await markCompared(open.db, account)
     } catch (error) {
       summary.unreachable += 1
       await returnDueAccount(open.db, account)
@@ -63,17 +67,25 @@ async function recentContracts(open: Open, account: DueAccount): Promise<Map<str
   return seen
 }
 
-async function compare(open: Open, account: DueAccount, seen: Map<string, Evidence>): Promise<Finding[]> {
+async function compare(
+  open: Open,
+  account: DueAccount,
+  seen: Map<string, Evidence>
+): Promise<{ findings: Finding[]; undecided: boolean }> {
   const claims = await claimedContracts(open.db, account.accountId, [...seen.keys()])
   const findings: Finding[] = []
+  let undecided = false
   for (const [contractId, item] of seen) {
     const about = { accountId: account.accountId, contractId, partnerId: account.partnerId }
     const claim = claims.get(contractId)
     if (!claim) {
       // Where the broker does not tell whose application bought, a trader's own purchases look the same.
       if (item.appId === null) continue
-      // Bought a moment ago, or in doubt: its order may yet claim it. The next comparison overlaps this one.
-      if (await inDoubt(open.db, account.accountId)) continue
+      // Bought a moment ago, or in doubt: its order may yet claim it.
+      if (await inDoubt(open.db, account.accountId)) {
+        undecided = true
+        continue
+      }
       if ((await claimedContracts(open.db, account.accountId, [contractId])).size > 0) continue
       findings.push({
         kind: 'ORPHAN',
@@ -92,5 +104,5 @@ async function compare(open: Open, account: DueAccount, seen: Map<string, Eviden
     if (Object.keys(differs).length > 0)
       findings.push({ kind: 'MISMATCH', ...about, orderId: claim.orderId, details: differs })
   }
-  return findings
+  return { findings, undecided }
 }

@@ -208,9 +208,12 @@ async function open(
   })
   const { key } = await insertKey(db, pepper, { partnerId, label: null, scopes: allScopes })
   const address = apis[0]?.address as string
-  const traders = await Promise.all(
-    Array.from({ length: options.accounts }, (_, index) => makeTrader(address, key, `trader-${index}`))
-  )
+  const traders: Trader[] = []
+  while (traders.length < options.accounts) {
+    // A few at a time: the machine has just started everything else.
+    const names = Array.from({ length: Math.min(8, options.accounts - traders.length) }, (_, i) => traders.length + i)
+    traders.push(...(await Promise.all(names.map(name => makeTrader(address, key, `trader-${name}`)))))
+  }
   return {
     dir,
     logs,
