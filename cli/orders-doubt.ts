@@ -51,7 +51,8 @@ export function addOrdersInDoubt(orders: Command): void {
     )
 }
 
-async function reconcile(opened: Opened, { orderId, adopt, absent }: ReconcileOrder): Promise<object> {
+/** Shows the evidence about an order in doubt or, after asking, decides it. */
+export async function reconcile(opened: Opened, { orderId, adopt, absent }: ReconcileOrder): Promise<object> {
   if (adopt && absent) throw new UsageError('--adopt and --absent exclude each other')
   const { db, config, actor, confirm, note } = opened
   const order = await getDoubtful(db, orderId, config.reconcileAfterMs)

@@ -77,36 +77,13 @@ export function addPartners(program: Command): void {
     .description('Stop a partner: its calls are answered 403 PARTNER_SUSPENDED until it is resumed')
     .requiredOption('--reason <text>', 'why, for the audit log')
     .addHelpText('after', examples('partners suspend ptn_01jd… --reason "unpaid invoice"'))
-    .action(
-      withStore(
-        async ({ db, actor, confirm }, { partnerId, reason }: SuspendPartner) => {
-          const { name } = await getPartner(db, partnerId)
-          await confirm(`Suspend ${name} (${partnerId})? Its calls are refused from now on.`)
-          return db.transaction(async trx => {
-            const partner = await suspendPartner(trx, partnerId, reason)
-            await recordAudit(trx, { actor, action: 'partners.suspend', target: partnerId, details: { reason } })
-            return presentPartner(partner)
-          })
-        },
-        { input: SuspendPartner }
-      )
-    )
+    .action(withStore(suspend, { input: SuspendPartner }))
 
   partners
     .command('resume <partnerId>')
     .description('End a suspension')
     .addHelpText('after', examples('partners resume ptn_01jd…'))
-    .action(
-      withStore(
-        async ({ db, actor }, { partnerId }: PartnerRef) =>
-          db.transaction(async trx => {
-            const partner = await resumePartner(trx, partnerId)
-            await recordAudit(trx, { actor, action: 'partners.resume', target: partnerId })
-            return presentPartner(partner)
-          }),
-        { input: PartnerRef }
-      )
-    )
+    .action(withStore(resume, { input: PartnerRef }))
 
   partners
     .command('set-plan <partnerId> <plan>')
@@ -163,6 +140,26 @@ async function setPartnersBroker({ db, actor }: Opened, { partnerId, dialect, br
 function checkAppId(dialect: string, appId: string): void {
   if (dialect === 'v3' && !/^[1-9]\d{0,14}$/.test(appId))
     throw new Refusal(`--broker-app-id must be a number in v3, not '${appId}'.`)
+}
+
+/** Stops a partner's calls, after asking. */
+export async function suspend({ db, actor, confirm }: Opened, { partnerId, reason }: SuspendPartner) {
+  const { name } = await getPartner(db, partnerId)
+  await confirm(`Suspend ${name} (${partnerId})? Its calls are refused from now on.`)
+  return db.transaction(async trx => {
+    const partner = await suspendPartner(trx, partnerId, reason)
+    await recordAudit(trx, { actor, action: 'partners.suspend', target: partnerId, details: { reason } })
+    return presentPartner(partner)
+  })
+}
+
+/** Ends a partner's suspension. */
+export async function resume({ db, actor }: Opened, { partnerId }: PartnerRef) {
+  return db.transaction(async trx => {
+    const partner = await resumePartner(trx, partnerId)
+    await recordAudit(trx, { actor, action: 'partners.resume', target: partnerId })
+    return presentPartner(partner)
+  })
 }
 
 /** A partner with its opening balance and the line in the audit log, in the caller's transaction. */

@@ -41,51 +41,48 @@ export function addPayouts(program: Command): void {
     .command('approve <payoutId>')
     .description('Agree to a payout; it is paid by hand afterwards, and the amount stays held until then')
     .addHelpText('after', examples('payouts approve pay_01jd…'))
-    .action(
-      withStore(
-        (opened, { payoutId }: PayoutRef) =>
-          decide(opened, payoutId, {
-            action: 'payouts.approve',
-            question: what => `Approve ${what}?`,
-            step: trx => approvePayout(trx, payoutId)
-          }),
-        { input: PayoutRef }
-      )
-    )
+    .action(withStore(approve, { input: PayoutRef }))
 
   payouts
     .command('paid <payoutId>')
     .description('Record that an approved payout was paid; the amount leaves the books')
     .requiredOption('--reference <text>', 'proof of the payment')
     .addHelpText('after', examples('payouts paid pay_01jd… --reference 5e2f…'))
-    .action(
-      withStore(
-        (opened, { payoutId, reference }: PayoutPayment) =>
-          decide(opened, payoutId, {
-            action: 'payouts.paid',
-            question: what => `Record ${what} as paid under ${reference}?`,
-            step: trx => markPayoutPaid(trx, payoutId, reference)
-          }),
-        { input: PayoutPayment }
-      )
-    )
+    .action(withStore(recordPaid, { input: PayoutPayment }))
 
   payouts
     .command('reject <payoutId>')
     .description('Decline a payout; the amount is available to its creator again')
     .requiredOption('--reason <text>', 'why; the creator reads it')
     .addHelpText('after', examples('payouts reject pay_01jd… --reason "address unknown"'))
-    .action(
-      withStore(
-        (opened, { payoutId, reason }: PayoutRejection) =>
-          decide(opened, payoutId, {
-            action: 'payouts.reject',
-            question: what => `Reject ${what}?`,
-            step: trx => rejectPayout(trx, payoutId, reason)
-          }),
-        { input: PayoutRejection }
-      )
-    )
+    .action(withStore(reject, { input: PayoutRejection }))
+}
+
+/** Agrees to a payout, after asking. */
+export function approve(opened: Opened, { payoutId }: PayoutRef) {
+  return decide(opened, payoutId, {
+    action: 'payouts.approve',
+    question: what => `Approve ${what}?`,
+    step: trx => approvePayout(trx, payoutId)
+  })
+}
+
+/** Records the payment of an approved payout, after asking. */
+export function recordPaid(opened: Opened, { payoutId, reference }: PayoutPayment) {
+  return decide(opened, payoutId, {
+    action: 'payouts.paid',
+    question: what => `Record ${what} as paid under ${reference}?`,
+    step: trx => markPayoutPaid(trx, payoutId, reference)
+  })
+}
+
+/** Declines a payout, after asking. */
+export function reject(opened: Opened, { payoutId, reason }: PayoutRejection) {
+  return decide(opened, payoutId, {
+    action: 'payouts.reject',
+    question: what => `Reject ${what}?`,
+    step: trx => rejectPayout(trx, payoutId, reason)
+  })
 }
 
 interface Decision {

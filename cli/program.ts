@@ -5,6 +5,7 @@ import { addAudit } from './audit.ts'
 import { addBilling } from './billing.ts'
 import { addBroker } from './broker.ts'
 import { addCompletion } from './completion.ts'
+import { addConsole } from './console.ts'
 import { addDatabase } from './db.ts'
 import { addDoctor } from './doctor.ts'
 import { addKeys } from './keys.ts'
@@ -37,6 +38,7 @@ export function createProgram(): Command {
     .exitOverride()
     .helpCommand(true)
   addRun(program)
+  addConsole(program)
   addPartners(program)
   addKeys(program)
   addSessions(program)

@@ -4,7 +4,7 @@ import { recordAudit } from '../db/audit.ts'
 import { queueStandings, retryDeadLetters } from '../db/queue-standing.ts'
 import { QueueRef } from '../schemas/commands.ts'
 import type { QueueName } from '../schemas/jobs.ts'
-import { withStore } from './context.ts'
+import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
 
 export function addQueues(program: Command): void {
@@ -20,15 +20,14 @@ export function addQueues(program: Command): void {
     .command('retry <queue>')
     .description("Put a queue's dead letters back to be tried again, oldest first")
     .addHelpText('after', examples('queues retry template.deploy'))
-    .action(
-      withStore(
-        async ({ db, url, actor }, { queue }: { queue: QueueName }) =>
-          db.transaction(async trx => {
-            const retried = await retryDeadLetters(trx, url, queue)
-            await recordAudit(trx, { actor, action: 'queues.retry', target: queue, details: { retried } })
-            return { queue, retried }
-          }),
-        { input: QueueRef }
-      )
-    )
+    .action(withStore(retry, { input: QueueRef }))
+}
+
+/** Puts a queue's dead letters back to work. */
+export async function retry({ db, url, actor }: Opened, { queue }: { queue: QueueName }) {
+  return db.transaction(async trx => {
+    const retried = await retryDeadLetters(trx, url, queue)
+    await recordAudit(trx, { actor, action: 'queues.retry', target: queue, details: { retried } })
+    return { queue, retried }
+  })
 }

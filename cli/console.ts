@@ -1,0 +1,31 @@
+// operator console: the service at a glance in a full-screen terminal, for those who would rather look than type.
+import type { Command } from 'commander'
+import { openStore } from '../db/store.ts'
+import { Nothing } from '../schemas/commands.ts'
+import { bare, type Context } from './context.ts'
+import { examples } from './examples.ts'
+import { Refusal } from './refusals.ts'
+
+export function addConsole(program: Command): void {
+  program
+    .command('console')
+    .description('Look at orders, partners, queues and money in a full-screen view; every change asks first')
+    .addHelpText('after', examples('console'))
+    .action(bare(watch, { input: Nothing }))
+}
+
+async function watch(context: Context): Promise<undefined> {
+  if (context.json) throw new Refusal('The console is for looking at: it has no JSON. The other commands take --json.')
+  if (!process.stdout.isTTY || !process.stdin.isTTY) {
+    throw new Refusal('The console needs a terminal: run it in one, or use the other commands.')
+  }
+  const store = await openStore(context.config, { name: 'console' })
+  try {
+    // React's development build keeps a record of every render; this one runs for days.
+    context.env.NODE_ENV ??= 'production'
+    const { show } = await import('./console/screen.ts')
+    await show({ ...context, ...store })
+  } finally {
+    await store.close()
+  }
+}

@@ -1,0 +1,281 @@
+// The console's running part: it looks at one view once a second, one look at a time, turns keys into moves, and
+// runs commands with their question asked in a line of the screen.
+import { setImmediate } from 'node:timers/promises'
+import { Box, type Key, Text, useApp, useInput, useStdout } from 'ink'
+import { createElement as h, useCallback, useEffect, useRef, useState } from 'react'
+import { readShortly } from '../../db/console.ts'
+import type { Opened } from '../context.ts'
+import { endingOf, Refusal } from '../refusals.ts'
+import { doubt } from './doubt.ts'
+import { frame, type Mode } from './frame.ts'
+import { money } from './money.ts'
+import { orders } from './orders.ts'
+import { overview } from './overview.ts'
+import { partners } from './partners.ts'
+import { queues } from './queues.ts'
+import { clean, clock } from './text.ts'
+import type { Action, Drawn, Move, Place, Size, View } from './view.ts'
+
+const views = [overview, partners, orders, doubt, queues, money] as View<unknown>[]
+
+const REFRESH_MS = 1000
+/** A look that takes longer is told. */
+const PATIENCE_MS = 3000
+const TYPED_LONGEST = 500
+
+/** Something a command is doing; `abandon` answers its question with no. */
+export interface UnderWay {
+  done: Promise<void>
+  abandon(): void
+}
+
+interface Look {
+  /** The place that was looked at. */
+  key: string
+  data: unknown
+  at: Date
+}
+
+/** The console. `underWay` holds the running command, for whoever waits for its end after the screen is gone. */
+export function App({ opened, underWay }: { opened: Opened; underWay: { current?: UnderWay } }) {
+  const { exit } = useApp()
+  const size = useSize()
+  const now = useNow()
+  const [tab, setTab] = useState(0)
+  const [places, setPlaces] = useState<Place[]>(() => views.map(() => ({ filter: '', search: '' })))
+  const [mode, setMode] = useState<Mode>({ kind: 'look' })
+  const [said, setSaid] = useState<{ text: string; bad: boolean }>()
+  const [changes, setChanges] = useState(0)
+  const place = places[tab] as Place
+  const view = views[tab] as View<unknown>
+  const { look, trouble } = useLook({ opened, view, tab, place, changes, now })
+
+  const drawn: Drawn = look
+    ? view.draw(look.data, place, size)
+    : { head: [], lines: [{ text: trouble ? '' : 'Reading…' }], plain: true }
+  const ids = drawn.lines.flatMap(({ id }) => (id === undefined ? [] : [id]))
+  const chosen = place.chosen !== undefined && ids.includes(place.chosen) ? place.chosen : ids[0]
+  const actions = look ? view.actions(look.data, { ...place, chosen }) : []
+
+  const go = (changed: Partial<Place>) =>
+    setPlaces(all => all.map((each, i) => (i === tab ? { ...each, ...changed } : each)))
+
+  const act = (move: Move) => {
+    const { place: changed, ask, run } = move
+    if (changed) go(changed)
+    if (ask) {
+      const { label, initial: text = '', use } = ask
+      setMode({
+        kind: 'type',
+        label,
+        text,
+        use: typed => {
+          setMode({ kind: 'look' })
+          act(use(typed))
+        }
+      })
+    }
+    if (run) start(run)
+  }
+
+  const start = (run: NonNullable<Move['run']>) => {
+    let refuse = () => {}
+    const confirm = (question: string) =>
+      new Promise<void>((resolve, reject) => {
+        refuse = () => reject(new Refusal('Nothing was changed.'))
+        const answer = (agreed: boolean) => {
+          setMode({ kind: 'busy', text: 'Working…' })
+          if (agreed) resolve()
+          else refuse()
+        }
+        setMode({ kind: 'confirm', question, answer })
+      })
+    setMode({ kind: 'busy', text: 'Working…' })
+    const note = (text: string) => setMode({ kind: 'busy', text })
+    const done = run({ ...opened, confirm, note })
+      .then(
+        text => setSaid({ text, bad: false }),
+        error => setSaid({ text: endingOf(error).line ?? 'It failed.', bad: true })
+      )
+      .finally(() => {
+        underWay.current = undefined
+        setMode({ kind: 'look' })
+        setChanges(count => count + 1)
+      })
+    underWay.current = { done, abandon: () => refuse() }
+  }
+
+  const step = (by: number) => {
+    const at = Math.max(0, chosen === undefined ? 0 : ids.indexOf(chosen))
+    // Text scrolls until its end is on the screen, and no further.
+    const last = drawn.plain ? Math.max(0, ids.length - (size.rows - CHROME - drawn.head.length)) : ids.length - 1
+    go({ chosen: ids[Math.max(0, Math.min(last, at + by))] })
+  }
+
+  const heard = (input: string, key: Key) => {
+    if (mode.kind === 'busy') return
+    if (mode.kind === 'confirm') {
+      // One key and nothing pasted: only a y of its own agrees.
+      if (input === 'y' || input === 'Y') mode.answer(true)
+      else if (input === 'n' || input === 'N' || key.escape) mode.answer(false)
+      return
+    }
+    if (mode.kind === 'type') {
+      const [typed = '', ...more] = input.split(/[\r\n]/)
+      if (key.escape) setMode({ kind: 'look' })
+      else if (key.backspace || key.delete) setMode({ ...mode, text: [...mode.text].slice(0, -1).join('') })
+      else if (key.return) mode.use(mode.text.trim())
+      else if (!key.ctrl && !key.meta && !key.tab && !key.upArrow && !key.downArrow) {
+        const text = (mode.text + clean(typed)).slice(0, TYPED_LONGEST)
+        if (more.length > 0) mode.use(text.trim())
+        else setMode({ ...mode, text })
+      }
+      return
+    }
+    setSaid(undefined)
+    const page = Math.max(1, size.rows - CHROME - drawn.head.length)
+    if (input === 'q') exit()
+    else if (key.tab) setTab((tab + (key.shift ? views.length - 1 : 1)) % views.length)
+    else if (/^[1-9]$/.test(input) && Number(input) <= views.length) setTab(Number(input) - 1)
+    else if (key.upArrow || input === 'k') step(-1)
+    else if (key.downArrow || input === 'j') step(1)
+    else if (key.pageUp) step(-page)
+    else if (key.pageDown) step(page)
+    else if (key.home) step(-ids.length)
+    else if (key.end) step(ids.length)
+    else if (key.escape && place.opened) go(back(place))
+    else {
+      const action = actions.find((known: Action) => known.key === (key.return ? 'enter' : input))
+      if (action) act(action.press())
+    }
+  }
+  // Keys may come faster than the screen is drawn: each one meets what the one before it has changed.
+  const latest = useRef(heard)
+  latest.current = heard
+  const pressed = useRef(Promise.resolve())
+  useInput((input, key) => {
+    // A key held down arrives as several at once; anything else in one piece was pasted.
+    const several = input.length > 1 && new Set(input).size === 1 && mode.kind === 'look'
+    for (const one of several ? input : [input]) {
+      pressed.current = pressed.current.then(async () => {
+        latest.current(one, key)
+        // Twice: once for the change to be rendered, once for what that brings about.
+        await setImmediate()
+        await setImmediate()
+      })
+    }
+  })
+
+  const lines = frame(
+    {
+      tabs: views.map(({ name }) => name),
+      tab,
+      now,
+      trouble: trouble && `${trouble}${look ? ` Shown is what was known at ${clock(look.at)}.` : ''}`,
+      drawn,
+      chosen,
+      mode,
+      said,
+      actions,
+      opened: place.opened !== undefined
+    },
+    size
+  )
+  return h(
+    Box,
+    { flexDirection: 'column', width: size.columns },
+    lines.map((line, i) => h(Text, { key: i, wrap: 'truncate-end' }, line === '' ? ' ' : line))
+  )
+}
+
+/** Lines around the view's own. */
+const CHROME = 5
+
+function back({ opened, from, left }: Place): Partial<Place> {
+  // Two steps at most: from an order to its partner, and from there to the list.
+  return { opened: from, from: undefined, chosen: from === undefined ? left : undefined, left: from && opened }
+}
+
+/** The latest look at a place, and what is wrong when there is no newer one. Looks never overlap. */
+function useLook({
+  opened,
+  view,
+  tab,
+  place,
+  changes,
+  now
+}: {
+  opened: Opened
+  view: View<unknown>
+  tab: number
+  place: Place
+  changes: number
+  now: Date
+}): { look?: Look; trouble?: string } {
+  const { db, config } = opened
+  const { opened: shown, filter, search } = place
+  const key = JSON.stringify([tab, shown, filter, search])
+  const [looks, setLooks] = useState<Record<number, Look>>({})
+  const [failure, setFailure] = useState<string>()
+  const known = useRef<Record<number, Look>>({})
+  const looking = useRef(Promise.resolve())
+  const since = useRef<number | undefined>(undefined)
+
+  const turn = useCallback(async (): Promise<void> => {
+    since.current = Date.now()
+    const last = known.current[tab]
+    const before = last?.key === key ? last.data : undefined
+    try {
+      const data = await readShortly(db, trx => view.read(trx, { opened: shown, filter, search }, { config, before }))
+      known.current = { ...known.current, [tab]: { key, data, at: new Date() } }
+      setLooks(known.current)
+      setFailure(undefined)
+    } catch (error) {
+      setFailure(endingOf(error).line)
+    } finally {
+      since.current = undefined
+    }
+  }, [db, config, view, tab, key, shown, filter, search])
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what a command changed is looked at at once
+  useEffect(() => {
+    let stopped = false
+    let timer: NodeJS.Timeout | undefined
+    const next = () => {
+      looking.current = looking.current.then(async () => {
+        if (!stopped) await turn()
+        if (!stopped) timer = setTimeout(next, REFRESH_MS)
+      })
+    }
+    next()
+    return () => {
+      stopped = true
+      clearTimeout(timer)
+    }
+  }, [turn, changes])
+
+  const waited = since.current === undefined ? 0 : now.getTime() - since.current
+  const slow = waited > PATIENCE_MS ? `The database has not answered for ${Math.round(waited / 1000)} s.` : undefined
+  const look = looks[tab]?.key === key ? looks[tab] : undefined
+  return { look, trouble: slow ?? (failure && `The database cannot be read: ${failure}.`.replace('..', '.')) }
+}
+
+function useNow(): Date {
+  const [now, setNow] = useState(() => new Date())
+  useEffect(() => {
+    const timer = setInterval(() => setNow(new Date()), 1000)
+    return () => clearInterval(timer)
+  }, [])
+  return now
+}
+
+function useSize(): Size {
+  const { stdout } = useStdout()
+  const [size, setSize] = useState<Size>({ columns: stdout.columns || 80, rows: stdout.rows || 24 })
+  useEffect(() => {
+    const resized = () => setSize({ columns: stdout.columns || 80, rows: stdout.rows || 24 })
+    stdout.on('resize', resized)
+    return () => void stdout.off('resize', resized)
+  }, [stdout])
+  return size
+}

@@ -1,0 +1,123 @@
+// An order as a row of a table, and its whole story; wherever orders are shown.
+import { type AuditRecord, listAudit } from '../../db/audit.ts'
+import type { Db } from '../../db/connection.ts'
+import type { OrderLine } from '../../db/console.ts'
+import { findOrders, type OrderRow } from '../../db/orders.ts'
+import { age, type Column, clock, cut, fit, instant, toneOf, tones, wrap } from './text.ts'
+import type { Drawn, Size } from './view.ts'
+
+/** What the partner sees, except that a review is told apart. */
+export function statusOf({ phase, status }: { phase: string; status: string }): string {
+  return phase === 'review' ? 'REVIEW' : status
+}
+
+export function contractOf(order: {
+  contract_type: string | null
+  direction: string | null
+  multiplier: string | null
+}): string {
+  return order.contract_type ?? (order.direction ? `${order.direction} ×${order.multiplier}` : '–')
+}
+
+export const orderColumns: Column<OrderLine>[] = [
+  { title: 'Placed', width: 11, of: order => clock(order.created_at) },
+  { title: 'Status', width: 7, of: statusOf, tone: order => toneOf(statusOf(order)) },
+  { title: 'Asset', width: 9, of: order => order.asset },
+  { title: 'Contract', width: 11, of: contractOf },
+  { title: 'Stake', width: 8, right: true, of: order => order.stake },
+  {
+    title: 'P&L',
+    width: 8,
+    right: true,
+    of: order => order.pnl ?? '–',
+    tone: order => (order.pnl === null ? tones.quiet : Number(order.pnl) < 0 ? tones.bad : tones.good)
+  },
+  { title: 'Trader', width: 6, grow: true, of: order => order.trader_external_id },
+  { title: 'Partner', width: 16, grow: true, from: 110, of: order => order.partner },
+  { title: 'Account', width: 14, from: 110, of: order => order.account_id },
+  { title: 'Error', width: 18, from: 180, of: order => order.error_code ?? '' },
+  { title: 'Order', width: 30, from: 140, of: order => order.id }
+]
+
+export interface Story {
+  order: OrderRow | undefined
+  audit: AuditRecord[]
+}
+
+export async function readStory(trx: Db, orderId: string): Promise<Story> {
+  const [order] = await findOrders(trx, [orderId])
+  return { order, audit: (await listAudit(trx, { target: orderId, limit: 20 })).data }
+}
+
+/** Everything known about an order: what was asked for, what happened when, and how it stands. */
+export function drawStory({ order, audit }: Story, orderId: string, { columns }: Size): Drawn {
+  if (!order)
+    return { head: [], lines: [{ text: cut(`There is no order ${orderId} any more.`, columns) }], plain: true }
+  const lines: string[] = []
+  const fact = (label: string, value: string | null | undefined, tone = (text: string) => text) => {
+    if (value === null || value === undefined || value === '') return
+    wrap(value, columns - LABEL, 4).forEach((part, i) => {
+      lines.push(fit(i === 0 ? label : '', LABEL) + tone(part))
+    })
+  }
+  const section = (name: string) => lines.push(...(lines.length > 0 ? [''] : []), tones.title(name))
+  const money = (amount: string | null) => (amount === null ? null : `${amount} ${order.currency ?? ''}`.trim())
+
+  section('Asked for')
+  fact('Contract', `${order.kind} ${contractOf(order)} on ${order.asset}`)
+  fact('Stake', money(order.stake))
+  fact('Duration', order.duration === null ? null : `${order.duration} ${order.duration_unit}`)
+  fact('Barrier', order.barrier)
+  fact('Stop loss', money(order.stop_loss))
+  fact('Take profit', money(order.take_profit))
+  fact('Trader', `${order.trader_external_id} (${order.trader_id})`)
+  fact('Partner', order.partner_id)
+  fact('Account', `${order.account_id} ${order.account_mode}, ${order.dialect}`)
+  fact('clientOrderId', order.client_order_id)
+  fact('Copied from', order.copied_from)
+  fact('Trace', order.trace)
+
+  section('What happened')
+  const started = order.created_at.getTime()
+  const happened = (label: string, at: Date | null, more = '') => {
+    if (at) fact(label, `${instant(at)}  ${sinceText(at.getTime() - started)}${more && `  ${more}`}`)
+  }
+  happened('Placed', order.created_at)
+  if (order.attempt > 1) happened('Queued again', order.queued_at, `attempt ${order.attempt}`)
+  happened('Sent', order.sent_at, order.sender ? `by ${order.sender}` : '')
+  happened('Must leave by', order.permit_until)
+  happened('Bought', order.opened_at, order.broker_order_id ? `contract ${order.broker_order_id}` : '')
+  happened('Expires', order.expiry_at)
+  happened('Last value', order.marked_at, order.current_value ?? '')
+  happened('Closed', order.closed_at)
+  if (order.phase === 'sending') happened('Looked up at', order.reconcile_at, `${order.looks} looks so far`)
+
+  section('How it stands')
+  const status = statusOf(order)
+  fact('Status', `${status}${order.phase === status.toLowerCase() ? '' : ` (${order.phase})`}`, toneOf(status))
+  fact('Bought for', money(order.buy_price))
+  fact('Payout', money(order.payout))
+  fact('Entry, exit', order.entry_price && `${order.entry_price} → ${order.exit_price ?? '…'}`)
+  fact('P&L', money(order.pnl), Number(order.pnl ?? 0) < 0 ? tones.bad : tones.good)
+  fact('Error', order.error_code && `${order.error_code}: ${order.error_message ?? ''}`, tones.bad)
+  if (order.phase === 'failed') fact('May repeat', order.retryable ? 'yes, with the same clientOrderId' : 'no')
+  if (order.follower) fact('Followed by', `${order.follower} until ${instant(order.lease_until)}`)
+
+  if (audit.length > 0) {
+    section('Decided by operators')
+    for (const entry of audit) fact(clock(entry.at), `${entry.actor} ${entry.action} ${JSON.stringify(entry.details)}`)
+  }
+  return {
+    head: [tones.title(cut(order.id, columns))],
+    lines: lines.map((text, i) => ({ text, id: String(i) })),
+    plain: true
+  }
+}
+
+const LABEL = 16
+
+function sinceText(ms: number): string {
+  if (ms === 0) return ''
+  if (Math.abs(ms) < 60_000) return `${ms < 0 ? '−' : '+'}${(Math.abs(ms) / 1000).toFixed(3)} s`
+  return `+${age(ms / 1000)}`
+}

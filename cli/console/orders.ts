@@ -1,0 +1,46 @@
+// 3 Orders: of all partners, newest first, followed live; one opened tells its whole story.
+import { LOOKED_THROUGH, listOrderLines, type OrderLine } from '../../db/console.ts'
+import { orderStatus } from '../../schemas/orders.ts'
+import { drawStory, orderColumns, readStory, type Story } from './order.ts'
+import { cut, tones } from './text.ts'
+import { listing, MARK, next, open, searching, type View } from './view.ts'
+
+const LISTED = 200
+const filters = ['', ...orderStatus.enum, 'REVIEW']
+
+type Data = { orders: OrderLine[] } | { story: Story }
+
+export const orders: View<Data> = {
+  name: 'Orders',
+
+  async read(trx, { opened, filter, search }) {
+    if (opened) return { story: await readStory(trx, opened) }
+    return { orders: await listOrderLines(trx, { status: filter, text: search, limit: LISTED }) }
+  },
+
+  draw(data, place, size) {
+    if ('story' in data) return drawStory(data.story, place.opened ?? '', size)
+    const { title, lines } = listing(orderColumns, data.orders, ({ id }) => id, size.columns - MARK)
+    return { head: [aboutFilter(place, size.columns), `${' '.repeat(MARK)}${title}`], lines }
+  },
+
+  actions(data, place) {
+    if ('story' in data) return []
+    const { chosen, filter } = place
+    return [
+      ...(chosen ? [{ key: 'enter', says: 'open', press: () => open(place, chosen) }] : []),
+      {
+        key: 'f',
+        says: 'filter',
+        press: () => ({ place: { filter: next(filters, filter), chosen: undefined } })
+      },
+      searching(place)
+    ]
+  }
+}
+
+function aboutFilter({ filter, search }: { filter: string; search: string }, width: number): string {
+  const among = filter || search ? ` among the newest ${LOOKED_THROUGH}` : `, the newest ${LISTED}`
+  const text = `${filter || 'All'} orders${search ? ` with “${search}”` : ''}${among}`
+  return tones.quiet(cut(text, width))
+}

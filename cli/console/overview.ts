@@ -1,0 +1,159 @@
+// 1 Overview: how the service is doing at a glance, the last half hour minute by minute.
+import {
+  type LedgerStanding,
+  type Minute,
+  readLedger,
+  readMinutes,
+  readStandings,
+  type Standing
+} from '../../db/console.ts'
+import { type QueueStanding, queueStandings } from '../../db/queue-standing.ts'
+import { age, cut, fit, sparkline, type Tone, tones, usd } from './text.ts'
+import type { View } from './view.ts'
+
+export interface Overview {
+  minutes: Minute[]
+  standings: Standing[]
+  queues: QueueStanding[]
+  ledger: LedgerStanding
+}
+
+const WINDOW_MINUTES = 30
+
+export const overview: View<Overview> = {
+  name: 'Overview',
+
+  async read(trx, _place, { before }) {
+    // A minute that has passed hardly changes any more: only the last three are counted again.
+    const fresh = await readMinutes(trx, before ? 3 : WINDOW_MINUTES)
+    const known = new Map(before?.minutes.map(minute => [minute.at, minute]))
+    for (const minute of fresh) known.set(minute.at, minute)
+    const now = thisMinute()
+    return {
+      minutes: [...known.values()].filter(({ at }) => at > now - WINDOW_MINUTES * 60).sort((a, b) => a.at - b.at),
+      standings: await readStandings(trx),
+      queues: await queueStandings(trx),
+      ledger: await readLedger(trx)
+    }
+  },
+
+  draw({ minutes, standings, queues, ledger }, _place, { columns }) {
+    const series = everyMinute(minutes)
+    const latest = series.at(-2) ?? series.at(-1)
+    const of = (phase: string) => standings.find(standing => standing.phase === phase)
+    const [queued, sending, review, open] = ['queued', 'sending', 'review', 'open'].map(of)
+    const inDoubt = (sending?.count ?? 0) + (review?.count ?? 0)
+    const oldest = Math.max(sending?.oldestSeconds ?? 0, review?.oldestSeconds ?? 0)
+    const sum = (field: 'waiting' | 'active' | 'deadLetters') =>
+      queues.reduce((total, queue) => total + queue[field], 0)
+    const totals = [sumOf(series, 'placed'), sumOf(series, 'failed')] as const
+    const times = series.map(({ brokerMs }) => brokerMs)
+
+    const row = (label: string, text: string, tone?: Tone) => {
+      const shown = cut(text, columns - LABEL)
+      return fit(label, LABEL) + (tone ? tone(shown) : shown)
+    }
+    const graph = (label: string, values: (number | null)[], now: string, whole: string, tone: Tone) =>
+      fit(label, LABEL) + tone(sparkline(values)) + cut(`  ${fit(now, 12)} ${whole}`, columns - LABEL - WINDOW_MINUTES)
+    const alarm = (wrong: boolean) => (wrong ? tones.bad : tones.good)
+
+    const busy = queues.filter(({ waiting, active, deferred }) => waiting + active + deferred > 0)
+    const dead = queues.filter(({ deadLetters }) => deadLetters > 0)
+    const lines = [
+      tones.title(`Last ${WINDOW_MINUTES} minutes`),
+      graph('Orders', pick(series, 'placed'), `${latest?.placed ?? 0} /min`, `${totals[0]} in all`, tones.link),
+      graph('Failed', pick(series, 'failed'), `${latest?.failed ?? 0} /min`, failedShare(totals), failTone(totals[1])),
+      graph('Broker p50', times, milliseconds(lastKnown(times)), 'sent to bought', tones.quiet),
+      '',
+      tones.title('Orders now'),
+      row('Queued', withAge(queued)),
+      row('Open', String(open?.count ?? 0)),
+      row('In doubt', doubtText(inDoubt, oldest, review?.count ?? 0), alarm((review?.count ?? 0) > 0)),
+      '',
+      tones.title('Queues'),
+      row('Jobs', `${sum('waiting')} waiting, ${sum('active')} active`),
+      ...(busy.length > 0 ? [row('Busiest', busiest(busy))] : []),
+      row(
+        'Dead letters',
+        dead.length === 0 ? 'none' : dead.map(({ queue, deadLetters }) => `${queue} ${deadLetters}`).join(', '),
+        alarm(dead.length > 0)
+      ),
+      '',
+      tones.title('Money'),
+      row('Wallets', `${ledger.wallets} hold ${usd(ledger.heldUsd)} USD`),
+      row(
+        'Below zero',
+        ledger.negativeWallets === 0 ? 'none' : `${ledger.negativeWallets} wallets`,
+        alarm(ledger.negativeWallets > 0)
+      ),
+      row(
+        'Ledger drift',
+        Number(ledger.driftUsd) === 0 ? '0.00 USD' : `${usd(ledger.driftUsd)} USD: run operator ledger verify`,
+        alarm(Number(ledger.driftUsd) !== 0)
+      )
+    ]
+    return { head: [], lines: lines.map((text, i) => ({ text, id: String(i) })), plain: true }
+  },
+
+  actions: () => []
+}
+
+const LABEL = 14
+
+function thisMinute(): number {
+  return Math.floor(Date.now() / 60_000) * 60
+}
+
+/** One entry a minute, also where nothing happened. */
+function everyMinute(known: Minute[]): Minute[] {
+  const byMinute = new Map(known.map(minute => [minute.at, minute]))
+  const last = Math.max(thisMinute(), known.at(-1)?.at ?? 0)
+  return Array.from({ length: WINDOW_MINUTES }, (_, i) => {
+    const at = last - (WINDOW_MINUTES - 1 - i) * 60
+    return byMinute.get(at) ?? { at, placed: 0, failed: 0, brokerMs: null }
+  })
+}
+
+function pick(series: Minute[], field: 'placed' | 'failed'): number[] {
+  return series.map(minute => minute[field])
+}
+
+function sumOf(series: Minute[], field: 'placed' | 'failed'): number {
+  return pick(series, field).reduce((sum, value) => sum + value, 0)
+}
+
+function lastKnown(values: (number | null)[]): number | null {
+  return values.findLast(value => value !== null) ?? null
+}
+
+function milliseconds(ms: number | null): string {
+  return ms === null ? '–' : `${Math.round(ms)} ms`
+}
+
+function failedShare([placed, failed]: readonly [number, number]): string {
+  return placed === 0 ? `${failed} in all` : `${failed} in all, ${((100 * failed) / placed).toFixed(1)} %`
+}
+
+function failTone(failed: number): Tone {
+  return failed > 0 ? tones.warn : tones.good
+}
+
+function withAge(standing: Standing | undefined): string {
+  if (!standing || standing.count === 0) return '0'
+  return `${standing.count}, the oldest for ${age(standing.oldestSeconds)}`
+}
+
+function doubtText(count: number, oldestSeconds: number, reviews: number): string {
+  if (count === 0) return 'none'
+  const decisions = reviews > 0 ? `; ${reviews} wait for your decision` : ''
+  return `${count}, the oldest for ${age(oldestSeconds)}${decisions}`
+}
+
+function busiest(queues: QueueStanding[]): string {
+  return queues
+    .toSorted((a, b) => b.waiting + b.active - (a.waiting + a.active))
+    .map(
+      ({ queue, waiting, active, deferred }) => `${queue} ${waiting + active}${deferred ? ` (+${deferred} later)` : ''}`
+    )
+    .join(', ')
+}

@@ -1,0 +1,105 @@
+// What a view of the console is: something to read, lines to draw, keys that act on the row under the cursor.
+// A view changes nothing by itself; it names the command that does, which asks first and writes the audit log.
+import type { Db } from '../../db/connection.ts'
+import type { Config } from '../../schemas/config.ts'
+import type { Opened } from '../context.ts'
+import { type Column, columns } from './text.ts'
+
+/** Where somebody is in a view. */
+export interface Place {
+  /** The row under the cursor. */
+  chosen?: string
+  /** What has been opened; the list when nothing. */
+  opened?: string
+  /** What Esc goes back to from there. */
+  from?: string
+  /** The row that was under the cursor in the list. */
+  left?: string
+  filter: string
+  search: string
+}
+
+export interface Line {
+  text: string
+  /** Rows with an id can be under the cursor. */
+  id?: string
+}
+
+export interface Drawn {
+  /** Stays in place above the lines. */
+  head: string[]
+  lines: Line[]
+  /** Text to scroll through, without a cursor. */
+  plain?: boolean
+}
+
+export interface Size {
+  columns: number
+  rows: number
+}
+
+/** What a key does: moves somewhere, asks for a text, or runs a command. */
+export interface Move {
+  place?: Partial<Place>
+  /** A line of text to type first. */
+  ask?: { label: string; initial?: string; use(text: string): Move }
+  /** Runs with `confirm` being the question line of the console; answers what to tell. */
+  run?(opened: Opened): Promise<string>
+  tell?: string
+}
+
+export interface Action {
+  /** A character, or 'enter'. */
+  key: string
+  /** One word for the foot. */
+  says: string
+  press(): Move
+}
+
+export interface View<Data> {
+  name: string
+  /** Everything one look at this view needs; `before` is what the last look at the same place answered. */
+  read(trx: Db, place: Place, context: { config: Config; before: Data | undefined }): Promise<Data>
+  draw(data: Data, place: Place, size: Size): Drawn
+  /** The keys that do something here and now. */
+  actions(data: Data, place: Place): Action[]
+}
+
+/** Columns the cursor takes in front of a row. */
+export const MARK = 2
+
+/** The next of several filters. */
+export function next(filters: readonly string[], current: string): string {
+  return filters[(filters.indexOf(current) + 1) % filters.length] as string
+}
+
+/** A key that asks what to search for; an empty text ends the search. */
+export function searching(place: Place): Action {
+  return {
+    key: '/',
+    says: 'search',
+    press: () => ({
+      ask: {
+        label: 'Search for (empty: everything)',
+        initial: place.search,
+        use: search => ({ place: { search, chosen: undefined } })
+      }
+    })
+  }
+}
+
+/** A table whose rows can be under the cursor; the title is the last line of the head. */
+export function listing<Row>(
+  all: Column<Row>[],
+  data: readonly Row[],
+  idOf: (row: Row) => string,
+  width: number
+): { title: string; lines: Line[] } {
+  const { title, lines } = columns(all, data, width)
+  return { title, lines: lines.map((text, i) => ({ text, id: idOf(data[i] as Row) })) }
+}
+
+/** Opens what is under the cursor. */
+export function open(place: Place, id: string): Move {
+  return { place: { opened: id, from: place.opened, left: place.chosen, chosen: undefined } }
+}
