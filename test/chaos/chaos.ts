@@ -65,7 +65,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     )
     const startedAt = performance.now()
     const trouble = startTrouble(ground, { seed: seed + 1, kills: options.kills, ms })
-    const loading = runLoad(ground, { seed, count: options.orders, ms, most: 300 })
+    const loading = runLoad(ground, { seed, count: options.orders, ms, most: 150 })
     const watch = setInterval(() => {
       const memory = Math.round(process.memoryUsage().rss / 1e6)
       tell(

@@ -11,7 +11,7 @@ import { type Random, seeded } from '../money-storm/random.ts'
 import type { Ground, Trader } from './ground.ts'
 
 const PATIENCE_MS = 60_000
-const MOST_PAUSE_MS = 2000
+const MOST_PAUSE_MS = 4000
 const CLIENT_TIMEOUT_MS = 40_000
 // Codes after which the same request may be repeated, and those that are an order's end.
 const again = new Set(['BROKER_UPSTREAM', 'UNAVAILABLE'])
