@@ -75,7 +75,7 @@ export function hasRedis(): boolean {
   }
 }
 
-const signals = ['SIGINT', 'SIGTERM'] as const
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 export async function openGround(options: GroundOptions): Promise<Ground> {
   const dir = mkdtempSync(join(tmpdir(), 'operator-chaos-'))

@@ -166,9 +166,10 @@ export class Line {
     } catch (error) {
       if (!(error instanceof BrokerError)) throw error
       if (isRateLimit(error)) budget.backOff(className)
-      // A connection that swallowed an order is not trusted with the question what became of it.
-      const swallowed = mayRun && error.brokerCode === 'NoAnswer'
-      if (swallowed || wantsReauthorising(error)) this.retire(connection, error)
+      // A connection that swallowed an order is not trusted with the question what became of it, nor left to deliver
+      // the order after all, should it stand somewhere on the way.
+      if (mayRun && error.brokerCode === 'NoAnswer') connection.reset('an order got no answer')
+      else if (wantsReauthorising(error)) this.retire(connection, error)
       // Mostly a fault of ours or of our configuration; a strange symbol of the caller's may do it too.
       if (isOurFault(error)) log.warn({ call, err: error }, 'the broker does not accept how we ask')
       if (error.ran === 'unknown')

@@ -1,7 +1,9 @@
 // One WebSocket to the broker: numbers the calls, hands each answer to the call that asked, each update to its
 // stream, and ends every call one way or another. Knows frames, but no call's meaning.
+import { connect, isIP, type Socket, type TcpNetConnectOpts } from 'node:net'
+import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls'
 import type { Logger } from 'pino'
-import WebSocket from 'ws'
+import WebSocket, { type ClientOptions } from 'ws'
 import { isRateLimit, readRefusal, refused } from './errors.ts'
 import { BrokerError } from './port.ts'
 import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
@@ -73,6 +75,7 @@ export class Connection {
   /** False while the broker announces that it is about to go down: no purchase starts here. */
   buying = true
   readonly #socket: WebSocket
+  readonly #wire: Socket
   readonly #options: ConnectionOptions
   readonly #pending = new Map<number, Pending>()
   readonly #streams = new Streams()
@@ -90,7 +93,14 @@ export class Connection {
    */
   static open(options: ConnectionOptions): Promise<Connection> {
     return new Promise((resolve, reject) => {
+      let wire: Socket | undefined
       const socket = new WebSocket(options.url, {
+        createConnection: ((where: TcpNetConnectOpts & { host: string }) => {
+          wire = connect({ host: where.host, port: where.port })
+          if (!options.url.startsWith('wss:')) return wire
+          const servername = isIP(where.host) ? '' : where.host
+          return connectTls({ ...where, path: undefined, servername, socket: wire } as ConnectionOptionsOfTls)
+        }) as NonNullable<ClientOptions['createConnection']>,
         // Compression would write a frame later than send() is called, and a purchase must leave at that moment.
         perMessageDeflate: false,
         maxPayload: maxFrameBytes,
@@ -113,13 +123,14 @@ export class Connection {
       socket.once('open', () => {
         clearTimeout(timer)
         socket.off('error', onError)
-        resolve(new Connection(socket, options))
+        resolve(new Connection({ socket, wire: wire as Socket }, options))
       })
     })
   }
 
-  private constructor(socket: WebSocket, options: ConnectionOptions) {
+  private constructor({ socket, wire }: { socket: WebSocket; wire: Socket }, options: ConnectionOptions) {
     this.#socket = socket
+    this.#wire = wire
     this.#options = options
     socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
     // 'close' follows every error; the error only says why.
@@ -206,6 +217,18 @@ export class Connection {
     // A peer that does not answer the close frame is not waited for.
     setTimeout(() => this.#socket.terminate(), 1_000).unref()
     this.#end(1000)
+  }
+
+  /**
+   * Breaks the connection off; every pending call ends as Disconnected. What the network has not taken yet never
+   * arrives: closing in order would go on delivering it, minutes after everybody has stopped waiting.
+   */
+  reset(cause: string): void {
+    if (this.#closed) return
+    this.#because(cause)
+    this.#wire.resetAndDestroy()
+    this.#socket.terminate()
+    this.#end(1006)
   }
 
   #unsendable(signal: AbortSignal | undefined): BrokerError | null {
@@ -326,7 +349,7 @@ export class Connection {
     this.#invalidFrames += 1
     if (this.#invalidFrames === 1) this.#options.log.warn('the broker sent a frame that is no JSON object')
     if (this.#invalidFrames < maxInvalidFrames) return
-    this.#cut('too many unreadable frames')
+    this.reset('too many unreadable frames')
   }
 
   /** Anything heard since the ping is as good as its answer. */
@@ -335,17 +358,9 @@ export class Connection {
     const askedAt = performance.now()
     this.call({ ping: 1 }, { answer: 'ping', timeoutMs: this.#options.pongWithinMs ?? defaultPongWithinMs }).catch(
       (error: BrokerError) => {
-        if (this.#heardAt >= askedAt || this.#closed) return
-        this.#because(`no pong: ${error.brokerCode}`)
-        this.#socket.terminate()
+        if (this.#heardAt < askedAt) this.reset(`no pong: ${error.brokerCode}`)
       }
     )
-  }
-
-  #cut(cause: string): void {
-    this.#because(cause)
-    this.#socket.terminate()
-    this.#end(1006)
   }
 
   #because(cause: string): void {
