@@ -225,8 +225,10 @@ database('db migrate goes on where a killed one left its lock', async () => {
 database('spec print answers the document without a service', async () => {
   const spec = (await operator({ BASE_URL: 'https://api.example.com' }, 'spec', 'print', '--json')).json
   assert.is(spec.openapi, '3.1.0')
-  assert.equal(spec.servers, [{ url: 'https://api.example.com' }])
-  const described = Object.values(spec.paths as Record<string, object>).flatMap(path => Object.keys(path))
+  assert.is(spec.servers[0].url, 'https://api.example.com')
+  const described = Object.values(spec.paths as Record<string, object>).flatMap(path =>
+    Object.keys(path).filter(key => key !== 'parameters')
+  )
   assert.is(described.length, operations.length)
 })
 
