@@ -1,6 +1,6 @@
 // The console's running part: it looks at one view once a second, one look at a time, turns keys into moves, and
 // runs commands with their question asked in a line of the screen.
-import { setImmediate } from 'node:timers/promises'
+import { setTimeout } from 'node:timers/promises'
 import { Box, type Key, Text, useApp, useInput, useStdout } from 'ink'
 import { createElement as h, useCallback, useEffect, useRef, useState } from 'react'
 import { readShortly } from '../../db/console.ts'
@@ -22,6 +22,10 @@ const REFRESH_MS = 1000
 /** A look that takes longer is told. */
 const PATIENCE_MS = 3000
 const TYPED_LONGEST = 500
+/** A key after which nothing is drawn changed nothing; the next one need not wait. */
+const UNCHANGED_MS = 50
+/** How long a key waits for a place to be read. */
+const PLACE_READ_MS = 1000
 
 /** Something a command is doing; `abandon` answers its question with no. */
 export interface UnderWay {
@@ -152,16 +156,23 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
   // Keys may come faster than the screen is drawn: each one meets what the one before it has changed.
   const latest = useRef(heard)
   latest.current = heard
+  const reading = useRef(false)
+  reading.current = !look && !trouble
+  const drawnNext = useRef<(() => void)[]>([])
+  useEffect(() => {
+    for (const resolve of drawnNext.current.splice(0)) resolve()
+  })
   const pressed = useRef(Promise.resolve())
   useInput((input, key) => {
     // A key held down arrives as several at once; anything else in one piece was pasted.
     const several = input.length > 1 && new Set(input).size === 1 && mode.kind === 'look'
     for (const one of several ? input : [input]) {
       pressed.current = pressed.current.then(async () => {
+        // A place just gone to has no keys of its own before it is read.
+        const patience = Date.now() + PLACE_READ_MS
+        while (reading.current && Date.now() < patience) await setTimeout(10)
         latest.current(one, key)
-        // Twice: once for the change to be rendered, once for what that brings about.
-        await setImmediate()
-        await setImmediate()
+        await Promise.race([new Promise<void>(resolve => drawnNext.current.push(resolve)), setTimeout(UNCHANGED_MS)])
       })
     }
   })
@@ -244,7 +255,7 @@ function useLook({
     const next = () => {
       looking.current = looking.current.then(async () => {
         if (!stopped) await turn()
-        if (!stopped) timer = setTimeout(next, REFRESH_MS)
+        if (!stopped) timer = globalThis.setTimeout(next, REFRESH_MS)
       })
     }
     next()
