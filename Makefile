@@ -9,7 +9,7 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check lint-spec api worker migrate bench simulate chaos outages fuzz money-storm clean
+.PHONY: help install run test check lint-spec api worker migrate bench simulate chaos outages money-storm clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s%s\n", $$1, $$2 }'
@@ -51,9 +51,6 @@ chaos: install ## Kill, pause and cut off real processes under load, then audit
 
 outages: install ## Take PostgreSQL, Redis, the broker and the disk away for a while under load, then audit
 	@$(node) test/chaos/outages-run.ts
-
-fuzz: install ## Send random requests and look for answers outside the contract
-	@$(node) test/fuzz/run.ts
 
 money-storm: install ## Move money from many processes, kill and cut them off, check every promise (SEED=, OPERATIONS=)
 	@$(node) test/money-storm/run.ts

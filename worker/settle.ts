@@ -25,6 +25,11 @@ const TAKE_OVER = 200
 // A contract whose stream cannot be had is offered to others again after this.
 const RETRY_MS = 1500
 const REJECTED_RETRY_MS = 60_000
+// A stream may fall silent without ending, as one does whose market is closed. A contract not heard of for so long
+// is asked for, then less and less often, a few in a round: the calls cost the account's budget.
+const SILENCE_MS = 30_000
+const MAX_SILENCE_MS = 15 * 60_000
+const ASKED_AT_ONCE = 20
 
 export interface Expected {
   listener: ContractListener
@@ -55,10 +60,13 @@ interface Followed {
   /** The state written last as the order's current value. */
   marked: ContractState | undefined
   closing: boolean
+  /** When its stream last said something, or the contract was asked for; and how much longer silence is no news. */
+  heardAt: number
+  patienceMs: number
 }
 
 export function openSettling(open: Open): Settling {
-  const { db, bus, config, log, worker } = open
+  const { db, bus, config, log, worker, clock } = open
   const followed = new Map<string, Followed>()
 
   const saveClosed = gather(async (settlements: Settlement[]) => {
@@ -89,13 +97,24 @@ export function openSettling(open: Open): Settling {
   }
 
   function listen(id: string): { entry: Followed; listener: ContractListener } {
-    const entry: Followed = { order: undefined, last: undefined, marked: undefined, closing: false }
+    const entry: Followed = {
+      order: undefined,
+      last: undefined,
+      marked: undefined,
+      closing: false,
+      heardAt: clock.now(),
+      patienceMs: SILENCE_MS
+    }
     followed.set(id, entry)
     return {
       entry,
       listener: {
         update(state) {
+          // The end is told once; nothing that was said before it may take it back.
+          if (entry.last?.settled) return
           entry.last = state
+          entry.heardAt = clock.now()
+          entry.patienceMs = SILENCE_MS
           settle(id, entry)
         },
         lost(cause) {
@@ -143,6 +162,29 @@ export function openSettling(open: Open): Settling {
     if (marks.length > 0) await markValues(db, marks)
   }
 
+  /** Asks for contracts whose streams have been silent for too long. */
+  function askSilent(): void {
+    const now = clock.now()
+    let room = ASKED_AT_ONCE
+    for (const [id, entry] of followed) {
+      if (!entry.order || entry.closing || now - entry.heardAt < entry.patienceMs) continue
+      if (--room < 0) return
+      entry.heardAt = now
+      entry.patienceMs = Math.min(MAX_SILENCE_MS, entry.patienceMs * 2)
+      askFor(id, entry, entry.order).catch((error: unknown) =>
+        log.info({ err: error, orderId: id }, 'a silent contract could not be asked for')
+      )
+    }
+  }
+
+  async function askFor(id: string, entry: Followed, order: OrderRow): Promise<void> {
+    const session = await openSession(open, refOf(order))
+    const state = await session.contract(order.broker_order_id as string)
+    if (!state.settled || entry.last?.settled) return
+    entry.last = state
+    settle(id, entry)
+  }
+
   return {
     expect({ id }) {
       const { entry, listener } = listen(id)
@@ -171,6 +213,7 @@ export function openSettling(open: Open): Settling {
       const ids = [...followed].filter(([, { order, closing }]) => order && !closing).map(([id]) => id)
       if (ids.length === 0) return
       await markHeard()
+      askSilent()
       const held = await renewLeases(db, worker, ids, config.leaseMs)
       for (const id of ids) {
         const entry = followed.get(id)

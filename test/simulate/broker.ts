@@ -1,0 +1,327 @@
+// The broker of a simulation, behind the port: one line per worker, over which requests, answers and streams travel,
+// get lost, come late, and break off. What really happened stands in the books.
+
+import type { Brokers } from '../../worker/broker/brokers.ts'
+import {
+  type Bought,
+  type Broker,
+  type BrokerAccount,
+  BrokerError,
+  type BuyOptions,
+  type Contract,
+  type ContractListener,
+  type ContractState,
+  type Evidence,
+  type Market,
+  type Session
+} from '../../worker/broker/port.ts'
+import type { Books, Deal } from './books.ts'
+import { meetFate } from './buys.ts'
+import type { Chance, Counts, Troubles } from './chance.ts'
+import type { Actor, Schedule } from './clock.ts'
+
+export interface BrokerWorld {
+  schedule: Schedule
+  chance: Chance
+  counts: Counts
+  books: Books
+  lines: Set<Line>
+  /** What goes wrong now. */
+  troubles(): Troubles
+  /** Nobody gets through before. */
+  downUntil: number
+  /** Stops an actor for a while. */
+  freeze(actor: Actor, ms: number): void
+}
+
+/** How long a caller waits for an answer: 20 s and, for orders, a fifth more. */
+const ORDER_PATIENCE_MS = 24_000
+const READ_PATIENCE_MS = 20_000
+// Deliveries come in bunches, as they do from a busy broker; a simulation is the faster for it.
+const GRID_MS = 40
+
+interface Pending {
+  /** Whether the request may have run, should the line break now. */
+  written: boolean
+  reject(error: BrokerError): void
+}
+
+export class Line {
+  readonly world: BrokerWorld
+  readonly actor: Actor
+  generation = 0
+  downUntil = 0
+  readonly pending = new Set<Pending>()
+  readonly follows = new Map<string, Set<ContractListener>>()
+  readonly authorised = new Set<string>()
+
+  constructor(world: BrokerWorld, actor: Actor) {
+    this.world = world
+    this.actor = actor
+    world.lines.add(this)
+  }
+
+  get upAt(): number {
+    return Math.max(this.downUntil, this.world.downUntil)
+  }
+
+  /** Something reaches the worker after `ms`, unless the line breaks before. */
+  deliver(ms: number, label: string, run: () => void): void {
+    const { schedule } = this.world
+    const { generation } = this
+    schedule.onGrid(ms, GRID_MS, this.actor, label, () => {
+      if (this.generation === generation) run()
+    })
+  }
+
+  /** The connection ends for as long: whoever waits for an answer is told, streams come back or are given up. */
+  cut(ms: number): void {
+    const { schedule, chance, counts } = this.world
+    counts.add('broker: connection lost')
+    this.generation += 1
+    this.downUntil = schedule.now + ms
+    this.authorised.clear()
+    for (const { written, reject } of this.pending) {
+      const error = disconnected(written)
+      schedule.after(chance.int(0, 20), this.actor, 'disconnected', () => reject(error))
+    }
+    this.pending.clear()
+    for (const [contractId, listeners] of this.follows) {
+      const backMs = this.upAt - schedule.now + chance.int(100, 4000)
+      if (chance.is(0.3))
+        schedule.after(chance.int(500, 60_000), this.actor, 'stream lost', () => this.lose(contractId))
+      else this.deliver(backMs, 'stream is back', () => this.tell(contractId, listeners))
+    }
+  }
+
+  lose(contractId: string): void {
+    const listeners = this.follows.get(contractId)
+    if (!listeners) return
+    this.follows.delete(contractId)
+    this.world.counts.add('broker: stream lost')
+    for (const listener of listeners) listener.lost(disconnected(false))
+  }
+
+  /** Tells the contract as it stands; its end is told once. */
+  tell(contractId: string, listeners: Set<ContractListener>): void {
+    if (this.follows.get(contractId) !== listeners || this.actor.dead) return
+    const deal = this.world.books.deals.get(contractId) as Deal
+    const state = this.world.books.state(deal)
+    if (state.settled) this.follows.delete(contractId)
+    for (const listener of listeners) listener.update(state)
+  }
+
+  hear(contractId: string, listener: ContractListener): void {
+    const known = this.follows.get(contractId)
+    if (known) known.add(listener)
+    else this.follows.set(contractId, new Set([listener]))
+  }
+}
+
+/** The brokers of one worker. */
+export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers & { line: Line } {
+  const line = new Line(world, actor)
+  const broker: Broker = {
+    session: account => openSession(line, account),
+    market: () => ({ clockOffset: async () => world.books.offset + world.chance.int(-4, 4) / 10 }) as Market,
+    reachable: async () => world.schedule.now >= line.upAt,
+    budget: () => ({}),
+    async close() {}
+  }
+  return { line, of: () => broker, budget: () => ({}), async close() {} }
+}
+
+async function openSession(line: Line, account: BrokerAccount): Promise<Session> {
+  const key = `${account.credentialId}`
+  if (line.authorised.has(key)) return new SimulatedSession(line, account)
+  await connected(line, 'session')
+  // Not every connection is a new one: the token is read for some.
+  if (line.world.chance.is(0.1)) await account.token()
+  line.authorised.add(key)
+  return new SimulatedSession(line, account)
+}
+
+/** Waits for the line, not for ever. */
+async function connected(line: Line, label: string): Promise<void> {
+  const { schedule, chance } = line.world
+  await new Promise<void>(resolve => schedule.after(chance.int(1, 20), line.actor, label, () => resolve()))
+  const waitMs = line.upAt - schedule.now
+  if (waitMs <= 0) return
+  if (waitMs > READ_PATIENCE_MS || chance.is(0.5)) throw notConnected()
+  await new Promise<void>(resolve => schedule.after(waitMs + chance.int(5, 300), line.actor, label, () => resolve()))
+}
+
+class SimulatedSession implements Session {
+  readonly line: Line
+  readonly account: BrokerAccount
+
+  constructor(line: Line, account: BrokerAccount) {
+    this.line = line
+    this.account = account
+  }
+
+  async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
+    const { line } = this
+    const { schedule, chance } = line.world
+    // The budget of calls, or the connection, may have to be waited for: now and then longer than the permit lasts.
+    const delayMs = chance.is(0.01) ? chance.int(2000, 9000) : chance.is(0.03) ? chance.int(50, 2000) : 0
+    if (delayMs > 0) await new Promise<void>(resolve => schedule.after(delayMs, line.actor, 'budget', () => resolve()))
+    if (schedule.now < line.upAt) await connected(line, 'reconnect')
+    return new Promise<Bought>((resolve, reject) => {
+      options.beforeSend()
+      const pending: Pending = { written: true, reject }
+      line.pending.add(pending)
+      const settle = (end: () => void) => {
+        if (!line.pending.delete(pending)) return
+        end()
+      }
+      schedule.after(ORDER_PATIENCE_MS, line.actor, 'no answer', () => settle(() => reject(noAnswer())))
+      meetFate(this.line, {
+        account: this.account,
+        contract,
+        done: (deal, ms) =>
+          line.deliver(ms, `bought ${deal.id}`, () =>
+            settle(() => {
+              if (options.listener) {
+                line.hear(deal.id, options.listener)
+                // What the stream said before the answer was read comes first.
+                if (deal.sale || chance.is(0.2)) line.tell(deal.id, line.follows.get(deal.id)!)
+              }
+              resolve(receiptOf(line.world.books, deal))
+            })
+          ),
+        refused: (error, ms) => line.deliver(ms, `refused ${error.brokerCode}`, () => settle(() => reject(error)))
+      })
+    })
+  }
+
+  follow(contractId: string, listener: ContractListener): Promise<ContractState> {
+    return this.#read(deal => {
+      this.line.hear(contractId, listener)
+      return this.line.world.books.state(deal)
+    }, contractId).then(state => {
+      this.line.tell(contractId, this.line.follows.get(contractId) ?? new Set())
+      return state
+    })
+  }
+
+  unfollow(contractId: string): void {
+    this.line.follows.delete(contractId)
+  }
+
+  contract(contractId: string): Promise<ContractState> {
+    return this.#read(deal => this.line.world.books.state(deal), contractId)
+  }
+
+  async sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }> {
+    const { schedule, chance, counts, books, troubles } = this.line.world
+    await connected(this.line, 'sell')
+    const deal = books.deals.get(contractId) as Deal
+    const lost = chance.is(troubles().call * 3)
+    return new Promise((resolve, reject) => {
+      const pending: Pending = { written: true, reject }
+      this.line.pending.add(pending)
+      const settle = (end: () => void) => this.line.pending.delete(pending) && end()
+      schedule.after(ORDER_PATIENCE_MS, this.line.actor, 'no answer', () => settle(() => reject(noAnswer())))
+      schedule.after(chance.int(5, 60), null, `sell ${contractId}`, () => {
+        const sold = schedule.now < deal.endsAt && books.sell(deal, schedule.now, true)
+        counts.add(sold ? 'sale' : 'sale: too late')
+        if (sold) announce(this.line.world, deal)
+        if (lost) return counts.add('sale: answer lost')
+        this.line.deliver(chance.int(5, 60), 'sold', () =>
+          settle(() => {
+            if (!sold) return reject(refusal('INVALID_CONTRACT', 'InvalidSellContractProposal'))
+            resolve({ contractId, soldFor: deal.sale!.price, transactionId: `${contractId}2` })
+          })
+        )
+      })
+    })
+  }
+
+  async balance(): Promise<{ balance: string; currency: string }> {
+    await connected(this.line, 'balance')
+    return { balance: '1000', currency: 'USD' }
+  }
+
+  portfolio(): Promise<Evidence[]> {
+    return this.#list('portfolio', deal => deal.sale === null)
+  }
+
+  statement({ from }: { from: number }): Promise<Evidence[]> {
+    return this.#list('statement', (_, at) => at >= from)
+  }
+
+  profitTable({ from }: { from: number }): Promise<Evidence[]> {
+    return this.#list('profit_table', (deal, at) => deal.sale !== null && at >= from)
+  }
+
+  #list(source: Evidence['source'], shows: (deal: Deal, epoch: number) => boolean): Promise<Evidence[]> {
+    const { books, schedule } = this.line.world
+    return this.#read(() =>
+      books
+        .of(this.account.accountId)
+        .filter(deal => deal.visibleAt <= schedule.now && shows(deal, books.epoch(deal.boughtAt)))
+        .map(deal => books.evidence(deal, source))
+    )
+  }
+
+  /** Looks when the request arrives, and is told later. */
+  async #read<T>(look: (deal: Deal) => T, contractId = ''): Promise<T> {
+    const { schedule, chance, counts, books, troubles } = this.line.world
+    await connected(this.line, 'read')
+    if (chance.is(troubles().call)) {
+      counts.add('read: refused')
+      throw refusal('BROKER_UPSTREAM', 'RateLimit')
+    }
+    const backMs = chance.is(troubles().call) ? chance.int(1000, 8000) : chance.int(5, 60)
+    return new Promise((resolve, reject) => {
+      const pending: Pending = { written: false, reject }
+      this.line.pending.add(pending)
+      const settle = (end: () => void) => this.line.pending.delete(pending) && end()
+      schedule.after(READ_PATIENCE_MS, this.line.actor, 'no answer', () => settle(() => reject(disconnected(false))))
+      schedule.after(chance.int(2, 30), null, 'read', () => {
+        const seen = look(books.deals.get(contractId) as Deal)
+        this.line.deliver(backMs, 'read', () => settle(() => resolve(seen)))
+      })
+    })
+  }
+}
+
+/** A contract has ended: its followers are told, or not. */
+export function announce({ chance, counts, schedule, lines, troubles }: BrokerWorld, deal: Deal): void {
+  for (const line of lines) {
+    const listeners = line.follows.get(deal.id)
+    // A stream that comes back tells what happened meanwhile.
+    if (!listeners || schedule.now < line.upAt) continue
+    if (chance.is(troubles().stream)) {
+      if (chance.is(0.5)) counts.add('stream: fell silent')
+      else line.deliver(chance.int(10, 9000), 'stream lost', () => line.lose(deal.id))
+      continue
+    }
+    const late = chance.is(0.1)
+    if (late) counts.add('settlement: late')
+    line.deliver(late ? chance.int(100, 5000) : chance.int(5, 60), `settled ${deal.id}`, () =>
+      line.tell(deal.id, listeners)
+    )
+  }
+}
+
+function receiptOf(books: Books, deal: Deal): Bought {
+  return {
+    contractId: deal.id,
+    transactionId: `${deal.id}1`,
+    buyPrice: deal.contract.stake,
+    payout: deal.payout,
+    purchaseTime: books.epoch(deal.boughtAt),
+    shortcode: `SIMULATED_${deal.id}`
+  }
+}
+
+export function refusal(code: BrokerError['code'], brokerCode: string, facts: object = {}): BrokerError {
+  return new BrokerError(code, `The broker said ${brokerCode}.`, { brokerCode, ...facts })
+}
+
+const notConnected = () => refusal('BROKER_UPSTREAM', 'NotConnected')
+const noAnswer = () => refusal('BROKER_UPSTREAM', 'NoAnswer', { ran: 'unknown' })
+const disconnected = (written: boolean) =>
+  refusal('BROKER_UPSTREAM', 'Disconnected', { ran: written ? 'unknown' : 'no' })

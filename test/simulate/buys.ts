@@ -1,0 +1,128 @@
+// What becomes of a buy once it is written.
+import type { BrokerAccount, BrokerError, Contract } from '../../worker/broker/port.ts'
+import type { Deal } from './books.ts'
+import { announce, type BrokerWorld, type Line, refusal } from './broker.ts'
+import type { BuyFate } from './chance.ts'
+
+interface Written {
+  account: BrokerAccount
+  contract: Contract
+  /** The answer comes after so long. */
+  done(deal: Deal, ms: number): void
+  refused(error: BrokerError, ms: number): void
+}
+
+/** A written request on its way, in the hands of its fate. */
+interface Way {
+  /** The broker executes it after so long, unless it was lost on the way. */
+  run(ms: number, then?: (deal: Deal) => void, changes?: Partial<Deal>): void
+  /** Somebody else buys the same after so long. */
+  others(ms: number, changes?: Partial<Deal>): void
+  /** The broker says no, at once. */
+  refuse(code: BrokerError['code'], brokerCode: string, facts?: object): void
+  /** The broker's own time-out: it may still run. */
+  timeOut(): void
+  /** The answer comes, now or after so long. */
+  tell(ms?: number): (deal: Deal) => void
+  /** The line breaks. */
+  cut(): void
+  /** The sender stands still for so long, its request with it. */
+  freeze(ms: number): void
+  int(low: number, high: number): number
+  now: number
+}
+
+// The broker's own time-out; a request it gave up on may still be executed within it.
+const BROKER_TIMEOUT_MS = 15_000
+
+const fates: Record<BuyFate, (way: Way) => void> = {
+  done: way => way.run(0, way.tell()),
+  slow: way => way.run(way.int(500, BROKER_TIMEOUT_MS), way.tell()),
+  'late answer': way => way.run(0, way.tell(way.int(1000, 23_000))),
+  'lost answer': way => way.run(Math.max(0, way.int(-BROKER_TIMEOUT_MS, BROKER_TIMEOUT_MS))),
+  'lost request': () => {},
+  'cut before': way => way.cut(),
+  'cut after': way => way.run(0, () => way.cut()),
+  'time-out, not run': way => way.timeOut(),
+  'time-out, run late'(way) {
+    way.run(way.int(10_000, BROKER_TIMEOUT_MS))
+    way.timeOut()
+  },
+  'rate limit': way => way.refuse('BROKER_UPSTREAM', 'RateLimit'),
+  'no funds': way => way.refuse('INSUFFICIENT_BALANCE', 'InsufficientBalance'),
+  'bad contract': way => way.refuse('INVALID_CONTRACT', 'ContractBuyValidationError'),
+  'market closed': way => way.refuse('MARKET_CLOSED', 'MarketIsClosed', { secondsUntilOpen: 3600 }),
+  'token refused': way => way.refuse('BROKER_DISCONNECTED', 'InvalidToken', { rejected: true }),
+  'lost answer, bought twice by the trader'(way) {
+    way.run(0)
+    way.others(way.int(0, 2000))
+  },
+  'lost request, bought by another application': way => way.others(way.int(0, 5000), { appId: '999' }),
+  'lost request, bought by the trader before': way => way.others(0, { boughtAt: way.now - way.int(6000, 30_000) }),
+  'lost request, bought by the trader after': way => way.others(way.int(26_600, 28_500)),
+  'lost answer, unreadable': way => way.run(0, () => {}, { readable: false }),
+  'frozen before the write'(way) {
+    const ms = way.int(4000, 60_000)
+    way.freeze(ms)
+    way.run(ms, way.tell(), { excused: true, writtenAt: way.now + ms })
+  }
+}
+
+/** Decides a written request's fate and lets it happen. */
+export function meetFate(line: Line, written: Written): void {
+  const { world, generation } = line
+  const { chance, counts, schedule } = world
+  const fate = chance.weighted(world.troubles().buys)
+  counts.add(`buy: ${fate}`)
+  const wayMs = chance.is(0.01) ? chance.int(100, 1500) : chance.int(3, 40)
+  const { now } = schedule
+  fates[fate]({
+    now,
+    int: (low, high) => chance.int(low, high),
+    run(ms, then = () => {}, changes = {}) {
+      schedule.after(wayMs + ms, null, `execute ${written.account.accountId}`, () => {
+        // A line that broke while the request was on its way may have taken it along.
+        const broke = line.generation !== generation && ms < BROKER_TIMEOUT_MS && chance.is(0.5)
+        if (broke) counts.add('buy: lost on its way')
+        else if (now < world.downUntil || schedule.now < world.downUntil) counts.add('buy: broker was down')
+        else then(purchase(world, written, { writtenAt: now, ...changes }))
+      })
+    },
+    others(ms, changes = {}) {
+      schedule.after(ms, null, 'bought by others', () => {
+        counts.add('bought by others')
+        purchase(world, written, { foreign: true, writtenAt: null, ...changes })
+      })
+    },
+    refuse: (code, brokerCode, facts) => written.refused(refusal(code, brokerCode, facts), wayMs * 2),
+    timeOut: () => written.refused(refusal('BROKER_UPSTREAM', 'Timeout', { ran: 'unknown' }), BROKER_TIMEOUT_MS),
+    tell: ms => deal => written.done(deal, ms ?? chance.int(3, 60)),
+    cut: () => line.cut(chance.int(50, 3000)),
+    freeze: ms => world.freeze(line.actor, ms)
+  })
+}
+
+function purchase(world: BrokerWorld, { account, contract }: Written, changes: Partial<Deal>): Deal {
+  const { books, schedule, chance, counts } = world
+  const boughtAt = changes.boughtAt ?? schedule.now
+  const deal = books.buy({
+    accountId: account.accountId,
+    appId: account.appId,
+    contract,
+    boughtAt,
+    // Lists may lag behind.
+    visibleAt: boughtAt + (chance.is(0.8) ? 0 : chance.int(0, 4000)),
+    writtenAt: null,
+    foreign: false,
+    excused: false,
+    readable: true,
+    wins: chance.is(0.5),
+    ...changes
+  })
+  if (Number.isFinite(deal.endsAt))
+    schedule.after(deal.endsAt - schedule.now, null, `end ${deal.id}`, () => {
+      if (books.sell(deal, schedule.now, false)) announce(world, deal)
+    })
+  counts.add('contract')
+  return deal
+}

@@ -1,0 +1,163 @@
+// Everything a simulation leaves to chance, drawn from its seed, and the count of what came up.
+import { random } from '../../worker/broker/simulator/random.ts'
+
+export class Chance {
+  readonly #next: () => number
+
+  constructor(seed: number) {
+    this.#next = random(seed)
+  }
+
+  /** In [0, 1). */
+  next(): number {
+    return this.#next()
+  }
+
+  /** Whether something of probability `p` happens. */
+  is(p: number): boolean {
+    return this.#next() < p
+  }
+
+  /** A whole number from `low` to `high`, both included. */
+  int(low: number, high: number): number {
+    return low + Math.floor(this.#next() * (high - low + 1))
+  }
+
+  of<T>(list: readonly T[]): T {
+    return list[Math.floor(this.#next() * list.length)] as T
+  }
+
+  /** A key of `weights`, as often as its weight says. */
+  weighted<Key extends string>(weights: Record<Key, number>): Key {
+    const entries = Object.entries(weights) as [Key, number][]
+    let left = this.#next() * entries.reduce((sum, [, weight]) => sum + weight, 0)
+    for (const [key, weight] of entries) {
+      left -= weight
+      if (left < 0) return key
+    }
+    return entries.at(-1)![0]
+  }
+}
+
+/** What may go wrong, and how often. Probabilities are per occasion, weights relative. */
+export interface Troubles {
+  /** What becomes of a buy once it is written. */
+  buys: Record<BuyFate, number>
+  /** A delivery to a worker or an api process kills, or freezes, it instead. */
+  crash: number
+  freeze: number
+  /** A statement is lost before or after its effect, or times out without one. */
+  statement: number
+  /** A worker loses its connection to the broker, per virtual second. */
+  disconnect: number
+  /** A hint is lost, or comes twice. */
+  hint: number
+  /** A call that reads or sells is refused or lost. */
+  call: number
+  /** A stream ends without its settlement being told. */
+  stream: number
+  /** The database is away for seconds, the broker for longer, per virtual second. */
+  outage: number
+}
+
+export type BuyFate =
+  | 'done'
+  | 'slow'
+  | 'late answer'
+  | 'lost answer'
+  | 'lost request'
+  | 'cut before'
+  | 'cut after'
+  | 'time-out, not run'
+  | 'time-out, run late'
+  | 'rate limit'
+  | 'no funds'
+  | 'bad contract'
+  | 'market closed'
+  | 'token refused'
+  | 'lost answer, bought twice by the trader'
+  | 'lost request, bought by another application'
+  | 'lost request, bought by the trader before'
+  | 'lost request, bought by the trader after'
+  | 'lost answer, unreadable'
+  | 'frozen before the write'
+
+const usual: Troubles = {
+  buys: {
+    done: 84,
+    slow: 1,
+    'late answer': 1,
+    'lost answer': 1.2,
+    'lost request': 1.2,
+    'cut before': 0.8,
+    'cut after': 0.8,
+    'time-out, not run': 0.6,
+    'time-out, run late': 1,
+    'rate limit': 1.5,
+    'no funds': 1.5,
+    'bad contract': 1,
+    'market closed': 1,
+    'token refused': 0.2,
+    'lost answer, bought twice by the trader': 0.2,
+    'lost request, bought by another application': 0.3,
+    'lost request, bought by the trader before': 0.3,
+    'lost request, bought by the trader after': 0.3,
+    'lost answer, unreadable': 0.1,
+    'frozen before the write': 0
+  },
+  crash: 1 / 50_000,
+  freeze: 1 / 80_000,
+  statement: 1 / 400,
+  disconnect: 1 / 6,
+  hint: 1 / 50,
+  call: 1 / 50,
+  stream: 1 / 60,
+  outage: 1 / 15
+}
+
+const times = (factor: number, fates: BuyFate[]): Troubles['buys'] => {
+  const buys = { ...usual.buys }
+  for (const fate of fates) buys[fate] *= factor
+  return buys
+}
+
+const fates = Object.keys(usual.buys) as BuyFate[]
+
+/** What a simulation concentrates on. */
+export const modes = {
+  usual,
+  /** The database loses statements, often. */
+  database: { ...usual, statement: 1 / 25, outage: 1 / 8 },
+  /** The broker leaves orders in doubt. */
+  broker: {
+    ...usual,
+    buys: times(5, fates.slice(1)),
+    disconnect: 1 / 3,
+    call: 1 / 12,
+    stream: 1 / 10
+  },
+  /** Processes die and stand still. */
+  crashes: { ...usual, crash: 1 / 6000, freeze: 1 / 10_000 },
+  /** Workers also freeze between their last check and the write, which no protocol can exclude. */
+  frozen: { ...usual, buys: { ...usual.buys, 'frozen before the write': 2 } }
+} as const satisfies Record<string, Troubles>
+
+export type Mode = keyof typeof modes
+
+/** The mode of a seed where none is asked for: six of ten are the usual mix. */
+export function modeOf(seed: number): Mode {
+  return (['database', 'broker', 'crashes', 'frozen'] as const)[seed % 10] ?? 'usual'
+}
+
+/** How often each kind of event came up. */
+export class Counts {
+  readonly #counts = new Map<string, number>()
+
+  add(kind: string, times = 1): void {
+    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + times)
+  }
+
+  all(): Record<string, number> {
+    return Object.fromEntries([...this.#counts].sort(([a], [b]) => a.localeCompare(b)))
+  }
+}

@@ -1,0 +1,247 @@
+// The partners' side of a simulation: each life is one clientOrderId, asked for, repeated, given up on, closed, and
+// everything it was ever told, to be held against the rows and the books at the end.
+
+import type { Open as ApiOpen, Caller } from '../../api/operations.ts'
+import { close, place } from '../../api/orders.ts'
+import type { OrderRow, Terms } from '../../db/orders.ts'
+import { ApiError } from '../../schemas/errors.ts'
+import type { Chance, Counts } from './chance.ts'
+import type { Actor, Schedule } from './clock.ts'
+import type { Party } from './setup.ts'
+
+/** An api process. */
+export interface Api {
+  actor: Actor
+  open: ApiOpen
+  /** Requests under way; told when the process dies. */
+  requests: Set<() => void>
+}
+
+export interface Told {
+  at: number
+  status: 'OPEN' | 'CLOSED' | 'FAILED' | 'PENDING' | 'REFUSED'
+  orderId: string | undefined
+  brokerOrderId: string | undefined
+  pnl: number | undefined
+}
+
+export interface Life {
+  clientOrderId: string
+  party: Party
+  terms: Terms
+  settle: boolean
+  told: Told[]
+  /** Requests sent. */
+  asked: number
+  /** Requests, or plans to make one, that go on. */
+  active: number
+}
+
+export interface ClientWorld {
+  schedule: Schedule
+  chance: Chance
+  counts: Counts
+  /** An api process that takes requests now, if there is one. */
+  api(): Api | undefined
+}
+
+const MAX_REPEATS = 25
+const CLIENT_PATIENCE_MS = 60_000
+// Clients begin and repeat in bunches.
+const GRID_MS = 100
+
+const types = ['CALL', 'PUT', 'DIGITEVEN', 'DIGITOVER'] as const
+
+/** A life of its own account; stakes differ within an account, so that the books tell whose contract is whose. */
+export function makeLife(chance: Chance, party: Party, number: number): Life {
+  const contractType = chance.of(types)
+  const kind = chance.weighted({ ticks: 70, seconds: 22, minutes: 2, multiplier: 2 })
+  const multiplier = kind === 'multiplier'
+  const unit = kind === 'ticks' ? 't' : kind === 'seconds' ? 's' : 'm'
+  const terms: Terms = {
+    kind: multiplier ? 'MULTIPLIER' : 'BINARY',
+    asset: chance.of(['R_10', 'R_100']),
+    contractType: multiplier ? null : contractType,
+    direction: multiplier ? chance.of(['up', 'down']) : null,
+    multiplier: multiplier ? '100' : null,
+    stake: (1 + (number % 900) / 100).toFixed(2),
+    duration: multiplier
+      ? null
+      : kind === 'ticks'
+        ? chance.int(1, 5)
+        : kind === 'seconds'
+          ? chance.int(5, 30)
+          : chance.int(1, 2),
+    durationUnit: multiplier ? null : unit,
+    barrier: contractType === 'DIGITOVER' && !multiplier ? '4' : null,
+    stopLoss: null,
+    takeProfit: null
+  }
+  const settle = kind === 'ticks' || (!multiplier && chance.is(0.2))
+  return { clientOrderId: `client-${number}`, party, terms, settle, told: [], asked: 0, active: 0 }
+}
+
+/** Lives a life; nothing of it is `active` any more when the client is content or gives up. */
+export function live(world: ClientWorld, life: Life): void {
+  const { chance, counts, schedule } = world
+  life.active += 1
+  ask(world, life, 0)
+  if (chance.is(0.04)) {
+    counts.add('client: asks twice at once')
+    life.active += 1
+    ask(world, life, MAX_REPEATS)
+  }
+  if (chance.is(0.03)) {
+    counts.add('client: asks again later')
+    life.active += 1
+    schedule.onGrid(chance.int(50, 30_000), GRID_MS, null, 'ask again', () => ask(world, life, MAX_REPEATS))
+  }
+}
+
+function done(life: Life): void {
+  life.active -= 1
+}
+
+function ask(world: ClientWorld, life: Life, repeats: number): void {
+  const { schedule, chance, counts } = world
+  const again = (ms: number, why: string) => {
+    if (repeats >= MAX_REPEATS) return done(life)
+    counts.add(`client: repeats after ${why}`)
+    schedule.onGrid(ms, GRID_MS, null, `repeat ${life.clientOrderId}`, () => ask(world, life, repeats + 1))
+  }
+  life.asked += 1
+  request(world, api => placeWith(api, life), {
+    // The process died, or there was none: nothing is known.
+    lost: () => again(chance.int(100, 3000), 'a lost connection'),
+    impatient: () => again(chance.int(100, 3000), 'no answer'),
+    answered(told) {
+      life.told.push({ at: schedule.now, ...told })
+      if (told.status === 'PENDING') return again(chance.int(500, 8000), 'PENDING')
+      if (told.status === 'FAILED' && chance.is(0.7)) return again(chance.int(50, 5000), 'FAILED')
+      if (told.status === 'REFUSED' && told.orderId === undefined && chance.is(0.7))
+        return again(chance.int(1000, 8000), 'trouble of ours')
+      if (told.status === 'OPEN') {
+        const multiplier = life.terms.kind === 'MULTIPLIER'
+        if (multiplier || chance.is(0.1)) {
+          // Often right when the contract ends by itself.
+          const lasts = (life.terms.duration ?? 5) * (life.terms.durationUnit === 'm' ? 60_000 : 1000)
+          const ms = chance.is(0.5) ? lasts + chance.int(-200, 200) : chance.int(10, 4000)
+          schedule.onGrid(Math.max(1, ms), GRID_MS, null, 'close', () => sell(world, life, told.orderId as string))
+          return
+        }
+      }
+      done(life)
+    }
+  })
+}
+
+function sell(world: ClientWorld, life: Life, orderId: string): void {
+  const { schedule, chance, counts } = world
+  const again = () => {
+    counts.add('client: repeats a close')
+    schedule.onGrid(chance.int(200, 4000), GRID_MS, null, 'close again', () => sell(world, life, orderId))
+  }
+  counts.add('client: closes')
+  request(world, api => closeWith(api, life, orderId), {
+    lost: again,
+    impatient: again,
+    answered(told) {
+      if (told.status === 'CLOSED') {
+        life.told.push({ at: schedule.now, ...told })
+        return done(life)
+      }
+      // Too late to sell means that it ends by itself.
+      if (told.status === 'REFUSED' && life.terms.kind === 'BINARY') return done(life)
+      again()
+    }
+  })
+}
+
+type Answer = Omit<Told, 'at'>
+
+/** Sends a request to some api process, and hears one of three ends of it. */
+function request(
+  { schedule, chance, counts, api: find }: ClientWorld,
+  run: (api: Api) => Promise<Answer>,
+  ends: { answered(answer: Answer): void; lost(): void; impatient(): void }
+): void {
+  const api = find()
+  if (!api) return void schedule.after(500, null, 'refused', ends.lost)
+  let ended = false
+  const once = (end: () => void) => {
+    if (ended) return
+    ended = true
+    api.requests.delete(died)
+    end()
+  }
+  const died = () => once(() => schedule.after(5, null, 'lost', ends.lost))
+  api.requests.add(died)
+  schedule.after(CLIENT_PATIENCE_MS, null, 'impatient', () =>
+    once(() => {
+      counts.add('client: lost patience')
+      ends.impatient()
+    })
+  )
+  schedule.after(chance.int(1, 5), api.actor, 'request', () => {
+    void run(api).then(answer =>
+      schedule.after(chance.int(1, 15), null, `told ${answer.status}`, () => once(() => ends.answered(answer)))
+    )
+  })
+}
+
+const callerOf = ({ partnerId, appId }: Party): Caller => ({
+  keyId: 'key',
+  scopes: [],
+  partnerId,
+  partnerName: 'Simulated',
+  plan: 'SCALE',
+  saasStatus: 'ACTIVE',
+  brokerAppId: appId,
+  brokerDialect: 'v3'
+})
+
+const present = (row: OrderRow) => ({
+  orderId: row.id,
+  brokerOrderId: row.broker_order_id,
+  status: row.status,
+  pnl: row.pnl === null ? undefined : Number(row.pnl)
+})
+
+async function placeWith({ open }: Api, { party, clientOrderId, terms, settle }: Life): Promise<Answer> {
+  const asked = { partner: callerOf(party), trace: ''.padStart(32, '5'), signal: new AbortController().signal }
+  try {
+    const { traderExternalId } = party
+    const { body } = await place(asked, open, { clientOrderId, traderExternalId, terms, settle, present })
+    return body as Answer
+  } catch (error) {
+    return refused(error)
+  }
+}
+
+async function closeWith({ open }: Api, { party, terms }: Life, id: string): Promise<Answer> {
+  const asked = {
+    partner: callerOf(party),
+    trace: ''.padStart(32, '5'),
+    params: { id },
+    signal: new AbortController().signal
+  }
+  try {
+    return present(await close(asked, open, terms.kind)) as Answer
+  } catch (error) {
+    return refused(error)
+  }
+}
+
+/** An error as a client sees it: without an order's id nothing is known of the order. */
+function refused(error: unknown): Answer {
+  const extras = error instanceof ApiError ? error.extras : {}
+  const orderId = (extras as { orderId?: string }).orderId
+  const status = (extras as { status?: Told['status'] }).status
+  const final = error instanceof ApiError && error.code !== 'BROKER_UPSTREAM'
+  return {
+    status: status ?? 'REFUSED',
+    orderId: orderId ?? (final ? '' : undefined),
+    brokerOrderId: undefined,
+    pnl: undefined
+  }
+}

@@ -1,0 +1,382 @@
+// The database of a simulation: a real PostgreSQL, reached by every simulated process through a knex of its own whose
+// statements are events. Each takes virtual time, may be lost before or after its effect, and is really executed
+// alone, so that a seed always replays the same interleaving; a statement that waits for a lock waits for real.
+import { createRequire } from 'node:module'
+import knex from 'knex'
+import pg from 'pg'
+import type { Db } from '../../db/connection.ts'
+import type { Chance, Counts } from './chance.ts'
+import { type Actor, type Schedule, START_MS } from './clock.ts'
+
+// Knex's own client, which compiles; only where its statements go is replaced.
+const PostgresClient = createRequire(import.meta.url)('knex/lib/dialects/postgres/index.js') as new (
+  config: object
+) => { config: { actor: Actor } }
+
+// Statements arrive in bunches.
+const GRID_MS = 20
+
+const realTimeout = setTimeout
+const realClear = clearTimeout
+
+export type StatementFate = 'done' | 'lost' | 'unknown' | 'timed out'
+
+interface Physical {
+  client: pg.Client
+  pid: number
+  /** The time it was last told. */
+  told: number
+}
+
+/** A connection as a simulated process has it; a real one stands behind it only while a transaction is open. */
+interface Session {
+  actor: Actor
+  inTransaction: boolean
+  physical: Physical | null
+  broken: Error | null
+  waiting: number
+}
+
+interface Statement {
+  session: Session
+  text: string
+  values: unknown[]
+  fate: StatementFate
+  resolve(result: pg.QueryResult): void
+  reject(error: Error): void
+}
+
+/** What was sent over one real connection and is not done yet: one statement of a transaction, or several that stand alone. */
+interface Sent {
+  physical: Physical
+  items: { statement: Statement; outcome: Promise<Outcome> }[]
+  /** The processes whose locks it waits for. */
+  by: number[]
+}
+
+type Outcome = { result: pg.QueryResult } | { error: Error }
+
+export interface Database {
+  /** A knex for an actor: what it asks goes through the schedule. */
+  of(actor: Actor): Db
+  /** What became of the actor's transactions when it crashed or froze: the server ends them. */
+  abandon(actor: Actor): void
+  /** Asked by the world itself, at once and undisturbed. */
+  look<T>(sql: string, values?: unknown[]): Promise<T[]>
+  statements: number
+  close(): Promise<void>
+}
+
+export async function openSimulatedDatabase(options: {
+  url: string
+  schedule: Schedule
+  chance: Chance
+  counts: Counts
+  fateOf(actor: Actor): StatementFate
+  /** Told of statements that the database finds wrong. */
+  wrong(error: Error): void
+}): Promise<Database> {
+  const { url, schedule, chance, counts, fateOf } = options
+  const idle: Physical[] = []
+  const all: Physical[] = []
+  const sessions = new Map<Actor, Set<Session>>()
+  const deferred: Statement[] = []
+  let blocked: Sent[] = []
+  const arrivals = new Map<number, Statement[]>()
+
+  async function connect(): Promise<Physical> {
+    const client = new pg.Client({ connectionString: url, application_name: 'simulation', pipeline: true })
+    await client.connect()
+    const { rows } = await client.query('select pg_backend_pid() as pid')
+    const physical = { client, pid: rows[0].pid as number, told: -1 }
+    all.push(physical)
+    return physical
+  }
+  // Opened before the process's own timers are taken over.
+  for (let i = 0; i < 12; i++) idle.push(await connect())
+  const monitor = await connect()
+
+  // The schema `sim` has its own now() and clock_timestamp(), which read this setting. It travels with what follows it.
+  function tellTime(physical: Physical): void {
+    if (physical.told === schedule.now) return
+    physical.told = schedule.now
+    const time = new Date(START_MS + schedule.now).toISOString()
+    const query = { name: 'time', text: `select set_config('sim.now', $1, false)`, values: [time] }
+    // In a transaction that failed it fails as well, and so does what follows.
+    physical.client.query(query).catch(() => {})
+  }
+
+  async function physicalOf(session: Session): Promise<Physical> {
+    const physical = session.physical ?? idle.pop() ?? (await connect())
+    if (session.inTransaction && !session.physical) {
+      session.physical = physical
+      physical.client.query('begin').catch(() => {})
+    }
+    tellTime(physical)
+    return physical
+  }
+
+  async function end(session: Session, how: 'commit' | 'rollback'): Promise<undefined> {
+    session.inTransaction = false
+    const { physical } = session
+    if (!physical) return
+    session.physical = null
+    // A rollback takes the setting back as well.
+    if (how === 'rollback') physical.told = -1
+    try {
+      await physical.client.query(how)
+    } finally {
+      idle.push(physical)
+    }
+  }
+
+  /** Statements reach the server. While one waits for a lock, only those whose locks it waits for go on. */
+  async function arrive(statements: Statement[]): Promise<void> {
+    deferred.push(...statements)
+    for (;;) {
+      const next = deferred.findIndex(mayRun)
+      if (next < 0) return
+      const alone: Statement[] = []
+      // Those that stand alone and nothing befalls go over one connection, one behind the other.
+      for (let i = next; blocked.length === 0 && i < deferred.length && isPlain(deferred[i]!); i++)
+        alone.push(deferred[i]!)
+      if (alone.length > 1) {
+        deferred.splice(next, alone.length)
+        for (const { session } of alone) session.waiting -= 1
+        await send(await physicalOf(alone[0]!.session), alone)
+      } else await perform(deferred.splice(next, 1)[0]!)
+    }
+  }
+
+  function mayRun({ session }: Statement): boolean {
+    const last = blocked.at(-1)
+    return !last || (session.physical !== null && last.by.includes(session.physical.pid))
+  }
+
+  const isPlain = ({ session, text, fate }: Statement) =>
+    !session.inTransaction &&
+    !session.broken &&
+    !session.actor.dead &&
+    (fate === 'done' || fate === 'unknown') &&
+    !/^(begin|commit|rollback)/i.test(text)
+
+  async function perform(statement: Statement): Promise<void> {
+    const { session, text, fate } = statement
+    session.waiting -= 1
+    if (session.actor.dead) {
+      // It was on its way when its sender died: it arrived, or it did not.
+      const arrived = !session.broken && chance.is(0.5)
+      if (arrived && session.inTransaction && /^commit/i.test(text)) await end(session, 'commit')
+      else if (arrived && !session.inTransaction) await execute(statement).catch(() => {})
+      await end(session, 'rollback')
+      return settleBlocked()
+    }
+    if (session.broken) {
+      answer(statement, { error: session.broken })
+      await end(session, 'rollback')
+      return settleBlocked()
+    }
+    if (fate === 'lost' || (fate === 'timed out' && /^commit/i.test(text))) return lose(statement)
+    if (fate === 'timed out') {
+      counts.add('database: statement timed out')
+      return answer(statement, { error: failure('canceling statement due to statement timeout', '57014') })
+    }
+    await execute(statement)
+  }
+
+  async function execute(statement: Statement): Promise<void> {
+    const { session, text } = statement
+    if (/^(begin|commit|rollback)/i.test(text)) {
+      const how = text.slice(0, 5).toLowerCase()
+      if (how === 'begin') session.inTransaction = true
+      const outcome = how === 'begin' ? nothing : await outcomeOf(end(session, how === 'commi' ? 'commit' : 'rollback'))
+      return finish(statement, outcome)
+    }
+    await send(await physicalOf(session), [statement])
+  }
+
+  async function send(physical: Physical, statements: Statement[]): Promise<void> {
+    const items = statements.map(statement => {
+      const { text, values } = statement
+      return { statement, outcome: outcomeOf(physical.client.query({ name: nameOf(text), text, values })) }
+    })
+    await complete({ physical, items, by: [] })
+  }
+
+  /** Tells the outcomes in order, as far as they are there. */
+  async function complete(sent: Sent): Promise<void> {
+    const { physical, items } = sent
+    for (let item = items[0]; item; item = items[0]) {
+      const seen = await untilDone(item.outcome, physical)
+      if (Array.isArray(seen)) {
+        sent.by = seen
+        if (blocked.at(-1) !== sent) {
+          counts.add('database: waited for a lock')
+          blocked.push(sent)
+        }
+        return
+      }
+      items.shift()
+      if (items.length === 0) {
+        blocked = blocked.filter(each => each !== sent)
+        if (item.statement.session.physical !== physical) idle.push(physical)
+      }
+      await finish(item.statement, seen)
+    }
+  }
+
+  async function finish(statement: Statement, outcome: Outcome): Promise<void> {
+    if ('error' in outcome) {
+      // What the database itself refuses: two that raced are expected, a statement that is wrong is not.
+      const { code } = outcome.error as { code?: string }
+      counts.add(`database: refused with ${code}`)
+      if (!/^(23505|40P01)$/.test(code ?? '')) options.wrong(outcome.error)
+    }
+    const { session } = statement
+    if (session.actor.dead) await end(session, 'rollback')
+    else if (statement.fate === 'unknown') await lose(statement)
+    else answer(statement, outcome)
+    if (!session.physical) await settleBlocked()
+  }
+
+  /** The connection breaks: an open transaction is undone, the sender learns that it knows nothing. */
+  async function lose(statement: Statement): Promise<void> {
+    const { session } = statement
+    counts.add(`database: connection lost ${statement.fate === 'unknown' ? 'after' : 'before'} a statement`)
+    session.broken = failure('Connection terminated unexpectedly', '08006')
+    answer(statement, { error: session.broken })
+    if (session.physical) {
+      await end(session, 'rollback')
+      await settleBlocked()
+    }
+  }
+
+  function answer({ session, resolve, reject }: Statement, outcome: Outcome): void {
+    schedule.after(chance.int(2, 15), session.actor, 'row', () => {
+      if ('error' in outcome) reject(outcome.error)
+      else resolve(outcome.result)
+    })
+  }
+
+  /** Locks may have been let go: who waited for them goes on, the last one first, for the others may wait for it. */
+  async function settleBlocked(): Promise<void> {
+    for (let last = blocked.at(-1); last; last = blocked.at(-1)) {
+      await complete(last)
+      if (blocked.at(-1) === last) return
+    }
+  }
+
+  /** The outcome, or the processes it waits for. Nothing else happens meanwhile, so it is one or the other for good. */
+  async function untilDone(outcome: Promise<Outcome>, { pid }: Physical): Promise<Outcome | number[]> {
+    for (let patienceMs = 5; ; patienceMs = Math.min(50, patienceMs * 2)) {
+      let timer: NodeJS.Timeout | undefined
+      const seen = await Promise.race([
+        outcome,
+        new Promise<null>(resolve => {
+          timer = realTimeout(resolve, patienceMs, null)
+        })
+      ])
+      realClear(timer)
+      if (seen) return seen
+      const { rows } = await monitor.client.query('select pg_blocking_pids($1) as by', [pid])
+      if (rows[0].by.length > 0) return rows[0].by as number[]
+    }
+  }
+
+  function submit(session: Session, text: string, values: unknown[]): Promise<pg.QueryResult> {
+    return new Promise((resolve, reject) => {
+      const fate = /^(begin|rollback)/i.test(text) ? 'done' : fateOf(session.actor)
+      const statement: Statement = { session, text, values, fate, resolve, reject }
+      session.waiting += 1
+      database.statements += 1
+      const at = Math.ceil((schedule.now + chance.int(5, 40)) / GRID_MS) * GRID_MS
+      const others = arrivals.get(at)
+      if (others) others.push(statement)
+      else {
+        arrivals.set(at, [statement])
+        schedule.really(at - schedule.now, 'statements', () => {
+          const statements = arrivals.get(at) as Statement[]
+          arrivals.delete(at)
+          for (const each of statements) schedule.note(`${each.session.actor.name} ${each.text.slice(0, 24)}`)
+          return arrive(statements)
+        })
+      }
+    })
+  }
+
+  class SimulatedClient extends PostgresClient {
+    async acquireConnection() {
+      const actor = this.config.actor
+      const session: Session = { actor, inTransaction: false, physical: null, broken: null, waiting: 0 }
+      sessionsOf(actor).add(session)
+      return session
+    }
+
+    async releaseConnection(session: Session) {
+      sessionsOf(session.actor).delete(session)
+    }
+
+    _query(session: Session, query: { sql: string; bindings?: unknown[]; response?: unknown }) {
+      return submit(session, query.sql, query.bindings ?? []).then(response => {
+        query.response = response
+        return query
+      })
+    }
+  }
+
+  function sessionsOf(actor: Actor): Set<Session> {
+    const known = sessions.get(actor) ?? new Set()
+    sessions.set(actor, known)
+    return known
+  }
+
+  const database: Database = {
+    statements: 0,
+    of: actor => knex({ client: SimulatedClient, version: '18', actor } as never),
+    abandon(actor) {
+      for (const session of sessionsOf(actor)) {
+        if (!session.physical) continue
+        // What a dead process sent last may still arrive; one that stands still finds its connection closed.
+        if (!actor.dead) session.broken = failure('terminating connection due to idle-in-transaction timeout', '25P03')
+        if (session.waiting === 0) {
+          schedule.really(0, `${actor.name} is cut off`, async () => {
+            if (session.physical && session.waiting === 0) await end(session, 'rollback')
+            await settleBlocked()
+            await arrive([])
+          })
+        }
+      }
+    },
+    async look(sql, values = []) {
+      tellTime(monitor)
+      return (await monitor.client.query(sql, values)).rows
+    },
+    async close() {
+      await Promise.allSettled(all.map(({ client }) => client.end()))
+    }
+  }
+  return database
+}
+
+// Prepared once per connection: most of a short statement's cost would be its planning.
+const names = new Map<string, string>()
+
+function nameOf(text: string): string {
+  const known = names.get(text)
+  if (known) return known
+  names.set(text, `s${names.size}`)
+  return nameOf(text)
+}
+
+const nothing: Outcome = { result: { rows: [], rowCount: 0, command: '', oid: 0, fields: [] } }
+
+function outcomeOf(work: Promise<pg.QueryResult | undefined>): Promise<Outcome> {
+  return work.then(
+    result => (result ? { result } : nothing),
+    (error: Error) => ({ error })
+  )
+}
+
+function failure(message: string, code: string): Error {
+  return Object.assign(new Error(message), { code })
+}

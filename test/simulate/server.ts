@@ -1,0 +1,44 @@
+// The PostgreSQL of simulations: its own, in memory where the machine has such a place, without the care for power
+// cuts that only costs time here.
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
+import { makeTemplate } from './setup.ts'
+
+export interface Server {
+  url: string
+  stop(): Promise<void>
+}
+
+/** Starts a server and makes the template of all simulations in it; `SIMULATION_PG_URL` names one to use instead. */
+export async function startServer(): Promise<Server> {
+  const given = process.env.SIMULATION_PG_URL
+  if (given) {
+    await makeTemplate(given)
+    return { url: given, stop: async () => {} }
+  }
+  const place = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+  const dataDir = join(place, `operator-simulation-${randomBytes(4).toString('hex')}`)
+  const embedded = await startEmbedded({
+    dataDir,
+    settings: {
+      fsync: 'off',
+      synchronous_commit: 'off',
+      full_page_writes: 'off',
+      // Statistics and dead rows change when a seed says so, not when a daemon comes by.
+      autovacuum: 'off',
+      deadlock_timeout: '100ms',
+      shared_buffers: '256MB'
+    }
+  })
+  await makeTemplate(embedded.url)
+  return {
+    url: embedded.url,
+    async stop() {
+      await embedded.stop()
+      await removeEmbedded(dataDir)
+    }
+  }
+}

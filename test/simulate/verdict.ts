@@ -1,0 +1,114 @@
+// The verdict on a simulation: the auditor's, and whether every client was told the truth.
+import { Big } from 'big.js'
+import { type AuditedOrder, type AuditReport, audit } from '../auditor.ts'
+import type { Books } from './books.ts'
+import type { Counts } from './chance.ts'
+import type { Life } from './clients.ts'
+import type { Schedule } from './clock.ts'
+import type { Database } from './database.ts'
+
+export interface Verdict {
+  seed: number
+  lives: number
+  /** What two runs of the seed must agree on. */
+  hash: string
+  report: AuditReport
+  /** Clients who were told what is not so. */
+  lies: string[]
+  /** Contracts bought after their sender froze, and how many of them only the service's audit knows. */
+  excused: { contracts: number; unknown: number }
+  counts: Record<string, number>
+  events: number
+  statements: number
+  virtualMs: number
+  ms: number
+  /** Errors that no fault explains. */
+  trouble: string[]
+  good: boolean
+}
+
+// A buy is executed up to 15 s after it was sent, which may be 1.5 s after its order's time to live at the latest.
+const LATE_TOLERANCE_MS = 17_000
+
+export async function verdictOf(end: {
+  seed: number
+  audit: boolean
+  schedule: Schedule
+  database: Database
+  books: Books
+  lives: Life[]
+  counts: Counts
+  trouble: string[]
+}): Promise<Omit<Verdict, 'ms'>> {
+  const { schedule, database, books, lives, counts, trouble } = end
+  const orders = await database.look<AuditedOrder>('select * from orders order by id')
+  const found = await database.look<{ kind: string; broker_order_id: string }>(
+    'select kind, broker_order_id from contract_findings order by id'
+  )
+  const deals = [...books.deals.values()]
+  const reported = new Set(found.filter(({ kind }) => kind === 'ORPHAN').map(({ broker_order_id }) => broker_order_id))
+  const excused = new Set(deals.filter(deal => deal.excused).map(({ id }) => id))
+  const foreign = new Set(deals.filter(deal => deal.foreign).map(({ id }) => id))
+  const input = {
+    contracts: books.booked(),
+    orders,
+    foreign,
+    accepted: new Set(lives.flatMap(({ told }) => told.flatMap(({ orderId }) => orderId || []))),
+    lateToleranceMs: LATE_TOLERANCE_MS,
+    clockToleranceMs: 1500,
+    // A multiplier that nobody closes stays open; a binary contract ends long before the simulation does.
+    openIsFine: true
+  }
+  // Only a purchase whose sender froze may be left to the service's audit.
+  const report = audit({ ...input, reported: new Set([...reported].filter(id => excused.has(id))) })
+  report.findings = report.findings.filter(
+    ({ kind, contractId }) => !(kind === 'late' && contractId !== null && excused.has(contractId))
+  )
+  report.late = report.findings.filter(({ kind }) => kind === 'late').length
+  const mismatches = found.filter(({ kind }) => kind === 'MISMATCH').length
+  const falseAlarms = [...reported].filter(id => !excused.has(id) && !foreign.has(id)).length
+  const lies = [...liesOf(lives, orders)]
+  if (mismatches > 0) lies.push(`the audit reported ${mismatches} orders whose figures are right`)
+  if (falseAlarms > 0) lies.push(`the audit reported ${falseAlarms} contracts that have their order`)
+  for (const order of orders) schedule.note(`${order.id} ${order.phase} ${order.broker_order_id} ${order.pnl}\n`)
+  return {
+    seed: end.seed,
+    lives: lives.length,
+    hash: schedule.digest(),
+    report,
+    lies,
+    excused: { contracts: excused.size, unknown: report.reported },
+    counts: counts.all(),
+    events: schedule.events,
+    statements: database.statements,
+    virtualMs: schedule.now,
+    trouble,
+    // A simulation in which little was bought has shown little.
+    good: report.findings.length === 0 && lies.length === 0 && trouble.length === 0 && deals.length > lives.length / 2
+  }
+}
+
+/** What clients were told, against the rows as they ended. */
+function* liesOf(lives: Life[], orders: AuditedOrder[]): Iterable<string> {
+  const byClient = new Map(
+    orders.map(order => [`${(order as { partner_id?: string }).partner_id} ${order.client_order_id}`, order])
+  )
+  for (const { clientOrderId, party, told, asked } of lives) {
+    const order = byClient.get(`${party.partnerId} ${clientOrderId}`)
+    for (const { status, orderId, brokerOrderId, pnl } of told) {
+      const about = `${clientOrderId} was told ${status} ${orderId} ${brokerOrderId ?? ''} and its row`
+      if (orderId === undefined || orderId === '') continue
+      if (!order || order.id !== orderId) yield `${about} is ${order?.id}`
+      else if (status === 'OPEN' || status === 'CLOSED') {
+        if (status === 'CLOSED' && order.phase !== 'closed') yield `${about} is ${order.phase}`
+        if (order.broker_order_id !== brokerOrderId) yield `${about} has ${order.broker_order_id}`
+        if (order.phase !== 'closed' && order.phase !== 'open') yield `${about} is ${order.phase}`
+        if (status === 'CLOSED' && (order.pnl === null || !new Big(order.pnl).eq(pnl as number)))
+          yield `${about} made ${order.pnl}`
+      }
+    }
+    // Nobody asked again, so that a FAILED order must have stayed what it was.
+    if (told[0]?.status === 'FAILED' && asked === 1 && order?.broker_order_id)
+      yield `${clientOrderId} FAILED and owns a contract`
+  }
+}

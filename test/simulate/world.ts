@@ -1,0 +1,265 @@
+// One simulation: workers, api processes, clients, broker and database on one virtual time, all troubles included,
+// until every order has ended; then the books are audited.
+import { openGathered } from '../../api/gathered.ts'
+import type { Open as ApiOpen } from '../../api/operations.ts'
+import type { Db } from '../../db/connection.ts'
+import { openLog } from '../../db/log.ts'
+import { openQueue, type Queue } from '../../db/queue.ts'
+import { readConfig } from '../../schemas/config.ts'
+import { startWork } from '../../worker/jobs.ts'
+import type { Open as WorkerOpen } from '../../worker/open.ts'
+import { Books } from './books.ts'
+import { type BrokerWorld, type Line, openSimulatedBrokers } from './broker.ts'
+import { openHub } from './bus.ts'
+import { Chance, Counts, modes, type Troubles } from './chance.ts'
+import { type Api, type Life, live, makeLife } from './clients.ts'
+import { type Actor, clockOf, Schedule, takeOverGlobals } from './clock.ts'
+import { openSimulatedDatabase } from './database.ts'
+import type { Party } from './setup.ts'
+import { type Verdict, verdictOf } from './verdict.ts'
+
+export interface WorldOptions {
+  seed: number
+  lives: number
+  url: string
+  parties: Party[]
+  troubles: Troubles
+  /** Whether the service's own audit runs as well. */
+  audit: boolean
+  verbose?: boolean
+}
+
+const WORKERS = 3
+const APIS = 2
+// Lives begin in bunches, so many in a virtual second.
+const BUNCH = 100
+const LIVES_PER_SECOND = 2000
+// Who has not ended so long after the last life began never will.
+const PATIENCE_MS = 6 * 60_000
+
+/** Runs one seed; takes over the process's timers and chance for good. */
+export async function simulate(options: WorldOptions): Promise<Verdict> {
+  const { seed, lives: count, url, parties, audit } = options
+  const began = process.hrtime.bigint()
+  const schedule = new Schedule()
+  const counts = new Counts()
+  const chance = new Chance(seed)
+  const trouble: string[] = []
+  const log = openLog({ level: 'silent', name: 'simulation' })
+  const config = { ...readConfig({ BROKER_URL: 'ws://broker', AUDIT_MINUTES: '1', SWEEP_MS: '2000' }) }
+  const queue = await openQueue({ url, role: 'sender', log, pool: 1 })
+  let calm = false
+  const troubles = () => (calm ? still : options.troubles)
+  const database = await openSimulatedDatabase({
+    url,
+    schedule,
+    chance: new Chance(seed + 1),
+    counts,
+    wrong: error => void (trouble.length < 5 && trouble.push(error.message)),
+    fateOf(actor) {
+      if (schedule.now < databaseDownUntil) return 'lost'
+      if (!chance.is(troubles().statement)) return 'done'
+      return actor.dead ? 'done' : chance.weighted({ lost: 4, unknown: 5, 'timed out': 1 })
+    }
+  })
+  takeOverGlobals(schedule, new Chance(seed + 2))
+
+  const lines = new Set<Line>()
+  const books = new Books(chance.int(-70, 70) / 10)
+  const broker: BrokerWorld = { schedule, chance, counts, books, lines, troubles, downUntil: 0, freeze }
+  const hub = openHub({ schedule, chance, counts, lossy: () => troubles().hint })
+  let databaseDownUntil = 0
+  let made = 0
+  const apis: Api[] = []
+  const workers = new Map<Actor, { db: Db; line: Line; audit: () => Promise<void>; stop(): Promise<void> }>()
+
+  const newActor = (kind: string): Actor => ({
+    name: `${kind}${++made}`,
+    dead: false,
+    frozenUntil: 0,
+    skewMs: kind === 'worker' ? chance.int(-400, 400) : 0
+  })
+  const noisy = (actor: Actor) =>
+    Object.assign(Object.create(log), {
+      error(facts: { err?: Error }, message: string) {
+        counts.add(`log: ${message}`)
+        if (facts.err && !('code' in facts.err) && trouble.length < 5) trouble.push(`${actor.name}: ${facts.err.stack}`)
+      }
+    }) as typeof log
+
+  function startWorker(): void {
+    const actor = newActor('worker')
+    const { line, ...brokers } = openSimulatedBrokers(broker, actor)
+    const handlers = new Map<string, () => Promise<void>>()
+    const boss = {
+      schedule: async () => {},
+      work: async (name: string, _: unknown, run: () => Promise<void>) => void handlers.set(name, run)
+    }
+    const db = database.of(actor)
+    const open: WorkerOpen = {
+      config,
+      db,
+      queue: { ...queue, boss } as unknown as Queue,
+      bus: hub.of(actor),
+      log: noisy(actor),
+      vault: { open: () => 'token' } as never,
+      brokers,
+      clock: clockOf(schedule, actor),
+      worker: actor.name
+    }
+    schedule.after(0, actor, 'starts', () => {
+      void startWork(open).then(({ stop }) => {
+        workers.set(actor, { db, line, stop, audit: () => handlers.get('orders.audit')!() })
+      })
+    })
+  }
+
+  function startApi(): void {
+    const actor = newActor('api')
+    const db = database.of(actor)
+    const bus = hub.of(actor)
+    const gathered = openGathered({ db, queue, bus })
+    apis.push({ actor, open: { config, db, bus, queue, gathered, log } as unknown as ApiOpen, requests: new Set() })
+  }
+
+  function crash(actor: Actor): void {
+    counts.add(actor.name.startsWith('api') ? 'api: crash' : 'worker: crash')
+    schedule.note(`crash ${actor.name}\n`)
+    actor.dead = true
+    database.abandon(actor)
+    const api = apis.find(each => each.actor === actor)
+    if (api) {
+      apis.splice(apis.indexOf(api), 1)
+      for (const died of [...api.requests]) died()
+      schedule.after(chance.int(200, 3000), null, 'an api starts', startApi)
+      return
+    }
+    workers.delete(actor)
+    for (const line of lines) if (line.actor === actor) lines.delete(line)
+    schedule.after(chance.int(200, 3000), null, 'a worker starts', startWorker)
+  }
+
+  function freeze(actor: Actor, ms: number): void {
+    counts.add(actor.name.startsWith('api') ? 'api: freeze' : 'worker: freeze')
+    schedule.note(`freeze ${actor.name} ${ms}\n`)
+    actor.frozenUntil = schedule.now + ms
+    // The server ends what stays idle in a transaction for long.
+    if (ms > 5000) database.abandon(actor)
+  }
+
+  schedule.strike = actor => {
+    const { crash: crashes, freeze: freezes } = troubles()
+    const drawn = chance.next()
+    if (drawn >= crashes + freezes) return true
+    if (drawn < crashes) crash(actor)
+    else freeze(actor, chance.is(0.8) ? chance.int(100, 5000) : chance.int(5000, chance.is(0.8) ? 25_000 : 90_000))
+    return false
+  }
+
+  /** Things that happen by themselves, looked at every virtual second. */
+  function weather(): void {
+    if (calm) return
+    const { disconnect, outage } = troubles()
+    for (const line of lines) if (chance.is(disconnect)) line.cut(chance.int(20, 8000))
+    if (chance.is(outage)) {
+      counts.add('database: away')
+      databaseDownUntil = schedule.now + chance.int(500, 12_000)
+    }
+    if (chance.is(outage)) {
+      counts.add('broker: down')
+      const ms = chance.int(1000, 30_000)
+      broker.downUntil = schedule.now + ms
+      for (const line of lines) line.cut(ms)
+    }
+    schedule.after(1000, null, 'weather', weather)
+  }
+
+  // Whoever stands in front of them mostly notices one that does not answer.
+  function anyApi(): Api | undefined {
+    const answering = apis.filter(({ actor }) => actor.frozenUntil <= schedule.now)
+    const some = answering.length > 0 && chance.is(0.9) ? answering : apis
+    return some.length > 0 ? chance.of(some) : undefined
+  }
+
+  // Some accounts are busy, most are not.
+  const busy = parties.slice(0, Math.ceil(parties.length / 20))
+  const anyParty = () => chance.of(chance.is(0.25) ? busy : parties)
+
+  const lives: Life[] = []
+  const clients = { schedule, chance, counts, api: anyApi }
+  function bear(): void {
+    for (let i = 0; i < BUNCH && lives.length < count; i++) {
+      const life = makeLife(chance, anyParty(), lives.length)
+      lives.push(life)
+      live(clients, life)
+    }
+    if (lives.length < count) schedule.after((BUNCH * 1000) / LIVES_PER_SECOND, null, 'lives begin', bear)
+    else lastBorn = schedule.now
+  }
+  let lastBorn = Infinity
+
+  /** A trader whose token was refused comes with a new one. */
+  const reconnect = () =>
+    schedule.really(5000, 'traders reconnect', async () => {
+      await database.look(
+        `update broker_accounts set status = 'CONNECTED', token_version = token_version + 1 where status = 'REJECTED'`
+      )
+      reconnect()
+    })
+
+  const isMultiplier = (id: string) => books.deals.get(id)?.contract.kind === 'MULTIPLIER'
+  let over = false
+  const watch = () =>
+    schedule.really(3000, 'watch', async () => {
+      if (schedule.now > lastBorn + 15_000) calm = true
+      if (lives.length === count && lives.every(({ active }) => active === 0)) {
+        const left = await database.look<{ broker_order_id: string | null }>(
+          `select broker_order_id from orders where phase in ('queued', 'sending', 'open')`
+        )
+        // A multiplier that nobody closes stays open.
+        over = left.every(({ broker_order_id: id }) => id !== null && !books.deals.get(id)?.sale && isMultiplier(id))
+      }
+      if (schedule.now > lastBorn + PATIENCE_MS) over = true
+      watch()
+    })
+
+  function auditing(): void {
+    const [actor, worker] = [...workers].find(([{ frozenUntil }]) => frozenUntil <= schedule.now) ?? []
+    if (actor && worker) schedule.after(0, actor, 'audit', () => void worker.audit())
+    audits += 1
+    schedule.after(60_000, null, 'audits', auditing)
+  }
+  let audits = 0
+
+  for (let i = 0; i < WORKERS; i++) startWorker()
+  for (let i = 0; i < APIS; i++) startApi()
+  schedule.after(500, null, 'lives begin', bear)
+  schedule.after(1000, null, 'weather', weather)
+  if (audit) schedule.after(30_000, null, 'audits', auditing)
+  reconnect()
+  watch()
+  await schedule.run(() => over)
+  if (audit) {
+    // Every account's turn comes once more.
+    const enough = audits + Math.ceil(parties.length / 200) + 2
+    await schedule.run(() => audits >= enough)
+    const until = schedule.now + 50_000
+    await schedule.run(() => schedule.now >= until)
+  }
+  const verdict = await verdictOf({ ...options, schedule, database, books, lives, counts, trouble })
+  await database.close()
+  return { ...verdict, ms: Number(process.hrtime.bigint() - began) / 1e6 }
+}
+
+/** Nothing goes wrong any more. */
+const still: Troubles = {
+  buys: { ...(Object.fromEntries(Object.keys(modes.usual.buys).map(fate => [fate, 0])) as Troubles['buys']), done: 1 },
+  crash: 0,
+  freeze: 0,
+  statement: 0,
+  disconnect: 0,
+  hint: 0,
+  call: 0,
+  stream: 0,
+  outage: 0
+}
