@@ -73,6 +73,35 @@ else {
   })
 }
 
+/** Section 4 of the newer dialect's dossier: our code → the broker's codes and subcodes. */
+async function readNewer(): Promise<[string, string[]][]> {
+  const text = await readFile(join(folder!, 'next/README.md'), 'utf8')
+  const section = text.slice(text.indexOf('\n## 4.'), text.indexOf('\n## 5.'))
+  const lines = section.split('\n').filter(line => /^- [A-Z]+_[A-Z_]+[:, ]/.test(line))
+  return lines.map(line => {
+    const [, group = '', list = ''] = /^- ([A-Z_]+)[^:]*: (.*)$/.exec(line) ?? []
+    const names = list
+      .replaceAll(/ ?\([^)]*\)/g, '')
+      .replace(/\. .*$/, '')
+      .split(/, |\./)
+    return [group, names.map(name => name.split('/')[0]!).filter(name => /^[A-Z]\w+\*?\w*$/.test(name))]
+  })
+}
+
+if (folder !== null) {
+  const newer = await readNewer()
+
+  table('has every code the newer dialect names, with our code', () => {
+    assert.ok(newer.flatMap(([, codes]) => codes).length > 90)
+    for (const [group, codes] of newer) {
+      for (const code of codes.map(each => each.replace('*', ''))) {
+        if (group === 'RATE_LIMITED') assert.ok(meaningOf(code).rateLimit, code)
+        else if (code !== 'ContractUpdateTooFrequent') assert.is(meaningOf(code).code, group, code)
+      }
+    }
+  })
+}
+
 table('takes an unknown code for upstream trouble that did not run', () => {
   const error = refused(readRefusal({ code: 'NeverHeardOf', message: 'x' }), true)
   assert.is(error.code, 'BROKER_UPSTREAM')

@@ -1,10 +1,17 @@
 // Our compact request schemas against the broker's own: what one refuses the other refuses. Needs the shared
 // folder; without it everything here is skipped, and said so.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ValidateFunction } from 'ajv'
+import draft04 from 'ajv-draft-04'
 import fc from 'fast-check'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { nextCalls, nextComplaints } from '../worker/broker/simulator/next-requests.ts'
 import { calls, complaints } from '../worker/broker/simulator/requests.ts'
+import type { CallRule, Complaints } from '../worker/broker/simulator/shapes.ts'
 import { type Frame, readSchema, schemaCheck, schemaDir } from './broker-socket.ts'
+import { sharedFolder } from './shared.ts'
 
 const RUNS = Number(process.env.SCHEMA_RUNS ?? 1_500)
 const schemas = suite('request schemas')
@@ -83,6 +90,17 @@ function likely(schema: Frame, example: unknown): unknown[] {
   return [...named, ...(example === undefined ? [] : [example])]
 }
 
+/** What is compared with what: our rows of a dialect, and the broker's schemas of it. */
+interface Compared {
+  name: string
+  calls: Record<string, CallRule>
+  complaints: Complaints
+  send(call: string): Frame
+  check(call: string): ValidateFunction
+  /** A request that is right. */
+  sample(call: string): Frame
+}
+
 /** A valid request of the call: the example, and where that leaves the parameters out, some. */
 function sampleOf(call: string): Frame {
   const example = readSchema(call, 'example')
@@ -92,9 +110,9 @@ function sampleOf(call: string): Frame {
 }
 
 /** Requests from a valid one by changing, adding and leaving out a few properties. */
-function variants(call: string): fc.Arbitrary<Frame> {
-  const send = readSchema(call, 'send')
-  const sample = sampleOf(call)
+function variants(dialect: Compared, call: string): fc.Arbitrary<Frame> {
+  const send = dialect.send(call)
+  const sample = dialect.sample(call)
   const change = (schema: Frame, from: Frame) => {
     const keys = [...Object.keys(schema.properties), 'unknown_key']
     return fc.array(
@@ -132,23 +150,72 @@ function apply(from: Frame, changes: { key: string; drop: number; value: unknown
   return request
 }
 
-for (const call of Object.keys(calls)) {
-  schemas(`${call}: an unknown key and a missing one are named`, () => {
-    const [needed] = calls[call]!.required as [string]
-    const details = complaints(call, { unknown_key: 1 }, 'strict')!
-    assert.equal([details.unknown_key, needed in details], ['Properties not allowed.', true])
-  })
+const v3: Compared = {
+  name: 'v3',
+  calls,
+  complaints,
+  send: call => readSchema(call, 'send'),
+  check: call => schemaCheck(call, 'send'),
+  sample: sampleOf
 }
 
-if (schemaDir === null) console.log("SKIPPED: our request schemas against the broker's (no ../shared, no SHARED_DIR)")
-else {
+const nextDir = sharedFolder('broker-api/next/schemas')
+const ajv = new draft04.default({ strict: false, allErrors: true })
+const readNext = (call: string): Frame =>
+  JSON.parse(readFileSync(join(nextDir as string, `${call}_request.schema.json`), 'utf8'))
+
+const terms = { contract_type: 'CALL', currency: 'USD', underlying_symbol: 'R_100', amount: 10, basis: 'stake' }
+const samples: Record<string, Frame> = {
+  active_symbols: { active_symbols: 'brief', contract_type: ['CALL'] },
+  contracts_for: { contracts_for: 'R_100' },
+  trading_times: { trading_times: '2026-03-04' },
+  proposal: { proposal: 1, ...terms, duration: 5, duration_unit: 't', subscribe: 1 },
+  buy: { buy: '1', price: 10, parameters: { ...terms, duration: 5, duration_unit: 't' }, subscribe: 1 },
+  proposal_open_contract: { proposal_open_contract: 1, contract_id: 5, subscribe: 1 },
+  sell: { sell: 5, price: 0 },
+  cancel: { cancel: 5 },
+  contract_update: { contract_update: 1, contract_id: 5, limit_order: { take_profit: 1, stop_loss: null } },
+  transaction: { transaction: 1, subscribe: 1 },
+  ticks_history: { ticks_history: 'R_100', end: 'latest', style: 'candles', granularity: 60, adjust_start_time: 1 },
+  ticks: { ticks: ['R_100'], subscribe: 1 },
+  forget: { forget: 'x'.repeat(32) },
+  forget_all: { forget_all: ['ticks'] }
+}
+const next: Compared = {
+  name: 'next',
+  calls: nextCalls,
+  complaints: nextComplaints,
+  send: readNext,
+  check: call => ajv.compile(readNext(call)),
+  sample: call => samples[call] ?? { [call]: 1 }
+}
+
+for (const { name, calls, complaints } of [v3, next]) {
   for (const call of Object.keys(calls)) {
-    schemas(`${call}: the example is accepted`, () => {
-      assert.is(complaints(call, readSchema(call, 'example'), 'strict'), null)
+    schemas(`${name} ${call}: an unknown key and a missing one are named`, () => {
+      const [needed] = calls[call]!.required as [string]
+      const details = complaints(call, { unknown_key: 1 }, 'strict')!
+      assert.equal([details.unknown_key, needed in details], ['Properties not allowed.', true])
+    })
+  }
+}
+
+for (const [dialect, dir] of [
+  [v3, schemaDir],
+  [next, nextDir]
+] as const) {
+  if (dir === null) {
+    console.log(`SKIPPED: our ${dialect.name} request schemas against the broker's (no ../shared, no SHARED_DIR)`)
+    continue
+  }
+  const { name, calls, complaints } = dialect
+  for (const call of Object.keys(calls)) {
+    schemas(`${name} ${call}: the example is accepted`, () => {
+      assert.is(complaints(call, dialect.sample(call), 'strict'), null)
     })
 
-    schemas(`${call}: the same keys, the same needs`, () => {
-      const send = readSchema(call, 'send')
+    schemas(`${name} ${call}: the same keys, the same needs`, () => {
+      const send = dialect.send(call)
       const rule = calls[call]!
       const keys = [...Object.keys(rule.fields), ...(rule.loginid ? ['loginid'] : []), 'passthrough', 'req_id']
       assert.equal(keys.sort(), Object.keys(send.properties).sort())
@@ -157,11 +224,11 @@ else {
       if (rule.scopes) assert.equal([...rule.scopes].sort(), [...send.auth_scopes].sort())
     })
 
-    schemas(`${call}: what one refuses the other refuses`, () => {
-      const theirs = schemaCheck(call, 'send')
+    schemas(`${name} ${call}: what one refuses the other refuses`, () => {
+      const theirs = dialect.check(call)
       let refused = 0
       fc.assert(
-        fc.property(variants(call), request => {
+        fc.property(variants(dialect, call), request => {
           const ours = complaints(call, request, 'strict')
           assert.is(
             ours === null,

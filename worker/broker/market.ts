@@ -48,14 +48,16 @@ export class MarketData implements Market {
    * few seconds.
    */
   async secondsUntilReopening(asset: string, openings: readonly number[] = []): Promise<number | null> {
+    // Where the broker's clock cannot be had in time, ours has to do.
+    const roughly = () => secondsUntil(openings, this.#options.now() / 1000)
     let timer: NodeJS.Timeout | undefined
-    const late = new Promise<null>(resolve => {
-      timer = setTimeout(resolve, reopeningWithinMs, null)
+    const late = new Promise<number | null>(resolve => {
+      timer = setTimeout(() => resolve(roughly()), reopeningWithinMs)
     })
     const known = this.#reopening(asset, openings).catch((error: unknown) => {
       // The refusal is what matters to the caller; when the market opens is an extra.
       this.#options.log.warn({ err: error, asset }, 'the opening time of a closed market could not be read')
-      return null
+      return roughly()
     })
     return await Promise.race([known, late]).finally(() => clearTimeout(timer))
   }

@@ -171,7 +171,7 @@ export class AccountSession implements Session {
     return new BrokerError(code, message, {
       brokerCode,
       ran,
-      secondsUntilOpen: secondsUntilOpen ?? error.secondsUntilOpen,
+      secondsUntilOpen,
       openings,
       cause: error
     })

@@ -49,7 +49,7 @@ const terms = {
 const trade: Scope[] = ['trade']
 const open = { scopes: null, loginid: false, class: 'general' } as const
 const own = { scopes: trade, loginid: false, class: 'general' } as const
-const someTypes = { type: 'array', items: contractType, uniqueItems: true }
+const someTypes = { type: 'array', items: contractType }
 
 /** Every call the newer dialect understands here. */
 export const nextCalls: Record<string, CallRule> = {
@@ -113,7 +113,7 @@ export const nextCalls: Record<string, CallRule> = {
     ...own,
     fields: {
       profit_table: flag,
-      contract_type: someTypes,
+      contract_type: { ...someTypes, uniqueItems: true },
       date_from: date,
       date_to: date,
       description: bit,
