@@ -9,7 +9,7 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check lint-spec api worker migrate bench simulate chaos outages money-storm clean
+.PHONY: help install run test check lint-spec api worker migrate bench simulate mutants chaos outages money-storm fuzz clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s%s\n", $$1, $$2 }'
@@ -28,23 +28,26 @@ test: check ## Check types and style, then run every test
 check: install ## Check types, style and the description
 	@npm run -s check
 
-lint-spec: install ## Check the description with Redocly and Spectral (fetches Spectral)
-	@.ci/lint-spec --all
+lint-spec: install ## Check the description with Redocly and Spectral
+	@.ci/lint-spec
 
 api: install ## Run an api process
-	@NODE_OPTIONS=--max-semi-space-size=4; export NODE_OPTIONS; $(node) api/main.ts
+	@NODE_OPTIONS='--max-semi-space-size=2 --max-old-space-size=1024'; export NODE_OPTIONS; $(node) api/main.ts
 
 worker: install ## Run a worker process
-	@NODE_OPTIONS=--max-semi-space-size=4; export NODE_OPTIONS; $(node) worker/main.ts
+	@NODE_OPTIONS='--max-semi-space-size=2 --max-old-space-size=1024'; export NODE_OPTIONS; $(node) worker/main.ts
 
 migrate: install ## Bring the database to the newest schema
 	@$(node) cli/main.ts db migrate
 
-bench: install ## Measure throughput and latency
+bench: install ## Measure the service beside bare peers (BENCH_ONLY=help lists the parts)
 	@$(node) test/bench/run.ts
 
 simulate: install ## Live many orders through on a virtual clock, with a crash at every step
 	@$(node) test/simulate/run.ts
+
+mutants: install ## Take each guard of an order's life out in turn; simulations must find it gone
+	@$(node) test/simulate/mutants.ts
 
 chaos: install ## Kill, pause and cut off real processes under load, then audit
 	@$(node) test/chaos/run.ts
@@ -54,6 +57,9 @@ outages: install ## Take PostgreSQL, Redis, the broker and the disk away for a w
 
 money-storm: install ## Move money from many processes, kill and cut them off, check every promise (SEED=, OPERATIONS=)
 	@$(node) test/money-storm/run.ts
+
+fuzz: install ## Send every kind of request to every operation, and judge the answers (REQUESTS=, MINUTES=, SEED=)
+	@$(node) test/fuzz/run.ts
 
 clean: ## Delete the dependencies and all local data (.data)
 	@if [ -d "$${DATA_DIR:-.data}" ] && [ -d node_modules ]; then npm run -s clean; fi

@@ -1,10 +1,12 @@
 // The request's body: JSON, UTF-8, at most 1 MiB, read only after the caller is known.
+import { isUtf8 } from 'node:buffer'
 import type { Context } from 'koa'
 import { koaBody } from 'koa-body'
 import { ApiError } from '../schemas/errors.ts'
 
 const MAX_BYTES = 1024 * 1024
 
+// Refuses a property called __proto__ as well, which would become the prototype of what it is copied into.
 const read = koaBody({
   json: true,
   jsonLimit: MAX_BYTES,
@@ -37,13 +39,23 @@ export async function readBody(ctx: Context): Promise<unknown> {
   ) {
     throw new ApiError('UNSUPPORTED_MEDIA_TYPE')
   }
+  // Decoding puts U+FFFD for what is not UTF-8, which would make two traders' ids one: the bytes are looked at as well.
+  const chunks: Buffer[] = []
+  const keep = (chunk: Buffer) => chunks.push(chunk)
+  ctx.req.on('data', keep)
   try {
+    // Begins to read before it waits for anything, so both hear every chunk.
     await read(ctx as never, async () => {})
   } catch (cause) {
     const { status } = cause as { status?: number }
     if (status === 413) throw new ApiError('PAYLOAD_TOO_LARGE', undefined, { cause, headers: { Connection: 'close' } })
     // An aborted upload has no reader left; the code is for the log.
     throw new ApiError('MALFORMED_JSON', undefined, { cause })
+  } finally {
+    ctx.req.off('data', keep)
   }
-  return (ctx.request as { body?: unknown }).body
+  if (!isUtf8(Buffer.concat(chunks))) throw new ApiError('MALFORMED_JSON', 'The body is not UTF-8.')
+  const { body } = ctx.request as { body?: unknown }
+  // What a chunked body without bytes is read as.
+  return body === '' && chunks.length === 0 ? undefined : body
 }

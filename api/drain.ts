@@ -7,6 +7,8 @@ export async function drain(server: Server, boundMs: number): Promise<void> {
   const closed = new Promise<void>(resolve => {
     server.close(() => resolve())
   })
+  // A client that always has a next request at hand would keep its connection until the bound.
+  server.prependListener('request', (_request, response) => response.setHeader('Connection', 'close'))
   const idle = setInterval(() => server.closeIdleConnections(), 50)
   const bound = setTimeout(() => server.closeAllConnections(), boundMs)
   await closed

@@ -8,14 +8,16 @@ import type { Db } from '../db/connection.ts'
 import { gather, isDataError, share } from '../db/gather.ts'
 import { type Caller, findCallers } from '../db/keys.ts'
 import { type RankedRecord, readLeaderboard } from '../db/leaderboard.ts'
-import { type Draft, findOrders, type OrderRow, type Stored, storeOrders } from '../db/orders.ts'
+import { findOutcomes, type Outcome } from '../db/orders.ts'
+import { type Draft, type Stored, storeOrders } from '../db/orders-storing.ts'
+import { countTraders } from '../db/partners.ts'
 import type { Queue } from '../db/queue.ts'
 import { readUsage, type UsageRecord } from '../db/usage.ts'
 
 export interface Gathered {
   caller(lookup: string): Promise<Caller | undefined>
   trading(trader: { partnerId: string; externalId: string }): Promise<Trading | undefined>
-  order(id: string): Promise<OrderRow | undefined>
+  order(id: string): Promise<Outcome | undefined>
   ask(id: string): Promise<AskRow | undefined>
   /** Stores an order with its job and wakes the workers once both are committed. */
   storeOrder(draft: Draft): Promise<Stored>
@@ -23,17 +25,18 @@ export interface Gathered {
   /** Reads that add up many rows: one at a time for each partner. */
   leaderboard(partnerId: string): Promise<RankedRecord[]>
   usage(partnerId: string): Promise<UsageRecord>
+  traders(partnerId: string): Promise<number>
 }
 
 export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bus }): Gathered {
   return {
     caller: gather((lookups: string[]) => findCallers(db, lookups)),
     trading: gather((asked: { partnerId: string; externalId: string }[]) => findTrading(db, asked)),
-    order: gather((ids: string[]) => findOrders(db, ids)),
+    order: gather((ids: string[]) => findOutcomes(db, ids)),
     ask: gather((ids: string[]) => findAsks(db, ids)),
     storeOrder: gather(
       async (drafts: Draft[]) => {
-        const stored = await db.transaction(trx => storeOrders(trx, queue, drafts))
+        const stored = await storeOrders(db, queue, drafts)
         if (stored.some(({ created }) => created)) bus.publish(WORK, 'order.place', 'new')
         return stored
       },
@@ -48,6 +51,7 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
       { isolate: isDataError }
     ),
     leaderboard: share(partnerId => readLeaderboard(db, partnerId)),
-    usage: share(partnerId => readUsage(db, partnerId))
+    usage: share(partnerId => readUsage(db, partnerId)),
+    traders: share(partnerId => countTraders(db, partnerId))
   }
 }

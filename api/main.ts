@@ -1,13 +1,10 @@
 // The API process: read config, open, listen, close on SIGTERM.
-import { readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { openBus } from '../db/bus.ts'
 import { openLimits } from '../db/limits.ts'
 import { openLog } from '../db/log.ts'
 import { collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
-import { announceReady, loadEnvironment, stopOn } from '../db/process.ts'
+import { announceReady, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
 import { openUsage } from '../db/usage.ts'
@@ -15,28 +12,20 @@ import { ConfigError } from '../schemas/config.ts'
 import { createApp } from './app.ts'
 import { drain } from './drain.ts'
 import { openGathered } from './gathered.ts'
+import { createListener } from './listen.ts'
 
+keepHeapSmall()
 const config = loadEnvironment()
 const log = openLog({ level: config.logLevel, name: 'api' })
 const stopping = stopOn(log)
 const store = await openStore(config, { name: 'api', log })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'sender', log })
-const limits = openLimits({ redisUrl: config.redisUrl, log })
+const limits = await openLimits({ redisUrl: config.redisUrl, log })
 const usage = openUsage({ db: store.db, log })
 const open = { config, ...store, queue, bus, limits, log, usage, gathered: openGathered({ db: store.db, queue, bus }) }
 
-const handler = createApp(open).callback()
-const server = config.tls
-  ? createTlsServer({ cert: readFileSync(config.tls.cert), key: readFileSync(config.tls.key) }, handler)
-  : createServer(handler)
-// Slow requests end; a request that waits for its settlement may take SETTLE_WAIT_MS and more.
-Object.assign(server, {
-  headersTimeout: 10_000,
-  requestTimeout: 30_000,
-  keepAliveTimeout: 65_000,
-  maxHeadersCount: 100
-})
+const server = createListener(createApp(open), open)
 server.listen(config.port, config.host)
 await new Promise((resolve, reject) =>
   server.once('listening', resolve).once('error', (error: NodeJS.ErrnoException) => {

@@ -1,6 +1,6 @@
 // The marketplace for its visitors: the list, a bot's detail, its reviews. Sales are in marketplace-sales.ts,
 // the creator's side is in marketplace-creator.ts.
-import { type BotRow, getBotDetail, type Party } from '../db/marketplace.ts'
+import { getBotDetail, type ListedBot, type Party } from '../db/marketplace.ts'
 import { listBots } from '../db/marketplace-listing.ts'
 import { listReviews, type ReviewRow, saveReview } from '../db/marketplace-reviews.ts'
 import { pathId } from '../schemas/fields.ts'
@@ -25,7 +25,7 @@ const time = (value: Date | null): string | null => value?.toISOString() ?? null
 const price = (value: string | null): number | null => (value === null ? null : shown(value))
 
 /** A bot as lists show it. */
-export function presentBot(bot: BotRow) {
+export function presentBot(bot: ListedBot) {
   return {
     botId: bot.id,
     name: bot.name,

@@ -1,5 +1,4 @@
 // GET /v1/me: the partner as it stands.
-import { countTraders } from '../db/partners.ts'
 import { Partner } from '../schemas/partners.ts'
 import type { Operation } from './operations.ts'
 
@@ -14,13 +13,13 @@ export const getMe: Operation<object> = {
   scope: null,
   response: Partner,
   errors: [],
-  async handle({ partner }, { db }): Promise<Partner> {
+  async handle({ partner }, { gathered }): Promise<Partner> {
     return {
       partnerId: partner.partnerId,
       name: partner.partnerName,
       plan: partner.plan,
       saasStatus: partner.saasStatus,
-      tradersCount: await countTraders(db, partner.partnerId),
+      tradersCount: await gathered.traders(partner.partnerId),
       scopes: partner.scopes
     }
   }

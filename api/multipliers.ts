@@ -1,8 +1,9 @@
 // Multiplier orders and what the broker offers of them. They are placed, doubted, followed and closed on the
 // same path as binary orders.
 
-import type { OrderRow, Terms } from '../db/orders.ts'
+import type { Outcome } from '../db/orders.ts'
 import { number, time } from '../db/orders-entry.ts'
+import type { Terms } from '../db/orders-storing.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { asset, pathId } from '../schemas/fields.ts'
 import { MultiplierOrder, MultiplierOrderRequest, MultiplierSpec } from '../schemas/multipliers.ts'
@@ -54,7 +55,7 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
 }
 
 /** A bought multiplier order as the wire shows it. */
-export function presentMultiplier(row: OrderRow) {
+export function presentMultiplier(row: Outcome) {
   const opened = {
     orderId: row.id,
     brokerOrderId: row.broker_order_id,

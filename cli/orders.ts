@@ -86,7 +86,6 @@ function presentOrder(row: OrderRow) {
     looks: row.looks,
     retryable: row.retryable,
     follower: row.follower,
-    leaseUntil: row.lease_until,
     evidence: row.evidence
   }
 }

@@ -20,6 +20,8 @@ import { choosePort } from './run/port.ts'
 import { openTeller, type Teller } from './run/tell.ts'
 
 const PORT_TRIES = 3
+// As the npm scripts api and worker have it.
+const HEAP = ['--max-old-space-size=1024']
 
 export function addRun(program: Command): void {
   program
@@ -91,6 +93,7 @@ async function start(running: Running): Promise<void> {
   const worker = startChild({
     name: 'worker',
     file: 'worker/main.ts',
+    nodeFlags: HEAP,
     env: { ...children, ...metrics },
     tell: tellWorker
   })
@@ -150,7 +153,13 @@ async function startApi({ context, opened, watch, tell }: Running, env: NodeJS.P
     const port = await choosePort(wanted, { host, fixed })
     if (wanted !== 0 && port !== wanted)
       tell.as('run')(`port ${wanted} is busy: taking ${port} (PORT=… asks for a certain one)`)
-    const options = { name: 'api', file: 'api/main.ts', env: { ...env, PORT: String(port) }, tell: tell.as('api') }
+    const options = {
+      name: 'api',
+      file: 'api/main.ts',
+      nodeFlags: HEAP,
+      env: { ...env, PORT: String(port) },
+      tell: tell.as('api')
+    }
     const api: Child = startChild(options)
     opened(() => api.stop())
     try {

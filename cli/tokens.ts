@@ -23,7 +23,7 @@ export function addTokens(program: Command): void {
       `
 To change the key:
   1. put the new key first, keep the old one behind it: TOKEN_KEYS=new:…,old:…
-  2. restart every api and worker with it, so that all can open what the new key seals
+  2. restart every worker with it, then every api: the workers must be able to open what the apis seal
   3. run this; interrupted, it goes on where it was when run again
   4. once nothing remains under the old key, take it out of TOKEN_KEYS
 ${examples('tokens rotate', 'tokens rotate --json')}`

@@ -3,8 +3,8 @@
 // PostgreSQL LISTEN/NOTIFY, with Redis by pub/sub; either way a channel per process, so that one order
 // does not wake every API process, and one channel for all workers.
 import { randomBytes } from 'node:crypto'
-import { Redis } from 'ioredis'
 import pg from 'pg'
+import { gather } from './gather.ts'
 import type { Log } from './log.ts'
 
 /** Carries what happened, so that a waiter knows which row to read. */
@@ -146,12 +146,18 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
   }
 }
 
+const notify = {
+  name: 'notify',
+  text: 'select pg_notify(channel, payload) from unnest($1::text[], $2::text[]) as m (channel, payload)'
+}
+
 function postgresTransport(url: string, receive: (channel: string, payload: string) => void, log: Log): Transport {
   const channels = new Set<string>()
   let client: pg.Client | undefined
   let connecting: Promise<pg.Client> | undefined
   let closed = false
   let attempt = 0
+  let last: Promise<unknown> = Promise.resolve()
 
   async function open(): Promise<pg.Client> {
     const next = new pg.Client({
@@ -159,7 +165,9 @@ function postgresTransport(url: string, receive: (channel: string, payload: stri
       application_name: 'service-bus',
       connectionTimeoutMillis: 5000,
       keepAlive: true,
-      query_timeout: 10_000
+      query_timeout: 10_000,
+      // A LISTEN need not wait for the hints on their way.
+      pipeline: true
     })
     next.on('error', error => lose(next, error))
     next.on('end', () => lose(next))
@@ -167,6 +175,7 @@ function postgresTransport(url: string, receive: (channel: string, payload: stri
     try {
       await next.connect()
       for (const channel of channels) await next.query(`listen ${next.escapeIdentifier(channel)}`)
+      if (closed) throw new Error('The bus was closed.')
     } catch (error) {
       void next.end().catch(() => {})
       throw error
@@ -195,15 +204,29 @@ function postgresTransport(url: string, receive: (channel: string, payload: stri
 
   function connected(): Promise<pg.Client> {
     if (client) return Promise.resolve(client)
+    if (closed) return Promise.reject(new Error('The bus is closed.'))
     connecting ??= open().finally(() => {
       connecting = undefined
     })
     return connecting
   }
 
+  // Notifying transactions commit one after the other in the whole cluster: hints of the same moment share one.
+  const send = gather(
+    async (messages: { channel: string; payload: string }[]) => {
+      const channels = messages.map(({ channel }) => channel)
+      const payloads = messages.map(({ payload }) => payload)
+      await (await connected()).query({ ...notify, values: [channels, payloads] })
+      return messages
+    },
+    { concurrency: 1 }
+  )
+
   return {
     async send(channel, payload) {
-      await (await connected()).query('select pg_notify($1, $2)', [channel, payload])
+      const sent = send({ channel, payload })
+      last = sent.catch(() => {})
+      await sent
     },
     async subscribe(channel) {
       channels.add(channel)
@@ -224,9 +247,11 @@ function postgresTransport(url: string, receive: (channel: string, payload: stri
     healthy: () => client !== undefined,
     async close() {
       closed = true
-      const last = client
+      // What was published right before, as by a command, still goes out.
+      await last
+      const open = client
       client = undefined
-      await last?.end().catch(() => {})
+      await open?.end().catch(() => {})
     }
   }
 }
@@ -236,6 +261,8 @@ async function redisTransport(
   receive: (channel: string, payload: string) => void,
   log: Log
 ): Promise<Transport> {
+  // Loaded only here: most installations run without.
+  const { Redis } = await import('ioredis')
   const options = {
     lazyConnect: true,
     maxRetriesPerRequest: 1,

@@ -40,24 +40,75 @@ export function openDatabase({ url, pool = 10, name = 'operator' }: DatabaseOpti
 }
 
 /**
- * The rows of a raw query. Each statement is prepared once per connection: parsing and planning the long ones
- * costs more than running them.
+ * The rows of a statement with named bindings (`:name`). Each statement is prepared once per connection: parsing and
+ * planning the long ones costs more than running them.
  */
 export async function rows<T>(db: Db, sql: string, bindings: Record<string, unknown> = {}): Promise<T[]> {
-  const query = db.raw(sql, bindings as Knex.ValueDict).options({ name: nameOf(sql) })
-  return ((await query) as { rows: T[] }).rows
+  const { text, names } = positioned(sql, bindings)
+  return execute<T>(
+    db,
+    text,
+    names.map(name => bindings[name])
+  )
+}
+
+// Knex's way to a connection without its compiler, which takes longer than some statements do.
+interface Client {
+  acquireConnection(): Promise<object>
+  releaseConnection(connection: object): Promise<void>
+  _query(connection: object, query: object): Promise<{ response: { rows: unknown[] } }>
+}
+
+/** The rows of a statement whose bindings are written $1, $2, …; prepared as well. */
+export async function execute<T>(db: Db, text: string, values: unknown[]): Promise<T[]> {
+  const { client, isCompleted } = db as unknown as { client: Client; isCompleted?: () => boolean }
+  // What comes after the end of its transaction would run on a connection that is somebody else's by now.
+  if (isCompleted?.()) throw new Error('The transaction of this statement has ended.')
+  const connection = await client.acquireConnection()
+  try {
+    const query = { sql: text, bindings: values, options: { name: nameOf(text) } }
+    return (await client._query(connection, query)).response.rows as T[]
+  } finally {
+    await client.releaseConnection(connection)
+  }
+}
+
+interface Positioned {
+  text: string
+  names: string[]
 }
 
 // Statements are text in our code, so there are only so many; a bound all the same.
-const names = new Map<string, string>()
-const MAX_NAMES = 2000
+const MAX_STATEMENTS = 2000
+const known = new Map<string, Positioned>()
 
-function nameOf(sql: string): string {
-  let name = names.get(sql)
+function positioned(sql: string, bindings: Record<string, unknown>): Positioned {
+  let found = known.get(sql)
+  if (!found) {
+    const names: string[] = []
+    const text = sql.replaceAll(/(?<![:\w]):([a-zA-Z]\w*)/g, (written, name: string) => {
+      if (!Object.hasOwn(bindings, name)) return written
+      // Each place has a parameter of its own: one in two places would have to be of one type.
+      names.push(name)
+      return `$${names.length}`
+    })
+    found = { text, names }
+    if (known.size >= MAX_STATEMENTS) known.clear()
+    known.set(sql, found)
+  }
+  const missing = found.names.find(name => bindings[name] === undefined)
+  if (missing !== undefined) throw new Error(`The statement's binding ${missing} is undefined.`)
+  return found
+}
+
+const hashes = new Map<string, string>()
+
+function nameOf(text: string): string {
+  let name = hashes.get(text)
   if (!name) {
-    if (names.size >= MAX_NAMES) names.clear()
-    name = createHash('sha256').update(sql).digest('base64url').slice(0, 24)
-    names.set(sql, name)
+    if (hashes.size >= MAX_STATEMENTS) hashes.clear()
+    name = createHash('sha256').update(text).digest('base64url').slice(0, 24)
+    hashes.set(text, name)
   }
   return name
 }

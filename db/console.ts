@@ -25,7 +25,7 @@ export interface Minute {
   at: number
   placed: number
   failed: number
-  /** Median of the time from sending to the broker's purchase; null when nothing was bought. */
+  /** Median of the time from the intent to the broker's answer; null when nothing was bought. */
   brokerMs: number | null
 }
 
@@ -41,9 +41,9 @@ export async function readMinutes(db: Db, minutes: number): Promise<Minute[]> {
     db,
     `select extract(epoch from date_trunc('minute', created_at))::int as at, count(*) as placed,
             count(*) filter (where phase = 'failed') as failed,
-            percentile_cont(0.5) within group (order by greatest(0, extract(epoch from opened_at - sent_at) * 1000)::float8)
-              filter (where opened_at is not null and sent_at is not null) as "brokerMs"
-       from (select created_at, phase, opened_at, sent_at from orders where id >= :since order by id desc limit ${WINDOW_ORDERS}) o
+            percentile_cont(0.5) within group (order by extract(epoch from answered_at - sent_at)::float8 * 1000)
+              filter (where answered_at is not null and sent_at is not null) as "brokerMs"
+       from (select created_at, phase, answered_at, sent_at from orders where id >= :since order by id desc limit ${WINDOW_ORDERS}) o
       where created_at >= date_trunc('minute', clock_timestamp()) - (:minutes - 1) * interval '1 minute'
       group by 1 order by 1`,
     { minutes, since: idAt(Date.now() - minutes * 60_000 - CLOCK_SLACK_MS) }

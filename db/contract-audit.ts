@@ -1,6 +1,7 @@
 // The rows behind the comparison with the broker's books: which accounts are due, what our orders say of
 // their contracts, and what was found.
 import { type Db, rows } from './connection.ts'
+import type { OrderRow } from './orders.ts'
 
 export interface DueAccount {
   accountRowId: string
@@ -77,6 +78,20 @@ export async function claimedContracts(
     { accountId, contractIds }
   )
   return new Map(found.map(claim => [claim.contractId, claim]))
+}
+
+/** Orders of the account that were sent at least once and were wanted at some time in `from`…`to`, oldest first. */
+export async function ordersSentAround(
+  db: Db,
+  { accountRowId, from, to }: { accountRowId: string; from: Date; to: Date }
+): Promise<OrderRow[]> {
+  return rows<OrderRow>(
+    db,
+    `select * from orders
+      where broker_account_id = :accountRowId and attempt > 0 and queued_at >= :from and created_at <= :to
+      order by id limit 1000`,
+    { accountRowId, from, to }
+  )
 }
 
 /** Whether an order of the account is between intent and decision, so that a contract may yet find its order. */

@@ -1,8 +1,8 @@
 // Copy trading: leaders by record, follows, and the followers an order is copied to.
 import { newId } from '../schemas/ids.ts'
 import { type Db, rows } from './connection.ts'
+import { tradedSegments } from './trader-days.ts'
 
-const RECORD_DAYS = 30
 const RECORD_TRADES = 10
 
 export interface LeaderRecord {
@@ -24,23 +24,31 @@ export async function listLeaders(
   db: Db,
   { partnerId, everywhere, leaderId = null }: { partnerId: string; everywhere: boolean; leaderId?: string | null }
 ): Promise<LeaderRecord[]> {
+  const whose = everywhere
+    ? 'p.id in (select partner_id from community_profiles where party_id = partner_id and is_public)'
+    : 'p.id = :partnerId'
+  const partners =
+    leaderId === null ? whose : `${whose} and p.id = (select partner_id from traders where id = :leaderId)`
   return rows<LeaderRecord>(
     db,
-    `with record as (
-       select o.trader_id, o.pnl, o.stake,
-              sum(o.pnl) over (partition by o.trader_id order by o.closed_at, o.id) as running, o.closed_at, o.id
-         from orders o
-        where o.phase = 'closed' and o.copied_from is null and o.closed_at > now() - interval '${RECORD_DAYS} days'
-          and (:everywhere or o.partner_id = :partnerId)
-          and (:leaderId::text is null or o.trader_id = :leaderId)
-          and (not :everywhere or o.partner_id in (select partner_id from community_profiles where party_id = partner_id and is_public))
+    `with ${tradedSegments(partners)}, sums as (
+       select trader_id, sum(own_trades)::int as trades, sum(own_wins)::int as wins, sum(own_pnl) as pnl, sum(own_stake) as stakes
+         from traded where :leaderId::text is null or trader_id = :leaderId
+        group by trader_id having sum(own_trades) >= ${RECORD_TRADES}
+        order by sum(own_pnl) desc, trader_id limit 100
+     ), runs as (
+       select trader_id, at, own_pnl, own_stake, own_peak, own_low, own_fall,
+              sum(own_pnl) over (partition by trader_id order by at, own_pnl, own_stake rows unbounded preceding) - own_pnl as before,
+              row_number() over (partition by trader_id order by at, own_pnl, own_stake) as place
+         from traded where own_trades > 0 and trader_id in (select trader_id from sums)
      ), falls as (
-       select *, greatest(0, max(running) over (partition by trader_id order by closed_at, id)) - running as fall from record
+       select trader_id, own_fall, before + own_low as low,
+              max(before + own_peak) over (partition by trader_id order by place rows between unbounded preceding and 1 preceding) as high
+         from runs
      ), summary as (
-       select trader_id, count(*)::int as trades, count(*) filter (where pnl > 0)::int as wins, sum(pnl) as pnl,
-              sum(stake) as stakes, max(fall) as fall
-         from falls group by trader_id having count(*) >= ${RECORD_TRADES}
-        order by sum(pnl) desc, trader_id limit 100
+       select s.*, f.fall
+         from sums s
+         join (select trader_id, max(greatest(own_fall, coalesce(high, 0) - low)) as fall from falls group by trader_id) f using (trader_id)
      )
      select s.trader_id as "leaderId", s.trades, s.pnl,
             -- A name given to the partner alone does not leave it.
@@ -89,7 +97,8 @@ export async function follow(
      on conflict (trader_id, leader_id) do update
        set risk_pct = excluded.risk_pct, max_drawdown_pct = excluded.max_drawdown_pct, status = 'ACTIVE',
            base_balance = case follows.status when 'ACTIVE' then follows.base_balance else excluded.base_balance end,
-           since = case follows.status when 'ACTIVE' then follows.since else now() end
+           since = case follows.status when 'ACTIVE' then follows.since else now() end,
+           since_pnl = case follows.status when 'ACTIVE' then follows.since_pnl else 0 end
      returning ${columns}`,
     { id: newId('follow'), ...asked }
   )
@@ -119,32 +128,49 @@ export interface FollowStandingRecord extends FollowRecord {
 export async function listFollows(db: Db, traderId: string): Promise<FollowStandingRecord[]> {
   return rows<FollowStandingRecord>(
     db,
-    `select ${columns}, c.copies as "copiedOrders", c.pnl,
-            case when base_balance > 0 then round(100 * greatest(0, -c.since_pnl) / base_balance, 2) end as "drawdownPct"
+    `select ${columns}, (select count(*)::int from orders o where o.follow_id = f.id) as "copiedOrders", pnl,
+            case when base_balance > 0 then round(100 * greatest(0, -since_pnl) / base_balance, 2) end as "drawdownPct"
        from follows f
-      cross join lateral (select count(*)::int as copies, coalesce(sum(o.pnl), 0) as pnl,
-                                 coalesce(sum(o.pnl) filter (where o.queued_at >= f.since), 0) as since_pnl
-                            from orders o where o.follow_id = f.id) c
       where f.trader_id = :traderId order by f.created_at desc, f.id desc limit 200`,
     { traderId }
   )
 }
 
-/** Pauses those of these follows (all of a leader's, with `leaderId`) whose loss passed their limit. */
-export async function pauseDrawdowns(
-  db: Db,
-  { followIds = null, leaderId = null }: { followIds?: string[] | null; leaderId?: string | null }
-): Promise<string[]> {
-  const paused = await rows<{ id: string }>(
-    db,
-    `update follows f set status = 'PAUSED_DRAWDOWN'
-      where f.status = 'ACTIVE' and (f.id = any(:followIds) or f.leader_id = :leaderId)
-        and (select -coalesce(sum(o.pnl), 0) from orders o where o.follow_id = f.id and o.phase = 'closed' and o.queued_at >= f.since)
-            > f.base_balance * f.max_drawdown_pct / 100
-     returning f.id`,
-    { followIds, leaderId }
+// Follows are locked in the order of their ids by everyone who changes several, so that nobody waits in a circle.
+const lossPassed = '-since_pnl > base_balance * max_drawdown_pct / 100'
+
+/**
+ * Adds closed copies to what their follows made, and pauses those whose loss passed their limit. Call it in the
+ * transaction that closes them, once for each.
+ */
+export async function addToFollows(trx: Db, copies: { orderId: string; followId: string }[]): Promise<void> {
+  const followIds = [...new Set(copies.map(({ followId }) => followId))]
+  // By a statement of its own: the next one sees since when losses count as it is now.
+  await rows(trx, 'select id from follows where id = any(:followIds) order by id for no key update', { followIds })
+  await rows(
+    trx,
+    `update follows f set pnl = f.pnl + s.pnl, since_pnl = f.since_pnl + s.since_pnl
+       from (select o.follow_id, sum(o.pnl) as pnl, coalesce(sum(o.pnl) filter (where o.queued_at >= g.since), 0) as since_pnl
+               from orders o join follows g on g.id = o.follow_id where o.id = any(:orderIds) group by o.follow_id) s
+      where f.id = s.follow_id`,
+    { orderIds: copies.map(({ orderId }) => orderId) }
   )
-  return paused.map(({ id }) => id)
+  await rows(
+    trx,
+    `update follows set status = 'PAUSED_DRAWDOWN' where id = any(:followIds) and status = 'ACTIVE' and ${lossPassed}`,
+    { followIds }
+  )
+}
+
+/** Pauses those follows of a leader whose loss passed their limit, be it that the limit was lowered. */
+export async function pauseDrawdowns(trx: Db, leaderId: string): Promise<void> {
+  await rows(
+    trx,
+    `update follows set status = 'PAUSED_DRAWDOWN'
+      where id = any(array(select id from follows where leader_id = :leaderId and status = 'ACTIVE' and ${lossPassed}
+                            order by id for no key update))`,
+    { leaderId }
+  )
 }
 
 /** A follower with the account its copies go to. */

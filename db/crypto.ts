@@ -1,6 +1,14 @@
 // Secrets at rest. Broker tokens are sealed with AES-256-GCM under a random nonce and bound to their row;
 // API keys and sessions are kept only as hashes under a pepper that is itself sealed in the database.
-import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+  timingSafeEqual
+} from 'node:crypto'
 import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -22,6 +30,9 @@ export interface Vault {
   /** Every key that decrypts, the encrypting one first. */
   readonly keyIds: readonly string[]
 }
+
+/** What every hash of a key or a session is made with; a key object, since making one costs more than a hash. */
+export type Pepper = KeyObject
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
@@ -87,7 +98,7 @@ export function tokenKeysOf({ tokenKeys, dataDir }: { tokenKeys: string | undefi
  * The installation's pepper, made at first use. Throws ConfigError when the token keys at hand cannot
  * open it: they are not the ones this database was used with.
  */
-export async function openPepper(db: Db, vault: Vault): Promise<Buffer> {
+export async function openPepper(db: Db, vault: Vault): Promise<Pepper> {
   const fresh = vault.seal(randomBytes(32).toString('base64'), 'secrets:pepper')
   await db('secrets').insert({ name: 'pepper', key_id: fresh.keyId, sealed: fresh.sealed }).onConflict('name').ignore()
   const row = (await db('secrets').where({ name: 'pepper' }).first('key_id', 'sealed')) as {
@@ -95,7 +106,7 @@ export async function openPepper(db: Db, vault: Vault): Promise<Buffer> {
     sealed: Buffer
   }
   try {
-    return Buffer.from(vault.open({ keyId: row.key_id, sealed: row.sealed }, 'secrets:pepper'), 'base64')
+    return createSecretKey(vault.open({ keyId: row.key_id, sealed: row.sealed }, 'secrets:pepper'), 'base64')
   } catch (cause) {
     throw new ConfigError(
       `TOKEN_KEYS are not the keys of this database: its secrets are sealed under '${row.key_id}'`,
@@ -106,7 +117,7 @@ export async function openPepper(db: Db, vault: Vault): Promise<Buffer> {
 
 /** Seals the pepper with the key that encrypts now. Answers whether another key had sealed it. */
 export async function resealPepper(trx: Db, vault: Vault): Promise<boolean> {
-  const { keyId, sealed } = vault.seal((await openPepper(trx, vault)).toString('base64'), 'secrets:pepper')
+  const { keyId, sealed } = vault.seal((await openPepper(trx, vault)).export().toString('base64'), 'secrets:pepper')
   const moved = await trx('secrets')
     .where({ name: 'pepper' })
     .whereNot({ key_id: keyId })
@@ -115,7 +126,7 @@ export async function resealPepper(trx: Db, vault: Vault): Promise<boolean> {
 }
 
 /** HMAC-SHA256 under the pepper: what is stored of a key or a session. */
-export function hashSecret(pepper: Buffer, secret: string): Buffer {
+export function hashSecret(pepper: Pepper, secret: string): Buffer {
   return createHmac('sha256', pepper).update(secret).digest()
 }
 

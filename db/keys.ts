@@ -4,7 +4,7 @@ import { newId } from '../schemas/ids.ts'
 import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import type { Scope } from '../schemas/scopes.ts'
 import { type Db, rows } from './connection.ts'
-import { hashSecret, newApiKey } from './crypto.ts'
+import { hashSecret, newApiKey, type Pepper } from './crypto.ts'
 import { saasStatusOf } from './partners.ts'
 
 /** The caller behind a key. */
@@ -109,7 +109,7 @@ const MAX_KEYS = 200
 /** Issues a key. The key itself is returned once and stored nowhere. Throws NOT_FOUND, or CONFLICT past the bound. */
 export async function insertKey(
   trx: Db,
-  pepper: Buffer,
+  pepper: Pepper,
   { partnerId, label, scopes }: { partnerId: string; label: string | null; scopes: readonly Scope[] }
 ): Promise<KeyRecord & { key: string }> {
   // In a transaction, keys of one partner are made one after another: lock first, count then.

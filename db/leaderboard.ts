@@ -1,6 +1,7 @@
-// The leaderboard of a partner's community: closed orders and collected trades of 30 days, added up afresh for
-// each question from two indexes that hold all it needs.
+// The leaderboard of a partner's community: closed orders of 30 days, added up by the day beforehand, and collected
+// trades, added up for each question.
 import { type Db, rows } from './connection.ts'
+import { tradedSegments } from './trader-days.ts'
 
 export interface RankedRecord {
   partyId: string
@@ -25,28 +26,28 @@ export async function readLeaderboard(db: Db, partnerId: string): Promise<Ranked
   // What the broker names has the database's collation in orders, which has to be said for their index to be of use.
   const found = await rows<RankedRow>(
     db,
-    `select p.party_id, p.display_name, p.avatar_url, s.trades, s.wins, s.pnl
-       from community_profiles p
-       join traders t on t.id = p.party_id
-      cross join lateral (
-        select count(*) as trades, count(*) filter (where pnl > 0) as wins, sum(pnl) as pnl
-          from (
-            select o.pnl from orders o
-             where o.trader_id = t.id and o.phase = 'closed' and o.closed_at > now() - interval '30 days'
-            union all
-            select r.profit_loss from trade_records r
-             where r.partner_id = t.partner_id and r.trader_external_id = t.external_id
-               and r.traded_at > now() - interval '30 days'
-               -- a clock may be ahead, but what is dated far ahead would never leave the list
-               and r.traded_at < now() + interval '1 day'
-               -- a contract placed here and reported as well counts once
-               and not exists (select from orders o
-                                where o.account_id = r.client_broker_loginid collate "default"
-                                  and o.broker_order_id = r.broker_contract_id collate "default"
-                                  and o.partner_id = r.partner_id)
-          ) as trades (pnl)
-      ) s
-      where p.partner_id = :partnerId and p.is_public and s.trades > 0
+    `with ${tradedSegments('p.id = :partnerId')}, counted as (
+       select trader_id, trades, wins, pnl from traded
+       union all
+       select t.id, 1, (r.profit_loss > 0)::int, r.profit_loss
+         from community_profiles p
+         join traders t on t.id = p.party_id
+         join trade_records r on r.partner_id = t.partner_id and r.trader_external_id = t.external_id
+          and r.traded_at > now() - interval '30 days'
+          -- a clock may be ahead, but what is dated far ahead would never leave the list
+          and r.traded_at < now() + interval '1 day'
+        where p.partner_id = :partnerId and p.is_public
+          -- a contract placed here and reported as well counts once
+          and not exists (select from orders o
+                           where o.account_id = r.client_broker_loginid collate "default"
+                             and o.broker_order_id = r.broker_contract_id collate "default"
+                             and o.partner_id = r.partner_id)
+     ), sums as (
+       select trader_id, sum(trades)::int as trades, sum(wins)::int as wins, sum(pnl) as pnl from counted group by trader_id
+     )
+     select p.party_id, p.display_name, p.avatar_url, s.trades, s.wins, s.pnl
+       from sums s join community_profiles p on p.party_id = s.trader_id
+      where p.partner_id = :partnerId and p.is_public
       order by s.pnl desc, s.wins desc, p.party_id
       limit 100`,
     { partnerId }

@@ -1,6 +1,5 @@
 // How often: one counter per key and per trader in windows of a minute, and of failed logins in longer ones,
 // in memory or in Redis. When Redis is away each process counts for itself until it is back.
-import { Redis } from 'ioredis'
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Log } from './log.ts'
 
@@ -23,10 +22,16 @@ export interface Limits {
 }
 
 /** Opens the counters. `windowSeconds` is 60 everywhere but in tests. */
-export function openLimits(options: { redisUrl?: string | undefined; log: Log; windowSeconds?: number }): Limits {
+export async function openLimits(options: {
+  redisUrl?: string | undefined
+  log: Log
+  windowSeconds?: number
+}): Promise<Limits> {
   const minute = options.windowSeconds ?? 60
-  const redis = options.redisUrl
-    ? new Redis(options.redisUrl, {
+  // Loaded only where there is one.
+  const { Redis } = options.redisUrl ? await import('ioredis') : {}
+  const redis = Redis
+    ? new Redis(options.redisUrl as string, {
         enableOfflineQueue: false,
         maxRetriesPerRequest: 1,
         commandTimeout: 500,

@@ -5,7 +5,7 @@
 // order that carries the filters; the wide rows are read for the page's bots only.
 import type { BotsQuery } from '../schemas/marketplace.ts'
 import { type Db, rows } from './connection.ts'
-import { type BotRow, botColumns, withCreators } from './marketplace.ts'
+import { type BotRow, type ListedBot, listedColumns, withCreators } from './marketplace.ts'
 
 const order: Record<BotsQuery['sort'], string> = {
   newest: 'b.published_at desc, b.id desc',
@@ -28,7 +28,7 @@ const byHash = `(b.id in (select unnest(array(select bot_id from marketplace_wor
 const MAX_WORDS = 10
 
 /** A page of the published bots, and how many there are on all pages. */
-export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: BotRow[]; total: number }> {
+export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: ListedBot[]; total: number }> {
   const { page, limit, category, riskLevel } = query
   const words = query.search?.trim() ? wordsOf(query.search).slice(0, MAX_WORDS) : undefined
   // Words were asked for, and none is in what was given: punctuation matches nothing.
@@ -50,9 +50,9 @@ export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: BotRow
     conditions.push(total <= FEW ? byKey : met <= NEAR ? byLookup : byHash)
   }
   const by = order[query.sort]
-  const bots = await rows<BotRow>(
+  const bots = await rows<ListedBot>(
     db,
-    `select ${botColumns}
+    `select ${listedColumns}
        from (select b.id from marketplace_bots b
               where ${conditions.join(' and ')} order by ${by} limit :limit offset :offset) as listed
        join marketplace_bots b on b.id = listed.id

@@ -14,20 +14,19 @@ export interface Party {
   partyId: string
 }
 
-export interface BotRow {
+/** What a list shows of a bot: without the long texts, which lie apart from the row. */
+export interface ListedBot {
   id: string
   partner_id: string
   party_id: string
   status: BotStatus
   name: string
   description: string
-  long_description: string | null
   category: string
   risk_level: string
   strategy_type: string
   supported_assets: string[]
   screenshots: string[]
-  demo_video_url: string | null
   one_time_price: string | null
   monthly_price: string | null
   version: string
@@ -44,12 +43,19 @@ export interface BotRow {
   creator_name: string
 }
 
-/** Everything about a bot but its code. Wants the bots as b, their partners as p, their creators' profiles as c. */
-export const botColumns = `b.id, b.partner_id, b.party_id, b.status, b.name, b.description, b.long_description,
-  b.category, b.risk_level, b.strategy_type, b.supported_assets, b.screenshots, b.demo_video_url, b.one_time_price,
-  b.monthly_price, b.version, b.rating, b.rating_count, b.downloads, b.sales, b.subscribers, b.gross, b.net,
-  b.created_at, b.updated_at, b.published_at,
+export interface BotRow extends ListedBot {
+  long_description: string | null
+  demo_video_url: string | null
+}
+
+/** What a list shows. Wants the bots as b, their partners as p, their creators' profiles as c. */
+export const listedColumns = `b.id, b.partner_id, b.party_id, b.status, b.name, b.description, b.category,
+  b.risk_level, b.strategy_type, b.supported_assets, b.screenshots, b.one_time_price, b.monthly_price, b.version,
+  b.rating, b.rating_count, b.downloads, b.sales, b.subscribers, b.gross, b.net, b.created_at, b.updated_at, b.published_at,
   coalesce(c.display_name, case when b.party_id = b.partner_id then p.name else 'Independent creator' end) as creator_name`
+
+/** Everything about a bot but its code. */
+const botColumns = `${listedColumns}, b.long_description, b.demo_video_url`
 
 // The marketplace is everybody's, a trader's name its partner's: a creator is named as its public profile says.
 export const withCreators = `join partners p on p.id = b.partner_id

@@ -20,6 +20,11 @@ import * as contractFindings from './migrations/0013_contract_findings.ts'
 import * as trace from './migrations/0014_trace.ts'
 import * as collations from './migrations/0015_collations.ts'
 import * as compared from './migrations/0016_compared.ts'
+import * as severed from './migrations/0017_severed.ts'
+import * as followers from './migrations/0018_followers.ts'
+import * as traderDays from './migrations/0019_trader_days.ts'
+import * as followSums from './migrations/0020_follow_sums.ts'
+import * as answered from './migrations/0021_answered.ts'
 
 interface Migration {
   name: string
@@ -43,7 +48,12 @@ const migrations: Migration[] = [
   { name: '0013_contract_findings', up: contractFindings.up },
   { name: '0014_trace', up: trace.up },
   { name: '0015_collations', up: collations.up },
-  { name: '0016_compared', up: compared.up }
+  { name: '0016_compared', up: compared.up },
+  { name: '0017_severed', up: severed.up },
+  { name: '0018_followers', up: followers.up },
+  { name: '0019_trader_days', up: traderDays.up },
+  { name: '0020_follow_sums', up: followSums.up },
+  { name: '0021_answered', up: answered.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

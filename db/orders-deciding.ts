@@ -53,15 +53,14 @@ export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found:
     // Copies of a contract decided by hand would be bought far too late.
     leads: false
   }
-  const { orders } = await openOrders(trx, queue, [receipt], { follower: null, leaseMs: 0 })
-  const [adopted] = orders
-  if (!adopted) throw decidedMeanwhile()
+  const { orders } = await openOrders(trx, queue, [receipt], null)
+  if (orders.length === 0) throw decidedMeanwhile()
   await resolveFindings(trx, {
     accountId: order.account_id,
     contractId: found.contractId,
     resolution: `adopted by ${order.id}`
   })
-  return adopted
+  return (await findOrders(trx, [order.id]))[0] as OrderRow
 }
 
 /** Declares that the broker did not buy the order: it fails, and the same clientOrderId may try again. */

@@ -1,6 +1,8 @@
-// From bought to settled. Whoever follows a contract's stream holds a short lease on its row, renewed for
-// all of its orders in one statement; a lease that ran out is anybody's.
+// From bought to settled. The row names the worker that follows the contract's stream. That worker holds one short
+// lease for all of its orders; once it ran out they are anybody's. (A lease on each row made following cost a write of
+// every open order every few seconds.)
 import { type Db, rows } from './connection.ts'
+import { addToFollows } from './copy.ts'
 import type { OrderRow } from './orders.ts'
 
 /** How a contract ended. */
@@ -12,11 +14,26 @@ export interface Settlement {
   commission: string | null
   /** Epoch seconds. */
   closedAt: number
+  /** A copy. */
+  copied: boolean
 }
 
-/** Marks open orders as closed with their result. */
-export async function markClosed(trx: Db, settlements: Settlement[]): Promise<OrderRow[]> {
-  return rows<OrderRow>(
+/** A closed order, as far as its end concerns others. */
+export type Closed = Pick<OrderRow, 'id' | 'origin' | 'follow_id'>
+
+/** Closes open orders with their result; what a copy made counts for its follow in the same transaction. */
+export async function closeOrders(db: Db, settlements: Settlement[]): Promise<Closed[]> {
+  if (!settlements.some(({ copied }) => copied)) return markClosed(db, settlements)
+  return db.transaction(async trx => {
+    const orders = await markClosed(trx, settlements)
+    const copies = orders.flatMap(({ id, follow_id }) => (follow_id ? [{ orderId: id, followId: follow_id }] : []))
+    if (copies.length > 0) await addToFollows(trx, copies)
+    return orders
+  })
+}
+
+async function markClosed(trx: Db, settlements: Settlement[]): Promise<Closed[]> {
+  return rows<Closed>(
     trx,
     `update orders o
         set phase = 'closed', pnl = s.pnl, entry_price = s."entryPrice", exit_price = s."exitPrice",
@@ -24,47 +41,88 @@ export async function markClosed(trx: Db, settlements: Settlement[]): Promise<Or
             current_value = null, unrealized_pnl = null, follower = null, lease_until = null
        from jsonb_to_recordset(:settlements::jsonb) as s (id text, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
             commission numeric, "closedAt" float8)
-      where o.id = s.id and o.phase = 'open'
-     returning o.*`,
-    { settlements: JSON.stringify(settlements) }
+      where o.id = any(:ids) and o.id = s.id and o.phase = 'open'
+     returning o.id, o.origin, o.follow_id`,
+    { settlements: JSON.stringify(settlements), ids: settlements.map(({ id }) => id) }
   )
 }
 
-/** Extends the leases of `worker`; answers the ids it still holds. */
-export async function renewLeases(db: Db, worker: string, ids: string[], leaseMs: number): Promise<Set<string>> {
+/** Extends the lease of `worker`; answers the open orders that name it. */
+export async function renewLease(db: Db, worker: string, leaseMs: number): Promise<Set<string>> {
+  await rows(
+    db,
+    `insert into followers as f (name, lease_until) values (:worker, now() + :leaseMs * interval '1 millisecond')
+     on conflict (name) do update set lease_until = excluded.lease_until`,
+    { worker, leaseMs }
+  )
   const found = await rows<{ id: string }>(
     db,
-    `update orders set lease_until = now() + :leaseMs * interval '1 millisecond'
-      where id = any(:ids) and phase = 'open' and follower = :worker
-     returning id`,
-    { worker, ids, leaseMs }
+    `select id from orders where phase = 'open' and follower is not null and follower = :worker`,
+    { worker }
   )
   return new Set(found.map(({ id }) => id))
 }
 
-/** Takes over open orders that nobody follows. */
-export async function takeOver(
-  db: Db,
-  options: { worker: string; leaseMs: number; limit: number }
-): Promise<OrderRow[]> {
-  return rows<OrderRow>(
+/** What following a contract takes. */
+export type Following = Pick<
+  OrderRow,
+  'id' | 'broker_order_id' | 'buy_price' | 'broker_account_id' | 'account_id' | 'app_id' | 'dialect' | 'follow_id'
+>
+
+export const followingColumns =
+  'o.id, o.broker_order_id, o.buy_price, o.broker_account_id, o.account_id, o.app_id, o.dialect, o.follow_id'
+
+/** Takes over open orders that nobody follows, or whose follower's lease ran out. */
+export async function takeOver(db: Db, options: { worker: string; limit: number }): Promise<Following[]> {
+  return rows<Following>(
     db,
-    `update orders set follower = :worker, lease_until = now() + :leaseMs * interval '1 millisecond'
-      where id in (select id from orders where phase = 'open' and (lease_until is null or lease_until < now())
-                    order by lease_until nulls first limit :limit for update skip locked)
-     returning *`,
+    // The few names among many orders are found one by one, each by one step into the index.
+    `with recursive names (name) as (
+       select min(follower) from orders where phase = 'open' and follower is not null
+       union all
+       select (select min(follower) from orders where phase = 'open' and follower > n.name) from names n where n.name is not null
+     ), gone as (
+       select n.name from names n
+        where n.name is not null and not exists (select 1 from followers f where f.name = n.name and f.lease_until >= now())
+     ), left_alone as (
+       (select id from orders where phase = 'open' and follower is null and (lease_until is null or lease_until < now())
+         order by lease_until nulls first limit :limit)
+       union all
+       select o.id from gone
+        cross join lateral (select id from orders where phase = 'open' and follower = gone.name limit :limit) o
+     ), mine as (
+       select id from orders where id in (select id from left_alone limit :limit) and phase = 'open' for update skip locked
+     )
+     update orders o set follower = :worker, lease_until = null where id in (select id from mine)
+     returning ${followingColumns}`,
     options
   )
 }
 
-/** Hands back leases, so that another worker takes over at once (or after `retryMs`). */
-export async function releaseLeases(db: Db, worker: string, ids: string[], retryMs = 0): Promise<void> {
+/** Lets go of orders, so that another worker takes over at once (or after `retryMs`). */
+export async function releaseOrders(db: Db, worker: string, ids: string[], retryMs = 0): Promise<void> {
   await rows(
     db,
     `update orders set follower = null, lease_until = now() + :retryMs * interval '1 millisecond'
       where id = any(:ids) and phase = 'open' and follower = :worker`,
     { worker, ids, retryMs }
   )
+}
+
+/** Ends the lease of `worker`: whatever it still follows is anybody's, and names it no longer. */
+export async function endLease(db: Db, worker: string): Promise<void> {
+  await rows(
+    db,
+    `with ended as (delete from followers where name = :worker)
+     update orders set follower = null, lease_until = now()
+      where phase = 'open' and follower is not null and follower = :worker`,
+    { worker }
+  )
+}
+
+/** Forgets workers that have been gone for a day. */
+export async function forgetFollowers(db: Db): Promise<void> {
+  await rows(db, `delete from followers where lease_until < now() - interval '1 day'`)
 }
 
 /** What an open contract is worth now. */
@@ -77,16 +135,19 @@ export interface Mark {
   expiryAt: number | null
 }
 
-/** Notes the last known values of open orders. */
+/** Notes the last known values of open orders; of one that is being written by somebody else, the next time. */
 export async function markValues(db: Db, marks: Mark[]): Promise<void> {
   await rows(
     db,
-    `update orders o
+    `with mine as materialized (
+       select id from orders where id = any(:ids) and phase = 'open' order by id for update skip locked
+     )
+     update orders o
         set current_value = m."currentValue", unrealized_pnl = m."unrealizedPnl", marked_at = now(),
             commission = coalesce(m.commission, o.commission), expiry_at = coalesce(to_timestamp(m."expiryAt"), o.expiry_at)
        from jsonb_to_recordset(:marks::jsonb) as m (id text, "currentValue" numeric, "unrealizedPnl" numeric,
             commission numeric, "expiryAt" float8)
-      where o.id = m.id and o.phase = 'open'`,
-    { marks: JSON.stringify(marks) }
+      where o.id = any(array(select id from mine)) and o.id = m.id`,
+    { marks: JSON.stringify(marks), ids: marks.map(({ id }) => id) }
   )
 }

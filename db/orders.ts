@@ -1,12 +1,9 @@
-// Orders as rows: stored with their job, found, listed. How an order is bought stands in
+// Orders as rows: found and listed. How an order is stored stands in orders-storing.ts, how it is bought in
 // orders-placing.ts, how it is followed to its end in orders-following.ts.
-import { createHash } from 'node:crypto'
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
 import { ApiError } from '../schemas/errors.ts'
-import { newId } from '../schemas/ids.ts'
 import type { OrderStatus } from '../schemas/orders.ts'
 import { type Db, rows } from './connection.ts'
-import type { Queue } from './queue.ts'
 
 export type Phase = 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
 
@@ -45,12 +42,14 @@ export interface OrderRow {
   sender: string | null
   reconcile_at: Date | null
   looks: number
+  severed_attempt: number | null
   broker_order_id: string | null
   transaction_id: string | null
   buy_price: string | null
   payout: string | null
   commission: string | null
   opened_at: Date | null
+  answered_at: Date | null
   expiry_at: Date | null
   current_value: string | null
   unrealized_pnl: string | null
@@ -75,194 +74,44 @@ export interface OrderRow {
   trace: string | null
 }
 
-/** What is to be bought; a repeat under the same clientOrderId must ask for the same. */
-export interface Terms {
-  kind: 'BINARY' | 'MULTIPLIER'
-  asset: string
-  contractType: string | null
-  direction: 'up' | 'down' | null
-  multiplier: string | null
-  stake: string
-  duration: number | null
-  durationUnit: string | null
-  barrier: string | null
-  stopLoss: string | null
-  takeProfit: string | null
-}
-
-/** An order about to be stored. */
-export interface Draft {
-  /** Chosen by who wants to hear of the order before it is stored. */
-  id?: string
-  partnerId: string
-  appId: string
-  dialect: string
-  traderId: string
-  traderExternalId: string
-  accountRowId: string
-  accountId: string
-  accountMode: string
-  currency: string | null
-  clientOrderId: string | null
-  terms: Terms
-  ttlMs: number
-  /** The bus channel of the process that waits for it. */
-  origin: string | null
-  trace?: string | null
-  copiedFrom?: string | null
-  followId?: string | null
-}
-
-/** What a repeat is compared by. */
-export function hashTerms(traderExternalId: string, terms: Terms): Buffer {
-  const parts = [
-    traderExternalId,
-    terms.kind,
-    terms.asset,
-    terms.contractType,
-    terms.direction,
-    terms.multiplier,
-    terms.stake,
-    terms.duration,
-    terms.durationUnit,
-    terms.barrier,
-    terms.stopLoss,
-    terms.takeProfit
-  ]
-  return createHash('sha256').update(JSON.stringify(parts)).digest()
-}
-
-export interface Stored {
-  order: OrderRow
-  /** false when this is a repeat that found its order. */
-  created: boolean
-}
-
-/**
- * Stores orders and their jobs in the transaction `trx`. A clientOrderId that exists finds its order; a
- * FAILED one that never reached the broker is queued again under the same id. Answers in the order of the
- * drafts; two equal ids among them share one order. A repeat with other terms throws nothing here: compare
- * `request_hash`. Drafts without clientOrderId (copies) that exist already are left as they are.
- */
-export async function storeOrders(trx: Db, queue: Queue, drafts: Draft[]): Promise<Stored[]> {
-  const values = drafts.map(draft => ({
-    id: draft.id ?? newId('order'),
-    partner_id: draft.partnerId,
-    trader_id: draft.traderId,
-    trader_external_id: draft.traderExternalId,
-    broker_account_id: draft.accountRowId,
-    account_id: draft.accountId,
-    account_mode: draft.accountMode,
-    currency: draft.currency,
-    app_id: draft.appId,
-    dialect: draft.dialect,
-    kind: draft.terms.kind,
-    client_order_id: draft.clientOrderId,
-    request_hash: hashTerms(draft.traderExternalId, draft.terms).toString('hex'),
-    asset: draft.terms.asset,
-    contract_type: draft.terms.contractType,
-    direction: draft.terms.direction,
-    multiplier: draft.terms.multiplier,
-    stake: draft.terms.stake,
-    duration: draft.terms.duration,
-    duration_unit: draft.terms.durationUnit,
-    barrier: draft.terms.barrier,
-    stop_loss: draft.terms.stopLoss,
-    take_profit: draft.terms.takeProfit,
-    ttl_ms: draft.ttlMs,
-    origin: draft.origin,
-    trace: draft.trace ?? null,
-    copied_from: draft.copiedFrom ?? null,
-    follow_id: draft.followId ?? null
-  }))
-  const inserted = await rows<OrderRow>(
-    trx,
-    `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
-         app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
-         duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, trace, copied_from, follow_id, leads)
-     select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
-            v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
-            v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, 'queued',
-            clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.trace, v.copied_from, v.follow_id,
-            v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status = 'ACTIVE')
-       from jsonb_to_recordset(:values::jsonb) as v (id text, partner_id text, trader_id text, trader_external_id text,
-            broker_account_id text, account_id text, account_mode text, currency text, app_id text, dialect text, kind text,
-            client_order_id text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,
-            stake numeric, duration int, duration_unit text, barrier text, stop_loss numeric, take_profit numeric, ttl_ms int,
-            origin text, trace text, copied_from text, follow_id text)
-      order by v.partner_id, v.client_order_id, v.id
-     on conflict do nothing
-     returning *`,
-    { values: JSON.stringify(values) }
-  )
-  const known = new Map(inserted.map(order => [keyOf(order), { order, created: true }]))
-  const repeats = values.filter(value => value.client_order_id !== null && !known.has(keyOf(value)))
-  const reopened: OrderRow[] = []
-  if (repeats.length > 0) {
-    const wanted = {
-      partners: repeats.map(({ partner_id }) => partner_id),
-      clients: repeats.map(({ client_order_id }) => client_order_id),
-      hashes: repeats.map(({ request_hash }) => request_hash),
-      ttls: repeats.map(({ ttl_ms }) => ttl_ms),
-      origins: repeats.map(({ origin }) => origin),
-      traces: repeats.map(({ trace }) => trace)
-    }
-    reopened.push(
-      ...(await rows<OrderRow>(
-        trx,
-        `update orders o
-            set phase = 'queued', attempt = o.attempt + 1, queued_at = clock_timestamp(),
-                expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', origin = r.origin, trace = r.trace, sent_at = null,
-                permit_until = null, sender = null, reconcile_at = null, looks = 0, error_code = null, error_message = null,
-                error_extras = null, retryable = false, evidence = null
-           from unnest(:partners::text[], :clients::text[], :hashes::text[], :ttls::int[], :origins::text[], :traces::text[])
-                  as r (partner_id, client_order_id, hash, ttl_ms, origin, trace)
-          where o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
-            and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.hash, 'hex')
-         returning o.*`,
-        wanted
-      ))
-    )
-    for (const order of reopened) known.set(keyOf(order), { order, created: true })
-    const found = await rows<OrderRow>(
-      trx,
-      `select o.* from unnest(:partners::text[], :clients::text[]) as r (partner_id, client_order_id)
-         join orders o using (partner_id, client_order_id)`,
-      { partners: wanted.partners, clients: wanted.clients }
-    )
-    for (const order of found) if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false })
-  }
-  const fresh = [...inserted, ...reopened]
-  if (fresh.length > 0) {
-    await queue.enqueue(
-      trx,
-      'order.place',
-      fresh.map(({ id, account_id }) => ({ orderId: id, accountId: account_id }))
-    )
-  }
-  const told = new Set<string>()
-  return values.flatMap(value => {
-    const stored = known.get(keyOf(value))
-    if (!stored) return []
-    // Of two equal ids in one group only the first one is the order's own request.
-    const created = stored.created && !told.has(stored.order.id)
-    told.add(stored.order.id)
-    return [{ order: stored.order, created }]
-  })
-}
-
-function keyOf({
-  partner_id,
-  client_order_id,
-  copied_from,
-  follow_id
-}: Pick<OrderRow, 'partner_id' | 'client_order_id' | 'copied_from' | 'follow_id'>): string {
-  return client_order_id === null ? `copy ${copied_from} ${follow_id}` : `${partner_id} ${client_order_id}`
-}
-
 /** Several orders at once, in the order of their ids; undefined where there is none. */
 export async function findOrders(db: Db, ids: string[]): Promise<(OrderRow | undefined)[]> {
   const found = await rows<OrderRow>(db, 'select * from orders where id = any(:ids)', { ids })
+  const byId = new Map(found.map(order => [order.id, order]))
+  return ids.map(id => byId.get(id))
+}
+
+const outcome = [
+  'id',
+  'phase',
+  'status',
+  'kind',
+  'asset',
+  'direction',
+  'multiplier',
+  'stake',
+  'stop_loss',
+  'take_profit',
+  'broker_order_id',
+  'buy_price',
+  'payout',
+  'commission',
+  'opened_at',
+  'pnl',
+  'entry_price',
+  'exit_price',
+  'closed_at',
+  'error_code',
+  'error_message',
+  'error_extras'
+] as const
+
+/** What became of an order, as far as its caller is told. */
+export type Outcome = Pick<OrderRow, (typeof outcome)[number]>
+
+/** How several orders stand, in the order of their ids; undefined where there is none. */
+export async function findOutcomes(db: Db, ids: string[]): Promise<(Outcome | undefined)[]> {
+  const found = await rows<Outcome>(db, `select ${outcome.join(', ')} from orders where id = any(:ids)`, { ids })
   const byId = new Map(found.map(order => [order.id, order]))
   return ids.map(id => byId.get(id))
 }

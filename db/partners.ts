@@ -3,7 +3,7 @@ import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import { forgetRejections } from './accounts.ts'
-import type { Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 
 export interface PartnerRecord {
   partnerId: string
@@ -160,8 +160,12 @@ export async function setBroker(
 
 /** How many traders a partner has. */
 export async function countTraders(db: Db, partnerId: string): Promise<number> {
-  const row = (await db('traders').where({ partner_id: partnerId }).count('* as count').first()) as { count: number }
-  return row.count
+  const [row] = await rows<{ count: number }>(
+    db,
+    'select count(*) as count from traders where partner_id = :partnerId',
+    { partnerId }
+  )
+  return (row as { count: number }).count
 }
 
 /** How many of a partner's orders are not at their end in another dialect than this. */

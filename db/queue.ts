@@ -2,7 +2,7 @@
 // are declared in schemas/jobs.ts; db/migrate.ts creates them.
 import { fromKnex, PgBoss } from 'pg-boss'
 import type { JobData, QueueName } from '../schemas/jobs.ts'
-import type { Db } from './connection.ts'
+import { type Db, execute } from './connection.ts'
 import type { Log } from './log.ts'
 
 export interface Job<Name extends QueueName = QueueName> {
@@ -19,8 +19,17 @@ export interface Queue {
     data: JobData[Name][],
     options?: { startAfterSeconds?: number }
   ): Promise<void>
+  /**
+   * The same as a part of a statement: an insert, to be one of its common table expressions. `data` is an SQL
+   * expression of a json array of the jobs' data.
+   */
+  enqueueing(name: QueueName, data: string): Promise<string>
   /** Takes up to `limit` jobs within `trx`; they are nobody else's once it commits. */
   fetch<Name extends QueueName>(trx: Db, name: Name, limit: number): Promise<Job<Name>[]>
+  /** Takes up to `limit` jobs for good, oldest first: they are done with this statement. */
+  take<Name extends QueueName>(db: Db, name: Name, limit: number): Promise<JobData[Name][]>
+  /** The same as a part of a statement: an update that returns the jobs' `data`. */
+  taking(name: QueueName, limit: number): string
   complete(trx: Db, name: QueueName, jobs: Job[]): Promise<void>
   /** Gives a job back to be tried again with back-off; past its retries it becomes a dead letter. */
   fail(trx: Db, name: QueueName, job: Job, error: unknown): Promise<void>
@@ -55,6 +64,14 @@ export async function openQueue(options: {
   })
   boss.on('error', error => options.log.warn({ err: error }, 'queue'))
   await boss.start()
+  // What a statement takes part in does not change while the process runs; getting its text costs a little.
+  const parts = new Map<string, Promise<string>>()
+  const part = (key: string, ask: (db: PgBossDb) => Promise<unknown>): Promise<string> => {
+    const known = parts.get(key) ?? textOf(ask)
+    parts.set(key, known)
+    known.catch(() => parts.delete(key))
+    return known
+  }
   return {
     boss,
     async enqueue(trx, name, data, { startAfterSeconds } = {}) {
@@ -62,10 +79,24 @@ export async function openQueue(options: {
         data: item as object,
         ...(startAfterSeconds ? { startAfter: startAfterSeconds } : {})
       }))
-      await boss.insert(name, jobs, { db: fromKnex(trx) })
+      await boss.insert(name, jobs, { db: on(trx) })
+    },
+    async enqueueing(name, data) {
+      const text = await part(`enqueue ${name}`, db => boss.insert(name, [{}], { db }))
+      const jobs = `(select coalesce(json_agg(json_build_object('data', job)), '[]') from json_array_elements(${data}) job)`
+      return text.replace('$1', () => jobs)
     },
     async fetch(trx, name, limit) {
       return (await boss.fetch(name, { batchSize: limit, db: fromKnex(trx) } as never)) as never
+    },
+    taking,
+    async take(db, name, limit) {
+      const taken = await execute<{ data: never }>(
+        db,
+        `with taken as (${taking(name, limit)}) select data from taken`,
+        []
+      )
+      return taken.map(({ data }) => data)
     },
     async complete(trx, name, jobs) {
       if (jobs.length > 0)
@@ -84,4 +115,41 @@ export async function openQueue(options: {
       await boss.stop({ graceful: false, close: true })
     }
   }
+}
+
+interface PgBossDb {
+  executeSql(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
+}
+
+/**
+ * Fetching and completing at once, which pg-boss has no call for, in its own terms. The ids are found first: joined, as
+ * pg-boss does, a plan made while the table was empty reads all jobs for each job it takes.
+ */
+function taking(name: QueueName, limit: number): string {
+  return `update pgboss.job
+             set state = 'completed', started_on = pgboss.job_now(), completed_on = pgboss.job_now()
+           where name = '${name}'
+             and id = any(array(select id from pgboss.job
+                                 where name = '${name}' and state < 'active' and not blocked and start_after <= pgboss.job_now()
+                                 order by priority desc, created_on limit ${limit} for update skip locked))
+          returning data`
+}
+
+/** The connection as pg-boss takes it, for statements worth preparing. */
+function on(trx: Db): PgBossDb {
+  return { executeSql: async (text, values = []) => ({ rows: await execute(trx, text, values) }) }
+}
+
+/** The statement that pg-boss would run, not run. Throws where it needs more than the one value of an insert. */
+async function textOf(ask: (db: PgBossDb) => Promise<unknown>): Promise<string> {
+  let text: string | undefined
+  await ask({
+    async executeSql(sql, values = []) {
+      if (text !== undefined || values.length > 1) throw new Error('pg-boss no longer does this in one statement.')
+      text = sql
+      return { rows: [] }
+    }
+  })
+  if (text === undefined) throw new Error('pg-boss ran no statement.')
+  return text
 }

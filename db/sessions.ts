@@ -5,7 +5,7 @@ import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import { type Db, rows } from './connection.ts'
-import { hashSecret, newToken } from './crypto.ts'
+import { hashSecret, newToken, type Pepper } from './crypto.ts'
 import { findPartner, saasStatusOf } from './partners.ts'
 
 export interface IssuedSession {
@@ -17,11 +17,11 @@ export interface IssuedSession {
 
 const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
-const hashToken = (pepper: Buffer, token: string) => hashSecret(pepper, `session:${token}`)
+const hashToken = (pepper: Pepper, token: string) => hashSecret(pepper, `session:${token}`)
 
 async function insertSession(
   trx: Db,
-  pepper: Buffer,
+  pepper: Pepper,
   session: { partnerId: string; traderId: string | null; ttlHours: number }
 ): Promise<IssuedSession> {
   const token = newToken()
@@ -39,7 +39,7 @@ async function insertSession(
 /** Issues a partner's session for `ttlHours`. Throws NOT_FOUND. */
 export async function insertPartnerSession(
   trx: Db,
-  pepper: Buffer,
+  pepper: Pepper,
   { partnerId, ttlHours }: { partnerId: string; ttlHours: number }
 ): Promise<IssuedSession> {
   if (!(await findPartner(trx, partnerId))) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
@@ -49,7 +49,7 @@ export async function insertPartnerSession(
 /** Issues a trader's session for `ttlHours`. */
 export async function insertTraderSession(
   trx: Db,
-  pepper: Buffer,
+  pepper: Pepper,
   session: { partnerId: string; traderId: string; ttlHours: number }
 ): Promise<IssuedSession> {
   return insertSession(trx, pepper, session)
@@ -77,7 +77,7 @@ interface PartnerSessionRow {
 }
 
 /** The partner behind a token that is neither expired nor revoked. */
-export async function findPartnerSession(db: Db, pepper: Buffer, token: string): Promise<PartnerSession | undefined> {
+export async function findPartnerSession(db: Db, pepper: Pepper, token: string): Promise<PartnerSession | undefined> {
   if (!TOKEN.test(token)) return undefined
   const [row] = await rows<PartnerSessionRow>(
     db,
@@ -110,7 +110,7 @@ export interface TraderSession {
 /** The trader of this partner behind a token that is neither expired nor revoked. */
 export async function findTraderSession(
   db: Db,
-  pepper: Buffer,
+  pepper: Pepper,
   { partnerId, token }: { partnerId: string; token: string }
 ): Promise<TraderSession | undefined> {
   if (!TOKEN.test(token)) return undefined

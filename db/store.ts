@@ -3,7 +3,7 @@
 import type { Config } from '../schemas/config.ts'
 import { ConfigError } from '../schemas/config.ts'
 import { type Db, openDatabase } from './connection.ts'
-import { openPepper, openVault, tokenKeysOf, type Vault } from './crypto.ts'
+import { openPepper, openVault, type Pepper, tokenKeysOf, type Vault } from './crypto.ts'
 import type { Log } from './log.ts'
 import { migrationStatus } from './migrate.ts'
 import { reachDatabase } from './reach.ts'
@@ -12,7 +12,7 @@ export interface Store {
   url: string
   db: Db
   vault: Vault
-  pepper: Buffer
+  pepper: Pepper
   close(): Promise<void>
 }
 

@@ -95,6 +95,12 @@ export const environment = {
       100,
       600_000
     ),
+    RECONCILE_CRASHED_MS: int(
+      'how long what a worker that died had written may still reach the broker',
+      120_000,
+      100,
+      3_600_000
+    ),
     LEASE_MS: int('how long a worker holds an open order without renewing', 15_000, 300, 600_000),
     SWEEP_MS: int('how often a worker looks for orders nobody moves on', 1000, 50, 60_000),
     AUDIT_MINUTES: int("how often accounts are compared with the broker's books", 15, 1, 1440),
@@ -145,6 +151,7 @@ export interface Config {
   settleWaitMs: number
   permitMs: number
   reconcileAfterMs: number
+  reconcileCrashedMs: number
   leaseMs: number
   sweepMs: number
   auditMinutes: number
@@ -222,6 +229,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     settleWaitMs: num('SETTLE_WAIT_MS'),
     permitMs: num('PERMIT_MS'),
     reconcileAfterMs: num('RECONCILE_AFTER_MS'),
+    reconcileCrashedMs: num('RECONCILE_CRASHED_MS'),
     leaseMs: num('LEASE_MS'),
     sweepMs: num('SWEEP_MS'),
     auditMinutes: num('AUDIT_MINUTES'),

@@ -19,8 +19,12 @@ export const catalogue: Record<ErrorCode, Explained> = {
     message: '/body/stake must be >= 0.35',
     extras: { details: [{ path: '/body/stake', message: 'must be >= 0.35' }] }
   },
+  MALFORMED_REQUEST: {
+    cause: 'What came is not HTTP/1.1, or has no `Host`. Any path can answer it; the connection is closed.',
+    remedy: 'Let a library speak HTTP.'
+  },
   MALFORMED_JSON: {
-    cause: 'The body cannot be read as JSON.',
+    cause: 'The body cannot be read as JSON in UTF-8, or has a field called `__proto__`.',
     remedy: 'Send one JSON document, and let a library write it.'
   },
   UNAUTHENTICATED: {
@@ -86,6 +90,10 @@ export const catalogue: Record<ErrorCode, Explained> = {
     remedy: 'Use one of the methods in `Allow`.',
     message: 'This path takes POST.'
   },
+  REQUEST_TIMEOUT: {
+    cause: 'The request did not arrive whole within 30 seconds, its header fields within 10. Any path can answer it.',
+    remedy: 'Repeat it over a better connection.'
+  },
   CLIENT_ORDER_ID_REUSED: {
     cause: 'The same `clientOrderId` came before with other parameters; `orderId` is the order it made.',
     remedy: 'A new order needs a new id; a retry needs the same parameters.',
@@ -121,6 +129,10 @@ export const catalogue: Record<ErrorCode, Explained> = {
     cause: 'The minute’s calls of this key, or of this trader, are used up.',
     remedy: 'Wait the seconds in `Retry-After`, then repeat.',
     message: 'The limit of 600 calls a minute for this key is reached.'
+  },
+  HEADERS_TOO_LARGE: {
+    cause: 'The header fields are larger than 16 KiB together, most often because of cookies. Any path can answer it.',
+    remedy: 'Send fewer or smaller header fields.'
   },
   INTERNAL: {
     cause: 'Something failed on our side.',

@@ -3,7 +3,8 @@
 
 export const errors = {
   VALIDATION_FAILED: { status: 400, message: 'The request does not match its schema; see details.' },
-  MALFORMED_JSON: { status: 400, message: 'The body is not valid JSON.' },
+  MALFORMED_REQUEST: { status: 400, message: 'This is not HTTP as it is spoken.' },
+  MALFORMED_JSON: { status: 400, message: 'The body is not valid JSON, or has a field called __proto__.' },
   UNAUTHENTICATED: { status: 401, message: 'A valid credential is required.' },
   INVALID_CREDENTIALS: { status: 401, message: 'The e-mail or the password is wrong.' },
   SUBSCRIPTION_INACTIVE: { status: 402, message: 'The plan is inactive: top up the wallet to resume.' },
@@ -19,6 +20,7 @@ export const errors = {
   LEADER_NOT_FOUND: { status: 404, message: 'There is no such leader.' },
   BROKER_DISCONNECTED: { status: 404, message: 'There is no usable broker token for this trader: exchange a new one.' },
   METHOD_NOT_ALLOWED: { status: 405, message: 'This path does not take that method; see Allow.' },
+  REQUEST_TIMEOUT: { status: 408, message: 'The request took too long to arrive.' },
   CLIENT_ORDER_ID_REUSED: { status: 409, message: 'This clientOrderId was used with other parameters.' },
   CONFLICT: { status: 409, message: 'The state of the record does not allow this.' },
   EMAIL_TAKEN: { status: 409, message: 'This e-mail already has an account.' },
@@ -32,6 +34,7 @@ export const errors = {
   },
   INSUFFICIENT_BALANCE: { status: 422, message: "The trader's account cannot fund this order." },
   RATE_LIMITED: { status: 429, message: 'Too many requests: wait as Retry-After says.' },
+  HEADERS_TOO_LARGE: { status: 431, message: 'The header fields are larger than 16 KiB.' },
   INTERNAL: { status: 500, message: 'Something failed on our side; quote the requestId.' },
   BROKER_UPSTREAM: { status: 502, message: 'The broker did not answer as expected; the call may be repeated.' },
   UNAVAILABLE: { status: 503, message: 'The service cannot answer right now; try again shortly.' }

@@ -1,4 +1,4 @@
-// Free-form JSON that is kept as it is: bounded, and of a kind that PostgreSQL's jsonb can hold.
+// Free-form JSON that is kept as it is: bounded in size and depth.
 import { ApiError } from './errors.ts'
 
 const MAX_BYTES = 16_384
@@ -7,7 +7,7 @@ const MAX_DEPTH = 20
 /** What is allowed, in words for a description. */
 export const freeformLimits = `At most ${MAX_BYTES / 1024} KiB of JSON, nested ${MAX_DEPTH} deep at most.`
 
-/** Throws VALIDATION_FAILED when `value`, found at `path` of the request, is too large, too deep or not storable. */
+/** Throws VALIDATION_FAILED when `value`, found at `path` of the request, is too large or too deep. */
 export function checkFreeform(value: object, path: string): void {
   const message = wrongWith(value)
   if (message)
@@ -20,22 +20,9 @@ function wrongWith(value: object): string | undefined {
   for (let depth = 1; level.length > 0; depth++) {
     if (depth > MAX_DEPTH + 1) return `must not be nested deeper than ${MAX_DEPTH} levels`
     const next: unknown[] = []
-    for (const item of level) {
-      if (typeof item === 'string' && !isStorable(item)) return UNSTORABLE
-      if (item === null || typeof item !== 'object') continue
-      for (const [key, inner] of Object.entries(item)) {
-        if (!isStorable(key)) return UNSTORABLE
-        next.push(inner)
-      }
-    }
+    for (const item of level)
+      if (item !== null && typeof item === 'object') for (const inner of Object.values(item)) next.push(inner)
     level = next
   }
   return Buffer.byteLength(JSON.stringify(value)) > MAX_BYTES ? `must not be larger than ${MAX_BYTES} bytes` : undefined
-}
-
-const UNSTORABLE = 'must not contain the character U+0000 or half of a surrogate pair'
-
-// jsonb refuses these two, which JSON allows.
-function isStorable(text: string): boolean {
-  return !text.includes('\u0000') && text.isWellFormed()
 }

@@ -71,6 +71,15 @@ export const queues = {
     expireSeconds: 300,
     cron: '*/10 * * * *'
   },
+  /** Closed orders are added up by trader and day. */
+  'trader.days': {
+    wake: 'clock',
+    data: nothing,
+    retryLimit: 1,
+    retryDelaySeconds: 10,
+    expireSeconds: 600,
+    cron: '* * * * *'
+  },
   /** Plan fees and subscriptions whose period has ended are charged. */
   'billing.check': {
     wake: 'clock',
@@ -92,6 +101,7 @@ export interface JobData {
   'copy.fanout': { orderId: string }
   'orders.audit': object
   housekeeping: object
+  'trader.days': object
   'billing.check': object
 }
 

@@ -128,12 +128,14 @@ export const BotsQuery = {
     category: {
       type: 'string',
       maxLength: 64,
+      pattern: lines,
       description: `Only this category: ${categories.join(', ')}.`,
       examples: ['scalp']
     },
     riskLevel: {
       type: 'string',
       maxLength: 64,
+      pattern: lines,
       description: `Only this risk level: ${riskLevels.join(', ')}.`,
       examples: ['low']
     },

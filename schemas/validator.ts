@@ -6,6 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { ApiError } from './errors.ts'
 import type { Schema } from './fields.ts'
+import { unstorableText } from './text.ts'
 
 // Past this many entries a caller learns nothing more, and a hostile body only makes us work.
 const MAX_DETAILS = 50
@@ -57,17 +58,27 @@ export function violations(schema: Schema, value: unknown, root = ''): { path: s
 }
 
 /**
- * Checks `value` against `schema` and returns it typed; defaults are filled in. `root` names the part
- * of the request in the paths of the details (`/body`, `/query`, `/path`). Throws ApiError VALIDATION_FAILED.
+ * Checks `value` against `schema`, and that its texts can be stored, and returns it typed; defaults are filled in.
+ * `root` names the part of the request in the paths of the details (`/body`, `/query`, `/path`). Throws ApiError
+ * VALIDATION_FAILED.
  */
 export function check<T>(schema: Schema, value: unknown, root = '', { coerce = false } = {}): T {
   const validate = coerce ? compile(coercing, compiledCoercing, schema) : compile(plain, compiled, schema)
-  if (validate(value)) return value as T
-  const details = (validate.errors ?? []).slice(0, MAX_DETAILS).map(error => describe(error, root))
+  const details = validate(value)
+    ? [...(coerce ? endless(value, root) : []), ...unstorableText(value, root, MAX_DETAILS)]
+    : (validate.errors ?? []).slice(0, MAX_DETAILS).map(error => describe(error, root))
+  if (details.length === 0) return value as T
   const first = details[0]
   throw new ApiError('VALIDATION_FAILED', `${first?.path || 'The request'} ${first?.message ?? 'is invalid'}`, {
     extras: { details }
   })
+}
+
+// Ajv reads a number past all numbers as Infinity, and then asks nothing more of it.
+function endless(value: unknown, root: string): { path: string; message: string }[] {
+  return Object.entries(value as object)
+    .filter(([, field]) => typeof field === 'number' && !Number.isFinite(field))
+    .map(([name]) => ({ path: `${root}/${name}`, message: 'must be a number there is' }))
 }
 
 /** Whether `value` matches `schema`. */

@@ -49,6 +49,25 @@ following('shares one stream between listeners, and ends for all', async () => {
   assert.ok(after.settled)
 })
 
+following('takes no more streams than a connection carries, and hears the end of every contract', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const bought: { contractId: string; heard: ReturnType<typeof ears> }[] = []
+  for (let each = 0; each < 105; each++) {
+    const heard = ears()
+    const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
+    bought.push({ contractId, heard })
+  }
+  const late = ears()
+  assert.not.ok((await session.follow(bought[0]!.contractId, late.listener)).settled)
+  await Promise.all(bought.map(({ contractId }) => session.sell(contractId)))
+  for (const { heard } of bought) {
+    await heard.settled()
+    assert.is(heard.states.filter(each => each.settled).length, 1)
+  }
+  assert.ok((await late.settled()).settled)
+})
+
 following('goes on over a cut connection', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)

@@ -236,6 +236,24 @@ calls('ends when the broker no longer answers pings', async () => {
   await close()
 })
 
+for (const [call, options, code] of [
+  ['buy', order, 1006],
+  ['balance', read, 1000]
+] as const)
+  calls(
+    `is ${code === 1006 ? 'broken off with' : 'left to'} a connection that is closed under it (${call})`,
+    async () => {
+      const closed = Promise.withResolvers<number>()
+      const { broker, connection, close } = await connected((_frame, socket) => socket.on('close', closed.resolve))
+      const error = failure(connection.call({ [call]: '1' }, options))
+      await broker.got(call)
+      connection.close()
+      assert.is((await error).brokerCode, 'Disconnected')
+      assert.is(await closed.promise, code)
+      await close()
+    }
+  )
+
 calls('says why the broker closed a connection, where the broker said it', async () => {
   const { connection, close } = await connected((_frame, socket) => {
     socket.send(

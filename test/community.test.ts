@@ -188,7 +188,7 @@ bots('refuse a body that breaks its limits', async () => {
     ['/body/description', { name: 'bot', description: 'x'.repeat(1001) }],
     ['/body/symbol', { name: 'bot', symbol: 'x'.repeat(33) }],
     ['/body/config', { name: 'bot', config: [] }],
-    ['/body/config', { name: 'bot', config: { a: 'x\u0000' } }],
+    ['/body/config/a', { name: 'bot', config: { a: 'x\u0000' } }],
     ['/body/config', { name: 'bot', config: { a: 'x'.repeat(16_400) } }]
   ] as const) {
     const answer = await partner.call(createCommunityBot, { body })

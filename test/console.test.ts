@@ -21,7 +21,8 @@ import { getPayout, requestPayout } from '../db/payouts.ts'
 import { topUp } from '../db/wallets.ts'
 import { newId } from '../schemas/ids.ts'
 import { deadLetterOf } from '../schemas/jobs.ts'
-import { closeAll, openHarness, type TestTrader } from './harness.ts'
+import { Wire } from './chaos/wire.ts'
+import { closeAll, onClose, openHarness, type TestTrader } from './harness.ts'
 import { operator } from './operator.ts'
 import { hasTerminal, openTerminal } from './terminal.ts'
 
@@ -49,12 +50,13 @@ async function makeOrder(
     `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode,
        currency, app_id, dialect, kind, contract_type, client_order_id, request_hash, asset, stake, duration, duration_unit,
        phase, created_at, queued_at, expires_at, sent_at, permit_until, reconcile_at, broker_order_id, buy_price, payout,
-       opened_at, pnl, closed_at, error_code, error_message, evidence)
+       opened_at, answered_at, pnl, closed_at, error_code, error_message, evidence)
      select :id, t.partner_id, t.id, t.external_id, a.id, a.account_id, a.account_mode, 'USD', '1', 'v3', 'BINARY', 'CALL',
        cast(gen_random_uuid() as text), '\\x00', :asset, 10, 5, 't', :phase, m.at, m.at, m.at + interval '10 seconds',
        case when :sent then m.at end, case when :sent then m.at + interval '3 seconds' end,
        case when :sent then m.at + interval '20 seconds' end,
        case when :bought then right(:id, 12) end, case when :bought then 10 end, case when :bought then 19.5 end,
+       case when :bought then date_trunc('second', m.at) end,
        case when :bought then m.at + interval '400 milliseconds' end,
        case when :phase = 'closed' then -10 end, case when :phase = 'closed' then m.at + interval '2 seconds' end,
        case when :phase in ('failed', 'review') then 'REVIEW_REQUIRED' end,
@@ -303,6 +305,27 @@ inTerminal('asks before it suspends or approves, and writes who did it', async (
   assert.equal([approved?.actor, approved?.action], [actor, 'payouts.approve'])
   await terminal.press('C-c')
   await terminal.shows('BEFORE', 'ENDED 0')
+})
+
+inTerminal('says that the database is away, keeps what it knew, and goes on when it is back', async () => {
+  const url = new URL(env.DATABASE_URL as string)
+  const wire = await Wire.open(Number(url.port || 5432))
+  onClose(() => wire.close())
+  url.host = `127.0.0.1:${wire.port}`
+  const terminal = await openTerminal({ ...env, DATABASE_URL: url.href }, { args: ['console'], columns: 120, rows: 30 })
+  await terminal.shows('[1 Overview]')
+  await terminal.press('2')
+  await terminal.shows('❯ Výběr')
+  wire.passing = false
+  wire.cut()
+  await terminal.shows('The database cannot be read', 'Shown is what was known at', '❯ Výběr')
+  await terminal.press('3')
+  await terminal.shows('[3 Orders]', 'The database cannot be read')
+  wire.passing = true
+  const back = await terminal.shows('[3 Orders]', 'R_50')
+  assert.not.match(back.join('\n'), 'The database cannot be read')
+  await terminal.press('q')
+  await terminal.shows('ENDED 0')
 })
 
 reading.run()

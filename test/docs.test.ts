@@ -87,6 +87,11 @@ async function look(): Promise<void> {
         assert.is(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, 'sticks out')
       }
       await visit('', 'Your first order')
+      const call = page.locator('pre[data-language=sh]', { hasText: '/v1/orders/binary' })
+      await call.locator('..').getByRole('button', { name: 'Copy' }).click()
+      await page.getByRole('button', { name: 'Copied' }).waitFor()
+      assert.is(await page.evaluate('navigator.clipboard.readText()'), ((await call.textContent()) ?? '').trimEnd())
+      assert.is(await page.locator('table.md thead').first().isVisible(), name === 'wide', 'the heads of tables')
       await visit('#/orders/placebinaryorder', 'Place a binary or digit contract')
       assert.ok(await page.getByText('/v1/orders/binary').count(), 'the call is shown')
       await visit('#/section/errors', 'Errors')
@@ -102,7 +107,11 @@ async function look(): Promise<void> {
 }
 
 async function openPage(browser: Browser, width: number, height: number) {
-  const page = await browser.newPage({ viewport: { width, height } })
+  const context = await browser.newContext({
+    viewport: { width, height },
+    permissions: ['clipboard-read', 'clipboard-write']
+  })
+  const page = await context.newPage()
   const complaints: string[] = []
   page.on('console', message => message.type() !== 'info' && complaints.push(message.text()))
   page.on('pageerror', error => complaints.push(String(error)))

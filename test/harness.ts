@@ -2,13 +2,13 @@
 // real HTTP on a free port, makers of partners and traders, and `call`, which checks every answer against
 // its schema, so that every test is a contract test as well.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { createApp } from '../api/app.ts'
 import { openGathered } from '../api/gathered.ts'
+import { createListener } from '../api/listen.ts'
 import type { Open, Operation } from '../api/operations.ts'
 import { codesOf, ErrorEnvelope } from '../api/spec.ts'
 import { openBus } from '../db/bus.ts'
@@ -134,11 +134,11 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const pepper = await openPepper(db, vault)
   const bus = await openBus({ url, redisUrl: config.redisUrl, log })
   const queue = await openQueue({ url, role: 'sender', log })
-  const limits = openLimits({ redisUrl: config.redisUrl, log })
+  const limits = await openLimits({ redisUrl: config.redisUrl, log })
   const usage = openUsage({ db, log })
   const gathered = openGathered({ db, queue, bus })
   const open: Open = { config, db, vault, pepper, bus, queue, limits, log, gathered, usage }
-  const server: Server = createServer(createApp(open).callback())
+  const server = createListener(createApp(open), open)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const close = async () => {

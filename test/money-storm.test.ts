@@ -9,9 +9,9 @@ import { insertPartner } from '../db/partners.ts'
 import { closeAll, openTestDatabase } from './harness.ts'
 import { audit } from './money-storm/audit.ts'
 import { storm } from './money-storm/storm.ts'
+import { seed } from './seed.ts'
 
 const url = await openTestDatabase()
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
 
 const storms = suite(`money storm, seed ${seed}`)
 

@@ -6,8 +6,10 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Operation, operations } from '../api/operations.ts'
 import { codesOf, describe } from '../api/spec.ts'
+import { exampleOf } from '../api/spec-schemas.ts'
 import { newApiKey, newToken } from '../db/crypto.ts'
 import { errors } from '../schemas/errors.ts'
+import type { Schema } from '../schemas/fields.ts'
 import { allScopes, isScope } from '../schemas/scopes.ts'
 import { makeCrossings } from './crossing.ts'
 import { type CallInput, call, closeAll, openHarness, type TestPartner } from './harness.ts'
@@ -136,6 +138,7 @@ broken('bodies are 400, 413 or 415, and each missing field is named', async () =
     for (const [body, code] of [
       ['[]', 'VALIDATION_FAILED'],
       ['"text"', 'VALIDATION_FAILED'],
+      ['null', 'VALIDATION_FAILED'],
       ['{"a":', 'MALFORMED_JSON'],
       [`{"a":"${'x'.repeat(1_050_000)}"}`, 'PAYLOAD_TOO_LARGE']
     ] as const) {
@@ -144,6 +147,54 @@ broken('bodies are 400, 413 or 415, and each missing field is named', async () =
     }
     const form = await ask(row, { headers: { ...headers, 'content-type': 'text/plain' }, body: '{}' })
     assert.is(form.body.error, 'UNSUPPORTED_MEDIA_TYPE', row.name)
+  }
+})
+
+broken('texts that cannot be kept are 400 and named: U+0000, half a surrogate pair, in any body or query', async () => {
+  for (const row of operations.filter(({ auth }) => auth !== 'trader')) {
+    const headers = credentials(row)
+    for (const text of ['a\u0000', 'a\ud800', '\udc00a']) {
+      for (const [path, body] of row.body ? spoilt(row.body, text) : []) {
+        const answer = await ask(row, { headers, body })
+        assert.is(answer.status, 400, `${row.name} ${path}`)
+        assert.ok(
+          answer.body.details.some((detail: { path: string }) => detail.path === path),
+          `${row.name} ${path} ${JSON.stringify(answer.body)}`
+        )
+      }
+    }
+    for (const [name, { type }] of Object.entries((row.query?.properties ?? {}) as Record<string, { type: string }>)) {
+      if (type !== 'string') continue
+      const answer = await ask(row, { headers, query: { [name]: 'a\u0000' } })
+      assert.equal([answer.status, answer.body.details[0].path], [400, `/query/${name}`], row.name)
+    }
+  }
+})
+
+/** The schema's example with each of its texts replaced in turn, and the path of that text; an unknown one too. */
+function spoilt(schema: Schema, text: string): [string, unknown][] {
+  const leaves: [string, unknown][] = []
+  const walk = (part: unknown, path: string, put: (changed: unknown) => unknown) => {
+    if (typeof part === 'string') leaves.push([path, put(text)])
+    else if (Array.isArray(part))
+      for (const [index, item] of part.entries())
+        walk(item, `${path}/${index}`, changed => put(part.with(index, changed)))
+    else if (part !== null && typeof part === 'object')
+      for (const [key, item] of Object.entries(part))
+        walk(item, `${path}/${key}`, changed => put({ ...part, [key]: changed }))
+  }
+  const more = schema.additionalProperties === false ? {} : { unheardOf: 'x' }
+  walk({ ...(exampleOf(schema) as object), ...more }, '/body', changed => changed)
+  return leaves
+}
+
+broken('bodies that are not UTF-8 are 400, whatever the bytes would decode to', async () => {
+  for (const row of operations.filter(({ body, auth }) => body && auth !== 'trader')) {
+    const path = row.path.replaceAll(/\{\w+\}/g, 'nothing')
+    const body = Buffer.concat([Buffer.from('{"name":"'), Buffer.from([0xe9]), Buffer.from('"}')])
+    const headers = { ...credentials(row), 'content-type': 'application/json' }
+    const answer = await fetch(address + path, { method: row.method, headers, body })
+    assert.is(((await answer.json()) as { error: string }).error, 'MALFORMED_JSON', row.name)
   }
 })
 
@@ -156,8 +207,10 @@ broken('queries are 400 and name the parameter', async () => {
     }
     for (const [name, { type, enum: values }] of Object.entries(known)) {
       if (type !== 'integer' && !values) continue
-      const answer = await ask(row, { headers: credentials(row), query: { [name]: 'nonsense' } })
-      assert.equal([answer.status, answer.body.details?.[0].path], [400, `/query/${name}`], row.name)
+      for (const value of ['nonsense', '9'.repeat(400)]) {
+        const answer = await ask(row, { headers: credentials(row), query: { [name]: value } })
+        assert.equal([answer.status, answer.body.details?.[0].path], [400, `/query/${name}`], row.name)
+      }
     }
   }
 })

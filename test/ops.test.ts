@@ -2,6 +2,7 @@
 // several machines with its loss and return.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -65,18 +66,18 @@ https('is served by the process itself with TLS_CERT and TLS_KEY', async () => {
   writeFileSync(files[1], key, { mode: 0o600 })
   const api = await startApi({ ...harness.env, BASE_URL: 'https://localhost', TLS_CERT: files[0], TLS_KEY: files[1] })
   const { port } = new URL(api.address)
-  const status = await new Promise((resolve, reject) => {
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     request(
       { port, host: '127.0.0.1', path: '/v1/me', rejectUnauthorized: false, headers: { authorization } },
-      response => {
-        response.resume()
-        resolve(response.statusCode)
-      }
+      response => resolve(response.resume())
     )
       .on('error', reject)
       .end()
   })
-  assert.is(status, 200)
+  assert.is(answer.statusCode, 200)
+  assert.match(answer.headers['strict-transport-security'] ?? '', /max-age=31536000/)
+  const spoken = await fetch(`http://127.0.0.1:${port}/v1/me`, { headers: { authorization } }).catch(() => 'refused')
+  assert.is(spoken, 'refused', 'clear text got an answer')
 })
 
 https('answers carry no server name and are neither sniffed, framed nor kept', async () => {
@@ -84,6 +85,8 @@ https('answers carry no server name and are neither sniffed, framed nor kept', a
   assert.is(headers.get('server'), null)
   assert.is(headers.get('x-powered-by'), null)
   assert.is(headers.get('x-content-type-options'), 'nosniff')
+  assert.is(headers.get('x-frame-options'), 'DENY')
+  assert.is(headers.get('referrer-policy'), 'no-referrer')
   assert.is(headers.get('cache-control'), 'no-store')
 })
 

@@ -93,6 +93,16 @@ payouts('never hold more than was earned when many are asked for at once', async
   assert.equal(await balances(creator), ['1.00', '9.00'])
 })
 
+payouts('are approved once, and paid once, when five ask for it at once', async () => {
+  const creator = await newCreator('10')
+  const { payoutId } = await ask(creator, '10')
+  for (const step of [approve, paid]) {
+    const outcomes = await Promise.all(Array.from({ length: 5 }, () => codeOf(step(payoutId))))
+    assert.equal(outcomes.sort(), ['CONFLICT', 'CONFLICT', 'CONFLICT', 'CONFLICT', 'none'])
+  }
+  assert.equal(await balances(creator), ['0.00', '0.00'])
+})
+
 payouts('are decided once when paid and rejected at the same time', async () => {
   const creator = await newCreator('10')
   const { payoutId } = await ask(creator, '10')

@@ -2,7 +2,8 @@
 // although order and worker are the same. (An update whose acknowledgement was lost is written again.)
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { claimOrders, countLook, markFailed, releaseUnsent } from '../db/orders-placing.ts'
+import { claimOrders } from '../db/orders-claiming.ts'
+import { countLook, markFailed, releaseUnsent } from '../db/orders-placing.ts'
 import { closeAll, openHarness } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 
@@ -40,7 +41,7 @@ fencing('is neither looked into nor failed by what was learned about the first o
   const first = await claim()
   await releaseUnsent(db, [first], 'worker', 'not sent')
   await claim()
-  assert.is(await countLook(db, first.id, first.attempt), 0)
+  assert.is((await countLook(db, first, { crashedMs: 100, pauseMs: 100 })).looks, 0)
   const refusal = { id: first.id, attempt: first.attempt, code: 'BROKER_UPSTREAM', message: 'absent' } as const
   assert.is((await markFailed(db, [refusal])).length, 0)
   assert.is(await phase(), 'sending')

@@ -485,6 +485,7 @@ program('refuses wrong options by name', () => {
     [['--seed', 'x'], /--seed/],
     [['--limits', 'none'], /--limits must be published or off/],
     [['--revoked-app-ids', '1,x'], /--revoked-app-ids/],
+    [['--socket-base', 'http://127.0.0.1:1'], /--socket-base must be ws:/],
     [['--colour'], /--colour/]
   ]
   for (const [argv, text] of cases) assert.throws(() => parseOptions(argv), text)

@@ -68,17 +68,18 @@ collecting('refuses every field that is missing or breaks its limits, naming it'
 collecting('refuses metadata that is too large, too deep or cannot be stored', async () => {
   const partner = await harness.makePartner()
   const deep = JSON.stringify(record()).replace('}', `,"metadata":{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}}`)
-  for (const body of [
-    record({ metadata: { text: 'x'.repeat(16_384) } }),
-    record({ metadata: nested(22) }),
-    record({ metadata: { a: 'b\u0000' } }),
-    record({ metadata: { 'a\u0000': 1 } }),
-    JSON.stringify(record({ metadata: { a: 'LONE' } })).replace('LONE', '\\ud800'),
-    deep
-  ]) {
+  for (const [path, body] of [
+    ['', record({ metadata: { text: 'x'.repeat(16_384) } })],
+    ['', record({ metadata: { wide: Array(200_000).fill(0) } })],
+    ['', record({ metadata: nested(22) })],
+    ['', deep],
+    ['/a', record({ metadata: { a: 'b\u0000' } })],
+    ['/a/0', record({ metadata: { a: ['b\ud800'] } })],
+    ['', record({ metadata: { 'a\u0000': 1 } })]
+  ] as const) {
     const answer = await partner.call(collectTrade, { body })
     assert.is(answer.status, 400)
-    assert.is(answer.body.details[0].path, '/body/metadata')
+    assert.is(answer.body.details[0].path, `/body/metadata${path}`)
   }
 })
 

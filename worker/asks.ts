@@ -56,16 +56,12 @@ export function openAsking(open: Open, settling: Settling): Asking {
     async take() {
       const room = MAX_UNDER_WAY - underWay.size
       if (stopped || room <= 0) return 0
-      const jobs = await db.transaction(async trx => {
-        const taken = await queue.fetch(trx, 'ask', Math.min(BATCH, room))
-        await queue.complete(trx, 'ask', taken)
-        return taken
-      })
+      const jobs = await queue.take(db, 'ask', Math.min(BATCH, room))
       if (jobs.length === 0) return 0
       // A question past its time has nobody waiting; answering it would only spend the broker's budget.
       const asks = await findAsks(
         db,
-        jobs.map(({ data }) => data.askId)
+        jobs.map(({ askId }) => askId)
       )
       for (const ask of asks) {
         if (ask?.state !== 'waiting' || ask.expires_at.getTime() < open.clock.wall()) continue

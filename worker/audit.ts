@@ -8,16 +8,21 @@ import {
   inDoubt,
   insertFinding,
   markCompared,
+  ordersSentAround,
   returnDueAccount,
   takeDueAccounts
 } from '../db/contract-audit.ts'
 import { openSession } from './accounts.ts'
 import type { Evidence } from './broker/port.ts'
+import { matches } from './broker/shortcode.ts'
 import type { Open } from './open.ts'
+import { contractOf } from './orders.ts'
 
 // Accounts compared in one run, one after another: each costs two calls of the account's tightest budget.
 const ACCOUNTS = 200
 const ROWS = 500
+// What the broker's clock, told in whole seconds, may differ from ours.
+const SLACK_MS = 5000
 
 export interface AuditSummary {
   accounts: number
@@ -67,6 +72,19 @@ async function recentContracts(open: Open, account: DueAccount): Promise<Map<str
   return seen
 }
 
+/** The order that the contract may have been bought for: of its terms, and sent not long before; null where there is none. */
+async function meantBy(open: Open, { accountRowId }: DueAccount, item: Evidence): Promise<string | null> {
+  const { orderTtlMs, reconcileAfterMs, reconcileCrashedMs } = open.config
+  const boughtMs = item.purchaseTime * 1000
+  const from = new Date(boughtMs - orderTtlMs - reconcileAfterMs - reconcileCrashedMs - SLACK_MS)
+  const orders = await ordersSentAround(open.db, { accountRowId, from, to: new Date(boughtMs + SLACK_MS) })
+  const { terms, buyPrice } = item
+  const fits = orders.find(
+    order => !new Big(buyPrice).gt(order.stake) && (terms === null || matches(terms, contractOf(order)))
+  )
+  return fits?.id ?? null
+}
+
 async function compare(
   open: Open,
   account: DueAccount,
@@ -79,8 +97,9 @@ async function compare(
     const about = { accountId: account.accountId, contractId, partnerId: account.partnerId }
     const claim = claims.get(contractId)
     if (!claim) {
-      // Where the broker does not tell whose application bought, a trader's own purchases look the same.
-      if (item.appId === null) continue
+      // Where the broker does not tell whose application bought, only what we meant to buy just then may be ours.
+      const meant = item.appId === null ? await meantBy(open, account, item) : null
+      if (item.appId === null && meant === null) continue
       // Bought a moment ago, or in doubt: its order may yet claim it.
       if (await inDoubt(open.db, account.accountId)) {
         undecided = true
@@ -90,7 +109,7 @@ async function compare(
       findings.push({
         kind: 'ORPHAN',
         ...about,
-        orderId: null,
+        orderId: meant,
         details: { shortcode: item.shortcode, buyPrice: item.buyPrice, purchaseTime: item.purchaseTime }
       })
       continue

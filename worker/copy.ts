@@ -3,7 +3,8 @@
 import { Big } from 'big.js'
 import { WORK } from '../db/bus.ts'
 import { type Follower, listFollowers, pauseDrawdowns } from '../db/copy.ts'
-import { type Draft, findOrders, type OrderRow, storeOrders } from '../db/orders.ts'
+import { findOrders, type OrderRow } from '../db/orders.ts'
+import { type Draft, storeOrders } from '../db/orders-storing.ts'
 import type { Open } from './open.ts'
 
 const GROUP = 500
@@ -19,7 +20,7 @@ export async function fanOut(open: Open): Promise<number> {
       for (const { data } of jobs) {
         const [leading] = await findOrders(trx, [data.orderId])
         if (!leading || leading.copied_from !== null) continue
-        await pauseDrawdowns(trx, { leaderId: leading.trader_id })
+        await pauseDrawdowns(trx, leading.trader_id)
         let copies = 0
         let after = ''
         for (;;) {

@@ -1,9 +1,11 @@
 // The map of a worker: which loop looks after what, and which handler runs a scheduled job.
 import { deleteOldAsks } from '../db/asks.ts'
 import { WORK } from '../db/bus.ts'
-import { listWaitingAccounts } from '../db/orders-placing.ts'
+import { listWaitingAccounts } from '../db/orders-claiming.ts'
+import { forgetFollowers } from '../db/orders-following.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
 import { failStaleDeployments } from '../db/templates.ts'
+import { addUpTraderDays, deleteOldTraderDays } from '../db/trader-days.ts'
 import { deleteOldUsage } from '../db/usage.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { openAsking } from './asks.ts'
@@ -30,9 +32,14 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
   },
   async housekeeping({ db }) {
     await deleteOldAsks(db)
+    await forgetFollowers(db)
     await failStaleDeployments(db)
     await deleteOldSessions(db)
     await deleteOldUsage(db)
+    await deleteOldTraderDays(db)
+  },
+  async 'trader.days'({ db }) {
+    while (await addUpTraderDays(db));
   },
   'billing.check': checkBilling
 }
@@ -48,6 +55,8 @@ export async function startWork(open: Open): Promise<Running> {
   const settling = openSettling(open)
   const placing = openPlacing(open, settling)
   const asking = openAsking(open, settling)
+  // Before an order can name this worker: one that has no lease is taken for gone.
+  await settling.renew()
 
   const loops = {
     'order.place': startLoop({
@@ -55,7 +64,7 @@ export async function startWork(open: Open): Promise<Running> {
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: async () => (await placing.take()) > 0
+      round: () => placing.take()
     }),
     ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, clock, round: async () => (await asking.take()) > 0 }),
     'copy.fanout': startLoop({

@@ -4,13 +4,16 @@ import { hostname } from 'node:os'
 import { openBus } from '../db/bus.ts'
 import { openLog } from '../db/log.ts'
 import { collectBudget, collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
-import { announceReady, loadEnvironment, stopOn } from '../db/process.ts'
+import { announceReady, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
+import { analyseGrown } from '../db/statistics.ts'
 import { openStore } from '../db/store.ts'
 import { openBrokers } from './broker/brokers.ts'
 import { systemClock } from './clock.ts'
 import { startWork } from './jobs.ts'
+import { startLoop } from './loop.ts'
 
+keepHeapSmall()
 const config = loadEnvironment()
 const log = openLog({ level: config.logLevel, name: 'worker' })
 const stopping = stopOn(log)
@@ -19,6 +22,16 @@ const { close, ...store } = await openStore(config, { name: 'worker', log })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'worker', log })
 const worker = `${hostname()}:${process.pid}:${randomBytes(3).toString('hex')}`
+const statistics = startLoop({
+  name: 'statistics',
+  everyMs: 1000,
+  log,
+  clock: systemClock,
+  async round() {
+    await analyseGrown(store.db)
+    return false
+  }
+})
 const work = await startWork({ config, ...store, bus, queue, log, brokers, worker, clock: systemClock })
 announceReady()
 
@@ -33,7 +46,7 @@ const metrics = await serveMetrics({
 })
 
 await stopping
-await work.stop()
+await Promise.all([work.stop(), statistics.stop()])
 await brokers.close()
 await Promise.allSettled([metrics.close(), queue.close(), bus.close()])
 await close()

@@ -7,16 +7,8 @@ import { WORK } from '../db/bus.ts'
 import { gather, isDataError } from '../db/gather.ts'
 import { observeBuy } from '../db/metrics.ts'
 import type { OrderRow } from '../db/orders.ts'
-import {
-  type Claimed,
-  claimOrders,
-  markFailed,
-  openOrders,
-  type Receipt,
-  type Refusal,
-  releaseUnsent,
-  withWaiting
-} from '../db/orders-placing.ts'
+import { type Claimed, claimOrders, takeOrders, withWaiting } from '../db/orders-claiming.ts'
+import { markFailed, markSevered, openOrders, type Receipt, type Refusal, releaseUnsent } from '../db/orders-placing.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
 import { BrokerError, type Contract } from './broker/port.ts'
@@ -29,8 +21,8 @@ const BATCH = 100
 const MAX_UNDER_WAY = 1000
 
 export interface Placing {
-  /** Takes queued jobs, commits the intent and sends; answers how many jobs were taken. */
-  take(): Promise<number>
+  /** Takes queued jobs, commits the intent and sends; answers whether there may be more. */
+  take(): Promise<boolean>
   /** Sends whatever may be sent next on these accounts. */
   claim(accountIds: string[]): Promise<void>
   /** Stops taking; resolves when every buy under way has its answer or is in doubt. */
@@ -42,13 +34,12 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   const underWay = new Set<Promise<void>>()
   let stopped = false
 
-  const told = (orders: OrderRow[]): void => {
+  const told = (orders: Pick<OrderRow, 'origin' | 'id'>[]): void => {
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
   }
 
   const saveOpen = gather(async (receipts: Receipt[]) => {
-    const lease = { follower: worker, leaseMs: config.leaseMs }
-    const { orders, copying } = await persist(open, () => openOrders(db, queue, receipts, lease))
+    const { orders, copying } = await persist(open, () => openOrders(db, queue, receipts, worker))
     if (copying) bus.publish(WORK, 'copy.fanout', 'new')
     // A tick contract's caller waits for its end, which follows within seconds.
     told(orders.filter(({ duration_unit }) => duration_unit !== 't'))
@@ -67,40 +58,35 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     return unsent
   })
 
-  /** Claims the heads of these accounts in `trx` (or on its own); answers them with their deadlines. */
-  async function claimHeads(trx: typeof db, accountIds: string[]): Promise<{ order: Claimed; deadline: number }[]> {
-    // Counted from before the statement: the permit can only end earlier than the database thinks.
-    const askedAt = clock.now()
-    const { claimed, expired } = await claimOrders(trx, {
-      accountIds,
-      sender: worker,
-      permitMs: config.permitMs,
-      reconcileAfterMs: config.reconcileAfterMs
-    })
+  // Whatever left a purchase without an answer, its connection is broken off or was answered on: nothing more arrives.
+  const saveSevered = gather(async (claims: { id: string; attempt: number }[]) => {
+    await persist(open, () => markSevered(db, claims))
+    return claims
+  })
+
+  const claim = () => ({ sender: worker, permitMs: config.permitMs, reconcileAfterMs: config.reconcileAfterMs })
+
+  /** Sends what was claimed; `askedAt` is from before the claim, so a permit can only end earlier than the database thinks. */
+  function startAll({ claimed, expired }: { claimed: Claimed[]; expired: OrderRow[] }, askedAt: number): void {
     told(expired)
-    return claimed.map(order => ({ order, deadline: askedAt + order.permit_ms }))
+    for (const order of claimed) start({ order, deadline: askedAt + order.permit_ms })
   }
 
-  async function take(): Promise<number> {
-    const room = MAX_UNDER_WAY - underWay.size
-    if (stopped || room <= 0) return 0
-    const { taken, heads } = await db.transaction(async trx => {
-      const jobs = await queue.fetch(trx, 'order.place', Math.min(BATCH, room))
-      if (jobs.length === 0) return { taken: 0, heads: [] }
-      const heads = await claimHeads(trx, [...new Set(jobs.map(({ data }) => data.accountId))])
-      // The row carries everything from here on; the job has done its part once the intent is committed.
-      await queue.complete(trx, 'order.place', jobs)
-      return { taken: jobs.length, heads }
-    })
-    for (const head of heads) start(head)
-    return taken
+  async function take(): Promise<boolean> {
+    const limit = Math.min(BATCH, MAX_UNDER_WAY - underWay.size)
+    if (stopped || limit <= 0) return false
+    const askedAt = clock.now()
+    const { taken, ...found } = await takeOrders(db, queue, { ...claim(), limit })
+    startAll(found, askedAt)
+    return taken === limit
   }
 
   const claimNext = gather(
     async (accountIds: string[]) => {
       // Most accounts have nothing more waiting: one cheap look saves the two statements of a claim.
       const waiting = stopped ? [] : await withWaiting(db, accountIds)
-      if (waiting.length > 0) for (const head of await claimHeads(db, waiting)) start(head)
+      const askedAt = clock.now()
+      if (waiting.length > 0) startAll(await claimOrders(db, { ...claim(), accountIds: waiting }), askedAt)
       return accountIds
     },
     { isolate: isDataError }
@@ -118,21 +104,24 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   async function send(order: Claimed, deadline: number): Promise<void> {
     const following = settling.expect(order)
     const startedAt = clock.now()
+    const late = new AbortController()
     let written = false
     const beforeSend = (): void => {
-      if (clock.now() >= deadline)
-        throw new BrokerError('BROKER_UPSTREAM', 'The permit to send ran out.', { brokerCode: 'PermitExpired' })
+      if (late.signal.aborted || clock.now() >= deadline) throw permitExpired()
       written = true
     }
+    // From then on it cannot be written any more, whatever the clock says.
+    const giveUp = (): boolean => {
+      if (!written) late.abort()
+      return !written
+    }
     try {
-      const session = await openSession(open, refOf(order))
-      const currency = await currencyOf(open, session, {
-        accountRowId: order.broker_account_id,
-        currency: order.currency
-      })
+      const { session, currency } = await inTime(deadline, openFor(order), giveUp)
       const contract = contractOf({ ...order, currency })
       const sentAt = clock.now()
-      const bought = await session.buy(contract, { beforeSend, listener: following.listener, maxPrice: order.stake })
+      const { listener } = following
+      const terms = { beforeSend, signal: late.signal, listener, maxPrice: order.stake }
+      const bought = await inTime(deadline, session.buy(contract, terms), giveUp)
       observeBuy('done', (clock.now() - sentAt) / 1000)
       log.info(
         { orderId: order.id, trace: order.trace, contractId: bought.contractId, ms: Math.round(clock.now() - sentAt) },
@@ -167,6 +156,20 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     await claimNext(order.account_id)
   }
 
+  async function openFor(order: Claimed) {
+    const session = await openSession(open, refOf(order))
+    const { broker_account_id: accountRowId, currency } = order
+    return { session, currency: await currencyOf(open, session, { accountRowId, currency }) }
+  }
+
+  /** Unless something was written by the end of the permit, the order is given back before anybody takes it for in doubt. */
+  function inTime<T>(deadline: number, work: Promise<T>, giveUp: () => boolean): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const cancel = clock.after(Math.max(0, deadline - clock.now()), () => giveUp() && reject(permitExpired()))
+      work.then(resolve, reject).finally(cancel)
+    })
+  }
+
   async function conclude(
     order: Claimed,
     error: unknown,
@@ -191,7 +194,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     if (error.ran === 'unknown') {
       observeBuy('doubt', (clock.now() - startedAt) / 1000)
       log.warn({ ...facts, err: error }, 'an order is in doubt')
-      return
+      return void (await saveSevered({ id: order.id, attempt: order.attempt }))
     }
     if (!written && error.code === 'BROKER_UPSTREAM') {
       observeBuy('unsent', (clock.now() - startedAt) / 1000)
@@ -217,8 +220,12 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   }
 }
 
+function permitExpired(): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The permit to send ran out.', { brokerCode: 'PermitExpired' })
+}
+
 /** Where an order's account is. */
-export function refOf(order: OrderRow) {
+export function refOf(order: Pick<OrderRow, 'broker_account_id' | 'account_id' | 'app_id' | 'dialect'>) {
   return {
     accountRowId: order.broker_account_id,
     accountId: order.account_id,
@@ -227,8 +234,22 @@ export function refOf(order: OrderRow) {
   }
 }
 
+type TermColumn =
+  | 'kind'
+  | 'asset'
+  | 'stake'
+  | 'currency'
+  | 'contract_type'
+  | 'direction'
+  | 'multiplier'
+  | 'duration'
+  | 'duration_unit'
+  | 'barrier'
+  | 'stop_loss'
+  | 'take_profit'
+
 /** The contract an order asks for, in the port's words. */
-export function contractOf(order: OrderRow): Contract {
+export function contractOf(order: Pick<OrderRow, TermColumn>): Contract {
   const shared = { asset: order.asset, stake: order.stake, currency: order.currency ?? '' }
   if (order.kind === 'MULTIPLIER') {
     return {

@@ -1,11 +1,20 @@
 // Orders in doubt: sent, or perhaps sent, and no answer. The broker keeps nothing of ours, so what the
 // account shows decides: one contract of these terms, bought in the window and owned by no other order, is
-// ours; none after looking more than once is absence; anything else is for the operator. Where the broker does not tell
+// ours; none after looking more than once is absence, once nothing of the purchase can be under way any more; anything
+// else is for the operator. Where the broker does not tell
 // whose application bought, a trader's own purchase looks like ours, and adopting takes more (see `isOurs`).
 import { Big } from 'big.js'
 import { WORK } from '../db/bus.ts'
 import type { OrderRow } from '../db/orders.ts'
-import { countLook, markFailed, markReview, openOrders, ownedContracts, takeDoubts } from '../db/orders-placing.ts'
+import {
+  countLook,
+  markFailed,
+  markReview,
+  type Opened,
+  openOrders,
+  ownedContracts,
+  takeDoubts
+} from '../db/orders-placing.ts'
 import { openSession } from './accounts.ts'
 import type { Evidence, Session } from './broker/port.ts'
 import { matches } from './broker/shortcode.ts'
@@ -16,6 +25,8 @@ import type { Settling } from './settle.ts'
 // Looks that must find nothing before an order counts as absent, and the pause between them.
 const LOOKS = 2
 const LOOK_EVERY_MS = 3000
+// The pause between looks for what a dead worker's machine may still deliver.
+const LATE_LOOK_EVERY_MS = 15_000
 const TAKE = 50
 // Seconds before the intent that a broker's clock, which we know to the second, may still show.
 const SLACK_SECONDS = 2
@@ -51,9 +62,11 @@ export async function candidatesOf(open: Open, order: OrderRow): Promise<Evidenc
   const session = await openSession(open, refOf(order))
   const offset = await brokers.of(order.dialect).market(order.app_id).clockOffset()
   const from = Math.floor((order.sent_at as Date).getTime() / 1000 + offset) - SLACK_SECONDS
-  // A buy that left in time and was executed at the end of the broker's own time-out.
+  // A buy that left in time and was executed at the end of the broker's own time-out; or stood in the network before that.
+  const { reconcileAfterMs, reconcileCrashedMs } = open.config
+  const onTheWayMs = order.severed_attempt === order.attempt ? 0 : reconcileCrashedMs
   const latest =
-    Math.ceil(((order.permit_until as Date).getTime() + open.config.reconcileAfterMs) / 1000 + offset) + SLACK_SECONDS
+    Math.ceil(((order.permit_until as Date).getTime() + onTheWayMs + reconcileAfterMs) / 1000 + offset) + SLACK_SECONDS
   const contract = contractOf(order)
   const seen = new Map<string, Evidence>()
   for (const item of await evidenceSince(session, from)) {
@@ -94,7 +107,10 @@ async function decide(open: Open, settling: Settling, order: OrderRow, candidate
     await adopt(open, settling, order, found)
     return true
   }
-  if ((await countLook(open.db, order.id, order.attempt)) < LOOKS) return false
+  const { reconcileAfterMs, reconcileCrashedMs: crashedMs } = open.config
+  const pauseMs = Math.min(LATE_LOOK_EVERY_MS, reconcileAfterMs)
+  const { looks, underWay } = await countLook(open.db, order, { crashedMs, pauseMs })
+  if (looks < LOOKS || underWay) return false
   const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
   const [failed] = await markFailed(open.db, [
     { id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }
@@ -130,8 +146,8 @@ export async function adopt(
   settling: Settling,
   order: OrderRow,
   found: Evidence
-): Promise<OrderRow | undefined> {
-  const { db, queue, bus, config, log, worker } = open
+): Promise<Opened | undefined> {
+  const { db, queue, bus, log, worker } = open
   const receipt = {
     id: order.id,
     attempt: order.attempt,
@@ -144,8 +160,7 @@ export async function adopt(
     expiryAt: null,
     leads: order.leads
   }
-  const lease = { follower: worker, leaseMs: config.leaseMs }
-  const { orders, copying } = await openOrders(db, queue, [receipt], lease)
+  const { orders, copying } = await openOrders(db, queue, [receipt], worker)
   const [adopted] = orders
   if (!adopted) return undefined
   if (copying) bus.publish(WORK, 'copy.fanout', 'new')

@@ -1,15 +1,17 @@
-// Following contracts to their end: the worker that bought (or took over) a contract hears its stream and
-// holds a short lease on the row; all its leases are renewed in one statement.
+// Following contracts to their end: the worker that bought (or took over) a contract hears its stream, and holds one
+// short lease for all of them.
 import { Big } from 'big.js'
-import { pauseDrawdowns } from '../db/copy.ts'
 import { gather } from '../db/gather.ts'
 import type { OrderRow } from '../db/orders.ts'
 import {
+  type Closed,
+  closeOrders,
+  endLease,
+  type Following,
   type Mark,
-  markClosed,
   markValues,
-  releaseLeases,
-  renewLeases,
+  releaseOrders,
+  renewLease,
   type Settlement,
   takeOver
 } from '../db/orders-following.ts'
@@ -30,11 +32,13 @@ const REJECTED_RETRY_MS = 60_000
 const SILENCE_MS = 30_000
 const MAX_SILENCE_MS = 15 * 60_000
 const ASKED_AT_ONCE = 20
+// Values written in a round; beyond that a contract's turn comes in one of the next.
+const MARKED_AT_ONCE = 500
 
 export interface Expected {
   listener: ContractListener
   /** The row is open: a settlement heard so far, or from now on, is written. */
-  opened(order: OrderRow): void
+  opened(order: Following): void
   /** Nothing was bought, or somebody else follows it. */
   cancel(): void
 }
@@ -43,22 +47,22 @@ export interface Settling {
   /** A contract about to be bought: hears its stream from the first message. */
   expect(order: Pick<OrderRow, 'id'>): Expected
   /** Follows an open order's contract; the lease is held already. */
-  follow(order: OrderRow): Promise<void>
-  /** Writes what is known to be the end of an open order; answers the closed row, undefined when it was closed before. */
-  close(order: Pick<OrderRow, 'id' | 'buy_price'>, state: ContractState): Promise<OrderRow | undefined>
+  follow(order: Following): Promise<void>
+  /** Writes what is known to be the end of an open order; undefined when it was closed before. */
+  close(order: Pick<OrderRow, 'id' | 'buy_price' | 'follow_id'>, state: ContractState): Promise<Closed | undefined>
   /** Takes over orders nobody follows; answers how many. */
   sweep(): Promise<number>
   renew(): Promise<void>
-  /** Hands every lease back. */
+  /** Lets go of all. */
   release(): Promise<void>
   followed(): number
 }
 
 interface Followed {
-  order: OrderRow | undefined
+  order: Following | undefined
   last: ContractState | undefined
-  /** The state written last as the order's current value. */
-  marked: ContractState | undefined
+  /** Whether the order's current value is what was heard last. */
+  marked: boolean
   closing: boolean
   /** When its stream last said something, or the contract was asked for; and how much longer silence is no news. */
   heardAt: number
@@ -68,18 +72,21 @@ interface Followed {
 export function openSettling(open: Open): Settling {
   const { db, bus, config, log, worker, clock } = open
   const followed = new Map<string, Followed>()
+  /** Open orders that name this worker, and that it knew nothing of when it looked last. */
+  let strangers = new Set<string>()
+  let markedUpTo = 0
 
   const saveClosed = gather(async (settlements: Settlement[]) => {
-    const orders = await persist(open, () => markClosed(db, settlements))
+    const orders = await persist(open, () => closeOrders(db, settlements))
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
-    const followIds = [...new Set(orders.flatMap(({ follow_id }) => follow_id ?? []))]
-    // The next fan-out checks again, should this be lost.
-    if (followIds.length > 0) await pauseDrawdowns(db, { followIds })
     const byId = new Map(orders.map(order => [order.id, order]))
     return settlements.map(({ id }) => byId.get(id))
   })
 
-  function close(order: Pick<OrderRow, 'id' | 'buy_price'>, state: ContractState): Promise<OrderRow | undefined> {
+  function close(
+    order: Pick<OrderRow, 'id' | 'buy_price' | 'follow_id'>,
+    state: ContractState
+  ): Promise<Closed | undefined> {
     return saveClosed(settlementOf(order, state, open.clock.wall()))
   }
 
@@ -89,7 +96,7 @@ export function openSettling(open: Open): Settling {
     close(entry.order, entry.last).then(
       () => followed.delete(id),
       (error: unknown) => {
-        // The lease runs out and a sweep reads the contract again.
+        // A sweep reads the contract again, once it is noticed that nobody follows it.
         followed.delete(id)
         log.error({ err: error, orderId: id }, 'a settlement could not be written')
       }
@@ -100,7 +107,7 @@ export function openSettling(open: Open): Settling {
     const entry: Followed = {
       order: undefined,
       last: undefined,
-      marked: undefined,
+      marked: false,
       closing: false,
       heardAt: clock.now(),
       patienceMs: SILENCE_MS
@@ -113,6 +120,7 @@ export function openSettling(open: Open): Settling {
           // The end is told once; nothing that was said before it may take it back.
           if (entry.last?.settled) return
           entry.last = state
+          entry.marked = false
           entry.heardAt = clock.now()
           entry.patienceMs = SILENCE_MS
           settle(id, entry)
@@ -128,16 +136,28 @@ export function openSettling(open: Open): Settling {
   }
 
   function handBack(ids: string[], retryMs: number): void {
-    releaseLeases(db, worker, ids, retryMs).catch((error: unknown) =>
-      log.warn({ err: error }, 'leases run out by themselves')
+    // Should this fail, two rounds of the lease notice that nobody here follows them.
+    releaseOrders(db, worker, ids, retryMs).catch((error: unknown) =>
+      log.warn({ err: error }, 'orders could not be let go')
     )
   }
 
-  async function follow(order: OrderRow): Promise<void> {
+  /** Closed by a sale, or taken over while we were away: not ours to follow any more. */
+  function forget(id: string): void {
+    const { order, closing } = followed.get(id) ?? {}
+    if (!order || closing) return
+    followed.delete(id)
+    openSession(open, refOf(order)).then(
+      session => session.unfollow(order.broker_order_id as string),
+      () => {}
+    )
+  }
+
+  async function follow(order: Following): Promise<void> {
     // An entry without its row belongs to a buy that is still waiting for its answer: adoption overtook it.
     if (followed.get(order.id)?.order) return
     const { entry, listener } = listen(order.id)
-    entry.order = order
+    entry.order = followingOf(order)
     try {
       const session = await openSession(open, refOf(order))
       listener.update(await session.follow(order.broker_order_id as string, listener))
@@ -149,13 +169,15 @@ export function openSettling(open: Open): Settling {
     }
   }
 
-  /** Notes what was heard since the last time; a contract that told nothing new costs nothing. */
+  /** Notes what was heard since the last time, of some contracts at once; one that told nothing new costs nothing. */
   async function markHeard(): Promise<void> {
     const marks: Mark[] = []
-    for (const entry of followed.values()) {
+    const entries = [...followed.values()]
+    for (let looked = 0; looked < entries.length && marks.length < MARKED_AT_ONCE; looked++) {
+      const entry = entries[markedUpTo++ % entries.length] as Followed
       const { order, last, marked, closing } = entry
-      if (!order || !last || closing || last === marked) continue
-      entry.marked = last
+      if (!order || !last || closing || marked) continue
+      entry.marked = true
       const found = markOf(order, last)
       if (found) marks.push(found)
     }
@@ -177,7 +199,7 @@ export function openSettling(open: Open): Settling {
     }
   }
 
-  async function askFor(id: string, entry: Followed, order: OrderRow): Promise<void> {
+  async function askFor(id: string, entry: Followed, order: Following): Promise<void> {
     const session = await openSession(open, refOf(order))
     const state = await session.contract(order.broker_order_id as string)
     if (!state.settled || entry.last?.settled) return
@@ -191,7 +213,7 @@ export function openSettling(open: Open): Settling {
       return {
         listener,
         opened(order) {
-          entry.order = order
+          entry.order = followingOf(order)
           settle(id, entry)
         },
         cancel() {
@@ -204,42 +226,40 @@ export function openSettling(open: Open): Settling {
     async sweep() {
       const room = MAX_FOLLOWED - followed.size
       if (room <= 0) return 0
-      const orders = await takeOver(db, { worker, leaseMs: config.leaseMs, limit: Math.min(TAKE_OVER, room) })
+      const orders = await takeOver(db, { worker, limit: Math.min(TAKE_OVER, room) })
       if (orders.length > 0) log.info({ orders: orders.length }, 'taking over open orders')
       await Promise.all(orders.map(follow))
       return orders.length
     },
     async renew() {
       const ids = [...followed].filter(([, { order, closing }]) => order && !closing).map(([id]) => id)
-      if (ids.length === 0) return
+      const held = await renewLease(db, worker, config.leaseMs)
       await markHeard()
       askSilent()
-      const held = await renewLeases(db, worker, ids, config.leaseMs)
-      for (const id of ids) {
-        const entry = followed.get(id)
-        // Closed by a sale, or taken over while we were away: not ours to follow any more.
-        if (entry && !held.has(id) && !entry.closing) {
-          followed.delete(id)
-          const order = entry.order as OrderRow
-          openSession(open, refOf(order)).then(
-            session => session.unfollow(order.broker_order_id as string),
-            () => {}
-          )
-        }
-      }
+      for (const id of ids) if (!held.has(id)) forget(id)
+      const unknown = [...held].filter(id => !followed.has(id))
+      // Twice in a row, so that it is not one just being opened or taken over: an acknowledgement was lost.
+      const lost = unknown.filter(id => strangers.has(id))
+      strangers = new Set(unknown)
+      if (lost.length > 0) handBack(lost, 0)
     },
     async release() {
-      const ids = [...followed.keys()]
       followed.clear()
-      if (ids.length > 0) await releaseLeases(db, worker, ids)
+      await endLease(db, worker)
     },
     followed: () => followed.size
   }
 }
 
+// Of what is kept as long as a contract is open, nothing else of its row.
+function followingOf(order: Following): Following {
+  const { id, broker_order_id, buy_price, broker_account_id, account_id, app_id, dialect, follow_id } = order
+  return { id, broker_order_id, buy_price, broker_account_id, account_id, app_id, dialect, follow_id }
+}
+
 /** The result of a settled contract. The profit is what it paid back less what it cost, in exact decimals. */
 export function settlementOf(
-  order: Pick<OrderRow, 'id' | 'buy_price'>,
+  order: Pick<OrderRow, 'id' | 'buy_price' | 'follow_id'>,
   state: ContractState,
   wallMs: number
 ): Settlement {
@@ -251,7 +271,8 @@ export function settlementOf(
     // A contract sold early has no exit tick: the spot it was sold at decided.
     exitPrice: state.exitPrice ?? state.currentSpot,
     commission: state.commission,
-    closedAt: state.sellTime ?? Math.floor(wallMs / 1000)
+    closedAt: state.sellTime ?? Math.floor(wallMs / 1000),
+    copied: order.follow_id !== null
   }
 }
 

@@ -47,16 +47,17 @@ export async function renderSite(
   template: TemplateFacts,
   site: Pick<DeploymentRecord, 'brandName' | 'primaryColor' | 'contactEmail'>
 ): Promise<RenderedFile[]> {
-  const source = (name: string) => readFile(join(import.meta.dirname, 'templates', template.slug, name), 'utf8')
+  const source = (...names: string[]) => readFile(join(import.meta.dirname, 'templates', ...names), 'utf8')
   const palette = paletteOf(site.primaryColor)
-  const page = fill(await source('index.html'), {
+  const page = fill(await source(template.slug, 'index.html'), {
     brandName: site.brandName,
     contactEmail: site.contactEmail ?? '',
     contactHref: site.contactEmail === null ? '' : mailto(site.contactEmail)
   })
+  const style = `${await source('base.css')}\n${await source(template.slug, 'site.css')}`
   return [
     { path: 'index.html', contentType: 'text/html; charset=utf-8', body: Buffer.from(page) },
-    { path: 'site.css', contentType: 'text/css; charset=utf-8', body: Buffer.from(await source('site.css')) },
+    { path: 'site.css', contentType: 'text/css; charset=utf-8', body: Buffer.from(style) },
     {
       path: 'brand.css',
       contentType: 'text/css; charset=utf-8',

@@ -72,7 +72,7 @@ export const money: View<Data> = {
     const paying = listing(payoutColumns, payouts, ({ payoutId }) => payoutId, width)
     const holding = columns(walletColumns, wallets, width)
     const due = standings.map(({ status, count, amountUsd }) => `${count} ${status} ${usd(amountUsd)} USD`)
-    const held = `${ledger.wallets} wallets hold ${usd(ledger.heldUsd)} USD`
+    const held = `${ledger.wallets} ${ledger.wallets === 1 ? 'wallet holds' : 'wallets hold'} ${usd(ledger.heldUsd)} USD`
     const below = ledger.negativeWallets > 0 ? `, ${ledger.negativeWallets} below zero` : ''
     return {
       head: [

@@ -83,9 +83,10 @@ export function drawStory({ order, audit }: Story, orderId: string, { columns }:
     if (at) fact(label, `${instant(at)}  ${sinceText(at.getTime() - started)}${more && `  ${more}`}`)
   }
   happened('Placed', order.created_at)
-  if (order.attempt > 1) happened('Queued again', order.queued_at, `attempt ${order.attempt}`)
+  if (order.attempt > 1) happened('Queued', order.queued_at, `attempt ${order.attempt}`)
   happened('Sent', order.sent_at, order.sender ? `by ${order.sender}` : '')
   happened('Must leave by', order.permit_until)
+  happened('Answered', order.answered_at)
   happened('Bought', order.opened_at, order.broker_order_id ? `contract ${order.broker_order_id}` : '')
   happened('Expires', order.expiry_at)
   happened('Last value', order.marked_at, order.current_value ?? '')
@@ -101,7 +102,7 @@ export function drawStory({ order, audit }: Story, orderId: string, { columns }:
   fact('P&L', money(order.pnl), Number(order.pnl ?? 0) < 0 ? tones.bad : tones.good)
   fact('Error', order.error_code && `${order.error_code}: ${order.error_message ?? ''}`, tones.bad)
   if (order.phase === 'failed') fact('May repeat', order.retryable ? 'yes, with the same clientOrderId' : 'no')
-  if (order.follower) fact('Followed by', `${order.follower} until ${instant(order.lease_until)}`)
+  if (order.follower) fact('Followed by', order.follower)
 
   if (audit.length > 0) {
     section('Decided by operators')

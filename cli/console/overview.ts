@@ -63,7 +63,7 @@ export const overview: View<Overview> = {
       tones.title(`Last ${WINDOW_MINUTES} minutes`),
       graph('Orders', pick(series, 'placed'), `${latest?.placed ?? 0} /min`, `${totals[0]} in all`, tones.link),
       graph('Failed', pick(series, 'failed'), `${latest?.failed ?? 0} /min`, failedShare(totals), failTone(totals[1])),
-      graph('Broker p50', times, milliseconds(lastKnown(times)), 'sent to bought', tones.quiet),
+      graph('Broker p50', times, milliseconds(lastKnown(times)), 'intent to answer', tones.quiet),
       '',
       tones.title('Orders now'),
       row('Queued', withAge(queued)),
@@ -80,7 +80,7 @@ export const overview: View<Overview> = {
       ),
       '',
       tones.title('Money'),
-      row('Wallets', `${ledger.wallets} hold ${usd(ledger.heldUsd)} USD`),
+      row('Wallets', `${usd(ledger.heldUsd)} USD in ${ledger.wallets}`),
       row(
         'Below zero',
         ledger.negativeWallets === 0 ? 'none' : `${ledger.negativeWallets} wallets`,

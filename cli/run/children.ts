@@ -25,6 +25,7 @@ export interface ChildOptions {
   /** Path from the top of the project. */
   file: string
   args?: string[]
+  nodeFlags?: string[]
   env: NodeJS.ProcessEnv
   /** Told each line of output, without prefix. */
   tell(line: string): void
@@ -33,10 +34,10 @@ export interface ChildOptions {
 }
 
 /** Starts a main file of ours under the Node that runs us. */
-export function startChild({ name, file, args = [], env, tell, readyLine }: ChildOptions): Child {
+export function startChild({ name, file, args = [], nodeFlags = [], env, tell, readyLine }: ChildOptions): Child {
   const path = fileURLToPath(new URL(`../../${file}`, import.meta.url))
   // A group of its own: Ctrl-C reaches us alone, and we stop the processes in their order.
-  const child = spawn(process.execPath, ['--max-semi-space-size=4', path, ...args], {
+  const child = spawn(process.execPath, ['--max-semi-space-size=2', ...nodeFlags, path, ...args], {
     env,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc']

@@ -75,7 +75,11 @@ export async function addedTime(
 }
 
 /** Starts `work` at a steady rate, whether or not the ones before have ended. */
-async function steady(rate: number, seconds: number, work: (index: number) => Promise<number>): Promise<number[]> {
+export async function steady(
+  rate: number,
+  seconds: number,
+  work: (index: number) => Promise<number>
+): Promise<number[]> {
   const startedAt = performance.now()
   const under: Promise<number>[] = []
   for (let index = 0; index < rate * seconds; index++) {

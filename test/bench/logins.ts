@@ -1,6 +1,6 @@
 // Whether the time of a failed login tells a known e-mail from an unknown one: interleaved samples of both,
 // compared by rank (Mann-Whitney U), which noise of the machine disturbs least.
-//   node test/bench/logins.ts [samples of each]
+//   make bench BENCH_ONLY=logins, or node test/bench/logins.ts [samples of each]
 // A small p means that the two can be told apart; the last line does the same to two samples of known e-mails.
 import { logInTrader, signUpTrader } from '../../api/traders.ts'
 import { closeAll, openHarness } from '../harness.ts'

@@ -17,7 +17,6 @@ import { insertPartner } from '../../db/partners.ts'
 import { allScopes } from '../../schemas/scopes.ts'
 
 const TOKEN_KEYS = `b1:${Buffer.alloc(32, 3).toString('base64')}`
-const children = new Set<ChildProcess>()
 
 export interface Stage {
   url: string
@@ -34,6 +33,9 @@ export interface Stage {
 
 /** Sets the stage. `simulator` are options of the simulated broker's command line. */
 export async function setStage(simulator: string[] = []): Promise<Stage> {
+  const children = new Set<ChildProcess>()
+  const start = (file: string, env: Record<string, string>, args: string[], pattern: RegExp | null) =>
+    startProgram(children, { file, env, args, pattern })
   const dataDir = mkdtempSync(join(tmpdir(), 'service-bench-'))
   const embedded = await startEmbedded({ dataDir })
   const db = openDatabase({ url: embedded.url, pool: 4, name: 'bench' })
@@ -96,15 +98,13 @@ export async function setStage(simulator: string[] = []): Promise<Stage> {
 }
 
 /** Starts a program of ours; resolves with the line that matches, or, for null, when it announces to be ready. */
-async function start(
-  file: string,
-  env: Record<string, string>,
-  args: string[],
-  pattern: RegExp | null
+async function startProgram(
+  children: Set<ChildProcess>,
+  { file, env, args, pattern }: { file: string; env: Record<string, string>; args: string[]; pattern: RegExp | null }
 ): Promise<{ child: ChildProcess; line: string }> {
   const child = spawn(
     process.execPath,
-    ['--max-semi-space-size=4', '--require', './.node-version.cjs', file, ...args],
+    ['--max-semi-space-size=2', '--max-old-space-size=1024', '--require', './.node-version.cjs', file, ...args],
     {
       env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', ...env },
       stdio: ['ignore', 'pipe', 'inherit', 'ipc']
@@ -200,22 +200,25 @@ export async function each<T>(
   )
 }
 
-/** Keeps `connections` callers busy for `seconds`; answers calls a second and their latencies in ms. */
+/** Keeps `connections` callers busy for `seconds`, or for `calls`; answers calls a second and their latencies in ms. */
 export async function load({
   connections,
   seconds,
+  calls = Number.POSITIVE_INFINITY,
   work
 }: {
   connections: number
   seconds: number
+  calls?: number | undefined
   work(caller: number): Promise<unknown>
 }): Promise<Load> {
   const times: number[] = []
   const end = performance.now() + seconds * 1000
+  let begun = 0
   const startedAt = performance.now()
   await Promise.all(
     Array.from({ length: connections }, async (_, caller) => {
-      while (performance.now() < end) {
+      while (performance.now() < end && begun++ < calls) {
         const before = performance.now()
         await work(caller)
         times.push(performance.now() - before)

@@ -9,10 +9,15 @@ import pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import { call, type Load, load, type Stage, tickOrder } from './stage.ts'
 
-/** Orders a second with so many connections; a minute's contract answers as soon as it is bought. */
+/** Orders a second with so many connections, for so long or so many; a minute's contract answers as soon as it is bought. */
 export async function orders(
   stage: Stage,
-  { address, connections, seconds }: { address: string; connections: number; seconds: number }
+  {
+    address,
+    connections,
+    seconds = 3600,
+    calls
+  }: { address: string; connections: number; seconds?: number; calls?: number }
 ): Promise<Load> {
   const traders = await stage.makeTraders(address, connections)
   const place = (caller: number) =>
@@ -24,7 +29,7 @@ export async function orders(
     })
   // Each account's broker connection is opened first.
   await Promise.all(traders.map((_, caller) => place(caller)))
-  return load({ connections, seconds, work: place })
+  return load({ connections, seconds, calls, work: place })
 }
 
 /** pg-boss as its manual shows it: send one by one, work in batches, done when the handler has run. */

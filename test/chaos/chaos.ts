@@ -2,9 +2,11 @@
 import type { FaultRule } from '../../worker/broker/simulator/faults.ts'
 import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
 import { summary } from '../auditor.ts'
+import type { Dialect } from '../dialects.ts'
 import { openGround } from './ground.ts'
-import { type Judgement, judge, story, type Violation } from './judge.ts'
+import { type Judgement, judge, type Violation } from './judge.ts'
 import { type Load, runLoad } from './load.ts'
+import { describeDoubts, story } from './stories.ts'
 import { countKills, startTrouble, type Trouble } from './trouble.ts'
 
 export interface ChaosOptions {
@@ -16,6 +18,8 @@ export interface ChaosOptions {
   workers: number
   accounts: number
   redis: boolean
+  dialect: Dialect
+  stretch?: number
   /** Keeps logs and data, and says where they are. */
   keep: boolean
   tell(line: string): void
@@ -58,22 +62,22 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   const ms = options.minutes * 60_000
   const ground = await openGround({ ...options, rules: brokerFaults })
   let clean = false
+  let watch: NodeJS.Timeout | undefined
   try {
     tell(
-      `${ground.apis.length} APIs, ${ground.workers.length} workers, ${ground.redis ? 'Redis' : 'no Redis'}, ` +
+      `${options.dialect}: ${ground.apis.length} APIs, ${ground.workers.length} workers, ${ground.redis ? 'Redis' : 'no Redis'}, ` +
         `${ground.traders.length} accounts; logs in ${ground.logs}`
     )
     const startedAt = performance.now()
     const trouble = startTrouble(ground, { seed: seed + 1, kills: options.kills, ms })
     const loading = runLoad(ground, { seed, count: options.orders, ms, most: 150 })
-    const watch = setInterval(() => {
+    watch = setInterval(() => {
       const memory = Math.round(process.memoryUsage().rss / 1e6)
       tell(
         `${Math.round((performance.now() - startedAt) / 1000)} s: ${countKills(trouble.deeds)} kills and freezes, ${memory} MB here`
       )
     }, 30_000)
     const [load] = await Promise.all([loading, trouble.done])
-    clearInterval(watch)
     const seconds = (performance.now() - startedAt) / 1000
     await ground.spoil([])
     const judgement = await judge(ground, load)
@@ -94,6 +98,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     if (!clean || options.keep) tell(`Logs and data are kept in ${ground.dir}`)
     return report
   } finally {
+    clearInterval(watch)
     await ground.close(options.keep || !clean)
   }
 }
@@ -112,7 +117,7 @@ function describe({ judgement, load, trouble, kills, seconds, violations }: Chao
     `deeds: ${kills} kills and freezes in ${Math.round(seconds)} s (${Math.round((kills / seconds) * 60)}/min): ${list(trouble.deeds)}`,
     `orders: ${load.lives.length} (${Math.round(load.lives.length / seconds)}/s) ended for their clients as ${list(ends)}; ${stillOpen} without end`,
     `answers: ${load.requests} requests, ${load.retries} retries: ${list(load.answers)}`,
-    `in doubt: ${doubts.count} orders, decided after p50 ${doubts.p50Ms} ms, p99 ${doubts.p99Ms} ms, at most ${doubts.maxMs} ms from their sending`,
+    `in doubt, decided so long after their sending: ${describeDoubts(doubts)}`,
     `violations: ${violations.length}`
   ]
 }

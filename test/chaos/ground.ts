@@ -16,19 +16,28 @@ import { insertPartner } from '../../db/partners.ts'
 import { allScopes } from '../../schemas/scopes.ts'
 import type { FaultRule } from '../../worker/broker/simulator/faults.ts'
 import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
+import { APP_ID_HEADER } from '../../worker/broker/simulator/next.ts'
+import { brokerEnv, type Dialect } from '../dialects.ts'
 import { call, newAccountId, TOKEN_KEYS } from '../harness.ts'
 import { Member } from './members.ts'
 import { openPostgres, type Postgres } from './postgres.ts'
+import { recordStories } from './stories.ts'
 import { Wire } from './wire.ts'
 
 /** Short times, so that doubts are resolved in seconds. They keep the order of the real ones. */
-export const times = { permit: 1000, answer: 1500, reconcile: 2500, ttl: 6000, settleWait: 9000 }
+const times = { permit: 1000, answer: 1500, reconcile: 2500, crashed: 6000, ttl: 6000, settleWait: 9000 }
+export type Times = typeof times
 
 export interface GroundOptions {
   seed: number
   workers: number
   accounts: number
   redis: boolean
+  dialect: Dialect
+  /** Makes all times so many times as long, for a machine that cannot keep up with the short ones (1). */
+  stretch?: number
+  /** Called when everything has ended, also after a signal. */
+  onClosed?: () => void
   /** Where PostgreSQL's data lie instead of the run's own folder, and its settings over the usual ones. */
   postgresDir?: string
   postgresSettings?: Record<string, string>
@@ -46,6 +55,7 @@ export interface Trader {
 export interface Ground {
   dir: string
   logs: string
+  times: Times
   /** Settings of every process of ours. */
   env: Record<string, string>
   db: Db
@@ -89,6 +99,7 @@ export async function openGround(options: GroundOptions): Promise<Ground> {
   const close = async (keep = false) => {
     for (const signal of signals) process.off(signal, interrupted)
     for (const end of closing.splice(0).reverse()) await end()
+    options.onClosed?.()
     if (keep) return
     // PostgreSQL's data may lie elsewhere, where its user can reach them.
     await removeEmbedded(options.postgresDir ?? join(dir, 'postgres'))
@@ -125,20 +136,27 @@ async function open(
   await migrate(db, postgres.url)
   await recordStories(db)
 
+  const stretched = Object.fromEntries(Object.entries(times).map(([name, ms]) => [name, ms * (options.stretch ?? 1)]))
+  const { permit, answer, reconcile, crashed, ttl, settleWait } = stretched as Times
+  const here = `127.0.0.1:${network.broker.port}`
   const url = new URL(postgres.url)
   if (!options.direct) url.port = String(network.postgres.port)
   const env: Record<string, string> = {
     DATABASE_URL: url.href,
     TOKEN_KEYS,
-    BROKER_URL: `ws://127.0.0.1:${network.broker.port}/websockets/v3`,
+    ...brokerEnv(
+      { url: `ws://${here}/websockets/v3`, nextUrl: `http://${here}`, appIdHeader: APP_ID_HEADER },
+      options.dialect
+    ),
     ...(network.redis ? { REDIS_URL: `redis://127.0.0.1:${options.direct ? ports.redis : network.redis.port}` } : {}),
     RATE_LIMIT_SCALE: '1000000',
     RATE_LIMIT_TRADER: '1000000',
-    BROKER_ANSWER_TIMEOUT_MS: String(times.answer),
-    PERMIT_MS: String(times.permit),
-    RECONCILE_AFTER_MS: String(times.reconcile),
-    ORDER_TTL_MS: String(times.ttl),
-    SETTLE_WAIT_MS: String(times.settleWait),
+    BROKER_ANSWER_TIMEOUT_MS: String(answer),
+    PERMIT_MS: String(permit),
+    RECONCILE_AFTER_MS: String(reconcile),
+    RECONCILE_CRASHED_MS: String(crashed),
+    ORDER_TTL_MS: String(ttl),
+    SETTLE_WAIT_MS: String(settleWait),
     LEASE_MS: '2000',
     SWEEP_MS: '250',
     AUDIT_MINUTES: '1',
@@ -171,7 +189,7 @@ async function open(
     command: process.execPath,
     args: [
       'worker/broker/simulator/main.ts',
-      ...['--port', String(ports.broker), '--journal', join(dir, 'broker.journal')],
+      ...['--port', String(ports.broker), '--socket-base', `ws://${here}`, '--journal', join(dir, 'broker.journal')],
       ...['--limits', 'off', '--tick-ms', '25', '--time-scale', '100', '--seed', String(options.seed)]
     ],
     env: {},
@@ -204,7 +222,7 @@ async function open(
     name: 'Chaos',
     plan: 'SCALE',
     brokerAppId: '1',
-    brokerDialect: 'v3'
+    brokerDialect: options.dialect
   })
   const { key } = await insertKey(db, pepper, { partnerId, label: null, scopes: allScopes })
   const address = apis[0]?.address as string
@@ -217,6 +235,7 @@ async function open(
   return {
     dir,
     logs,
+    times: stretched as Times,
     env,
     db,
     postgres,
@@ -248,27 +267,7 @@ async function makeTrader(address: string, key: string, traderExternalId: string
   return { traderExternalId, accountId }
 }
 
-/** Has the database note every step of every order, for what is told and measured afterwards. */
-async function recordStories(db: Db): Promise<void> {
-  await db.raw(`
-    create table chaos_steps (
-      id bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(), order_id text not null,
-      phase text not null, attempt int, sender text, looks int, sent_at timestamptz, permit_until timestamptz, reconcile_at timestamptz,
-      expires_at timestamptz, broker_order_id text, error_code text, error_message text, backend int default pg_backend_pid());
-    create index on chaos_steps (order_id);
-    create function chaos_step() returns trigger language plpgsql as $$ begin
-      insert into chaos_steps (order_id, phase, attempt, sender, looks, sent_at, permit_until, reconcile_at, expires_at, broker_order_id,
-                               error_code, error_message)
-      values (new.id, new.phase, new.attempt, new.sender, new.looks, new.sent_at, new.permit_until, new.reconcile_at, new.expires_at,
-              new.broker_order_id, new.error_code, new.error_message);
-      return null; end $$;
-    create trigger chaos_first after insert on orders for each row execute function chaos_step();
-    create trigger chaos_next after update on orders for each row when (old.phase is distinct from new.phase)
-      execute function chaos_step();
-  `)
-}
-
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((done, fail) => {
     const probe = createServer()
     probe.once('error', fail)

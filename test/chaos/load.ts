@@ -137,10 +137,12 @@ async function live(ground: Ground, load: Load, { life, random }: { life: Life; 
     if (life.tries > 1) load.retries += 1
     const both = random.below(5) === 0
     const first = random.below(2)
+    const bought = life.brokerOrderId !== undefined
     const sends = (both ? [first, 1 - first] : [first]).map(api =>
       request(ground, load, { api, life, row: placeBinaryOrder, path: '/v1/orders/binary', body: life.body })
     )
-    for (const answer of await Promise.all(sends)) if (answer) take(load, life, answer)
+    // In the order they come: one of two may have failed before the other placed the order again.
+    await Promise.all(sends.map(async send => take(load, life, await send, bought)))
     if (life.end) break
     if (performance.now() - startedAt > load.patienceMs) {
       life.end = 'given up'
@@ -152,8 +154,10 @@ async function live(ground: Ground, load: Load, { life, random }: { life: Life; 
   if (random.below(40) === 0) await list(ground, load, { life, random })
 }
 
-/** Holds an answer against the ones before, and the order's end with it. */
-function take(load: Load, life: Life, { status, body }: Answer): void {
+/** Holds an answer against the ones before, and the order's end with it; `bought`: that was known when it was asked for. */
+function take(load: Load, life: Life, answer: Answer | undefined, bought: boolean): void {
+  if (!answer) return
+  const { status, body } = answer
   const complain = (what: string) =>
     load.complaints.push({ what: `${what}: ${status} ${JSON.stringify(body).slice(0, 300)}`, life })
   const same = <T>(known: T | undefined, told: unknown, name: string): T | undefined => {
@@ -171,7 +175,7 @@ function take(load: Load, life: Life, { status, body }: Answer): void {
     // A tick order answered late is OPEN and settles by itself.
     return
   }
-  if (life.brokerOrderId !== undefined && body.status === 'FAILED') complain('the order was bought before')
+  if (bought && body.status === 'FAILED') complain('the order was bought before')
   if (again.has(body.error as string)) return
   if (final.has(body.error as string)) life.end = 'refused'
   else {
@@ -184,7 +188,7 @@ async function close(ground: Ground, load: Load, { life, random }: { life: Life;
   const path = `/v1/orders/${life.orderId}/close`
   for (let tries = 0; tries < 6; tries++) {
     const answer = await request(ground, load, { api: random.below(2), life, row: closeOrder, path })
-    if (answer?.status === 200) return take(load, life, answer)
+    if (answer?.status === 200) return take(load, life, answer, true)
     // Not for sale any more: it settles.
     if (answer && !again.has(answer.body.error as string)) {
       if (answer.body.error !== 'INVALID_CONTRACT' && answer.body.error !== 'MARKET_CLOSED')
@@ -242,6 +246,8 @@ async function request(
     return undefined
   }
   count(`${response.status}${answer.error ? ` ${answer.error}${answer.status ? ` ${answer.status}` : ''}` : ''}`)
+  if (response.status === 503 && !response.headers.has('retry-after'))
+    load.complaints.push({ what: `${row.name} answered 503 without Retry-After`, life })
   try {
     checkAnswer(row, response, answer)
   } catch (error) {

@@ -40,6 +40,8 @@ export class Member {
   readonly crashes: string[] = []
   /** Starts that ended before it was ready. */
   failedStarts = 0
+  /** When which process was killed or frozen, and until when. */
+  readonly blows: { pid: number | undefined; at: Date; until: Date }[] = []
   /** Exit codes after SIGTERM. */
   readonly exits: (number | string)[] = []
   readonly #options: MemberOptions
@@ -117,6 +119,7 @@ export class Member {
     this.up = false
     this.troubledAt = performance.now()
     const gone = child.exitCode !== null || child.signalCode !== null ? Promise.resolve() : once(child, 'exit')
+    if (signal === 'SIGKILL') this.blows.push({ pid: child.pid, at: new Date(), until: new Date(8.64e15) })
     child.kill(signal)
     if (signal === 'SIGKILL') child.kill('SIGCONT')
     await gone
@@ -129,6 +132,7 @@ export class Member {
   freeze(): void {
     this.frozen = true
     this.troubledAt = performance.now()
+    this.blows.push({ pid: this.pid, at: new Date(), until: new Date(8.64e15) })
     this.#child?.kill('SIGSTOP')
   }
 
@@ -136,6 +140,7 @@ export class Member {
     if (!this.frozen) return
     this.frozen = false
     this.troubledAt = performance.now()
+    Object.assign(this.blows.at(-1) ?? {}, { until: new Date() })
     this.#child?.kill('SIGCONT')
   }
 

@@ -1,8 +1,9 @@
-// `make outages`: PostgreSQL and Redis away for 30 s, the broker for a minute, PostgreSQL's disk full, one after
-// another. SECONDS_AWAY sets another length for all; ONLY=broker runs one.
+// `make outages`: PostgreSQL and Redis away for 30 s, the broker for a minute in both dialects, PostgreSQL's disk full,
+// one after another. SECONDS_AWAY sets another length for all; ONLY=broker runs one; RATE is in orders a second.
 import { parseArgs } from 'node:util'
+import { type Dialect, dialects } from '../dialects.ts'
 import { hasRedis } from './ground.ts'
-import { canMount, openOutageGround, outages, runOutage } from './outages.ts'
+import { canMount, type Outage, openOutageGround, outages, runOutage } from './outages.ts'
 
 const { values } = parseArgs({
   options: {
@@ -19,24 +20,30 @@ for (const outage of outages) {
   if (values.only && values.only !== outage) continue
   if (outage === 'redis' && !redis) console.log('SKIPPED: Redis away, there is no redis-server here')
   else if (outage === 'disk' && !canMount()) console.log('SKIPPED: disk full, only root can mount a small one')
-  else {
-    const seed = Number(values.seed)
-    const ground = await openOutageGround({ seed, disk: outage === 'disk', redis: outage === 'redis' })
-    try {
-      const report = await runOutage(ground, outage, {
-        seed,
-        awayMs: Number(values.seconds ?? usual[outage]) * 1000,
-        aroundMs: 5000,
-        ordersPerSecond: Number(values.rate),
-        tell: line => console.log(line)
-      })
-      violations += report.violations.length
-      if (report.violations.length > 0) console.log(`  logs are kept in ${ground.logs}`)
-      await ground.close(report.violations.length > 0)
-    } catch (error) {
-      await ground.close(true)
-      throw error
-    }
-  }
+  // Only the broker's absence depends on how it is spoken with.
+  else
+    for (const dialect of outage === 'broker' ? dialects : dialects.slice(0, 1))
+      violations += await run(outage, dialect)
 }
 if (violations > 0) process.exitCode = 1
+
+/** Answers how many violations there were. */
+async function run(outage: Outage, dialect: Dialect): Promise<number> {
+  const seed = Number(values.seed)
+  const ground = await openOutageGround({ seed, disk: outage === 'disk', redis: outage === 'redis', dialect })
+  let keep = true
+  try {
+    const report = await runOutage(ground, outage, {
+      seed,
+      awayMs: Number(values.seconds ?? usual[outage]) * 1000,
+      aroundMs: 5000,
+      ordersPerSecond: Number(values.rate),
+      tell: line => console.log(`${dialect}: ${line}`)
+    })
+    keep = report.violations.length > 0
+    if (keep) console.log(`  logs are kept in ${ground.logs}`)
+    return report.violations.length
+  } finally {
+    await ground.close(keep)
+  }
+}

@@ -6,9 +6,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { summary } from '../auditor.ts'
+import type { Dialect } from '../dialects.ts'
 import { type Ground, openGround } from './ground.ts'
 import { judge } from './judge.ts'
 import { type Load, runLoad } from './load.ts'
+import { describeDoubts } from './stories.ts'
+import { startVisits } from './visits.ts'
 
 export const outages = ['postgres', 'redis', 'broker', 'disk'] as const
 export type Outage = (typeof outages)[number]
@@ -51,31 +54,20 @@ export async function openOutageGround(options: {
   seed: number
   disk: boolean
   redis: boolean
+  dialect: Dialect
 }): Promise<OutageGround> {
-  const common = { seed: options.seed, workers: 2, accounts: 60, redis: options.redis, direct: true }
-  if (!options.disk) return openGround(common)
+  const { disk, ...rest } = options
+  const common = { ...rest, workers: 2, accounts: 60, direct: true }
+  if (!disk) return openGround(common)
   const mount = mkdtempSync(join(tmpdir(), 'operator-chaos-disk-'))
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES},mode=0755`, 'tmpfs', mount])
-  const unmount = () => {
+  const onClosed = () => {
     execFileSync('umount', ['-l', mount])
     rmSync(mount, { recursive: true })
   }
-  try {
-    mkdirSync(join(mount, 'postgres'))
-    const ground = await openGround({
-      ...common,
-      postgresDir: join(mount, 'postgres'),
-      postgresSettings: smallCluster
-    })
-    const close = async (keep?: boolean) => {
-      await ground.close(keep)
-      unmount()
-    }
-    return { ...ground, close, mount }
-  } catch (error) {
-    unmount()
-    throw error
-  }
+  mkdirSync(join(mount, 'postgres'))
+  const settings = { postgresDir: join(mount, 'postgres'), postgresSettings: smallCluster }
+  return { ...(await openGround({ ...common, ...settings, onClosed })), mount }
 }
 
 /** Takes the part away; answers how to bring it back. */
@@ -128,6 +120,7 @@ export async function runOutage(ground: OutageGround, outage: Outage, options: O
     patienceMs: awayMs + 60_000,
     stage: () => stage
   })
+  const visiting = startVisits(ground, { seed: options.seed, stage: () => stage })
   await sleep(aroundMs)
   stage = 'during'
   const bringBack = await takeAway(ground, outage)
@@ -136,8 +129,10 @@ export async function runOutage(ground: OutageGround, outage: Outage, options: O
   stage = 'after'
   const backAt = performance.now()
   const load = await loading
+  const visits = await visiting.stop()
   const { report, violations, doubts } = await judge(ground, load)
   const wrong = violations.map(({ what, orderId }) => `${what}${orderId ? ` (${orderId})` : ''}`)
+  wrong.push(...visits.complaints)
   const stayed = ground.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
   if (stayed.join() !== pids.join()) wrong.push('a process of ours had to be started again')
   const gaveUp = load.lives.filter(({ end }) => end === 'given up').length
@@ -145,13 +140,15 @@ export async function runOutage(ground: OutageGround, outage: Outage, options: O
   const first = load.firstSuccess.after
   const recoveredMs = first === undefined ? undefined : Math.round(first - backAt)
   tell(`${outage} away for ${awayMs} ms: ${summary(report)}`)
+  const list = (counts: Record<string, number>) =>
+    Object.entries(counts)
+      .sort()
+      .map(([name, count]) => `${name} ${count}`)
+      .join(', ')
   tell(
-    `  recovered after ${recoveredMs} ms; ${doubts.count} in doubt, decided after p50 ${doubts.p50Ms} ms, at most ${doubts.maxMs} ms; ` +
-      `${load.retries} retries; answers ${Object.entries(load.answers)
-        .sort()
-        .map(([name, count]) => `${name} ${count}`)
-        .join(', ')}`
+    `  recovered after ${recoveredMs} ms; in doubt: ${describeDoubts(doubts)}; ${load.retries} retries; answers ${list(load.answers)}`
   )
+  tell(`  other calls: ${list(visits.answers)}`)
   for (const line of wrong) tell(`  VIOLATION ${line}`)
   return { load, violations: wrong, recoveredMs, answers: load.answers }
 }

@@ -1,6 +1,8 @@
 // `make chaos`: real processes killed, frozen and cut off under load, then the auditor. Repeat the moments of a run
-// with its seed: SEED=… make chaos. Options also as ORDERS, KILLS, MINUTES, WORKERS, ACCOUNTS, REDIS=off, KEEP=on.
+// with its seed: SEED=… make chaos. Options also as ORDERS, KILLS, MINUTES, WORKERS, ACCOUNTS, REDIS=off, KEEP=on,
+// BROKER_DIALECT=next, STRETCH=2 (all times twice as long, for a machine that cannot keep up).
 import { parseArgs } from 'node:util'
+import { dialects } from '../dialects.ts'
 import { chaos } from './chaos.ts'
 import { hasRedis } from './ground.ts'
 
@@ -12,15 +14,19 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: process.env.MINUTES ?? '10' },
     workers: { type: 'string', default: process.env.WORKERS ?? '3' },
     accounts: { type: 'string', default: process.env.ACCOUNTS ?? '300' },
+    dialect: { type: 'string', default: process.env.BROKER_DIALECT ?? 'v3' },
+    stretch: { type: 'string', default: process.env.STRETCH ?? '1' },
     redis: { type: 'string', default: process.env.REDIS ?? 'on' },
     keep: { type: 'boolean', default: process.env.KEEP === 'on' }
   }
 })
-const number = (name: 'seed' | 'orders' | 'kills' | 'minutes' | 'workers' | 'accounts') => {
+const number = (name: 'seed' | 'orders' | 'kills' | 'minutes' | 'workers' | 'accounts' | 'stretch') => {
   const value = Number(values[name])
   if (!Number.isFinite(value) || value < 0) throw new Error(`--${name} must be a number`)
   return value
 }
+const dialect = dialects.find(each => each === values.dialect)
+if (!dialect) throw new Error(`--dialect must be ${dialects.join(' or ')}`)
 const redis = values.redis !== 'off' && hasRedis()
 if (values.redis !== 'off' && !redis) console.log('SKIPPED: Redis among the victims, there is no redis-server here')
 
@@ -36,6 +42,8 @@ const { violations } = await chaos({
   workers: number('workers'),
   accounts: number('accounts'),
   redis,
+  dialect,
+  stretch: number('stretch'),
   keep: values.keep,
   tell: line => console.log(line)
 })

@@ -51,7 +51,7 @@ const deeds: [weight: number, kind: string, deed: Deed][] = [
   [7, 'cut postgres', world => cut(world, world.ground.network.postgres)],
   [2, 'cut redis', world => cut(world, world.ground.network.redis)],
   [7, 'hold broker', world => hold(world, world.ground.network.broker, MAX_BROKER_PAUSE_MS)],
-  [6, 'hold postgres', world => hold(world, world.ground.network.postgres, 4000)]
+  [3, 'hold postgres', world => hold(world, world.ground.network.postgres, 4000)]
 ]
 
 const isCut = (kind: string) => /^(cut|hold)/.test(kind)

@@ -35,6 +35,11 @@ class Pipe {
     this.#held ??= []
   }
 
+  /** Bytes that stand here. */
+  get held(): number {
+    return this.#held?.reduce((sum, { length }) => sum + length, 0) ?? 0
+  }
+
   release(): void {
     const held = this.#held
     this.#held = undefined
@@ -93,14 +98,15 @@ export class Wire {
     return chosen.length
   }
 
-  /** Holds the traffic of the connections `choose` says yes to until the answered function is called. */
-  hold(choose: () => boolean, direction: Direction): { held: number; release(): void } {
+  /** Holds the traffic of the connections `choose` says yes to until `release` is called; `bytes` tells how much there is. */
+  hold(choose: () => boolean, direction: Direction): { held: number; bytes(): number; release(): void } {
     const pipes = [...this.#links]
       .filter(() => choose())
       .flatMap(({ there, back }) => (direction === 'both' ? [there, back] : direction === 'there' ? [there] : [back]))
     for (const pipe of pipes) pipe.hold()
     return {
       held: pipes.length,
+      bytes: () => pipes.reduce((sum, pipe) => sum + pipe.held, 0),
       release() {
         for (const pipe of pipes) pipe.release()
       }

@@ -27,17 +27,25 @@ export interface Deal {
   sale: { at: number; price: string; early: boolean } | null
 }
 
+// What left may be executed for as long.
+const DOUBT_MS = 15_000
 const secondsIn = { t: 1, s: 1, m: 60, h: 3600, d: 86_400 } as const
 
 export class Books {
   readonly deals = new Map<string, Deal>()
   readonly #byAccount = new Map<string, Deal[]>()
+  readonly #unanswered = new Map<string, number>()
+  /** Purchases that left while another of their account could still be executed unknown to us. */
+  readonly breaches: string[] = []
   /** The broker's clock minus the world's, in seconds. */
   readonly offset: number
+  /** Whether lists say by which application a contract was bought, as the first dialect does and the newer does not. */
+  readonly tellsApps: boolean
   #last = 800_000_000
 
-  constructor(offset: number) {
+  constructor({ offset, tellsApps }: { offset: number; tellsApps: boolean }) {
     this.offset = offset
+    this.tellsApps = tellsApps
   }
 
   buy(given: Omit<Deal, 'id' | 'endsAt' | 'payout' | 'sale'>): Deal {
@@ -55,6 +63,14 @@ export class Books {
     if (list) list.push(deal)
     else this.#byAccount.set(deal.accountId, [deal])
     return deal
+  }
+
+  /** A request to buy leaves at `at`; answers what to call when its sender has heard a definite answer. */
+  written(accountId: string, at: number): () => void {
+    const agoMs = at - (this.#unanswered.get(accountId) ?? -Infinity)
+    if (agoMs < DOUBT_MS) this.breaches.push(`${accountId} bought again ${agoMs} ms after a request in doubt`)
+    this.#unanswered.set(accountId, at)
+    return () => void (this.#unanswered.get(accountId) === at && this.#unanswered.delete(accountId))
   }
 
   /** Ends a contract; a second end is none. */
@@ -102,7 +118,7 @@ export class Books {
       source,
       contractId: deal.id,
       transactionId: `${deal.id}1`,
-      appId: deal.appId,
+      appId: this.tellsApps ? deal.appId : null,
       buyPrice: contract.stake,
       payout: deal.payout,
       sellPrice: source === 'profit_table' ? (deal.sale?.price ?? null) : null,

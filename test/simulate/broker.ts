@@ -1,5 +1,8 @@
 // The broker of a simulation, behind the port: one line per worker, over which requests, answers and streams travel,
 // get lost, come late, and break off. What really happened stands in the books.
+//
+// Of the two dialects it shows what reaches the order path: the newer one does not tell whose application bought a
+// contract. How each is spoken is beneath the port, where test/broker-*.test.ts and chaos hold both.
 
 import type { Brokers } from '../../worker/broker/brokers.ts'
 import {
@@ -169,19 +172,22 @@ class SimulatedSession implements Session {
     if (schedule.now < line.upAt) await connected(line, 'reconnect')
     return new Promise<Bought>((resolve, reject) => {
       options.beforeSend()
+      const answered = line.world.books.written(this.account.accountId, schedule.now)
       const pending: Pending = { written: true, reject }
       line.pending.add(pending)
       const settle = (end: () => void) => {
         if (!line.pending.delete(pending)) return
+        cancel()
         end()
       }
-      schedule.after(ORDER_PATIENCE_MS, line.actor, 'no answer', () => settle(() => reject(noAnswer())))
+      const cancel = schedule.after(ORDER_PATIENCE_MS, line.actor, 'no answer', () => settle(() => reject(noAnswer())))
       meetFate(this.line, {
         account: this.account,
         contract,
         done: (deal, ms) =>
           line.deliver(ms, `bought ${deal.id}`, () =>
             settle(() => {
+              answered()
               if (options.listener) {
                 line.hear(deal.id, options.listener)
                 // What the stream said before the answer was read comes first.
@@ -190,7 +196,13 @@ class SimulatedSession implements Session {
               resolve(receiptOf(line.world.books, deal))
             })
           ),
-        refused: (error, ms) => line.deliver(ms, `refused ${error.brokerCode}`, () => settle(() => reject(error)))
+        refused: (error, ms) =>
+          line.deliver(ms, `refused ${error.brokerCode}`, () =>
+            settle(() => {
+              if (error.ran === 'no') answered()
+              reject(error)
+            })
+          )
       })
     })
   }
@@ -277,8 +289,14 @@ class SimulatedSession implements Session {
     return new Promise((resolve, reject) => {
       const pending: Pending = { written: false, reject }
       this.line.pending.add(pending)
-      const settle = (end: () => void) => this.line.pending.delete(pending) && end()
-      schedule.after(READ_PATIENCE_MS, this.line.actor, 'no answer', () => settle(() => reject(disconnected(false))))
+      const settle = (end: () => void) => {
+        if (!this.line.pending.delete(pending)) return
+        cancel()
+        end()
+      }
+      const cancel = schedule.after(READ_PATIENCE_MS, this.line.actor, 'no answer', () =>
+        settle(() => reject(disconnected(false)))
+      )
       schedule.after(chance.int(2, 30), null, 'read', () => {
         const seen = look(books.deals.get(contractId) as Deal)
         this.line.deliver(backMs, 'read', () => settle(() => resolve(seen)))

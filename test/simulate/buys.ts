@@ -1,4 +1,5 @@
 // What becomes of a buy once it is written.
+import { Big } from 'big.js'
 import type { BrokerAccount, BrokerError, Contract } from '../../worker/broker/port.ts'
 import type { Deal } from './books.ts'
 import { announce, type BrokerWorld, type Line, refusal } from './broker.ts'
@@ -12,12 +13,15 @@ interface Written {
   refused(error: BrokerError, ms: number): void
 }
 
+/** What is special about a purchase; `lagMs` is how much later lists show it. */
+type Changes = Partial<Deal> & { lagMs?: number }
+
 /** A written request on its way, in the hands of its fate. */
 interface Way {
   /** The broker executes it after so long, unless it was lost on the way. */
-  run(ms: number, then?: (deal: Deal) => void, changes?: Partial<Deal>): void
+  run(ms: number, then?: (deal: Deal) => void, changes?: Changes): void
   /** Somebody else buys the same after so long. */
-  others(ms: number, changes?: Partial<Deal>): void
+  others(ms: number, changes?: Changes): void
   /** The broker says no, at once. */
   refuse(code: BrokerError['code'], brokerCode: string, facts?: object): void
   /** The broker's own time-out: it may still run. */
@@ -28,12 +32,17 @@ interface Way {
   cut(): void
   /** The sender stands still for so long, its request with it. */
   freeze(ms: number): void
+  tellsApps: boolean
+  /** What was asked for, in one respect changed. */
+  otherTerms(): Contract
   int(low: number, high: number): number
   now: number
 }
 
 // The broker's own time-out; a request it gave up on may still be executed within it.
 const BROKER_TIMEOUT_MS = 15_000
+// A purchase shows in lists so much later, at most.
+const LIST_LAG_MS = 6000
 
 const fates: Record<BuyFate, (way: Way) => void> = {
   done: way => way.run(0, way.tell()),
@@ -45,7 +54,8 @@ const fates: Record<BuyFate, (way: Way) => void> = {
   'cut after': way => way.run(0, () => way.cut()),
   'time-out, not run': way => way.timeOut(),
   'time-out, run late'(way) {
-    way.run(way.int(10_000, BROKER_TIMEOUT_MS))
+    const lag = way.int(0, 1) ? { lagMs: LIST_LAG_MS } : {}
+    way.run(way.int(10_000, BROKER_TIMEOUT_MS), () => {}, lag)
     way.timeOut()
   },
   'rate limit': way => way.refuse('BROKER_UPSTREAM', 'RateLimit'),
@@ -54,12 +64,19 @@ const fates: Record<BuyFate, (way: Way) => void> = {
   'market closed': way => way.refuse('MARKET_CLOSED', 'MarketIsClosed', { secondsUntilOpen: 3600 }),
   'token refused': way => way.refuse('BROKER_DISCONNECTED', 'InvalidToken', { rejected: true }),
   'lost answer, bought twice by the trader'(way) {
-    way.run(0)
-    way.others(way.int(0, 2000))
+    way.run(0, () => way.others(way.int(0, 2000)))
   },
-  'lost request, bought by another application': way => way.others(way.int(0, 5000), { appId: '999' }),
-  'lost request, bought by the trader before': way => way.others(0, { boughtAt: way.now - way.int(6000, 30_000) }),
-  'lost request, bought by the trader after': way => way.others(way.int(26_600, 28_500)),
+  // Who cannot see the application can tell another's purchase by its time, or by what else was bought there.
+  'lost request, bought by another application'(way) {
+    const known = way.tellsApps || way.int(0, 1) === 0
+    if (!known)
+      way.others(0, { contract: way.otherTerms(), appId: '999', boughtAt: way.now - way.int(60_000, 3_600_000) })
+    way.others(way.tellsApps || !known ? way.int(0, 5000) : way.int(7500, 15_000), { appId: '999' })
+  },
+  'lost request, bought by the trader before': way => way.others(0, { boughtAt: way.now - way.int(6500, 30_000) }),
+  'lost request, bought by the trader after': way => way.others(way.int(27_500, 29_500)),
+  'lost request, the trader bought something else': way => way.others(way.int(0, 5000), { contract: way.otherTerms() }),
+  'lost request, the trader bought something unreadable': way => way.others(way.int(0, 5000), { readable: false }),
   'lost answer, unreadable': way => way.run(0, () => {}, { readable: false }),
   'frozen before the write'(way) {
     const ms = way.int(4000, 60_000)
@@ -74,11 +91,19 @@ export function meetFate(line: Line, written: Written): void {
   const { chance, counts, schedule } = world
   const fate = chance.weighted(world.troubles().buys)
   counts.add(`buy: ${fate}`)
+  schedule.note('', () => `written for ${written.account.accountId}: ${fate}`)
   const wayMs = chance.is(0.01) ? chance.int(100, 1500) : chance.int(3, 40)
   const { now } = schedule
   fates[fate]({
     now,
+    tellsApps: world.books.tellsApps,
     int: (low, high) => chance.int(low, high),
+    otherTerms() {
+      const { contract } = written
+      const dearer = { ...contract, stake: new Big(contract.stake).plus('0.5').toFixed(2) }
+      if (contract.kind === 'MULTIPLIER' || chance.is(0.5)) return dearer
+      return { ...contract, duration: contract.duration + 1 }
+    },
     run(ms, then = () => {}, changes = {}) {
       schedule.after(wayMs + ms, null, `execute ${written.account.accountId}`, () => {
         // A line that broke while the request was on its way may have taken it along.
@@ -102,7 +127,7 @@ export function meetFate(line: Line, written: Written): void {
   })
 }
 
-function purchase(world: BrokerWorld, { account, contract }: Written, changes: Partial<Deal>): Deal {
+function purchase(world: BrokerWorld, { account, contract }: Written, { lagMs, ...changes }: Changes): Deal {
   const { books, schedule, chance, counts } = world
   const boughtAt = changes.boughtAt ?? schedule.now
   const deal = books.buy({
@@ -111,7 +136,7 @@ function purchase(world: BrokerWorld, { account, contract }: Written, changes: P
     contract,
     boughtAt,
     // Lists may lag behind.
-    visibleAt: boughtAt + (chance.is(0.8) ? 0 : chance.int(0, 4000)),
+    visibleAt: boughtAt + (lagMs ?? (chance.is(0.8) ? 0 : chance.int(0, LIST_LAG_MS))),
     writtenAt: null,
     foreign: false,
     excused: false,

@@ -1,5 +1,6 @@
 // Everything a simulation leaves to chance, drawn from its seed, and the count of what came up.
 import { random } from '../../worker/broker/simulator/random.ts'
+import type { Dialect } from '../dialects.ts'
 
 export class Chance {
   readonly #next: () => number
@@ -41,6 +42,11 @@ export class Chance {
 
 /** What may go wrong, and how often. Probabilities are per occasion, weights relative. */
 export interface Troubles {
+  /** Lives for each account, and the most that begin in a virtual second. */
+  livesOfAccount: number
+  livesPerSecond: number
+  /** How many stakes there are; the fewer, the more orders of an account ask for the same. */
+  stakes: number
   /** What becomes of a buy once it is written. */
   buys: Record<BuyFate, number>
   /** A delivery to a worker or an api process kills, or freezes, it instead. */
@@ -79,10 +85,16 @@ export type BuyFate =
   | 'lost request, bought by another application'
   | 'lost request, bought by the trader before'
   | 'lost request, bought by the trader after'
+  | 'lost request, the trader bought something else'
+  | 'lost request, the trader bought something unreadable'
   | 'lost answer, unreadable'
   | 'frozen before the write'
 
 const usual: Troubles = {
+  livesOfAccount: 1,
+  // As many as the processes can serve, for then statements serve the most lives each.
+  livesPerSecond: 2500,
+  stakes: 900,
   buys: {
     done: 84,
     slow: 1,
@@ -102,17 +114,19 @@ const usual: Troubles = {
     'lost request, bought by another application': 0.3,
     'lost request, bought by the trader before': 0.3,
     'lost request, bought by the trader after': 0.3,
+    'lost request, the trader bought something else': 0.3,
+    'lost request, the trader bought something unreadable': 0.1,
     'lost answer, unreadable': 0.1,
     'frozen before the write': 0
   },
-  crash: 1 / 50_000,
-  freeze: 1 / 80_000,
+  crash: 1 / 100_000,
+  freeze: 1 / 150_000,
   statement: 1 / 400,
   disconnect: 1 / 6,
   hint: 1 / 50,
   call: 1 / 50,
   stream: 1 / 60,
-  outage: 1 / 15
+  outage: 1 / 60
 }
 
 const times = (factor: number, fates: BuyFate[]): Troubles['buys'] => {
@@ -127,7 +141,7 @@ const fates = Object.keys(usual.buys) as BuyFate[]
 export const modes = {
   usual,
   /** The database loses statements, often. */
-  database: { ...usual, statement: 1 / 25, outage: 1 / 8 },
+  database: { ...usual, statement: 1 / 25, outage: 1 / 15 },
   /** The broker leaves orders in doubt. */
   broker: {
     ...usual,
@@ -137,16 +151,31 @@ export const modes = {
     stream: 1 / 10
   },
   /** Processes die and stand still. */
-  crashes: { ...usual, crash: 1 / 6000, freeze: 1 / 10_000 },
+  crashes: { ...usual, crash: 1 / 25_000, freeze: 1 / 35_000 },
   /** Workers also freeze between their last check and the write, which no protocol can exclude. */
-  frozen: { ...usual, buys: { ...usual.buys, 'frozen before the write': 2 } }
+  frozen: { ...usual, buys: { ...usual.buys, 'frozen before the write': 2 } },
+  /** Many orders of the same terms wait for few accounts. */
+  crowded: {
+    ...usual,
+    livesOfAccount: 25,
+    livesPerSecond: 200,
+    stakes: 2,
+    // What a trader buys after one order's time would fall into that of the next of its terms.
+    buys: { ...times(1 / 4, fates.slice(1)), 'lost request, bought by the trader after': 0 },
+    outage: 1 / 100
+  }
 } as const satisfies Record<string, Troubles>
 
 export type Mode = keyof typeof modes
 
-/** The mode of a seed where none is asked for: six of ten are the usual mix. */
+/** The mode of a seed where none is asked for: half of them are the usual mix. */
 export function modeOf(seed: number): Mode {
-  return (['database', 'broker', 'crashes', 'frozen'] as const)[seed % 10] ?? 'usual'
+  return (['database', 'broker', 'crashes', 'frozen', 'crowded'] as const)[seed % 10] ?? 'usual'
+}
+
+/** The dialect of a seed where none is asked for. The audit, by which `frozen` is judged, needs the first one. */
+export function dialectOf(seed: number, mode: Mode): Dialect {
+  return mode !== 'frozen' && seed % 4 === 1 ? 'next' : 'v3'
 }
 
 /** How often each kind of event came up. */

@@ -3,7 +3,8 @@
 
 import type { Open as ApiOpen, Caller } from '../../api/operations.ts'
 import { close, place } from '../../api/orders.ts'
-import type { OrderRow, Terms } from '../../db/orders.ts'
+import type { Outcome } from '../../db/orders.ts'
+import type { Terms } from '../../db/orders-storing.ts'
 import { ApiError } from '../../schemas/errors.ts'
 import type { Chance, Counts } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'
@@ -23,6 +24,8 @@ export interface Told {
   orderId: string | undefined
   brokerOrderId: string | undefined
   pnl: number | undefined
+  /** The broker said no to these terms: asking again changes nothing. */
+  final?: boolean
 }
 
 export interface Life {
@@ -52,8 +55,8 @@ const GRID_MS = 100
 
 const types = ['CALL', 'PUT', 'DIGITEVEN', 'DIGITOVER'] as const
 
-/** A life of its own account; stakes differ within an account, so that the books tell whose contract is whose. */
-export function makeLife(chance: Chance, party: Party, number: number): Life {
+/** A life. With enough `stakes` they differ within an account, so that the books tell whose contract is whose. */
+export function makeLife(chance: Chance, party: Party, number: number, stakes: number): Life {
   const contractType = chance.of(types)
   const kind = chance.weighted({ ticks: 70, seconds: 22, minutes: 2, multiplier: 2 })
   const multiplier = kind === 'multiplier'
@@ -64,7 +67,7 @@ export function makeLife(chance: Chance, party: Party, number: number): Life {
     contractType: multiplier ? null : contractType,
     direction: multiplier ? chance.of(['up', 'down']) : null,
     multiplier: multiplier ? '100' : null,
-    stake: (1 + (number % 900) / 100).toFixed(2),
+    stake: (1 + (number % stakes) / 100).toFixed(2),
     duration: multiplier
       ? null
       : kind === 'ticks'
@@ -171,12 +174,13 @@ function request(
   const once = (end: () => void) => {
     if (ended) return
     ended = true
+    cancel()
     api.requests.delete(died)
     end()
   }
   const died = () => once(() => schedule.after(5, null, 'lost', ends.lost))
   api.requests.add(died)
-  schedule.after(CLIENT_PATIENCE_MS, null, 'impatient', () =>
+  const cancel = schedule.after(CLIENT_PATIENCE_MS, null, 'impatient', () =>
     once(() => {
       counts.add('client: lost patience')
       ends.impatient()
@@ -189,7 +193,7 @@ function request(
   })
 }
 
-const callerOf = ({ partnerId, appId }: Party): Caller => ({
+const callerOf = ({ partnerId, appId, dialect }: Party): Caller => ({
   keyId: 'key',
   scopes: [],
   partnerId,
@@ -197,10 +201,10 @@ const callerOf = ({ partnerId, appId }: Party): Caller => ({
   plan: 'SCALE',
   saasStatus: 'ACTIVE',
   brokerAppId: appId,
-  brokerDialect: 'v3'
+  brokerDialect: dialect
 })
 
-const present = (row: OrderRow) => ({
+const present = (row: Outcome) => ({
   orderId: row.id,
   brokerOrderId: row.broker_order_id,
   status: row.status,
@@ -237,11 +241,12 @@ function refused(error: unknown): Answer {
   const extras = error instanceof ApiError ? error.extras : {}
   const orderId = (extras as { orderId?: string }).orderId
   const status = (extras as { status?: Told['status'] }).status
-  const final = error instanceof ApiError && error.code !== 'BROKER_UPSTREAM'
+  const code = error instanceof ApiError ? error.code : 'BROKER_UPSTREAM'
   return {
     status: status ?? 'REFUSED',
-    orderId: orderId ?? (final ? '' : undefined),
+    orderId: orderId ?? (code === 'BROKER_UPSTREAM' ? undefined : ''),
     brokerOrderId: undefined,
-    pnl: undefined
+    pnl: undefined,
+    final: code === 'INVALID_CONTRACT' || code === 'INSUFFICIENT_BALANCE' || code === 'MARKET_CLOSED'
   }
 }

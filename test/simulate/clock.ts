@@ -27,6 +27,8 @@ interface Event {
 /** Epoch milliseconds at which every simulation begins. */
 export const START_MS = Date.UTC(2031, 4, 5, 9, 30)
 
+const MAX_TRACE = 2000
+
 // Node's own, for whoever has to wait for something real.
 const realImmediate = setImmediate
 
@@ -36,6 +38,9 @@ export class Schedule {
   /** On whose behalf code runs; what it starts belongs to it. */
   current: Actor | null = null
   events = 0
+  /** What is recorded of these words (ids of orders, contracts, accounts) is kept in full. */
+  traced: string[] = []
+  readonly trace: string[] = []
   /** Called before anything reaches an actor: it may be struck instead. Answers false when it was. */
   strike: (actor: Actor) => boolean = () => true
   readonly #heap: Event[] = []
@@ -70,9 +75,17 @@ export class Schedule {
     this.#soon.push({ actor: this.current, run })
   }
 
-  /** Puts something into the record that two runs of one seed must agree on. */
-  note(what: string): void {
+  /** Puts something into the record that two runs of one seed must agree on; `about` is for traces alone. */
+  note(what: string, about?: () => string): void {
     this.#hash.update(what)
+    if (this.traced.length === 0 || this.trace.length >= MAX_TRACE) return
+    const told = about ? `${what.trimEnd()} ${about()}` : what.trimEnd()
+    const at = Math.max(...this.traced.map(word => told.indexOf(word)))
+    if (at < 0) return
+    const long = told.length > 500
+    this.trace.push(
+      `${this.now} ${long ? `${told.slice(0, 120)} … ${told.slice(Math.max(120, at - 20), at + 340)}` : told}`
+    )
   }
 
   digest(): string {
@@ -84,9 +97,8 @@ export class Schedule {
     for (;;) {
       await this.#rest()
       if (over()) return true
-      const event = this.#pop()
+      const event = this.#popLive()
       if (!event) return false
-      if (event.run === null || event.actor?.dead) continue
       this.now = event.at
       if (event.actor && event.actor.frozenUntil > event.at) {
         this.#push({ ...event, at: event.actor.frozenUntil })
@@ -100,7 +112,7 @@ export class Schedule {
       this.events += 1
       this.note(`${event.at} ${event.actor?.name ?? ''} ${event.label}\n`)
       this.current = event.actor
-      const done = event.run()
+      const done = event.run?.()
       if (event.real) await done
     }
   }
@@ -130,6 +142,14 @@ export class Schedule {
       i = parent
     }
     heap[i] = event
+  }
+
+  /** The next event that is still to happen. */
+  #popLive(): Event | undefined {
+    for (;;) {
+      const event = this.#pop()
+      if (!event || (event.run !== null && !event.actor?.dead)) return event
+    }
   }
 
   #pop(): Event | undefined {

@@ -158,7 +158,7 @@ export async function openSimulatedDatabase(options: {
     !session.broken &&
     !session.actor.dead &&
     (fate === 'done' || fate === 'unknown') &&
-    !/^(begin|commit|rollback)/i.test(text)
+    !/^(commit|rollback)/i.test(text)
 
   async function perform(statement: Statement): Promise<void> {
     const { session, text, fate } = statement
@@ -186,12 +186,8 @@ export async function openSimulatedDatabase(options: {
 
   async function execute(statement: Statement): Promise<void> {
     const { session, text } = statement
-    if (/^(begin|commit|rollback)/i.test(text)) {
-      const how = text.slice(0, 5).toLowerCase()
-      if (how === 'begin') session.inTransaction = true
-      const outcome = how === 'begin' ? nothing : await outcomeOf(end(session, how === 'commi' ? 'commit' : 'rollback'))
-      return finish(statement, outcome)
-    }
+    const how = /^(commit|rollback)/i.exec(text)?.[0].toLowerCase() as 'commit' | 'rollback' | undefined
+    if (how) return finish(statement, await outcomeOf(end(session, how)))
     await send(await physicalOf(session), [statement])
   }
 
@@ -226,6 +222,7 @@ export async function openSimulatedDatabase(options: {
   }
 
   async function finish(statement: Statement, outcome: Outcome): Promise<void> {
+    schedule.note('', () => `${statement.session.actor.name} got ${gist(outcome)}`)
     if ('error' in outcome) {
       // What the database itself refuses: two that raced are expected, a statement that is wrong is not.
       const { code } = outcome.error as { code?: string }
@@ -252,7 +249,7 @@ export async function openSimulatedDatabase(options: {
   }
 
   function answer({ session, resolve, reject }: Statement, outcome: Outcome): void {
-    schedule.after(chance.int(2, 15), session.actor, 'row', () => {
+    schedule.after(chance.int(1, 6), session.actor, 'row', () => {
       if ('error' in outcome) reject(outcome.error)
       else resolve(outcome.result)
     })
@@ -287,9 +284,14 @@ export async function openSimulatedDatabase(options: {
     return new Promise((resolve, reject) => {
       const fate = /^(begin|rollback)/i.test(text) ? 'done' : fateOf(session.actor)
       const statement: Statement = { session, text, values, fate, resolve, reject }
+      // What begins a transaction says nothing by itself, and travels with its first statement.
+      if (/^begin/i.test(text)) {
+        session.inTransaction = true
+        return answer(statement, nothing)
+      }
       session.waiting += 1
       database.statements += 1
-      const at = Math.ceil((schedule.now + chance.int(5, 40)) / GRID_MS) * GRID_MS
+      const at = Math.ceil((schedule.now + chance.int(1, 20)) / GRID_MS) * GRID_MS
       const others = arrivals.get(at)
       if (others) others.push(statement)
       else {
@@ -297,7 +299,11 @@ export async function openSimulatedDatabase(options: {
         schedule.really(at - schedule.now, 'statements', () => {
           const statements = arrivals.get(at) as Statement[]
           arrivals.delete(at)
-          for (const each of statements) schedule.note(`${each.session.actor.name} ${each.text.slice(0, 24)}`)
+          for (const { session, text, values, fate } of statements)
+            schedule.note(
+              `${session.actor.name} ${text.slice(0, 24)}`,
+              () => `${flat(text)} ${fate} ${JSON.stringify(values)}`
+            )
           return arrive(statements)
         })
       }
@@ -376,6 +382,17 @@ function outcomeOf(work: Promise<pg.QueryResult | undefined>): Promise<Outcome> 
     (error: Error) => ({ error })
   )
 }
+
+/** What came back, for traces. */
+function gist(outcome: Outcome): string {
+  if ('error' in outcome) return outcome.error.message
+  const told = ['id', 'phase', 'attempt', 'sender', 'looks', 'follower', 'broker_order_id', 'account_id', 'error_code']
+  return JSON.stringify(outcome.result.rows, (key, value) =>
+    key && !Number(key) && key !== '0' && !told.includes(key) ? undefined : value
+  )
+}
+
+const flat = (text: string) => text.replace(/\s+/g, ' ').slice(0, 120)
 
 function failure(message: string, code: string): Error {
   return Object.assign(new Error(message), { code })

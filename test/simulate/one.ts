@@ -1,21 +1,21 @@
 // One seed in a process of its own: `one.ts <options as JSON>`; its verdict is a line of JSON on stdout.
-import { type Mode, modes } from './chance.ts'
+import { modes } from './chance.ts'
+import type { Asked } from './run.ts'
 import { makeDatabase } from './setup.ts'
 import { simulate } from './world.ts'
 
-const { admin, seed, lives, mode } = JSON.parse(process.argv[2] ?? '{}') as {
-  admin: string
-  seed: number
-  lives: number
-  mode: Mode
-}
-const { url, parties, drop } = await makeDatabase(admin, { name: `sim_${process.pid}`, accounts: lives })
+const { admin, seed, lives, mode, dialect, buys, sql, traced } = JSON.parse(process.argv[2] ?? '{}') as Asked
+const troubles = { ...modes[mode], buys: { ...modes[mode].buys, ...buys } }
+const accounts = Math.ceil(lives / troubles.livesOfAccount)
+const { url, parties, drop } = await makeDatabase(admin, { name: `sim_${process.pid}`, accounts, dialect, sql })
 const verdict = await simulate({
   seed,
   lives,
+  dialect,
   url,
   parties,
-  troubles: modes[mode],
+  troubles,
+  traced,
   audit: mode === 'frozen'
 })
 await drop()

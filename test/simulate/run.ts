@@ -2,6 +2,7 @@
 //
 //   make simulate                                     20 000 lives
 //   node test/simulate/run.ts --lives 1000000         that many
+//   node test/simulate/run.ts --mode broker --dialect next   of one kind
 //   node test/simulate/run.ts --minutes 10            as many as the time allows
 //   node test/simulate/run.ts --seed 7 --batch 5000   one seed again; --twice shows that it repeats exactly
 import { execFile } from 'node:child_process'
@@ -9,8 +10,10 @@ import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 import { summary } from '../auditor.ts'
-import { type Mode, modeOf, modes } from './chance.ts'
-import { type Server, startServer } from './server.ts'
+import { type Dialect, dialects } from '../dialects.ts'
+import { dialectOf, type Mode, modeOf, modes, type Troubles } from './chance.ts'
+import type { Edit } from './guards.ts'
+import { withServers } from './server.ts'
 import type { Verdict } from './verdict.ts'
 
 const ONE_MS = 20 * 60_000
@@ -21,24 +24,40 @@ export interface Asked {
   seed: number
   lives: number
   mode: Mode
+  dialect: Dialect
+  /** Fates of purchases that are to come up more often, or less. */
+  buys?: Partial<Troubles['buys']>
+  /** Statements that change the simulation's database before it begins. */
+  sql?: string[]
+  /** Ids whose record the verdict is to hold. */
+  traced?: string[]
 }
 
-/** Runs one seed in a process of its own, in the tree at `root`. Rejects when it ends without a verdict. */
-export async function runSeed(asked: Asked, root = new URL('../../', import.meta.url)): Promise<Verdict> {
-  const file = fileURLToPath(new URL('test/simulate/one.ts', root))
-  const { stdout } = await promisify(execFile)(process.execPath, [file, JSON.stringify(asked)], {
-    timeout: ONE_MS,
-    maxBuffer: MAX_OUTPUT
-  })
+const here = (file: string) => fileURLToPath(new URL(file, import.meta.url))
+
+/** Runs one seed in a process of its own, its source edited if need be. Rejects when it ends without a verdict. */
+export async function runSeed(asked: Asked, { edits = [] }: { edits?: Edit[] } = {}): Promise<Verdict> {
+  const preload = edits.length > 0 ? ['--import', here('mutate.ts')] : []
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ['--max-semi-space-size=32', ...preload, here('one.ts'), JSON.stringify(asked)],
+    {
+      timeout: ONE_MS,
+      maxBuffer: MAX_OUTPUT,
+      env: { ...process.env, SIMULATION_EDITS: JSON.stringify(edits) }
+    }
+  )
   return JSON.parse(stdout) as Verdict
 }
 
 /** A verdict in a line, and what is wrong in the next ones. */
-export function describe({ seed, mode, ...verdict }: Verdict & { mode: Mode }): string {
-  const { lives, ms, hash, report, lies, trouble, excused } = verdict
+export function describe({ seed, mode, dialect, ...verdict }: Verdict & Pick<Asked, 'mode' | 'dialect'>): string {
+  const { lives, ms, hash, report, lies, trouble, excused, events, statements, virtualMs } = verdict
   const speed = Math.round((lives / ms) * 1000)
   const frozen = excused.contracts > 0 ? `, ${excused.contracts} sent by a frozen process` : ''
-  const lines = [`seed ${seed} (${mode}) ${hash}: ${lives} lives, ${speed}/s, ${summary(report)}${frozen}`]
+  const lines = [
+    `seed ${seed} (${mode}, ${dialect}) ${hash}: ${lives} lives, ${speed}/s, ${statements} statements, ${events} events, ${Math.round(virtualMs / 1000)} virtual s, ${summary(report)}${frozen}`
+  ]
   for (const { kind, what, orderId, contractId } of report.findings.slice(0, 10))
     lines.push(`  ${kind}: order ${orderId}, contract ${contractId} ${what}`)
   for (const lie of lies.slice(0, 10)) lines.push(`  lie: ${lie}`)
@@ -55,6 +74,7 @@ async function main(): Promise<number> {
       first: { type: 'string', default: '1' },
       batch: { type: 'string', default: '10000' },
       mode: { type: 'string' },
+      dialect: { type: 'string' },
       jobs: { type: 'string', default: String(Math.min(2, availableParallelism())) },
       twice: { type: 'boolean', default: false },
       'keep-going': { type: 'boolean', default: false }
@@ -67,26 +87,41 @@ async function main(): Promise<number> {
   }
   if (values.mode !== undefined && !(values.mode in modes))
     throw new Error(`--mode is one of ${Object.keys(modes).join(', ')}`)
-  const server = await startServer()
-  try {
-    const modeFor = (seed: number) => (values.mode as Mode | undefined) ?? modeOf(seed)
-    if (values.seed !== undefined) {
-      const asked = { admin: server.url, seed: number('seed'), lives: number('batch'), mode: modeFor(number('seed')) }
-      return await runOne(asked, values.twice)
-    }
-    const until = values.minutes === undefined ? Infinity : performance.now() + number('minutes') * 60_000
-    const lives = values.minutes === undefined ? number('lives') : Infinity
-    const plan = { first: number('first'), batch: number('batch'), jobs: number('jobs'), lives, until }
-    return await runMany(server, plan, modeFor, values['keep-going'])
-  } finally {
-    await server.stop()
+  const given = dialects.find(each => each === values.dialect)
+  if (values.dialect !== undefined && !given) throw new Error(`--dialect is one of ${dialects.join(', ')}`)
+  const ask = (admin: string, seed: number, lives: number): Asked => {
+    const mode = (values.mode as Mode | undefined) ?? modeOf(seed)
+    return { admin, seed, lives, mode, dialect: given ?? dialectOf(seed, mode) }
   }
+  if (values.seed !== undefined) {
+    let code = 1
+    await withServers(1, async admin => {
+      code = await runOne(ask(admin, number('seed'), number('batch')), values.twice)
+    })
+    return code
+  }
+  const until = values.minutes === undefined ? Infinity : performance.now() + number('minutes') * 60_000
+  const lives = values.minutes === undefined ? number('lives') : Infinity
+  const plan = { first: number('first'), batch: number('batch'), jobs: number('jobs'), lives, until }
+  return runMany(plan, ask, values['keep-going'])
+}
+
+/** Lives a seed that failed again, for the record of the first order, contract or client that has to do with it. */
+async function printTrace(asked: Asked, { report, lies }: Verdict): Promise<void> {
+  const [{ orderId, contractId } = {}] = report.findings
+  const [lie = ''] = lies
+  const traced = [orderId, contractId, ...(orderId || contractId ? [] : lie.split(' ', 1))].flatMap(id => id || [])
+  if (traced.length === 0) return
+  const { trace } = await runSeed({ ...asked, traced })
+  console.log(`seed ${asked.seed}, what happened to ${traced.join(' and ')}:`)
+  for (const line of trace) console.log(`  ${line}`)
 }
 
 async function runOne(asked: Asked, twice: boolean): Promise<number> {
   const verdict = await runSeed(asked)
-  console.log(describe({ ...verdict, mode: asked.mode }))
+  console.log(describe({ ...asked, ...verdict }))
   printCounts([verdict])
+  if (!verdict.good) await printTrace(asked, verdict)
   if (!twice) return verdict.good ? 0 : 1
   const again = await runSeed(asked)
   const same = again.hash === verdict.hash
@@ -95,9 +130,8 @@ async function runOne(asked: Asked, twice: boolean): Promise<number> {
 }
 
 async function runMany(
-  server: Server,
   plan: { first: number; batch: number; jobs: number; lives: number; until: number },
-  modeFor: (seed: number) => Mode,
+  ask: (admin: string, seed: number, lives: number) => Asked,
   keepGoing: boolean
 ): Promise<number> {
   const began = performance.now()
@@ -105,19 +139,19 @@ async function runMany(
   let next = plan.first
   let begun = 0
   let bad = 0
-  async function job(): Promise<void> {
+  async function job(admin: string): Promise<void> {
     while (begun < plan.lives && performance.now() < plan.until && (keepGoing || bad === 0)) {
       const seed = next++
       const lives = Math.min(plan.batch, plan.lives - begun)
       begun += lives
-      const mode = modeFor(seed)
-      const verdict = await runSeed({ admin: server.url, seed, lives, mode })
+      const asked = ask(admin, seed, lives)
+      const verdict = await runSeed(asked)
       verdicts.push(verdict)
-      if (!verdict.good) bad += 1
-      console.log(describe({ ...verdict, mode }))
+      console.log(describe({ ...asked, ...verdict }))
+      if (!verdict.good && ++bad === 1) await printTrace(asked, verdict)
     }
   }
-  await Promise.all(Array.from({ length: plan.jobs }, job))
+  await withServers(plan.jobs, job)
   printCounts(verdicts)
   const seconds = (performance.now() - began) / 1000
   const sum = (of: (verdict: Verdict) => number) => verdicts.reduce((total, verdict) => total + of(verdict), 0)

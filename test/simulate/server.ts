@@ -29,7 +29,8 @@ export async function startServer(): Promise<Server> {
       full_page_writes: 'off',
       // Statistics and dead rows change when a seed says so, not when a daemon comes by.
       autovacuum: 'off',
-      deadlock_timeout: '100ms',
+      // Of two that wait for each other always the one who came last is told: the first has looked long before.
+      deadlock_timeout: '1ms',
       shared_buffers: '256MB'
     }
   })
@@ -41,4 +42,22 @@ export async function startServer(): Promise<Server> {
       await removeEmbedded(dataDir)
     }
   }
+}
+
+/**
+ * Runs `work` so many times at once, each with a server of its own: what one simulation does to the server's
+ * transactions decides when another's dead rows may go, and with that the order in which rows are found.
+ */
+export async function withServers(count: number, work: (admin: string) => Promise<void>): Promise<void> {
+  const ends = await Promise.allSettled(
+    Array.from({ length: count }, async () => {
+      const server = await startServer()
+      try {
+        await work(server.url)
+      } finally {
+        await server.stop()
+      }
+    })
+  )
+  for (const end of ends) if (end.status === 'rejected') throw end.reason
 }

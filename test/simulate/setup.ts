@@ -3,6 +3,7 @@
 import pg from 'pg'
 import { openDatabase } from '../../db/connection.ts'
 import { migrate } from '../../db/migrate.ts'
+import type { Dialect } from '../dialects.ts'
 
 // A tree whose migrations differ needs a template of its own.
 const TEMPLATE = process.env.SIMULATION_TEMPLATE ?? 'simulation_template'
@@ -53,7 +54,9 @@ export async function makeTemplate(admin: string): Promise<void> {
   // The queue asks one function of its own for the time.
   await asAdmin(url, client =>
     client.query(
-      `create or replace function pgboss.job_now() returns timestamptz language sql stable as 'select sim.now()'`
+      `create or replace function pgboss.job_now() returns timestamptz language sql stable as 'select sim.now()';
+       -- These serve lists, which nobody reads here, and cost every change of an order.
+       drop index orders_page, orders_page_status, orders_page_trader, orders_open_trader`
     )
   )
 }
@@ -61,21 +64,31 @@ export async function makeTemplate(admin: string): Promise<void> {
 export interface Party {
   partnerId: string
   appId: string
+  dialect: Dialect
   traderExternalId: string
   accountRowId: string
   accountId: string
 }
 
-/** A fresh database with as many accounts; every eighth is used by two partners under their own applications. */
+/**
+ * A fresh database with as many accounts, changed by `sql`; every eighth account is used by two partners under their
+ * own applications.
+ */
 export async function makeDatabase(
   admin: string,
-  { name, accounts }: { name: string; accounts: number }
+  {
+    name,
+    accounts,
+    dialect,
+    sql = []
+  }: { name: string; accounts: number; dialect: Dialect; sql?: string[] | undefined }
 ): Promise<{ url: string; parties: Party[]; drop(): Promise<void> }> {
   await asAdmin(admin, async client => {
     await client.query(`drop database if exists ${name} with (force)`)
     await client.query(`create database ${name} template ${TEMPLATE}`)
     // A clone does not keep it.
     await client.query(`alter database ${name} set search_path = sim, pg_catalog, public`)
+    await client.query(`alter database ${name} set plan_cache_mode = force_generic_plan`)
   })
   const url = databaseUrl(admin, name)
   const parties = Array.from({ length: accounts }, (_, i): Party[] => {
@@ -83,6 +96,7 @@ export async function makeDatabase(
     return both.map(app => ({
       partnerId: `ptn_${app.padStart(26, '0')}`,
       appId: `10${app}`,
+      dialect,
       traderExternalId: `user-${i}`,
       accountRowId: `acc_${app}${String(i).padStart(25, '0')}`,
       accountId: `CR${100_000 + i}`
@@ -91,9 +105,9 @@ export async function makeDatabase(
   await asAdmin(url, async client => {
     await client.query(
       `insert into partners (id, name, plan, broker_app_id, broker_dialect)
-       select distinct on (p."partnerId") p."partnerId", 'Simulated', 'SCALE', p."appId", 'v3'
+       select distinct on (p."partnerId") p."partnerId", 'Simulated', 'SCALE', p."appId", $2
          from jsonb_to_recordset($1) as p ("partnerId" text, "appId" text)`,
-      [JSON.stringify(parties)]
+      [JSON.stringify(parties), dialect]
     )
     await client.query(
       `with given as (
@@ -107,6 +121,7 @@ export async function makeDatabase(
               case when right("accountId", 1) = '7' then null else 'USD' end, 'none', '\\x00' from given`,
       [JSON.stringify(parties)]
     )
+    for (const statement of sql) await client.query(statement)
     await client.query('analyze')
   })
   return {

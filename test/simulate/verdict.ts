@@ -25,6 +25,8 @@ export interface Verdict {
   /** Errors that no fault explains. */
   trouble: string[]
   good: boolean
+  /** What was recorded of the ids that were asked for. */
+  trace: string[]
 }
 
 // A buy is executed up to 15 s after it was sent, which may be 1.5 s after its order's time to live at the latest.
@@ -39,7 +41,7 @@ export async function verdictOf(end: {
   lives: Life[]
   counts: Counts
   trouble: string[]
-}): Promise<Omit<Verdict, 'ms'>> {
+}): Promise<Omit<Verdict, 'ms' | 'trace'>> {
   const { schedule, database, books, lives, counts, trouble } = end
   const orders = await database.look<AuditedOrder>('select * from orders order by id')
   const found = await database.look<{ kind: string; broker_order_id: string }>(
@@ -67,7 +69,7 @@ export async function verdictOf(end: {
   report.late = report.findings.filter(({ kind }) => kind === 'late').length
   const mismatches = found.filter(({ kind }) => kind === 'MISMATCH').length
   const falseAlarms = [...reported].filter(id => !excused.has(id) && !foreign.has(id)).length
-  const lies = [...liesOf(lives, orders)]
+  const lies = [...liesOf(lives, orders), ...books.breaches]
   if (mismatches > 0) lies.push(`the audit reported ${mismatches} orders whose figures are right`)
   if (falseAlarms > 0) lies.push(`the audit reported ${falseAlarms} contracts that have their order`)
   for (const order of orders) schedule.note(`${order.id} ${order.phase} ${order.broker_order_id} ${order.pnl}\n`)
@@ -84,17 +86,22 @@ export async function verdictOf(end: {
     virtualMs: schedule.now,
     trouble,
     // A simulation in which little was bought has shown little.
-    good: report.findings.length === 0 && lies.length === 0 && trouble.length === 0 && deals.length > lives.length / 2
+    good: report.findings.length === 0 && lies.length === 0 && trouble.length === 0 && deals.length > lives.length / 4
   }
 }
 
-/** What clients were told, against the rows as they ended. */
+/** What clients were told, and what they may not be, against the rows as they ended. */
 function* liesOf(lives: Life[], orders: AuditedOrder[]): Iterable<string> {
-  const byClient = new Map(
-    orders.map(order => [`${(order as { partner_id?: string }).partner_id} ${order.client_order_id}`, order])
-  )
+  const byClient = new Map<string, AuditedOrder>()
+  for (const order of orders) {
+    const key = `${(order as { partner_id?: string }).partner_id} ${order.client_order_id}`
+    if (byClient.has(key)) yield `${order.client_order_id} names two orders`
+    byClient.set(key, order)
+  }
   for (const { clientOrderId, party, told, asked } of lives) {
     const order = byClient.get(`${party.partnerId} ${clientOrderId}`)
+    if (order?.broker_order_id && told.some(({ final }) => final))
+      yield `${clientOrderId} was refused for good and bought`
     for (const { status, orderId, brokerOrderId, pnl } of told) {
       const about = `${clientOrderId} was told ${status} ${orderId} ${brokerOrderId ?? ''} and its row`
       if (orderId === undefined || orderId === '') continue

@@ -8,6 +8,7 @@ import { openQueue, type Queue } from '../../db/queue.ts'
 import { readConfig } from '../../schemas/config.ts'
 import { startWork } from '../../worker/jobs.ts'
 import type { Open as WorkerOpen } from '../../worker/open.ts'
+import type { Dialect } from '../dialects.ts'
 import { Books } from './books.ts'
 import { type BrokerWorld, type Line, openSimulatedBrokers } from './broker.ts'
 import { openHub } from './bus.ts'
@@ -21,19 +22,23 @@ import { type Verdict, verdictOf } from './verdict.ts'
 export interface WorldOptions {
   seed: number
   lives: number
+  dialect: Dialect
   url: string
   parties: Party[]
   troubles: Troubles
   /** Whether the service's own audit runs as well. */
   audit: boolean
-  verbose?: boolean
+  /** Ids whose record is to be kept in full. */
+  traced?: string[] | undefined
 }
 
-const WORKERS = 3
-const APIS = 2
-// Lives begin in bunches, so many in a virtual second.
-const BUNCH = 100
-const LIVES_PER_SECOND = 2000
+// More of them serve more lives at once, and cost more while nothing happens.
+const processes = (lives: number) => (lives < MANY ? { workers: 2, apis: 2 } : { workers: 4, apis: 3 })
+const MANY = 5000
+// Lives begin in bunches.
+const BUNCH_MS = 50
+const VACUUM_MS = 500
+const VACUUM_LIVES = 5000
 // Who has not ended so long after the last life began never will.
 const PATIENCE_MS = 6 * 60_000
 
@@ -42,6 +47,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   const { seed, lives: count, url, parties, audit } = options
   const began = process.hrtime.bigint()
   const schedule = new Schedule()
+  schedule.traced = options.traced ?? []
   const counts = new Counts()
   const chance = new Chance(seed)
   const trouble: string[] = []
@@ -65,7 +71,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   takeOverGlobals(schedule, new Chance(seed + 2))
 
   const lines = new Set<Line>()
-  const books = new Books(chance.int(-70, 70) / 10)
+  const books = new Books({ offset: chance.int(-70, 70) / 10, tellsApps: options.dialect === 'v3' })
   const broker: BrokerWorld = { schedule, chance, counts, books, lines, troubles, downUntil: 0, freeze }
   const hub = openHub({ schedule, chance, counts, lossy: () => troubles().hint })
   let databaseDownUntil = 0
@@ -95,11 +101,14 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
       schedule: async () => {},
       work: async (name: string, _: unknown, run: () => Promise<void>) => void handlers.set(name, run)
     }
+    // Nobody copies or publishes here: asking those queues all the time would only cost.
+    const fetch: Queue['fetch'] = async (trx, name, limit) =>
+      name === 'order.place' || name === 'ask' ? queue.fetch(trx, name, limit) : []
     const db = database.of(actor)
     const open: WorkerOpen = {
       config,
       db,
-      queue: { ...queue, boss } as unknown as Queue,
+      queue: { ...queue, boss, fetch } as unknown as Queue,
       bus: hub.of(actor),
       log: noisy(actor),
       vault: { open: () => 'token' } as never,
@@ -108,9 +117,11 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
       worker: actor.name
     }
     schedule.after(0, actor, 'starts', () => {
-      void startWork(open).then(({ stop }) => {
-        workers.set(actor, { db, line, stop, audit: () => handlers.get('orders.audit')!() })
-      })
+      startWork(open).then(
+        ({ stop }) => void workers.set(actor, { db, line, stop, audit: () => handlers.get('orders.audit')!() }),
+        // Without the database a worker does not come up; its process ends, and another is started.
+        () => crash(actor)
+      )
     })
   }
 
@@ -149,7 +160,8 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
 
   schedule.strike = actor => {
     const { crash: crashes, freeze: freezes } = troubles()
-    const drawn = chance.next()
+    // An api's death costs its clients much and the orders little: it is the rarer one.
+    const drawn = chance.next() * (actor.name.startsWith('api') ? 3 : 1)
     if (drawn >= crashes + freezes) return true
     if (drawn < crashes) crash(actor)
     else freeze(actor, chance.is(0.8) ? chance.int(100, 5000) : chance.int(5000, chance.is(0.8) ? 25_000 : 90_000))
@@ -186,14 +198,15 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   const anyParty = () => chance.of(chance.is(0.25) ? busy : parties)
 
   const lives: Life[] = []
+  const bunch = Math.ceil((options.troubles.livesPerSecond * BUNCH_MS) / 1000)
   const clients = { schedule, chance, counts, api: anyApi }
   function bear(): void {
-    for (let i = 0; i < BUNCH && lives.length < count; i++) {
-      const life = makeLife(chance, anyParty(), lives.length)
+    for (let i = 0; i < bunch && lives.length < count; i++) {
+      const life = makeLife(chance, anyParty(), lives.length, options.troubles.stakes)
       lives.push(life)
       live(clients, life)
     }
-    if (lives.length < count) schedule.after((BUNCH * 1000) / LIVES_PER_SECOND, null, 'lives begin', bear)
+    if (lives.length < count) schedule.after(BUNCH_MS, null, 'lives begin', bear)
     else lastBorn = schedule.now
   }
   let lastBorn = Infinity
@@ -205,6 +218,17 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
         `update broker_accounts set status = 'CONNECTED', token_version = token_version + 1 where status = 'REJECTED'`
       )
       reconnect()
+    })
+
+  // The server's daemon would do it at moments that no seed decides.
+  let swept = 0
+  const vacuum = () =>
+    schedule.really(VACUUM_MS, 'vacuum', async () => {
+      if (lives.length - swept >= VACUUM_LIVES || (calm && lives.length > swept)) {
+        await database.look('vacuum (analyze) orders, pgboss.job, asks')
+        swept = lives.length
+      }
+      vacuum()
     })
 
   const isMultiplier = (id: string) => books.deals.get(id)?.contract.kind === 'MULTIPLIER'
@@ -219,7 +243,10 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
         // A multiplier that nobody closes stays open.
         over = left.every(({ broker_order_id: id }) => id !== null && !books.deals.get(id)?.sale && isMultiplier(id))
       }
-      if (schedule.now > lastBorn + PATIENCE_MS) over = true
+      if (schedule.now > lastBorn + PATIENCE_MS) {
+        over = true
+        for (const { active, told } of lives) if (active > 0) counts.add(`patience lost with ${told.at(-1)?.status}`)
+      }
       watch()
     })
 
@@ -231,12 +258,14 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   }
   let audits = 0
 
-  for (let i = 0; i < WORKERS; i++) startWorker()
-  for (let i = 0; i < APIS; i++) startApi()
+  const { workers: working, apis: serving } = processes(count)
+  for (let i = 0; i < working; i++) startWorker()
+  for (let i = 0; i < serving; i++) startApi()
   schedule.after(500, null, 'lives begin', bear)
   schedule.after(1000, null, 'weather', weather)
   if (audit) schedule.after(30_000, null, 'audits', auditing)
   reconnect()
+  vacuum()
   watch()
   await schedule.run(() => over)
   if (audit) {
@@ -248,11 +277,12 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   }
   const verdict = await verdictOf({ ...options, schedule, database, books, lives, counts, trouble })
   await database.close()
-  return { ...verdict, ms: Number(process.hrtime.bigint() - began) / 1e6 }
+  return { ...verdict, trace: schedule.trace, ms: Number(process.hrtime.bigint() - began) / 1e6 }
 }
 
 /** Nothing goes wrong any more. */
 const still: Troubles = {
+  ...modes.usual,
   buys: { ...(Object.fromEntries(Object.keys(modes.usual.buys).map(fate => [fate, 0])) as Troubles['buys']), done: 1 },
   crash: 0,
   freeze: 0,

@@ -32,6 +32,8 @@ export type PipSizeOf = (asset: string) => number | undefined
 export interface Dialect {
   /** Call budgets until the broker tells better; one named `general` holds for all other classes. */
   limits: Limits
+  /** Streams one connection may have open at a time. */
+  maxStreams: number
   /** Call → class of the budget it counts in. */
   classOf(call: string): string
   /** A connection for market data, no account behind it. */

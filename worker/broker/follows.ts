@@ -1,5 +1,6 @@
 // The contracts an account's session follows. A stream dies with its connection; what is still wanted is asked for
-// again on the next one, and given up only when that fails for a minute.
+// again on the next one, and given up only when that fails for a minute. A connection carries only so many streams:
+// contracts beyond that wait for a place, and are asked for now and then meanwhile.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Dialect, PipSizeOf } from './dialect.ts'
 import { type Line, readAnswer } from './line.ts'
@@ -29,12 +30,16 @@ interface Follow {
   source: Source | null
   /** The subscription under way. */
   asking: Promise<ContractState> | null
+  /** Whether that one asks for a stream. */
+  subscribing: boolean
   awaySince: number
   over: boolean
 }
 
 const backOffStepMs = 1_000
 const backOffCapMs = 15_000
+/** Contracts without a place for a stream that are asked for in one round. */
+const askedPerRound = 10
 const answer = 'proposal_open_contract'
 
 export class Follows {
@@ -42,6 +47,9 @@ export class Follows {
   readonly #byContract = new Map<string, Follow>()
   readonly #stop = new AbortController()
   #restoring = false
+  #reserved = 0
+  /** Ends the pause of contracts that wait for a place. */
+  #pause: AbortController | null = null
 
   constructor(options: FollowsOptions) {
     this.#options = options
@@ -50,6 +58,16 @@ export class Follows {
   /** Contracts followed. */
   get size(): number {
     return this.#byContract.size
+  }
+
+  /** Keeps a place for the stream of a purchase, until the answer is called; null when all are taken. */
+  reserve(): (() => void) | null {
+    if (this.#places() <= 0) return null
+    this.#reserved += 1
+    return () => {
+      this.#reserved -= 1
+      this.#freed()
+    }
   }
 
   /** Follows a contract, sharing a stream that is there; resolves with its first state, or its latest known. */
@@ -93,6 +111,7 @@ export class Follows {
     const { source } = follow
     this.#remove(follow)
     source?.connection.forget(source.stream)
+    this.#freed()
   }
 
   /** A connection is gone: its streams are sought again elsewhere. */
@@ -119,6 +138,7 @@ export class Follows {
       last: null,
       source: null,
       asking: null,
+      subscribing: false,
       awaySince: performance.now(),
       over: false
     }
@@ -139,18 +159,31 @@ export class Follows {
     return follow.asking
   }
 
+  /** How many more streams the connection carries. */
+  #places(): number {
+    let places = this.#options.dialect.maxStreams - this.#reserved
+    // Mostly there are few contracts, and no need to count.
+    if (this.#byContract.size < places) return places - this.#byContract.size
+    for (const { source, subscribing } of this.#byContract.values()) if (source !== null || subscribing) places -= 1
+    return places
+  }
+
   async #ask(follow: Follow): Promise<ContractState> {
-    const request = { proposal_open_contract: 1, contract_id: Number(follow.contractId), subscribe: 1 }
+    const request = { proposal_open_contract: 1, contract_id: Number(follow.contractId) }
     const stream: Stream = { hear: (frame, connection) => this.#hear(follow, frame, { connection, stream }) }
     const { line } = this.#options
+    const subscribing = this.#places() > 0
     let frame: Frame
     try {
-      frame = await line.read(answer, request, { stream })
+      follow.subscribing = subscribing
+      frame = await line.read(answer, subscribing ? { ...request, subscribe: 1 } : request, { stream })
     } catch (error) {
       // An answer we gave up on opened a stream that nobody holds: only leaving the connection ends it.
       const doubled = error instanceof BrokerError && error.brokerCode === 'AlreadySubscribed'
       if (doubled && line.current !== null) line.retire(line.current, error)
       throw error
+    } finally {
+      follow.subscribing = false
     }
     const state = readAnswer(frame, each => this.#read(each))
     if (!follow.over && frame.subscription === undefined) this.#away(follow)
@@ -170,11 +203,12 @@ export class Follows {
     if (frame.proposal_open_contract === undefined) return false
     const state = this.#read(frame)
     if (state.contractId !== follow.contractId) return false
-    if (source.connection.usable) follow.source = source
+    if (frame.subscription !== undefined && source.connection.usable) follow.source = source
     follow.last = state
     if (state.settled) {
       this.#remove(follow)
       source.connection.drop(source.stream)
+      this.#freed()
     }
     for (const listener of follow.listeners) this.#tell(follow, () => listener.update(state))
     return true
@@ -202,6 +236,11 @@ export class Follows {
     })
   }
 
+  /** A place is free; whoever waits for one need not sit out the pause. */
+  #freed(): void {
+    this.#pause?.abort()
+  }
+
   async #restoreAll(): Promise<void> {
     for (let attempt = 0; ; attempt++) {
       const away = [...this.#byContract.values()].filter(follow => follow.source === null)
@@ -210,9 +249,16 @@ export class Follows {
         return
       }
       const pauseMs = Math.min(backOffStepMs * 2 ** attempt, backOffCapMs) * Math.random() * (attempt === 0 ? 0.25 : 1)
-      await delay(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => undefined)
+      const crowded = away.length > this.#places()
+      if (crowded) this.#pause = new AbortController()
+      const { signal: freed } = this.#pause ?? this.#stop
+      await delay(pauseMs, undefined, { signal: AbortSignal.any([this.#stop.signal, freed]) }).catch(() => undefined)
+      this.#pause = null
       if (this.#stop.signal.aborted) return
-      await Promise.all(away.map(follow => this.#again(follow)))
+      // The one asked for longest ago first. A place that got free is no reason to ask for those it is not for.
+      away.sort((one, other) => one.awaySince - other.awaySince)
+      const asked = Math.max(0, this.#places()) + (freed.aborted ? 0 : askedPerRound)
+      await Promise.all((crowded ? away.slice(0, asked) : away).map(follow => this.#again(follow)))
     }
   }
 

@@ -41,6 +41,7 @@ function createNextDialect({ url, appIdHeader }: NextOptions): Dialect {
   return {
     limits: unknowns.limits,
     classOf: call => unknowns.classes[call] ?? 'general',
+    maxStreams: unknowns.streamsOfConnection,
     openMarket: place => place.connect(unknowns.publicSocket(url)),
     async openAccount(place, account) {
       const { appId, accountId } = account

@@ -47,7 +47,8 @@ export class AccountSession implements Session {
     const { beforeSend, signal, listener } = options
     const request = dialect.buy(contract, options.maxPrice)
     const stream = listener === undefined ? undefined : this.#purchaseStream(listener)
-    if (stream !== undefined) request.subscribe = 1
+    const free = stream === undefined ? null : this.follows.reserve()
+    if (free !== null) request.subscribe = 1
     const timeoutMs = answerTimeoutMs * orderPatience
     try {
       const frame = await line.call('buy', request, {
@@ -61,6 +62,8 @@ export class AccountSession implements Session {
       return readAnswer(frame, readBought, true)
     } catch (error) {
       throw await this.#withOpening(error, contract.asset)
+    } finally {
+      free?.()
     }
   }
 

@@ -209,10 +209,14 @@ export class Connection {
     else setTimeout(() => this.close(), withinMs).unref()
   }
 
-  /** Closes; every pending call ends as Disconnected. */
+  /** Closes; every pending call ends as Disconnected, and an order under way is not delivered after that. */
   close(): void {
     this.usable = false
     if (this.#closed) return
+    if ([...this.#pending.values()].some(({ mayRun }) => mayRun)) {
+      this.reset('closed with an order under way')
+      return
+    }
     this.#socket.close(1000)
     // A peer that does not answer the close frame is not waited for.
     setTimeout(() => this.#socket.terminate(), 1_000).unref()

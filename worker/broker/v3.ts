@@ -60,6 +60,8 @@ function createV3Dialect(url: string): Dialect {
   return {
     limits,
     classOf: call => classes[call] ?? 'general',
+    // Nothing is said of a limit; this is a bound of ours.
+    maxStreams: 1_000,
     openMarket: place => openSocket(url, place),
     openAccount: async (place, account) => {
       const token = await readToken(account, wellFormedToken)

@@ -26,6 +26,8 @@ export interface SimulatorOptions {
   mode?: 'strict' | 'lenient'
   /** Idle connections are closed after this. Default 120 000. */
   idleMs?: number
+  /** Where the newer dialect's one-time addresses lead, ws://host:port; default the broker's own port. */
+  socketBase?: string
   /** Application ids that are refused. */
   revokedAppIds?: AppId[]
   /** Accounts there are from the start. */
@@ -51,6 +53,7 @@ export const usage = `Options of the simulated broker:
   --lenient                accept numbers for strings and strings for numbers
   --idle-ms MS             close connections that say nothing for so long (120000)
   --journal FILE           keep contracts in a file over restarts
+  --socket-base ADDRESS    where one-time addresses lead: ws://host:port of what stands before this broker
   --revoked-app-ids A,B    application ids to refuse
   --help                   show this`
 
@@ -76,6 +79,7 @@ export function parseOptions(argv: string[]): SimulatorOptions | null {
         ...Object.fromEntries(Object.keys(numbers).map(name => [name, text])),
         limits: text,
         journal: text,
+        'socket-base': text,
         'revoked-app-ids': text,
         lenient: { type: 'boolean' },
         help: { type: 'boolean', short: 'h' }
@@ -98,6 +102,7 @@ export function parseOptions(argv: string[]): SimulatorOptions | null {
     limits: readLimits(values.limits),
     journal: values.journal as string | undefined,
     mode: values.lenient ? 'lenient' : undefined,
+    socketBase: readBase(values['socket-base']),
     revokedAppIds: readIds(values['revoked-app-ids'])
   })
 }
@@ -115,6 +120,12 @@ function readNumber(name: keyof typeof numbers, value: string | boolean | undefi
 function readLimits(value: string | boolean | undefined): 'published' | 'off' | undefined {
   if (value === undefined || value === 'published' || value === 'off') return value
   throw new UsageError('--limits must be published or off')
+}
+
+function readBase(value: string | boolean | undefined): string | undefined {
+  if (typeof value !== 'string') return undefined
+  if (/^wss?:\/\/[^/?#]+$/.test(value)) return value
+  throw new UsageError('--socket-base must be ws://host:port')
 }
 
 function readIds(value: string | boolean | undefined): number[] | undefined {

@@ -71,7 +71,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const revokedAppIds = options.revokedAppIds ?? []
   const server = createServer(
     nextRest(
-      { next, revokedAppIds, socketBase: () => `ws://${HOST}:${port}` },
+      { next, revokedAppIds, socketBase: () => options.socketBase ?? `ws://${HOST}:${port}` },
       control({ engine, faults, quota, v3, next })
     )
   )

@@ -50,8 +50,7 @@ export class Streams {
   ): Stream {
     const key = `${facts.kind} ${facts.key}`
     if (this.#byKey.has(key)) throw new V3Error('AlreadySubscribed', `You are already subscribed to ${facts.kind}.`)
-    if (this.#byId.size >= this.#speech.maxStreams)
-      throw new V3Error('RateLimit', 'Too many subscriptions on this connection.')
+    this.checkRoom()
     const id = facts.id ?? this.#newId()
     const end = `${facts.tail},"subscription":{"id":"${id}"}}`
     const stream: Opened = {
@@ -69,6 +68,12 @@ export class Streams {
     this.#byId.set(id, stream)
     this.#byKey.set(key, stream)
     return stream
+  }
+
+  /** Throws RateLimit when no more streams may be opened here. */
+  checkRoom(): void {
+    if (this.#byId.size >= this.#speech.maxStreams)
+      throw new V3Error('RateLimit', 'Too many subscriptions on this connection.')
   }
 
   /** Lets a stream's updates begin. */

@@ -59,6 +59,8 @@ const buy: Handler = (request, call) => {
   }
   const terms = byId ? connection.proposals.get(id) : termsOf(request.parameters as Request)
   if (!terms) throw new V3Error('InvalidContractProposal', 'Unknown contract proposal.')
+  // A rate limit is hit before the call is looked at: nothing may be bought that is then refused.
+  if (request.subscribe === 1) connection.streams.checkRoom()
   const maxCents = Math.floor((request.price as number) * 100 + 1e-6)
   const contract = v3.engine.buy(account, { appId: connection.appId, terms, maxCents })
   if (byId) {

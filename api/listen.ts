@@ -1,0 +1,83 @@
+// The HTTP server under the application: its bounds on slow and oversized requests, and the error envelope for what
+// Node refuses before there is a request (malformed HTTP, headers too large, too slow).
+import { readFileSync } from 'node:fs'
+import { createServer, type ServerOptions, type ServerResponse, STATUS_CODES } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { Socket } from 'node:net'
+import type Koa from 'koa'
+import type { Log } from '../db/log.ts'
+import { countRequest } from '../db/metrics.ts'
+import type { Config } from '../schemas/config.ts'
+import { ApiError, type ErrorCode } from '../schemas/errors.ts'
+import { envelope, requestIdOf } from './respond.ts'
+import { PROTECTION } from './secure.ts'
+
+/** How long a client may take; milliseconds. */
+export interface Patience {
+  /** For the header fields, and for the whole request. */
+  headersMs: number
+  requestMs: number
+  /** Without a byte in either direction, beside the longest wait for an order. */
+  idleMs: number
+  /** Between two looks at the connections. */
+  checkMs: number
+}
+
+const usual: Patience = { headersMs: 10_000, requestMs: 30_000, idleMs: 60_000, checkMs: 5_000 }
+const MAX_HEADER_BYTES = 16_384
+
+const codes: Record<string, ErrorCode> = {
+  HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
+  ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT'
+}
+
+/** The server for an application, with TLS where the configuration has a certificate; it does not listen yet. */
+export function createListener(app: Koa, { config, log }: { config: Config; log: Log }, patience = usual) {
+  const handler = app.callback()
+  const options: ServerOptions = {
+    headersTimeout: patience.headersMs,
+    requestTimeout: patience.requestMs,
+    connectionsCheckingInterval: patience.checkMs,
+    keepAliveTimeout: 65_000,
+    maxHeaderSize: MAX_HEADER_BYTES,
+    // Refused by the application, with the envelope.
+    requireHostHeader: false
+  }
+  const server = config.tls
+    ? createTlsServer({ ...options, cert: readFileSync(config.tls.cert), key: readFileSync(config.tls.key) }, handler)
+    : createServer(options, handler)
+  server.maxHeadersCount = 100
+  // Who does not read its answer is cut off; one that waits for its settlement hears nothing until then.
+  server.timeout = config.orderTtlMs + config.settleWaitMs + patience.idleMs
+  // Expectations but 100-continue are ignored, as RFC 9110 allows.
+  server.on('checkExpectation', handler)
+
+  const answers = new WeakMap<object, ServerResponse>()
+  server.on('request', (request, response) => answers.set(request.socket, response))
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    const answer = answers.get(socket)
+    const inside = answer?.headersSent && !answer.writableFinished
+    if (!socket.writable || inside || error.code === 'ECONNRESET') socket.destroy()
+    else refuse(socket, new ApiError(codes[error.code ?? ''] ?? 'MALFORMED_REQUEST'), log)
+  })
+  return server
+}
+
+function refuse(socket: Socket, error: ApiError, log: Log): void {
+  const requestId = requestIdOf(undefined)
+  const body = JSON.stringify(envelope(error, requestId))
+  const headers = {
+    ...PROTECTION,
+    'Cache-Control': 'no-store',
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': String(Buffer.byteLength(body)),
+    'X-Request-Id': requestId,
+    Connection: 'close'
+  }
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  socket.write([`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`, ...lines, '', body].join('\r\n'))
+  socket.destroySoon()
+  countRequest({ operation: 'none', status: error.status, code: error.code, seconds: 0 })
+  log.info({ requestId, status: error.status, error: error.code }, 'request')
+}

@@ -1,0 +1,9 @@
+// The broker tells a purchase's time in whole seconds, of its own clock: too coarse to see how quick it was.
+import type { Knex } from 'knex'
+
+export async function up(db: Knex): Promise<void> {
+  await db.raw(`
+    -- When the purchase was known here, by the database's clock.
+    alter table orders add column answered_at timestamptz;
+  `)
+}

@@ -1,0 +1,168 @@
+// From queued to sending. The rules these statements keep:
+//   - at most one order per broker account is between intent and answer (a unique index says so too);
+//   - waiting orders of an account go in order of arrival;
+//   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
+import { type Db, rows } from './connection.ts'
+import type { OrderRow } from './orders.ts'
+import type { Queue } from './queue.ts'
+
+export interface ClaimOptions {
+  accountIds: string[]
+  /** The worker that will send. */
+  sender: string
+  permitMs: number
+  /** The broker's own time-out, added to the permit before anyone looks for evidence. */
+  reconcileAfterMs: number
+}
+
+const needed = [
+  'id',
+  'attempt',
+  'account_id',
+  'broker_account_id',
+  'app_id',
+  'dialect',
+  'currency',
+  'kind',
+  'asset',
+  'contract_type',
+  'direction',
+  'multiplier',
+  'stake',
+  'duration',
+  'duration_unit',
+  'barrier',
+  'stop_loss',
+  'take_profit',
+  'leads',
+  'trace'
+] as const
+
+/** An order that its claimer, and nobody else, may send within `permit_ms` of asking. */
+export type Claimed = Pick<OrderRow, (typeof needed)[number]> & { permit_ms: number }
+
+/**
+ * For each account with nothing in doubt, moves its oldest queued order to `sending`; orders of these
+ * accounts whose time to live is over are failed on the way. Send only after its commit. Every claim has an `attempt`
+ * of its own: what is written about one, again or late, cannot be taken for the next, even by the same sender.
+ */
+export async function claimOrders(db: Db, options: ClaimOptions): Promise<{ claimed: Claimed[]; expired: OrderRow[] }> {
+  const claimed = await claimHeads(db, options)
+  return withExpired(db, options, claimed)
+}
+
+/**
+ * Takes up to `limit` jobs and claims for their accounts, as above: one statement, so that the jobs are done when the
+ * intent is committed, and not before. From here on the rows carry everything. Answers how many jobs were taken, too.
+ */
+export async function takeOrders(
+  db: Db,
+  queue: Queue,
+  options: Omit<ClaimOptions, 'accountIds'> & { limit: number }
+): Promise<{ taken: number; claimed: Claimed[]; expired: OrderRow[] }> {
+  const { sender, permitMs, reconcileAfterMs, limit } = options
+  const found = await rows<{ jobs: number; account: string } & Claimed>(
+    db,
+    `with taken as (${queue.taking('order.place', limit)}),
+     accounts as (select data->>'accountId' as account_id, count(*) as jobs from taken group by 1), ${claiming}
+     select a.jobs, a.account_id as account, c.* from accounts a left join claimed c using (account_id)`,
+    { sender, permitMs, reconcileAfterMs }
+  )
+  const claimed = found.filter(({ id }) => id !== null)
+  const accountIds = found.map(({ account }) => account)
+  const taken = found.reduce((sum, { jobs }) => sum + jobs, 0)
+  return { taken, ...(await withExpired(db, { ...options, accountIds }, claimed)) }
+}
+
+/** Where nothing could be claimed, an order out of time may stand at the head. */
+async function withExpired(
+  db: Db,
+  options: ClaimOptions,
+  claimed: Claimed[]
+): Promise<{ claimed: Claimed[]; expired: OrderRow[] }> {
+  const served = new Set(claimed.map(({ account_id }) => account_id))
+  const accountIds = options.accountIds.filter(accountId => !served.has(accountId))
+  if (accountIds.length === 0) return { claimed, expired: [] }
+  const expired = await expireHeads(db, accountIds)
+  if (expired.length === 0) return { claimed, expired }
+  const freed = [...new Set(expired.map(({ account_id }) => account_id))]
+  return { claimed: [...claimed, ...(await claimHeads(db, { ...options, accountIds: freed }))], expired }
+}
+
+function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
+  return rows<OrderRow>(
+    db,
+    `update orders
+        set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
+            error_message = 'The order could not be placed within its time to live; it was not placed.'
+      where id in (select id from orders
+                    where account_id = any(:accountIds) and phase = 'queued' and expires_at <= clock_timestamp()
+                    order by id for update skip locked)
+     returning *`,
+    { accountIds }
+  )
+}
+
+// Claims for the `accounts` that stand before it. Every row is looked up by its account or id, one by one: planned as
+// a join on the phase, which holds few rows most of the time, it reads all of them for each of them once there are many.
+const claiming = `heads as materialized (
+       select h.id
+         from accounts a
+        cross join lateral (select o.id from orders o
+                             where o.account_id = a.account_id and o.phase = 'queued'
+                             order by o.queued_at, o.id limit 1) h
+        cross join lateral (select count(*) as sending from (select from orders s
+                             where s.account_id = a.account_id and s.phase = 'sending' limit 1) s) s
+        where s.sending = 0
+        order by h.id
+     ), mine as materialized (
+       select m.id from heads h
+        cross join lateral (select o.id, o.phase, o.expires_at from orders o where o.id = h.id for update skip locked) m
+        where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
+     ), clock as materialized (select clock_timestamp() as at),
+     claimed as (
+       update orders o
+          set phase = 'sending', attempt = o.attempt + 1, sender = :sender, looks = 0, sent_at = clock.at,
+              permit_until = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at),
+              reconcile_at = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at)
+                             + :reconcileAfterMs * interval '1 millisecond'
+         from clock
+        where o.id = any(array(select id from mine))
+       returning ${needed.map(column => `o.${column}`).join(', ')}, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms
+     )`
+
+function claimHeads(db: Db, options: ClaimOptions): Promise<Claimed[]> {
+  const { accountIds, sender, permitMs, reconcileAfterMs } = options
+  return rows<Claimed>(
+    db,
+    `with accounts as (select distinct account_id from unnest(:accountIds::text[]) as a (account_id)), ${claiming}
+     select * from claimed`,
+    { accountIds, sender, permitMs, reconcileAfterMs }
+  )
+}
+
+/** Of these accounts, the ones that have orders waiting. */
+export async function withWaiting(db: Db, accountIds: string[]): Promise<string[]> {
+  const found = await rows<{ account_id: string }>(
+    db,
+    `select distinct account_id from orders where account_id = any(:accountIds) and phase = 'queued'`,
+    { accountIds }
+  )
+  return found.map(({ account_id }) => account_id)
+}
+
+/** Accounts whose queued orders have waited longer than `ageMs` with nothing in doubt, or are out of time. */
+export async function listWaitingAccounts(db: Db, ageMs: number, limit: number): Promise<string[]> {
+  const found = await rows<{ account_id: string }>(
+    db,
+    `select distinct account_id from (
+       select o.account_id from orders o
+        where o.phase = 'queued'
+          and (o.expires_at <= clock_timestamp()
+               or (o.queued_at < clock_timestamp() - :ageMs * interval '1 millisecond'
+                   and not exists (select 1 from orders s where s.account_id = o.account_id and s.phase = 'sending')))
+        order by o.expires_at limit :limit) as waiting`,
+    { ageMs, limit }
+  )
+  return found.map(({ account_id }) => account_id)
+}

@@ -1,0 +1,142 @@
+// What traders made, day by day: closed orders added up behind the clock, never in the order path. A reader takes
+// whole days from here and the rest from the orders themselves, in one statement, and so in one snapshot: the
+// part of the first day that is in its window, whatever closed since the last addition, and days that an order
+// closed late has changed. So its sums are those of the orders, however far behind the addition is.
+import { type Db, rows } from './connection.ts'
+
+// What closes later than this is marked as late by the table's trigger (five minutes), with room for a
+// transaction that takes its time.
+const BEHIND = `interval '10 minutes'`
+// A first addition, or one after a long pause, goes on by this much at a time.
+const STEP = `interval '1 day'`
+/** Kept: the longest window read, and the day it begins in. */
+const KEPT_DAYS = 31
+
+/**
+ * The facts of the days in `touched (partner_id, trader_id, day)`, from orders closed before `:until`. Of two
+ * contracts that ended in the same second the loss comes first.
+ */
+const factsOfTouched = `
+  steps as (
+    select o.partner_id, o.trader_id, t.day, o.pnl, o.stake, o.copied_from is null as own,
+           coalesce(sum(o.pnl) filter (where o.copied_from is null) over run, 0) as running, row_number() over run as place
+      from (select distinct partner_id, day from touched) s
+      join orders o on o.partner_id = s.partner_id and o.phase = 'closed'
+       and o.closed_at >= s.day::timestamp at time zone 'UTC'
+       and o.closed_at < least((s.day + 1)::timestamp at time zone 'UTC', :until::timestamptz)
+      join touched t on t.partner_id = o.partner_id and t.trader_id = o.trader_id and t.day = s.day
+    window run as (partition by o.partner_id, o.trader_id, t.day order by o.closed_at, o.pnl, o.stake
+                   rows unbounded preceding)
+  ), falls as (
+    select *, greatest(0, max(running) over (partition by partner_id, trader_id, day order by place)) - running as fall
+      from steps
+  ), facts as (
+    select partner_id, trader_id, day, count(*)::int as trades, (count(*) filter (where pnl > 0))::int as wins, sum(pnl) as pnl,
+           (count(*) filter (where own))::int as own_trades, (count(*) filter (where own and pnl > 0))::int as own_wins,
+           coalesce(sum(pnl) filter (where own), 0) as own_pnl, coalesce(sum(stake) filter (where own), 0) as own_stake,
+           greatest(0, max(running)) as own_peak, least(0, min(running)) as own_low, max(fall) as own_fall
+      from falls group by partner_id, trader_id, day
+  )`
+
+/** Adds up what closed since the last time, at most a day of it; answers whether there is more. One caller at a time works. */
+export async function addUpTraderDays(db: Db): Promise<boolean> {
+  return db.transaction(async trx => {
+    // The lock is taken by a statement of its own, so that the next one sees what its last holder wrote.
+    const [span] = await rows<{ from: string; until: string; more: boolean }>(
+      trx,
+      `select until::text as "from", least(until + ${STEP}, now() - ${BEHIND})::text as until, until + ${STEP} < now() - ${BEHIND} as more
+         from trader_days_until where until < now() - ${BEHIND} for update skip locked`
+    )
+    if (!span) return false
+    await rows(
+      trx,
+      `with late as (
+         delete from trader_days_late returning partner_id, trader_id, day
+       ), touched as materialized (
+         select partner_id, trader_id, day from late
+         union
+         select o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date
+           from partners p join orders o on o.partner_id = p.id and o.phase = 'closed'
+            and o.closed_at >= :from::timestamptz and o.closed_at < :until::timestamptz
+       ), ${factsOfTouched}
+       insert into trader_days select * from facts
+       on conflict (partner_id, trader_id, day) do update
+         set trades = excluded.trades, wins = excluded.wins, pnl = excluded.pnl, own_trades = excluded.own_trades,
+             own_wins = excluded.own_wins, own_pnl = excluded.own_pnl, own_stake = excluded.own_stake,
+             own_peak = excluded.own_peak, own_low = excluded.own_low, own_fall = excluded.own_fall`,
+      { from: span.from, until: span.until }
+    )
+    await rows(trx, 'update trader_days_until set until = :until::timestamptz', { until: span.until })
+    return span.more
+  })
+}
+
+/** Deletes the days that no reader looks at any more. */
+export async function deleteOldTraderDays(db: Db): Promise<void> {
+  await rows(db, `delete from trader_days where day < (now() at time zone 'UTC')::date - ${KEPT_DAYS}`)
+}
+
+/**
+ * Days a reader may look at whose sums are not those of their orders, at most 100; days marked as late are left out.
+ * None, or something is wrong.
+ */
+export async function findWrongTraderDays(db: Db): Promise<{ traderId: string; day: string }[]> {
+  const [standing] = await rows<{ until: string }>(db, 'select until::text as until from trader_days_until')
+  return rows<{ traderId: string; day: string }>(
+    db,
+    `with read as (
+       select * from trader_days where day > (now() at time zone 'UTC')::date - ${KEPT_DAYS}
+     ), touched as materialized (
+       select partner_id, trader_id, day from read
+       union
+       select o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date
+         from partners p join orders o on o.partner_id = p.id and o.phase = 'closed'
+          and o.closed_at >= ((now() at time zone 'UTC')::date - ${KEPT_DAYS - 1})::timestamp at time zone 'UTC'
+          and o.closed_at < :until::timestamptz
+     ), ${factsOfTouched}, wrong as (
+       (select * from facts except select * from read) union (select * from read except select * from facts)
+     )
+     select distinct w.trader_id as "traderId", w.day::text as day from wrong w
+      where (w.partner_id, w.trader_id, w.day) not in (select partner_id, trader_id, day from trader_days_late)
+      order by 1, 2 limit 100`,
+    { until: standing?.until }
+  )
+}
+
+/**
+ * Segments of the closed orders of a window of 30 days up to now, as common table expressions to begin a
+ * statement with: `traded (partner_id, trader_id, at, trades, wins, pnl, own_trades, own_wins, own_pnl, own_stake,
+ * own_peak, own_low, own_fall)`, each a day or a single order. `partners` is the condition on `p.id`.
+ */
+export function tradedSegments(partners: string): string {
+  // `offset 0` keeps each look a walk along the index from bound to bound: joined freely, all orders were read.
+  const orders = (spans: string, bounds: string) => `
+    select o.partner_id, o.trader_id, o.closed_at, 1, (o.pnl > 0)::int, o.pnl, own::int, (own and o.pnl > 0)::int,
+           case when own then o.pnl else 0 end, case when own then o.stake else 0 end, case when own then greatest(0, o.pnl) else 0 end,
+           case when own then least(0, o.pnl) else 0 end, case when own then greatest(0, -o.pnl) else 0 end
+      from ${spans} cross join span cross join lateral (
+             select partner_id, trader_id, closed_at, pnl, stake, copied_from is null as own from orders
+              where partner_id = asked.id and phase = 'closed' and ${bounds} offset 0) o`
+  return `span as materialized (
+    select until, now() - interval '30 days' as since, (now() at time zone 'UTC' - interval '30 days')::date as first_day,
+           ((now() at time zone 'UTC' - interval '30 days')::date + 1)::timestamp at time zone 'UTC' as whole_from
+      from trader_days_until
+  ), late as materialized (
+    select distinct l.partner_id, l.trader_id, l.day from trader_days_late l cross join span where l.day > span.first_day
+  ), asked as materialized (
+    select p.id from partners p where ${partners}
+  ), traded (partner_id, trader_id, at, trades, wins, pnl, own_trades, own_wins, own_pnl, own_stake, own_peak, own_low, own_fall) as (
+    select d.partner_id, d.trader_id, d.day::timestamp at time zone 'UTC', d.trades, d.wins, d.pnl, d.own_trades, d.own_wins,
+           d.own_pnl, d.own_stake, d.own_peak, d.own_low, d.own_fall
+      from asked cross join span cross join lateral (
+             select * from trader_days where partner_id = asked.id and day > span.first_day offset 0) d
+     where (d.partner_id, d.trader_id, d.day) not in (select partner_id, trader_id, day from late)
+    union all ${orders('asked', 'closed_at > span.since and closed_at < span.whole_from')}
+    union all ${orders('asked', 'closed_at >= greatest(span.whole_from, span.until)')}
+    union all ${orders(
+      'asked join (select distinct partner_id, day from late) l on l.partner_id = asked.id',
+      `closed_at >= l.day::timestamp at time zone 'UTC' and closed_at < least((l.day + 1)::timestamp at time zone 'UTC', span.until)`
+    )}
+     where (o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date) in (select partner_id, trader_id, day from late)
+  )`
+}

@@ -1,0 +1,106 @@
+// A partner's other calls while a part is away: reads, a write, live balances. Each gets an answer that keeps the
+// contract and a code that says what to do; nothing is refused for a reason that is not the caller's.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { exchangeTokens, listAccounts } from '../../api/accounts.ts'
+import { getBalance } from '../../api/balance.ts'
+import { getMe } from '../../api/me.ts'
+import type { Operation } from '../../api/operations.ts'
+import { listOrders } from '../../api/orders.ts'
+import { listOpenPositions } from '../../api/positions.ts'
+import { getUsage } from '../../api/usage.ts'
+import { checkAnswer } from '../harness.ts'
+import { type Random, seeded } from '../money-storm/random.ts'
+import type { Ground, Trader } from './ground.ts'
+
+const EVERY_MS = 150
+const CLIENT_TIMEOUT_MS = 60_000
+// The service or its broker cannot answer now: the same call again, later.
+const again = new Set([502, 503])
+
+export interface Visits {
+  /** Answers by stage, operation, status and code. */
+  answers: Record<string, number>
+  complaints: string[]
+}
+
+interface Call {
+  row: Operation
+  query?: Record<string, string>
+  body?: object
+}
+
+const calls: ((trader: Trader) => Call)[] = [
+  () => ({ row: getMe }),
+  () => ({ row: getUsage }),
+  ({ traderExternalId }) => ({ row: listAccounts, query: { traderExternalId } }),
+  ({ traderExternalId }) => ({ row: getBalance, query: { traderExternalId } }),
+  ({ traderExternalId }) => ({ row: listOrders, query: { traderExternalId, limit: '20' } }),
+  ({ traderExternalId }) => ({ row: listOpenPositions, query: { traderExternalId } }),
+  () => ({ row: listOpenPositions }),
+  ({ traderExternalId, accountId }) => ({
+    row: exchangeTokens,
+    body: {
+      traderExternalId,
+      accounts: [{ accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }]
+    }
+  })
+]
+
+/** Calls all along until told to stop; then resolves when every call has its answer. */
+export function startVisits(
+  ground: Ground,
+  { seed, stage }: { seed: number; stage: () => string }
+): { stop(): Promise<Visits> } {
+  const visits: Visits = { answers: {}, complaints: [] }
+  const random = seeded(seed)
+  const underWay = new Set<Promise<void>>()
+  let stopped = false
+  const rounds = (async () => {
+    while (!stopped) {
+      const visited: Promise<void> = visit(ground, visits, { random, stage: stage() }).finally(() =>
+        underWay.delete(visited)
+      )
+      underWay.add(visited)
+      await sleep(EVERY_MS)
+    }
+    await Promise.all(underWay)
+  })()
+  return {
+    async stop() {
+      stopped = true
+      await rounds
+      return visits
+    }
+  }
+}
+
+async function visit(
+  ground: Ground,
+  visits: Visits,
+  { random, stage }: { random: Random; stage: string }
+): Promise<void> {
+  const { row, query, body } = random.pick(calls)(random.pick(ground.traders))
+  const { address, name } = random.pick(ground.apis)
+  const count = (what: string) => {
+    const line = `${stage}: ${row.name} ${what}`
+    visits.answers[line] = (visits.answers[line] ?? 0) + 1
+  }
+  try {
+    const response = await fetch(`${address}${row.path}${query ? `?${new URLSearchParams(query)}` : ''}`, {
+      method: row.method,
+      headers: { authorization: `Bearer ${ground.key}`, ...(body ? { 'content-type': 'application/json' } : {}) },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+      signal: AbortSignal.timeout(CLIENT_TIMEOUT_MS)
+    })
+    const answer = (await response.json()) as Record<string, unknown>
+    count([response.status, answer.error].filter(Boolean).join(' '))
+    checkAnswer(row, response, answer)
+    if (response.status === 503 && !response.headers.has('retry-after'))
+      visits.complaints.push(`${row.name} answered 503 without Retry-After`)
+    if (response.status !== 200 && !again.has(response.status))
+      visits.complaints.push(`${row.name} was refused ${stage} the outage: ${JSON.stringify(answer)}`)
+  } catch (error) {
+    count('failed')
+    visits.complaints.push(`${row.name} at ${name}, ${stage} the outage: ${(error as Error).message}`)
+  }
+}

@@ -1,0 +1,76 @@
+// Whose open orders are whose: a worker's one lease stands for all of its orders, and none stays with somebody who
+// does not follow it.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { endLease, releaseOrders, renewLease, takeOver } from '../db/orders-following.ts'
+import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { closeAll, onClose, openHarness, until } from './harness.ts'
+import { insertOrderRows } from './order-rows.ts'
+import { startTestWorker } from './processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: { BROKER_URL: simulator.url, LEASE_MS: '600', SWEEP_MS: '100' } })
+const { db } = harness.open
+const partner = await harness.makePartner()
+const LONG_MS = 60_000
+
+/** An open order that names `worker` as its follower. */
+async function makeFollowed(worker: string): Promise<string> {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'open' })
+  const [{ id }] = await db('orders')
+    .where({ account_id: trader.accountId })
+    .update({ follower: worker })
+    .returning('id')
+  return id
+}
+const taken = async (worker: string) => (await takeOver(db, { worker, limit: 100 })).map(({ id }) => id)
+
+const leases = suite("a worker's lease")
+
+leases('keeps its orders from others, and without it they are taken over once', async () => {
+  await renewLease(db, 'alive', LONG_MS)
+  const kept = await makeFollowed('alive')
+  const left = await makeFollowed('gone')
+  assert.equal(await taken('first'), [left])
+  await renewLease(db, 'first', LONG_MS)
+  assert.equal(await taken('second'), [])
+  assert.equal([...(await renewLease(db, 'alive', LONG_MS))], [kept])
+  assert.equal([...(await renewLease(db, 'first', LONG_MS))], [left])
+})
+
+leases('ends with the worker, or when its time is over', async () => {
+  await renewLease(db, 'stopped', LONG_MS)
+  await renewLease(db, 'late', 1)
+  const orders = [await makeFollowed('stopped'), await makeFollowed('late')]
+  await endLease(db, 'stopped')
+  await until('both', async () => {
+    for (const id of await taken('heir')) orders.splice(orders.indexOf(id), 1)
+    return orders.length === 0
+  })
+  await renewLease(db, 'heir', LONG_MS)
+})
+
+leases('of another does not keep an order that was let go, once its pause is over', async () => {
+  await renewLease(db, 'tired', LONG_MS)
+  const [now, later] = [await makeFollowed('tired'), await makeFollowed('tired')] as [string, string]
+  await releaseOrders(db, 'tired', [now])
+  await releaseOrders(db, 'tired', [later], LONG_MS)
+  assert.equal(await taken('next'), [now])
+  await renewLease(db, 'next', LONG_MS)
+})
+
+leases('does not keep an order that its worker knows nothing of', async () => {
+  const worker = await startTestWorker(harness.env)
+  // As after an update whose acknowledgement was lost. No broker knows this contract, so nobody can follow it for long.
+  const id = await makeFollowed(worker.open.worker)
+  await until('it was let go', async () => {
+    const [order] = await db('orders').where({ id })
+    return order.follower === null && order.lease_until !== null
+  })
+  await worker.stop()
+})
+
+leases.after(closeAll)
+leases.run()

@@ -1,0 +1,140 @@
+// What the fuzzer asks: a request, the operation it is meant for, and what may come of it.
+import fc, { type Arbitrary } from 'fast-check'
+import type { Described, Description } from './description.ts'
+import { valid } from './values.ts'
+import type { Wire } from './wire.ts'
+
+export interface Ask {
+  operation: Described
+  /** The class of requests this is one of. */
+  kind: string
+  wire: Wire
+  /** The only statuses that may be answered, or those that must not; and the check that says so. */
+  expected?: { check: string; only?: readonly number[]; never?: readonly number[] }
+  /** Never to be found in the answer. */
+  secret?: string
+  /** The request need not reach its operation: what answers unknown paths and methods may answer it. */
+  stray?: true
+}
+
+/** Who asks, and what it has. */
+export interface Scene {
+  address: string
+  description: Description
+  key: string
+  /** Keys that are good for nothing any more, or not for all, by the only status they may get. */
+  badKeys: { key: string; status: number; needs?: 'scope' }[]
+  cookie: string
+  traderSessions: string[]
+  /** Values of fields by name: what was made before and what answers told. */
+  known: Map<string, unknown[]>
+  /** The same of another partner: nobody but that one may know them. */
+  others: Record<string, string[]>
+  /** Stands in every text of the other partner that is for itself only. */
+  canary: string
+}
+
+/** The parts of a request before it is bytes. */
+export interface Input {
+  params: Record<string, unknown>
+  query: Record<string, unknown>
+  body?: unknown
+}
+
+const KNOWN_LIMIT = 200
+
+/** Remembers the value of a field for later requests. */
+export function learn(scene: Scene, name: string, value: unknown): void {
+  const values = scene.known.get(name) ?? []
+  scene.known.set(name, values)
+  if (values.includes(value)) return
+  values.push(value)
+  if (values.length > KNOWN_LIMIT) values.shift()
+}
+
+// A path parameter is called id wherever it stands: what it identifies is in the path.
+const identified: [RegExp, string][] = [
+  [/^\/v1\/orders\/multiplier/, 'multiplierOrderId'],
+  [/^\/v1\/orders/, 'orderId'],
+  [/^\/v1\/keys/, 'keyId'],
+  [/^\/v1\/community\/messages/, 'messageId'],
+  [/^\/v1\/community\/bots/, 'communityBotId'],
+  [/^\/v1\/marketplace\/subscriptions/, 'subscriptionId'],
+  [/^\/v1\/marketplace\/creator/, 'ownBotId'],
+  [/^\/v1\/marketplace/, 'botId'],
+  [/^\/v1\/admin/, 'purchaseId'],
+  [/^\/v1\/templates/, 'slug'],
+  [/^\/v1\/multipliers/, 'asset']
+]
+
+/** The name under which values for a path parameter are known. */
+export function identifierIn(path: string): string {
+  return identified.find(([pattern]) => pattern.test(path))?.[1] ?? 'id'
+}
+
+/** Inputs that fit the description of an operation. */
+export function inputsFor(operation: Described, scene: Scene): Arbitrary<Input> {
+  const known = (name: string) => scene.known.get(name) ?? []
+  const { description } = scene
+  const params = Object.fromEntries(
+    Object.entries(operation.params).map(([name, schema]) => [name, valid(schema, known, identifierIn(operation.path))])
+  )
+  const query = Object.fromEntries(
+    Object.entries(operation.query)
+      // Only the service can make a cursor.
+      .filter(([name]) => name !== 'cursor' || known(name).length > 0)
+      .map(([name, schema]) => [name, name === 'cursor' ? fc.constantFrom(...known(name)) : valid(schema, known, name)])
+  )
+  return fc.record({
+    params: fc.record(params, { noNullPrototype: true }),
+    query: fc.record(query, { requiredKeys: operation.requiredQuery, noNullPrototype: true }),
+    ...(operation.body ? { body: valid(description.resolve(operation.body), known, operation.name) } : {})
+  }) as Arbitrary<Input>
+}
+
+/** Header fields with the credentials an operation takes. */
+export function credentials({ auth, actor }: Described, scene: Scene, pick = 0): Record<string, string> {
+  if (auth === 'session') return { cookie: scene.cookie }
+  const session = scene.traderSessions[pick % Math.max(1, scene.traderSessions.length)]
+  const withTrader = session !== undefined && (auth === 'trader' || (actor && pick % 2 === 1))
+  return { authorization: `Bearer ${scene.key}`, ...(withTrader ? { 'x-trader-session': session } : {}) }
+}
+
+/** The path with its parameters put in, and the query. */
+export function pathOf({ path }: Described, { params, query }: Pick<Input, 'params' | 'query'>): string {
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
+  const search = Object.entries(query).map(
+    ([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`
+  )
+  return search.length > 0 ? `${filled}?${search.join('&')}` : filled
+}
+
+/** A request with a body of JSON, where there is one. */
+export function wireOf(operation: Described, input: Input, headers: Record<string, string>): Wire {
+  const base = { method: operation.method, path: pathOf(operation, input) }
+  if (input.body === undefined) return { ...base, headers }
+  return {
+    ...base,
+    headers: { 'content-type': 'application/json', ...headers },
+    body: Buffer.from(JSON.stringify(input.body))
+  }
+}
+
+/** Fields of a body by their path, those inside objects and lists among them. */
+export function placesIn(value: unknown, at: (string | number)[] = []): (string | number)[][] {
+  const inner = Array.isArray(value)
+    ? value.slice(0, 5).flatMap((item, index) => placesIn(item, [...at, index]))
+    : value !== null && typeof value === 'object'
+      ? Object.entries(value).flatMap(([key, item]) => placesIn(item, [...at, key]))
+      : []
+  return at.length > 0 ? [at, ...inner] : inner
+}
+
+/** The value with what stands at a place changed; `undefined` takes it away. */
+export function changed(value: unknown, [key, ...rest]: (string | number)[], change: unknown): unknown {
+  if (key === undefined) return change
+  const copy = (Array.isArray(value) ? [...value] : { ...(value as object) }) as Record<string | number, unknown>
+  copy[key] = changed(copy[key], rest, change)
+  if (copy[key] === undefined) delete copy[key]
+  return copy
+}

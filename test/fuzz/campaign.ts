@@ -1,0 +1,138 @@
+// A campaign: requests of every class to every operation, in an order that a seed decides, and a report of what was
+// sent and what was wrong. The requests are the same for a seed as far as they do not hang on what was answered.
+import fc from 'fast-check'
+import { type Ask, identifierIn, learn, type Scene } from './asks.ts'
+import type { Described } from './description.ts'
+import { hostile } from './hostile.ts'
+import { judge } from './judge.ts'
+import { kinds } from './kinds.ts'
+import { BrokenPromise, lifecycles, stepsOver } from './lifecycles.ts'
+import { type Findings, openFindings, type Report } from './report.ts'
+import { type Heard, type Line, openLine, type Wire } from './wire.ts'
+
+export interface CampaignOptions {
+  scene: Scene
+  seed: number
+  requests: number
+  /** Ends earlier after so long. */
+  minutes?: number
+  concurrency?: number
+  /** Only these classes, and operations. */
+  only?: { kinds?: string[]; operations?: string[] }
+  tell?: (line: string) => void
+}
+
+const BATCH = 10
+const LIFECYCLE = 'lifecycle'
+
+/** Runs until so many requests were sent, or the time is over. */
+export async function runCampaign(options: CampaignOptions): Promise<Report> {
+  const { scene, seed, requests, minutes = Number.POSITIVE_INFINITY, concurrency = 16, only = {}, tell } = options
+  const line = openLine(scene.address, concurrency)
+  const findings = openFindings(scene.address, seed, tell)
+  const { report } = findings
+  const startedAt = performance.now()
+  const seconds = () => (performance.now() - startedAt) / 1000
+  const plan = schedule(scene, seed, only)
+  let told = 0
+  const lane = async () => {
+    while (report.requests < requests && seconds() < minutes * 60) {
+      const { value } = plan.next()
+      if (value === undefined) return
+      if (typeof value === 'string') await live(value, { scene, line, findings })
+      else for (const asked of value) if (report.requests < requests) await ask(asked, { scene, line, findings })
+      if (tell && report.requests - told >= 10_000) {
+        told = report.requests
+        tell(`${told} requests, ${Math.round(told / seconds())}/s, ${report.violations.length} kinds of violations`)
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: concurrency }, lane))
+  line.close()
+  report.seconds = seconds()
+  return report
+}
+
+interface Open {
+  scene: Scene
+  line: Line
+  findings: Findings
+}
+
+/** Sends a request and holds the answer to its description. */
+async function ask(asked: Ask, { scene, line, findings }: Open): Promise<Heard> {
+  const { operation, kind, wire } = asked
+  findings.sent(asked)
+  try {
+    const heard = await line.send(wire)
+    findings.answered(heard.status)
+    for (const problem of judge(asked, heard, scene)) findings.wrong(operation.name, kind, wire, problem)
+    if (heard.status === 200 && kind === 'valid') remember(scene, operation, heard.text)
+    return heard
+  } catch (error) {
+    const words = `no answer: ${(error as Error).message}`
+    findings.wrong(operation.name, kind, wire, { check: 'not_a_server_error', words })
+    return { status: 0, headers: {}, text: '{}', ms: 0 }
+  }
+}
+
+/** Lives one thing's life. */
+async function live(name: string, open: Open): Promise<void> {
+  let last: Wire | null = null
+  const step = stepsOver(open.scene, (operation, wire, expected) => {
+    last = wire
+    return ask({ operation, kind: LIFECYCLE, wire, expected }, open)
+  })
+  await lifecycles[name]?.(step, open.scene).catch((error: Error) => {
+    if (!(error instanceof BrokenPromise)) throw error
+    open.findings.wrong(`lifecycle of ${name}`, LIFECYCLE, last, { check: error.check, words: error.message })
+  })
+}
+
+/** Batches of requests of every class and operation, and between them lifecycles, without end. */
+function* schedule(
+  scene: Scene,
+  seed: number,
+  { kinds: wanted, operations: named }: { kinds?: string[]; operations?: string[] }
+): Generator<Ask[] | string, undefined> {
+  const classes = Object.entries({ ...kinds, ...hostile }).filter(([name]) => !wanted || wanted.includes(name))
+  const operations = scene.description.operations.filter(({ name }) => !named || named.includes(name))
+  const lives = !wanted || wanted.includes(LIFECYCLE) ? Object.keys(lifecycles) : []
+  const pairs = operations.flatMap(operation =>
+    // A class may mean nothing to an operation.
+    classes.flatMap(([, kind]) => (kind(operation, scene) ? [{ operation, kind }] : []))
+  )
+  if (pairs.length === 0 && lives.length === 0) throw new Error('No operation takes requests of these classes.')
+  for (let round = 0; ; round++) {
+    const order =
+      fc.sample(fc.shuffledSubarray([...pairs.keys()], { minLength: pairs.length }), {
+        seed: seed + round,
+        numRuns: 1
+      })[0] ?? []
+    for (const [place, index] of order.entries()) {
+      const { operation, kind } = pairs[index] as (typeof pairs)[number]
+      const asks = kind(operation, scene)
+      // The first round is short, so that a short campaign sees every pair.
+      if (asks) yield fc.sample(asks, { seed: seed + round * 100_003 + index, numRuns: round === 0 ? 2 : BATCH })
+      if (lives.length > 0 && place % 40 === 0) yield lives[(round * 7 + place / 40) % lives.length] as string
+    }
+    for (const name of order.length === 0 || round === 0 ? lives : []) yield name
+  }
+}
+
+/** Identifiers of what was made, so that later requests get past the first look-up. */
+function remember(scene: Scene, operation: Described, text: string): void {
+  const body = JSON.parse(text) as Record<string, unknown>
+  if (operation.query.cursor && typeof body.nextCursor === 'string') learn(scene, 'cursor', body.nextCursor)
+  if (operation.method !== 'POST') return
+  const identifier = identifierIn(operation.path)
+  const names: Record<string, string> = {
+    multiplierOrderId: 'orderId',
+    communityBotId: 'botId',
+    ownBotId: 'botId',
+    slug: 'deploymentId'
+  }
+  const value = body[names[identifier] ?? identifier]
+  if (typeof value === 'string' && identifier !== 'slug') learn(scene, identifier, value)
+  if (operation.name === 'createCreatorBot') learn(scene, 'botId', value)
+}

@@ -1,0 +1,58 @@
+// A proxy before the service that gets things wrong, one at a time: what the fuzzer must find.
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { onClose } from '../harness.ts'
+
+export interface Passed {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  // biome-ignore lint/suspicious/noExplicitAny: whatever the service answered
+  body: any
+}
+
+export interface Fault {
+  /** Changes a request on its way; Authorization is that of the fuzzer. */
+  asked?(headers: Record<string, string | string[] | undefined>): void
+  /** Changes an answer on its way. */
+  answered?(answer: Passed, asked: { method: string; path: string }): void
+}
+
+export interface Crooked {
+  address: string
+  fault: Fault
+}
+
+/** Starts the proxy before `target`; set `fault` to have it go wrong. */
+export async function startCrooked(target: string): Promise<Crooked> {
+  const { hostname, port } = new URL(target)
+  const crooked: Crooked = { address: '', fault: {} }
+  const server = createServer((incoming, outgoing) => {
+    const { method = 'GET', url: path = '/' } = incoming
+    const headers = { ...incoming.headers }
+    crooked.fault.asked?.(headers)
+    const onward = request({ hostname, port, method, path, headers }, async answer => {
+      const chunks = await answer.toArray()
+      const text = Buffer.concat(chunks).toString()
+      const passed: Passed = {
+        status: answer.statusCode ?? 0,
+        headers: { ...answer.headers },
+        body: text && JSON.parse(text)
+      }
+      crooked.fault.answered?.(passed, { method, path })
+      delete passed.headers['content-length']
+      delete passed.headers.connection
+      for (const [name, value] of Object.entries(passed.headers))
+        if (value !== undefined) outgoing.setHeader(name, value)
+      outgoing.writeHead(passed.status).end(method === 'HEAD' ? undefined : JSON.stringify(passed.body))
+    })
+    onward.on('error', () => outgoing.destroy())
+    incoming.pipe(onward)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  onClose(async () => {
+    server.closeAllConnections()
+    server.close()
+  })
+  crooked.address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return crooked
+}

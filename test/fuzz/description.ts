@@ -1,0 +1,129 @@
+// The description as the service serves it, and nothing else: operations with their requests, answers and
+// credentials. The fuzzer knows of the rows only what a partner can read.
+import { openValidator } from '../openapi.ts'
+
+export type Schema = { [key: string]: unknown }
+
+export interface Described {
+  name: string
+  method: string
+  /** With parameters in braces. */
+  path: string
+  params: Record<string, Schema>
+  query: Record<string, Schema>
+  requiredQuery: string[]
+  body: Schema | undefined
+  answers: Record<string, DescribedAnswer>
+  auth: 'key' | 'session' | 'trader'
+  /** The trader's session may come with the key. */
+  actor: boolean
+}
+
+export interface DescribedAnswer {
+  schema: Schema
+  headers: Record<string, { required: boolean; pattern: RegExp | undefined }>
+  /** Codes of the error envelope; empty for a success. */
+  codes: string[]
+}
+
+export interface Description {
+  operations: Described[]
+  /** The methods of each path. */
+  methods: Map<string, string[]>
+  /** What in a value breaks a schema of the document. */
+  problems(schema: Schema, value: unknown): string[]
+  /** A schema with what it refers to in place. */
+  resolve(schema: Schema): Schema
+}
+
+interface Raw {
+  paths: Record<string, Record<string, RawOperation>>
+}
+interface RawOperation {
+  operationId: string
+  parameters?: { name: string; in: string; required: boolean; schema: Schema }[]
+  requestBody?: { content: Record<string, { schema: Schema }> }
+  responses: Record<string, Schema>
+  security: Record<string, unknown>[]
+}
+interface RawAnswer {
+  headers?: Record<string, Schema>
+  content: Record<string, { schema: Schema; examples?: Record<string, unknown> }>
+}
+
+/** Reads the document at `address` with a key. */
+export async function readDescription(address: string, key: string): Promise<Description> {
+  const answer = await fetch(`${address}/v1/_spec`, { headers: { authorization: `Bearer ${key}` } })
+  if (answer.status !== 200) throw new Error(`GET /v1/_spec answered ${answer.status}`)
+  const document = (await answer.json()) as Raw
+  const resolve = (schema: Schema) => follow(document, schema)
+  const operations = Object.entries(document.paths).flatMap(([path, { parameters: _, ...methods }]) =>
+    Object.entries(methods).map(([method, operation]) => read(path, method.toUpperCase(), operation, resolve))
+  )
+  return {
+    operations,
+    methods: new Map(
+      Object.entries(document.paths).map(([path, { parameters: _, ...methods }]) => [
+        path,
+        Object.keys(methods).map(method => method.toUpperCase())
+      ])
+    ),
+    problems: openValidator(document).problems,
+    resolve
+  }
+}
+
+function read(path: string, method: string, raw: RawOperation, resolve: (schema: Schema) => Schema): Described {
+  const parameters = raw.parameters ?? []
+  const named = (place: string) =>
+    Object.fromEntries(parameters.filter(({ in: at }) => at === place).map(({ name, schema }) => [name, schema]))
+  const schemes = raw.security.map(Object.keys)
+  return {
+    name: raw.operationId,
+    method,
+    path,
+    params: named('path'),
+    query: named('query'),
+    requiredQuery: parameters.filter(({ in: at, required }) => at === 'query' && required).map(({ name }) => name),
+    body: raw.requestBody?.content['application/json']?.schema,
+    answers: Object.fromEntries(
+      Object.entries(raw.responses).map(([status, response]) => [
+        status,
+        readAnswer(resolve(response) as never, resolve)
+      ])
+    ),
+    auth: schemes[0]?.includes('session') ? 'session' : schemes[0]?.includes('trader') ? 'trader' : 'key',
+    actor: schemes.length > 1
+  }
+}
+
+function readAnswer({ headers = {}, content }: RawAnswer, resolve: (schema: Schema) => Schema): DescribedAnswer {
+  const { schema = {}, examples = {} } = content['application/json'] ?? {}
+  return {
+    schema,
+    // One example for each code, under its name.
+    codes: 'allOf' in schema ? Object.keys(examples) : [],
+    headers: Object.fromEntries(
+      Object.entries(headers).map(([name, header]) => {
+        const { required = false, schema: field = {} } = resolve(header) as { required?: boolean; schema?: Schema }
+        return [name, { required, pattern: field.pattern ? new RegExp(field.pattern as string, 'u') : undefined }]
+      })
+    )
+  }
+}
+
+// Requests do not refer in circles, so what is referred to can be put in place.
+function follow(document: object, part: Schema): Schema {
+  const walk = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(walk)
+    if (value === null || typeof value !== 'object') return value
+    const { $ref } = value as { $ref?: string }
+    if ($ref === undefined) return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, walk(inner)]))
+    const found = $ref
+      .slice(2)
+      .split('/')
+      .reduce<unknown>((at, name) => (at as Schema)[name.replaceAll('~1', '/').replaceAll('~0', '~')], document)
+    return walk(found)
+  }
+  return walk(part) as Schema
+}

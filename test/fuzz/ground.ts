@@ -1,0 +1,145 @@
+// Where a campaign takes place: api and worker as processes, a simulated broker, a partner that asks and another one
+// whose things are nobody's business.
+import { randomUUID } from 'node:crypto'
+import { postMessage, updateCommunityProfile } from '../../api/community.ts'
+import { createCommunityBot } from '../../api/community-bots.ts'
+import { followLeader } from '../../api/copy.ts'
+import { createKey } from '../../api/keys.ts'
+import { purchaseBot, subscribeToBot } from '../../api/marketplace-sales.ts'
+import { signUpTrader } from '../../api/traders.ts'
+import { revokeKey } from '../../db/keys.ts'
+import { suspendPartner } from '../../db/partners.ts'
+import { allScopes } from '../../schemas/scopes.ts'
+import { startSimulator } from '../../worker/broker/simulator/server.ts'
+import { call, type Harness, onClose, openHarness, type TestPartner } from '../harness.ts'
+import { fund, makeBot, makeDraft } from '../marketplace-makers.ts'
+import { insertOrderRows } from '../order-rows.ts'
+import { startApi, startWorker, type TestProcess } from '../processes.ts'
+import { learn, type Scene } from './asks.ts'
+import { readDescription } from './description.ts'
+
+const CANARY = 'canary-5b1f0e'
+const TRADERS = 12
+
+export interface Ground {
+  scene: Scene
+  api: TestProcess
+  worker: TestProcess
+}
+
+/** Starts everything on a database of its own; closed by the harness. */
+export async function openGround(): Promise<Ground> {
+  const simulator = await startSimulator({ tickMs: 50, seed: 3, limits: 'off', timeScale: 100 })
+  onClose(() => simulator.close())
+  const harness = await openHarness({
+    env: { BROKER_URL: simulator.url, ORDER_TTL_MS: '30000', SETTLE_WAIT_MS: '3000', DATABASE_POOL: '10' }
+  })
+  const [api, worker] = await Promise.all([startApi(harness.env), startWorker(harness.env)])
+  return { scene: await openScene(harness, api.address), api, worker }
+}
+
+/** The same partners and things, asked for at another address. */
+export const through = (scene: Scene, address: string): Scene => ({ ...scene, address })
+
+async function openScene(harness: Harness, address: string): Promise<Scene> {
+  const { open } = harness
+  const partner = await harness.makePartner({ name: 'Fuzzing' })
+  const bare = await harness.makePartner({ scopes: [] })
+  const scene: Scene = {
+    address,
+    description: await readDescription(address, partner.key),
+    key: partner.key,
+    badKeys: [{ key: bare.key, status: 403, needs: 'scope' }, ...(await spentKeys(harness))],
+    cookie: (await partner.makeSession()).cookie,
+    traderSessions: [],
+    known: new Map(),
+    others: {},
+    canary: CANARY
+  }
+  await fund(harness, partner, '1000000')
+  for (let count = 0; count < TRADERS; count++) {
+    const { traderExternalId, accountId } = await partner.makeTrader({ externalId: `fuzz trader ${count}` })
+    learn(scene, 'traderExternalId', traderExternalId)
+    learn(scene, 'trader_external_id', traderExternalId)
+    learn(scene, 'accountId', accountId)
+  }
+  // One that nobody gives other accounts.
+  learn(scene, 'steadyTrader', (await partner.makeTrader()).traderExternalId)
+  const leader = await partner.makeTrader()
+  await insertOrderRows(open.db, leader, { count: 10 })
+  learn(scene, 'leaderId', leader.traderId)
+  for (const asset of ['R_100', 'R_50', '1HZ100V', 'frxEURUSD', 'NOTHING']) learn(scene, 'asset', asset)
+  for (const slug of ['horizon', 'midnight', 'bulletin']) learn(scene, 'slug', slug)
+  for (const word of ['scalp', 'grid', 'elsewhere']) learn(scene, 'category', word)
+  for (let count = 0; count < 2; count++) {
+    const body = { email: `trader-${count}@fuzz.example`, password: 'correct horse' }
+    const { sessionToken } = (await partner.call(signUpTrader, { body })).body
+    scene.traderSessions.push(sessionToken)
+  }
+  const seller = await harness.makePartner({ name: 'Seller' })
+  for (const price of [0, 2, 7.5])
+    learn(scene, 'botId', await makeBot(seller, { oneTimePriceUsd: price, monthlyPriceUsd: price }))
+  learn(scene, 'ownBotId', await makeDraft(partner))
+  learn(scene, 'standing', [partner.partnerId, 'Fuzzing', 'SCALE', 'ACTIVE'].join())
+  await makeOthers(harness, scene, seller)
+  return scene
+}
+
+/** Keys that are no good: revoked, of a partner that is suspended, of one that has not paid. */
+async function spentKeys(harness: Harness): Promise<Scene['badKeys']> {
+  const { db } = harness.open
+  const [revoked, suspended, unpaid] = [
+    await harness.makePartner(),
+    await harness.makePartner(),
+    await harness.makePartner()
+  ]
+  await db.transaction(trx => revokeKey(trx, revoked.keyId))
+  await db.transaction(trx => suspendPartner(trx, suspended.partnerId, 'fuzzed'))
+  await db('partners').where({ id: unpaid.partnerId }).update({ plan_active: false })
+  return [
+    { key: revoked.key, status: 403 },
+    { key: suspended.key, status: 403 },
+    { key: unpaid.key, status: 402 }
+  ]
+}
+
+/** Another partner's things; whatever of it is for itself only says so. */
+async function makeOthers(harness: Harness, scene: Scene, seller: TestPartner): Promise<void> {
+  const { db } = harness.open
+  const other = await harness.makePartner({ name: CANARY, scopes: allScopes })
+  const made = async (row: Parameters<TestPartner['call']>[0], input: object) => {
+    const { status, body } = await other.call(row, input)
+    if (status !== 200) throw new Error(`${row.name} answered ${status} ${JSON.stringify(body)}`)
+    return body
+  }
+  await fund(harness, other, '1000')
+  await made(updateCommunityProfile, { body: { displayName: CANARY, bio: CANARY } })
+  const trader = await other.makeTrader({ externalId: `other-${randomUUID()}` })
+  const follower = await other.makeTrader({ externalId: `other-${randomUUID()}` })
+  await insertOrderRows(db, trader, { count: 10 })
+  await made(followLeader, { body: { traderExternalId: follower.traderExternalId, leaderId: trader.traderId } })
+  for (const kind of ['BINARY', 'MULTIPLIER'] as const) await insertOrderRows(db, follower, { kind, phase: 'closed' })
+  const orders = await db('orders').where({ trader_id: follower.traderId }).select('id', 'kind')
+  const idsOf = (kind: string) => orders.filter(order => order.kind === kind).map(({ id }) => id as string)
+  const { cookie } = await other.makeSession()
+  const { body: issued } = await call(harness.address, createKey, { headers: { cookie }, body: { label: CANARY } })
+  const { messageId } = await made(postMessage, { body: { content: CANARY } })
+  const { botId } = await made(createCommunityBot, { body: { name: CANARY, config: { secret: CANARY } } })
+  const sold = await makeBot(seller, { oneTimePriceUsd: 1, monthlyPriceUsd: 1 })
+  const { purchaseId } = await made(purchaseBot, { params: { id: sold } })
+  const { subscriptionId } = await made(subscribeToBot, { params: { id: sold } })
+  const draft = await makeDraft(other, { name: CANARY, code: CANARY, description: `A draft of ${CANARY}` })
+  scene.others = {
+    traderExternalId: [trader.traderExternalId, follower.traderExternalId],
+    leaderId: [trader.traderId],
+    orderId: idsOf('BINARY'),
+    multiplierOrderId: idsOf('MULTIPLIER'),
+    keyId: [issued.keyId, other.keyId],
+    messageId: [messageId],
+    communityBotId: [botId],
+    subscriptionId: [subscriptionId],
+    purchaseId: [purchaseId],
+    botId: [draft],
+    ownBotId: [draft]
+  }
+}

@@ -1,0 +1,97 @@
+// What is wrong with an answer: the checks that every answer must pass, and what its request expected of it.
+import type { Ask, Scene } from './asks.ts'
+import type { DescribedAnswer } from './description.ts'
+import { ANSWER_MS, type Heard } from './wire.ts'
+
+export interface Problem {
+  check: string
+  words: string
+}
+
+/** What answers before there is an operation: unknown paths, other methods, and what is hardly HTTP. */
+const STRAY: Record<number, string[]> = {
+  400: ['MALFORMED_REQUEST', 'VALIDATION_FAILED'],
+  404: ['NOT_FOUND'],
+  405: ['METHOD_NOT_ALLOWED'],
+  431: ['HEADERS_TOO_LARGE']
+}
+// Words of ours that are nobody's business: stacks, files, statements, addresses of databases.
+const INSIDES =
+  /\n\s+at |\.ts:\d+|node_modules|postgres(ql)?:\/\/|\b(select|insert into|update|delete from)\b.*\b(from|values|set|where)\b|SQLSTATE/i
+
+/** The problems of an answer, empty when it is as described and expected. */
+export function judge(ask: Ask, heard: Heard, scene: Scene): Problem[] {
+  const { expected, operation, wire } = ask
+  const { status, headers, text } = heard
+  const found: Problem[] = []
+  const say = (check: string, words: string) => found.push({ check, words })
+  if (status >= 500) say('not_a_server_error', `${status} ${text.slice(0, 300)}`)
+  if (heard.ms > ANSWER_MS) say('max_response_time', `${Math.round(heard.ms)} ms`)
+  if (expected?.only && !expected.only.includes(status))
+    say(expected.check, `${status} instead of ${expected.only.join(' or ')}: ${text.slice(0, 300)}`)
+  if (expected?.never?.includes(status)) say(expected.check, `${status} to a good request: ${text.slice(0, 300)}`)
+
+  const id = headers['x-request-id']
+  if (typeof id !== 'string' || !/^[A-Za-z0-9._-]{8,64}$/.test(id))
+    say('response_headers_conformance', `X-Request-Id is ${JSON.stringify(id)}`)
+  for (const name of ['server', 'x-powered-by'])
+    if (headers[name] !== undefined) say('response_headers_conformance', `${name}: ${headers[name]}`)
+  if (status === 405) checkAllow(ask, headers.allow, scene, say)
+  if (wire.method === 'HEAD') return found
+
+  if (!/^application\/json(; charset=utf-8)?$/.test(headers['content-type'] ?? ''))
+    say('content_type_conformance', `Content-Type is ${headers['content-type']}`)
+  let body: unknown
+  try {
+    body = JSON.parse(text)
+  } catch {
+    say('response_schema_conformance', `no JSON: ${text.slice(0, 200)}`)
+    return found
+  }
+  const described = operation.answers[status]
+  const isStray = status === 405 || (ask.stray && STRAY[status] && !described?.codes.includes(codeOf(body)))
+  if (isStray) checkStray(status, body, scene, say)
+  else if (!described) say('status_code_conformance', `${status} is not described: ${text.slice(0, 300)}`)
+  else {
+    checkHeaders(described, heard, say)
+    const broken = scene.description.problems(described.schema, body)
+    if (broken.length > 0) say('response_schema_conformance', `${broken.slice(0, 5).join('; ')}: ${text.slice(0, 500)}`)
+  }
+  if (status >= 300 && (body as { requestId?: unknown })?.requestId !== id)
+    say('response_schema_conformance', 'requestId is not that of the header')
+  if (text.includes(scene.canary)) say('leak', `tells what is another partner's: ${text.slice(0, 500)}`)
+  if (ask.secret && status < 300 && text.includes(ask.secret)) say('mass_assignment', text.slice(0, 500))
+  // The description and what people write may well contain such words.
+  if (status >= 400 && INSIDES.test(String((body as { message?: unknown })?.message)))
+    say('leak', `tells of our insides: ${text.slice(0, 500)}`)
+  return found
+}
+
+const codeOf = (body: unknown) => String((body as { error?: unknown })?.error)
+
+type Say = (check: string, words: string) => void
+
+function checkHeaders({ headers: fields }: DescribedAnswer, { headers }: Heard, say: Say): void {
+  for (const [name, { required, pattern }] of Object.entries(fields)) {
+    const value = headers[name.toLowerCase()]
+    if (value === undefined) {
+      if (required) say('response_headers_conformance', `${name} is missing`)
+    } else if (pattern && !pattern.test(String(value)))
+      say('response_headers_conformance', `${name}: ${value} does not match ${pattern}`)
+  }
+}
+
+function checkStray(status: number, body: unknown, { description }: Scene, say: Say): void {
+  const broken = description.problems({ $ref: '#/components/schemas/Error' }, body)
+  if (broken.length > 0) say('response_schema_conformance', broken.join('; '))
+  if (!STRAY[status]?.includes(codeOf(body))) say('status_code_conformance', `${status} ${codeOf(body)}`)
+}
+
+function checkAllow({ operation, stray, kind }: Ask, allow: unknown, { description }: Scene, say: Say): void {
+  const told = String(allow ?? '').split(', ')
+  const taken = description.methods.get(operation.path) ?? []
+  const wanted = [...taken, ...(taken.includes('GET') ? ['HEAD'] : [])]
+  // A twisted path may have become that of another operation.
+  const isSame = kind !== 'methods' && stray ? allow !== undefined : told.sort().join() === wanted.sort().join()
+  if (!isSame) say('unsupported_method', `Allow is ${JSON.stringify(allow)}, not ${wanted.join(', ')}`)
+}

@@ -1,0 +1,91 @@
+// What a campaign saw: how much was sent, what was answered, and what was wrong.
+import type { Ask } from './asks.ts'
+import type { Problem } from './judge.ts'
+import { curlOf, type Wire } from './wire.ts'
+
+export interface Violation extends Problem {
+  operation: string
+  kind: string
+  curl: string
+  /** How many more there were of the same operation, class and check. */
+  more: number
+}
+
+export interface Report {
+  seed: number
+  requests: number
+  seconds: number
+  byOperation: Map<string, number>
+  byKind: Map<string, number>
+  byStatus: Map<number, number>
+  violations: Violation[]
+}
+
+export interface Findings {
+  report: Report
+  sent(ask: Ask): void
+  answered(status: number): void
+  /** Keeps the first of its kind with a curl, and counts the others. */
+  wrong(operation: string, kind: string, wire: Wire | null, problem: Problem): void
+}
+
+/** The findings of a campaign against a server, none yet; `tell` hears of each kind as it is found. */
+export function openFindings(address: string, seed: number, tell?: (line: string) => void): Findings {
+  const report: Report = {
+    seed,
+    requests: 0,
+    seconds: 0,
+    byOperation: new Map(),
+    byKind: new Map(),
+    byStatus: new Map(),
+    violations: []
+  }
+  const known = new Map<string, Violation>()
+  const count = <Key>(counts: Map<Key, number>, key: Key) => counts.set(key, (counts.get(key) ?? 0) + 1)
+  return {
+    report,
+    sent({ operation, kind }) {
+      report.requests++
+      count(report.byOperation, operation.name)
+      count(report.byKind, kind)
+    },
+    answered: status => void count(report.byStatus, status),
+    wrong(operation, kind, wire, problem) {
+      const same = `${operation} ${kind} ${problem.check}`
+      const first = known.get(same)
+      if (first) first.more++
+      else {
+        const violation = { ...problem, operation, kind, curl: wire ? curlOf(address, wire) : '', more: 0 }
+        known.set(same, violation)
+        report.violations.push(violation)
+        tell?.(inWords(violation))
+      }
+    }
+  }
+}
+
+/** The report in words. */
+export function* tellReport({
+  seed,
+  requests,
+  seconds,
+  byOperation,
+  byKind,
+  byStatus,
+  violations
+}: Report): Generator<string> {
+  const table = (title: string, counts: Map<string | number, number>) =>
+    `${title}:\n${[...counts]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, count]) => `  ${String(name).padEnd(28)}${count}`)
+      .join('\n')}`
+  yield table('Requests per operation', byOperation)
+  yield table('Requests per class', byKind)
+  yield table('Answers per status', byStatus)
+  yield* violations.map(inWords)
+  yield `\nSeed ${seed}: ${requests} requests to ${byOperation.size} operations in ${Math.round(seconds)} s, ${Math.round(requests / seconds)}/s; ${violations.length === 0 ? 'no violation' : `${violations.length} kinds of violations`}.`
+}
+
+function inWords({ operation, kind, check, words, curl, more }: Violation): string {
+  return `\n${check}: ${operation} (${kind})${more > 0 ? `, and ${more} more` : ''}\n  ${words}\n  ${curl}`
+}

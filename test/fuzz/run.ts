@@ -1,0 +1,42 @@
+// `make fuzz`: a long campaign on a database of its own.
+//   REQUESTS   how many to send, 200 000 unless told
+//   MINUTES    end earlier after so many
+//   SEED       repeat a campaign
+//   ONLY       operations and classes, by name, separated by commas
+import { closeAll } from '../harness.ts'
+import { runCampaign } from './campaign.ts'
+import { openGround } from './ground.ts'
+import { complaintsOf } from './logs.ts'
+import { tellReport } from './report.ts'
+
+function whole(name: string, usual: number): number {
+  const value = Number(process.env[name] || usual)
+  if (!(value > 0)) throw new Error(`${name} must be a number above zero`)
+  return value
+}
+
+const seed = whole('SEED', Math.ceil(Math.random() * 2 ** 31))
+const requests = whole('REQUESTS', 200_000)
+const names = (process.env.ONLY ?? '').split(',').filter(Boolean)
+console.log(`fuzzing: seed ${seed}, ${requests} requests`)
+try {
+  const { scene, api, worker } = await openGround()
+  const operations = names.filter(name => scene.description.operations.some(operation => operation.name === name))
+  const kinds = names.filter(name => !operations.includes(name))
+  const report = await runCampaign({
+    scene,
+    seed,
+    requests,
+    minutes: process.env.MINUTES ? whole('MINUTES', 0) : undefined,
+    only: { ...(operations.length > 0 ? { operations } : {}), ...(kinds.length > 0 ? { kinds } : {}) },
+    tell: line => console.log(line)
+  })
+  for (const line of tellReport(report)) console.log(line)
+  const complaints = complaintsOf([api, worker])
+  for (const line of complaints) console.log(line)
+  if (report.violations.length > 0 || complaints.length > 0) process.exitCode = 1
+} catch (error) {
+  console.error(`Seed ${seed}:`, error)
+  process.exitCode = 1
+}
+await closeAll()

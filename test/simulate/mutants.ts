@@ -1,0 +1,91 @@
+// Mutants: each guard of an order's life is taken out in turn, and simulations must find that it is gone. One that
+// none finds is a failure: of the simulation, or of a guard that guards nothing.
+//
+//   make mutants                                   every guard
+//   node test/simulate/mutants.ts --only 'permit'  those whose name has this
+//   node test/simulate/mutants.ts --skip 10        all but the first ten
+import { availableParallelism } from 'node:os'
+import { parseArgs } from 'node:util'
+import { type Guard, guards } from './guards.ts'
+import { type Asked, runSeed } from './run.ts'
+import { withServers } from './server.ts'
+import type { Verdict } from './verdict.ts'
+
+export interface Caught {
+  guard: Guard
+  /** The first seed that found it gone; undefined when none did. */
+  seed: number | undefined
+  /** Lives lived until then. */
+  lives: number
+  /** What was found. */
+  what: string
+}
+
+const MAX_SEEDS = 8
+
+/**
+ * Lives on without a guard until a simulation finds it gone, at most eight simulations. What is found counts when the
+ * same seed finds nothing with the guard in its place.
+ */
+export async function hunt(guard: Guard, { admin, first }: { admin: string; first: number }): Promise<Caught> {
+  const { dialect = 'v3', mode, buys = {}, edits = [], sql = [] } = guard
+  let lives = 0
+  for (let seed = first; seed < first + MAX_SEEDS; seed++) {
+    const asked = { admin, seed, lives: guard.lives, mode, dialect, buys }
+    const verdict = await runSeed({ ...asked, sql }, { edits })
+    lives += verdict.lives
+    const what = complaintOf(verdict)
+    if (!what) continue
+    const anyway = complaintOf(await unharmed(asked))
+    if (anyway) throw new Error(`seed ${seed} (${mode}, ${dialect}) complains with every guard in its place: ${anyway}`)
+    return { guard, seed, lives, what }
+  }
+  return { guard, seed: undefined, lives, what: 'NOT CAUGHT' }
+}
+
+const controls = new Map<string, Promise<Verdict>>()
+
+function unharmed(asked: Asked): Promise<Verdict> {
+  const key = JSON.stringify({ ...asked, admin: '' })
+  const verdict = controls.get(key) ?? runSeed(asked)
+  controls.set(key, verdict)
+  return verdict
+}
+
+/** What went wrong; that little was bought may have been the seed's bad luck. */
+function complaintOf({ report, lies, trouble }: Verdict): string | undefined {
+  const [finding] = report.findings
+  return finding ? `${finding.kind}: ${finding.what}` : (lies[0] ?? trouble[0])
+}
+
+export const lineOf = ({ guard, seed, lives, what }: Caught): string =>
+  `${guard.name.padEnd(76)} ${guard.mode.padEnd(9)} ${String(seed ?? '-').padStart(4)} ${String(lives).padStart(6)}  ${what.slice(0, 110)}`
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: {
+      only: { type: 'string', default: '' },
+      skip: { type: 'string', default: '0' },
+      first: { type: 'string', default: '1' }
+    }
+  })
+  const left = guards.slice(Number(values.skip)).filter(({ name }) => name.includes(values.only))
+  const all = left.length
+  if (all === 0) throw new Error(`no guard is called '${values.only}'`)
+  let missed = 0
+  console.log(`${'guard taken out'.padEnd(76)} mode      seed  lives  found by the simulation`)
+  await withServers(Math.min(2, availableParallelism()), async admin => {
+    for (let guard = left.shift(); guard; guard = left.shift()) {
+      const named = guard
+      const found = await hunt(guard, { admin, first: Number(values.first) }).catch(
+        (error: Error): Caught => ({ guard: named, seed: undefined, lives: 0, what: error.message })
+      )
+      if (found.seed === undefined) missed += 1
+      console.log(lineOf(found))
+    }
+  })
+  console.log(`${all - missed} of ${all} mutants caught`)
+  return missed > 0 ? 1 : 0
+}
+
+if (import.meta.main) process.exitCode = await main()

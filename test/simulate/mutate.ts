@@ -1,0 +1,30 @@
+// Preloaded into a simulation of a mutant: takes a guard out of the source while it is being loaded. A guard that
+// is no longer where it is said to be ends the process, and so does one whose file nobody loaded.
+import { registerHooks } from 'node:module'
+import type { Edit } from './guards.ts'
+
+const edits = JSON.parse(process.env.SIMULATION_EDITS ?? '[]') as Edit[]
+const root = new URL('../../', import.meta.url)
+const byUrl = Map.groupBy(edits, ({ file }) => new URL(file, root).href)
+
+registerHooks({
+  load(url, context, next) {
+    const loaded = next(url, context)
+    const wanted = byUrl.get(url)
+    if (!wanted) return loaded
+    byUrl.delete(url)
+    return { ...loaded, source: wanted.reduce(edited, String(loaded.source)) }
+  }
+})
+
+process.on('exit', () => {
+  if (byUrl.size === 0) return
+  process.exitCode = 1
+  console.error(`never loaded: ${[...byUrl.keys()].join(', ')}`)
+})
+
+function edited(source: string, { file, from, to }: Edit): string {
+  const parts = source.split(from)
+  if (parts.length !== 2) throw new Error(`${file} has the text of this guard ${parts.length - 1} times: ${from}`)
+  return parts.join(to)
+}
