@@ -109,13 +109,18 @@ export async function releaseOrders(db: Db, worker: string, ids: string[], retry
   )
 }
 
-/** Ends the lease of `worker`: whatever it still follows is anybody's, and names it no longer. */
+/**
+ * Ends the lease of `worker`: whatever it still follows is anybody's, and names it no longer. A row that somebody is
+ * writing is left as it is, since waiting for it could end in a deadlock; without the lease it is anybody's as well.
+ */
 export async function endLease(db: Db, worker: string): Promise<void> {
   await rows(
     db,
-    `with ended as (delete from followers where name = :worker)
-     update orders set follower = null, lease_until = now()
-      where phase = 'open' and follower is not null and follower = :worker`,
+    `with ended as (delete from followers where name = :worker),
+     mine as materialized (
+       select id from orders where phase = 'open' and follower is not null and follower = :worker for update skip locked
+     )
+     update orders set follower = null, lease_until = now() where id = any(array(select id from mine))`,
     { worker }
   )
 }

@@ -52,6 +52,21 @@ leases('ends with the worker, or when its time is over', async () => {
   await renewLease(db, 'heir', LONG_MS)
 })
 
+leases('ends without waiting for a row that is being written; that one is taken over all the same', async () => {
+  await renewLease(db, 'leaving', LONG_MS)
+  const [busy, idle] = [await makeFollowed('leaving'), await makeFollowed('leaving')] as [string, string]
+  const writer = await db.transaction()
+  try {
+    await writer('orders').where({ id: busy }).forUpdate()
+    await endLease(db, 'leaving')
+    assert.equal(await taken('follower'), [idle])
+    await renewLease(db, 'follower', LONG_MS)
+  } finally {
+    await writer.rollback()
+  }
+  assert.equal(await taken('follower'), [busy])
+})
+
 leases('of another does not keep an order that was let go, once its pause is over', async () => {
   await renewLease(db, 'tired', LONG_MS)
   const [now, later] = [await makeFollowed('tired'), await makeFollowed('tired')] as [string, string]

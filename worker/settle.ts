@@ -53,7 +53,7 @@ export interface Settling {
   /** Takes over orders nobody follows; answers how many. */
   sweep(): Promise<number>
   renew(): Promise<void>
-  /** Lets go of all. */
+  /** Lets go of all, once the ends under way are written. */
   release(): Promise<void>
   followed(): number
 }
@@ -72,6 +72,7 @@ interface Followed {
 export function openSettling(open: Open): Settling {
   const { db, bus, config, log, worker, clock } = open
   const followed = new Map<string, Followed>()
+  const closings = new Set<Promise<unknown>>()
   /** Open orders that name this worker, and that it knew nothing of when it looked last. */
   let strangers = new Set<string>()
   let markedUpTo = 0
@@ -91,9 +92,9 @@ export function openSettling(open: Open): Settling {
   }
 
   function settle(id: string, entry: Followed): void {
-    if (!entry.order || !entry.last?.settled || entry.closing) return
+    if (followed.get(id) !== entry || !entry.order || !entry.last?.settled || entry.closing) return
     entry.closing = true
-    close(entry.order, entry.last).then(
+    const closing = close(entry.order, entry.last).then(
       () => followed.delete(id),
       (error: unknown) => {
         // A sweep reads the contract again, once it is noticed that nobody follows it.
@@ -101,6 +102,8 @@ export function openSettling(open: Open): Settling {
         log.error({ err: error, orderId: id }, 'a settlement could not be written')
       }
     )
+    closings.add(closing)
+    void closing.then(() => closings.delete(closing))
   }
 
   function listen(id: string): { entry: Followed; listener: ContractListener } {
@@ -245,7 +248,10 @@ export function openSettling(open: Open): Settling {
     },
     async release() {
       followed.clear()
-      await endLease(db, worker)
+      await Promise.all(closings)
+      await endLease(db, worker).catch((error: unknown) =>
+        log.warn({ err: error }, 'the lease could not be ended; it runs out by itself')
+      )
     },
     followed: () => followed.size
   }
