@@ -1,6 +1,7 @@
 // One connection to a broker that loses, delays, doubles and garbles: every call ends in one way, and only a call
 // that was written can be in doubt.
 
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
@@ -74,6 +75,34 @@ opening('fails as not run when nobody listens, answers or wants us', async () =>
     assert.is(error.code, 'BROKER_UPSTREAM')
     assert.is(error.ran, 'no')
   }
+})
+
+opening('hears what comes in one packet with the consent to open, be it the end', async () => {
+  // Unmasked text frame '[]' (no JSON object, so it is counted), then a close frame with code 1001.
+  const frames = Buffer.from([0x81, 2, ...Buffer.from('[]'), 0x88, 2, 0x03, 0xe9])
+  const hasty = createServer(socket =>
+    socket.once('data', request => {
+      const key = /^sec-websocket-key: (.+)\r$/im.exec(String(request))?.[1]
+      const accept = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
+      const consent = [
+        'HTTP/1.1 101 Yes',
+        'Upgrade: websocket',
+        'Connection: Upgrade',
+        `Sec-WebSocket-Accept: ${accept}`
+      ]
+      socket.end(Buffer.concat([Buffer.from(`${consent.join('\r\n')}\r\n\r\n`), frames]))
+    })
+  ).listen(0, '127.0.0.1')
+  await once(hasty, 'listening')
+  const counters = { invalid: 0, stray: 0, unreadable: 0 }
+  const url = `ws://127.0.0.1:${(hasty.address() as AddressInfo).port}/`
+  const ended = await within<BrokerError>('the end', onClose => {
+    const { log } = keptLog()
+    void Connection.open({ url, connectTimeoutMs: 2_000, counters, log, onClose })
+  })
+  assert.is(ended.cause, 'closed with 1001')
+  assert.is(counters.invalid, 1)
+  hasty.close()
 })
 
 calls('sends nothing when the permission is refused at the last moment', async () => {

@@ -1,31 +1,18 @@
 // One WebSocket to the broker: numbers the calls, hands each answer to the call that asked, each update to its
 // stream, and ends every call one way or another. Knows frames, but no call's meaning.
-import { connect, isIP, type Socket, type TcpNetConnectOpts } from 'node:net'
-import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls'
+import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
-import WebSocket, { type ClientOptions } from 'ws'
+import WebSocket from 'ws'
+import { type Call, type CallOptions, Calls, disconnected, noAnswer, unsent } from './calls.ts'
 import { isRateLimit, readRefusal, refused } from './errors.ts'
+import { type OpenSocket, openSocket } from './opening.ts'
 import { BrokerError } from './port.ts'
 import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
 
-export type { Frame, Stream }
+export type { CallOptions, Frame, Stream }
 
 /** The part of the logger that is used here. */
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
-
-export interface CallOptions {
-  /** The key under which the answer comes; a frame without it is an update that overtook the answer. */
-  answer: string
-  timeoutMs: number
-  /** The call changes something at the broker: without an answer it may have run. */
-  mayRun?: boolean
-  /** Runs right before the frame is written; if it throws, nothing was sent. */
-  beforeSend?: () => void
-  /** Ends the wait for the answer. */
-  signal?: AbortSignal
-  /** Hears the answer, before the call resolves, and every update after or before it. */
-  stream?: Stream
-}
 
 export interface ConnectionOptions {
   url: string
@@ -49,23 +36,10 @@ export interface Counters {
   unreadable: number
 }
 
-interface Pending {
-  answer: string
-  mayRun: boolean
-  stream: Stream | null
-  timer: NodeJS.Timeout
-  signal: AbortSignal | undefined
-  onAbort: (() => void) | null
-  resolve(frame: Frame): void
-  reject(error: BrokerError): void
-}
-
 const defaultPingEveryMs = 30_000
 const defaultPongWithinMs = 5_000
-const maxPending = 500
 const maxForgotten = 200
 const maxInvalidFrames = 50
-const maxFrameBytes = 16 * 1024 * 1024
 /** A frame that would queue behind this much would leave late, if at all. */
 const maxUnsentBytes = 256 * 1024
 
@@ -77,7 +51,7 @@ export class Connection {
   readonly #socket: WebSocket
   readonly #wire: Socket
   readonly #options: ConnectionOptions
-  readonly #pending = new Map<number, Pending>()
+  readonly #calls = new Calls()
   readonly #streams = new Streams()
   readonly #forgotten = new Set<string>()
   #invalidFrames = 0
@@ -87,48 +61,12 @@ export class Connection {
   #reason: BrokerError | null = null
   #closed = false
 
-  /**
-   * Opens a socket. Rejects with BrokerError BROKER_UPSTREAM (ran 'no'): NotConnected, or Refused with the HTTP
-   * status of a refused upgrade.
-   */
+  /** Opens a connection; rejects as `openSocket` does. */
   static open(options: ConnectionOptions): Promise<Connection> {
-    return new Promise((resolve, reject) => {
-      let wire: Socket | undefined
-      const socket = new WebSocket(options.url, {
-        createConnection: ((where: TcpNetConnectOpts & { host: string }) => {
-          wire = connect({ host: where.host, port: where.port })
-          if (!options.url.startsWith('wss:')) return wire
-          const servername = isIP(where.host) ? '' : where.host
-          return connectTls({ ...where, path: undefined, servername, socket: wire } as ConnectionOptionsOfTls)
-        }) as NonNullable<ClientOptions['createConnection']>,
-        // Compression would write a frame later than send() is called, and a purchase must leave at that moment.
-        perMessageDeflate: false,
-        maxPayload: maxFrameBytes,
-        followRedirects: false
-      })
-      const fail = (message: string, brokerCode: string, cause?: unknown) => {
-        clearTimeout(timer)
-        socket.terminate()
-        reject(new BrokerError('BROKER_UPSTREAM', message, { brokerCode, ran: 'no', cause }))
-      }
-      const timer = setTimeout(
-        () => fail('The broker did not accept a connection in time.', 'NotConnected'),
-        options.connectTimeoutMs
-      )
-      const onError = (cause: Error) => fail('The broker could not be reached.', 'NotConnected', cause.message)
-      socket.on('error', onError)
-      socket.once('unexpected-response', (_request, response) => {
-        fail('The broker refused the connection.', 'Refused', `status ${response.statusCode}`)
-      })
-      socket.once('open', () => {
-        clearTimeout(timer)
-        socket.off('error', onError)
-        resolve(new Connection({ socket, wire: wire as Socket }, options))
-      })
-    })
+    return openSocket(options, open => new Connection(open, options))
   }
 
-  private constructor({ socket, wire }: { socket: WebSocket; wire: Socket }, options: ConnectionOptions) {
+  private constructor({ socket, wire }: OpenSocket, options: ConnectionOptions) {
     this.#socket = socket
     this.#wire = wire
     this.#options = options
@@ -141,7 +79,7 @@ export class Connection {
 
   /** Calls under way. */
   get pending(): number {
-    return this.#pending.size
+    return this.#calls.size
   }
 
   /** Whether a frame written now would leave. */
@@ -172,19 +110,9 @@ export class Connection {
         return reject(unsent('The connection to the broker is gone.', 'NotConnected'))
       this.#socket.send(text)
 
-      const giveUp = () => this.#settle(reqId, pending, noAnswer(mayRun))
-      const pending: Pending = {
-        answer: options.answer,
-        mayRun,
-        stream,
-        timer: setTimeout(giveUp, options.timeoutMs),
-        signal,
-        onAbort: signal === undefined ? null : giveUp,
-        resolve,
-        reject
-      }
-      signal?.addEventListener('abort', giveUp, { once: true })
-      this.#pending.set(reqId, pending)
+      const call: Call = { answer: options.answer, mayRun, stream, resolve, reject }
+      const giveUp = () => this.#settle(reqId, noAnswer(call))
+      this.#calls.add(reqId, call, { timeoutMs: options.timeoutMs, signal, giveUp })
       if (stream !== null) this.#streams.add(reqId, stream)
     })
   }
@@ -205,7 +133,7 @@ export class Connection {
   retire(withinMs: number): void {
     if (!this.usable) return
     this.usable = false
-    if (this.#pending.size === 0) this.close()
+    if (this.#calls.size === 0) this.close()
     else setTimeout(() => this.close(), withinMs).unref()
   }
 
@@ -213,7 +141,7 @@ export class Connection {
   close(): void {
     this.usable = false
     if (this.#closed) return
-    if ([...this.#pending.values()].some(({ mayRun }) => mayRun)) {
+    if (this.#calls.mayRun) {
       this.reset('closed with an order under way')
       return
     }
@@ -238,7 +166,7 @@ export class Connection {
   #unsendable(signal: AbortSignal | undefined): BrokerError | null {
     if (signal?.aborted) return unsent('The call was given up before it was sent.', 'Aborted')
     if (!this.open) return unsent('The connection to the broker is gone.', 'NotConnected')
-    if (this.#pending.size >= maxPending) return unsent('Too many calls to the broker are under way.', 'TooManyPending')
+    if (this.#calls.full) return unsent('Too many calls to the broker are under way.', 'TooManyPending')
     if (this.#socket.bufferedAmount > maxUnsentBytes)
       return unsent('The broker takes no frames right now.', 'Congested')
     return null
@@ -253,9 +181,9 @@ export class Connection {
   }
 
   #route(frame: Frame, reqId: number | null): void {
-    const pending = reqId === null ? undefined : this.#pending.get(reqId)
-    if (reqId !== null && pending !== undefined && (frame.error !== undefined || frame[pending.answer] !== undefined)) {
-      this.#answer(reqId, pending, frame)
+    const call = this.#calls.answeredBy(frame, reqId)
+    if (call) {
+      this.#answer(reqId as number, call, frame)
       return
     }
     const subscriptionId = subscriptionOf(frame)
@@ -277,31 +205,30 @@ export class Connection {
     this.#options.log.warn({ brokerCode: this.#reason.brokerCode }, 'the broker complained about a connection')
   }
 
-  #answer(reqId: number, pending: Pending, frame: Frame): void {
-    const subscriptionId = pending.stream === null ? null : subscriptionOf(frame)
+  #answer(reqId: number, { stream, mayRun }: Call, frame: Frame): void {
+    const subscriptionId = stream === null ? null : subscriptionOf(frame)
     if (frame.error !== undefined) {
-      this.#settle(reqId, pending, refused(readRefusal(frame.error), pending.mayRun))
-    } else if (pending.stream === null || subscriptionId === null) {
-      this.#settle(reqId, pending, frame)
+      this.#settle(reqId, refused(readRefusal(frame.error), mayRun))
+    } else if (stream === null || subscriptionId === null) {
+      this.#settle(reqId, frame)
     } else {
-      this.#streams.name(pending.stream, subscriptionId)
-      this.#settle(reqId, pending, frame, { streams: true })
-      for (const early of this.#streams.release(subscriptionId)) this.#hear(pending.stream, early)
+      this.#streams.name(stream, subscriptionId)
+      this.#settle(reqId, frame, { streams: true })
+      for (const early of this.#streams.release(subscriptionId)) this.#hear(stream, early)
     }
-    if (this.#streams.holding && !this.#expectsStreams()) this.#dropHeld()
-    if (!this.usable && this.#pending.size === 0) this.close()
+    if (this.#streams.holding && !this.#calls.opensStream) this.#dropHeld()
+    if (!this.usable && this.#calls.size === 0) this.close()
   }
 
-  #settle(reqId: number, pending: Pending, end: Frame | BrokerError, { streams = false } = {}): void {
-    if (!this.#pending.delete(reqId)) return
-    clearTimeout(pending.timer)
-    if (pending.onAbort !== null) pending.signal!.removeEventListener('abort', pending.onAbort)
-    const { stream } = pending
+  #settle(reqId: number, end: Frame | BrokerError, { streams = false } = {}): void {
+    const call = this.#calls.take(reqId)
+    if (!call) return
+    const { stream } = call
     // The stream hears the answer first, so that an update right behind it finds everything in place.
     if (stream !== null && !(end instanceof BrokerError)) this.#hear(stream, end)
     if (stream !== null && !streams) this.drop(stream)
-    if (end instanceof BrokerError) pending.reject(end)
-    else pending.resolve(end)
+    if (end instanceof BrokerError) call.reject(end)
+    else call.resolve(end)
   }
 
   #hear(stream: Stream, frame: Frame): void {
@@ -316,15 +243,10 @@ export class Connection {
 
   /** An update of a stream we do not know: it may have overtaken the answer that names it, or outlived its use. */
   #unclaimed(subscriptionId: string, frame: Frame): void {
-    const awaited = this.#expectsStreams() && !this.#forgotten.has(subscriptionId)
+    const awaited = this.#calls.opensStream && !this.#forgotten.has(subscriptionId)
     if (awaited && this.#streams.hold(subscriptionId, frame)) return
     this.#options.counters.stray += 1
     this.#forgetById(subscriptionId)
-  }
-
-  #expectsStreams(): boolean {
-    for (const pending of this.#pending.values()) if (pending.stream !== null) return true
-    return false
   }
 
   #dropHeld(): void {
@@ -382,9 +304,7 @@ export class Connection {
     if (this.#pingTimer !== null) clearInterval(this.#pingTimer)
     this.#because(`closed with ${closeCode}`)
     const reason = this.#reason!
-    for (const [reqId, pending] of [...this.#pending]) {
-      this.#settle(reqId, pending, pending.mayRun ? disconnected(reason) : reason)
-    }
+    for (const [reqId, call] of this.#calls.all()) this.#settle(reqId, disconnected(call, reason))
     this.#streams.clear()
     this.#options.onClose(reason)
   }
@@ -398,21 +318,4 @@ function parse(data: Buffer): Frame | null {
     // Counted and, the first time, logged by the caller.
     return null
   }
-}
-
-function unsent(message: string, brokerCode: string, cause?: unknown): BrokerError {
-  return new BrokerError('BROKER_UPSTREAM', message, { brokerCode, ran: 'no', cause })
-}
-
-function noAnswer(mayRun: boolean): BrokerError {
-  const ran = mayRun ? 'unknown' : 'no'
-  return new BrokerError('BROKER_UPSTREAM', 'The broker did not answer in time.', { brokerCode: 'NoAnswer', ran })
-}
-
-function disconnected(cause: BrokerError): BrokerError {
-  return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker broke before it answered.', {
-    brokerCode: 'Disconnected',
-    ran: 'unknown',
-    cause
-  })
 }

@@ -1,0 +1,58 @@
+// Opening a WebSocket to the broker, and the TCP connection below it, which alone can be broken off at once.
+import { connect, isIP, type Socket, type TcpNetConnectOpts } from 'node:net'
+import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls'
+import WebSocket, { type ClientOptions } from 'ws'
+import { BrokerError } from './port.ts'
+
+const maxFrameBytes = 16 * 1024 * 1024
+
+export interface OpenSocket {
+  socket: WebSocket
+  /** What the socket writes to. */
+  wire: Socket
+}
+
+/**
+ * Opens a socket and answers what `attach` makes of it, which runs at once: a frame, or the end, may follow before
+ * anybody who awaits this goes on. Rejects with BrokerError BROKER_UPSTREAM (ran 'no'): NotConnected, or Refused with
+ * the HTTP status of a refused upgrade.
+ */
+export function openSocket<Attached>(
+  { url, connectTimeoutMs }: { url: string; connectTimeoutMs: number },
+  attach: (open: OpenSocket) => Attached
+): Promise<Attached> {
+  return new Promise((resolve, reject) => {
+    let wire: Socket | undefined
+    const socket = new WebSocket(url, {
+      createConnection: ((where: TcpNetConnectOpts & { host: string }) => {
+        wire = connect({ host: where.host, port: where.port })
+        if (!url.startsWith('wss:')) return wire
+        const servername = isIP(where.host) ? '' : where.host
+        return connectTls({ ...where, path: undefined, servername, socket: wire } as ConnectionOptionsOfTls)
+      }) as NonNullable<ClientOptions['createConnection']>,
+      // Compression would write a frame later than send() is called, and a purchase must leave at that moment.
+      perMessageDeflate: false,
+      maxPayload: maxFrameBytes,
+      followRedirects: false
+    })
+    const fail = (message: string, brokerCode: string, cause?: unknown) => {
+      clearTimeout(timer)
+      socket.terminate()
+      reject(new BrokerError('BROKER_UPSTREAM', message, { brokerCode, ran: 'no', cause }))
+    }
+    const timer = setTimeout(
+      () => fail('The broker did not accept a connection in time.', 'NotConnected'),
+      connectTimeoutMs
+    )
+    const onError = (cause: Error) => fail('The broker could not be reached.', 'NotConnected', cause.message)
+    socket.on('error', onError)
+    socket.once('unexpected-response', (_request, response) => {
+      fail('The broker refused the connection.', 'Refused', `status ${response.statusCode}`)
+    })
+    socket.once('open', () => {
+      clearTimeout(timer)
+      socket.off('error', onError)
+      resolve(attach({ socket, wire: wire as Socket }))
+    })
+  })
+}
