@@ -2,9 +2,9 @@
 // first; a language model, where there is one, then words the reasons.
 import { BotAnalysis, BotAnalysisRequest, Signal, SignalRequest } from '../schemas/ai.ts'
 import { ApiError } from '../schemas/errors.ts'
+import type { Candle } from '../schemas/market.ts'
 import { analyseBot } from './analysis.ts'
 import { ask } from './ask.ts'
-import type { Candle } from './indicators.ts'
 import { BUILT_IN, write } from './language.ts'
 import type { Asked, Caller, Open, Operation } from './operations.ts'
 import { CANDLE_COUNT, CANDLE_SECONDS, decideSignal, type Purse } from './signal.ts'

@@ -1,7 +1,8 @@
 // The analysis of the candles a bot brings along: pure. Trend, volatility, the levels around the price, and how
 // the common strategies read them.
 import type { BotAnalysis, Indicators, Strategy } from '../schemas/ai.ts'
-import { type Candle, cleanCandles, computeIndicators, hundredths, unit } from './indicators.ts'
+import type { Candle } from '../schemas/market.ts'
+import { cleanCandles, computeIndicators, hundredths, unit } from './indicators.ts'
 
 const MIN_CANDLES = 30
 const LEVEL_CANDLES = 100

@@ -2,14 +2,7 @@
 // or null, whatever the candles are like.
 import { ATR, BollingerBands, EMA, MACD, RSI } from 'trading-signals'
 import type { Indicators } from '../schemas/ai.ts'
-
-export interface Candle {
-  epoch: number
-  open: number
-  high: number
-  low: number
-  close: number
-}
+import type { Candle } from '../schemas/market.ts'
 
 /**
  * The candles one can compute with, oldest first: those with a price that is not finite and positive are left

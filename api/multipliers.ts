@@ -6,10 +6,11 @@ import { number, time } from '../db/orders-entry.ts'
 import type { Terms } from '../db/orders-storing.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { asset, pathId } from '../schemas/fields.ts'
+import type { MultiplierSpec as Offered } from '../schemas/market.ts'
 import { MultiplierOrder, MultiplierOrderRequest, MultiplierSpec } from '../schemas/multipliers.ts'
 import { ask } from './ask.ts'
 import type { Operation } from './operations.ts'
-import { close, decimal, place } from './orders.ts'
+import { close, decimal, place, placingErrors } from './orders.ts'
 
 export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> = {
   name: 'placeMultiplierOrder',
@@ -24,15 +25,7 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
   body: MultiplierOrderRequest,
   response: MultiplierOrder,
   headers: ['Idempotent-Replayed'],
-  errors: [
-    'TRADER_NOT_FOUND',
-    'BROKER_DISCONNECTED',
-    'CLIENT_ORDER_ID_REUSED',
-    'MARKET_CLOSED',
-    'INVALID_CONTRACT',
-    'INSUFFICIENT_BALANCE',
-    'BROKER_UPSTREAM'
-  ],
+  errors: placingErrors,
   async handle(asked, open) {
     const { body } = asked
     const terms: Terms = {
@@ -118,7 +111,7 @@ export const getMultiplierSpec: Operation<{ params: { asset: string } }> = {
   errors: ['NOT_FOUND', 'BROKER_UPSTREAM'],
   async handle({ partner, params, signal }, open) {
     const { brokerAppId: appId, brokerDialect: dialect } = partner
-    const spec = await ask<Spec>(open, {
+    const spec = await ask<Offered>(open, {
       kind: 'multiplierSpec',
       key: `${dialect} ${appId} ${params.asset}`,
       data: { asset: params.asset, currency: 'USD', appId, dialect },
@@ -138,16 +131,4 @@ export const getMultiplierSpec: Operation<{ params: { asset: string } }> = {
       ...(!spec.marketOpen && spec.secondsUntilOpen !== null ? { secondsUntilOpen: spec.secondsUntilOpen } : {})
     }
   }
-}
-
-interface Spec {
-  asset: string
-  currency: string
-  multipliers: number[]
-  minStake: string
-  maxStake: string | null
-  commissionPct: string | null
-  cancellation: string[]
-  marketOpen: boolean
-  secondsUntilOpen: number | null
 }

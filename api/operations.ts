@@ -6,12 +6,12 @@ import type { Db } from '../db/connection.ts'
 import type { Pepper, Vault } from '../db/crypto.ts'
 import type { Limits } from '../db/limits.ts'
 import type { Log } from '../db/log.ts'
+import type { PartnerFacts } from '../db/partners.ts'
 import type { Queue } from '../db/queue.ts'
 import type { UsageCounter } from '../db/usage.ts'
 import type { Config } from '../schemas/config.ts'
 import type { ErrorCode } from '../schemas/errors.ts'
 import type { Schema } from '../schemas/fields.ts'
-import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import type { Scope } from '../schemas/scopes.ts'
 import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
 import { refundPurchase } from './admin.ts'
@@ -64,16 +64,10 @@ export interface Open {
 }
 
 /** The partner behind the request's key or session. */
-export interface Caller {
+export interface Caller extends PartnerFacts {
   /** The session's id where a session authenticates. */
   keyId: string
   scopes: Scope[]
-  partnerId: string
-  partnerName: string
-  plan: Plan
-  saasStatus: SaasStatus
-  brokerAppId: string
-  brokerDialect: string
 }
 
 /** The trader whose session came with the request. */

@@ -3,13 +3,24 @@
 import { expireOrders, getOrder, listOrders as list, type OrderRow, type Outcome } from '../db/orders.ts'
 import { number, presentEntry, time } from '../db/orders-entry.ts'
 import { type Draft, hashTerms, type StoredOrder, type Terms } from '../db/orders-storing.ts'
-import { ApiError } from '../schemas/errors.ts'
+import { ApiError, type ErrorCode } from '../schemas/errors.ts'
 import { pathId } from '../schemas/fields.ts'
 import { newId } from '../schemas/ids.ts'
 import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../schemas/orders.ts'
 import { ask } from './ask.ts'
 import type { Asked, Open, Operation } from './operations.ts'
 import { Reply } from './respond.ts'
+
+/** How placing an order of any kind may end instead of in a contract. */
+export const placingErrors: ErrorCode[] = [
+  'TRADER_NOT_FOUND',
+  'BROKER_DISCONNECTED',
+  'CLIENT_ORDER_ID_REUSED',
+  'MARKET_CLOSED',
+  'INVALID_CONTRACT',
+  'INSUFFICIENT_BALANCE',
+  'BROKER_UPSTREAM'
+]
 
 export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   name: 'placeBinaryOrder',
@@ -24,15 +35,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   body: BinaryOrder,
   response: Order,
   headers: ['Idempotent-Replayed'],
-  errors: [
-    'TRADER_NOT_FOUND',
-    'BROKER_DISCONNECTED',
-    'CLIENT_ORDER_ID_REUSED',
-    'MARKET_CLOSED',
-    'INVALID_CONTRACT',
-    'INSUFFICIENT_BALANCE',
-    'BROKER_UPSTREAM'
-  ],
+  errors: placingErrors,
   async handle(asked, open) {
     const { body } = asked
     checkContract(body)

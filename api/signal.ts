@@ -1,7 +1,8 @@
 // A signal from candles: pure. Four readings vote, the votes decide direction and confidence, the balance
 // decides the stake. It describes the recent past; nobody can promise the next tick.
 import type { Direction, Indicators, Signal } from '../schemas/ai.ts'
-import { type Candle, cleanCandles, computeIndicators, hundredths, show, unit } from './indicators.ts'
+import type { Candle } from '../schemas/market.ts'
+import { cleanCandles, computeIndicators, hundredths, show, unit } from './indicators.ts'
 
 /** Candles are this long. */
 export const CANDLE_SECONDS = 60

@@ -1,47 +1,32 @@
 // API keys, and what a request needs to know about the caller: one statement for key, partner and plan.
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
-import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import type { Scope } from '../schemas/scopes.ts'
 import { type Db, rows } from './connection.ts'
 import { hashSecret, newApiKey, type Pepper } from './crypto.ts'
-import { saasStatusOf } from './partners.ts'
+import { type PartnerFacts, type PartnerFactsRow, partnerFactsColumns, partnerFactsOf } from './partners.ts'
 
 /** The caller behind a key. */
-export interface Caller {
+export interface Caller extends PartnerFacts {
   keyId: string
   hash: Buffer
   scopes: Scope[]
   revoked: boolean
-  partnerId: string
-  partnerName: string
-  plan: Plan
-  saasStatus: SaasStatus
-  brokerAppId: string
-  brokerDialect: string
 }
 
-interface CallerRow {
+interface CallerRow extends PartnerFactsRow {
   lookup: string
   key_id: string
   hash: Buffer
   scopes: Scope[]
   revoked_at: Date | null
-  partner_id: string
-  name: string
-  plan: Plan
-  plan_active: boolean
-  suspended_at: Date | null
-  broker_app_id: string
-  broker_dialect: string
 }
 
 /** The callers of several lookups at once, in their order. */
 export async function findCallers(db: Db, lookups: string[]): Promise<(Caller | undefined)[]> {
   const found = await rows<CallerRow>(
     db,
-    `select k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at,
-            p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at, p.broker_app_id, p.broker_dialect
+    `select k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at, ${partnerFactsColumns}
        from api_keys k join partners p on p.id = k.partner_id
       where k.lookup = any(:lookups)`,
     { lookups }
@@ -55,12 +40,7 @@ export async function findCallers(db: Db, lookups: string[]): Promise<(Caller | 
         hash: row.hash,
         scopes: row.scopes,
         revoked: row.revoked_at !== null,
-        partnerId: row.partner_id,
-        partnerName: row.name,
-        plan: row.plan,
-        saasStatus: saasStatusOf(row),
-        brokerAppId: row.broker_app_id,
-        brokerDialect: row.broker_dialect
+        ...partnerFactsOf(row)
       }
     )
   })

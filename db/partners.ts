@@ -28,6 +28,41 @@ interface PartnerRow {
   created_at: Date
 }
 
+/** What every request needs to know of the partner behind it. */
+export interface PartnerFacts {
+  partnerId: string
+  partnerName: string
+  plan: Plan
+  saasStatus: SaasStatus
+  brokerAppId: string
+  brokerDialect: string
+}
+
+export interface PartnerFactsRow {
+  partner_id: string
+  name: string
+  plan: Plan
+  plan_active: boolean
+  suspended_at: Date | null
+  broker_app_id: string
+  broker_dialect: string
+}
+
+/** The columns of the facts, of `partners p`. */
+export const partnerFactsColumns =
+  'p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at, p.broker_app_id, p.broker_dialect'
+
+export function partnerFactsOf(row: PartnerFactsRow): PartnerFacts {
+  return {
+    partnerId: row.partner_id,
+    partnerName: row.name,
+    plan: row.plan,
+    saasStatus: saasStatusOf(row),
+    brokerAppId: row.broker_app_id,
+    brokerDialect: row.broker_dialect
+  }
+}
+
 /** Suspension by the operator outranks an unpaid fee; the two are independent. */
 export function saasStatusOf(row: { plan_active: boolean; suspended_at: Date | null }): SaasStatus {
   if (row.suspended_at) return 'SUSPENDED'

@@ -3,10 +3,15 @@
 // that a revocation holds at once on every process.
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
-import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import { type Db, rows } from './connection.ts'
 import { hashSecret, newToken, type Pepper } from './crypto.ts'
-import { findPartner, saasStatusOf } from './partners.ts'
+import {
+  findPartner,
+  type PartnerFacts,
+  type PartnerFactsRow,
+  partnerFactsColumns,
+  partnerFactsOf
+} from './partners.ts'
 
 export interface IssuedSession {
   sessionId: string
@@ -55,25 +60,12 @@ export async function insertTraderSession(
   return insertSession(trx, pepper, session)
 }
 
-export interface PartnerSession {
+export interface PartnerSession extends PartnerFacts {
   sessionId: string
-  partnerId: string
-  partnerName: string
-  plan: Plan
-  saasStatus: SaasStatus
-  brokerAppId: string
-  brokerDialect: string
 }
 
-interface PartnerSessionRow {
+interface PartnerSessionRow extends PartnerFactsRow {
   session_id: string
-  partner_id: string
-  name: string
-  plan: Plan
-  plan_active: boolean
-  suspended_at: Date | null
-  broker_app_id: string
-  broker_dialect: string
 }
 
 /** The partner behind a token that is neither expired nor revoked. */
@@ -81,23 +73,12 @@ export async function findPartnerSession(db: Db, pepper: Pepper, token: string):
   if (!TOKEN.test(token)) return undefined
   const [row] = await rows<PartnerSessionRow>(
     db,
-    `select s.id as session_id, p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at,
-            p.broker_app_id, p.broker_dialect
+    `select s.id as session_id, ${partnerFactsColumns}
        from sessions s join partners p on p.id = s.partner_id
       where s.hash = :hash and s.trader_id is null and s.revoked_at is null and s.expires_at > now()`,
     { hash: hashToken(pepper, token) }
   )
-  return (
-    row && {
-      sessionId: row.session_id,
-      partnerId: row.partner_id,
-      partnerName: row.name,
-      plan: row.plan,
-      saasStatus: saasStatusOf(row),
-      brokerAppId: row.broker_app_id,
-      brokerDialect: row.broker_dialect
-    }
-  )
+  return row && { sessionId: row.session_id, ...partnerFactsOf(row) }
 }
 
 export interface TraderSession {

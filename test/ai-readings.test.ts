@@ -2,10 +2,11 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { analyseBot } from '../api/analysis.ts'
-import { type Candle, cleanCandles, computeIndicators } from '../api/indicators.ts'
+import { cleanCandles, computeIndicators } from '../api/indicators.ts'
 import { BUILT_IN } from '../api/language.ts'
 import { decideSignal, type Purse } from '../api/signal.ts'
 import { BotAnalysis } from '../schemas/ai.ts'
+import type { Candle } from '../schemas/market.ts'
 import { violations } from '../schemas/validator.ts'
 import { candlesOf, request, START, waves } from './candles.ts'
 

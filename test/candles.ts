@@ -1,5 +1,5 @@
 // Candles for tests of the readings: paths of closes, one candle a minute.
-import type { Candle } from '../api/indicators.ts'
+import type { Candle } from '../schemas/market.ts'
 
 export const START = 1_795_248_000
 

@@ -57,6 +57,17 @@ async function makeStalled() {
   }
 }
 
+/** A stalled order whose worker was killed once the purchase was on its way; `answer` is what its client will get. */
+async function killMidway() {
+  const killed = await startWorker(harness.env)
+  const stalled = await makeStalled()
+  const answer = stalled.place()
+  await until('the purchase', () => stalled.bytes() > 0)
+  killed.kill('SIGKILL')
+  await killed.ended
+  return { ...stalled, answer }
+}
+
 const orderOf = async (accountId: string) => {
   const [{ id }] = await db('orders').where({ account_id: accountId })
   const [order] = await findOrders(db, [id])
@@ -87,12 +98,7 @@ stalled('never arrives once its order was given up, and the same id buys once', 
 })
 
 stalled('of a worker that was killed arrives while its order is still in doubt, and is known', async () => {
-  const killed = await startWorker(harness.env)
-  const { accountId, place, bytes, contracts, release } = await makeStalled()
-  const answer = place()
-  await until('the purchase', () => bytes() > 0)
-  killed.kill('SIGKILL')
-  await killed.ended
+  const { accountId, contracts, release, answer } = await killMidway()
   const worker = await startTestWorker(withCrashed(60_000))
   await until('looks that would have been enough', async () => (await orderOf(accountId)).looks >= 2, 20_000)
   assert.is((await orderOf(accountId)).phase, 'sending')
@@ -108,12 +114,7 @@ stalled('of a worker that was killed arrives while its order is still in doubt, 
 })
 
 stalled('of a worker that was killed, arriving after all that, is found by the audit', async () => {
-  const killed = await startWorker(harness.env)
-  const { accountId, place, bytes, contracts, release } = await makeStalled()
-  const answer = place()
-  await until('the purchase', () => bytes() > 0)
-  killed.kill('SIGKILL')
-  await killed.ended
+  const { accountId, place, contracts, release, answer } = await killMidway()
   const worker = await startTestWorker(withCrashed(100))
   assert.is((await answer).body.status, 'FAILED')
   assert.is((await place()).status, 200)

@@ -1,10 +1,11 @@
 // Market data of one application: symbols, hours, candles, multiplier specifications and the broker's clock, each
 // remembered for as long as it may be.
 import Big from 'big.js'
+import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
 import type { Dialect } from './dialect.ts'
 import { type DaySessions, Hours, secondsUntil, type TradingDay } from './hours.ts'
 import { type Line, readAnswer } from './line.ts'
-import { BrokerError, type Candle, type Market, type MarketSymbol, type MultiplierSpec } from './port.ts'
+import { BrokerError, type Market, type MarketSymbol } from './port.ts'
 import { type Body, bodyOf, integerOf, listOf, numberOf, optionalDecimal, optionalText } from './reading.ts'
 import type { Frame, Log } from './sockets.ts'
 

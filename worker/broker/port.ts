@@ -2,6 +2,7 @@
 // behind this; nothing above it knows tokens, login ids, request ids or whose field is called what.
 // Money and prices are decimal strings exactly as the broker gave them; times are epoch seconds (UTC).
 import type { ErrorCode } from '../../schemas/errors.ts'
+import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
 
 export type BinaryType =
   | 'CALL'
@@ -212,27 +213,6 @@ export interface MarketSymbol {
   pipSize: number
   open: boolean
   suspended: boolean
-}
-
-export interface Candle {
-  epoch: number
-  open: number
-  high: number
-  low: number
-  close: number
-}
-
-export interface MultiplierSpec {
-  asset: string
-  currency: string
-  multipliers: number[]
-  minStake: string
-  maxStake: string | null
-  /** Percent of stake × multiplier. */
-  commissionPct: string | null
-  cancellation: string[]
-  marketOpen: boolean
-  secondsUntilOpen: number | null
 }
 
 /** Market data: no account behind it. Reads are retried within their time-out. */

@@ -1,6 +1,7 @@
 // The market: ticks, history and candles of every symbol. Tick number n of a symbol falls at n × its period
 // and its price is a function of seed, symbol and n; so nothing runs while nobody watches, and what was
 // missed can be looked up. With an override of the period ticks outrun the seconds: order them by n only.
+import type { Candle } from '../../../schemas/market.ts'
 import type { Clock } from './clock.ts'
 import { hashText, wander } from './random.ts'
 import { Sessions } from './sessions.ts'
@@ -14,14 +15,6 @@ export interface Tick {
   /** The price in units of the last decimal, so that comparing and taking the last digit are exact. */
   pips: number
   quote: number
-}
-
-export interface Candle {
-  epoch: number
-  open: number
-  high: number
-  low: number
-  close: number
 }
 
 interface Watched {
