@@ -4,11 +4,14 @@
 import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 
+const leftOpen = pathToFileURL(`${import.meta.dirname}/left-open.ts`).href
 const OUTPUT_LIMIT = 4_000_000
 const LINGER_MS = 10_000
 const PIPE_LINGER_MS = 2_000
+const TELL_MS = 500
 
 export interface Outcome {
   passed: number
@@ -94,7 +97,11 @@ function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<Outcome,
 function execute(path: string, { env, timeoutMs, signal }: RunOptions): Promise<Ended> {
   return new Promise(done => {
     // A group of its own, so that whatever the file starts can be ended with it.
-    const child = spawn(process.execPath, [path], { detached: true, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, ['--import', leftOpen, path], {
+      detached: true,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe']
+    })
     let output = ''
     let cut: Ended['cut']
     let linger: NodeJS.Timeout | undefined
@@ -102,13 +109,19 @@ function execute(path: string, { env, timeoutMs, signal }: RunOptions): Promise<
       cut ??= why
       killGroup(child.pid)
     }
+    // One that takes too long says first what it waits for.
+    const ask = (why: Ended['cut']) => {
+      cut ??= why
+      child.kill('SIGUSR2')
+      setTimeout(end, TELL_MS, why)
+    }
     const stop = () => end()
-    const timer = setTimeout(end, timeoutMs, 'time')
+    const timer = setTimeout(ask, timeoutMs, 'time')
     signal.addEventListener('abort', stop, { once: true })
     const hear = (chunk: string) => {
       output = (output + chunk).slice(-OUTPUT_LIMIT)
       if (!linger && /^ {2}Duration: /m.test(stripVTControlCharacters(output.slice(-chunk.length - 200))))
-        linger = setTimeout(end, LINGER_MS, 'linger')
+        linger = setTimeout(ask, LINGER_MS, 'linger')
     }
     child.stdout.setEncoding('utf8').on('data', hear)
     child.stderr.setEncoding('utf8').on('data', hear)

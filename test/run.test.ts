@@ -118,6 +118,7 @@ test('hangs', async () => {
   assert.is(code, 1)
   assert.is(last, '0 passed, 1 failed')
   assert.match(out, 'still running after 2 s')
+  assert.match(out, `process ${pid}: sleep 60`)
   await until(() => !lives(pid), 'the child to be gone')
 })
 
