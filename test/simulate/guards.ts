@@ -1,5 +1,6 @@
 // The guards of an order's life, and how each is taken out: edits of the source, statements on the simulation's
-// database, or both where one guard backs another and either alone would do.
+// database, or both where one guard backs another and either alone would do. test/guards.test.ts holds the edits
+// against the source.
 import type { Dialect } from '../dialects.ts'
 import type { Mode, Troubles } from './chance.ts'
 
@@ -8,6 +9,13 @@ export interface Edit {
   /** Stands in the file exactly once. */
   from: string
   to: string
+}
+
+/** The source without a guard. Throws unless its text stands there exactly once. */
+export function edited(source: string, { file, from, to }: Edit): string {
+  const parts = source.split(from)
+  if (parts.length !== 2) throw new Error(`${file} has the text of this guard ${parts.length - 1} times: ${from}`)
+  return parts.join(to)
 }
 
 export interface Guard {
@@ -33,31 +41,47 @@ const storing = 'db/orders-storing.ts'
 const following = 'db/orders-following.ts'
 const settling = 'worker/settle.ts'
 
-const permitColumn = "permit_until = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at)"
+const edit = (file: string, from: string, to: string): Edit => ({ file, from, to })
+
+// Guards that stand in for each other are taken out together.
+const uncapped = edit(
+  claiming,
+  "permit_until = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at)",
+  "permit_until = clock.at + :permitMs * interval '1 millisecond'"
+)
+const unconstrained = ['alter table orders drop constraint orders_permit']
+const unowned = edit(
+  deciding,
+  'return [...seen.values()].filter(({ contractId }) => !owned.has(contractId))',
+  'return owned ? [...seen.values()] : []'
+)
+
+/** A guard of what a doubt is decided by: it takes a broker that leaves doubts. */
+const decision = (name: string, from: string, to: string, rest: Partial<Guard> = {}): Guard => ({
+  name,
+  edits: [edit(deciding, from, to)],
+  mode: 'broker',
+  lives: 1500,
+  ...rest
+})
 
 export const guards: Guard[] = [
   {
     name: 'the intent is a conditional update: one run moves the row to sending',
     edits: [
-      {
-        file: claiming,
-        from: `(select o.id, o.phase, o.expires_at from orders o where o.id = h.id for update skip locked) m
+      edit(
+        claiming,
+        `(select o.id, o.phase, o.expires_at from orders o where o.id = h.id for update skip locked) m
         where case m.phase when 'queued' then m.expires_at > clock_timestamp() end`,
-        to: '(select o.id from orders o where o.id = h.id) m'
-      }
+        '(select o.id from orders o where o.id = h.id) m'
+      )
     ],
     mode: 'usual',
     lives: 1500
   },
   {
     name: 'one order in doubt per account, asked for and indexed',
-    edits: [
-      {
-        file: claiming,
-        from: 'where s.sending = 0',
-        to: 'where s.sending >= 0'
-      }
-    ],
+    edits: [edit(claiming, 'where s.sending = 0', 'where s.sending >= 0')],
     sql: ['drop index orders_one_in_doubt'],
     mode: 'crowded',
     lives: 600
@@ -71,8 +95,8 @@ export const guards: Guard[] = [
   {
     name: 'the permit is checked right before the write',
     edits: [
-      { file: placing, from: 'if (late.signal.aborted || clock.now() >= deadline)', to: 'if (deadline < 0)' },
-      { file: placing, from: '() => giveUp() && reject(', to: '() => deadline < 0 && giveUp() && reject(' }
+      edit(placing, 'if (late.signal.aborted || clock.now() >= deadline)', 'if (deadline < 0)'),
+      edit(placing, '() => giveUp() && reject(', '() => deadline < 0 && giveUp() && reject(')
     ],
     mode: 'broker',
     lives: 300,
@@ -80,44 +104,36 @@ export const guards: Guard[] = [
   },
   {
     name: 'the permit is counted from before the claim',
-    edits: [
-      { file: placing, from: 'deadline: askedAt + order.permit_ms', to: 'deadline: clock.now() + order.permit_ms' }
-    ],
+    edits: [edit(placing, 'deadline: askedAt + order.permit_ms', 'deadline: clock.now() + order.permit_ms')],
     mode: 'crashes',
     lives: 3000
   },
   {
     name: 'the permit ends with the time to live, in the statement and as a constraint',
-    edits: [
-      { file: claiming, from: permitColumn, to: `permit_until = clock.at + :permitMs * interval '1 millisecond'` }
-    ],
-    sql: ['alter table orders drop constraint orders_permit'],
+    edits: [uncapped],
+    sql: unconstrained,
     mode: 'broker',
     lives: 1500
   },
   {
     name: 'an order past its time to live is not claimed, and its permit is capped',
     edits: [
-      {
-        file: claiming,
-        from: `where case m.phase when 'queued' then m.expires_at > clock_timestamp() end`,
-        to: `where m.phase = 'queued'`
-      },
-      { file: claiming, from: permitColumn, to: `permit_until = clock.at + :permitMs * interval '1 millisecond'` }
+      edit(
+        claiming,
+        `where case m.phase when 'queued' then m.expires_at > clock_timestamp() end`,
+        `where m.phase = 'queued'`
+      ),
+      uncapped
     ],
-    sql: ['alter table orders drop constraint orders_permit'],
+    sql: unconstrained,
     mode: 'database',
     lives: 1500
   },
   {
     name: 'a buy in doubt is not sent again',
     edits: [
-      { file: placing, from: `if (error.ran === 'unknown') {`, to: `if (error.ran === undefined) {` },
-      {
-        file: placing,
-        from: `if (!written && error.code === 'BROKER_UPSTREAM') {`,
-        to: `if (error.code === 'BROKER_UPSTREAM') {`
-      }
+      edit(placing, `if (error.ran === 'unknown') {`, `if (error.ran === undefined) {`),
+      edit(placing, `if (!written && error.code === 'BROKER_UPSTREAM') {`, `if (error.code === 'BROKER_UPSTREAM') {`)
     ],
     mode: 'broker',
     lives: 300,
@@ -126,123 +142,63 @@ export const guards: Guard[] = [
   {
     name: "nobody looks before the permit and the broker's own time-out are over",
     edits: [
-      {
-        file: claiming,
-        from: `+ :reconcileAfterMs * interval '1 millisecond'\n         from clock`,
-        to: `+ :reconcileAfterMs * interval '1 microsecond'\n         from clock`
-      }
+      edit(
+        claiming,
+        `+ :reconcileAfterMs * interval '1 millisecond'\n         from clock`,
+        `+ :reconcileAfterMs * interval '1 microsecond'\n         from clock`
+      )
     ],
     mode: 'broker',
     lives: 300,
     quick: true
   },
-  {
-    name: 'absence takes more than one look',
-    edits: [{ file: deciding, from: 'const LOOKS = 2', to: 'const LOOKS = 1' }],
+  decision('absence takes more than one look', 'const LOOKS = 2', 'const LOOKS = 1', {
     mode: 'crowded',
-    buys: { 'time-out, run late': 15 },
-    lives: 1500
-  },
-  {
-    name: 'a look that failed proves nothing',
-    edits: [
-      {
-        file: deciding,
-        from: 'for (const item of await evidenceSince(session, from)) {',
-        to: 'for (const item of await evidenceSince(session, from).catch(() => [])) {'
-      }
-    ],
-    mode: 'broker',
-    lives: 1500
-  },
-  {
-    name: 'evidence that fits two readings is reviewed',
-    edits: [{ file: deciding, from: 'candidates.length === 1 &&', to: '' }],
-    mode: 'broker',
-    lives: 1500
-  },
-  {
-    name: 'a contract of unreadable terms is never adopted unseen',
-    edits: [{ file: deciding, from: 'if (found.terms === null) return false', to: '' }],
-    mode: 'broker',
-    lives: 1500
-  },
-  {
-    name: 'a contract whose buyer is not told is adopted only beyond a guess',
-    edits: [{ file: deciding, from: 'if (found.appId !== null) return true', to: 'if (found) return true' }],
-    dialect: 'next',
-    mode: 'broker',
-    lives: 1500
-  },
-  {
-    name: 'a contract of other terms is not the order’s',
-    edits: [{ file: deciding, from: 'if (item.terms === null || matches(item.terms, contract)) seen', to: 'seen' }],
-    mode: 'broker',
-    lives: 1500
-  },
-  {
-    name: 'a contract of another application is not the order’s',
-    edits: [
-      {
-        file: deciding,
-        from: 'const ours = item.appId === null || item.appId === order.app_id',
-        to: 'const ours = true'
-      }
-    ],
-    mode: 'broker',
-    lives: 1500
-  },
-  {
-    name: 'a contract dearer than the stake is not the order’s',
-    edits: [{ file: deciding, from: ' || new Big(item.buyPrice).gt(order.stake)', to: '' }],
-    mode: 'broker',
-    lives: 1500
-  },
-  {
-    name: 'a contract bought before the intent is not the order’s',
-    edits: [{ file: deciding, from: 'item.purchaseTime < from || ', to: '' }],
-    mode: 'broker',
-    lives: 1500
-  },
-  {
-    name: 'a contract bought after the window is not the order’s',
-    edits: [{ file: deciding, from: 'item.purchaseTime > latest || ', to: '' }],
-    mode: 'broker',
+    buys: { 'time-out, run late': 15 }
+  }),
+  decision(
+    'a look that failed proves nothing',
+    'for (const item of await evidenceSince(session, from)) {',
+    'for (const item of await evidenceSince(session, from).catch(() => [])) {'
+  ),
+  decision('evidence that fits two readings is reviewed', 'candidates.length === 1 &&', ''),
+  decision('a contract of unreadable terms is never adopted unseen', 'if (found.terms === null) return false', ''),
+  decision(
+    'a contract whose buyer is not told is adopted only beyond a guess',
+    'if (found.appId !== null) return true',
+    'if (found) return true',
+    { dialect: 'next' }
+  ),
+  decision(
+    'a contract of other terms is not the order’s',
+    'if (item.terms === null || matches(item.terms, contract)) seen',
+    'seen'
+  ),
+  decision(
+    'a contract of another application is not the order’s',
+    'const ours = item.appId === null || item.appId === order.app_id',
+    'const ours = true'
+  ),
+  decision('a contract dearer than the stake is not the order’s', ' || new Big(item.buyPrice).gt(order.stake)', ''),
+  decision('a contract bought before the intent is not the order’s', 'item.purchaseTime < from || ', ''),
+  decision('a contract bought after the window is not the order’s', 'item.purchaseTime > latest || ', '', {
     lives: 3000
-  },
-  {
-    name: "the window is told in the broker's time",
-    edits: [
-      {
-        file: deciding,
-        from: 'const from = Math.floor((order.sent_at as Date).getTime() / 1000 + offset) - SLACK_SECONDS',
-        to: 'const from = Math.floor((order.sent_at as Date).getTime() / 1000 + 9) - SLACK_SECONDS'
-      }
-    ],
-    mode: 'usual',
-    lives: 600
-  },
+  }),
+  decision(
+    "the window is told in the broker's time",
+    'const from = Math.floor((order.sent_at as Date).getTime() / 1000 + offset) - SLACK_SECONDS',
+    'const from = Math.floor((order.sent_at as Date).getTime() / 1000 + 9) - SLACK_SECONDS',
+    { mode: 'usual', lives: 600 }
+  ),
   {
     name: 'a contract that another order owns is no candidate',
-    edits: [
-      {
-        file: deciding,
-        from: 'return [...seen.values()].filter(({ contractId }) => !owned.has(contractId))',
-        to: 'return owned ? [...seen.values()] : []'
-      }
-    ],
+    edits: [unowned],
     mode: 'crowded',
     lives: 1500
   },
   {
     name: 'a contract has one order, asked for and indexed',
-    edits: [
-      {
-        file: deciding,
-        from: 'return [...seen.values()].filter(({ contractId }) => !owned.has(contractId))',
-        to: 'return owned ? [...seen.values()] : []'
-      }
-    ],
+    edits: [unowned],
     sql: ['drop index orders_contract'],
     mode: 'crowded',
     lives: 1500
@@ -250,11 +206,11 @@ export const guards: Guard[] = [
   {
     name: 'an answer is written to the attempt it belongs to',
     edits: [
-      {
-        file: rows,
-        from: `where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending' and o.sender = :sender`,
-        to: `where o.id = c.id and o.phase = 'sending' and o.sender = :sender`
-      }
+      edit(
+        rows,
+        `where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending' and o.sender = :sender`,
+        `where o.id = c.id and o.phase = 'sending' and o.sender = :sender`
+      )
     ],
     mode: 'database',
     lives: 3000
@@ -269,48 +225,48 @@ export const guards: Guard[] = [
   {
     name: 'only a failed order is queued again under its id',
     edits: [
-      {
-        file: storing,
-        from: `and o.phase = 'failed' and o.retryable and`,
-        to: `and (o.phase = 'failed' and o.retryable or o.phase = 'sending') and`
-      }
+      edit(
+        storing,
+        `and o.phase = 'failed' and o.retryable and`,
+        `and (o.phase = 'failed' and o.retryable or o.phase = 'sending') and`
+      )
     ],
     mode: 'usual',
     lives: 600
   },
   {
     name: 'a definite refusal stays',
-    edits: [{ file: storing, from: `and o.phase = 'failed' and o.retryable and`, to: `and o.phase = 'failed' and` }],
+    edits: [edit(storing, `and o.phase = 'failed' and o.retryable and`, `and o.phase = 'failed' and`)],
     mode: 'broker',
     lives: 1500
   },
   {
     name: 'what waits without a job is found by the clock',
     edits: [
-      {
-        file: 'worker/jobs.ts',
-        from: 'await placing.claim(await listWaitingAccounts(db, config.sweepMs, 1000))',
-        to: 'await listWaitingAccounts(db, config.sweepMs, 1000)'
-      }
+      edit(
+        'worker/jobs.ts',
+        'await placing.claim(await listWaitingAccounts(db, config.sweepMs, 1000))',
+        'await listWaitingAccounts(db, config.sweepMs, 1000)'
+      )
     ],
     mode: 'crashes',
     lives: 1500
   },
   {
     name: 'the orders of a worker whose lease ran out are taken over',
-    edits: [{ file: following, from: 'f.name = n.name and f.lease_until >= now()', to: 'f.name = n.name' }],
+    edits: [edit(following, 'f.name = n.name and f.lease_until >= now()', 'f.name = n.name')],
     mode: 'crashes',
     lives: 3000
   },
   {
     name: 'a worker lets go of orders that name it and that it knows nothing of',
-    edits: [{ file: settling, from: 'if (lost.length > 0) handBack(lost, 0)', to: '' }],
+    edits: [edit(settling, 'if (lost.length > 0) handBack(lost, 0)', '')],
     mode: 'database',
     lives: 600
   },
   {
     name: 'a contract whose stream fell silent is asked for',
-    edits: [{ file: settling, from: '      askSilent()\n', to: '' }],
+    edits: [edit(settling, '      askSilent()\n', '')],
     mode: 'broker',
     lives: 1500
   }

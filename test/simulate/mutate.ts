@@ -1,7 +1,7 @@
 // Preloaded into a simulation of a mutant: takes a guard out of the source while it is being loaded. A guard that
 // is no longer where it is said to be ends the process, and so does one whose file nobody loaded.
 import { registerHooks } from 'node:module'
-import type { Edit } from './guards.ts'
+import { type Edit, edited } from './guards.ts'
 
 const edits = JSON.parse(process.env.SIMULATION_EDITS ?? '[]') as Edit[]
 const root = new URL('../../', import.meta.url)
@@ -22,9 +22,3 @@ process.on('exit', () => {
   process.exitCode = 1
   console.error(`never loaded: ${[...byUrl.keys()].join(', ')}`)
 })
-
-function edited(source: string, { file, from, to }: Edit): string {
-  const parts = source.split(from)
-  if (parts.length !== 2) throw new Error(`${file} has the text of this guard ${parts.length - 1} times: ${from}`)
-  return parts.join(to)
-}
