@@ -64,14 +64,14 @@ export async function takeOrders(
   const found = await rows<{ jobs: number; account: string } & Claimed>(
     db,
     `with taken as (${queue.taking('order.place', limit)}),
-     accounts as (select data->>'accountId' as account_id, count(*) as jobs from taken group by 1), ${claiming}
-     select a.jobs, a.account_id as account, c.* from accounts a left join claimed c using (account_id)`,
+     accounts as (select distinct account_id from taken cross join lateral jsonb_array_elements_text(data->'accountIds') a (account_id)),
+     ${claiming}
+     select (select count(*) from taken) as jobs, a.account_id as account, c.* from accounts a left join claimed c using (account_id)`,
     { sender, permitMs, reconcileAfterMs }
   )
   const claimed = found.filter(({ id }) => id !== null)
   const accountIds = found.map(({ account }) => account)
-  const taken = found.reduce((sum, { jobs }) => sum + jobs, 0)
-  return { taken, ...(await withExpired(db, { ...options, accountIds }, claimed)) }
+  return { taken: found[0]?.jobs ?? 0, ...(await withExpired(db, { ...options, accountIds }, claimed)) }
 }
 
 /** Where nothing could be claimed, an order out of time may stand at the head. */

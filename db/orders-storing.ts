@@ -1,6 +1,7 @@
-// Orders stored with their jobs: each order and its job in one statement, the orders of a group in the same one.
+// Orders stored with their jobs in one statement: those of a group share it, and a job among up to ORDERS_A_JOB of them.
 import { createHash } from 'node:crypto'
 import { newId } from '../schemas/ids.ts'
+import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 import type { Queue } from './queue.ts'
@@ -78,7 +79,7 @@ export interface Stored {
 }
 
 /**
- * Stores orders and their jobs, each order with its job at once: no transaction around it is needed. A clientOrderId that exists finds its order; a
+ * Stores orders and their jobs at once: no transaction around it is needed. A clientOrderId that exists finds its order; a
  * FAILED one that never reached the broker is queued again under the same id. Answers in the order of the
  * drafts; two equal ids among them share one order. A repeat with other terms throws nothing here: compare
  * `request_hash`. Drafts without clientOrderId (copies) that exist already are left as they are.
@@ -116,7 +117,10 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
   }))
   const enqueued = await queue.enqueueing(
     'order.place',
-    `(select coalesce(json_agg(json_build_object('orderId', id, 'accountId', account_id)), '[]') from stored)`
+    `(select coalesce(json_agg(json_build_object('accountIds', account_ids)), '[]')
+        from (select json_agg(account_id) as account_ids
+                from (select account_id, (row_number() over () - 1) / ${ORDERS_A_JOB} as part from stored) numbered
+               group by part) parts)`
   )
   const inserted = await rows<StoredOrder>(
     db,

@@ -20,11 +20,16 @@ const only = (properties: Record<string, Schema>) =>
 
 const nothing = { type: ['object', 'null'], additionalProperties: true } as const
 
+/** Orders stored in one moment share a job, so many at most: enough to make jobs cheap, few enough for workers to share. */
+export const ORDERS_A_JOB = 20
+
 export const queues = {
-  /** An order is queued: buy it. */
+  /** Orders are queued on these broker accounts: buy them. */
   'order.place': {
     wake: 'commit',
-    data: only({ orderId: idField('ord', 'The order.'), accountId: { type: 'string', minLength: 1 } }),
+    data: only({
+      accountIds: { type: 'array', minItems: 1, maxItems: ORDERS_A_JOB, items: { type: 'string', minLength: 1 } }
+    }),
     retryLimit: 5,
     retryDelaySeconds: 1,
     expireSeconds: 30
@@ -95,7 +100,7 @@ export type QueueName = keyof typeof queues
 
 /** What a job of each queue carries. */
 export interface JobData {
-  'order.place': { orderId: string; accountId: string }
+  'order.place': { accountIds: string[] }
   ask: { askId: string }
   'template.deploy': { deploymentId: string; revision: number }
   'copy.fanout': { orderId: string }

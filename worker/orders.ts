@@ -10,14 +10,15 @@ import type { OrderRow } from '../db/orders.ts'
 import { type Claimed, claimOrders, takeOrders, withWaiting } from '../db/orders-claiming.ts'
 import { markFailed, markSevered, openOrders, type Receipt, type Refusal, releaseUnsent } from '../db/orders-placing.ts'
 import { ApiError } from '../schemas/errors.ts'
+import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
 import { BrokerError, type Contract } from './broker/port.ts'
 import type { Open } from './open.ts'
 import { persist } from './persist.ts'
 import type { Settling } from './settle.ts'
 
-// Orders taken from the queue in one transaction, and buys under way in one worker.
-const BATCH = 100
+// Jobs taken from the queue in one statement, and buys under way in one worker.
+const JOBS_AT_ONCE = 10
 const MAX_UNDER_WAY = 1000
 
 export interface Placing {
@@ -73,7 +74,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   }
 
   async function take(): Promise<boolean> {
-    const limit = Math.min(BATCH, MAX_UNDER_WAY - underWay.size)
+    const limit = Math.min(JOBS_AT_ONCE, Math.floor((MAX_UNDER_WAY - underWay.size) / ORDERS_A_JOB))
     if (stopped || limit <= 0) return false
     const askedAt = clock.now()
     const { taken, ...found } = await takeOrders(db, queue, { ...claim(), limit })

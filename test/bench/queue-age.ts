@@ -78,7 +78,7 @@ async function open(): Promise<Theatre> {
 }
 
 async function fill({ db }: Stage): Promise<void> {
-  const data = `json_build_object('orderId', 'ord_' || lpad(n::text, 26, '0'), 'accountId', 'VRTC1')`
+  const data = `json_build_object('accountIds', json_build_array('VRTC1'))`
   await rows(
     db,
     `insert into pgboss.job (name, data, state, created_on, start_after, started_on, completed_on)
