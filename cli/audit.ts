@@ -6,7 +6,7 @@ import { withStore } from './context.ts'
 import { examples } from './examples.ts'
 
 export function addAudit(program: Command): void {
-  const audit = program.command('audit').description('the log of what operators did')
+  const audit = program.command('audit').description('The log of what operators did')
 
   audit
     .command('list')

@@ -11,7 +11,7 @@ import { UsageError } from './refusals.ts'
 export function addBilling(program: Command): void {
   program
     .command('billing')
-    .description('billing: charge what has fallen due')
+    .description('Plan fees and subscriptions: charge what has fallen due')
     .command('check')
     .description('Charge every plan and subscription whose period has ended, once')
     .option('--now <iso>', 'charge what is due as of this instant instead of now; it does charge, in earnest')

@@ -4,7 +4,7 @@ import { bare } from './context.ts'
 import { runInPlace } from './spawn.ts'
 
 export function addBroker(program: Command): void {
-  const broker = program.command('broker').description('a simulated broker to develop and test against')
+  const broker = program.command('broker').description('A simulated broker to develop and test against')
 
   broker
     .command('simulate')

@@ -10,7 +10,7 @@ import { examples } from './examples.ts'
 import { Refusal } from './refusals.ts'
 
 export function addDatabase(program: Command): void {
-  const db = program.command('db').description('the database: migrate it, see how far it is')
+  const db = program.command('db').description('The database: migrate it, see how far it is')
 
   db.command('migrate')
     .description('Bring the database to the newest schema; safe to repeat and to run twice at once')

@@ -8,7 +8,7 @@ import { Refusal } from './refusals.ts'
 export function addLedger(program: Command): void {
   program
     .command('ledger')
-    .description('ledger: verify it')
+    .description('The books behind all wallets: verify them')
     .command('verify')
     .description('Prove from scratch that every balance follows from its entries and all come to zero')
     .addHelpText('after', examples('ledger verify'))

@@ -10,7 +10,7 @@ import { addOrdersInDoubt } from './orders-doubt.ts'
 import { table } from './output.ts'
 
 export function addOrders(program: Command): void {
-  const orders = program.command('orders').description('orders: list, show, reconcile, audit')
+  const orders = program.command('orders').description('Orders: list, show, reconcile, audit')
 
   orders
     .command('list')

@@ -24,7 +24,7 @@ import { examples } from './examples.ts'
 import { Refusal } from './refusals.ts'
 
 export function addPartners(program: Command): void {
-  const partners = program.command('partners').description('partners: create, look up, suspend, change the plan')
+  const partners = program.command('partners').description('Partners: create, look up, suspend, change the plan')
 
   partners
     .command('create')

@@ -17,7 +17,7 @@ import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
 
 export function addPayouts(program: Command): void {
-  const payouts = program.command('payouts').description("creators' payouts: list, approve, mark paid, reject")
+  const payouts = program.command('payouts').description("Creators' payouts: list, approve, mark paid, reject")
 
   payouts
     .command('list')

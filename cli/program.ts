@@ -31,10 +31,6 @@ export function createProgram(): Command {
     .option('--yes', 'agree to every question')
     .option('--no-input', 'never ask; refuse what would need a question')
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
-    .configureOutput({
-      // One line, suggestion included.
-      outputError: (text, write) => write(`${text.trim().replaceAll(/\s*\n\s*/g, ' ')}\n`)
-    })
     .exitOverride()
     .helpCommand(true)
   addRun(program)
@@ -57,5 +53,14 @@ export function createProgram(): Command {
   addSpec(program)
   addBroker(program)
   addCompletion(program)
+  pointToHelp(program, program.name())
   return program
+}
+
+/** Has every wrong use answered in one line: what is wrong, a suggestion, and where its right use stands. */
+function pointToHelp(command: Command, path: string): void {
+  command.configureOutput({
+    outputError: (text, write) => write(`${text.trim().replaceAll(/\s*\n\s*/g, ' ')} (see ${path} --help)\n`)
+  })
+  for (const each of command.commands) pointToHelp(each, `${path} ${each.name()}`)
 }

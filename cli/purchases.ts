@@ -9,7 +9,7 @@ import { withStore } from './context.ts'
 import { examples } from './examples.ts'
 
 export function addPurchases(program: Command): void {
-  const purchases = program.command('purchases').description('marketplace purchases: list, refund')
+  const purchases = program.command('purchases').description('Marketplace purchases: list, refund')
 
   purchases
     .command('list')

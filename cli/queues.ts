@@ -8,7 +8,7 @@ import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
 
 export function addQueues(program: Command): void {
-  const queues = program.command('queues').description('work waiting for the workers: status, retry of dead letters')
+  const queues = program.command('queues').description('Work waiting for the workers: status, retry of dead letters')
 
   queues
     .command('status')

@@ -5,7 +5,7 @@ import { examples } from './examples.ts'
 import { runInPlace } from './spawn.ts'
 
 export function addSpec(program: Command): void {
-  const spec = program.command('spec').description('the OpenAPI description of the service')
+  const spec = program.command('spec').description('The OpenAPI description of the service')
 
   spec
     .command('print')

@@ -13,7 +13,7 @@ const STEP = 200
 const IDS_SHOWN = 20
 
 export function addTokens(program: Command): void {
-  const tokens = program.command('tokens').description('the keys that seal broker tokens')
+  const tokens = program.command('tokens').description('The keys that seal broker tokens')
 
   tokens
     .command('rotate')

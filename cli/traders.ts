@@ -9,7 +9,7 @@ import { examples } from './examples.ts'
 import { lines, table } from './output.ts'
 
 export function addTraders(program: Command): void {
-  const traders = program.command('traders').description('traders and their broker accounts: list, show')
+  const traders = program.command('traders').description('Traders and their broker accounts: list, show')
 
   traders
     .command('list')

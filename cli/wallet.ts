@@ -9,7 +9,7 @@ import { withStore } from './context.ts'
 import { examples } from './examples.ts'
 
 export function addWallet(program: Command): void {
-  const wallet = program.command('wallet').description('wallets: top up, show, list movements')
+  const wallet = program.command('wallet').description('Wallets: top up, show, list movements')
 
   wallet
     .command('topup')

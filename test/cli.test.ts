@@ -33,7 +33,7 @@ for (const [args, said] of [
   [['partner', 'list'], /unknown command 'partner'.*Did you mean partners/],
   [['partners', 'lst'], /unknown command 'lst'.*Did you mean list/],
   [['partners', 'list', '--jsn'], /unknown option '--jsn'.*Did you mean --json/],
-  [['partners', 'create'], /required option '--name/],
+  [['partners', 'create'], /required option '--name.*see operator partners create --help/],
   [['partners', 'create', '--name', 'A', '--plan', 'GOLD'], /--plan must be one of LAUNCH, PRO, SCALE/],
   [['partners', 'create', '--name', 'A', '--balance', '1.005', '--trial-days', '-1'], /--balance .*; --trial-days /],
   [['partners', 'show'], /missing required argument 'partnerId'/],
