@@ -23,24 +23,23 @@ export async function added(seconds: number): Promise<void> {
 
 /** Orders a second beside pg-boss used plainly, bare Koa and single commits, in turns. */
 export async function throughput(seconds: number): Promise<void> {
-  const stage = await setStage(['--tick-ms', '1000'])
-  const { address, child } = await stage.startApi()
-  const worker = await stage.startWorker()
   const body: string[][] = []
-  let placed = 0
   for (const { connections, goal } of [
     { connections: 64, goal: 1.7 },
     { connections: 256, goal: 3 }
   ]) {
+    // A stage each: what the first left open would go on streaming into the second.
+    const stage = await setStage()
+    const { address } = await stage.startApi()
+    await stage.startWorker()
     const figures = { orders: [] as number[], queue: [] as number[], koa: [] as number[], commits: [] as number[] }
     for (let round = 0; round < ROUNDS; round++) {
-      const placing = await orders(stage, { address, connections, seconds })
-      placed += placing.calls + connections
-      figures.orders.push(placing.perSecond)
+      figures.orders.push((await orders(stage, { address, connections, seconds })).perSecond)
       figures.queue.push((await plainQueue(stage, { connections, seconds })).perSecond)
       figures.koa.push((await bareKoa({ connections, seconds, method: 'POST' })).perSecond)
       figures.commits.push((await commits(stage, { seconds: seconds / 2 })).perSecond)
     }
+    await stage.close()
     const service = median(figures.orders)
     const ratio = service / median(figures.queue)
     const against = (values: number[]) => `${(service / median(values)).toFixed(2)} × of ${range(values)}`
@@ -58,17 +57,12 @@ export async function throughput(seconds: number): Promise<void> {
     ['connections', 'orders', 'plain pg-boss', 'goal', 'bare Koa POST', 'single commits'],
     body
   )
-  const [api, work] = [await memoryOf(child.pid), await memoryOf(worker.pid)]
-  console.log(
-    `Memory after ${placed.toLocaleString('en')} orders, all of them open: API ${api.toFixed(0)} MB, worker ${work.toFixed(0)} MB`
-  )
-  await stage.close()
 }
 
 /** Memory of an API and a worker process, idle and after 10,000 orders, all of them open. */
 export async function memory(): Promise<void> {
   const count = 10_000
-  const stage = await setStage(['--tick-ms', '1000'])
+  const stage = await setStage()
   const { address, child } = await stage.startApi()
   const worker = await stage.startWorker()
   const figures = async () => [await memoryOf(child.pid), await memoryOf(worker.pid)] as const

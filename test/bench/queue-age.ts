@@ -61,7 +61,7 @@ export async function queueAge(seconds: number, holdSeconds: number): Promise<vo
 }
 
 async function open(): Promise<Theatre> {
-  const stage = await setStage(['--tick-ms', '1000'])
+  const stage = await setStage()
   const { address } = await stage.startApi()
   await stage.startWorker()
   const traders = await stage.makeTraders(address, CONNECTIONS)

@@ -4,6 +4,7 @@
 //   BENCH_ONLY     parts to run, by comma (without it, all but the ones marked 'on request')
 //   BENCH_SECONDS  length of one measurement (4)
 //   BENCH_HOLD_SECONDS  how long `age` holds a transaction open (120)
+//   BENCH_PROFILE  a folder for CPU profiles of api, worker and simulated broker
 import { cpus } from 'node:os'
 import { history, me } from './history.ts'
 import { added, fanout, memory, throughput } from './orders.ts'

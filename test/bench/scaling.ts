@@ -8,7 +8,7 @@ const ROUNDS = 2
 
 /** Adds processes one by one and measures at each step. */
 export async function scaling(seconds: number): Promise<void> {
-  const stage = await setStage(['--tick-ms', '1000', '--latency-ms', String(LATENCY_MS)])
+  const stage = await setStage(['--latency-ms', String(LATENCY_MS)])
   const addresses = [(await stage.startApi()).address]
   let workers = 0
   const traders = await stage.makeTraders(addresses[0] as string, CONNECTIONS)

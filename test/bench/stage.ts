@@ -4,7 +4,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync } from 'node:fs'
-import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -15,6 +14,7 @@ import { insertKey } from '../../db/keys.ts'
 import { migrate } from '../../db/migrate.ts'
 import { insertPartner } from '../../db/partners.ts'
 import { allScopes } from '../../schemas/scopes.ts'
+import { exchange } from './client.ts'
 
 const TOKEN_KEYS = `b1:${Buffer.alloc(32, 3).toString('base64')}`
 
@@ -104,7 +104,12 @@ async function startProgram(
 ): Promise<{ child: ChildProcess; line: string }> {
   const child = spawn(
     process.execPath,
-    ['--max-semi-space-size=2', '--max-old-space-size=1024', '--require', './.node-version.cjs', file, ...args],
+    [
+      ...(process.env.BENCH_PROFILE ? ['--cpu-prof', `--cpu-prof-dir=${process.env.BENCH_PROFILE}`] : []),
+      // As in package.json; the simulated broker, which is no part of what is measured, need not be small.
+      ...(file.startsWith('worker/broker/') ? [] : ['--max-semi-space-size=2', '--max-old-space-size=1024']),
+      ...['--require', './.node-version.cjs', file, ...args]
+    ],
     {
       env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', ...env },
       stdio: ['ignore', 'pipe', 'inherit', 'ipc']
@@ -122,10 +127,8 @@ async function startProgram(
   return { child, line }
 }
 
-const agent = new Agent({ keepAlive: true, maxSockets: 4096 })
-
 /** One request; rejects on anything but 200. */
-export function call({
+export async function call({
   address,
   key,
   path,
@@ -136,37 +139,17 @@ export function call({
   path: string
   body?: object
 }): Promise<string> {
-  const payload = body === undefined ? undefined : JSON.stringify(body)
-  return new Promise((resolve, reject) => {
-    const sent = request(
-      `${address}${path}`,
-      {
-        agent,
-        method: payload === undefined ? 'GET' : 'POST',
-        headers: {
-          authorization: `Bearer ${key}`,
-          ...(payload === undefined
-            ? {}
-            : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) })
-        }
-      },
-      response => {
-        let text = ''
-        response.setEncoding('utf8')
-        response.on('data', chunk => {
-          text += chunk
-        })
-        response.on('end', () =>
-          response.statusCode === 200
-            ? resolve(text)
-            : reject(new Error(`${path} answered ${response.statusCode}: ${text}`))
-        )
-        response.on('error', reject)
-      }
-    )
-    sent.on('error', reject)
-    sent.end(payload)
-  })
+  const headers = { authorization: `Bearer ${key}` }
+  const { status, text } = await (body === undefined
+    ? exchange(address, { method: 'GET', path, headers })
+    : exchange(address, {
+        method: 'POST',
+        path,
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify(body)
+      }))
+  if (status !== 200) throw new Error(`${path} answered ${status}: ${text}`)
+  return text
 }
 
 /** A tick order of a trader. */

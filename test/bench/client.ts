@@ -1,0 +1,68 @@
+// The load generator's HTTP client. It shares the cores with what it measures, so it does only what the bench
+// needs: one request at a time on a kept connection, an answer with a content length, no redirects, no TLS.
+import { connect, type Socket } from 'node:net'
+
+interface Answer {
+  status: number
+  text: string
+}
+
+interface Line {
+  socket: Socket
+  heard: Buffer
+  waiting: { resolve(answer: Answer): void; reject(error: Error): void } | undefined
+}
+
+const idle = new Map<string, Line[]>()
+
+/** Sends one request and resolves with its answer. Rejects when the connection fails before it is whole. */
+export function exchange(
+  address: string,
+  { method, path, headers, body = '' }: { method: string; path: string; headers: Record<string, string>; body?: string }
+): Promise<Answer> {
+  const free = idle.get(address) ?? []
+  idle.set(address, free)
+  const line = free.pop() ?? open(address, free)
+  const { host } = new URL(address)
+  const length = body === '' ? {} : { 'content-length': String(Buffer.byteLength(body)) }
+  const fields = Object.entries({ host, ...headers, ...length }).map(([name, value]) => `${name}: ${value}\r\n`)
+  return new Promise((resolve, reject) => {
+    line.waiting = { resolve, reject }
+    line.socket.write(`${method} ${path} HTTP/1.1\r\n${fields.join('')}\r\n${body}`)
+  })
+}
+
+function open(address: string, free: Line[]): Line {
+  const { hostname, port } = new URL(address)
+  const socket = connect({ host: hostname, port: Number(port), noDelay: true })
+  const line: Line = { socket, heard: Buffer.alloc(0), waiting: undefined }
+  socket.on('data', chunk => {
+    line.heard = line.heard.length === 0 ? chunk : Buffer.concat([line.heard, chunk])
+    const answer = readAnswer(line.heard)
+    if (!answer) return
+    const { waiting } = line
+    line.heard = Buffer.alloc(0)
+    line.waiting = undefined
+    free.push(line)
+    waiting?.resolve(answer)
+  })
+  socket.on('error', () => {})
+  socket.on('close', () => {
+    const at = free.indexOf(line)
+    if (at !== -1) free.splice(at, 1)
+    line.waiting?.reject(new Error(`${address} closed the connection before it had answered`))
+  })
+  // A kept connection must not keep the bench from ending.
+  socket.unref()
+  return line
+}
+
+function readAnswer(heard: Buffer): Answer | undefined {
+  const end = heard.indexOf('\r\n\r\n')
+  if (end === -1) return undefined
+  const head = heard.toString('latin1', 0, end)
+  const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0)
+  const from = end + 4
+  if (heard.length < from + length) return undefined
+  return { status: Number(head.slice(9, 12)), text: heard.toString('utf8', from, from + length) }
+}
