@@ -37,7 +37,7 @@ export interface ChildOptions {
 export function startChild({ name, file, args = [], nodeFlags = [], env, tell, readyLine }: ChildOptions): Child {
   const path = fileURLToPath(new URL(`../../${file}`, import.meta.url))
   // A group of its own: Ctrl-C reaches us alone, and we stop the processes in their order.
-  const child = spawn(process.execPath, ['--max-semi-space-size=2', ...nodeFlags, path, ...args], {
+  const child = spawn(process.execPath, ['--max-semi-space-size=4', ...nodeFlags, path, ...args], {
     env,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc']

@@ -107,7 +107,7 @@ async function startProgram(
     [
       ...(process.env.BENCH_PROFILE ? ['--cpu-prof', `--cpu-prof-dir=${process.env.BENCH_PROFILE}`] : []),
       // As in package.json; the simulated broker, which is no part of what is measured, need not be small.
-      ...(file.startsWith('worker/broker/') ? [] : ['--max-semi-space-size=2', '--max-old-space-size=1024']),
+      ...(file.startsWith('worker/broker/') ? [] : ['--max-semi-space-size=4', '--max-old-space-size=1024']),
       ...['--require', './.node-version.cjs', file, ...args]
     ],
     {
