@@ -109,7 +109,7 @@ async function start(running: Running): Promise<void> {
       if (!elsewhere(config) || running.options.once) throw error
       tell.as('run')(`no first order at that broker: ${error instanceof Error ? error.message : error}`)
     })
-    report(running, { address, demo, order })
+    report(running, { address, demo, order, broker })
   } finally {
     await store.close()
   }
@@ -186,9 +186,11 @@ interface Outcome {
   address: string
   demo: Demo
   order: Order | undefined
+  /** Settings under which other processes find the same broker. */
+  broker: Record<string, string>
 }
 
-function report({ context: { json, config }, options }: Running, { address, demo, order }: Outcome): void {
+function report({ context: { json, config }, options }: Running, { address, demo, order, broker }: Outcome): void {
   const tookMs = Math.round(performance.now())
   if (json) {
     print({ address, partnerId: demo.partnerId, order: order ?? null, tookMs }, { json })
@@ -209,17 +211,27 @@ function report({ context: { json, config }, options }: Running, { address, demo
       '',
       indent(cliLines(config, demo).join('\n')),
       '',
+      'One more worker shares the work, from another terminal as well:',
+      '',
+      indent(workerLine(config, broker)),
+      '',
       'Ctrl-C stops everything; the data stay.',
       ''
     )
   process.stdout.write(`${words.join('\n')}\n`)
 }
 
-function cliLines({ dataDir }: Config, { partnerId }: Demo): string[] {
-  const prefix = dataDir === '.data' ? '' : `DATA_DIR='${dataDir}' `
+const inDataDir = ({ dataDir }: Config): string => (dataDir === '.data' ? '' : `DATA_DIR='${dataDir}' `)
+
+function cliLines(config: Config, { partnerId }: Demo): string[] {
   return [`partners show ${partnerId}`, 'orders list', 'doctor'].map(
-    command => `${prefix}npm run -s operator -- ${command}`
+    command => `${inDataDir(config)}npm run -s operator -- ${command}`
   )
+}
+
+function workerLine(config: Config, broker: Record<string, string>): string {
+  const settings = Object.entries({ BROKER_DIALECT: config.brokerDialect, ...broker })
+  return `${inDataDir(config)}${settings.map(([name, value]) => `${name}=${value} `).join('')}npm run -s worker`
 }
 
 function indent(text: string): string {

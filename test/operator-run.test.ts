@@ -13,7 +13,7 @@ import * as assert from 'uvu/assert'
 import { removeEmbedded, runningEmbedded } from '../db/embedded.ts'
 import { closeAll, onClose, until } from './harness.ts'
 import { operator } from './operator.ts'
-import { startProcess, type TestProcess } from './processes.ts'
+import { startProcess, startWorker, type TestProcess } from './processes.ts'
 
 const dataDir = await mkdtemp(join(tmpdir(), 'operator-run-'))
 await chmod(dataDir, 0o711) // Root's server runs as another user.
@@ -75,6 +75,13 @@ running('stays up, shows a command that places one more, and on Ctrl-C stops eve
   // The command line works beside it, on the same data.
   const listed = await operator(env, 'orders', 'show', order.orderId, '--json')
   assert.is(listed.json.status, 'CLOSED')
+  // One more worker finds database, keys and broker with the settings shown.
+  const settings = /^ {2}(.*)npm run -s worker$/m.exec(shown)?.[1]
+  assert.ok(settings, shown)
+  const given = [...(settings as string).matchAll(/(\w+)='?([^' ]+)'? /g)].map(([, name, value]) => [name, value])
+  const worker = await startWorker(Object.fromEntries(given))
+  worker.kill('SIGTERM')
+  assert.is(await worker.ended, 0)
   const children = await childrenOf(run)
   assert.is(children.length, 3)
   // make and npm each pass the signal on: twice at once is still once.
