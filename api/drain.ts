@@ -1,17 +1,23 @@
-// Stopping without cutting anybody off: no new connections, requests under way are answered (an order's
-// waiter has its deadline), idle connections are closed, and after the bound what is left is cut.
+// Stopping without cutting anybody off: no new connections, requests under way are answered, idle connections are
+// closed. Whoever waits for a settlement is told in time how its order stands; what is left after the bound is cut.
 import type { Server } from 'node:http'
+import type { Waits } from './waits.ts'
 
-/** Resolves when the server is closed, at the latest after `boundMs`. */
-export async function drain(server: Server, boundMs: number): Promise<void> {
+const LAST_CALL_MS = 15_000
+const BOUND_MS = 19_500
+
+/** Resolves when the server is closed, at the latest after 19.5 s. */
+export async function drain(server: Server, waits: Waits): Promise<void> {
   const closed = new Promise<void>(resolve => {
     server.close(() => resolve())
   })
   // A client that always has a next request at hand would keep its connection until the bound.
   server.prependListener('request', (_request, response) => response.setHeader('Connection', 'close'))
   const idle = setInterval(() => server.closeIdleConnections(), 50)
-  const bound = setTimeout(() => server.closeAllConnections(), boundMs)
+  const lastCall = setTimeout(() => waits.endAll(), LAST_CALL_MS)
+  const bound = setTimeout(() => server.closeAllConnections(), BOUND_MS)
   await closed
   clearInterval(idle)
+  clearTimeout(lastCall)
   clearTimeout(bound)
 }

@@ -4,7 +4,7 @@ import { openBus } from '../db/bus.ts'
 import { openLimits } from '../db/limits.ts'
 import { openLog } from '../db/log.ts'
 import { collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
-import { announceReady, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
+import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
 import { openUsage } from '../db/usage.ts'
@@ -13,6 +13,7 @@ import { createApp } from './app.ts'
 import { drain } from './drain.ts'
 import { openGathered } from './gathered.ts'
 import { createListener } from './listen.ts'
+import { openWaits } from './waits.ts'
 
 keepHeapSmall()
 const config = loadEnvironment()
@@ -23,7 +24,9 @@ const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'sender', log })
 const limits = await openLimits({ redisUrl: config.redisUrl, log })
 const usage = openUsage({ db: store.db, log })
-const open = { config, ...store, queue, bus, limits, log, usage, gathered: openGathered({ db: store.db, queue, bus }) }
+const gathered = openGathered({ db: store.db, queue, bus })
+const waits = openWaits()
+const open = { config, ...store, queue, bus, limits, log, usage, gathered, waits }
 
 const server = createListener(createApp(open), open)
 server.listen(config.port, config.host)
@@ -47,7 +50,13 @@ const metrics = await serveMetrics({
 })
 
 await stopping
-await drain(server, 20_000)
-await usage.close()
-await Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close()])
-await store.close()
+await endInOrder(log, [
+  { name: 'requests', end: () => drain(server, waits), untilMs: 20_000 },
+  { name: 'usage counts', end: () => usage.close(), untilMs: 22_000 },
+  {
+    name: 'queue, bus and limits',
+    end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close()]),
+    untilMs: 23_000
+  },
+  { name: 'database', end: () => store.close(), untilMs: 24_000 }
+])

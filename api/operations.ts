@@ -48,6 +48,7 @@ import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts
 import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from './traders.ts'
 import { collectTrade, listTradeHistory } from './trades.ts'
 import { getUsage } from './usage.ts'
+import type { Waits } from './waits.ts'
 
 /** What is open while the process runs; handed to every handler. */
 export interface Open {
@@ -61,6 +62,7 @@ export interface Open {
   pepper: Pepper
   gathered: Gathered
   usage: UsageCounter
+  waits: Waits
 }
 
 /** The partner behind the request's key or session. */

@@ -1,6 +1,5 @@
 // From a row of the table to an answer. One function runs them all, in the order of checks of the contract:
 // path and method, credential, standing, the key's limit, scope, the trader's session, body, schema, the trader's limit, handler.
-import type { ServerResponse } from 'node:http'
 import Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { ApiError } from '../schemas/errors.ts'
@@ -46,7 +45,7 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
       trace: ctx.state.trace,
       // Most handlers never look: it is made for those that do.
       get signal() {
-        gone ??= whenGone(ctx.res)
+        gone ??= open.waits.signalFor(ctx.res)
         return gone
       }
     },
@@ -57,16 +56,6 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
     ctx.set(answer.headers)
     ctx.body = answer.body
   } else ctx.body = answer
-}
-
-// A signal that aborts when the caller goes away before the answer is out.
-function whenGone(res: ServerResponse): AbortSignal {
-  const gone = new AbortController()
-  if (res.destroyed) gone.abort()
-  res.once('close', () => {
-    if (!res.writableFinished) gone.abort()
-  })
-  return gone.signal
 }
 
 // A repeated query key arrives as a list: of the known ones none may be.

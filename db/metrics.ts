@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import client from 'prom-client'
 import { type Db, rows } from './connection.ts'
 import type { Log } from './log.ts'
+import { within } from './within.ts'
 
 const SCRAPE_TIMEOUT_MS = 4000
 
@@ -191,12 +192,4 @@ async function answer(url: string, ready: Ready): Promise<{ status: number; type
   // A database that is away must not hide the process's own figures.
   await within(SCRAPE_TIMEOUT_MS, Promise.all(scrapes.map(scrape => scrape()))).catch(() => {})
   return { status: 200, type: client.register.contentType, body: await client.register.metrics() }
-}
-
-function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms)
-  })
-  return Promise.race([work, late]).finally(() => clearTimeout(timer))
 }

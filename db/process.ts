@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { type Config, ConfigError, readConfig } from '../schemas/config.ts'
 import type { Log } from './log.ts'
+import { within } from './within.ts'
 
 /**
  * The configuration of this process, from the environment and a `.env` file where there is one (the
@@ -35,6 +36,15 @@ export function keepHeapSmall(): void {
 
 const HARD_STOP_MS = 25_000
 const LAST_WORDS_MS = 100
+
+/** Something to end before the process does. */
+export interface Ending {
+  /** For the log. */
+  name: string
+  end(): Promise<unknown>
+  /** When it is given up, in milliseconds since the first step; less than 25 s, or the hard end comes first. */
+  untilMs: number
+}
 
 /** Tells the process that started this one, where one listens for it, that the work can begin. */
 export function announceReady(facts: { address?: string } = {}): void {
@@ -79,4 +89,23 @@ export function stopOn(log: Log): Promise<void> {
       if (!asked) stop('parent gone')
     })
   })
+}
+
+/**
+ * Ends one thing after the other, each for as long as it may take, and then the process with exit code 0. What a
+ * dependency that does not answer keeps from ending is named in the log and left, which is as safe as a kill.
+ */
+export async function endInOrder(log: Log, endings: Ending[]): Promise<void> {
+  const startedAt = performance.now()
+  const left: string[] = []
+  for (const { name, end, untilMs } of endings) {
+    await within(Math.max(0, untilMs - (performance.now() - startedAt)), end()).catch((error: unknown) => {
+      log.warn({ err: error, part: name }, 'a part did not end in order')
+      left.push(name)
+    })
+  }
+  if (left.length > 0) log.warn({ left }, 'stopped; what did not end in time is left as it is')
+  else log.info('stopped')
+  // A connection that the other side never closes would keep the process until the hard end.
+  setTimeout(() => process.exit(0), LAST_WORDS_MS).unref()
 }

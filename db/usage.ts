@@ -3,6 +3,7 @@
 import type { Plan } from '../schemas/partners.ts'
 import { type Db, rows } from './connection.ts'
 import type { Log } from './log.ts'
+import { within } from './within.ts'
 
 export interface Counted {
   partnerId: string
@@ -15,8 +16,8 @@ export interface UsageCounter {
   count(request: Counted): void
   /** Writes what was counted so far. Throws when the database does; the counts are kept then. */
   flush(): Promise<void>
-  /** Writes for the last time. */
-  close(): Promise<void>
+  /** Writes for the last time; what cannot be written within that time is told in the log and lost. */
+  close(withinMs?: number): Promise<void>
 }
 
 interface Tally {
@@ -25,12 +26,15 @@ interface Tally {
 }
 
 const HOUR_MS = 3_600_000
+const LAST_TRIES = 3
+const LAST_WRITE_MS = 10_000
 
 /** Starts counting. `everyMs` is how often the counts are written. */
 export function openUsage({ db, log, everyMs = 5000 }: { db: Db; log: Log; everyMs?: number }): UsageCounter {
   // One entry per partner and hour, and one per key: bounded by what exists.
   let tallies = new Map<string, Map<number, Tally>>()
   let keys = new Map<string, number>()
+  let underWay: typeof tallies = new Map()
   let writing: Promise<void> = Promise.resolve()
 
   function add(partnerId: string, hour: number, { requests, errors }: Tally): void {
@@ -43,6 +47,7 @@ export function openUsage({ db, log, everyMs = 5000 }: { db: Db; log: Log; every
   async function write(): Promise<void> {
     if (tallies.size === 0 && keys.size === 0) return
     const [counted, used] = [tallies, keys]
+    underWay = tallies
     tallies = new Map()
     keys = new Map()
     try {
@@ -54,6 +59,8 @@ export function openUsage({ db, log, everyMs = 5000 }: { db: Db; log: Log; every
       for (const [partnerId, hours] of counted) for (const [hour, tally] of hours) add(partnerId, hour, tally)
       for (const [keyId, at] of used) keys.set(keyId, Math.max(at, keys.get(keyId) ?? 0))
       throw error
+    } finally {
+      underWay = new Map()
     }
   }
 
@@ -62,6 +69,16 @@ export function openUsage({ db, log, everyMs = 5000 }: { db: Db; log: Log; every
     const next = writing.then(write)
     writing = next.catch(() => {})
     return next
+  }
+
+  async function writeAll(): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await flush()
+      } catch (error) {
+        if (attempt === LAST_TRIES) throw error
+      }
+    }
   }
 
   const timer = setInterval(() => {
@@ -76,17 +93,13 @@ export function openUsage({ db, log, everyMs = 5000 }: { db: Db; log: Log; every
       if (keyId) keys.set(keyId, now)
     },
     flush,
-    async close() {
+    async close(withinMs = LAST_WRITE_MS) {
       clearInterval(timer)
-      for (let attempt = 1; ; attempt++) {
-        try {
-          return await flush()
-        } catch (error) {
-          if (attempt < 3) continue
-          const lost = [...tallies].map(([partnerId, hours]) => ({ partnerId, hours: [...hours.values()] }))
-          log.error({ err: error, lost }, 'usage counts could not be written')
-          return
-        }
+      try {
+        await within(withinMs, writeAll())
+      } catch (error) {
+        const lost = [...tallies, ...underWay].map(([partnerId, hours]) => ({ partnerId, hours: [...hours.values()] }))
+        log.error({ err: error, lost }, 'usage counts could not be written')
       }
     }
   }

@@ -11,6 +11,7 @@ import { openGathered } from '../api/gathered.ts'
 import { createListener } from '../api/listen.ts'
 import type { Open, Operation } from '../api/operations.ts'
 import { codesOf, ErrorEnvelope } from '../api/spec.ts'
+import { openWaits } from '../api/waits.ts'
 import { openBus } from '../db/bus.ts'
 import { openDatabase } from '../db/connection.ts'
 import { openPepper, openVault } from '../db/crypto.ts'
@@ -137,7 +138,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const limits = await openLimits({ redisUrl: config.redisUrl, log })
   const usage = openUsage({ db, log })
   const gathered = openGathered({ db, queue, bus })
-  const open: Open = { config, db, vault, pepper, bus, queue, limits, log, gathered, usage }
+  const open: Open = { config, db, vault, pepper, bus, queue, limits, log, gathered, usage, waits: openWaits() }
   const server = createListener(createApp(open), open)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import { openBus } from '../db/bus.ts'
 import { openLog } from '../db/log.ts'
 import { collectBudget, collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
-import { announceReady, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
+import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { analyseGrown } from '../db/statistics.ts'
 import { openStore } from '../db/store.ts'
@@ -46,7 +46,13 @@ const metrics = await serveMetrics({
 })
 
 await stopping
-await Promise.all([work.stop(), statistics.stop()])
-await brokers.close()
-await Promise.allSettled([metrics.close(), queue.close(), bus.close()])
-await close()
+await endInOrder(log, [
+  { name: 'work', end: () => Promise.all([work.stop(), statistics.stop()]), untilMs: 22_000 },
+  { name: 'broker', end: () => brokers.close(), untilMs: 22_500 },
+  {
+    name: 'queue and bus',
+    end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close()]),
+    untilMs: 23_500
+  },
+  { name: 'database', end: close, untilMs: 24_500 }
+])
