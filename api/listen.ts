@@ -53,6 +53,11 @@ export function createListener(app: Koa, { config, log }: { config: Config; log:
   // Expectations but 100-continue are ignored, as RFC 9110 allows.
   server.on('checkExpectation', handler)
 
+  // A connection that could not be accepted, as when there are no file descriptors left, is no reason to end.
+  server.once('listening', () =>
+    server.on('error', error => log.error({ err: error }, 'a connection was not accepted'))
+  )
+
   const answers = new WeakMap<object, ServerResponse>()
   server.on('request', (request, response) => answers.set(request.socket, response))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {

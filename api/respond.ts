@@ -26,9 +26,9 @@ export function requestIdOf(header: string | string[] | undefined): string {
   return typeof header === 'string' && REQUEST_ID.test(header) ? header : randomUUID()
 }
 
-// SQLSTATE classes that speak of the server's state, not of our statement: connection (08), resources
-// (53, disk full among them), operator intervention (57), lock not available (55P03), read-only (25006).
-const AWAY = /^(08|53|57)|^55P03$|^25006$/
+// SQLSTATE classes that speak of the server's state, not of our statement: connection (08), a transaction broken off
+// because of others (40, deadlocks among them), resources (53, disk full among them), operator intervention (57), lock not available (55P03), read-only (25006).
+const AWAY = /^(08|40|53|57)|^55P03$|^25006$/
 const NETWORK = new Set([
   'ECONNREFUSED',
   'ECONNRESET',

@@ -271,12 +271,20 @@ async function redisTransport(
     commandTimeout: 5000
   }
   const publisher = new Redis(url, options)
-  // Re-subscribes by itself after a reconnect; a subscription waits for the connection.
+  // Subscribes anew below: its own way of doing so after a reconnect leaves nobody to hear of a failure, which would end
+  // the process.
   const subscriber = new Redis(url, {
     ...options,
     enableOfflineQueue: true,
+    autoResubscribe: false,
     maxRetriesPerRequest: null,
     commandTimeout: undefined as never
+  })
+  const channels = new Set<string>()
+  const listen = (wanted: string[]): Promise<unknown> =>
+    subscriber.subscribe(...wanted).catch((error: unknown) => log.warn({ err: error }, 'wake-ups through Redis'))
+  subscriber.on('ready', () => {
+    if (channels.size > 0) void listen([...channels])
   })
   for (const client of [publisher, subscriber])
     client.on('error', error => log.warn({ err: error }, 'wake-ups through Redis'))
@@ -287,13 +295,12 @@ async function redisTransport(
       await publisher.publish(channel, payload)
     },
     async subscribe(channel) {
-      // Not awaited while Redis is away: it is subscribed when it comes back.
-      const subscribed = subscriber
-        .subscribe(channel)
-        .catch((error: unknown) => log.warn({ err: error }, 'wake-ups through Redis'))
-      if (subscriber.status === 'ready') await subscribed
+      channels.add(channel)
+      // While Redis is away it is not waited for: that happens when it comes back.
+      if (subscriber.status === 'ready') await listen([channel])
     },
     async unsubscribe(channel) {
+      channels.delete(channel)
       if (subscriber.status === 'ready') await subscriber.unsubscribe(channel)
     },
     healthy: () => subscriber.status === 'ready' && publisher.status === 'ready',

@@ -1,5 +1,6 @@
 // The one place that opens PostgreSQL.
 import { createHash } from 'node:crypto'
+import type { Socket } from 'node:net'
 import knex, { type Knex } from 'knex'
 import pg from 'pg'
 
@@ -16,13 +17,16 @@ export interface DatabaseOptions {
   pool?: number
   /** Shown in pg_stat_activity. */
   name?: string
+  /** How long the server may say nothing before a connection is given up; longer than any statement may take. */
+  silenceMs?: number
 }
 
 /**
  * Opens a pool; nothing connects before the first query. A statement ends after 30 s, a lock wait after
- * 10 s, an idle transaction after 30 s, so that one stuck client cannot hold the others for ever.
+ * 10 s, an idle transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that
+ * does not even say that (its machine or the network is gone) is not waited for longer than 40 s.
  */
-export function openDatabase({ url, pool = 10, name = 'operator' }: DatabaseOptions): Db {
+export function openDatabase({ url, pool = 10, name = 'operator', silenceMs = 40_000 }: DatabaseOptions): Db {
   return knex({
     client: 'pg',
     connection: {
@@ -34,9 +38,23 @@ export function openDatabase({ url, pool = 10, name = 'operator' }: DatabaseOpti
       idle_in_transaction_session_timeout: 30_000,
       options: '-c lock_timeout=10000'
     },
-    pool: { min: 0, max: pool, acquireTimeoutMillis: 10_000, idleTimeoutMillis: 30_000, propagateCreateError: false },
+    pool: {
+      min: 0,
+      max: pool,
+      acquireTimeoutMillis: 10_000,
+      idleTimeoutMillis: 30_000,
+      propagateCreateError: false,
+      afterCreate({ connection: { stream } }: { connection: { stream: Socket } }, done: () => void) {
+        stream.setTimeout(silenceMs, () => stream.destroy(silent(silenceMs)))
+        done()
+      }
+    },
     acquireConnectionTimeout: 10_000
   })
+}
+
+function silent(ms: number): Error {
+  return Object.assign(new Error(`PostgreSQL has said nothing for ${ms} ms.`), { code: 'ETIMEDOUT' })
 }
 
 /**
@@ -59,11 +77,29 @@ interface Client {
   _query(connection: object, query: object): Promise<{ response: { rows: unknown[] } }>
 }
 
-/** The rows of a statement whose bindings are written $1, $2, …; prepared as well. */
+// SQLSTATE deadlock_detected: of transactions that wait for each other in a circle PostgreSQL breaks one off.
+const DEADLOCK = '40P01'
+const DEADLOCK_TRIES = 3
+
+/**
+ * The rows of a statement whose bindings are written $1, $2, …; prepared as well. Broken off over a deadlock, a statement
+ * that is its own transaction is run again: it did nothing, and whoever it stood in the way of goes first.
+ */
 export async function execute<T>(db: Db, text: string, values: unknown[]): Promise<T[]> {
-  const { client, isCompleted } = db as unknown as { client: Client; isCompleted?: () => boolean }
+  const { isCompleted } = db as unknown as { isCompleted?: () => boolean }
   // What comes after the end of its transaction would run on a connection that is somebody else's by now.
   if (isCompleted?.()) throw new Error('The transaction of this statement has ended.')
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await executeOnce(db, text, values)
+    } catch (error) {
+      if (isCompleted || attempt === DEADLOCK_TRIES || (error as { code?: unknown }).code !== DEADLOCK) throw error
+    }
+  }
+}
+
+async function executeOnce<T>(db: Db, text: string, values: unknown[]): Promise<T[]> {
+  const { client } = db as unknown as { client: Client }
   const connection = await client.acquireConnection()
   try {
     const query = { sql: text, bindings: values, options: { name: nameOf(text) } }

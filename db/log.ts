@@ -38,7 +38,11 @@ export function openLog({ level, name }: { level: string; name: string }): Log {
 // Database errors carry the statement and its parameters in their fields: only name, message, code and
 // stack are taken, and the parameters never.
 function errorLine(error: unknown): object {
-  if (!(error instanceof Error)) return { message: String(error) }
+  if (!(error instanceof Error)) {
+    // pg-boss tells some errors as plain objects.
+    const { message } = (error ?? {}) as { message?: unknown }
+    return { message: typeof message === 'string' ? message : String(error) }
+  }
   const { code, detail, constraint } = error as { code?: unknown; detail?: unknown; constraint?: unknown }
   // knex puts the statement before ' - '; with bindings it could carry anything.
   const message =

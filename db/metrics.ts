@@ -166,6 +166,7 @@ export async function serveMetrics(options: {
   Object.assign(server, { headersTimeout: 5000, requestTimeout: 5000 })
   server.listen(options.port, options.host)
   await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject))
+  server.on('error', error => options.log.error({ err: error }, 'metrics'))
   const { port } = server.address() as AddressInfo
   options.log.info({ address: `http://${options.host}:${port}/metrics` }, 'metrics')
   return {

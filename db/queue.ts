@@ -5,6 +5,9 @@ import type { JobData, QueueName } from '../schemas/jobs.ts'
 import { type Db, execute } from './connection.ts'
 import type { Log } from './log.ts'
 
+// Longer than its upkeep takes on a large table.
+const QUERY_TIMEOUT_MS = 120_000
+
 export interface Job<Name extends QueueName = QueueName> {
   id: string
   data: JobData[Name]
@@ -54,6 +57,8 @@ export async function openQueue(options: {
     application_name: `service-queue-${options.role}`,
     max: options.pool ?? (working ? 4 : 2),
     connectionTimeoutMillis: 5000,
+    // Of a server that fell silent nothing else would be heard again.
+    ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS },
     migrate: false,
     createSchema: false,
     supervise: working,

@@ -114,5 +114,12 @@ slow('to read its answers is cut off', async () => {
   socket.destroy()
 })
 
-slow.after(closeAll)
-for (const tests of [broken, large, slow]) tests.run()
+const full = suite('a connection that cannot be accepted')
+
+full('as when there are no file descriptors left, ends nothing', async () => {
+  impatient.emit('error', Object.assign(new Error('accept EMFILE'), { code: 'EMFILE', syscall: 'accept' }))
+  assert.is((await fetch(`http://127.0.0.1:${impatientPort}/docs`)).status, 200)
+})
+
+full.after(closeAll)
+for (const tests of [broken, large, slow, full]) tests.run()

@@ -186,8 +186,11 @@ for (const keepAlive of [false, true])
       // What got no answer was not taken: refused at the door, and no order came of it.
       const lost = load.sent.filter(order => order.lost)
       assert.equal(await storedOf(lost), [], JSON.stringify(lost.slice(0, 5)))
-      for (const { answer, lost: why } of load.sent)
-        assert.ok(why || answer?.status === 200, JSON.stringify({ why, ...answer }))
+      // On a machine too busy to settle an order in time, the answer is that it is not known yet.
+      for (const { answer, lost: why } of load.sent) {
+        const told = answer?.status === 200 || (answer?.status === 502 && answer.body.status === 'PENDING')
+        assert.ok(why || told, JSON.stringify({ why, ...answer }))
+      }
       await endInOrder(worker)
       await assertClean()
       await assertNothingHeld()

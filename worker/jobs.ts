@@ -104,7 +104,8 @@ export async function startWork(open: Open): Promise<Running> {
       return false
     }
   })
-  const deaf = await bus.hear(WORK, ({ topic }) => loops[topic as keyof typeof loops]?.wake())
+  const byTopic = new Map(Object.entries(loops))
+  const deaf = await bus.hear(WORK, ({ topic }) => byTopic.get(topic)?.wake())
 
   for (const name of Object.keys(scheduled) as ClockQueue[]) {
     await queue.boss.schedule(name, queues[name].cron, {}, { tz: 'UTC' })

@@ -145,5 +145,5 @@ async function lastPort(): Promise<number | undefined> {
 
 async function boundLog(): Promise<void> {
   const log = await stat(files.log).catch(() => undefined)
-  if (log && log.size > LOG_LIMIT_BYTES) await truncate(files.log)
+  if (log && log.size > LOG_LIMIT_BYTES) await truncate(files.log).catch(() => {}) // The next look tries again.
 }
