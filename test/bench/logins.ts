@@ -1,10 +1,14 @@
-// Whether the time of a failed login tells a known e-mail from an unknown one: interleaved samples of both,
-// compared by rank (Mann-Whitney U), which noise of the machine disturbs least.
+// What guessing passwords comes to. First how many of 1,000 wrong passwords for one e-mail, sent to an api process over
+// HTTP, are let through to the hash. Then whether the time of a failed login tells a known e-mail from an unknown one:
+// interleaved samples of both, compared by rank (Mann-Whitney U), which noise of the machine disturbs least.
 //   make bench BENCH_ONLY=logins, or node test/bench/logins.ts [samples of each]
 // A small p means that the two can be told apart; the last line does the same to two samples of known e-mails.
 import { logInTrader, signUpTrader } from '../../api/traders.ts'
-import { closeAll, openHarness } from '../harness.ts'
+import { call, closeAll, openHarness } from '../harness.ts'
+import { startApi } from '../processes.ts'
 
+const ATTEMPTS = 1000
+const AT_A_TIME = 20
 const samples = Number(process.argv[2] ?? 300)
 // An e-mail is refused after ten failures.
 const GUESSES = 8
@@ -13,6 +17,30 @@ const harness = await openHarness()
 const partner = await harness.makePartner()
 const known = Array.from({ length: Math.ceil((2 * samples) / GUESSES) }, (_, i) => `known${i}@example.com`)
 for (const email of known) await partner.call(signUpTrader, { body: { email, password: 'a good password' } })
+
+/** Sends wrong passwords for one e-mail; tells what became of them. */
+async function guess(email: string): Promise<string> {
+  const answers: Record<number, number> = {}
+  let left = ATTEMPTS
+  const headers = { authorization: `Bearer ${partner.key}` }
+  const client = async () => {
+    while (left-- > 0) {
+      const { status } = await call(api.address, logInTrader, { body: { email, password: `wrong ${left}` }, headers })
+      answers[status] = (answers[status] ?? 0) + 1
+    }
+  }
+  const before = performance.now()
+  await Promise.all(Array.from({ length: AT_A_TIME }, client))
+  const { 401: hashed = 0, 429: refused = 0, ...others } = answers
+  const rest = Object.keys(others).length > 0 ? `, otherwise ${JSON.stringify(others)}` : ''
+  return `${hashed} let through to the hash (401), ${refused} refused (429)${rest}, in ${Math.round(performance.now() - before)} ms`
+}
+
+const api = await startApi(harness.env)
+console.log(`${ATTEMPTS} wrong passwords for one e-mail, ${AT_A_TIME} at a time:`)
+await partner.call(signUpTrader, { body: { email: 'target@example.com', password: 'a good password' } })
+console.log(`a known e-mail:    ${await guess('target@example.com')}`)
+console.log(`an unknown e-mail: ${await guess('nobody@example.com')}`)
 
 async function timeOf(email: string): Promise<number> {
   const before = performance.now()
