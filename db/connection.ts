@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import knex, { type Knex } from 'knex'
 import pg from 'pg'
+import type { Log } from './log.ts'
 
 /** A pool or a transaction: every function of this folder takes one first. */
 export type Db = Knex
@@ -19,6 +20,8 @@ export interface DatabaseOptions {
   name?: string
   /** How long the server may say nothing before a connection is given up; longer than any statement may take. */
   silenceMs?: number
+  /** Hears of connections that break; without one nobody does, but for those whose statement fails by it. */
+  log?: Pick<Log, 'warn'>
 }
 
 /**
@@ -26,7 +29,9 @@ export interface DatabaseOptions {
  * 10 s, an idle transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that
  * does not even say that (its machine or the network is gone) is not waited for longer than 40 s.
  */
-export function openDatabase({ url, pool = 10, name = 'operator', silenceMs = 40_000 }: DatabaseOptions): Db {
+export function openDatabase({ url, pool = 10, name = 'operator', silenceMs = 40_000, log }: DatabaseOptions): Db {
+  // By itself knex would write to standard output, where others expect JSON.
+  const tell = (message: unknown) => log?.warn({ message }, 'the database pool')
   return knex({
     client: 'pg',
     connection: {
@@ -49,7 +54,8 @@ export function openDatabase({ url, pool = 10, name = 'operator', silenceMs = 40
         done()
       }
     },
-    acquireConnectionTimeout: 10_000
+    acquireConnectionTimeout: 10_000,
+    log: { warn: tell, error: tell, debug: tell, deprecate: tell }
   })
 }
 

@@ -34,7 +34,7 @@ export async function locateDatabase(
 export async function openStore(config: Config, options: { name: string; log?: Log }): Promise<Store> {
   const vault = openVault(tokenKeysOf(config))
   const { url, stop } = await locateDatabase(config, message => options.log?.info(message))
-  const db = openDatabase({ url, pool: config.databasePool, name: options.name })
+  const db = openDatabase({ url, pool: config.databasePool, ...options })
   const close = async () => {
     await db.destroy()
     await stop()
