@@ -40,7 +40,7 @@ export async function runSeed(asked: Asked, { edits = [] }: { edits?: Edit[] } =
   const preload = edits.length > 0 ? ['--import', here('mutate.ts')] : []
   const { stdout } = await promisify(execFile)(
     process.execPath,
-    ['--max-semi-space-size=42', ...preload, here('one.ts'), JSON.stringify(asked)],
+    ['--max-semi-space-size=32', ...preload, here('one.ts'), JSON.stringify(asked)],
     {
       timeout: ONE_MS,
       maxBuffer: MAX_OUTPUT,
