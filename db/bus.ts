@@ -166,6 +166,9 @@ function postgresTransport(url: string, receive: (channel: string, payload: stri
       connectionTimeoutMillis: 5000,
       keepAlive: true,
       query_timeout: 10_000,
+      // A transaction that notifies writes to the log, and would wait for the disk. Nothing else is written here, and a
+      // hint need not outlive a crash: what it speaks of was on disk before.
+      options: '-c synchronous_commit=off',
       // A LISTEN need not wait for the hints on their way.
       pipeline: true
     })
