@@ -226,7 +226,7 @@ export async function publishBot(trx: Db, botId: string, partyId: string): Promi
 /** PUBLISHED → RETIRED: neither listed nor sold; who has it keeps it. Throws NOT_FOUND, or CONFLICT naming both states. */
 export async function retireBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
   const bot = await move(trx, botId, partyId, { to: 'RETIRED', from: ['PUBLISHED'] })
-  await unlistBot(trx, botId)
+  await unlistBot(trx, bot)
   return bot
 }
 

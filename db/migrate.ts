@@ -25,6 +25,7 @@ import * as followers from './migrations/0018_followers.ts'
 import * as traderDays from './migrations/0019_trader_days.ts'
 import * as followSums from './migrations/0020_follow_sums.ts'
 import * as answered from './migrations/0021_answered.ts'
+import * as marketplaceChanges from './migrations/0022_marketplace_changes.ts'
 
 interface Migration {
   name: string
@@ -53,7 +54,8 @@ const migrations: Migration[] = [
   { name: '0018_followers', up: followers.up },
   { name: '0019_trader_days', up: traderDays.up },
   { name: '0020_follow_sums', up: followSums.up },
-  { name: '0021_answered', up: answered.up }
+  { name: '0021_answered', up: answered.up },
+  { name: '0022_marketplace_changes', up: marketplaceChanges.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -253,6 +253,48 @@ pages('are right by every way to find them, few, many or far back', async () => 
     }
 })
 
+pages('far back stay right whatever comes, goes and changes, in every process', async () => {
+  const { db } = harness.open
+  const compare = async (what: string) => {
+    const flock = (await db('marketplace_bots')
+      .where({ status: 'PUBLISHED' })
+      .whereLike('name', 'Flock%')
+      .orderByRaw('published_at desc, id desc')
+      .pluck('id')) as string[]
+    for (const address of [harness.address, other.address])
+      for (const page of [1, 43, 44]) {
+        const headers = { authorization: `Bearer ${creator.key}` }
+        const query = { search: 'flock', page, limit: 100 }
+        const { body } = await call<Page>(address, listMarketplaceBots, { headers, query })
+        assert.is(body.total, flock.length, what)
+        const ids = body.data.map(({ botId }) => botId)
+        assert.equal(ids, flock.slice((page - 1) * 100, page * 100), `${what}, page ${page}`)
+      }
+  }
+  const rename = (botId: string, name: string) => creator.call(updateCreatorBot, { ...of(botId), body: { name } })
+  await compare('at first')
+  const places = [0, 1500, 4200]
+  const bots = (await db('marketplace_bots')
+    .where({ status: 'PUBLISHED' })
+    .whereLike('name', 'Flock%')
+    .orderByRaw('published_at desc, id desc')
+    .pluck('id')) as string[]
+  for (const place of places) {
+    const botId = bots[place] as string
+    await creator.call(retireBot, of(botId))
+    await compare(`without the bot at ${place}`)
+    await creator.call(publishBot, of(botId))
+    await compare(`with the bot at ${place} again`)
+    await rename(botId, 'Straggler')
+    await makeBot(creator, { name: 'Flock new' })
+    await compare(`with the bot at ${place} renamed and a new one`)
+    await rename(botId, 'Flock again')
+  }
+  await compare('with all of them')
+  await seedBots(db, creator, [{ name: 'Flock untold' }, { name: 'Flock untold too' }])
+  await compare('with some nobody wrote down the coming of')
+})
+
 pages('count exactly in every process, whoever changes what is listed', async () => {
   const totalOf = async () => {
     const headers = { authorization: `Bearer ${creator.key}` }

@@ -1,7 +1,7 @@
 // How fast the marketplace's list is, from 1 000 to 100 000 published bots, over real HTTP:
 //   make bench BENCH_ONLY=marketplace, or node test/bench/marketplace.ts [bots ...]
 // A kind of query per line: p50 and p95 of single requests, p95 with four at a time. Between requests of the
-// mixed line a bot is sold and another one published now and then, so that remembered totals are forgotten.
+// mixed line a bot is sold and another one published now and then, which what is remembered has to follow.
 import { listMarketplaceBots } from '../../api/marketplace.ts'
 import { publishBot } from '../../api/marketplace-creator.ts'
 import { purchaseBot } from '../../api/marketplace-sales.ts'
