@@ -76,30 +76,42 @@ export async function deleteOldTraderDays(db: Db): Promise<void> {
   await rows(db, `delete from trader_days where day < (now() at time zone 'UTC')::date - ${KEPT_DAYS}`)
 }
 
+export interface WrongDay {
+  partnerId: string
+  traderId: string
+  day: string
+}
+
 /**
- * Days a reader may look at whose sums are not those of their orders, at most 100; days marked as late are left out.
- * None, or something is wrong.
+ * Days whose sums are not those of their orders, at most 100; days marked as late are left out. Of the last `days` days
+ * up to today, or of all that a reader may look at: it reads every order closed in them. None, or something is wrong.
  */
-export async function findWrongTraderDays(db: Db): Promise<{ traderId: string; day: string }[]> {
-  const [standing] = await rows<{ until: string }>(db, 'select until::text as until from trader_days_until')
-  return rows<{ traderId: string; day: string }>(
-    db,
-    `with read as (
-       select * from trader_days where day > (now() at time zone 'UTC')::date - ${KEPT_DAYS}
-     ), touched as materialized (
-       select partner_id, trader_id, day from read
-       union
-       select o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date
-         from partners p join orders o on o.partner_id = p.id and o.phase = 'closed'
-          and o.closed_at >= ((now() at time zone 'UTC')::date - ${KEPT_DAYS - 1})::timestamp at time zone 'UTC'
-          and o.closed_at < :until::timestamptz
-     ), ${factsOfTouched}, wrong as (
-       (select * from facts except select * from read) union (select * from read except select * from facts)
-     )
-     select distinct w.trader_id as "traderId", w.day::text as day from wrong w
-      where (w.partner_id, w.trader_id, w.day) not in (select partner_id, trader_id, day from trader_days_late)
-      order by 1, 2 limit 100`,
-    { until: standing?.until }
+export async function findWrongTraderDays(db: Db, { days = KEPT_DAYS }: { days?: number } = {}): Promise<WrongDay[]> {
+  // In one snapshot, since a worker may add up meanwhile.
+  return db.transaction(
+    async trx => {
+      const [standing] = await rows<{ until: string }>(trx, 'select until::text as until from trader_days_until')
+      return rows<WrongDay>(
+        trx,
+        `with read as (
+           select * from trader_days where day > (now() at time zone 'UTC')::date - :days::int
+         ), touched as materialized (
+           select partner_id, trader_id, day from read
+           union
+           select o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date
+             from partners p join orders o on o.partner_id = p.id and o.phase = 'closed'
+              and o.closed_at >= ((now() at time zone 'UTC')::date - (:days::int - 1))::timestamp at time zone 'UTC'
+              and o.closed_at < :until::timestamptz
+         ), ${factsOfTouched}, wrong as (
+           (select * from facts except select * from read) union (select * from read except select * from facts)
+         )
+         select distinct w.partner_id as "partnerId", w.trader_id as "traderId", w.day::text as day from wrong w
+          where (w.partner_id, w.trader_id, w.day) not in (select partner_id, trader_id, day from trader_days_late)
+          order by 2, 3 limit 100`,
+        { until: standing?.until, days }
+      )
+    },
+    { isolationLevel: 'repeatable read', readOnly: true }
   )
 }
 

@@ -11,10 +11,12 @@ import { operations } from '../api/operations.ts'
 import { placeBinaryOrder } from '../api/orders.ts'
 import { findSealedToken, unsealToken } from '../db/accounts.ts'
 import { openVault } from '../db/crypto.ts'
+import { addUpTraderDays } from '../db/trader-days.ts'
 import { defaultScopes } from '../schemas/scopes.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
-import { call, closeAll, newAccountId, onClose, openHarness, TOKEN_KEYS } from './harness.ts'
+import { call, closeAll, newAccountId, onClose, openHarness, TOKEN_KEYS, until } from './harness.ts'
 import { operator } from './operator.ts'
+import { insertOrderRows } from './order-rows.ts'
 import { startProcess, startTestWorker } from './processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
@@ -255,6 +257,24 @@ database('doctor is content with a running service, and says what is not well', 
   const failed = ill.json.checks.filter(({ status }: { status: string }) => status === 'fail')
   assert.equal(failed.map(({ check }: { check: string }) => check).sort(), ['broker', 'redis'])
   for (const { advice } of failed) assert.ok(advice)
+})
+
+database('doctor finds sums that are not those of the orders, and says what has them added up anew', async () => {
+  const sums = async (): Promise<{ status: string; found: string; advice: string | null }> =>
+    (await run('doctor')).json.checks.find(({ check }: { check: string }) => check === 'sums')
+  assert.is((await sums()).status, 'ok')
+  const trader = await (await makePartner()).makeTrader()
+  await insertOrderRows(open.db, trader, { at: new Date(Date.now() - 3_600_000) })
+  await until('the day to be added up', async () => {
+    await addUpTraderDays(open.db)
+    return (await open.db('trader_days').where({ trader_id: trader.traderId })).length > 0
+  })
+  await open.db.raw('update trader_days set pnl = pnl + 1 where trader_id = ?', [trader.traderId])
+  const { status, found, advice } = await sums()
+  assert.is(status, 'warn')
+  assert.match(found, new RegExp(`^1 days of traders .* of ${trader.traderId}$`))
+  await open.db.raw((advice as string).slice((advice as string).indexOf('insert')))
+  assert.is((await sums()).status, 'ok')
 })
 
 database('doctor tells wrong settings, an unreachable database and foreign token keys apart', async () => {

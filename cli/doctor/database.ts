@@ -8,6 +8,7 @@ import { declaredQueues, queueStandings } from '../../db/queue-standing.ts'
 import { placeOf, reachDatabase } from '../../db/reach.ts'
 import { locateDatabase } from '../../db/store.ts'
 import { countSealed } from '../../db/token-rotation.ts'
+import { findWrongTraderDays } from '../../db/trader-days.ts'
 import { type Config, ConfigError } from '../../schemas/config.ts'
 import { ApiError } from '../../schemas/errors.ts'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
@@ -17,6 +18,7 @@ const OLDEST_VERSION = 15
 const SKEW_WARN_MS = 1000
 const SKEW_FAIL_MS = 30_000
 const WAITING_WARN_SECONDS = 60
+const SUMMED_DAYS = 3
 
 /** Everything about the database; what cannot be looked at without the step before is left out. */
 export async function checkDatabase(config: Config): Promise<Finding[]> {
@@ -41,7 +43,8 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
       ...(await checkKeys(db, config)),
       ...(await checkQueues(db)),
       await checkProcesses(db),
-      await checkReview(db)
+      await checkReview(db),
+      await checkSums(db)
     ]
   } catch (error) {
     return [fail('database', said(error), 'then run this again: nothing else about it could be checked')]
@@ -134,6 +137,16 @@ async function checkReview(db: Db): Promise<Finding> {
   if (orders.length === 0) return ok('review', 'no order waits for a decision')
   const count = `${orders.length}${nextCursor ? ' or more' : ''}`
   return warn('review', `${count} orders wait for a decision`, 'see `operator orders list --status REVIEW`')
+}
+
+/** The last days only: every order closed in them is read. */
+async function checkSums(db: Db): Promise<Finding> {
+  const wrong = await findWrongTraderDays(db, { days: SUMMED_DAYS })
+  const [first] = wrong
+  if (!first) return ok('sums', `what traders made in the last ${SUMMED_DAYS} days agrees with their orders`)
+  const told = `${wrong.length} days of traders are not the sums of their orders, the first ${first.day} of ${first.traderId}`
+  const mark = `insert into trader_days_late values ('${first.partnerId}', '${first.traderId}', '${first.day}')`
+  return warn('sums', told, `mark each for the workers to add up anew: ${mark}`)
 }
 
 function said(error: unknown): string {
