@@ -6,7 +6,7 @@
 import { WORK } from '../db/bus.ts'
 import { gather, isDataError } from '../db/gather.ts'
 import { observeBuy } from '../db/metrics.ts'
-import type { OrderRow } from '../db/orders.ts'
+import { findOrders, type OrderRow } from '../db/orders.ts'
 import { type Claimed, claimOrders, takeOrders, withWaiting } from '../db/orders-claiming.ts'
 import { markFailed, markSevered, openOrders, type Receipt, type Refusal, releaseUnsent } from '../db/orders-placing.ts'
 import { ApiError } from '../schemas/errors.ts'
@@ -15,7 +15,7 @@ import { currencyOf, openSession, rejectToken } from './accounts.ts'
 import { BrokerError, type Contract } from './broker/port.ts'
 import type { Open } from './open.ts'
 import { persist } from './persist.ts'
-import type { Settling } from './settle.ts'
+import type { Expected, Settling } from './settle.ts'
 
 // Jobs taken from the queue in one statement, and buys under way in one worker.
 const JOBS_AT_ONCE = 10
@@ -47,6 +47,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     const byId = new Map(orders.map(order => [order.id, order]))
     return receipts.map(({ id }) => byId.get(id))
   })
+  const findKept = gather((ids: string[]) => persist(open, () => findOrders(db, ids)))
   const saveFailed = gather(async (refusals: Refusal[]) => {
     const orders = await persist(open, () => markFailed(db, refusals))
     told(orders)
@@ -128,7 +129,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
         { orderId: order.id, trace: order.trace, contractId: bought.contractId, ms: Math.round(clock.now() - sentAt) },
         'bought'
       )
-      const row = await saveOpen({
+      const receipt = {
         id: order.id,
         attempt: order.attempt,
         brokerOrderId: bought.contractId,
@@ -139,22 +140,29 @@ export function openPlacing(open: Open, settling: Settling): Placing {
         openedAt: bought.purchaseTime,
         expiryAt: null,
         leads: order.leads
-      })
-      if (row) following.opened(row)
-      else {
-        // Somebody decided meanwhile. The same contract adopted is fine; anything else is for the audit.
-        following.cancel()
-        log.error(
-          { orderId: order.id, contractId: bought.contractId },
-          'the broker answered after the order was decided'
-        )
       }
+      const opened = await saveOpen(receipt)
+      if (opened) following.opened(opened)
+      else await recognise(order, bought.contractId, following)
     } catch (error) {
       following.cancel()
       await conclude(order, error, { written, startedAt })
     }
     // Only now, with this order out of the way, the next one of the account can be claimed.
     await claimNext(order.account_id)
+  }
+
+  /** No row took the contract: somebody was first. */
+  async function recognise(order: Claimed, contractId: string, following: Expected): Promise<void> {
+    const kept = await findKept(order.id)
+    if (kept?.broker_order_id !== contractId) {
+      following.cancel()
+      return log.error({ orderId: order.id, contractId }, 'the broker answered after the order was decided')
+    }
+    // Ourselves, when the acknowledgement of the write was lost and it was made again; or whoever adopted it follows it.
+    if (kept.phase === 'open' && kept.follower === worker) following.opened(kept)
+    else following.cancel()
+    told([kept])
   }
 
   async function openFor(order: Claimed) {

@@ -33,6 +33,8 @@ export interface BrokerWorld {
   troubles(): Troubles
   /** Nobody gets through before. */
   downUntil: number
+  /** Whether an order of the account was sent by somebody who never said that nothing is under way any more. */
+  mayArrive(accountId: string): Promise<boolean>
   /** Stops an actor for a while. */
   freeze(actor: Actor, ms: number): void
 }
@@ -147,7 +149,9 @@ async function openSession(line: Line, account: BrokerAccount): Promise<Session>
 /** Waits for the line, not for ever. */
 async function connected(line: Line, label: string): Promise<void> {
   const { schedule, chance } = line.world
-  await new Promise<void>(resolve => schedule.after(chance.int(1, 20), line.actor, label, () => resolve()))
+  await new Promise<void>(resolve =>
+    schedule.onGrid(chance.int(1, 20), GRID_MS / 2, line.actor, label, () => resolve())
+  )
   const waitMs = line.upAt - schedule.now
   if (waitMs <= 0) return
   if (waitMs > READ_PATIENCE_MS || chance.is(0.5)) throw notConnected()

@@ -3,6 +3,9 @@ import type { Bus } from '../../db/bus.ts'
 import type { Chance, Counts } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'
 
+// Waits end in bunches.
+const GRID_MS = 100
+
 type Hear = Parameters<Bus['hear']>[1]
 
 export interface Hub {
@@ -16,6 +19,21 @@ export function openHub(world: { schedule: Schedule; chance: Chance; counts: Cou
   return {
     of(actor) {
       const waiters = new Map<string, Set<() => void>>()
+      // Who gives up waiting at the same time does so in one go, as a process's timers end.
+      const ends = new Map<number, Set<() => void>>()
+      const endAt = (at: number, done: () => void) => {
+        const known = ends.get(at)
+        const set = known ?? new Set()
+        set.add(done)
+        if (!known) {
+          ends.set(at, set)
+          schedule.after(at - schedule.now, actor, 'waited', () => {
+            ends.delete(at)
+            for (const each of set) each()
+          })
+        }
+        return () => set.delete(done)
+      }
       const origin = `origin-${actor.name}`
       const hear: Bus['hear'] = async (channel, listener) => {
         const entry = { actor, hear: listener }
@@ -45,11 +63,12 @@ export function openHub(world: { schedule: Schedule; chance: Chance; counts: Cou
             waiters.set(key, set)
             const done = () => {
               cancel()
+              signal?.removeEventListener('abort', done)
               set.delete(done)
               if (set.size === 0 && waiters.get(key) === set) waiters.delete(key)
               resolve()
             }
-            const cancel = schedule.onGrid(timeoutMs, 100, actor, 'waited', done)
+            const cancel = endAt(Math.ceil((schedule.now + timeoutMs) / GRID_MS) * GRID_MS, done)
             set.add(done)
             signal?.addEventListener('abort', done, { once: true })
             if (signal?.aborted) done()

@@ -22,6 +22,8 @@ interface Way {
   run(ms: number, then?: (deal: Deal) => void, changes?: Changes): void
   /** Somebody else buys the same after so long. */
   others(ms: number, changes?: Changes): void
+  /** The same, unless what was sent may still arrive by then: nobody could tell the two apart. */
+  othersAfterwards(ms: number): void
   /** The broker says no, at once. */
   refuse(code: BrokerError['code'], brokerCode: string, facts?: object): void
   /** The broker's own time-out: it may still run. */
@@ -74,7 +76,7 @@ const fates: Record<BuyFate, (way: Way) => void> = {
     way.others(way.tellsApps || !known ? way.int(0, 5000) : way.int(7500, 15_000), { appId: '999' })
   },
   'lost request, bought by the trader before': way => way.others(0, { boughtAt: way.now - way.int(6500, 30_000) }),
-  'lost request, bought by the trader after': way => way.others(way.int(27_500, 29_500)),
+  'lost request, bought by the trader after': way => way.othersAfterwards(way.int(27_500, 29_500)),
   'lost request, the trader bought something else': way => way.others(way.int(0, 5000), { contract: way.otherTerms() }),
   'lost request, the trader bought something unreadable': way => way.others(way.int(0, 5000), { readable: false }),
   'lost answer, unreadable': way => way.run(0, () => {}, { readable: false }),
@@ -94,6 +96,10 @@ export function meetFate(line: Line, written: Written): void {
   schedule.note('', () => `written for ${written.account.accountId}: ${fate}`)
   const wayMs = chance.is(0.01) ? chance.int(100, 1500) : chance.int(3, 40)
   const { now } = schedule
+  const byOthers = (changes: Changes) => {
+    counts.add('bought by others')
+    purchase(world, written, { foreign: true, writtenAt: null, ...changes })
+  }
   fates[fate]({
     now,
     tellsApps: world.books.tellsApps,
@@ -114,15 +120,17 @@ export function meetFate(line: Line, written: Written): void {
       })
     },
     others(ms, changes = {}) {
-      schedule.after(ms, null, 'bought by others', () => {
-        counts.add('bought by others')
-        purchase(world, written, { foreign: true, writtenAt: null, ...changes })
+      schedule.after(ms, null, 'bought by others', () => byOthers(changes))
+    },
+    othersAfterwards(ms) {
+      schedule.really(ms, 'bought by others afterwards', async () => {
+        if (!(await world.mayArrive(written.account.accountId))) byOthers({})
       })
     },
     refuse: (code, brokerCode, facts) => written.refused(refusal(code, brokerCode, facts), wayMs * 2),
     timeOut: () => written.refused(refusal('BROKER_UPSTREAM', 'Timeout', { ran: 'unknown' }), BROKER_TIMEOUT_MS),
     tell: ms => deal => written.done(deal, ms ?? chance.int(3, 60)),
-    cut: () => line.cut(chance.int(50, 3000)),
+    cut: () => line.cut(chance.int(20, chance.is(0.8) ? 300 : 3000)),
     freeze: ms => world.freeze(line.actor, ms)
   })
 }

@@ -70,7 +70,7 @@ export class Schedule {
     this.#push({ at, order: this.#order++, actor: null, label, run, real: true })
   }
 
-  /** Runs `run` once everything now under way has come to rest, without time passing. */
+  /** Runs `run` once all that happens at this time has happened. */
   soon(run: () => void): void {
     this.#soon.push({ actor: this.current, run })
   }
@@ -95,7 +95,8 @@ export class Schedule {
   /** Lets events happen until `over` says so; answers false when there were none left. */
   async run(over: () => boolean): Promise<boolean> {
     for (;;) {
-      await this.#rest()
+      await new Promise(resolve => realImmediate(resolve))
+      if (this.#runSoon()) continue
       if (over()) return true
       const event = this.#popLive()
       if (!event) return false
@@ -117,18 +118,24 @@ export class Schedule {
     }
   }
 
-  /** Waits until no promise and no `soon` is left to run. */
-  async #rest(): Promise<void> {
-    for (;;) {
-      await new Promise(resolve => realImmediate(resolve))
-      const next = this.#soon.splice(0)
-      if (next.length === 0) return
-      for (const { actor, run } of next) {
-        if (actor?.dead) continue
-        this.current = actor
-        run()
+  /**
+   * Runs what was put off, as a process does: once all that arrived at one time has been heard. Answers whether there
+   * was anything.
+   */
+  #runSoon(): boolean {
+    if (this.#soon.length === 0) return false
+    this.#dropDead()
+    if (this.#heap[0]?.at === this.now) return false
+    for (const { actor, run } of this.#soon.splice(0)) {
+      if (actor?.dead) continue
+      if (actor && actor.frozenUntil > this.now) {
+        this.after(actor.frozenUntil - this.now, actor, 'thaws', run)
+        continue
       }
+      this.current = actor
+      run()
     }
+    return true
   }
 
   #push(event: Event): void {
@@ -146,10 +153,13 @@ export class Schedule {
 
   /** The next event that is still to happen. */
   #popLive(): Event | undefined {
-    for (;;) {
-      const event = this.#pop()
-      if (!event || (event.run !== null && !event.actor?.dead)) return event
-    }
+    this.#dropDead()
+    return this.#pop()
+  }
+
+  /** Drops the next events while they will not happen any more. */
+  #dropDead(): void {
+    for (let next = this.#heap[0]; next && (next.run === null || next.actor?.dead); next = this.#heap[0]) this.#pop()
   }
 
   #pop(): Event | undefined {

@@ -13,8 +13,9 @@ const PostgresClient = createRequire(import.meta.url)('knex/lib/dialects/postgre
   config: object
 ) => { config: { actor: Actor } }
 
-// Statements arrive in bunches.
-const GRID_MS = 20
+// Statements arrive in bunches, and so do their answers: what waits for them travels together again.
+const ANSWER_GRID_MS = 5
+const GRID_MS = 40
 
 const realTimeout = setTimeout
 const realClear = clearTimeout
@@ -106,16 +107,6 @@ export async function openSimulatedDatabase(options: {
     physical.client.query(query).catch(() => {})
   }
 
-  async function physicalOf(session: Session): Promise<Physical> {
-    const physical = session.physical ?? idle.pop() ?? (await connect())
-    if (session.inTransaction && !session.physical) {
-      session.physical = physical
-      physical.client.query('begin').catch(() => {})
-    }
-    tellTime(physical)
-    return physical
-  }
-
   async function end(session: Session, how: 'commit' | 'rollback'): Promise<undefined> {
     session.inTransaction = false
     const { physical } = session
@@ -143,7 +134,7 @@ export async function openSimulatedDatabase(options: {
       if (alone.length > 1) {
         deferred.splice(next, alone.length)
         for (const { session } of alone) session.waiting -= 1
-        await send(await physicalOf(alone[0]!.session), alone)
+        await send(alone[0]!.session, alone)
       } else await perform(deferred.splice(next, 1)[0]!)
     }
   }
@@ -188,14 +179,24 @@ export async function openSimulatedDatabase(options: {
     const { session, text } = statement
     const how = /^(commit|rollback)/i.exec(text)?.[0].toLowerCase() as 'commit' | 'rollback' | undefined
     if (how) return finish(statement, await outcomeOf(end(session, how)))
-    await send(await physicalOf(session), [statement])
+    await send(session, [statement])
   }
 
-  async function send(physical: Physical, statements: Statement[]): Promise<void> {
+  async function send(session: Session, statements: Statement[]): Promise<void> {
+    const physical = session.physical ?? idle.pop() ?? (await connect())
+    // All of it leaves in one write.
+    const { stream } = physical.client.connection
+    stream.cork()
+    if (session.inTransaction && !session.physical) {
+      session.physical = physical
+      physical.client.query('begin').catch(() => {})
+    }
+    tellTime(physical)
     const items = statements.map(statement => {
       const { text, values } = statement
       return { statement, outcome: outcomeOf(physical.client.query({ name: nameOf(text), text, values })) }
     })
+    stream.uncork()
     await complete({ physical, items, by: [] })
   }
 
@@ -249,7 +250,7 @@ export async function openSimulatedDatabase(options: {
   }
 
   function answer({ session, resolve, reject }: Statement, outcome: Outcome): void {
-    schedule.after(chance.int(1, 6), session.actor, 'row', () => {
+    schedule.onGrid(chance.int(1, 6), ANSWER_GRID_MS, session.actor, 'row', () => {
       if ('error' in outcome) reject(outcome.error)
       else resolve(outcome.result)
     })

@@ -34,14 +34,25 @@ export async function startServer(): Promise<Server> {
       shared_buffers: '256MB'
     }
   })
-  await makeTemplate(embedded.url)
-  return {
+  const server: Server = {
     url: embedded.url,
     async stop() {
       await embedded.stop()
       await removeEmbedded(dataDir)
+      running.delete(server)
     }
   }
+  running.add(server)
+  await makeTemplate(embedded.url)
+  return server
+}
+
+// A simulation that is ended takes its servers with it, and what they kept in memory.
+const running = new Set<Server>()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    void Promise.allSettled([...running].map(server => server.stop())).then(() => process.exit(1))
+  })
 }
 
 /**

@@ -29,6 +29,12 @@ export interface Verdict {
   trace: string[]
 }
 
+/** A purchase that a worker reported as nobody's. */
+export interface Alarm {
+  orderId?: string
+  contractId?: string
+}
+
 // A buy is executed up to 15 s after it was sent, which may be 1.5 s after its order's time to live at the latest.
 const LATE_TOLERANCE_MS = 17_000
 
@@ -41,6 +47,7 @@ export async function verdictOf(end: {
   lives: Life[]
   counts: Counts
   trouble: string[]
+  alarms: Alarm[]
 }): Promise<Omit<Verdict, 'ms' | 'trace'>> {
   const { schedule, database, books, lives, counts, trouble } = end
   const orders = await database.look<AuditedOrder>('select * from orders order by id')
@@ -72,6 +79,9 @@ export async function verdictOf(end: {
   const lies = [...liesOf(lives, orders), ...books.breaches]
   if (mismatches > 0) lies.push(`the audit reported ${mismatches} orders whose figures are right`)
   if (falseAlarms > 0) lies.push(`the audit reported ${falseAlarms} contracts that have their order`)
+  const owners = new Map(orders.map(({ broker_order_id, id }) => [broker_order_id, id]))
+  for (const { orderId, contractId = '' } of end.alarms)
+    if (owners.get(contractId) === orderId) lies.push(`${orderId} was reported without its contract ${contractId}`)
   for (const order of orders) schedule.note(`${order.id} ${order.phase} ${order.broker_order_id} ${order.pnl}\n`)
   return {
     seed: end.seed,

@@ -17,7 +17,7 @@ import { type Api, type Life, live, makeLife } from './clients.ts'
 import { type Actor, clockOf, Schedule, takeOverGlobals } from './clock.ts'
 import { openSimulatedDatabase } from './database.ts'
 import type { Party } from './setup.ts'
-import { type Verdict, verdictOf } from './verdict.ts'
+import { type Alarm, type Verdict, verdictOf } from './verdict.ts'
 
 export interface WorldOptions {
   seed: number
@@ -38,7 +38,7 @@ const MANY = 5000
 // Lives begin in bunches.
 const BUNCH_MS = 50
 const VACUUM_MS = 500
-const VACUUM_LIVES = 5000
+const VACUUM_STATEMENTS = Number(process.env.VS ?? 2500)
 // Who has not ended so long after the last life began never will.
 const PATIENCE_MS = 6 * 60_000
 
@@ -51,9 +51,12 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   const counts = new Counts()
   const chance = new Chance(seed)
   const trouble: string[] = []
+  const alarms: Alarm[] = []
   const log = openLog({ level: 'silent', name: 'simulation' })
-  const config = { ...readConfig({ BROKER_URL: 'ws://broker', AUDIT_MINUTES: '1', SWEEP_MS: '2000' }) }
-  const queue = await openQueue({ url, role: 'sender', log, pool: 1 })
+  const config = {
+    ...readConfig({ BROKER_URL: 'ws://broker', AUDIT_MINUTES: '1', SWEEP_MS: '2000', RECONCILE_CRASHED_MS: '45000' })
+  }
+  const queue = await withoutIntervals(() => openQueue({ url, role: 'sender', log, pool: 1 }))
   let calm = false
   const troubles = () => (calm ? still : options.troubles)
   const database = await openSimulatedDatabase({
@@ -72,7 +75,14 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
 
   const lines = new Set<Line>()
   const books = new Books({ offset: chance.int(-70, 70) / 10, tellsApps: options.dialect === 'v3' })
-  const broker: BrokerWorld = { schedule, chance, counts, books, lines, troubles, downUntil: 0, freeze }
+  const mayArrive = async (accountId: string) => {
+    const unsaid = await database.look(
+      `select from orders where account_id = $1 and phase = 'sending' and severed_attempt is distinct from attempt`,
+      [accountId]
+    )
+    return unsaid.length > 0
+  }
+  const broker: BrokerWorld = { schedule, chance, counts, books, lines, troubles, downUntil: 0, mayArrive, freeze }
   const hub = openHub({ schedule, chance, counts, lossy: () => troubles().hint })
   let databaseDownUntil = 0
   let made = 0
@@ -87,8 +97,9 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   })
   const noisy = (actor: Actor) =>
     Object.assign(Object.create(log), {
-      error(facts: { err?: Error }, message: string) {
+      error(facts: { err?: Error } & Alarm, message: string) {
         counts.add(`log: ${message}`)
+        if (/ answered after the order was decided$/.test(message)) alarms.push(facts)
         if (facts.err && !('code' in facts.err) && trouble.length < 5) trouble.push(`${actor.name}: ${facts.err.stack}`)
       }
     }) as typeof log
@@ -172,7 +183,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   function weather(): void {
     if (calm) return
     const { disconnect, outage } = troubles()
-    for (const line of lines) if (chance.is(disconnect)) line.cut(chance.int(20, 8000))
+    for (const line of lines) if (chance.is(disconnect)) line.cut(chance.int(20, chance.is(0.8) ? 500 : 8000))
     if (chance.is(outage)) {
       counts.add('database: away')
       databaseDownUntil = schedule.now + chance.int(500, 12_000)
@@ -195,7 +206,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
 
   // Some accounts are busy, most are not.
   const busy = parties.slice(0, Math.ceil(parties.length / 20))
-  const anyParty = () => chance.of(chance.is(0.25) ? busy : parties)
+  const anyParty = () => chance.of(chance.is(0.15) ? busy : parties)
 
   const lives: Life[] = []
   const bunch = Math.ceil((options.troubles.livesPerSecond * BUNCH_MS) / 1000)
@@ -224,9 +235,9 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   let swept = 0
   const vacuum = () =>
     schedule.really(VACUUM_MS, 'vacuum', async () => {
-      if (lives.length - swept >= VACUUM_LIVES || (calm && lives.length > swept)) {
-        await database.look('vacuum (analyze) orders, pgboss.job, asks')
-        swept = lives.length
+      if (database.statements - swept >= VACUUM_STATEMENTS) {
+        await database.look('vacuum orders, pgboss.job_common, asks')
+        swept = database.statements
       }
       vacuum()
     })
@@ -275,9 +286,20 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     const until = schedule.now + 50_000
     await schedule.run(() => schedule.now >= until)
   }
-  const verdict = await verdictOf({ ...options, schedule, database, books, lives, counts, trouble })
+  const verdict = await verdictOf({ ...options, schedule, database, books, lives, counts, trouble, alarms })
   await database.close()
   return { ...verdict, trace: schedule.trace, ms: Number(process.hrtime.bigint() - began) / 1e6 }
+}
+
+/** Lets nothing that `open` opens act by itself later on: it would do so in real time. */
+async function withoutIntervals<T>(open: () => Promise<T>): Promise<T> {
+  const real = globalThis.setInterval
+  Object.assign(globalThis, { setInterval: () => ({ unref() {} }) })
+  try {
+    return await open()
+  } finally {
+    Object.assign(globalThis, { setInterval: real })
+  }
 }
 
 /** Nothing goes wrong any more. */
