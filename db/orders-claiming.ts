@@ -58,12 +58,12 @@ export async function claimOrders(db: Db, options: ClaimOptions): Promise<{ clai
 export async function takeOrders(
   db: Db,
   queue: Queue,
-  options: Omit<ClaimOptions, 'accountIds'> & { limit: number }
+  options: Omit<ClaimOptions, 'accountIds'> & { limit: number; among: 'recent' | 'all' }
 ): Promise<{ taken: number; claimed: Claimed[]; expired: OrderRow[] }> {
-  const { sender, permitMs, reconcileAfterMs, limit } = options
+  const { sender, permitMs, reconcileAfterMs, limit, among } = options
   const found = await rows<{ jobs: number; account: string } & Claimed>(
     db,
-    `with taken as (${queue.taking('order.place', limit)}),
+    `with taken as (${queue.taking('order.place', limit, among)}),
      accounts as (select distinct account_id from taken cross join lateral jsonb_array_elements_text(data->'accountIds') a (account_id)),
      ${claiming}
      select (select count(*) from taken) as jobs, a.account_id as account, c.* from accounts a left join claimed c using (account_id)`,

@@ -31,8 +31,8 @@ export interface Queue {
   fetch<Name extends QueueName>(trx: Db, name: Name, limit: number): Promise<Job<Name>[]>
   /** Takes up to `limit` jobs for good, oldest first: they are done with this statement. */
   take<Name extends QueueName>(db: Db, name: Name, limit: number): Promise<JobData[Name][]>
-  /** The same as a part of a statement: an update that returns the jobs' `data`. */
-  taking(name: QueueName, limit: number): string
+  /** The same as a part of a statement: an update that returns the jobs' `data`; of `recent` ones or of all. */
+  taking(name: QueueName, limit: number, among?: 'recent' | 'all'): string
   complete(trx: Db, name: QueueName, jobs: Job[]): Promise<void>
   /** Gives a job back to be tried again with back-off; past its retries it becomes a dead letter. */
   fail(trx: Db, name: QueueName, job: Job, error: unknown): Promise<void>
@@ -122,20 +122,25 @@ export async function openQueue(options: {
   }
 }
 
+// A job may be found late by so much and still be recent: more than a worker takes from a commit to its look.
+const RECENT_SECONDS = 15
+
 interface PgBossDb {
   executeSql(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
 }
 
 /**
  * Fetching and completing at once, which pg-boss has no call for, in its own terms. The ids are found first: joined, as
- * pg-boss does, a plan made while the table was empty reads all jobs for each job it takes.
+ * pg-boss does, a plan made while the table was empty reads all jobs for each job it takes. Jobs that are done stay in
+ * the index while somebody holds a transaction open; who looks for recent ones only need not step over all of them.
  */
-function taking(name: QueueName, limit: number): string {
+function taking(name: QueueName, limit: number, among: 'recent' | 'all' = 'all'): string {
+  const from = among === 'recent' ? ` and start_after > pgboss.job_now() - interval '${RECENT_SECONDS} seconds'` : ''
   return `update pgboss.job
              set state = 'completed', started_on = pgboss.job_now(), completed_on = pgboss.job_now()
            where name = '${name}'
              and id = any(array(select id from pgboss.job
-                                 where name = '${name}' and state < 'active' and not blocked and start_after <= pgboss.job_now()
+                                 where name = '${name}' and state < 'active' and not blocked and start_after <= pgboss.job_now()${from}
                                  order by priority desc, created_on limit ${limit} for update skip locked))
           returning data`
 }

@@ -2,13 +2,13 @@
 // although order and worker are the same. (An update whose acknowledgement was lost is written again.)
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { claimOrders } from '../db/orders-claiming.ts'
+import { claimOrders, takeOrders } from '../db/orders-claiming.ts'
 import { countLook, markFailed, releaseUnsent } from '../db/orders-placing.ts'
 import { closeAll, openHarness } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db, queue } = harness.open
 const partner = await harness.makePartner()
 
 async function makeQueued() {
@@ -47,5 +47,25 @@ fencing('is neither looked into nor failed by what was learned about the first o
   assert.is(await phase(), 'sending')
 })
 
+const taking = suite('taking jobs')
+
+taking('looks among recent ones, or among all', async () => {
+  const options = { sender: 'worker', permitMs: 1000, reconcileAfterMs: 1000, limit: 10 }
+  const take = (among: 'recent' | 'all') => takeOrders(db, queue, { ...options, among })
+  for (const ago of ['1 second', '1 minute']) {
+    const trader = await partner.makeTrader()
+    await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+    await queue.enqueue(db, 'order.place', [{ accountIds: [trader.accountId] }])
+    await db.raw(`update pgboss.job set start_after = now() - cast(? as interval) where state = 'created'`, [ago])
+    const recent = await take('recent')
+    assert.is(recent.taken, ago === '1 second' ? 1 : 0)
+    const all = await take('all')
+    assert.is(all.taken, 1 - recent.taken)
+    const [claimed] = [...recent.claimed, ...all.claimed]
+    assert.is(claimed?.account_id, trader.accountId)
+  }
+})
+
+taking.run()
 fencing.after(closeAll)
 fencing.run()

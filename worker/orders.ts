@@ -20,6 +20,8 @@ import type { Expected, Settling } from './settle.ts'
 // Jobs taken from the queue in one statement, and buys under way in one worker.
 const JOBS_AT_ONCE = 10
 const MAX_UNDER_WAY = 1000
+// Mostly only recent jobs are looked for; all of them so often, and while that finds as many as it may take.
+const LOOK_AMONG_ALL_MS = 5000
 
 export interface Placing {
   /** Takes queued jobs, commits the intent and sends; answers whether there may be more. */
@@ -34,6 +36,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   const { db, queue, bus, config, log, worker, clock } = open
   const underWay = new Set<Promise<void>>()
   let stopped = false
+  let lookAmongAllAt = 0
 
   const told = (orders: Pick<OrderRow, 'origin' | 'id'>[]): void => {
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
@@ -78,9 +81,12 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     const limit = Math.min(JOBS_AT_ONCE, Math.floor((MAX_UNDER_WAY - underWay.size) / ORDERS_A_JOB))
     if (stopped || limit <= 0) return false
     const askedAt = clock.now()
-    const { taken, ...found } = await takeOrders(db, queue, { ...claim(), limit })
+    const among = askedAt >= lookAmongAllAt ? 'all' : 'recent'
+    const { taken, ...found } = await takeOrders(db, queue, { ...claim(), limit, among })
     startAll(found, askedAt)
-    return taken === limit
+    const more = taken === limit
+    if (among === 'all' && !more) lookAmongAllAt = askedAt + LOOK_AMONG_ALL_MS
+    return more
   }
 
   const claimNext = gather(

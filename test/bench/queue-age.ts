@@ -6,13 +6,15 @@ import { print, range, verdict } from './report.ts'
 import { call, type Load, load, median, type Stage, setStage, tickOrder } from './stage.ts'
 
 const CONNECTIONS = 16
+// A broker lets an account call about three times a second: so many accounts share what the connections place.
+const ACCOUNTS = 1000
 const ROUNDS = 3
 const FINISHED = 1_000_000
 const WAITING = 100_000
 
 interface Theatre {
   stage: Stage
-  place(caller: number): Promise<unknown>
+  place(): Promise<unknown>
 }
 
 /** Two stages in turns, one of them with the old queue; then the old one with a transaction held for `holdSeconds`. */
@@ -52,7 +54,7 @@ export async function queueAge(seconds: number, holdSeconds: number): Promise<vo
   ]
   body.push(row(`the same, a transaction open for ${holdSeconds} s`, await held(old, holdSeconds, seconds)))
   print(
-    `Placing beside an old queue, ${CONNECTIONS} connections, broker without latency; half of the waiting jobs are orders due in an hour, half dead letters`,
+    `Placing beside an old queue, ${CONNECTIONS} connections over ${ACCOUNTS} accounts, broker without latency; half of the waiting jobs are orders due in an hour, half dead letters`,
     ['queue', 'placing p50', 'p99', 'orders a second', 'against empty', 'goal'],
     body
   )
@@ -64,16 +66,17 @@ async function open(): Promise<Theatre> {
   const stage = await setStage()
   const { address } = await stage.startApi()
   await stage.startWorker()
-  const traders = await stage.makeTraders(address, CONNECTIONS)
-  const place = (caller: number) =>
+  const traders = await stage.makeTraders(address, ACCOUNTS)
+  let turn = 0
+  const place = () =>
     call({
       address,
       key: stage.key,
       path: '/v1/orders/binary',
-      body: tickOrder(traders[caller] as string, { duration: 60, durationUnit: 'm' })
+      body: tickOrder(traders[turn++ % ACCOUNTS] as string, { duration: 60, durationUnit: 'm' })
     })
   // Each account's broker connection is opened, and what runs first is compiled.
-  await load({ connections: CONNECTIONS, seconds: 2, work: place })
+  await load({ connections: CONNECTIONS, seconds: 60, calls: 2 * ACCOUNTS, work: place })
   return { stage, place }
 }
 
