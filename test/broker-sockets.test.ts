@@ -304,6 +304,39 @@ const poc = (fields: object, subscription: string | null = 'sub-1') => ({
   ...(subscription === null ? {} : { subscription: { id: subscription } })
 })
 
+calls('ends, and its connection with it, when a frame cannot be handled at all', async () => {
+  const log = keptLog().log
+  const warn = () => {
+    throw new Error('not even logged')
+  }
+  const script: Script = (_frame, socket) => socket.send(JSON.stringify({ error: { code: 'Broken', message: 'all' } }))
+  const { connection, gone, close } = await connected(script, { log: { ...log, warn } as typeof log })
+  const ended = await failure(connection.call({ buy: 1 }, order))
+  assert.equal([ended.brokerCode, ended.ran], ['Disconnected', 'unknown'])
+  await gone
+  await close()
+})
+
+calls('survives values that cannot be written as text', async () => {
+  const hostile = { toString: 1, valueOf: 1 }
+  const { connection, counters, close } = await connected((frame, socket) => {
+    if (frame.buy !== undefined)
+      reply(socket, frame, { error: { code: 'InvalidOfferings', message: 'no', code_args: [hostile, 7] } })
+    else if (frame.ticks !== undefined) reply(socket, frame, { tick: {}, msg_type: hostile, subscription: { id: 's' } })
+    else reply(socket, frame, { balance: {} })
+  })
+  assert.is((await failure(connection.call({ buy: 1 }, order))).brokerCode, 'InvalidOfferings')
+  const deaf: Stream = {
+    hear() {
+      throw new Error('not for me')
+    }
+  }
+  assert.ok(await connection.call({ ticks: 1 }, { answer: 'tick', timeoutMs: 5_000, stream: deaf }))
+  assert.is(counters.unreadable, 1)
+  assert.ok(await connection.call({ balance: 1 }, read))
+  await close()
+})
+
 streams('hears its answer first, then every update, by number or by id', async () => {
   const { connection, close } = await connected((frame, socket) => {
     if (frame.forget !== undefined) return

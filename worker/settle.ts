@@ -150,10 +150,9 @@ export function openSettling(open: Open): Settling {
     const { order, closing } = followed.get(id) ?? {}
     if (!order || closing) return
     followed.delete(id)
-    openSession(open, refOf(order)).then(
-      session => session.unfollow(order.broker_order_id as string),
-      () => {}
-    )
+    openSession(open, refOf(order))
+      .then(session => session.unfollow(order.broker_order_id as string))
+      .catch((error: unknown) => log.info({ err: error, orderId: id }, 'a contract could not be let go'))
   }
 
   async function follow(order: Following): Promise<void> {

@@ -40,7 +40,9 @@ export function readRefusal(error: unknown): Refusal {
   return {
     code: typeof named === 'string' && /^\w{1,80}$/.test(named) ? named : 'BadFrame',
     message: typeof message === 'string' ? printable(message) : 'The broker refused without a reason.',
-    args: Array.isArray(args) ? args.slice(0, 8).map(each => String(each).slice(0, 80)) : []
+    args: Array.isArray(args)
+      ? args.slice(0, 8).map(each => (typeof each === 'object' ? '' : String(each).slice(0, 80)))
+      : []
   }
 }
 

@@ -176,8 +176,13 @@ export class Connection {
     if (this.#closed) return
     this.#heardAt = performance.now()
     const frame = isBinary ? null : parse(data)
-    if (frame === null) this.#invalid()
-    else this.#route(frame, typeof frame.req_id === 'number' ? frame.req_id : null)
+    try {
+      if (frame === null) this.#invalid()
+      else this.#route(frame, typeof frame.req_id === 'number' ? frame.req_id : null)
+    } catch (cause) {
+      // Whatever a broker sends, it must not end the process.
+      this.reset(`a frame could not be used: ${(cause as Error).message}`)
+    }
   }
 
   #route(frame: Frame, reqId: number | null): void {
@@ -236,7 +241,7 @@ export class Connection {
       if (!stream.hear(frame, this)) this.#options.counters.stray += 1
     } catch (cause) {
       this.#options.counters.unreadable += 1
-      const messageType = String(frame.msg_type).slice(0, 40)
+      const messageType = typeof frame.msg_type === 'string' ? frame.msg_type.slice(0, 40) : 'none'
       this.#options.log.error({ err: cause, messageType }, 'a stream frame could not be used')
     }
   }
