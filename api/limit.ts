@@ -81,6 +81,6 @@ function tell(ctx: Context, policy: 'key' | 'trader', count: Count): void {
 }
 
 function append(ctx: Context, field: string, item: string): void {
-  const present = ctx.response.get(field)
-  ctx.set(field, present ? `${present}, ${item}` : item)
+  const present = ctx.res.getHeader(field)
+  ctx.res.setHeader(field, present ? `${present}, ${item}` : item)
 }

@@ -76,7 +76,7 @@ export function respond({ log, usage }: { log: Log; usage: UsageCounter }) {
     const startedAt = performance.now()
     const requestId = requestIdOf(ctx.request.headers['x-request-id'])
     ctx.state.requestId = requestId
-    ctx.set('X-Request-Id', requestId)
+    ctx.res.setHeader('X-Request-Id', requestId)
     ctx.state.trace = traceOf(ctx.request.headers.traceparent)
     countUnderWay(1)
     let failure: ApiError | undefined

@@ -12,15 +12,17 @@ export const PROTECTION = {
   'Referrer-Policy': 'no-referrer',
   'X-Frame-Options': 'DENY'
 }
+const protection = Object.entries(PROTECTION)
 
 /** Throws HTTPS_REQUIRED; `ctx.secure` is our own listener's TLS, or a believed proxy's X-Forwarded-Proto. */
 export function secure({ baseUrl }: Config) {
   const required = baseUrl.startsWith('https://')
   return async (ctx: Context, next: Next): Promise<void> => {
-    ctx.set(PROTECTION)
+    // Straight to Node's response: Koa's way costs several times as much, and every answer has these.
+    for (const [name, value] of protection) ctx.res.setHeader(name, value)
     if (ctx.headers.host === undefined && ctx.req.httpVersion === '1.1')
       throw new ApiError('MALFORMED_REQUEST', 'Send a Host header.')
-    if (ctx.path.startsWith('/v1/')) ctx.set('Cache-Control', 'no-store')
+    if (ctx.path.startsWith('/v1/')) ctx.res.setHeader('Cache-Control', 'no-store')
     if (required) {
       if (!ctx.secure)
         throw new ApiError('HTTPS_REQUIRED', `Use ${baseUrl}: keys and tokens must not travel in clear text.`)
