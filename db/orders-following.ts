@@ -63,6 +63,17 @@ export async function renewLease(db: Db, worker: string, leaseMs: number): Promi
   return new Set(found.map(({ id }) => id))
 }
 
+/** How many workers on the machine of `worker` (what stands before the first colon) hold a lease now, itself among them. */
+export async function countNeighbours(db: Db, worker: string): Promise<number> {
+  const [row] = await rows<{ workers: number }>(
+    db,
+    `select count(*) as workers from followers
+      where lease_until >= now() and split_part(name, ':', 1) = split_part(:worker, ':', 1)`,
+    { worker }
+  )
+  return Math.max(1, row?.workers ?? 1)
+}
+
 /** What following a contract takes. */
 export type Following = Pick<
   OrderRow,

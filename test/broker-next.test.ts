@@ -118,6 +118,36 @@ budgets('leave the last calls of a user to nobody: it waits, and is refused befo
   await own.close()
 })
 
+budgets("of the machine's address is divided among its workers", async () => {
+  const own = await startSimulator({})
+  const rest = new Rest({ base: own.nextUrl, appIdHeader })
+  const ask = async () => {
+    const { accountId, token } = newAccount()
+    return rest.socketAddress({ appId: '7', accountId, token: await token() })
+  }
+  rest.share(100)
+  const part = unknowns.restOfAddress.perMinute / 100
+  for (let granted = 0; granted < part; granted++) await ask()
+  const refused = await failure(ask())
+  assert.is(refused.brokerCode, 'QuotaExhausted')
+  // The others have gone.
+  rest.share(1)
+  assert.ok(await ask())
+  await own.close()
+})
+
+budgets('of the address is left alone for a while after any refusal: whose limit it was is not told', async () => {
+  const busy = await answering(429, {})
+  const rest = new Rest({ base: busy.base, appIdHeader })
+  const ask = (token: string) => rest.socketAddress({ appId: '7', accountId: 'CR1', token })
+  assert.is((await failure(ask('one-user'))).brokerCode, 'RateLimit')
+  const startedAt = performance.now()
+  assert.is((await failure(ask('another-user'))).brokerCode, 'RateLimit')
+  assert.ok(performance.now() - startedAt >= 2_000)
+  assert.is(busy.asked, 2)
+  await busy.close()
+})
+
 budgets('are kept by class, as published, without asking the broker', async () => {
   const own = await startSimulator({ tickMs: 20 })
   const client = nextClientOf({ answerTimeoutMs: 500 }, own)

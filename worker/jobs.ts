@@ -2,7 +2,7 @@
 import { deleteOldAsks } from '../db/asks.ts'
 import { WORK } from '../db/bus.ts'
 import { listWaitingAccounts } from '../db/orders-claiming.ts'
-import { forgetFollowers } from '../db/orders-following.ts'
+import { countNeighbours, forgetFollowers } from '../db/orders-following.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
 import { failStaleDeployments } from '../db/templates.ts'
 import { addUpTraderDays, deleteOldTraderDays } from '../db/trader-days.ts'
@@ -101,6 +101,7 @@ export async function startWork(open: Open): Promise<Running> {
     clock,
     async round() {
       await settling.renew()
+      open.brokers.share(await countNeighbours(db, open.worker))
       return false
     }
   })

@@ -131,9 +131,10 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     market: () => ({ clockOffset: async () => world.books.offset + world.chance.int(-4, 4) / 10 }) as Market,
     reachable: async () => world.schedule.now >= line.upAt,
     budget: () => ({}),
+    share() {},
     async close() {}
   }
-  return { line, of: () => broker, budget: () => ({}), async close() {} }
+  return { line, of: () => broker, budget: () => ({}), share() {}, async close() {} }
 }
 
 async function openSession(line: Line, account: BrokerAccount): Promise<Session> {

@@ -9,6 +9,8 @@ import { createV3Broker } from './v3.ts'
 export interface Brokers {
   /** The broker in the dialect stored with a partner or an order. Throws BrokerError where no address was given for it. */
   of(dialect: string): Broker
+  /** Tells among how many workers what is granted to this machine's address is divided. */
+  share(workers: number): void
   /** Fraction of the call budget left, by dialect and class. */
   budget(): Record<string, number>
   close(): Promise<void>
@@ -34,6 +36,7 @@ export function openBrokers(config: Config, log: Log): Brokers {
   }
   if (!create[config.brokerDialect]) throw new ConfigError(wanted[config.brokerDialect])
   const open = new Map<string, Broker>()
+  let sharing = 1
   return {
     of(dialect) {
       const known = open.get(dialect)
@@ -44,8 +47,14 @@ export function openBrokers(config: Config, log: Log): Brokers {
           brokerCode: 'NotConfigured'
         })
       const broker = make()
+      broker.share(sharing)
       open.set(dialect, broker)
       return broker
+    },
+    share(workers) {
+      if (workers === sharing) return
+      sharing = workers
+      for (const broker of open.values()) broker.share(workers)
     },
     budget() {
       const left: Record<string, number> = {}

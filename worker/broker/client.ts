@@ -99,6 +99,10 @@ class Client implements Broker {
     }
   }
 
+  share(workers: number): void {
+    this.#dialect.share?.(workers)
+  }
+
   budget(): Record<string, number> {
     const least: Record<string, number> = {}
     for (const budget of this.#budgets.values()) {

@@ -34,6 +34,8 @@ export interface Dialect {
   limits: Limits
   /** Streams one connection may have open at a time. */
   maxStreams: number
+  /** Divides what is granted to this machine's address among so many workers, where the broker counts by address. */
+  share?: (workers: number) => void
   /** Call → class of the budget it counts in. */
   classOf(call: string): string
   /** A connection for market data, no account behind it. */

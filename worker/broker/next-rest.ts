@@ -33,6 +33,15 @@ export class Rest {
     this.#options = options
   }
 
+  /** Divides the budget of this machine's address among so many workers. */
+  share(workers: number): void {
+    const { perMinute, perTenMinutes, perHour } = unknowns.restOfAddress
+    const part = (calls: number) => Math.max(1, Math.floor(calls / workers))
+    this.#ofAddress.setLimits({
+      [only]: { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour }
+    })
+  }
+
   /**
    * A fresh address of the account's socket: good once and for two minutes, and as secret as the token. Rejects with
    * BROKER_DISCONNECTED (rejected) when the token is refused, else with BROKER_UPSTREAM.
@@ -43,9 +52,12 @@ export class Rest {
     await budget.take(only, { waitMs: unknowns.restWaitMs })
     await this.#ofAddress.take(only, { waitMs: unknowns.restWaitMs })
     const { status, body } = await this.#post(`/trading/v1/options/accounts/${accountId}/otp`, { appId, token })
-    if (status === 429) budget.backOff(only)
+    // Whose limit was exceeded, the broker does not say: the user's, or this address's by others behind it.
+    for (const each of [budget, this.#ofAddress]) {
+      if (status === 429) each.backOff(only)
+      else if (status === 200) each.answered(only)
+    }
     if (status !== 200) throw refusal(status, body)
-    budget.answered(only)
     return this.#trusted(body)
   }
 

@@ -27,7 +27,7 @@ export const unknowns = {
     ping: 'uncounted'
   } as Readonly<Record<string, string>>,
 
-  /** REST calls from one server address, all users together. Several workers behind one address must share this. */
+  /** REST calls from one server address, all users together. The workers of a machine share it; machines behind one address are not known of. */
   restOfAddress: { perMinute: 300, perTenMinutes: 1_000, perHour: 0 } satisfies Windows,
   /** REST calls of one user: 80 in one document, 60 in another. */
   restOfUser: { perMinute: 60, perHour: 0 } satisfies Windows,

@@ -42,6 +42,7 @@ function createNextDialect({ url, appIdHeader }: NextOptions): Dialect {
     limits: unknowns.limits,
     classOf: call => unknowns.classes[call] ?? 'general',
     maxStreams: unknowns.streamsOfConnection,
+    share: workers => rest.share(workers),
     openMarket: place => place.connect(unknowns.publicSocket(url)),
     async openAccount(place, account) {
       const { appId, accountId } = account

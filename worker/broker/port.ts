@@ -238,6 +238,8 @@ export interface Broker {
   reachable(appId: string): Promise<boolean>
   /** How full the call budgets are, for metrics: class → fraction left of the tightest window. */
   budget(): Record<string, number>
+  /** Tells among how many workers what is granted to this machine's address is divided; until then one. */
+  share(workers: number): void
   /** Closes every connection; pending calls end as Disconnected. */
   close(): Promise<void>
 }

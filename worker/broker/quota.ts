@@ -133,6 +133,7 @@ class ClassBudget {
 
   setWindows(windows: Windows): void {
     this.#minute.limit = windows.perMinute
+    if (this.#tenMinutes && windows.perTenMinutes !== undefined) this.#tenMinutes.limit = windows.perTenMinutes
     this.#hour.limit = windows.perHour
     this.#serve()
   }
