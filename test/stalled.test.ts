@@ -132,6 +132,21 @@ stalled('of a worker that was killed, arriving after all that, is found by the a
   await worker.stop()
 })
 
+stalled('of a worker that was killed may arrive at the last moment and still take the broker its time', async () => {
+  const { accountId, release, answer } = await killMidway()
+  const crashedMs = 3000
+  const worker = await startTestWorker(withCrashed(crashedMs))
+  await until('the end', async () => (await orderOf(accountId)).phase === 'failed', 20_000)
+  const { rows } = await db.raw(
+    'select extract(epoch from clock_timestamp() - permit_until) * 1000 as ms from orders where account_id = ?',
+    [accountId]
+  )
+  assert.ok(Number(rows[0].ms) >= crashedMs + RECONCILE_AFTER_MS, `given up ${rows[0].ms} ms after its permit`)
+  assert.is((await answer).body.status, 'FAILED')
+  release()
+  await worker.stop()
+})
+
 stalled(
   'whose connection does not open within its permit was never sent, and nobody takes it for in doubt',
   async () => {

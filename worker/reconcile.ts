@@ -107,7 +107,9 @@ async function decide(open: Open, settling: Settling, order: OrderRow, candidate
     await adopt(open, settling, order, found)
     return true
   }
-  const { reconcileAfterMs, reconcileCrashedMs: crashedMs } = open.config
+  const { reconcileAfterMs, reconcileCrashedMs } = open.config
+  // What reaches the broker last may still be executed for as long as its own time-out.
+  const crashedMs = reconcileCrashedMs + reconcileAfterMs
   const pauseMs = Math.min(LATE_LOOK_EVERY_MS, reconcileAfterMs)
   const { looks, underWay } = await countLook(open.db, order, { crashedMs, pauseMs })
   if (looks < LOOKS || underWay) return false

@@ -189,6 +189,7 @@ class SimulatedSession implements Session {
       meetFate(this.line, {
         account: this.account,
         contract,
+        waiting: () => line.pending.has(pending),
         done: (deal, ms) =>
           line.deliver(ms, `bought ${deal.id}`, () =>
             settle(() => {

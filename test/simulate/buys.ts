@@ -8,6 +8,8 @@ import type { BuyFate } from './chance.ts'
 interface Written {
   account: BrokerAccount
   contract: Contract
+  /** Whether its sender, as long as it lived, knew no more than that it was written. */
+  waiting(): boolean
   /** The answer comes after so long. */
   done(deal: Deal, ms: number): void
   refused(error: BrokerError, ms: number): void
@@ -43,6 +45,8 @@ interface Way {
 
 // The broker's own time-out; a request it gave up on may still be executed within it.
 const BROKER_TIMEOUT_MS = 15_000
+// So long a machine may go on sending what a process that died had written; RECONCILE_CRASHED_MS is a little more.
+export const KERNEL_MS = 40_000
 // A purchase shows in lists so much later, at most.
 const LIST_LAG_MS = 6000
 
@@ -111,12 +115,18 @@ export function meetFate(line: Line, written: Written): void {
       return { ...contract, duration: contract.duration + 1 }
     },
     run(ms, then = () => {}, changes = {}) {
-      schedule.after(wayMs + ms, null, `execute ${written.account.accountId}`, () => {
+      const execute = () => {
         // A line that broke while the request was on its way may have taken it along.
         const broke = line.generation !== generation && ms < BROKER_TIMEOUT_MS && chance.is(0.5)
         if (broke) counts.add('buy: lost on its way')
         else if (now < world.downUntil || schedule.now < world.downUntil) counts.add('buy: broker was down')
         else then(purchase(world, written, { writtenAt: now, ...changes }))
+      }
+      const label = `execute ${written.account.accountId}`
+      schedule.after(wayMs + ms, null, label, () => {
+        if (!line.actor.dead || !written.waiting() || chance.is(0.5)) return execute()
+        counts.add('buy: sent on for a dead process')
+        schedule.after(chance.int(100, KERNEL_MS), null, label, execute)
       })
     },
     others(ms, changes = {}) {

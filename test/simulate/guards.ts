@@ -156,6 +156,24 @@ export const guards: Guard[] = [
     mode: 'crowded',
     buys: { 'time-out, run late': 15 }
   }),
+  {
+    name: 'what a dead process has sent is waited for',
+    edits: [edit(rows, 'severed_attempt is distinct from attempt', 'false')],
+    mode: 'crashes',
+    lives: 3000
+  },
+  decision(
+    'what reaches the broker last is waited for until it is executed',
+    'const crashedMs = reconcileCrashedMs + reconcileAfterMs',
+    'const crashedMs = reconcileCrashedMs',
+    { mode: 'crashes', lives: 3000 }
+  ),
+  decision(
+    'what a dead process has sent is the order’s however late it comes',
+    'order.severed_attempt === order.attempt ? 0 : reconcileCrashedMs',
+    'reconcileCrashedMs ? 0 : 0',
+    { mode: 'crashes', lives: 3000 }
+  ),
   decision(
     'a look that failed proves nothing',
     'for (const item of await evidenceSince(session, from)) {',
@@ -201,6 +219,12 @@ export const guards: Guard[] = [
     edits: [unowned],
     sql: ['drop index orders_contract'],
     mode: 'crowded',
+    lives: 1500
+  },
+  {
+    name: 'a purchase whose write was not acknowledged is recognised',
+    edits: [edit(placing, 'if (kept?.broker_order_id !== contractId) {', 'if (kept) {')],
+    mode: 'database',
     lives: 1500
   },
   {

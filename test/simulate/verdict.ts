@@ -2,6 +2,7 @@
 import { Big } from 'big.js'
 import { type AuditedOrder, type AuditReport, audit } from '../auditor.ts'
 import type { Books } from './books.ts'
+import { KERNEL_MS } from './buys.ts'
 import type { Counts } from './chance.ts'
 import type { Life } from './clients.ts'
 import type { Schedule } from './clock.ts'
@@ -35,8 +36,9 @@ export interface Alarm {
   contractId?: string
 }
 
-// A buy is executed up to 15 s after it was sent, which may be 1.5 s after its order's time to live at the latest.
-const LATE_TOLERANCE_MS = 17_000
+// A buy is executed up to 15 s after it was sent, which may be 1.5 s after its order's time to live at the latest; what
+// a process wrote before it died is on its way for longer.
+const LATE_TOLERANCE_MS = 17_000 + KERNEL_MS
 
 export async function verdictOf(end: {
   seed: number
