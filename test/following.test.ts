@@ -3,7 +3,9 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { countNeighbours, endLease, releaseOrders, renewLease, takeOver } from '../db/orders-following.ts'
+import type { ContractState } from '../worker/broker/port.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { openSettling } from '../worker/settle.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 import { startTestWorker } from './processes.ts'
@@ -98,5 +100,46 @@ leases('does not keep an order that its worker knows nothing of', async () => {
   await worker.stop()
 })
 
-leases.after(closeAll)
-leases.run()
+const closedState: ContractState = {
+  contractId: '1',
+  status: 'won',
+  settled: true,
+  buyPrice: '10',
+  payout: '12',
+  bidPrice: null,
+  profit: '2',
+  sellPrice: null,
+  entryPrice: '100',
+  exitPrice: null,
+  currentSpot: null,
+  commission: null,
+  purchaseTime: 1_699_999_990,
+  sellTime: null,
+  expiryTime: null,
+  sellable: false,
+  shortcode: null
+}
+
+const settling = suite('settlements written together')
+
+settling('are written although one of them cannot be', async () => {
+  const worker = await startTestWorker(harness.env)
+  await renewLease(db, 'settling', LONG_MS)
+  const [good, bad] = [await makeFollowed('settling'), await makeFollowed('settling')] as [string, string]
+  const { close } = openSettling(worker.open)
+  const order = (id: string) => ({ id, buy_price: '10', follow_id: null })
+  const ended = { ...closedState, sellPrice: '12', exitPrice: '101.5', sellTime: 1_700_000_000 }
+  const [written, refused] = await Promise.allSettled([
+    close(order(good), ended),
+    // More digits than a numeric takes.
+    close(order(bad), { ...ended, exitPrice: '9'.repeat(140_000) })
+  ])
+  assert.is(written.status, 'fulfilled')
+  assert.is(refused.status, 'rejected')
+  assert.equal(await db('orders').whereIn('id', [good, bad]).orderBy('phase').pluck('id'), [good, bad])
+  assert.is((await db('orders').where({ id: good }).first()).pnl, '2')
+  await worker.stop()
+})
+
+settling.after(closeAll)
+for (const tests of [leases, settling]) tests.run()

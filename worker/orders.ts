@@ -42,20 +42,27 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
   }
 
-  const saveOpen = gather(async (receipts: Receipt[]) => {
-    const { orders, copying } = await persist(open, () => openOrders(db, queue, receipts, worker))
-    if (copying) bus.publish(WORK, 'copy.fanout', 'new')
-    // A tick contract's caller waits for its end, which follows within seconds.
-    told(orders.filter(({ duration_unit }) => duration_unit !== 't'))
-    const byId = new Map(orders.map(order => [order.id, order]))
-    return receipts.map(({ id }) => byId.get(id))
-  })
+  // One answer that cannot be written, as of a contract that another order owns, must not keep the others from it.
+  const saveOpen = gather(
+    async (receipts: Receipt[]) => {
+      const { orders, copying } = await persist(open, () => openOrders(db, queue, receipts, worker))
+      if (copying) bus.publish(WORK, 'copy.fanout', 'new')
+      // A tick contract's caller waits for its end, which follows within seconds.
+      told(orders.filter(({ duration_unit }) => duration_unit !== 't'))
+      const byId = new Map(orders.map(order => [order.id, order]))
+      return receipts.map(({ id }) => byId.get(id))
+    },
+    { isolate: isDataError }
+  )
   const findKept = gather((ids: string[]) => persist(open, () => findOrders(db, ids)))
-  const saveFailed = gather(async (refusals: Refusal[]) => {
-    const orders = await persist(open, () => markFailed(db, refusals))
-    told(orders)
-    return refusals
-  })
+  const saveFailed = gather(
+    async (refusals: Refusal[]) => {
+      const orders = await persist(open, () => markFailed(db, refusals))
+      told(orders)
+      return refusals
+    },
+    { isolate: isDataError }
+  )
   const saveUnsent = gather(async (unsent: { id: string; attempt: number; reason: string }[]) => {
     const reason = (unsent[0] as { reason: string }).reason
     const orders = await persist(open, () => releaseUnsent(db, unsent, worker, reason))

@@ -1,7 +1,7 @@
 // Following contracts to their end: the worker that bought (or took over) a contract hears its stream, and holds one
 // short lease for all of them.
 import { Big } from 'big.js'
-import { gather } from '../db/gather.ts'
+import { gather, isDataError } from '../db/gather.ts'
 import type { OrderRow } from '../db/orders.ts'
 import {
   type Closed,
@@ -77,12 +77,15 @@ export function openSettling(open: Open): Settling {
   let strangers = new Set<string>()
   let markedUpTo = 0
 
-  const saveClosed = gather(async (settlements: Settlement[]) => {
-    const orders = await persist(open, () => closeOrders(db, settlements))
-    for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
-    const byId = new Map(orders.map(order => [order.id, order]))
-    return settlements.map(({ id }) => byId.get(id))
-  })
+  const saveClosed = gather(
+    async (settlements: Settlement[]) => {
+      const orders = await persist(open, () => closeOrders(db, settlements))
+      for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
+      const byId = new Map(orders.map(order => [order.id, order]))
+      return settlements.map(({ id }) => byId.get(id))
+    },
+    { isolate: isDataError }
+  )
 
   function close(
     order: Pick<OrderRow, 'id' | 'buy_price' | 'follow_id'>,
