@@ -4,7 +4,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, takeOrders } from '../db/orders-claiming.ts'
 import { countLook, markFailed, releaseUnsent } from '../db/orders-placing.ts'
-import { closeAll, openHarness } from './harness.ts'
+import { closeAll, openHarness, until } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 
 const harness = await openHarness()
@@ -47,6 +47,62 @@ fencing('is neither looked into nor failed by what was learned about the first o
   assert.is(await phase(), 'sending')
 })
 
+const racing = suite('two workers that claim at the same time')
+
+/** An account with an order waiting; `claim` is made by a worker of its own, in whatever is open for it. */
+async function makeContested() {
+  const trader = await partner.makeTrader()
+  const insert = (trx: typeof db) =>
+    insertOrderRows(trx, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const claim = (trx: typeof db, sender: string) =>
+    claimOrders(trx, { accountIds: [trader.accountId], sender, permitMs: 1000, reconcileAfterMs: 1000 })
+  await insert(db)
+  return { accountId: trader.accountId, insert, claim }
+}
+
+/** Resolves when `work` has ended or waits for somebody's lock. */
+async function standing(work: Promise<unknown>): Promise<void> {
+  let ended = false
+  const end = () => {
+    ended = true
+  }
+  work.then(end, end)
+  const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+  await until('the other claim', async () => ended || (await db.raw(waits)).rows.length > 0)
+}
+
+racing('make one intent of one order', async () => {
+  const { claim } = await makeContested()
+  const first = await db.transaction()
+  const one = await claim(first, 'one')
+  const other = claim(db, 'other')
+  await standing(other)
+  await first.commit()
+  const claimed = [...one.claimed, ...(await other).claimed]
+  assert.is(claimed.length, 1)
+})
+
+racing('have one order of an account under way, though each sees another one first', async () => {
+  const { accountId, insert, claim } = await makeContested()
+  const first = await db.transaction()
+  await insert(first)
+  await first.raw(
+    `update orders set queued_at = queued_at - interval '1 minute'
+      where id = (select max(id) from orders where account_id = ? and xmin = pg_current_xact_id()::xid)`,
+    [accountId]
+  )
+  const one = await claim(first, 'one')
+  const other = claim(db, 'other').then(
+    () => 'claimed',
+    (error: { constraint?: string }) => error.constraint
+  )
+  await standing(other)
+  await first.commit()
+  assert.is(one.claimed.length, 1)
+  assert.is(await other, 'orders_one_in_doubt')
+  assert.is((await db('orders').where({ account_id: accountId, phase: 'sending' })).length, 1)
+})
+
 const taking = suite('taking jobs')
 
 taking('looks among recent ones, or among all', async () => {
@@ -66,6 +122,7 @@ taking('looks among recent ones, or among all', async () => {
   }
 })
 
+racing.run()
 taking.run()
 fencing.after(closeAll)
 fencing.run()

@@ -5,15 +5,17 @@
 //   node test/simulate/mutants.ts --only 'permit'  those whose name has this
 //   node test/simulate/mutants.ts --skip 10        all but the first ten
 import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { type Guard, guards } from './guards.ts'
-import { type Asked, runSeed } from './run.ts'
+import { type Edit, type Guard, guards, type TestedGuard } from './guards.ts'
+import { type Asked, runEdited, runSeed } from './run.ts'
 import { withServers } from './server.ts'
 import type { Verdict } from './verdict.ts'
 
 export interface Caught {
   guard: Guard
-  /** The first seed that found it gone; undefined when none did. */
+  found: boolean
+  /** The first seed that found it gone, where one did. */
   seed: number | undefined
   /** Lives lived until then. */
   lives: number
@@ -28,6 +30,7 @@ const MAX_SEEDS = 8
  * same seed finds nothing with the guard in its place.
  */
 export async function hunt(guard: Guard, { admin, first }: { admin: string; first: number }): Promise<Caught> {
+  if ('test' in guard) return huntByTest(guard, admin)
   const { dialect = 'v3', mode, buys = {}, edits = [], sql = [] } = guard
   let lives = 0
   for (let seed = first; seed < first + MAX_SEEDS; seed++) {
@@ -38,9 +41,30 @@ export async function hunt(guard: Guard, { admin, first }: { admin: string; firs
     if (!what) continue
     const anyway = complaintOf(await unharmed(asked))
     if (anyway) throw new Error(`seed ${seed} (${mode}, ${dialect}) complains with every guard in its place: ${anyway}`)
-    return { guard, seed, lives, what }
+    return { guard, found: true, seed, lives, what }
   }
-  return { guard, seed: undefined, lives, what: 'NOT CAUGHT' }
+  return { guard, found: false, seed: undefined, lives, what: 'NOT CAUGHT' }
+}
+
+/** A test that passes, and fails without the guard. */
+async function huntByTest(guard: TestedGuard, admin: string): Promise<Caught> {
+  const { test, edits = [] } = guard
+  const anyway = await complaintOfTest(test, [], admin)
+  if (anyway) throw new Error(`${test} fails with every guard in its place: ${anyway}`)
+  const what = await complaintOfTest(test, edits, admin)
+  return { guard, found: what !== undefined, seed: undefined, lives: 0, what: what ?? 'NOT CAUGHT' }
+}
+
+async function complaintOfTest(test: string, edits: Edit[], admin: string): Promise<string | undefined> {
+  const file = fileURLToPath(new URL(`../../${test}`, import.meta.url))
+  try {
+    await runEdited([file], { edits, env: { TEST_PG_URL: admin } })
+    return undefined
+  } catch (error) {
+    const failed = /FAIL\s+(.*)/.exec((error as { stdout?: string }).stdout ?? '')
+    if (!failed) throw error
+    return failed[1] as string
+  }
 }
 
 const controls = new Map<string, Promise<Verdict>>()
@@ -59,7 +83,7 @@ function complaintOf({ report, lies, trouble }: Verdict): string | undefined {
 }
 
 export const lineOf = ({ guard, seed, lives, what }: Caught): string =>
-  `${guard.name.padEnd(76)} ${guard.mode.padEnd(9)} ${String(seed ?? '-').padStart(4)} ${String(lives).padStart(6)}  ${what.slice(0, 110)}`
+  `${guard.name.padEnd(76)} ${('test' in guard ? 'a test' : guard.mode).padEnd(9)} ${String(seed ?? '-').padStart(4)} ${String(lives).padStart(6)}  ${what.slice(0, 110)}`
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
@@ -73,14 +97,14 @@ async function main(): Promise<number> {
   const all = left.length
   if (all === 0) throw new Error(`no guard is called '${values.only}'`)
   let missed = 0
-  console.log(`${'guard taken out'.padEnd(76)} mode      seed  lives  found by the simulation`)
+  console.log(`${'guard taken out'.padEnd(76)} mode      seed  lives  found`)
   await withServers(Math.min(2, availableParallelism()), async admin => {
     for (let guard = left.shift(); guard; guard = left.shift()) {
       const named = guard
       const found = await hunt(guard, { admin, first: Number(values.first) }).catch(
-        (error: Error): Caught => ({ guard: named, seed: undefined, lives: 0, what: error.message })
+        (error: Error): Caught => ({ guard: named, found: false, seed: undefined, lives: 0, what: error.message })
       )
-      if (found.seed === undefined) missed += 1
+      if (!found.found) missed += 1
       console.log(lineOf(found))
     }
   })

@@ -37,17 +37,22 @@ const here = (file: string) => fileURLToPath(new URL(file, import.meta.url))
 
 /** Runs one seed in a process of its own, its source edited if need be. Rejects when it ends without a verdict. */
 export async function runSeed(asked: Asked, { edits = [] }: { edits?: Edit[] } = {}): Promise<Verdict> {
-  const preload = edits.length > 0 ? ['--import', here('mutate.ts')] : []
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    ['--max-semi-space-size=32', ...preload, here('one.ts'), JSON.stringify(asked)],
-    {
-      timeout: ONE_MS,
-      maxBuffer: MAX_OUTPUT,
-      env: { ...process.env, SIMULATION_EDITS: JSON.stringify(edits) }
-    }
-  )
+  const stdout = await runEdited([here('one.ts'), JSON.stringify(asked)], { edits })
   return JSON.parse(stdout) as Verdict
+}
+
+/** Runs a file of ours with its arguments, its source edited if need be; answers what it wrote. */
+export async function runEdited(
+  command: string[],
+  { edits = [], env = {} }: { edits?: Edit[]; env?: Record<string, string> }
+): Promise<string> {
+  const preload = edits.length > 0 ? ['--import', here('mutate.ts')] : []
+  const { stdout } = await promisify(execFile)(process.execPath, ['--max-semi-space-size=32', ...preload, ...command], {
+    timeout: ONE_MS,
+    maxBuffer: MAX_OUTPUT,
+    env: { ...process.env, ...env, SIMULATION_EDITS: JSON.stringify(edits) }
+  })
+  return stdout
 }
 
 /** A verdict in a line, and what is wrong in the next ones. */
