@@ -20,6 +20,15 @@ const only = (properties: Record<string, Schema>) =>
 
 const nothing = { type: ['object', 'null'], additionalProperties: true } as const
 
+const everyMinute = {
+  wake: 'clock',
+  data: nothing,
+  retryLimit: 1,
+  retryDelaySeconds: 10,
+  expireSeconds: 600,
+  cron: '* * * * *'
+} as const
+
 /** Orders stored in one moment share a job, so many at most: enough to make jobs cheap, few enough for workers to share. */
 export const ORDERS_A_JOB = 20
 
@@ -59,14 +68,7 @@ export const queues = {
     expireSeconds: 60
   },
   /** Each active account's recent contracts are compared with our orders; the period is AUDIT_MINUTES. */
-  'orders.audit': {
-    wake: 'clock',
-    data: nothing,
-    retryLimit: 1,
-    retryDelaySeconds: 60,
-    expireSeconds: 600,
-    cron: '* * * * *'
-  },
+  'orders.audit': { ...everyMinute, retryDelaySeconds: 60 },
   /** Rows that nobody needs any more are deleted. */
   housekeeping: {
     wake: 'clock',
@@ -77,23 +79,9 @@ export const queues = {
     cron: '*/10 * * * *'
   },
   /** Closed orders are added up by trader and day. */
-  'trader.days': {
-    wake: 'clock',
-    data: nothing,
-    retryLimit: 1,
-    retryDelaySeconds: 10,
-    expireSeconds: 600,
-    cron: '* * * * *'
-  },
+  'trader.days': everyMinute,
   /** Plan fees and subscriptions whose period has ended are charged. */
-  'billing.check': {
-    wake: 'clock',
-    data: nothing,
-    retryLimit: 1,
-    retryDelaySeconds: 10,
-    expireSeconds: 600,
-    cron: '* * * * *'
-  }
+  'billing.check': everyMinute
 } as const satisfies Record<string, QueueRule>
 
 export type QueueName = keyof typeof queues

@@ -29,6 +29,13 @@ fuzzing('finds nothing wrong in any operation, with any class of requests', asyn
 const finding = suite('a fault put in is found')
 
 const without = (name: string) => (answer: { body: Record<string, unknown> }) => delete answer.body[name]
+/** Another answer in place of the service's; an error carries the request's id, as it has to. */
+const turnedInto =
+  (status: number, body: Record<string, unknown>): Fault['answered'] =>
+  answer => {
+    answer.status = status
+    answer.body = 'error' in body ? { ...body, requestId: answer.headers['x-request-id'] } : body
+  }
 const faults: [string, { check: string; operations: string[]; kinds: string[]; fault: Fault }][] = [
   [
     'a field missing from an answer',
@@ -67,12 +74,7 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       check: 'not_a_server_error',
       operations: ['getUsage'],
       kinds: ['valid'],
-      fault: {
-        answered(answer) {
-          answer.status = 500
-          answer.body = { error: 'INTERNAL', message: 'x', requestId: answer.headers['x-request-id'] }
-        }
-      }
+      fault: { answered: turnedInto(500, { error: 'INTERNAL', message: 'x' }) }
     }
   ],
   [
@@ -108,12 +110,7 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       check: 'negative_data_rejection',
       operations: ['listOrders'],
       kinds: ['broken'],
-      fault: {
-        answered(answer) {
-          answer.status = 200
-          answer.body = { data: [], nextCursor: null }
-        }
-      }
+      fault: { answered: turnedInto(200, { data: [], nextCursor: null }) }
     }
   ],
   [
@@ -122,12 +119,7 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       check: 'positive_data_acceptance',
       operations: ['listTradeHistory'],
       kinds: ['valid'],
-      fault: {
-        answered(answer) {
-          answer.status = 400
-          answer.body = { error: 'VALIDATION_FAILED', message: 'x', requestId: answer.headers['x-request-id'] }
-        }
-      }
+      fault: { answered: turnedInto(400, { error: 'VALIDATION_FAILED', message: 'x' }) }
     }
   ],
   [
@@ -182,12 +174,7 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       check: 'other_partners',
       operations: ['listAccounts'],
       kinds: ['other-partners'],
-      fault: {
-        answered(answer) {
-          answer.status = 200
-          answer.body = { data: [] }
-        }
-      }
+      fault: { answered: turnedInto(200, { data: [] }) }
     }
   ],
   [
