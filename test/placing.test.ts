@@ -4,8 +4,9 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, takeOrders } from '../db/orders-claiming.ts'
 import { countLook, markFailed, releaseUnsent } from '../db/orders-placing.ts'
-import { closeAll, openHarness, until } from './harness.ts'
+import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
+import { startTestWorker } from './processes.ts'
 
 const harness = await openHarness()
 const { db, queue } = harness.open
@@ -120,6 +121,17 @@ taking('looks among recent ones, or among all', async () => {
     const [claimed] = [...recent.claimed, ...all.claimed]
     assert.is(claimed?.account_id, trader.accountId)
   }
+})
+
+taking('is not all: an order that waits without a job is found by the clock', async () => {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const order = () => db('orders').where({ account_id: trader.accountId }).first()
+  const { attempt } = await order()
+  // Nobody listens there: to be claimed is all that can become of it.
+  const worker = await startTestWorker({ ...harness.env, SWEEP_MS: '100', BROKER_URL: 'ws://127.0.0.1:1' })
+  onClose(worker.stop)
+  await until('a claim', async () => (await order()).attempt > attempt)
 })
 
 racing.run()

@@ -277,8 +277,7 @@ export const guards: Guard[] = [
         'await listWaitingAccounts(db, config.sweepMs, 1000)'
       )
     ],
-    mode: 'crashes',
-    lives: 1500
+    test: 'test/placing.test.ts'
   },
   {
     name: 'the orders of a worker whose lease ran out are taken over',
