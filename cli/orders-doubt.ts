@@ -8,6 +8,7 @@ import { listFindings } from '../db/contract-audit.ts'
 import { openLog } from '../db/log.ts'
 import { adoptByHand, announce, type Candidate, declareAbsent, getDoubtful } from '../db/orders-deciding.ts'
 import { presentEntry } from '../db/orders-entry.ts'
+import { arrivalMs } from '../db/orders-placing.ts'
 import { openQueue, type Queue } from '../db/queue.ts'
 import { Nothing, ReconcileOrder } from '../schemas/commands.ts'
 import { ApiError } from '../schemas/errors.ts'
@@ -86,7 +87,9 @@ export async function reconcile(opened: Opened, { orderId, adopt, absent }: Reco
       : `Declare that the broker did not buy ${orderId}${candidates.length > 0 ? `, although ${candidates.length} contracts could be it` : ''}?`
     await confirm(question)
     const decided = await db.transaction(async trx => {
-      const row = found ? await adoptByHand(trx, queue, order, found) : await declareAbsent(trx, order)
+      const row = found
+        ? await adoptByHand(trx, queue, order, found)
+        : await declareAbsent(trx, order, { crashedMs: arrivalMs(config) })
       const details = {
         decision: found ? 'adopt' : 'absent',
         contractId: found?.contractId ?? null,

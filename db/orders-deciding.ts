@@ -63,8 +63,25 @@ export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found:
   return (await findOrders(trx, [order.id]))[0] as OrderRow
 }
 
-/** Declares that the broker did not buy the order: it fails, and the same clientOrderId may try again. */
-export async function declareAbsent(trx: Db, order: OrderRow): Promise<OrderRow> {
+/**
+ * Declares that the broker did not buy the order: it fails, and the same clientOrderId may try again. Throws CONFLICT when
+ * somebody was first, or while what a sender that died had written may still be executed: `crashedMs` after the permit.
+ */
+export async function declareAbsent(trx: Db, order: OrderRow, { crashedMs }: { crashedMs: number }): Promise<OrderRow> {
+  const [underWay] = await rows<{ until: Date }>(
+    trx,
+    `select permit_until + :crashedMs * interval '1 millisecond' as until from orders
+      where id = :id and attempt = :attempt and phase = 'sending' and severed_attempt is distinct from attempt
+        and clock_timestamp() < permit_until + :crashedMs * interval '1 millisecond'`,
+    { id: order.id, attempt: order.attempt, crashedMs }
+  )
+  if (underWay) {
+    const until = underWay.until.toISOString()
+    throw new ApiError(
+      'CONFLICT',
+      `What the order's worker had sent may still be bought until ${until}: wait for that.`
+    )
+  }
   const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
   const [failed] = await markFailed(trx, [{ id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }])
   if (!failed) throw decidedMeanwhile()

@@ -1,5 +1,6 @@
 // From sending to bought, refused, or in doubt; how an order comes to be sent stands in orders-claiming.ts. Each step
 // is one conditional update; no row back means that somebody was first.
+import type { Config } from '../schemas/config.ts'
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
 import { type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
@@ -148,6 +149,17 @@ export async function markSevered(db: Db, claims: { id: string; attempt: number 
       where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending'`,
     { ids: claims.map(({ id }) => id), attempts: claims.map(({ attempt }) => attempt) }
   )
+}
+
+/**
+ * How long after its permit a purchase whose sender died may still be executed: what the machine goes on sending for a
+ * dead process, and then the broker's own time-out.
+ */
+export function arrivalMs({
+  reconcileCrashedMs,
+  reconcileAfterMs
+}: Pick<Config, 'reconcileCrashedMs' | 'reconcileAfterMs'>) {
+  return reconcileCrashedMs + reconcileAfterMs
 }
 
 /**

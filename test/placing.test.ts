@@ -2,8 +2,11 @@
 // although order and worker are the same. (An update whose acknowledgement was lost is written again.)
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { findOrders, type OrderRow } from '../db/orders.ts'
 import { claimOrders, takeOrders } from '../db/orders-claiming.ts'
-import { countLook, markFailed, releaseUnsent } from '../db/orders-placing.ts'
+import { declareAbsent } from '../db/orders-deciding.ts'
+import { countLook, markFailed, markSevered, releaseUnsent } from '../db/orders-placing.ts'
+import { ApiError } from '../schemas/errors.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 import { startTestWorker } from './processes.ts'
@@ -136,5 +139,18 @@ taking('is not all: an order that waits without a job is found by the clock', as
 
 racing.run()
 taking.run()
+fencing('is not declared absent by hand while what its sender had written may still be bought', async () => {
+  const { claim, phase } = await makeQueued()
+  const { id } = await claim()
+  const [order] = (await findOrders(db, [id])) as [OrderRow]
+  const error = await declareAbsent(db, order, { crashedMs: 60_000 }).catch((refusal: ApiError) => refusal)
+  assert.instance(error, ApiError)
+  assert.match((error as ApiError).message, /may still be bought until/)
+  assert.is(await phase(), 'sending')
+  // Its sender lives, and says that it broke the connection off.
+  await markSevered(db, [order])
+  assert.is((await declareAbsent(db, order, { crashedMs: 60_000 })).phase, 'failed')
+})
+
 fencing.after(closeAll)
 fencing.run()

@@ -7,6 +7,7 @@ import { Big } from 'big.js'
 import { WORK } from '../db/bus.ts'
 import type { OrderRow } from '../db/orders.ts'
 import {
+  arrivalMs,
   countLook,
   markFailed,
   markReview,
@@ -107,10 +108,8 @@ async function decide(open: Open, settling: Settling, order: OrderRow, candidate
     await adopt(open, settling, order, found)
     return true
   }
-  const { reconcileAfterMs, reconcileCrashedMs } = open.config
-  // What reaches the broker last may still be executed for as long as its own time-out.
-  const crashedMs = reconcileCrashedMs + reconcileAfterMs
-  const pauseMs = Math.min(LATE_LOOK_EVERY_MS, reconcileAfterMs)
+  const crashedMs = arrivalMs(open.config)
+  const pauseMs = Math.min(LATE_LOOK_EVERY_MS, open.config.reconcileAfterMs)
   const { looks, underWay } = await countLook(open.db, order, { crashedMs, pauseMs })
   if (looks < LOOKS || underWay) return false
   const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'

@@ -167,12 +167,12 @@ export const guards: Guard[] = [
     mode: 'crashes',
     lives: 3000
   },
-  decision(
-    'what reaches the broker last is waited for until it is executed',
-    'const crashedMs = reconcileCrashedMs + reconcileAfterMs',
-    'const crashedMs = reconcileCrashedMs',
-    { mode: 'crashes', lives: 3000 }
-  ),
+  {
+    name: 'what reaches the broker last is waited for until it is executed',
+    edits: [edit(rows, 'return reconcileCrashedMs + reconcileAfterMs', 'return reconcileCrashedMs')],
+    mode: 'crashes',
+    lives: 3000
+  },
   decision(
     'what a dead process has sent is the order’s however late it comes',
     'order.severed_attempt === order.attempt ? 0 : reconcileCrashedMs',
