@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { type Config, ConfigError, readConfig } from '../schemas/config.ts'
-import { avoidExitDeadlock } from './exit.ts'
 import type { Log } from './log.ts'
 import { within } from './within.ts'
 
@@ -81,7 +80,6 @@ export function stopOn(log: Log): Promise<void> {
     const stop = (why: string) => {
       if (asked) process.exit(1)
       asked = true
-      avoidExitDeadlock()
       log.info({ why }, 'stopping')
       setTimeout(() => process.exit(1), HARD_STOP_MS).unref()
       resolve()

@@ -1,9 +1,6 @@
-// Loaded into every test process: it ends when its tests have, and asked by SIGUSR2 it tells what keeps it alive.
+// Loaded into every test process: asked by SIGUSR2, it tells what keeps the process alive.
 import { ChildProcess } from 'node:child_process'
 import { Server, Socket } from 'node:net'
-import { avoidExitDeadlock } from '../db/exit.ts'
-
-avoidExitDeadlock()
 
 process.on('SIGUSR2', () => {
   console.log(`Left open: ${process.getActiveResourcesInfo().join(', ')}`)

@@ -12,7 +12,6 @@ import { parseArgs } from 'node:util'
 import pc from 'picocolors'
 import { acquire, holderOf } from '../db/embedded/lock.ts'
 import { removeEmbedded, startEmbedded } from '../db/embedded.ts'
-import { avoidExitDeadlock } from '../db/exit.ts'
 import { dialects } from './dialects.ts'
 import { type Outcome, runFile } from './run-file.ts'
 
@@ -27,7 +26,6 @@ const { values: flags, positionals: filters } = parseArgs({
   }
 })
 
-avoidExitDeadlock()
 const interrupted = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => {

@@ -7,7 +7,6 @@ import { once } from 'node:events'
 import { readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { avoidExitDeadlock } from '../exit.ts'
 import { type Cluster, openCluster, type Server, startServer, stopOrphan, stopServer } from './cluster.ts'
 import { acquire } from './lock.ts'
 import { filesIn, type KeeperOptions, type Standing } from './standing.ts'
@@ -28,7 +27,6 @@ let server: Server
 let leaving = false
 let unlock: () => Promise<void> = async () => {}
 
-avoidExitDeadlock()
 process.title = `postgres keeper ${options.dataDir}`
 process.on('SIGINT', () => {})
 process.on('SIGHUP', () => {})
