@@ -4,9 +4,10 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { breakOff } from '../worker/broker/opening.ts'
 import type { BrokerError } from '../worker/broker/port.ts'
 import {
   type CallOptions,
@@ -103,6 +104,26 @@ opening('hears what comes in one packet with the consent to open, be it the end'
   assert.is(ended.cause, 'closed with 1001')
   assert.is(counters.invalid, 1)
   hasty.close()
+})
+
+opening('can be undone at any moment, also while the end is being told', async () => {
+  const server = createServer({ allowHalfOpen: true }, socket => socket.on('error', () => {})).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  for (const prepare of [
+    (wire: Socket) => wire.end(),
+    (wire: Socket) => wire.end('more than nothing'),
+    (wire: Socket) => wire.write(Buffer.alloc(20_000_000)),
+    () => {}
+  ]) {
+    const wire = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    await once(wire, 'connect')
+    const closed = within<void>('the close', resolve => wire.once('close', () => resolve()))
+    prepare(wire)
+    breakOff(wire)
+    await closed
+  }
+  server.close()
 })
 
 calls('sends nothing when the permission is refused at the last moment', async () => {

@@ -3,6 +3,7 @@
 // not deliver; what is held when its sender merely closes or dies still arrives.
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { breakOff } from '../../worker/broker/opening.ts'
 
 type Direction = 'both' | 'there' | 'back'
 
@@ -27,7 +28,7 @@ class Pipe {
     })
     from.once('error', () => {
       this.#held = undefined
-      to.resetAndDestroy()
+      breakOff(to)
     })
   }
 
@@ -94,7 +95,7 @@ export class Wire {
   /** Cuts the connections `choose` says yes to; answers how many. */
   cut(choose: () => boolean = () => true): number {
     const chosen = [...this.#links].filter(() => choose())
-    for (const { sockets } of chosen) for (const socket of sockets) socket.resetAndDestroy()
+    for (const { sockets } of chosen) for (const socket of sockets) breakOff(socket)
     return chosen.length
   }
 

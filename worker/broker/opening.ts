@@ -56,3 +56,17 @@ export function openSocket<Attached>(
     })
   })
 }
+
+/**
+ * Resets a connection; `then` runs right after. One whose last byte has been handed over and whose end is just being told
+ * cannot be reset in that moment: Node would report EINVAL, never close it, and turn round for ever at its own exit.
+ */
+export function breakOff(wire: Socket, then: () => void = () => {}): void {
+  const reset = () => {
+    wire.resetAndDestroy()
+    then()
+  }
+  const ending = wire.writableEnded && !wire.writableFinished && wire.writableLength === 0
+  if (ending && !wire.destroyed) setImmediate(reset)
+  else reset()
+}

@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import WebSocket from 'ws'
 import { type Call, type CallOptions, Calls, disconnected, noAnswer, unsent } from './calls.ts'
 import { isRateLimit, readRefusal, refused } from './errors.ts'
-import { type OpenSocket, openSocket } from './opening.ts'
+import { breakOff, type OpenSocket, openSocket } from './opening.ts'
 import { BrokerError } from './port.ts'
 import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
 
@@ -158,8 +158,7 @@ export class Connection {
   reset(cause: string): void {
     if (this.#closed) return
     this.#because(cause)
-    this.#wire.resetAndDestroy()
-    this.#socket.terminate()
+    breakOff(this.#wire, () => this.#socket.terminate())
     this.#end(1006)
   }
 
