@@ -40,6 +40,12 @@ export const environment = {
       ...text('the HTTP header in which that protocol carries the application id; its documents name it'),
       pattern: '^[A-Za-z0-9-]{1,64}$'
     },
+    BROKER_NEXT_CALLS: int(
+      "REST calls a minute the newer protocol's broker grants this machine's address",
+      300,
+      1,
+      1_000_000
+    ),
     BROKER_ANSWER_TIMEOUT_MS: int('how long a broker call is waited for', 20_000, 100, 120_000),
     BROKER_MAX_CONNECTIONS: int('broker connections a worker may hold', 2000, 1, 100_000),
     TOKEN_KEYS: {
@@ -138,7 +144,7 @@ export interface Config {
   brokerUrl: string | undefined
   brokerDialect: 'v3' | 'next'
   /** The newer protocol's REST base, without a trailing slash. */
-  brokerNext: { url: string; appIdHeader: string } | undefined
+  brokerNext: { url: string; appIdHeader: string; callsPerMinute: number } | undefined
   brokerAnswerTimeoutMs: number
   brokerMaxConnections: number
   tokenKeys: string | undefined
@@ -205,7 +211,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     brokerNext: str('BROKER_NEXT_URL')
       ? {
           url: (str('BROKER_NEXT_URL') as string).replace(/\/+$/, ''),
-          appIdHeader: str('BROKER_NEXT_APP_HEADER') as string
+          appIdHeader: str('BROKER_NEXT_APP_HEADER') as string,
+          callsPerMinute: num('BROKER_NEXT_CALLS')
         }
       : undefined,
     brokerAnswerTimeoutMs: num('BROKER_ANSWER_TIMEOUT_MS'),

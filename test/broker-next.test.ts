@@ -133,6 +133,12 @@ budgets("of the machine's address is divided among its workers", async () => {
   // The others have gone.
   rest.share(1)
   assert.ok(await ask())
+  // Granted more, each has more.
+  const large = new Rest({ base: own.nextUrl, appIdHeader, callsPerMinute: 100 * unknowns.restOfAddress.perMinute })
+  large.share(100)
+  const { accountId, token } = newAccount()
+  for (let call = 0; call <= part; call++)
+    assert.ok(await large.socketAddress({ appId: '7', accountId, token: await token() }))
   await own.close()
 })
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { tokenRefused } from './credentials.ts'
 import { unknowns } from './next-unknowns.ts'
 import { BrokerError } from './port.ts'
-import { Budget } from './quota.ts'
+import { Budget, type Limits } from './quota.ts'
 import { bodyOf, textOf } from './reading.ts'
 
 export interface RestOptions {
@@ -12,6 +12,8 @@ export interface RestOptions {
   base: string
   /** The header that carries the application id; the broker's documents name it. */
   appIdHeader: string
+  /** Granted to this machine's address; the published number, where none is given. */
+  callsPerMinute?: number | undefined
 }
 
 export interface Asking {
@@ -26,20 +28,24 @@ const only = 'rest'
 
 export class Rest {
   readonly #options: RestOptions
-  readonly #ofAddress = new Budget({ [only]: unknowns.restOfAddress })
+  readonly #ofAddress: Budget
   readonly #ofUsers = new Map<string, Budget>()
 
   constructor(options: RestOptions) {
     this.#options = options
+    this.#ofAddress = new Budget(this.#part(1))
   }
 
   /** Divides the budget of this machine's address among so many workers. */
   share(workers: number): void {
+    this.#ofAddress.setLimits(this.#part(workers))
+  }
+
+  #part(workers: number): Limits {
     const { perMinute, perTenMinutes, perHour } = unknowns.restOfAddress
-    const part = (calls: number) => Math.max(1, Math.floor(calls / workers))
-    this.#ofAddress.setLimits({
-      [only]: { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour }
-    })
+    const granted = (this.#options.callsPerMinute ?? perMinute) / perMinute
+    const part = (calls: number) => Math.max(1, Math.floor((calls * granted) / workers))
+    return { [only]: { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour } }
   }
 
   /**

@@ -28,6 +28,8 @@ export interface NextOptions extends ClientOptions {
   url: string
   /** The header that carries the application id. */
   appIdHeader: string
+  /** REST calls granted to this machine's address; the published number, where none is given. */
+  callsPerMinute?: number
 }
 
 /** A broker that speaks the newer API. Nothing is opened until it is used. */
@@ -35,8 +37,8 @@ export function createNextBroker(options: NextOptions): Broker {
   return createClient(createNextDialect(options), options)
 }
 
-function createNextDialect({ url, appIdHeader }: NextOptions): Dialect {
-  const rest = new Rest({ base: url, appIdHeader })
+function createNextDialect({ url, appIdHeader, callsPerMinute }: NextOptions): Dialect {
+  const rest = new Rest({ base: url, appIdHeader, callsPerMinute })
   const patience = new Patience(unknowns.openAgain)
   return {
     limits: unknowns.limits,
