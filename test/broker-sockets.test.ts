@@ -5,6 +5,8 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
+import { connect as connectTls, createServer as createServerOfTls, type TLSSocket } from 'node:tls'
+import { generate } from 'selfsigned'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { breakOff } from '../worker/broker/opening.ts'
@@ -122,6 +124,35 @@ opening('can be undone at any moment, also while the end is being told', async (
     prepare(wire)
     breakOff(wire)
     await closed
+  }
+  server.close()
+})
+
+opening('can be undone at any moment below TLS as well, and the process lives on', async () => {
+  const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }])
+  const server = createServerOfTls({ cert, key }, socket => socket.on('error', () => {})).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const moments: { ending: boolean; prepare(above: TLSSocket): void }[] = [
+    { ending: false, prepare() {} },
+    { ending: false, prepare: above => above.write(Buffer.alloc(5_000_000)) },
+    { ending: true, prepare() {} },
+    { ending: true, prepare: above => above.end() }
+  ]
+  for (const { ending, prepare } of moments) {
+    const wire = connect({ port, host: '127.0.0.1' })
+    const above = connectTls({ socket: wire, servername: 'localhost', rejectUnauthorized: false })
+    above.on('error', () => {})
+    await once(above, 'secureConnect')
+    prepare(above)
+    await within<void>('the close', closed => {
+      const afterwards = () => {
+        above.destroy()
+        closed()
+      }
+      breakOff(wire, { ending, afterwards })
+    })
+    assert.ok(wire.destroyed)
   }
   server.close()
 })

@@ -58,15 +58,20 @@ export function openSocket<Attached>(
 }
 
 /**
- * Resets a connection; `then` runs right after. One whose last byte has been handed over and whose end is just being told
- * cannot be reset in that moment: Node would report EINVAL, never close it, and turn round for ever at its own exit.
+ * Resets a connection; `afterwards` runs when it is closed. One whose last byte has been handed over and whose end is just
+ * being told cannot be reset in that moment: Node would report EINVAL, never close it, and turn round for ever at its own
+ * exit. `ending` says that something above the connection, such as TLS, may be telling an end of its own. And what
+ * is above must not be destroyed before the close: a TLS socket torn down in the turn of the reset below it ends the
+ * whole process with a segmentation fault.
  */
-export function breakOff(wire: Socket, then: () => void = () => {}): void {
+export function breakOff(wire: Socket, { ending = false, afterwards = () => {} } = {}): void {
   const reset = () => {
+    if (wire.destroyed) return void setImmediate(afterwards)
+    wire.on('error', () => {})
+    wire.once('close', afterwards)
     wire.resetAndDestroy()
-    then()
   }
-  const ending = wire.writableEnded && !wire.writableFinished && wire.writableLength === 0
-  if (ending && !wire.destroyed) setImmediate(reset)
+  const telling = wire.writableEnded && !wire.writableFinished && wire.writableLength === 0
+  if (ending || telling) setImmediate(reset)
   else reset()
 }

@@ -158,7 +158,8 @@ export class Connection {
   reset(cause: string): void {
     if (this.#closed) return
     this.#because(cause)
-    breakOff(this.#wire, () => this.#socket.terminate())
+    const ending = this.#socket.readyState !== WebSocket.OPEN
+    breakOff(this.#wire, { ending, afterwards: () => this.#socket.terminate() })
     this.#end(1006)
   }
 
