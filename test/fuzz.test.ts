@@ -178,6 +178,15 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
     }
   ],
   [
+    "another partner's orders told",
+    {
+      check: 'leak',
+      operations: ['listOrders'],
+      kinds: ['other-partners'],
+      fault: { asked: headers => Object.assign(headers, { authorization: `Bearer ${scene.otherKey}` }) }
+    }
+  ],
+  [
     'a stack in an error',
     {
       check: 'leak',

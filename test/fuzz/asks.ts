@@ -30,6 +30,8 @@ export interface Scene {
   known: Map<string, unknown[]>
   /** The same of another partner: nobody but that one may know them. */
   others: Record<string, string[]>
+  /** That one's key, for a service made to take us for it. */
+  otherKey: string
   /** Stands in every text of the other partner that is for itself only. */
   canary: string
 }

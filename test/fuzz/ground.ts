@@ -1,6 +1,5 @@
 // Where a campaign takes place: api and worker as processes, a simulated broker, a partner that asks and another one
 // whose things are nobody's business.
-import { randomUUID } from 'node:crypto'
 import { postMessage, updateCommunityProfile } from '../../api/community.ts'
 import { createCommunityBot } from '../../api/community-bots.ts'
 import { followLeader } from '../../api/copy.ts'
@@ -54,6 +53,7 @@ async function openScene(harness: Harness, address: string): Promise<Scene> {
     traderSessions: [],
     known: new Map(),
     others: {},
+    otherKey: '',
     canary: CANARY
   }
   await fund(harness, partner, '1000000')
@@ -114,11 +114,12 @@ async function makeOthers(harness: Harness, scene: Scene, seller: TestPartner): 
   }
   await fund(harness, other, '1000')
   await made(updateCommunityProfile, { body: { displayName: CANARY, bio: CANARY } })
-  const trader = await other.makeTrader({ externalId: `other-${randomUUID()}` })
-  const follower = await other.makeTrader({ externalId: `other-${randomUUID()}` })
+  const trader = await other.makeTrader({ externalId: `${CANARY}-leader` })
+  const follower = await other.makeTrader({ externalId: `${CANARY}-follower` })
   await insertOrderRows(db, trader, { count: 10 })
   await made(followLeader, { body: { traderExternalId: follower.traderExternalId, leaderId: trader.traderId } })
-  for (const kind of ['BINARY', 'MULTIPLIER'] as const) await insertOrderRows(db, follower, { kind, phase: 'closed' })
+  for (const kind of ['BINARY', 'MULTIPLIER'] as const)
+    await insertOrderRows(db, follower, { kind, phase: 'closed', brokerOrderId: `${CANARY}-${kind}` })
   const orders = await db('orders').where({ trader_id: follower.traderId }).select('id', 'kind')
   const idsOf = (kind: string) => orders.filter(order => order.kind === kind).map(({ id }) => id as string)
   const { cookie } = await other.makeSession()
@@ -129,6 +130,7 @@ async function makeOthers(harness: Harness, scene: Scene, seller: TestPartner): 
   const { purchaseId } = await made(purchaseBot, { params: { id: sold } })
   const { subscriptionId } = await made(subscribeToBot, { params: { id: sold } })
   const draft = await makeDraft(other, { name: CANARY, code: CANARY, description: `A draft of ${CANARY}` })
+  scene.otherKey = other.key
   scene.others = {
     traderExternalId: [trader.traderExternalId, follower.traderExternalId],
     leaderId: [trader.traderId],
