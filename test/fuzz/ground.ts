@@ -79,6 +79,8 @@ async function openScene(harness: Harness, address: string): Promise<Scene> {
   const seller = await harness.makePartner({ name: 'Seller' })
   for (const price of [0, 2, 7.5])
     learn(scene, 'botId', await makeBot(seller, { oneTimePriceUsd: price, monthlyPriceUsd: price }))
+  // A botId may be any bot, in time mostly the fuzzer's own, which it cannot buy; this one is bought in lifecycles alone.
+  learn(scene, 'sellersBot', await makeBot(seller, { oneTimePriceUsd: 0, monthlyPriceUsd: 0 }))
   learn(scene, 'ownBotId', await makeDraft(partner))
   learn(scene, 'standing', [partner.partnerId, 'Fuzzing', 'SCALE', 'ACTIVE'].join())
   await makeOthers(harness, scene, seller)

@@ -129,7 +129,7 @@ export const lifecycles: Record<string, Lifecycle> = {
   },
 
   async purchase(step, scene) {
-    const params = { id: first(scene, 'botId') }
+    const params = { id: first(scene, 'sellersBot') }
     const { body } = await step('purchaseBot', { params })
     must((await step('purchaseBot', { params })).body.purchaseId === body.purchaseId, AVAILABLE, 'bought twice')
     must(
@@ -144,7 +144,7 @@ export const lifecycles: Record<string, Lifecycle> = {
   },
 
   async subscription(step, scene) {
-    const params = { id: first(scene, 'botId') }
+    const params = { id: first(scene, 'sellersBot') }
     const { body } = await step('subscribeToBot', { params })
     must(
       ids(await step('listMySubscriptions', {}), 'subscriptionId').includes(body.subscriptionId),
