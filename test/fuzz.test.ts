@@ -169,6 +169,20 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
     }
   ],
   [
+    'a revoked key that is not listed',
+    {
+      check: 'use_after_free',
+      operations: [],
+      kinds: ['lifecycle'],
+      fault: {
+        answered({ body }, { method, path }) {
+          if (method === 'GET' && path === '/v1/keys')
+            body.data = body.data.filter(({ revokedAt }: { revokedAt: string | null }) => revokedAt === null)
+        }
+      }
+    }
+  ],
+  [
     "another partner's record taken for one's own",
     {
       check: 'other_partners',

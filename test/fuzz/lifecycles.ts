@@ -65,7 +65,7 @@ export const lifecycles: Record<string, Lifecycle> = {
     await step('revokeKey', { params: { id: body.keyId } })
     await step('getUsage', {}, { headers: bearer(body.key), only: [403], check: FREED })
     const listed = (await step('listKeys', {})).body.data.find(({ keyId }: { keyId: string }) => keyId === body.keyId)
-    must(listed?.revokedAt !== null, FREED, 'the key is listed as good')
+    must(typeof listed?.revokedAt === 'string', FREED, 'the key is not listed as revoked')
   },
 
   async message(step) {
