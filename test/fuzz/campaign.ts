@@ -34,13 +34,18 @@ export async function runCampaign(options: CampaignOptions): Promise<Report> {
   const startedAt = performance.now()
   const seconds = () => (performance.now() - startedAt) / 1000
   const plan = schedule(scene, seed, only)
+  const lives = new Map<string, Promise<void>>()
   let told = 0
   const lane = async () => {
     while (report.requests < requests && seconds() < minutes * 60) {
       const { value } = plan.next()
       if (value === undefined) return
-      if (typeof value === 'string') await live(value, { scene, line, findings })
-      else for (const asked of value) if (report.requests < requests) await ask(asked, { scene, line, findings })
+      if (typeof value === 'string') {
+        // Two lives at once of one bot's purchase would share the purchase, and give it up once each.
+        const life = (lives.get(value) ?? Promise.resolve()).then(() => live(value, { scene, line, findings }))
+        lives.set(value, life)
+        await life
+      } else for (const asked of value) if (report.requests < requests) await ask(asked, { scene, line, findings })
       if (tell && report.requests - told >= 10_000) {
         told = report.requests
         tell(`${told} requests, ${Math.round(told / seconds())}/s, ${report.violations.length} kinds of violations`)
