@@ -5,6 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from '../api/copy.ts'
 import { listOrders, placeBinaryOrder } from '../api/orders.ts'
+import { rows } from '../db/connection.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { brokerEnv } from './dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from './harness.ts'
@@ -41,6 +42,16 @@ const copiesOf = async (owner: TestPartner, traderExternalId: string) =>
   (await owner.call(listOrders, { query: { traderExternalId } })).body.data.filter(
     (entry: { copiedFrom: string | null }) => entry.copiedFrom
   )
+/** Waits until every order that was answered has been copied to whom it is to be copied. */
+const fannedOut = () =>
+  // The job is stored with the purchase, and goes in the transaction that stores the copies.
+  until('the fan-outs', async () => {
+    const [left] = await rows(
+      harness.open.db,
+      `select 1 from pgboss.job where name = 'copy.fanout' and state <= 'active'`
+    )
+    return !left
+  })
 
 const leader = await makeLeader(partner)
 
@@ -142,19 +153,25 @@ following('a copy is never copied, and a refusal of one follower touches nobody 
     const [refused] = await copiesOf(partner, poor.traderExternalId)
     return mine?.status === 'CLOSED' && refused?.status === 'FAILED' && refused.error.error === 'INSUFFICIENT_BALANCE'
   })
-  await place(partner, middle.traderExternalId)
-  await until(
-    "the copy of the middle one's own order",
-    async () => (await copiesOf(partner, last.traderExternalId)).length === 1
+  await fannedOut()
+  assert.equal(await copiesOf(partner, last.traderExternalId), [])
+  const { body: own } = await place(partner, middle.traderExternalId)
+  await fannedOut()
+  const copies = await copiesOf(partner, last.traderExternalId)
+  assert.equal(
+    copies.map(({ copiedFrom }: { copiedFrom: string }) => copiedFrom),
+    [own.orderId]
   )
-  assert.is(contractsOf(last.accountId).length <= 1, true)
   for (const { traderExternalId } of [middle, poor])
     await partner.call(unfollowLeader, { body: { traderExternalId, leaderId: leader.traderId } })
 })
 
 following('pauses when the loss passes the limit, and following again resumes', async () => {
-  const accountId = newAccountId()
-  const follower = await partner.makeTrader({ accountId })
+  const follower = await partner.makeTrader()
+  const steady = await partner.makeTrader()
+  await partner.call(followLeader, {
+    body: { traderExternalId: steady.traderExternalId, leaderId: leader.traderId, maxDrawdownPct: 50 }
+  })
   const { body } = await partner.call(followLeader, {
     body: { traderExternalId: follower.traderExternalId, leaderId: leader.traderId, maxDrawdownPct: 5 }
   })
@@ -171,9 +188,13 @@ following('pauses when the loss passes the limit, and following again resumes', 
     30_000
   )
   assert.ok((await standing()).drawdownPct > 5)
+  await fannedOut()
   const before = (await copiesOf(partner, follower.traderExternalId)).length
-  await place(partner, leader.traderExternalId)
+  const { body: next } = await place(partner, leader.traderExternalId)
+  await fannedOut()
   assert.is((await copiesOf(partner, follower.traderExternalId)).length, before)
+  // There was something to copy.
+  assert.is((await copiesOf(partner, steady.traderExternalId))[0]?.copiedFrom, next.orderId)
   const again = await partner.call(followLeader, {
     body: { traderExternalId: follower.traderExternalId, leaderId: leader.traderId }
   })
