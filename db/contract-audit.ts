@@ -17,12 +17,15 @@ export interface DueAccount {
 
 // An account's first comparison, and one after a long pause, looks back this far.
 const FIRST_LOOK_HOURS = 24
+// A turn that was not carried through is taken again after this long; a run that is slow must be over by then.
+const AGAIN_MINUTES = 5
 // Books are compared with an overlap: a purchase may show late.
 const OVERLAP_SECONDS = 120
 
 /**
- * Takes accounts whose orders came after the last comparison and whose turn it is, longest waiting first;
- * each is nobody else's until `everyMinutes` have passed.
+ * Takes accounts whose orders came after the last comparison, or whose last turn was not carried through, longest due
+ * first; each is nobody else's until `everyMinutes` have passed, or a few if its turn is not carried through. So an
+ * account that cannot be reached is tried again soon, and behind all that fell due before.
  */
 export async function takeDueAccounts(db: Db, options: { everyMinutes: number; limit: number }): Promise<DueAccount[]> {
   return rows<DueAccount>(
@@ -30,11 +33,16 @@ export async function takeDueAccounts(db: Db, options: { everyMinutes: number; l
     `with due as (
        select a.id, a.compared_at
          from broker_accounts a
+              -- A second: compared_at has lost what audited_at has below the millisecond.
+        cross join lateral (select coalesce(a.compared_at, 'epoch') < a.audited_at - interval '1 second' as unfinished) turn
+        cross join lateral (
+          select a.audited_at + interval '1 minute'
+                 * case when unfinished then least(:everyMinutes, ${AGAIN_MINUTES}) else :everyMinutes end as at) next
         where a.status = 'CONNECTED'
-          and (a.audited_at is null or a.audited_at <= now() - :everyMinutes * interval '1 minute')
-          and exists (select 1 from orders o where o.broker_account_id = a.id
-                       and o.queued_at > coalesce(a.compared_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds')
-        order by a.audited_at nulls first limit :limit for update skip locked
+          and (a.audited_at is null or next.at <= now())
+          and (unfinished or exists (select 1 from orders o where o.broker_account_id = a.id
+                                      and o.queued_at > coalesce(a.compared_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds'))
+        order by next.at nulls first limit :limit for update of a skip locked
      )
      update broker_accounts a set audited_at = now()
        from due, partners p
@@ -50,11 +58,6 @@ export async function takeDueAccounts(db: Db, options: { everyMinutes: number; l
 /** Everything up to the account's turn was compared and found its place; until this, the next turn looks as far back. */
 export async function markCompared(db: Db, account: DueAccount): Promise<void> {
   await db('broker_accounts').where({ id: account.accountRowId }).update({ compared_at: account.takenAt })
-}
-
-/** The comparison of an account failed: it is due again at once, from where it was. */
-export async function returnDueAccount(db: Db, account: DueAccount): Promise<void> {
-  await db('broker_accounts').where({ id: account.accountRowId }).update({ audited_at: account.since })
 }
 
 export interface ClaimedContract {

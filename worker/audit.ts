@@ -9,7 +9,6 @@ import {
   insertFinding,
   markCompared,
   ordersSentAround,
-  returnDueAccount,
   takeDueAccounts
 } from '../db/contract-audit.ts'
 import { openSession } from './accounts.ts'
@@ -29,14 +28,21 @@ export interface AuditSummary {
   contracts: number
   orphans: number
   mismatches: number
-  /** Accounts that could not be compared now; they are due again. */
+  /** Accounts that could not be compared now; they are due again soon. */
   unreachable: number
 }
 
 /** Compares the accounts that are due. */
 export async function auditContracts(open: Open, { everyMinutes }: { everyMinutes: number }): Promise<AuditSummary> {
   const summary: AuditSummary = { accounts: 0, contracts: 0, orphans: 0, mismatches: 0, unreachable: 0 }
+  // Applications whose broker is down: each of their accounts would only wait for its time-out.
+  const down = new Set<string>()
   for (const account of await takeDueAccounts(open.db, { everyMinutes, limit: ACCOUNTS })) {
+    const application = `${account.dialect} ${account.appId}`
+    if (down.has(application)) {
+      summary.unreachable += 1
+      continue
+    }
     try {
       const seen = await recentContracts(open, account)
       summary.accounts += 1
@@ -51,11 +57,20 @@ export async function auditContracts(open: Open, { everyMinutes }: { everyMinute
       if (!undecided) await markCompared(open.db, account)
     } catch (error) {
       summary.unreachable += 1
-      await returnDueAccount(open.db, account)
       open.log.warn({ err: error, accountId: account.accountId }, 'an account could not be audited')
+      if (!(await isReachable(open, account))) down.add(application)
     }
   }
   return summary
+}
+
+async function isReachable({ brokers }: Open, { dialect, appId }: DueAccount): Promise<boolean> {
+  try {
+    return await brokers.of(dialect).reachable(appId)
+  } catch {
+    // No broker is configured for the dialect.
+    return false
+  }
 }
 
 async function recentContracts(open: Open, account: DueAccount): Promise<Map<string, Evidence>> {
