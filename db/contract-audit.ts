@@ -9,14 +9,12 @@ export interface DueAccount {
   accountId: string
   appId: string
   dialect: string
-  /** Books before this were compared already. */
+  /** Books before this were compared already, however long ago; or hold nothing of ours, since our first order came later. */
   since: Date
   /** When the turn was taken. */
   takenAt: Date
 }
 
-// An account's first comparison, and one after a long pause, looks back this far.
-const FIRST_LOOK_HOURS = 24
 // A turn that was not carried through is taken again after this long; a run that is slow must be over by then.
 const AGAIN_MINUTES = 5
 // Books are compared with an overlap: a purchase may show late.
@@ -49,15 +47,27 @@ export async function takeDueAccounts(db: Db, options: { everyMinutes: number; l
       where a.id = due.id and p.id = a.partner_id
      returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", p.broker_app_id as "appId",
        p.broker_dialect as dialect,
-       greatest(coalesce(due.compared_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds', now() - interval '${FIRST_LOOK_HOURS} hours') as since,
+       coalesce(due.compared_at, (select min(o.created_at) from orders o where o.broker_account_id = a.id))
+         - interval '${OVERLAP_SECONDS} seconds' as since,
        a.audited_at as "takenAt"`,
     options
   )
 }
 
-/** Everything up to the account's turn was compared and found its place; until this, the next turn looks as far back. */
-export async function markCompared(db: Db, account: DueAccount): Promise<void> {
-  await db('broker_accounts').where({ id: account.accountRowId }).update({ compared_at: account.takenAt })
+/**
+ * Everything up to `until` (epoch seconds; null for the account's turn) was compared and found its place; until this, the
+ * next turn looks as far back. Where there is more to compare, the turn counts as not carried through.
+ */
+export async function markCompared(db: Db, account: DueAccount, until: number | null): Promise<void> {
+  await rows(
+    db,
+    `update broker_accounts
+        set compared_at = case when :part then least(:takenAt::timestamptz - interval '2 seconds',
+                                                     to_timestamp(:until) + interval '${OVERLAP_SECONDS} seconds')
+                               else :takenAt::timestamptz end
+      where id = :accountRowId`,
+    { accountRowId: account.accountRowId, takenAt: account.takenAt, part: until !== null, until: until ?? 0 }
+  )
 }
 
 export interface ClaimedContract {

@@ -273,14 +273,14 @@ audit('looks as far back again when the worker that took the turn died', async (
     const due = await takeDueAccounts(db, { everyMinutes: 0, limit: 200 })
     return due.find(account => account.accountId === accountId) as DueAccount
   }
+  const compared = new Date(Date.now() - 7_200_000)
+  await db('broker_accounts').where({ account_id: accountId }).update({ audited_at: compared, compared_at: compared })
   const died = await take()
-  await db('broker_accounts')
-    .where({ account_id: accountId })
-    .update({ audited_at: new Date(Date.now() - 900_000) })
+  assert.is(died.since.getTime(), compared.getTime() - 120_000)
   const next = await take()
-  assert.ok(next.since.getTime() - died.since.getTime() < 60_000)
-  await markCompared(db, next)
-  assert.ok((await take()).since.getTime() - died.since.getTime() > 3_600_000)
+  assert.equal(next.since, died.since)
+  await markCompared(db, next, null)
+  assert.is((await take()).since.getTime(), next.takenAt.getTime() - 120_000)
 })
 
 audit("reports an order whose figures differ from the broker's books", async () => {

@@ -17,9 +17,12 @@ import { matches } from './broker/shortcode.ts'
 import type { Open } from './open.ts'
 import { contractOf } from './orders.ts'
 
-// Accounts compared in one run, one after another: each costs two calls of the account's tightest budget.
+// Accounts compared in one run, one after another: each costs two calls of the account's tightest budget (25 a minute,
+// shared with the looks into orders in doubt), and at most about 16 where there is a lot to compare.
 const ACCOUNTS = 200
-const ROWS = 500
+// What is read of each list in one turn; a page is as long as the broker allows.
+const STATEMENT = { pageRows: 999, pages: 3 }
+const PROFIT_TABLE = { pageRows: 500, pages: 6 }
 // What the broker's clock, told in whole seconds, may differ from ours.
 const SLACK_MS = 5000
 
@@ -30,11 +33,13 @@ export interface AuditSummary {
   mismatches: number
   /** Accounts that could not be compared now; they are due again soon. */
   unreachable: number
+  /** Accounts with more purchases than one turn reads: compared from the oldest on, and due again soon for the rest. */
+  behind: number
 }
 
 /** Compares the accounts that are due. */
 export async function auditContracts(open: Open, { everyMinutes }: { everyMinutes: number }): Promise<AuditSummary> {
-  const summary: AuditSummary = { accounts: 0, contracts: 0, orphans: 0, mismatches: 0, unreachable: 0 }
+  const summary: AuditSummary = { accounts: 0, contracts: 0, orphans: 0, mismatches: 0, unreachable: 0, behind: 0 }
   // Applications whose broker is down: each of their accounts would only wait for its time-out.
   const down = new Set<string>()
   for (const account of await takeDueAccounts(open.db, { everyMinutes, limit: ACCOUNTS })) {
@@ -44,8 +49,9 @@ export async function auditContracts(open: Open, { everyMinutes }: { everyMinute
       continue
     }
     try {
-      const seen = await recentContracts(open, account)
+      const { seen, until } = await recentContracts(open, account)
       summary.accounts += 1
+      if (until !== null) summary.behind += 1
       summary.contracts += seen.size
       const { findings, undecided } = await compare(open, account, seen)
       for (const finding of findings) {
@@ -54,7 +60,7 @@ export async function auditContracts(open: Open, { everyMinutes }: { everyMinute
         if (await insertFinding(open.db, finding)) open.log.error({ ...finding }, 'the books differ')
       }
       // However long the doubt lasts, what it hid is looked at again after it.
-      if (!undecided) await markCompared(open.db, account)
+      if (!undecided) await markCompared(open.db, account, until)
     } catch (error) {
       summary.unreachable += 1
       open.log.warn({ err: error, accountId: account.accountId }, 'an account could not be audited')
@@ -73,18 +79,59 @@ async function isReachable({ brokers }: Open, { dialect, appId }: DueAccount): P
   }
 }
 
-async function recentContracts(open: Open, account: DueAccount): Promise<Map<string, Evidence>> {
+/**
+ * What was bought since the last comparison, up to `until` (epoch seconds): all of it (null) or, where that is more than
+ * one turn may read, the oldest part.
+ */
+async function recentContracts(
+  open: Open,
+  account: DueAccount
+): Promise<{ seen: Map<string, Evidence>; until: number | null }> {
   const session = await openSession(open, account)
   const from = Math.floor(account.since.getTime() / 1000)
-  const seen = new Map<string, Evidence>()
-  // Closed ones last: they carry the sale as well.
-  for (const list of [
-    await session.statement({ from, limit: ROWS }),
-    await session.profitTable({ from, limit: ROWS })
-  ]) {
-    for (const item of list) if (item.appId === null || item.appId === account.appId) seen.set(item.contractId, item)
+  for (let until: number | null = null; ; ) {
+    const range = until === null ? { from } : { from, to: until }
+    const bought = await readPages(STATEMENT, page => session.statement({ ...range, ...page }))
+    const closed = bought.whole
+      ? await readPages(PROFIT_TABLE, page => session.profitTable({ ...range, ...page }))
+      : null
+    if (closed?.whole) {
+      const seen = new Map<string, Evidence>()
+      // Closed ones last: they carry the sale as well.
+      for (const item of [...bought.rows, ...closed.rows])
+        if (item.appId === null || item.appId === account.appId) seen.set(item.contractId, item)
+      return { seen, until }
+    }
+    const times = bought.rows.map(({ purchaseTime }) => purchaseTime).sort((a, b) => a - b)
+    const end: number = until ?? Math.max(Math.ceil(account.takenAt.getTime() / 1000), times.at(-1) ?? 0)
+    const shorter = from + Math.max(1, Math.floor(bought.whole ? (end - from) / 2 : partOf({ from, times, end })))
+    if (shorter >= end) throw new Error('The account has more purchases in a second than can be read.')
+    until = shorter
   }
-  return seen
+}
+
+/** The pages of a list. What is bought meanwhile comes in front: it may show a row twice, and hides none. */
+async function readPages(
+  { pageRows, pages }: { pageRows: number; pages: number },
+  read: (page: { limit: number; offset: number }) => Promise<Evidence[]>
+): Promise<{ rows: Evidence[]; whole: boolean }> {
+  const rows: Evidence[] = []
+  for (let page = 0; page < pages; page++) {
+    const found = await read({ limit: pageRows, offset: page * pageRows })
+    rows.push(...found)
+    if (found.length < pageRows) return { rows, whole: true }
+  }
+  return { rows, whole: false }
+}
+
+/**
+ * How many seconds from `from` on may be read whole, where the newest purchases up to `end` fill all pages: as long as two
+ * thirds of a turn's took in the oldest of these `times`. At most half of all, so that the next guess is a better one,
+ * and not too few after a burst.
+ */
+function partOf({ from, times, end }: { from: number; times: number[]; end: number }): number {
+  const [oldest, later] = [times[0] as number, times[Math.floor((times.length * 2) / 3)] as number]
+  return Math.min((end - from) / 2, Math.max(later - oldest, (oldest - from) / 16))
 }
 
 /** The order that the contract may have been bought for: of its terms, and sent not long before; null where there is none. */

@@ -199,9 +199,9 @@ export interface Session {
   balance(): Promise<{ balance: string; currency: string }>
   /** Open contracts. */
   portfolio(): Promise<Evidence[]>
-  /** Purchases since `from`, newest first, at most `limit` (999). */
+  /** Purchases since `from`, newest first, at most `limit` (999); fewer are the last ones. */
   statement(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<Evidence[]>
-  /** Closed contracts bought since `from`, newest first, at most `limit` (500). */
+  /** Closed contracts bought (or, with some brokers, closed) since `from`, newest first, at most `limit` (500); fewer are the last ones. */
   profitTable(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<Evidence[]>
 }
 
