@@ -19,7 +19,7 @@ import {
   type Session
 } from '../../worker/broker/port.ts'
 import type { Books, Deal } from './books.ts'
-import { meetFate } from './buys.ts'
+import { meetFate, waitMs } from './buys.ts'
 import type { Chance, Counts, Troubles } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'
 
@@ -29,6 +29,10 @@ export interface BrokerWorld {
   counts: Counts
   books: Books
   lines: Set<Line>
+  /** Until when an account's calls for lists are used up. */
+  spentUntil: Map<string, number>
+  /** Accounts whose traders have turned to other software. */
+  gone: Set<string>
   /** What goes wrong now. */
   troubles(): Troubles
   /** Nobody gets through before. */
@@ -170,9 +174,9 @@ class SimulatedSession implements Session {
 
   async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
     const { line } = this
-    const { schedule, chance } = line.world
-    // The budget of calls, or the connection, may have to be waited for: now and then longer than the permit lasts.
-    const delayMs = chance.is(0.01) ? chance.int(2000, 9000) : chance.is(0.03) ? chance.int(50, 2000) : 0
+    const { schedule, chance, troubles } = line.world
+    const fate = chance.weighted(troubles().buys)
+    const delayMs = waitMs(fate, chance)
     if (delayMs > 0) await new Promise<void>(resolve => schedule.after(delayMs, line.actor, 'budget', () => resolve()))
     if (schedule.now < line.upAt) await connected(line, 'reconnect')
     return new Promise<Bought>((resolve, reject) => {
@@ -186,7 +190,7 @@ class SimulatedSession implements Session {
         end()
       }
       const cancel = schedule.after(ORDER_PATIENCE_MS, line.actor, 'no answer', () => settle(() => reject(noAnswer())))
-      meetFate(this.line, {
+      meetFate(this.line, fate, {
         account: this.account,
         contract,
         waiting: () => line.pending.has(pending),
@@ -280,14 +284,17 @@ class SimulatedSession implements Session {
         .of(this.account.accountId)
         .filter(deal => deal.visibleAt <= schedule.now && shows(deal, books.epoch(deal.boughtAt)))
         .map(deal => books.evidence(deal, source))
+        // Newest first: what somebody bought after ours comes before it.
+        .reverse()
     )
   }
 
   /** Looks when the request arrives, and is told later. */
-  async #read<T>(look: (deal: Deal) => T, contractId = ''): Promise<T> {
-    const { schedule, chance, counts, books, troubles } = this.line.world
+  async #read<T>(look: (deal: Deal) => T, contractId?: string): Promise<T> {
+    const { schedule, chance, counts, books, spentUntil, troubles } = this.line.world
     await connected(this.line, 'read')
-    if (chance.is(troubles().call)) {
+    const spent = contractId === undefined && schedule.now < (spentUntil.get(this.account.accountId) ?? 0)
+    if (spent || chance.is(troubles().call)) {
       counts.add('read: refused')
       throw refusal('BROKER_UPSTREAM', 'RateLimit')
     }
@@ -304,7 +311,7 @@ class SimulatedSession implements Session {
         settle(() => reject(disconnected(false)))
       )
       schedule.after(chance.int(2, 30), null, 'read', () => {
-        const seen = look(books.deals.get(contractId) as Deal)
+        const seen = look(books.deals.get(contractId ?? '') as Deal)
         this.line.deliver(backMs, 'read', () => settle(() => resolve(seen)))
       })
     })

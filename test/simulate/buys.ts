@@ -3,7 +3,7 @@ import { Big } from 'big.js'
 import type { BrokerAccount, BrokerError, Contract } from '../../worker/broker/port.ts'
 import type { Deal } from './books.ts'
 import { announce, type BrokerWorld, type Line, refusal } from './broker.ts'
-import type { BuyFate } from './chance.ts'
+import type { BuyFate, Chance } from './chance.ts'
 
 interface Written {
   account: BrokerAccount
@@ -24,10 +24,15 @@ interface Way {
   run(ms: number, then?: (deal: Deal) => void, changes?: Changes): void
   /** Somebody else buys the same after so long. */
   others(ms: number, changes?: Changes): void
-  /** The same, unless what was sent may still arrive by then: nobody could tell the two apart. */
+  /**
+   * The same by the trader, who asks our clients for nothing more; unless what was sent may still arrive by then. What
+   * is bought in the time of another attempt nobody could tell from it.
+   */
   othersAfterwards(ms: number): void
   /** The broker says no, at once. */
   refuse(code: BrokerError['code'], brokerCode: string, facts?: object): void
+  /** For so long the broker shows no list of the account's. */
+  refuseLists(ms: number): void
   /** The broker's own time-out: it may still run. */
   timeOut(): void
   /** The answer comes, now or after so long. */
@@ -49,12 +54,21 @@ const BROKER_TIMEOUT_MS = 15_000
 export const KERNEL_MS = 40_000
 // A purchase shows in lists so much later, at most.
 const LIST_LAG_MS = 6000
+// Nor so long after it was written: a second look comes RECONCILE_AFTER_MS and 3 s after the permit, or later.
+const SHOWN_MS = 22_500
+// Calls are counted by the minute: what is refused because they are used up is refused for what is left of it.
+const BUDGET_MS = 60_000
 
 const fates: Record<BuyFate, (way: Way) => void> = {
   done: way => way.run(0, way.tell()),
   slow: way => way.run(way.int(500, BROKER_TIMEOUT_MS), way.tell()),
   'late answer': way => way.run(0, way.tell(way.int(1000, 23_000))),
   'lost answer': way => way.run(Math.max(0, way.int(-BROKER_TIMEOUT_MS, BROKER_TIMEOUT_MS))),
+  // The trader's other software has used up the calls of the minute, so that looks fail one after the other.
+  'lost answer, lists refused'(way) {
+    way.run(0)
+    way.refuseLists(way.int(BUDGET_MS / 2, BUDGET_MS))
+  },
   'lost request': () => {},
   'cut before': way => way.cut(),
   'cut after': way => way.run(0, () => way.cut()),
@@ -62,6 +76,11 @@ const fates: Record<BuyFate, (way: Way) => void> = {
   'time-out, run late'(way) {
     const lag = way.int(0, 1) ? { lagMs: LIST_LAG_MS } : {}
     way.run(way.int(10_000, BROKER_TIMEOUT_MS), () => {}, lag)
+    way.timeOut()
+  },
+  // The first look comes too early for it.
+  'time-out, as late as can be'(way) {
+    way.run(way.int(BROKER_TIMEOUT_MS - 1000, BROKER_TIMEOUT_MS), () => {}, { visibleAt: way.now + SHOWN_MS })
     way.timeOut()
   },
   'rate limit': way => way.refuse('BROKER_UPSTREAM', 'RateLimit'),
@@ -91,11 +110,18 @@ const fates: Record<BuyFate, (way: Way) => void> = {
   }
 }
 
-/** Decides a written request's fate and lets it happen. */
-export function meetFate(line: Line, written: Written): void {
+/** How long a purchase of this fate waits to be written, be it for the budget of calls or for the connection. */
+export function waitMs(fate: BuyFate, chance: Chance): number {
+  // Until shortly before its permit ends.
+  if (fate === 'time-out, as late as can be') return chance.int(2300, 2850)
+  // Now and then longer than the permit lasts.
+  return chance.is(0.01) ? chance.int(2000, 9000) : chance.is(0.03) ? chance.int(50, 2000) : 0
+}
+
+/** Lets a written request's fate happen. */
+export function meetFate(line: Line, fate: BuyFate, written: Written): void {
   const { world, generation } = line
   const { chance, counts, schedule } = world
-  const fate = chance.weighted(world.troubles().buys)
   counts.add(`buy: ${fate}`)
   schedule.note('', () => `written for ${written.account.accountId}: ${fate}`)
   const wayMs = chance.is(0.01) ? chance.int(100, 1500) : chance.int(3, 40)
@@ -133,11 +159,13 @@ export function meetFate(line: Line, written: Written): void {
       schedule.after(ms, null, 'bought by others', () => byOthers(changes))
     },
     othersAfterwards(ms) {
+      world.gone.add(written.account.accountId)
       schedule.really(ms, 'bought by others afterwards', async () => {
         if (!(await world.mayArrive(written.account.accountId))) byOthers({})
       })
     },
     refuse: (code, brokerCode, facts) => written.refused(refusal(code, brokerCode, facts), wayMs * 2),
+    refuseLists: ms => void world.spentUntil.set(written.account.accountId, now + ms),
     timeOut: () => written.refused(refusal('BROKER_UPSTREAM', 'Timeout', { ran: 'unknown' }), BROKER_TIMEOUT_MS),
     tell: ms => deal => written.done(deal, ms ?? chance.int(3, 60)),
     cut: () => line.cut(chance.int(20, chance.is(0.8) ? 300 : 3000)),

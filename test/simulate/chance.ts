@@ -71,11 +71,13 @@ export type BuyFate =
   | 'slow'
   | 'late answer'
   | 'lost answer'
+  | 'lost answer, lists refused'
   | 'lost request'
   | 'cut before'
   | 'cut after'
   | 'time-out, not run'
   | 'time-out, run late'
+  | 'time-out, as late as can be'
   | 'rate limit'
   | 'no funds'
   | 'bad contract'
@@ -100,11 +102,13 @@ const usual: Troubles = {
     slow: 1,
     'late answer': 1,
     'lost answer': 1.2,
+    'lost answer, lists refused': 0.2,
     'lost request': 1.2,
     'cut before': 0.05,
     'cut after': 0.05,
     'time-out, not run': 0.6,
     'time-out, run late': 1,
+    'time-out, as late as can be': 0.2,
     'rate limit': 1.5,
     'no funds': 1.5,
     'bad contract': 1,

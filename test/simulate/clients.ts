@@ -44,6 +44,8 @@ export interface ClientWorld {
   schedule: Schedule
   chance: Chance
   counts: Counts
+  /** Broker accounts whose traders have turned to other software. */
+  gone: ReadonlySet<string>
   /** An api process that takes requests now, if there is one. */
   api(): Api | undefined
 }
@@ -107,6 +109,10 @@ function done(life: Life): void {
 
 function ask(world: ClientWorld, life: Life, repeats: number): void {
   const { schedule, chance, counts } = world
+  if (world.gone.has(life.party.accountId)) {
+    done(life)
+    return
+  }
   const again = (ms: number, why: string) => {
     if (repeats >= MAX_REPEATS) return done(life)
     counts.add(`client: repeats after ${why}`)

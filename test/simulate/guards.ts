@@ -158,8 +158,8 @@ export const guards: Guard[] = [
     quick: true
   },
   decision('absence takes more than one look', 'const LOOKS = 2', 'const LOOKS = 1', {
-    mode: 'crowded',
-    buys: { 'time-out, run late': 15 }
+    mode: 'usual',
+    buys: { 'time-out, as late as can be': 5 }
   }),
   {
     name: 'what a dead process has sent is waited for',
@@ -182,7 +182,8 @@ export const guards: Guard[] = [
   decision(
     'a look that failed proves nothing',
     'for (const item of await evidenceSince(session, from)) {',
-    'for (const item of await evidenceSince(session, from).catch(() => [])) {'
+    'for (const item of await evidenceSince(session, from).catch(() => [])) {',
+    { buys: { 'lost answer, lists refused': 15 } }
   ),
   decision('evidence that fits two readings is reviewed', 'candidates.length === 1 &&', ''),
   decision('a contract of unreadable terms is never adopted unseen', 'if (found.terms === null) return false', ''),

@@ -41,6 +41,8 @@ const VACUUM_MS = 500
 // The service does it every minute; it is the accounts' turns that count.
 const AUDIT_EVERY_MS = 10_000
 const VACUUM_STATEMENTS = 2500
+// Doubts of the last lives are looked into, more than once, while things still go wrong.
+const CALM_AFTER_MS = 40_000
 // Who has not ended so long after the last life began never will.
 const PATIENCE_MS = 6 * 60_000
 
@@ -84,7 +86,19 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     )
     return unsaid.length > 0
   }
-  const broker: BrokerWorld = { schedule, chance, counts, books, lines, troubles, downUntil: 0, mayArrive, freeze }
+  const broker: BrokerWorld = {
+    schedule,
+    chance,
+    counts,
+    books,
+    lines,
+    spentUntil: new Map(),
+    gone: new Set(),
+    troubles,
+    downUntil: 0,
+    mayArrive,
+    freeze
+  }
   const hub = openHub({ schedule, chance, counts, lossy: () => troubles().hint })
   let databaseDownUntil = 0
   let made = 0
@@ -212,7 +226,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
 
   const lives: Life[] = []
   const bunch = Math.ceil((options.troubles.livesPerSecond * BUNCH_MS) / 1000)
-  const clients = { schedule, chance, counts, api: anyApi }
+  const clients = { schedule, chance, counts, gone: broker.gone, api: anyApi }
   function bear(): void {
     for (let i = 0; i < bunch && lives.length < count; i++) {
       const life = makeLife(chance, anyParty(), lives.length, options.troubles.stakes)
@@ -248,7 +262,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   let over = false
   const watch = () =>
     schedule.really(3000, 'watch', async () => {
-      if (schedule.now > lastBorn + 15_000) calm = true
+      if (schedule.now > lastBorn + CALM_AFTER_MS) calm = true
       if (lives.length === count && lives.every(({ active }) => active === 0)) {
         const left = await database.look<{ broker_order_id: string | null }>(
           `select broker_order_id from orders where phase in ('queued', 'sending', 'open')`
