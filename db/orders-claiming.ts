@@ -63,8 +63,10 @@ export async function takeOrders(
   const { sender, permitMs, reconcileAfterMs, limit, among } = options
   const found = await rows<{ jobs: number; account: string } & Claimed>(
     db,
+    // An api that is upgraded after its workers goes on storing a job an order, `{ orderId, accountId }`.
     `with taken as (${queue.taking('order.place', limit, among)}),
-     accounts as (select distinct account_id from taken cross join lateral jsonb_array_elements_text(data->'accountIds') a (account_id)),
+     accounts as (select distinct account_id from taken
+                   cross join lateral jsonb_array_elements_text(coalesce(data->'accountIds', jsonb_build_array(data->'accountId'))) a (account_id)),
      ${claiming}
      select (select count(*) from taken) as jobs, a.account_id as account, c.* from accounts a left join claimed c using (account_id)`,
     { sender, permitMs, reconcileAfterMs }

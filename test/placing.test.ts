@@ -126,6 +126,16 @@ taking('looks among recent ones, or among all', async () => {
   }
 })
 
+taking('knows the jobs of an api that is still to be upgraded', async () => {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const { id } = await db('orders').where({ account_id: trader.accountId }).first()
+  await queue.enqueue(db, 'order.place', [{ orderId: id, accountId: trader.accountId } as never])
+  const options = { sender: 'worker', permitMs: 1000, reconcileAfterMs: 1000, limit: 10, among: 'recent' } as const
+  const { taken, claimed } = await takeOrders(db, queue, options)
+  assert.equal([taken, claimed.map(order => order.id)], [1, [id]])
+})
+
 taking('is not all: an order that waits without a job is found by the clock', async () => {
   const trader = await partner.makeTrader()
   await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
