@@ -7,26 +7,21 @@ import { type Db, rows } from './connection.ts'
 // What closes later than this is marked as late by the table's trigger (five minutes), with room for a
 // transaction that takes its time.
 const BEHIND = `interval '10 minutes'`
-// A first addition, or one after a long pause, goes on by this much at a time.
-const STEP = `interval '1 day'`
+// A first addition, or one after a long pause, goes on by this much at a time, and a statement takes so many marks.
+const STEP_SECONDS = 86_400
+const LATE_DAYS = 256
 /** Kept: the longest window read, and the day it begins in. */
 const KEPT_DAYS = 31
 
 /**
- * The facts of the days in `touched (partner_id, trader_id, day)`, from orders closed before `:until`. Of two
+ * The facts of orders in `closed (partner_id, trader_id, day, closed_at, pnl, stake, own)`, by trader and day. Of two
  * contracts that ended in the same second the loss comes first.
  */
-const factsOfTouched = `
+const factsOfClosed = `
   steps as (
-    select o.partner_id, o.trader_id, t.day, o.pnl, o.stake, o.copied_from is null as own,
-           coalesce(sum(o.pnl) filter (where o.copied_from is null) over run, 0) as running, row_number() over run as place
-      from (select distinct partner_id, day from touched) s
-      join orders o on o.partner_id = s.partner_id and o.phase = 'closed'
-       and o.closed_at >= s.day::timestamp at time zone 'UTC'
-       and o.closed_at < least((s.day + 1)::timestamp at time zone 'UTC', :until::timestamptz)
-      join touched t on t.partner_id = o.partner_id and t.trader_id = o.trader_id and t.day = s.day
-    window run as (partition by o.partner_id, o.trader_id, t.day order by o.closed_at, o.pnl, o.stake
-                   rows unbounded preceding)
+    select *, coalesce(sum(pnl) filter (where own) over run, 0) as running, row_number() over run as place
+      from closed
+    window run as (partition by partner_id, trader_id, day order by closed_at, pnl, stake rows unbounded preceding)
   ), falls as (
     select *, greatest(0, max(running) over (partition by partner_id, trader_id, day order by place)) - running as fall
       from steps
@@ -38,36 +33,99 @@ const factsOfTouched = `
       from falls group by partner_id, trader_id, day
   )`
 
-/** Adds up what closed since the last time, at most a day of it; answers whether there is more. One caller at a time works. */
-export async function addUpTraderDays(db: Db): Promise<boolean> {
+/** The facts of the days in `touched (partner_id, trader_id, day)`, from all their orders closed before `:until`. */
+const factsOfTouched = `
+  closed as (
+    select o.partner_id, o.trader_id, t.day, o.closed_at, o.pnl, o.stake, o.own
+      from (select distinct partner_id, day from touched) s
+     cross join lateral (
+             select partner_id, trader_id, closed_at, pnl, stake, copied_from is null as own from orders
+              where partner_id = s.partner_id and phase = 'closed' and closed_at >= s.day::timestamp at time zone 'UTC'
+                and closed_at < least((s.day + 1)::timestamp at time zone 'UTC', :until::timestamptz) offset 0) o
+      join touched t on t.partner_id = o.partner_id and t.trader_id = o.trader_id and t.day = s.day
+  ), ${factsOfClosed}`
+
+/**
+ * Adds up what closed since the last time, and adds up anew some of the days marked as late; answers whether there is
+ * more of either. One caller at a time works. A step is a day at most; `halvings` makes it smaller.
+ */
+export async function addUpTraderDays(db: Db, { halvings = 0 }: { halvings?: number } = {}): Promise<boolean> {
+  // Each in a transaction of its own: what takes too long does not keep the other from going on.
+  const behind = await addNewOrders(db, STEP_SECONDS / 2 ** halvings)
+  const late = await addUpLateDays(db, Math.ceil(LATE_DAYS / 2 ** halvings))
+  return behind || late
+}
+
+/**
+ * Carries on the days by the orders that closed since the last time: none of an earlier minute is read again. That
+ * the orders are added and that they are says one transaction, so that they are added once.
+ */
+async function addNewOrders(db: Db, stepSeconds: number): Promise<boolean> {
   return db.transaction(async trx => {
     // The lock is taken by a statement of its own, so that the next one sees what its last holder wrote.
     const [span] = await rows<{ from: string; until: string; more: boolean }>(
       trx,
-      `select until::text as "from", least(until + ${STEP}, now() - ${BEHIND})::text as until, until + ${STEP} < now() - ${BEHIND} as more
-         from trader_days_until where until < now() - ${BEHIND} for update skip locked`
+      `select until::text as "from", least(until + step, now() - ${BEHIND})::text as until, until + step < now() - ${BEHIND} as more
+         from trader_days_until cross join make_interval(secs => :stepSeconds::float8) step
+        where until < now() - ${BEHIND} for update of trader_days_until skip locked`,
+      { stepSeconds }
     )
     if (!span) return false
+    // `offset 0` as below. Orders of one instant are never in two spans, so the order within a day is that of all.
     await rows(
       trx,
-      `with late as (
-         delete from trader_days_late returning partner_id, trader_id, day
-       ), touched as materialized (
-         select partner_id, trader_id, day from late
-         union
-         select o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date
-           from partners p join orders o on o.partner_id = p.id and o.phase = 'closed'
-            and o.closed_at >= :from::timestamptz and o.closed_at < :until::timestamptz
-       ), ${factsOfTouched}
-       insert into trader_days select * from facts
+      `with closed as (
+         select o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date as day, o.closed_at, o.pnl, o.stake, o.own
+           from partners p cross join lateral (
+                  select partner_id, trader_id, closed_at, pnl, stake, copied_from is null as own from orders
+                   where partner_id = p.id and phase = 'closed' and closed_at >= :from::timestamptz
+                     and closed_at < :until::timestamptz offset 0) o
+       ), ${factsOfClosed}
+       insert into trader_days as d select * from facts
        on conflict (partner_id, trader_id, day) do update
-         set trades = excluded.trades, wins = excluded.wins, pnl = excluded.pnl, own_trades = excluded.own_trades,
-             own_wins = excluded.own_wins, own_pnl = excluded.own_pnl, own_stake = excluded.own_stake,
-             own_peak = excluded.own_peak, own_low = excluded.own_low, own_fall = excluded.own_fall`,
+         set trades = d.trades + excluded.trades, wins = d.wins + excluded.wins, pnl = d.pnl + excluded.pnl,
+             own_trades = d.own_trades + excluded.own_trades, own_wins = d.own_wins + excluded.own_wins,
+             own_pnl = d.own_pnl + excluded.own_pnl, own_stake = d.own_stake + excluded.own_stake,
+             own_peak = greatest(d.own_peak, d.own_pnl + excluded.own_peak),
+             own_low = least(d.own_low, d.own_pnl + excluded.own_low),
+             own_fall = greatest(d.own_fall, excluded.own_fall, d.own_peak - (d.own_pnl + excluded.own_low))`,
       { from: span.from, until: span.until }
     )
     await rows(trx, 'update trader_days_until set until = :until::timestamptz', { until: span.until })
     return span.more
+  })
+}
+
+/** Adds up anew, from all their orders, at most `limit` of the days marked as late; answers whether it took so many. */
+async function addUpLateDays(db: Db, limit: number): Promise<boolean> {
+  return db.transaction(async trx => {
+    // The lock keeps `until` where it is: what closed later is added by the next span, and must not be here as well.
+    const [standing] = await rows<{ until: string }>(
+      trx,
+      `select until::text as until from trader_days_until
+        where exists (select from trader_days_late) for update skip locked`
+    )
+    if (!standing) return false
+    const [taken] = await rows<{ days: number }>(
+      trx,
+      `with late as (
+         delete from trader_days_late
+          where (partner_id, trader_id, day) in (
+                  select distinct partner_id, trader_id, day from trader_days_late order by partner_id, day, trader_id limit :limit)
+         returning partner_id, trader_id, day
+       ), touched as materialized (
+         select distinct partner_id, trader_id, day from late
+       ), ${factsOfTouched}, stored as (
+         insert into trader_days select * from facts
+         on conflict (partner_id, trader_id, day) do update
+           set trades = excluded.trades, wins = excluded.wins, pnl = excluded.pnl, own_trades = excluded.own_trades,
+               own_wins = excluded.own_wins, own_pnl = excluded.own_pnl, own_stake = excluded.own_stake,
+               own_peak = excluded.own_peak, own_low = excluded.own_low, own_fall = excluded.own_fall
+       )
+       select count(*)::int as days from touched`,
+      { until: standing.until, limit }
+    )
+    return taken?.days === limit
   })
 }
 

@@ -5,7 +5,7 @@ import { listWaitingAccounts } from '../db/orders-claiming.ts'
 import { countNeighbours, forgetFollowers } from '../db/orders-following.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
 import { failStaleDeployments } from '../db/templates.ts'
-import { addUpTraderDays, deleteOldTraderDays } from '../db/trader-days.ts'
+import { deleteOldTraderDays } from '../db/trader-days.ts'
 import { deleteOldUsage } from '../db/usage.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { openAsking } from './asks.ts'
@@ -18,6 +18,7 @@ import { openPlacing } from './orders.ts'
 import { reconcile } from './reconcile.ts'
 import { openSettling } from './settle.ts'
 import { renderDeployments } from './templates.ts'
+import { openAddingUp } from './trader-days.ts'
 
 // Hints wake these loops; the clock is for hints that were lost.
 const QUEUE_POLL_MS = 2000
@@ -38,9 +39,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldUsage(db)
     await deleteOldTraderDays(db)
   },
-  async 'trader.days'({ db }) {
-    while (await addUpTraderDays(db));
-  },
+  'trader.days': openAddingUp(),
   'billing.check': checkBilling
 }
 
