@@ -19,7 +19,7 @@ export function addDatabase(program: Command): void {
       bare(
         context =>
           withDatabase(context, async (db, url) => {
-            const applied = await migrate(db, url)
+            const applied = await migrate(url)
             if (applied.length > 0) {
               const details = { applied }
               await recordAudit(db, { actor: context.actor, action: 'db.migrate', details })

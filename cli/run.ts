@@ -2,7 +2,6 @@
 // broker, one api and one worker, and a first order to show that it works; until Ctrl-C.
 import type { Command } from 'commander'
 import pc from 'picocolors'
-import { openDatabase } from '../db/connection.ts'
 import { migrate } from '../db/migrate.ts'
 import { reachDatabase } from '../db/reach.ts'
 import { locateDatabase, openStore } from '../db/store.ts'
@@ -119,12 +118,7 @@ async function startDatabase({ context: { config }, opened, tell }: Running): Pr
   const { url, stop } = await locateDatabase(config, tell.as('database'))
   opened(stop)
   await reachDatabase(url)
-  const db = openDatabase({ url, pool: 2, name: 'run' })
-  try {
-    for (const name of await migrate(db, url)) tell.as('database')(`applied ${name}`)
-  } finally {
-    await db.destroy()
-  }
+  for (const name of await migrate(url)) tell.as('database')(`applied ${name}`)
   return url
 }
 

@@ -12,24 +12,36 @@ export type Db = Knex
 pg.types.setTypeParser(pg.types.builtins.NUMERIC, text => text)
 pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 
+interface Limits {
+  /** How long a statement may take. */
+  statementMs: number
+  /** How long the server may say nothing before a connection is given up; longer than any statement may take. */
+  silenceMs: number
+}
+
+const ofTheService: Limits = { statementMs: 30_000, silenceMs: 40_000 }
+
 export interface DatabaseOptions {
   url: string
   /** Connections at most. */
   pool?: number
   /** Shown in pg_stat_activity. */
   name?: string
-  /** How long the server may say nothing before a connection is given up; longer than any statement may take. */
-  silenceMs?: number
+  /** Null where a statement may take its time: for migrations. */
+  limits?: Limits | null
   /** Hears of connections that break; without one nobody does, but for those whose statement fails by it. */
   log?: Pick<Log, 'warn'>
 }
+
+/** For the `options` of a connection. */
+export const WITHOUT_STATEMENT_TIMEOUT = '-c statement_timeout=0'
 
 /**
  * Opens a pool; nothing connects before the first query. A statement ends after 30 s, a lock wait after
  * 10 s, an idle transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that
  * does not even say that (its machine or the network is gone) is not waited for longer than 40 s.
  */
-export function openDatabase({ url, pool = 10, name = 'operator', silenceMs = 40_000, log }: DatabaseOptions): Db {
+export function openDatabase({ url, pool = 10, name = 'operator', limits = ofTheService, log }: DatabaseOptions): Db {
   // By itself knex would write to standard output, where others expect JSON.
   const tell = (message: unknown) => log?.warn({ message }, 'the database pool')
   return knex({
@@ -39,9 +51,10 @@ export function openDatabase({ url, pool = 10, name = 'operator', silenceMs = 40
       application_name: `service-${name}`,
       connectionTimeoutMillis: 5000,
       keepAlive: true,
-      statement_timeout: 30_000,
+      statement_timeout: limits?.statementMs,
       idle_in_transaction_session_timeout: 30_000,
-      options: '-c lock_timeout=10000'
+      // The server may have a statement time-out of its own for everybody.
+      options: `-c lock_timeout=10000${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`
     },
     pool: {
       min: 0,
@@ -50,7 +63,7 @@ export function openDatabase({ url, pool = 10, name = 'operator', silenceMs = 40
       idleTimeoutMillis: 30_000,
       propagateCreateError: false,
       afterCreate({ connection: { stream } }: { connection: { stream: Socket } }, done: () => void) {
-        stream.setTimeout(silenceMs, () => stream.destroy(silent(silenceMs)))
+        if (limits) stream.setTimeout(limits.silenceMs, () => stream.destroy(silent(limits.silenceMs)))
         done()
       }
     },

@@ -3,7 +3,7 @@ import type { Knex } from 'knex'
 import pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import { deadLetterOf, type QueueName, queues } from '../schemas/jobs.ts'
-import type { Db } from './connection.ts'
+import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 import * as partners from './migrations/0001_partners.ts'
 import * as traders from './migrations/0002_traders.ts'
 import * as orders from './migrations/0003_orders.ts'
@@ -76,18 +76,30 @@ const LOCK_WAIT_MS = 120_000
 
 /**
  * Applies what is missing, both ours and the queue's, and declares every queue. Safe to run twice and by
- * two at once: the second waits for the first. Returns the names applied.
+ * two at once: the second waits for the first. Returns the names applied. A statement may take as long as the tables
+ * are large, on a connection of its own; only locks are not waited for for ever.
  */
-export async function migrate(db: Db, url: string): Promise<string[]> {
+export async function migrate(url: string): Promise<string[]> {
   // A lock that ends with its connection. knex's own is a row, which a killed migration leaves behind for ever:
   // whoever holds this one may take that row away.
-  const lock = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000, lock_timeout: LOCK_WAIT_MS })
+  const lock = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 5000,
+    keepAlive: true,
+    lock_timeout: LOCK_WAIT_MS,
+    options: WITHOUT_STATEMENT_TIMEOUT
+  })
   lock.on('error', () => {})
   await lock.connect()
   try {
     await lock.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
-    await db.migrate.forceFreeMigrationsLock(settings)
-    return await applyMissing(db, url)
+    const db = openDatabase({ url, pool: 2, name: 'migrate', limits: null })
+    try {
+      await db.migrate.forceFreeMigrationsLock(settings)
+      return await applyMissing(db, url)
+    } finally {
+      await db.destroy()
+    }
   } finally {
     await lock.end().catch(() => {})
   }
@@ -100,7 +112,8 @@ async function applyMissing(db: Db, url: string): Promise<string[]> {
     supervise: false,
     schedule: false,
     max: 2,
-    application_name: 'service-migrate'
+    application_name: 'service-migrate',
+    ...{ keepAlive: true, options: WITHOUT_STATEMENT_TIMEOUT }
   })
   boss.on('error', () => {})
   await boss.start()

@@ -1,9 +1,11 @@
 // What a statement can count on: it is run again when PostgreSQL broke it off over a deadlock, and does not wait for ever
 // for a server that fell silent.
+import { randomBytes } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isUnavailable } from '../api/respond.ts'
 import { openDatabase, rows } from '../db/connection.ts'
+import { migrate } from '../db/migrate.ts'
 import { Wire } from './chaos/wire.ts'
 import { closeAll, onClose, openTestDatabase, until } from './harness.ts'
 
@@ -67,7 +69,12 @@ silence('is given up, and the next statement takes another connection', async ()
   onClose(() => wire.close())
   const through = new URL(url)
   through.port = String(wire.port)
-  const patient = openDatabase({ url: through.href, pool: 1, name: 'test', silenceMs: 500 })
+  const patient = openDatabase({
+    url: through.href,
+    pool: 1,
+    name: 'test',
+    limits: { statementMs: 30_000, silenceMs: 500 }
+  })
   onClose(() => patient.destroy())
   await rows(patient, 'select 1')
   wire.hold(() => true, 'both')
@@ -77,5 +84,56 @@ silence('is given up, and the next statement takes another connection', async ()
   assert.equal(await rows(patient, 'select 3 as n'), [{ n: 3 }])
 })
 
-silence.after(closeAll)
-for (const tests of [deadlock, silence]) tests.run()
+const patience = suite('a statement that takes its time')
+const slow = 'select 1 as n from pg_sleep(0.4)'
+
+patience('is broken off past the time-out, or once the server has said nothing for so long', async () => {
+  for (const [limits, code] of [
+    [{ statementMs: 200, silenceMs: 30_000 }, '57014'],
+    [{ statementMs: 30_000, silenceMs: 200 }, 'ETIMEDOUT']
+  ] as const) {
+    const hasty = openDatabase({ url, pool: 1, name: 'test', limits })
+    onClose(() => hasty.destroy())
+    const error = await rows(hasty, slow).catch((cause: unknown) => cause)
+    assert.is((error as { code?: string }).code, code)
+  }
+})
+
+/** A database whose server breaks off statements after so long for everybody. */
+async function openHastyDatabase(): Promise<string> {
+  const hasty = new URL(url)
+  hasty.pathname = `${hasty.pathname}_${randomBytes(3).toString('hex')}`
+  const name = hasty.pathname.slice(1)
+  await db.raw(`create database ${name}`)
+  onClose(() => db.raw(`drop database if exists ${name} with (force)`))
+  await db.raw(`alter database ${name} set statement_timeout = '200ms'`)
+  return hasty.href
+}
+
+patience('is waited for without limits, whatever the server has for everybody; a lock is not', async () => {
+  const patient = openDatabase({ url: await openHastyDatabase(), pool: 1, name: 'test', limits: null })
+  onClose(() => patient.destroy())
+  assert.equal(await rows(patient, slow), [{ n: 1 }])
+  assert.equal(await rows(patient, 'show lock_timeout'), [{ lock_timeout: '10s' }])
+})
+
+patience('is waited for in a migration, of ours and of the queue', async () => {
+  const hasty = await openHastyDatabase()
+  const eye = openDatabase({ url: hasty, pool: 1, name: 'test' })
+  onClose(() => eye.destroy())
+  await eye.raw(`
+    create table made (name text, statement_timeout text, lock_timeout text);
+    create function note() returns event_trigger language plpgsql as $$ begin
+      insert into public.made select object_identity, current_setting('statement_timeout'), current_setting('lock_timeout')
+        from pg_event_trigger_ddl_commands() where object_type = 'table';
+    end $$;
+    create event trigger note on ddl_command_end when tag in ('CREATE TABLE') execute function note()`)
+  assert.ok((await migrate(hasty)).length > 0)
+  const made = await eye('made').select()
+  const limitsOf = (name: string) => made.find(table => table.name === name)
+  assert.equal(limitsOf('public.orders'), { name: 'public.orders', statement_timeout: '0', lock_timeout: '10s' })
+  assert.is(limitsOf('pgboss.queue')?.statement_timeout, '0')
+})
+
+patience.after(closeAll)
+for (const tests of [deadlock, silence, patience]) tests.run()

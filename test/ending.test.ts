@@ -9,7 +9,6 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getMe } from '../api/me.ts'
 import { placeBinaryOrder } from '../api/orders.ts'
-import { openDatabase } from '../db/connection.ts'
 import { removeEmbedded } from '../db/embedded.ts'
 import { migrate } from '../db/migrate.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
@@ -30,9 +29,7 @@ onClose(async () => {
 })
 const postgres = await openPostgres(dir)
 onClose(() => postgres.stop())
-const db = openDatabase({ url: postgres.url, pool: 2, name: 'test' })
-await migrate(db, postgres.url)
-await db.destroy()
+await migrate(postgres.url)
 const harness = await openHarness({ url: postgres.url, env: brokerEnv(simulator) })
 const partner = await harness.makePartner()
 

@@ -77,9 +77,7 @@ export async function openTestDatabase(): Promise<string> {
       await client.query(`drop database if exists ${TEMPLATE} with (force)`)
       await client.query(`create database ${TEMPLATE}`)
       const url = databaseUrl(admin, TEMPLATE)
-      const db = openDatabase({ url, pool: 2, name: 'template' })
-      await migrate(db, url)
-      await db.destroy()
+      await migrate(url)
     }
     const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
     await client.query(`create database ${name} template ${TEMPLATE}`)

@@ -39,7 +39,7 @@ export async function setStage(simulator: string[] = []): Promise<Stage> {
   const dataDir = mkdtempSync(join(tmpdir(), 'service-bench-'))
   const embedded = await startEmbedded({ dataDir })
   const db = openDatabase({ url: embedded.url, pool: 4, name: 'bench' })
-  await migrate(db, embedded.url)
+  await migrate(embedded.url)
   const sim = await start(
     'worker/broker/simulator/main.ts',
     {},

@@ -133,7 +133,7 @@ async function open(
   }
   const db = openDatabase({ url: postgres.url, pool: 4, name: 'chaos-eye' })
   closing.push(() => db.destroy())
-  await migrate(db, postgres.url)
+  await migrate(postgres.url)
   await recordStories(db)
 
   const stretched = Object.fromEntries(Object.entries(times).map(([name, ms]) => [name, ms * (options.stretch ?? 1)]))

@@ -1,7 +1,6 @@
 // The database a simulation starts from: migrated with a schema before all others whose now() and clock_timestamp()
 // tell the virtual time and whose ids repeat, and with the partners, traders and accounts that will trade.
 import pg from 'pg'
-import { openDatabase } from '../../db/connection.ts'
 import { migrate } from '../../db/migrate.ts'
 import type { Dialect } from '../dialects.ts'
 
@@ -48,9 +47,7 @@ export async function makeTemplate(admin: string): Promise<void> {
   if (there) return
   const url = databaseUrl(admin, TEMPLATE)
   await asAdmin(url, client => client.query(schema))
-  const db = openDatabase({ url, pool: 2, name: 'simulation' })
-  await migrate(db, url)
-  await db.destroy()
+  await migrate(url)
   // The queue asks one function of its own for the time.
   await asAdmin(url, client =>
     client.query(
