@@ -15,6 +15,7 @@ import { Refusal } from './refusals.ts'
 import { openSharedBroker } from './run/broker.ts'
 import { type Child, ChildEnded, startChild } from './run/children.ts'
 import { curlOf, type Demo, openDemo, placeDemoOrder } from './run/demo.ts'
+import { operatorLines, readEnvFile, settingsToRepeat, workerLine } from './run/others.ts'
 import { choosePort } from './run/port.ts'
 import { openTeller, type Teller } from './run/tell.ts'
 
@@ -184,7 +185,7 @@ interface Outcome {
   broker: Record<string, string>
 }
 
-function report({ context: { json, config }, options }: Running, { address, demo, order, broker }: Outcome): void {
+function report({ context: { json, config, env }, options }: Running, { address, demo, order, broker }: Outcome): void {
   const tookMs = Math.round(performance.now())
   if (json) {
     print({ address, partnerId: demo.partnerId, order: order ?? null, tookMs }, { json })
@@ -195,37 +196,27 @@ function report({ context: { json, config }, options }: Running, { address, demo
     pc.green(pc.bold(`Ready at ${address} after ${(tookMs / 1000).toFixed(1)} s.`)),
     ...(order ? ['', 'A five-tick order, placed over HTTP and settled:', '', indent(lines(order)), ''] : [''])
   ]
-  if (!options.once)
+  if (!options.once) {
+    const repeated = settingsToRepeat(env, readEnvFile())
+    const same = repeated.length > 0 ? `, with the same ${repeated.join(', ')}` : ''
     words.push(
       'Place one more; the same clientOrderId again answers the same order:',
       '',
       indent(curlOf(address, demo)),
       '',
-      'Administer it from another terminal, in this directory:',
+      `Administer it from another terminal, in this directory${same}:`,
       '',
-      indent(cliLines(config, demo).join('\n')),
+      indent(operatorLines(config, [`partners show ${demo.partnerId}`, 'orders list', 'doctor']).join('\n')),
       '',
-      'One more worker shares the work, from another terminal as well:',
+      'One more worker shares the work, from such a terminal as well:',
       '',
       indent(workerLine(config, broker)),
       '',
       'Ctrl-C stops everything; the data stay.',
       ''
     )
+  }
   process.stdout.write(`${words.join('\n')}\n`)
-}
-
-const inDataDir = ({ dataDir }: Config): string => (dataDir === '.data' ? '' : `DATA_DIR='${dataDir}' `)
-
-function cliLines(config: Config, { partnerId }: Demo): string[] {
-  return [`partners show ${partnerId}`, 'orders list', 'doctor'].map(
-    command => `${inDataDir(config)}npm run -s operator -- ${command}`
-  )
-}
-
-function workerLine(config: Config, broker: Record<string, string>): string {
-  const settings = Object.entries({ BROKER_DIALECT: config.brokerDialect, ...broker })
-  return `${inDataDir(config)}${settings.map(([name, value]) => `${name}=${value} `).join('')}npm run -s worker`
 }
 
 function indent(text: string): string {

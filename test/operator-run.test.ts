@@ -61,7 +61,7 @@ running('places a five-tick order over HTTP and answers it closed, the first tim
 })
 
 running('stays up, shows a command that places one more, and on Ctrl-C stops every process in order', async () => {
-  const run = start()
+  const run = start({ SETTLE_WAIT_MS: '44000' })
   await run.line(/Ctrl-C stops everything/)
   const shown = run.lines.join('\n')
   const curl = /^ {2}(curl .*\\\n.*\\\n.*\}')$/m.exec(shown)?.[1]
@@ -75,6 +75,7 @@ running('stays up, shows a command that places one more, and on Ctrl-C stops eve
   // The command line works beside it, on the same data.
   const listed = await operator(env, 'orders', 'show', order.orderId, '--json')
   assert.is(listed.json.status, 'CLOSED')
+  assert.match(shown, 'in this directory, with the same SETTLE_WAIT_MS:')
   // One more worker finds database, keys and broker with the settings shown.
   const settings = /^ {2}(.*)npm run -s worker$/m.exec(shown)?.[1]
   assert.ok(settings, shown)

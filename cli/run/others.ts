@@ -1,0 +1,48 @@
+// Commands for other terminals beside a run: what such a terminal has to have of this one's environment, and what is
+// written before a command. Of what was set here only names are told: keys and passwords are among the values.
+import { existsSync, readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
+import { type Config, environment } from '../../schemas/config.ts'
+
+/** Settings of this environment that another process needs as well and does not find by itself, as it does those of `file`. */
+export function settingsToRepeat(env: NodeJS.ProcessEnv, file: Record<string, string | undefined>): string[] {
+  return Object.keys(environment.properties).filter(
+    name => !ofOneProcess.has(name) && env[name] !== undefined && env[name] !== file[name]
+  )
+}
+
+// A process's own place, and what is written before the command.
+const ofOneProcess = new Set(['HOST', 'PORT', 'METRICS_PORT', 'DATA_DIR', 'BROKER_DIALECT'])
+
+/** What the `.env` file of this directory says; every process of ours reads it. */
+export function readEnvFile(): Record<string, string | undefined> {
+  return existsSync('.env') ? parseEnv(readFileSync('.env', 'utf8')) : {}
+}
+
+/** The operator's commands beside this run. */
+export function operatorLines(config: Config, commands: string[]): string[] {
+  return commands.map(command => `${assigned(inDataDir(config))}npm run -s operator -- ${command}`)
+}
+
+/** One more worker beside this run, with the settings under which it finds the run's `broker`. */
+export function workerLine(config: Config, broker: Record<string, string>): string {
+  // The run's own worker has the port of the metrics.
+  const metrics: Record<string, string> = config.metricsPort > 0 ? { METRICS_PORT: '0' } : {}
+  const settings = { ...inDataDir(config), BROKER_DIALECT: config.brokerDialect, ...broker, ...metrics }
+  return `${assigned(settings)}npm run -s worker`
+}
+
+function inDataDir({ dataDir }: Config): Record<string, string> {
+  return dataDir === '.data' ? {} : { DATA_DIR: dataDir }
+}
+
+function assigned(settings: Record<string, string>): string {
+  return Object.entries(settings)
+    .map(([name, value]) => `${name}=${quoted(value)} `)
+    .join('')
+}
+
+/** As a shell reads it back. */
+function quoted(value: string): string {
+  return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`
+}
