@@ -64,6 +64,8 @@ export interface Troubles {
   stream: number
   /** The database is away for seconds, the broker for longer, per virtual second. */
   outage: number
+  /** So long after the last life began nothing goes wrong any more. */
+  calmAfterMs: number
 }
 
 export type BuyFate =
@@ -130,7 +132,9 @@ const usual: Troubles = {
   hint: 1 / 50,
   call: 1 / 50,
   stream: 1 / 60,
-  outage: 1 / 60
+  outage: 1 / 60,
+  // Doubts of the last lives are looked into, more than once, while things go wrong.
+  calmAfterMs: 40_000
 }
 
 const times = (factor: number, fates: BuyFate[]): Troubles['buys'] => {
@@ -141,26 +145,30 @@ const times = (factor: number, fates: BuyFate[]): Troubles['buys'] => {
 
 const fates = Object.keys(usual.buys) as BuyFate[]
 
+// Trouble puts looks off until nothing can come too late for them any more: what a mode concentrates on is looked into
+// in peace.
+const prompt: Troubles = { ...usual, calmAfterMs: 15_000 }
+
 /** What a simulation concentrates on. */
 export const modes = {
   usual,
   /** The database loses statements, often. */
-  database: { ...usual, statement: 1 / 25, outage: 1 / 15 },
+  database: { ...prompt, statement: 1 / 25, outage: 1 / 15 },
   /** The broker leaves orders in doubt. */
   broker: {
-    ...usual,
+    ...prompt,
     buys: times(5, fates.slice(1)),
     disconnect: 1 / 3,
     call: 1 / 12,
     stream: 1 / 10
   },
   /** Processes die and stand still. */
-  crashes: { ...usual, crash: 1 / 25_000, freeze: 1 / 35_000 },
+  crashes: { ...prompt, crash: 1 / 25_000, freeze: 1 / 35_000 },
   /** Workers also freeze between their last check and the write, which no protocol can exclude. */
-  frozen: { ...usual, buys: { ...usual.buys, 'frozen before the write': 2 } },
+  frozen: { ...prompt, buys: { ...usual.buys, 'frozen before the write': 2 } },
   /** Many orders of the same terms wait for few accounts. */
   crowded: {
-    ...usual,
+    ...prompt,
     livesOfAccount: 25,
     livesPerSecond: 200,
     stakes: 2,

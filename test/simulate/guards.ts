@@ -171,7 +171,8 @@ export const guards: Guard[] = [
     name: 'what reaches the broker last is waited for until it is executed',
     edits: [edit(rows, 'return reconcileCrashedMs + reconcileAfterMs', 'return reconcileCrashedMs')],
     mode: 'crashes',
-    lives: 3000
+    buys: { 'time-out, as late as can be': 30 },
+    lives: 6000
   },
   decision(
     'what a dead process has sent is the order’s however late it comes',

@@ -41,8 +41,6 @@ const VACUUM_MS = 500
 // The service does it every minute; it is the accounts' turns that count.
 const AUDIT_EVERY_MS = 10_000
 const VACUUM_STATEMENTS = 2500
-// Doubts of the last lives are looked into, more than once, while things still go wrong.
-const CALM_AFTER_MS = 40_000
 // Who has not ended so long after the last life began never will.
 const PATIENCE_MS = 6 * 60_000
 
@@ -262,7 +260,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   let over = false
   const watch = () =>
     schedule.really(3000, 'watch', async () => {
-      if (schedule.now > lastBorn + CALM_AFTER_MS) calm = true
+      if (schedule.now > lastBorn + options.troubles.calmAfterMs) calm = true
       if (lives.length === count && lives.every(({ active }) => active === 0)) {
         const left = await database.look<{ broker_order_id: string | null }>(
           `select broker_order_id from orders where phase in ('queued', 'sending', 'open')`
