@@ -1,8 +1,8 @@
 // Orders in doubt: sent, or perhaps sent, and no answer. The broker keeps nothing of ours, so what the
 // account shows decides: one contract of these terms, bought in the window and owned by no other order, is
 // ours; none after looking more than once is absence, once nothing of the purchase can be under way any more; anything
-// else is for the operator. Where the broker does not tell
-// whose application bought, a trader's own purchase looks like ours, and adopting takes more (see `isOurs`).
+// else is for the operator. Where the broker does not tell whose application bought, a trader's own purchase looks like
+// ours, and adopting takes more (see `isOurs`).
 import { Big } from 'big.js'
 import { WORK } from '../db/bus.ts'
 import type { OrderRow } from '../db/orders.ts'

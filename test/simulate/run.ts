@@ -57,7 +57,7 @@ export async function runEdited(
 
 /** A verdict in a line, and what is wrong in the next ones. */
 export function describe({ seed, mode, dialect, ...verdict }: Verdict & Pick<Asked, 'mode' | 'dialect'>): string {
-  const { lives, ms, hash, report, lies, trouble, excused, events, statements, virtualMs } = verdict
+  const { lives, ms, hash, report, lies, trouble, excused, events, statements, virtualMs, good } = verdict
   const speed = Math.round((lives / ms) * 1000)
   const frozen = excused.contracts > 0 ? `, ${excused.contracts} sent by a frozen process` : ''
   const lines = [
@@ -67,6 +67,8 @@ export function describe({ seed, mode, dialect, ...verdict }: Verdict & Pick<Ask
     lines.push(`  ${kind}: order ${orderId}, contract ${contractId} ${what}`)
   for (const lie of lies.slice(0, 10)) lines.push(`  lie: ${lie}`)
   for (const each of trouble) lines.push(`  error: ${each}`)
+  if (!good && report.findings.length + lies.length + trouble.length === 0)
+    lines.push('  nothing is wrong, but too little was bought to show it')
   return lines.join('\n')
 }
 
