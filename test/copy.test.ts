@@ -178,17 +178,21 @@ following('pauses when the loss passes the limit, and following again resumes', 
   await harness.open.db('follows').where({ id: body.followId }).update({ base_balance: '10' })
   const standing = async () =>
     (await partner.call(listMyFollows, { query: { traderExternalId: follower.traderExternalId } })).body.data[0]
+  const copiesClosed = async () =>
+    (await copiesOf(partner, follower.traderExternalId)).every(({ status }: { status: string }) => status === 'CLOSED')
   await until(
     'a loss',
     async () => {
-      // Some of these lose; the first loss of 2 is 20 % of 10.
+      // Every other one loses; 2 is 20 % of 10, unless what was won before makes up for it.
+      await harness.open.db('follows').where({ id: body.followId }).update({ since_pnl: '0' })
       await place(partner, leader.traderExternalId)
+      await fannedOut()
+      await until('the end of its copy', copiesClosed)
       return (await standing()).status === 'PAUSED_DRAWDOWN'
     },
     30_000
   )
   assert.ok((await standing()).drawdownPct > 5)
-  await fannedOut()
   const before = (await copiesOf(partner, follower.traderExternalId)).length
   const { body: next } = await place(partner, leader.traderExternalId)
   await fannedOut()
