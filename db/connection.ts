@@ -128,6 +128,12 @@ async function executeOnce<T>(db: Db, text: string, values: unknown[]): Promise<
   }
 }
 
+// SQLSTATE query_canceled.
+const CANCELED = '57014'
+
+/** Whether PostgreSQL cancelled a statement, as it does with one that takes longer than it may. */
+export const wasCanceled = (error: unknown): boolean => (error as { code?: unknown }).code === CANCELED
+
 interface Positioned {
   text: string
   names: string[]

@@ -13,6 +13,15 @@ const LATE_DAYS = 256
 /** Kept: the longest window read, and the day it begins in. */
 const KEPT_DAYS = 31
 
+// `offset 0` keeps each look a walk along the index from bound to bound: joined freely, all orders were read.
+const ordersOf = (partner: string, bounds: string) => `lateral (
+             select partner_id, trader_id, closed_at, pnl, stake, copied_from is null as own from orders
+              where partner_id = ${partner} and phase = 'closed' and ${bounds} offset 0) o`
+
+/** Bounds of `ordersOf`: the `day` of a table, up to `until`. */
+const duringDay = (table: string, until: string) =>
+  `closed_at >= ${table}.day::timestamp at time zone 'UTC' and closed_at < least((${table}.day + 1)::timestamp at time zone 'UTC', ${until})`
+
 /**
  * The facts of orders in `closed (partner_id, trader_id, day, closed_at, pnl, stake, own)`, by trader and day. Of two
  * contracts that ended in the same second the loss comes first.
@@ -38,10 +47,7 @@ const factsOfTouched = `
   closed as (
     select o.partner_id, o.trader_id, t.day, o.closed_at, o.pnl, o.stake, o.own
       from (select distinct partner_id, day from touched) s
-     cross join lateral (
-             select partner_id, trader_id, closed_at, pnl, stake, copied_from is null as own from orders
-              where partner_id = s.partner_id and phase = 'closed' and closed_at >= s.day::timestamp at time zone 'UTC'
-                and closed_at < least((s.day + 1)::timestamp at time zone 'UTC', :until::timestamptz) offset 0) o
+     cross join ${ordersOf('s.partner_id', duringDay('s', ':until::timestamptz'))}
       join touched t on t.partner_id = o.partner_id and t.trader_id = o.trader_id and t.day = s.day
   ), ${factsOfClosed}`
 
@@ -71,15 +77,12 @@ async function addNewOrders(db: Db, stepSeconds: number): Promise<boolean> {
       { stepSeconds }
     )
     if (!span) return false
-    // `offset 0` as below. Orders of one instant are never in two spans, so the order within a day is that of all.
+    // Orders of one instant are never in two spans, so the order within a day is that of all.
     await rows(
       trx,
       `with closed as (
          select o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date as day, o.closed_at, o.pnl, o.stake, o.own
-           from partners p cross join lateral (
-                  select partner_id, trader_id, closed_at, pnl, stake, copied_from is null as own from orders
-                   where partner_id = p.id and phase = 'closed' and closed_at >= :from::timestamptz
-                     and closed_at < :until::timestamptz offset 0) o
+           from partners p cross join ${ordersOf('p.id', 'closed_at >= :from::timestamptz and closed_at < :until::timestamptz')}
        ), ${factsOfClosed}
        insert into trader_days as d select * from facts
        on conflict (partner_id, trader_id, day) do update
@@ -179,14 +182,11 @@ export async function findWrongTraderDays(db: Db, { days = KEPT_DAYS }: { days?:
  * own_peak, own_low, own_fall)`, each a day or a single order. `partners` is the condition on `p.id`.
  */
 export function tradedSegments(partners: string): string {
-  // `offset 0` keeps each look a walk along the index from bound to bound: joined freely, all orders were read.
   const orders = (spans: string, bounds: string) => `
     select o.partner_id, o.trader_id, o.closed_at, 1, (o.pnl > 0)::int, o.pnl, own::int, (own and o.pnl > 0)::int,
            case when own then o.pnl else 0 end, case when own then o.stake else 0 end, case when own then greatest(0, o.pnl) else 0 end,
            case when own then least(0, o.pnl) else 0 end, case when own then greatest(0, -o.pnl) else 0 end
-      from ${spans} cross join span cross join lateral (
-             select partner_id, trader_id, closed_at, pnl, stake, copied_from is null as own from orders
-              where partner_id = asked.id and phase = 'closed' and ${bounds} offset 0) o`
+      from ${spans} cross join span cross join ${ordersOf('asked.id', bounds)}`
   return `span as materialized (
     select until, now() - interval '30 days' as since, (now() at time zone 'UTC' - interval '30 days')::date as first_day,
            ((now() at time zone 'UTC' - interval '30 days')::date + 1)::timestamp at time zone 'UTC' as whole_from
@@ -205,7 +205,7 @@ export function tradedSegments(partners: string): string {
     union all ${orders('asked', 'closed_at >= greatest(span.whole_from, span.until)')}
     union all ${orders(
       'asked join (select distinct partner_id, day from late) l on l.partner_id = asked.id',
-      `closed_at >= l.day::timestamp at time zone 'UTC' and closed_at < least((l.day + 1)::timestamp at time zone 'UTC', span.until)`
+      duringDay('l', 'span.until')
     )}
      where (o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date) in (select partner_id, trader_id, day from late)
   )`

@@ -6,7 +6,6 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import { connect as connectTls, createServer as createServerOfTls, type TLSSocket } from 'node:tls'
-import { generate } from 'selfsigned'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { breakOff } from '../worker/broker/opening.ts'
@@ -19,6 +18,8 @@ import {
   type Stream
 } from '../worker/broker/sockets.ts'
 import { failure, keptLog, reply, type Script, scriptedBroker, within } from './broker-script.ts'
+import { makeCertificate } from './certificate.ts'
+import { closeAll } from './harness.ts'
 
 const calls = suite('a call over a connection')
 const streams = suite('a stream over a connection')
@@ -129,7 +130,7 @@ opening('can be undone at any moment, also while the end is being told', async (
 })
 
 opening('can be undone at any moment below TLS as well, and the process lives on', async () => {
-  const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }])
+  const { cert, key } = await makeCertificate()
   const server = createServerOfTls({ cert, key }, socket => socket.on('error', () => {})).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -492,6 +493,7 @@ calls('under way may end on a connection that is retired, which then closes', as
   await close()
 })
 
+streams.after(closeAll)
 opening.run()
 calls.run()
 streams.run()

@@ -3,30 +3,21 @@
 // a worker that gives up a purchase the network holds lives on.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { createServer as createTlsServer } from 'node:tls'
-import { generate } from 'selfsigned'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getBalance } from '../api/balance.ts'
 import { placeBinaryOrder } from '../api/orders.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { makeCertificate } from './certificate.ts'
 import { freePort } from './chaos/ground.ts'
 import { Wire } from './chaos/wire.ts'
 import { brokerEnv } from './dialects.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { startWorker } from './processes.ts'
 
-const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }], {
-  extensions: [{ name: 'subjectAltName', altNames: [{ type: 2, value: 'localhost' }] }]
-})
-const folder = mkdtempSync(join(tmpdir(), 'service-tls-'))
-onClose(async () => rmSync(folder, { recursive: true, force: true }))
-const vouched = join(folder, 'cert.pem')
-writeFileSync(vouched, cert)
+const { cert, key, certFile } = await makeCertificate()
 
 /** What the broker's own front does: ends TLS and hands on what is inside. */
 const port = await freePort()
@@ -72,7 +63,7 @@ async function makeOrder() {
 const secured = suite('a broker behind TLS')
 
 secured('buys, also again after a purchase the network held was given up', async () => {
-  const worker = await startWorker({ ...harness.env, NODE_EXTRA_CA_CERTS: vouched })
+  const worker = await startWorker({ ...harness.env, NODE_EXTRA_CA_CERTS: certFile })
   const calm = await makeOrder()
   const bought = await calm.place()
   assert.is(bought.status, 200, JSON.stringify(bought.body))

@@ -183,7 +183,7 @@ following('pauses when the loss passes the limit, and following again resumes', 
   await until(
     'a loss',
     async () => {
-      // Every other one loses; 2 is 20 % of 10, unless what was won before makes up for it.
+      // Every other one loses; 2 is 20 % of 10, once what was won before is set aside.
       await harness.open.db('follows').where({ id: body.followId }).update({ since_pnl: '0' })
       await place(partner, leader.traderExternalId)
       await fannedOut()

@@ -1,17 +1,14 @@
 // What ops rely on: HTTPS refused in clear text, security headers, metrics, readiness, traces, and Redis for
 // several machines with its loss and return.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { generate } from 'selfsigned'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getMe } from '../api/me.ts'
 import { placeBinaryOrder } from '../api/orders.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { makeCertificate } from './certificate.ts'
 import { call, closeAll, onClose, openHarness, until } from './harness.ts'
 import { startApi, startProcess, startTestWorker, startWorker } from './processes.ts'
 import { startRedis } from './redis.ts'
@@ -58,13 +55,8 @@ https('is not believed from anybody when no proxy is trusted', async () => {
 })
 
 https('is served by the process itself with TLS_CERT and TLS_KEY', async () => {
-  const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }])
-  const folder = mkdtempSync(join(tmpdir(), 'service-tls-'))
-  onClose(async () => rmSync(folder, { recursive: true, force: true }))
-  const files = [join(folder, 'cert.pem'), join(folder, 'key.pem')] as const
-  writeFileSync(files[0], cert)
-  writeFileSync(files[1], key, { mode: 0o600 })
-  const api = await startApi({ ...harness.env, BASE_URL: 'https://localhost', TLS_CERT: files[0], TLS_KEY: files[1] })
+  const { certFile, keyFile } = await makeCertificate()
+  const api = await startApi({ ...harness.env, BASE_URL: 'https://localhost', TLS_CERT: certFile, TLS_KEY: keyFile })
   const { port } = new URL(api.address)
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     request(

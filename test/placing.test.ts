@@ -51,6 +51,19 @@ fencing('is neither looked into nor failed by what was learned about the first o
   assert.is(await phase(), 'sending')
 })
 
+fencing('is not declared absent by hand while what its sender had written may still be bought', async () => {
+  const { claim, phase } = await makeQueued()
+  const { id } = await claim()
+  const [order] = (await findOrders(db, [id])) as [OrderRow]
+  const error = await declareAbsent(db, order, { crashedMs: 60_000 }).catch((refusal: ApiError) => refusal)
+  assert.instance(error, ApiError)
+  assert.match((error as ApiError).message, /may still be bought until/)
+  assert.is(await phase(), 'sending')
+  // Its sender lives, and says that it broke the connection off.
+  await markSevered(db, [order])
+  assert.is((await declareAbsent(db, order, { crashedMs: 60_000 })).phase, 'failed')
+})
+
 const racing = suite('two workers that claim at the same time')
 
 /** An account with an order waiting; `claim` is made by a worker of its own, in whatever is open for it. */
@@ -149,18 +162,5 @@ taking('is not all: an order that waits without a job is found by the clock', as
 
 racing.run()
 taking.run()
-fencing('is not declared absent by hand while what its sender had written may still be bought', async () => {
-  const { claim, phase } = await makeQueued()
-  const { id } = await claim()
-  const [order] = (await findOrders(db, [id])) as [OrderRow]
-  const error = await declareAbsent(db, order, { crashedMs: 60_000 }).catch((refusal: ApiError) => refusal)
-  assert.instance(error, ApiError)
-  assert.match((error as ApiError).message, /may still be bought until/)
-  assert.is(await phase(), 'sending')
-  // Its sender lives, and says that it broke the connection off.
-  await markSevered(db, [order])
-  assert.is((await declareAbsent(db, order, { crashedMs: 60_000 })).phase, 'failed')
-})
-
 fencing.after(closeAll)
 fencing.run()

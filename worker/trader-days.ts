@@ -1,11 +1,10 @@
 // Adding up what traders made, as the workers' clock starts it.
+import { wasCanceled } from '../db/connection.ts'
 import { addUpTraderDays } from '../db/trader-days.ts'
 import type { Open } from './open.ts'
 
 // Well before the job expires: the next one goes on where this one stopped.
 const LIMIT_MS = 300_000
-// SQLSTATE query_canceled: among others, of a statement that took longer than it may.
-const QUERY_CANCELED = '57014'
 // Steps of 21 s; what takes too long even so is not a matter of how much there is.
 const MAX_HALVINGS = 12
 
@@ -24,7 +23,7 @@ export function openAddingUp(): (open: Pick<Open, 'db' | 'log'>) => Promise<void
         halvings = 0
         return
       } catch (error) {
-        if ((error as { code?: unknown }).code !== QUERY_CANCELED || halvings === MAX_HALVINGS) throw error
+        if (!wasCanceled(error) || halvings === MAX_HALVINGS) throw error
         halvings++
         log.warn({ halvings }, 'adding up closed orders took too long: smaller steps')
       }

@@ -1,6 +1,6 @@
 // The database under the doctor's eyes: reachable, new enough, migrated, opened by our keys, its queues worked
 // on, its clock near ours.
-import { type Db, openDatabase, rows } from '../../db/connection.ts'
+import { type Db, openDatabase, rows, wasCanceled } from '../../db/connection.ts'
 import { openPepper, openVault, tokenKeysOf, type Vault } from '../../db/crypto.ts'
 import { migrationStatus } from '../../db/migrate.ts'
 import { listOrders } from '../../db/orders.ts'
@@ -19,8 +19,6 @@ const SKEW_WARN_MS = 1000
 const SKEW_FAIL_MS = 30_000
 const WAITING_WARN_SECONDS = 60
 const SUMMED_DAYS = 3
-// The SQLSTATE of a statement past its time-out.
-const QUERY_CANCELED = '57014'
 
 /** Everything about the database; what cannot be looked at, mostly for want of the step before, is left out. */
 export async function checkDatabase(config: Config): Promise<Finding[]> {
@@ -157,7 +155,7 @@ async function checkSums(db: Db): Promise<Finding> {
 
 function said(error: unknown): string {
   if (error instanceof ApiError || error instanceof ConfigError) return error.message
+  if (wasCanceled(error)) return 'took too long'
   const { code, message } = error as { code?: string; message: string }
-  if (code === QUERY_CANCELED) return 'took too long'
   return code ? `failed with ${code}` : message
 }
