@@ -2,7 +2,7 @@
 import { ApiError, type ErrorCode, type ErrorExtras } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import { type Bus, WORK } from './bus.ts'
-import { type Db, rows } from './connection.ts'
+import { among, type Db, rows } from './connection.ts'
 import type { Queue } from './queue.ts'
 
 export interface AskRow {
@@ -66,7 +66,7 @@ export async function storeAsks(
 
 /** Several questions at once, in the order of their ids. */
 export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefined)[]> {
-  const found = await rows<AskRow>(db, 'select * from asks where id = any(:ids)', { ids })
+  const found = await rows<AskRow>(db, `select * from asks where id = ${among('ids')}`, { ids })
   const byId = new Map(found.map(row => [row.id, row]))
   return ids.map(id => byId.get(id))
 }

@@ -2,7 +2,7 @@
 //   - at most one order per broker account is between intent and answer (a unique index says so too);
 //   - waiting orders of an account go in order of arrival;
 //   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
-import { type Db, rows } from './connection.ts'
+import { among, type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 import type { Queue } from './queue.ts'
 
@@ -98,7 +98,7 @@ function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
         set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
             error_message = 'The order could not be placed within its time to live; it was not placed.'
       where id in (select id from orders
-                    where account_id = any(:accountIds) and phase = 'queued' and expires_at <= clock_timestamp()
+                    where account_id = ${among('accountIds')} and phase = 'queued' and expires_at <= clock_timestamp()
                     order by id for update skip locked)
      returning *`,
     { accountIds }
@@ -147,7 +147,7 @@ function claimHeads(db: Db, options: ClaimOptions): Promise<Claimed[]> {
 export async function withWaiting(db: Db, accountIds: string[]): Promise<string[]> {
   const found = await rows<{ account_id: string }>(
     db,
-    `select distinct account_id from orders where account_id = any(:accountIds) and phase = 'queued'`,
+    `select distinct account_id from orders where account_id = ${among('accountIds')} and phase = 'queued'`,
     { accountIds }
   )
   return found.map(({ account_id }) => account_id)

@@ -1,7 +1,7 @@
 // From bought to settled. The row names the worker that follows the contract's stream. That worker holds one short
 // lease for all of its orders; once it ran out they are anybody's. (A lease on each row made following cost a write of
 // every open order every few seconds.)
-import { type Db, rows } from './connection.ts'
+import { among, type Db, rows } from './connection.ts'
 import { addToFollows } from './copy.ts'
 import type { OrderRow } from './orders.ts'
 
@@ -41,7 +41,7 @@ async function markClosed(trx: Db, settlements: Settlement[]): Promise<Closed[]>
             current_value = null, unrealized_pnl = null, follower = null, lease_until = null
        from jsonb_to_recordset(:settlements::jsonb) as s (id text, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
             commission numeric, "closedAt" float8)
-      where o.id = any(:ids) and o.id = s.id and o.phase = 'open'
+      where o.id = ${among('ids')} and o.id = s.id and o.phase = 'open'
      returning o.id, o.origin, o.follow_id`,
     { settlements: JSON.stringify(settlements), ids: settlements.map(({ id }) => id) }
   )
@@ -115,7 +115,7 @@ export async function releaseOrders(db: Db, worker: string, ids: string[], retry
   await rows(
     db,
     `update orders set follower = null, lease_until = now() + :retryMs * interval '1 millisecond'
-      where id = any(:ids) and phase = 'open' and follower = :worker`,
+      where id = ${among('ids')} and phase = 'open' and follower = :worker`,
     { worker, ids, retryMs }
   )
 }
@@ -156,7 +156,7 @@ export async function markValues(db: Db, marks: Mark[]): Promise<void> {
   await rows(
     db,
     `with mine as materialized (
-       select id from orders where id = any(:ids) and phase = 'open' order by id for update skip locked
+       select id from orders where id = ${among('ids')} and phase = 'open' order by id for update skip locked
      )
      update orders o
         set current_value = m."currentValue", unrealized_pnl = m."unrealizedPnl", marked_at = now(),

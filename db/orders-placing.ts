@@ -2,7 +2,7 @@
 // is one conditional update; no row back means that somebody was first.
 import type { Config } from '../schemas/config.ts'
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
-import { type Db, rows } from './connection.ts'
+import { among, type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 import { type Following, followingColumns } from './orders-following.ts'
 import type { Queue } from './queue.ts'
@@ -64,7 +64,7 @@ export async function markOpen(trx: Db, receipts: Receipt[], follower: string | 
             error_code = null, error_message = null, error_extras = null, retryable = false
        from jsonb_to_recordset(:receipts::jsonb) as r (id text, attempt int, "brokerOrderId" text, "transactionId" text,
             "buyPrice" numeric, payout numeric, currency text, "openedAt" float8, "expiryAt" float8)
-      where o.id = any(:ids) and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
+      where o.id = ${among('ids')} and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
      returning ${followingColumns}, o.origin, o.duration_unit, o.leads`,
     { receipts: JSON.stringify(receipts), ids: receipts.map(({ id }) => id), follower }
   )
@@ -90,7 +90,7 @@ export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow
         set phase = 'failed', error_code = r.code, error_message = r.message, error_extras = r.extras,
             retryable = (r.code = 'BROKER_UPSTREAM')
        from jsonb_to_recordset(:refusals::jsonb) as r (id text, attempt int, code text, message text, extras jsonb)
-      where o.id = any(:ids) and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
+      where o.id = ${among('ids')} and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
      returning o.*`,
     { refusals: JSON.stringify(refusals), ids: refusals.map(({ id }) => id) }
   )

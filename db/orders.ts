@@ -3,7 +3,7 @@
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { OrderStatus } from '../schemas/orders.ts'
-import { type Db, rows } from './connection.ts'
+import { among, type Db, rows } from './connection.ts'
 
 export type Phase = 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
 
@@ -76,7 +76,7 @@ export interface OrderRow {
 
 /** Several orders at once, in the order of their ids; undefined where there is none. */
 export async function findOrders(db: Db, ids: string[]): Promise<(OrderRow | undefined)[]> {
-  const found = await rows<OrderRow>(db, 'select * from orders where id = any(:ids)', { ids })
+  const found = await rows<OrderRow>(db, `select * from orders where id = ${among('ids')}`, { ids })
   const byId = new Map(found.map(order => [order.id, order]))
   return ids.map(id => byId.get(id))
 }
@@ -111,7 +111,7 @@ export type Outcome = Pick<OrderRow, (typeof outcome)[number]>
 
 /** How several orders stand, in the order of their ids; undefined where there is none. */
 export async function findOutcomes(db: Db, ids: string[]): Promise<(Outcome | undefined)[]> {
-  const found = await rows<Outcome>(db, `select ${outcome.join(', ')} from orders where id = any(:ids)`, { ids })
+  const found = await rows<Outcome>(db, `select ${outcome.join(', ')} from orders where id = ${among('ids')}`, { ids })
   const byId = new Map(found.map(order => [order.id, order]))
   return ids.map(id => byId.get(id))
 }
@@ -133,7 +133,7 @@ export async function expireOrders(db: Db, ids: string[]): Promise<OrderRow[]> {
     `update orders
         set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
             error_message = 'The order could not be placed within its time to live; it was not placed.'
-      where id = any(:ids) and phase = 'queued' and expires_at <= clock_timestamp()
+      where id = ${among('ids')} and phase = 'queued' and expires_at <= clock_timestamp()
      returning *`,
     { ids }
   )
