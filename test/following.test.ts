@@ -3,8 +3,10 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { countNeighbours, endLease, releaseOrders, renewLease, takeOver } from '../db/orders-following.ts'
+import { openSession } from '../worker/accounts.ts'
 import type { ContractState } from '../worker/broker/port.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { refOf } from '../worker/orders.ts'
 import { openSettling } from '../worker/settle.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
@@ -141,5 +143,60 @@ settling('are written although one of them cannot be', async () => {
   await worker.stop()
 })
 
-settling.after(closeAll)
-for (const tests of [leases, settling]) tests.run()
+const silence = suite('a contract that nothing is heard of')
+
+silence('is asked for after a while, and one that rests only when its rest is over', async () => {
+  const worker = await startTestWorker(harness.env)
+  let passedMs = 0
+  const { clock, config } = worker.open
+  const later = { ...clock, now: () => clock.now() + passedMs }
+  const patient = { ...worker.open, worker: 'patient', clock: later, config: { ...config, leaseMs: LONG_MS } }
+  const settling = openSettling(patient)
+  await renewLease(db, 'patient', LONG_MS)
+
+  /** An open order whose contract is sold while nobody tells the worker, and the ear that hears of it. */
+  async function makeSold() {
+    const order = await db('orders')
+      .where({ id: await makeFollowed('patient') })
+      .first()
+    const session = await openSession(worker.open, refOf(order))
+    const { contractId } = await session.buy(
+      {
+        kind: 'BINARY',
+        contractType: 'CALL',
+        asset: 'R_100',
+        stake: '10',
+        currency: 'USD',
+        duration: 1,
+        durationUnit: 'h',
+        barrier: null
+      },
+      { beforeSend() {}, maxPrice: order.stake }
+    )
+    await until('it can be sold', async () => (await session.contract(contractId)).sellable)
+    await session.sell(contractId)
+    await db('orders').where({ id: order.id }).update({ broker_order_id: contractId })
+    const { listener, opened } = settling.expect(order)
+    opened({ ...order, broker_order_id: contractId })
+    const phase = async () => (await db('orders').where({ id: order.id }).first()).phase
+    return { listener, phase }
+  }
+  const resting = await makeSold()
+  resting.listener.rests?.(600_000)
+  // Twice: had the resting one been asked for with the first, it would be closed before the second.
+  for (let round = 0; round < 2; round++) {
+    const silent = await makeSold()
+    passedMs += 31_000
+    await settling.renew()
+    await until('the silent one is closed', async () => (await silent.phase()) === 'closed')
+  }
+  assert.is(await resting.phase(), 'open')
+  passedMs = 640_000
+  await settling.renew()
+  await until('the resting one is closed', async () => (await resting.phase()) === 'closed')
+  await settling.release()
+  await worker.stop()
+})
+
+silence.after(closeAll)
+for (const tests of [leases, settling, silence]) tests.run()

@@ -7,7 +7,7 @@ import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from '.
 import { closeOrder, listOrders, placeBinaryOrder } from '../api/orders.ts'
 import { listOpenPositions } from '../api/positions.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
-import { brokerEnv } from './dialects.ts'
+import { brokerEnv, dialect } from './dialects.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 
@@ -148,6 +148,33 @@ positions("reads one trader's values live, shows a partner all of its own, and n
   assert.ok(all.data.some((entry: { orderId: string }) => entry.orderId === body.orderId))
   const { body: none } = await (await harness.makePartner()).call(listOpenPositions)
   assert.equal(none, { data: [] })
+})
+
+positions('has a value read that nobody has heard of, once somebody looks at all of them', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const placeHour = async () => {
+    const terms = { asset: 'R_100', contractType: 'CALL', stake: 10, duration: 1, durationUnit: 'h' }
+    const { body } = await partner.call(placeBinaryOrder, {
+      body: { traderExternalId, clientOrderId: randomUUID(), ...terms }
+    })
+    return body.orderId as string
+  }
+  const streamed = () =>
+    [...(dialect === 'v3' ? simulator.v3 : simulator.next.front).connections]
+      .filter(({ grants }) => grants.has(accountId))
+      .some(({ streams }) => streams.count('proposal_open_contract') > 0)
+  const seen = async (orderId: string) => {
+    const { body } = await partner.call(listOpenPositions)
+    return body.data.find((entry: { orderId: string }) => entry.orderId === orderId)
+  }
+  await placeHour()
+  await until('the contract needs no stream any more', () => !streamed())
+  const orderId = await placeHour()
+  const unheard = await seen(orderId)
+  assert.is(unheard.currentValue, null)
+  assert.ok(unheard.expiresAt > unheard.openedAt)
+  await until('its value', async () => typeof (await seen(orderId)).currentValue === 'number')
+  assert.not.ok(streamed())
 })
 
 positions.after(closeAll)

@@ -2,7 +2,7 @@
 import { type AskRow, answerAsk, findAsks, refuseAsk } from '../db/asks.ts'
 import { rows } from '../db/connection.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
-import { markValues } from '../db/orders-following.ts'
+import { type Mark, markValues } from '../db/orders-following.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { Candle } from '../schemas/market.ts'
 import { openSession, rejectToken } from './accounts.ts'
@@ -33,6 +33,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
     evidence: data => evidence(open, data.orderId as string),
     audit: () => auditContracts(open, { everyMinutes: 0 }),
     mark: data => mark(open, data.orderIds as string[]),
+    markSome: data => markSome(open, data.orderIds as string[]),
     multiplierSpec: data =>
       multiplierSpec(open, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
     candles: data => candles(open, data as unknown as CandleQuestion)
@@ -176,20 +177,33 @@ const MAX_MARKED = 50
 
 /** Reads open contracts live and notes what they are worth. */
 async function mark(open: Open, orderIds: string[]): Promise<object> {
-  const orders = (await findOrders(open.db, orderIds.slice(0, MAX_MARKED))).filter(
-    order => order?.phase === 'open'
-  ) as OrderRow[]
-  const marks = await Promise.all(
-    orders.map(async order => {
-      const session = await openSession(open, refOf(order))
-      return markOf(order, await session.contract(order.broker_order_id as string))
-    })
+  const marks = await Promise.all((await openAmong(open, orderIds)).map(order => markNow(open, order)))
+  return noteMarks(open, marks)
+}
+
+/** The same for contracts of many accounts: whatever cannot be read now keeps its last known value. */
+async function markSome(open: Open, orderIds: string[]): Promise<object> {
+  const read = await Promise.allSettled((await openAmong(open, orderIds)).map(order => markNow(open, order)))
+  return noteMarks(
+    open,
+    read.map(each => (each.status === 'fulfilled' ? each.value : undefined))
   )
-  await markValues(
-    open.db,
-    marks.filter(found => found !== undefined)
-  )
-  return { marked: marks.length }
+}
+
+async function openAmong({ db }: Open, orderIds: string[]): Promise<OrderRow[]> {
+  const orders = await findOrders(db, orderIds.slice(0, MAX_MARKED))
+  return orders.filter(order => order?.phase === 'open') as OrderRow[]
+}
+
+async function markNow(open: Open, order: OrderRow): Promise<Mark | undefined> {
+  const session = await openSession(open, refOf(order))
+  return markOf(order, await session.contract(order.broker_order_id as string))
+}
+
+async function noteMarks({ db }: Open, marks: (Mark | undefined)[]): Promise<object> {
+  const found = marks.filter(mark => mark !== undefined)
+  await markValues(db, found)
+  return { marked: found.length }
 }
 
 async function multiplierSpec(

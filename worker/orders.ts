@@ -151,7 +151,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
         payout: bought.payout,
         currency,
         openedAt: bought.purchaseTime,
-        expiryAt: null,
+        expiryAt: bought.expiryTime,
         leads: order.leads
       }
       const opened = await saveOpen(receipt)

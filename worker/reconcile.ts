@@ -18,7 +18,7 @@ import {
 } from '../db/orders-placing.ts'
 import { openSession } from './accounts.ts'
 import type { Evidence, Session } from './broker/port.ts'
-import { matches } from './broker/shortcode.ts'
+import { endOf, matches } from './broker/shortcode.ts'
 import type { Open } from './open.ts'
 import { contractOf, type Placing, refOf } from './orders.ts'
 import type { Settling } from './settle.ts'
@@ -158,7 +158,7 @@ export async function adopt(
     payout: found.payout ?? found.terms?.payout ?? '0',
     currency: order.currency,
     openedAt: found.purchaseTime,
-    expiryAt: null,
+    expiryAt: endOf(found.shortcode),
     leads: order.leads
   }
   const { orders, copying } = await openOrders(db, queue, [receipt], worker)

@@ -64,7 +64,7 @@ interface Followed {
   /** Whether the order's current value is what was heard last. */
   marked: boolean
   closing: boolean
-  /** When its stream last said something, or the contract was asked for; and how much longer silence is no news. */
+  /** When it was last heard of or asked for, or when its rest ends; and how much longer silence is no news. */
   heardAt: number
   patienceMs: number
 }
@@ -130,6 +130,9 @@ export function openSettling(open: Open): Settling {
           entry.heardAt = clock.now()
           entry.patienceMs = SILENCE_MS
           settle(id, entry)
+        },
+        rests(ms) {
+          entry.heardAt = clock.now() + ms
         },
         lost(cause) {
           if (entry.closing || followed.get(id) !== entry) return

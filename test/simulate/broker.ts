@@ -344,7 +344,8 @@ function receiptOf(books: Books, deal: Deal): Bought {
     buyPrice: deal.contract.stake,
     payout: deal.payout,
     purchaseTime: books.epoch(deal.boughtAt),
-    shortcode: `SIMULATED_${deal.id}`
+    shortcode: `SIMULATED_${deal.id}`,
+    expiryTime: null
   }
 }
 

@@ -19,6 +19,9 @@ export interface ClientOptions {
   maxConnections?: number
   /** How long a contract's stream may stay away before its listener hears `lost` (60 s). */
   lostAfterMs?: number
+  /** What a contract must have until its end to be without a stream meanwhile (30 s), and when that is opened (10 s before). */
+  restFromMs?: number
+  restAheadMs?: number
   /** Wall clock, ms. */
   now?: () => number
 }
@@ -63,6 +66,8 @@ class Client implements Broker {
       connectTimeoutMs: 10_000,
       maxConnections: 5_000,
       lostAfterMs: 60_000,
+      restFromMs: 30_000,
+      restAheadMs: 10_000,
       now: Date.now,
       ...options
     }
@@ -141,7 +146,7 @@ class Client implements Broker {
 
   #newSession(account: BrokerAccount): Entry & { session: AccountSession } {
     const { accountId, appId } = account
-    const { log, answerTimeoutMs, lostAfterMs } = this.#options
+    const { log, answerTimeoutMs, lostAfterMs, restFromMs, restAheadMs, now } = this.#options
     const line: Line = this.#newLine(() => entry, { appId, budget: this.#budget(appId, accountId) })
     const session = new AccountSession({
       accountId,
@@ -151,6 +156,9 @@ class Client implements Broker {
       log,
       answerTimeoutMs,
       lostAfterMs,
+      restFromMs,
+      restAheadMs,
+      now,
       secondsUntilReopening: (asset, openings) => this.#market(appId).secondsUntilReopening(asset, openings)
     })
     const entry = { line, session, account, user: null }

@@ -1,18 +1,19 @@
 // The contracts an account's session follows. A stream dies with its connection; what is still wanted is asked for
 // again on the next one, and given up only when that fails for a minute. A connection carries only so many streams:
-// contracts beyond that wait for a place, and are asked for now and then meanwhile.
+// contracts beyond that wait for a place, and are asked for now and then meanwhile. Those whose end is far rest
+// without one (rests.ts).
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Dialect, PipSizeOf } from './dialect.ts'
-import { type Line, readAnswer } from './line.ts'
-import { BrokerError, type ContractListener, type ContractState } from './port.ts'
+import { readAnswer } from './line.ts'
+import { type Bought, BrokerError, type ContractListener, type ContractState } from './port.ts'
 import { bodyOf } from './reading.ts'
-import type { Connection, Frame, Log, Stream } from './sockets.ts'
+import { Rests, type RestsOptions } from './rests.ts'
+import { endOf } from './shortcode.ts'
+import type { Connection, Frame, Stream } from './sockets.ts'
 
-export interface FollowsOptions {
-  line: Line
+export interface FollowsOptions extends Omit<RestsOptions, 'onOver' | 'onBehind'> {
   dialect: Dialect
   pipSizeOf: PipSizeOf
-  log: Log
   /** How long a stream may stay away before its listeners hear `lost`. */
   lostAfterMs: number
 }
@@ -26,7 +27,11 @@ interface Follow {
   contractId: string
   listeners: Set<ContractListener>
   last: ContractState | null
-  /** Where it streams now; null while it waits for a connection. */
+  /** When it ends (epoch seconds), where that is known beforehand and nobody wants its value until then. */
+  endsAt: number | null
+  /** It seems to have ended: not a time to rest. */
+  restless: boolean
+  /** Where it streams now; null while it rests or waits for a connection. */
   source: Source | null
   /** The subscription under way. */
   asking: Promise<ContractState> | null
@@ -46,6 +51,7 @@ export class Follows {
   readonly #options: FollowsOptions
   readonly #byContract = new Map<string, Follow>()
   readonly #stop = new AbortController()
+  readonly #rests: Rests
   #restoring = false
   #reserved = 0
   /** Ends the pause of contracts that wait for a place. */
@@ -53,11 +59,21 @@ export class Follows {
 
   constructor(options: FollowsOptions) {
     this.#options = options
+    this.#rests = new Rests({
+      ...options,
+      onOver: (contractId, sold) => this.#wake(contractId, sold),
+      onBehind: () => this.#restore()
+    })
   }
 
   /** Contracts followed. */
   get size(): number {
     return this.#byContract.size
+  }
+
+  /** Whether a contract bought now that ends then (epoch seconds) needs no stream for a while. */
+  mayRest(endsAt: number): boolean {
+    return this.#rests.lengthOf(endsAt) > 0
   }
 
   /** Keeps a place for the stream of a purchase, until the answer is called; null when all are taken. */
@@ -93,10 +109,16 @@ export class Follows {
   /**
    * Takes over the stream that a purchase opened; null when it opened none. The answer hears that stream's frames.
    */
-  adopt(contractId: string, source: Source | null, listener: ContractListener): (frame: Frame) => boolean {
+  adopt(
+    { contractId, shortcode }: Pick<Bought, 'contractId' | 'shortcode'>,
+    source: Source | null,
+    listener: ContractListener
+  ): (frame: Frame) => boolean {
     const follow = this.#byContract.get(contractId) ?? this.#add(contractId)
     follow.listeners.add(listener)
+    follow.endsAt = endOf(shortcode)
     if (source === null || follow.source !== null) {
+      if (follow.source === null) this.#rest(follow)
       this.#restore()
       return () => false
     }
@@ -122,6 +144,7 @@ export class Follows {
       follow.source = null
       follow.awaySince = now
     }
+    this.#rests.down(connection)
     this.#restore()
   }
 
@@ -136,6 +159,8 @@ export class Follows {
       contractId,
       listeners: new Set(),
       last: null,
+      endsAt: null,
+      restless: false,
       source: null,
       asking: null,
       subscribing: false,
@@ -148,6 +173,7 @@ export class Follows {
 
   #remove(follow: Follow): void {
     follow.over = true
+    this.#rests.end(follow.contractId)
     if (this.#byContract.get(follow.contractId) === follow) this.#byContract.delete(follow.contractId)
   }
 
@@ -173,20 +199,19 @@ export class Follows {
     const stream: Stream = { hear: (frame, connection) => this.#hear(follow, frame, { connection, stream }) }
     const { line } = this.#options
     const subscribing = this.#places() > 0
+    this.#rests.end(follow.contractId)
     let frame: Frame
     try {
       follow.subscribing = subscribing
       frame = await line.read(answer, subscribing ? { ...request, subscribe: 1 } : request, { stream })
     } catch (error) {
-      // An answer we gave up on opened a stream that nobody holds: only leaving the connection ends it.
-      const doubled = error instanceof BrokerError && error.brokerCode === 'AlreadySubscribed'
-      if (doubled && line.current !== null) line.retire(line.current, error)
+      line.leaveDoubled(error)
       throw error
     } finally {
       follow.subscribing = false
     }
     const state = readAnswer(frame, each => this.#read(each))
-    if (!follow.over && frame.subscription === undefined) this.#away(follow)
+    if (!follow.over && frame.subscription === undefined && !this.#rests.has(follow.contractId)) this.#away(follow)
     return state
   }
 
@@ -203,7 +228,11 @@ export class Follows {
     if (frame.proposal_open_contract === undefined) return false
     const state = this.#read(frame)
     if (state.contractId !== follow.contractId) return false
+    // What was on its way when the rest began; only an end is news.
+    const resting = this.#rests.has(follow.contractId)
+    if (resting && !state.settled) return true
     if (frame.subscription !== undefined && source.connection.usable) follow.source = source
+    if (follow.last === null && state.shortcode !== null) follow.endsAt = endOf(state.shortcode)
     follow.last = state
     if (state.settled) {
       this.#remove(follow)
@@ -211,7 +240,28 @@ export class Follows {
       this.#freed()
     }
     for (const listener of follow.listeners) this.#tell(follow, () => listener.update(state))
+    if (!state.settled) this.#rest(follow)
     return true
+  }
+
+  /** Lets a contract rest, if it may: its stream ends. */
+  #rest(follow: Follow): void {
+    const ms = follow.over || follow.restless ? 0 : this.#rests.lengthOf(follow.endsAt)
+    if (ms === 0) return
+    const { source } = follow
+    follow.source = null
+    this.#rests.begin(follow.contractId, ms)
+    source?.connection.forget(source.stream)
+    this.#freed()
+    for (const listener of follow.listeners) this.#tell(follow, () => listener.rests?.(ms))
+  }
+
+  #wake(contractId: string, sold: boolean): void {
+    const follow = this.#byContract.get(contractId)
+    if (follow === undefined) return
+    follow.restless ||= sold
+    follow.awaySince = performance.now()
+    void this.#again(follow).then(() => this.#restore())
   }
 
   /** The stream brings nothing any more, though the connection is up: ask for it again. */
@@ -243,8 +293,10 @@ export class Follows {
 
   async #restoreAll(): Promise<void> {
     for (let attempt = 0; ; attempt++) {
-      const away = [...this.#byContract.values()].filter(follow => follow.source === null)
-      if (away.length === 0) {
+      const away = [...this.#byContract.values()].filter(
+        ({ source, contractId }) => source === null && !this.#rests.has(contractId)
+      )
+      if (away.length === 0 && this.#rests.behindMs === null) {
         this.#restoring = false
         return
       }
@@ -258,7 +310,19 @@ export class Follows {
       // The one asked for longest ago first. A place that got free is no reason to ask for those it is not for.
       away.sort((one, other) => one.awaySince - other.awaySince)
       const asked = Math.max(0, this.#places()) + (freed.aborted ? 0 : askedPerRound)
-      await Promise.all((crowded ? away.slice(0, asked) : away).map(follow => this.#again(follow)))
+      const some = crowded ? away.slice(0, asked) : away
+      await Promise.all([this.#catchUp(), ...some.map(follow => this.#again(follow))])
+    }
+  }
+
+  /** Whoever rests can only go on while sales are heard. */
+  async #catchUp(): Promise<void> {
+    if (this.#rests.behindMs === null) return
+    try {
+      await this.#rests.catchUp()
+    } catch (error) {
+      if (!isFinal(error) && (this.#rests.behindMs ?? 0) <= this.#options.lostAfterMs) return
+      for (const contractId of this.#rests.ids()) this.#lose(this.#byContract.get(contractId) as Follow, error)
     }
   }
 

@@ -106,6 +106,17 @@ export class Line {
     if (wasUsable) this.#options.onDown(connection, cause)
   }
 
+  /** After an error: leaves a connection with a stream whose answer we gave up on, and that nobody holds now. */
+  leaveDoubled(error: unknown): void {
+    const doubled = error instanceof BrokerError && error.brokerCode === 'AlreadySubscribed'
+    if (doubled && this.current !== null) this.retire(this.current, error)
+  }
+
+  /** What is left of the budget such a call counts in, as a share. */
+  spare(call: string): number {
+    return this.#options.budget.leftOf(this.#options.classOf(call))
+  }
+
   /** Closes the connection; the next call opens another. */
   hangUp(): void {
     const connection = this.#current

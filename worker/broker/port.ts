@@ -62,6 +62,8 @@ export interface Bought {
   payout: string
   purchaseTime: number
   shortcode: string
+  /** When the contract ends, where that is known beforehand. */
+  expiryTime: number | null
 }
 
 /** A contract as the broker tells it. `settled` means that nothing about its result will change any more. */
@@ -170,6 +172,8 @@ export class BrokerError extends Error {
  */
 export interface ContractListener {
   update(state: ContractState): void
+  /** Nothing is to be heard for so many ms, unless the contract ends before. */
+  rests?(ms: number): void
   lost(cause: unknown): void
 }
 
@@ -180,7 +184,7 @@ export interface BuyOptions {
   signal?: AbortSignal
   /** Ceiling price; the stake for both kinds. */
   maxPrice: string
-  /** When given, the contract's stream is opened with the purchase and heard here. */
+  /** When given, the contract is followed from its purchase on, and heard here. */
   listener?: ContractListener
 }
 

@@ -82,6 +82,11 @@ export class Budget {
     this.#classes.get(name)?.answered()
   }
 
+  /** What is left of a class, as a fraction of its tightest window. */
+  leftOf(name: string): number {
+    return this.#classes.get(name)?.left() ?? 1
+  }
+
   /** Class → fraction left of its tightest window. */
   left(): Record<string, number> {
     return Object.fromEntries([...this.#classes].map(([name, each]) => [name, each.left()]))

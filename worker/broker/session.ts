@@ -1,7 +1,7 @@
 // One account's conversation with the broker, whatever the dialect: the port's calls over the account's line.
-import type { Dialect, PipSizeOf, Request } from './dialect.ts'
+import type { Request } from './dialect.ts'
 import { Follows, type FollowsOptions, notFound } from './follows.ts'
-import { type Line, readAnswer } from './line.ts'
+import { readAnswer } from './line.ts'
 import {
   type Bought,
   BrokerError,
@@ -13,14 +13,11 @@ import {
   type Session
 } from './port.ts'
 import { type Body, bodyOf, decimalOf, idOf, integerOf, listOf, textOf } from './reading.ts'
-import type { Frame, Log, Stream } from './sockets.ts'
+import { endOf, secondsOf } from './shortcode.ts'
+import type { Frame, Stream } from './sockets.ts'
 
-export interface SessionOptions extends Omit<FollowsOptions, 'line'> {
+export interface SessionOptions extends Omit<FollowsOptions, 'openContracts'> {
   accountId: string
-  line: Line
-  dialect: Dialect
-  pipSizeOf: PipSizeOf
-  log: Log
   answerTimeoutMs: number
   /**
    * Seconds until a market opens that the broker just called closed, at the first of `openings` that can be; null when
@@ -39,7 +36,10 @@ export class AccountSession implements Session {
 
   constructor(options: SessionOptions) {
     this.#options = options
-    this.follows = new Follows(options)
+    this.follows = new Follows({
+      ...options,
+      openContracts: async () => new Set((await this.portfolio()).map(({ contractId }) => contractId))
+    })
   }
 
   async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
@@ -47,7 +47,7 @@ export class AccountSession implements Session {
     const { beforeSend, signal, listener } = options
     const request = dialect.buy(contract, options.maxPrice)
     const stream = listener === undefined ? undefined : this.#purchaseStream(listener)
-    const free = stream === undefined ? null : this.follows.reserve()
+    const free = stream === undefined || this.#mayRest(contract) ? null : this.follows.reserve()
     if (free !== null) request.subscribe = 1
     const timeoutMs = answerTimeoutMs * orderPatience
     try {
@@ -65,6 +65,11 @@ export class AccountSession implements Session {
     } finally {
       free?.()
     }
+  }
+
+  #mayRest(contract: Contract): boolean {
+    const seconds = secondsOf(contract)
+    return seconds !== null && this.follows.mayRest(this.#options.now() / 1000 + seconds)
   }
 
   follow(contractId: string, listener: ContractListener): Promise<ContractState> {
@@ -156,9 +161,8 @@ export class AccountSession implements Session {
           if (early.length < maxEarlyFrames) early.push(frame)
           return early.at(-1) === frame
         }
-        const { contractId } = readBought(frame)
         const source = frame.subscription === undefined ? null : { connection, stream }
-        deliver = this.follows.adopt(contractId, source, listener)
+        deliver = this.follows.adopt(readBought(frame), source, listener)
         for (const each of early.splice(0)) deliver(each)
         return true
       }
@@ -183,13 +187,15 @@ export class AccountSession implements Session {
 
 function readBought({ buy }: Frame): Bought {
   const body = bodyOf(buy, 'buy')
+  const shortcode = textOf(body, 'shortcode')
   return {
     contractId: idOf(body, 'contract_id'),
     transactionId: idOf(body, 'transaction_id'),
     buyPrice: decimalOf(body, 'buy_price'),
     payout: decimalOf(body, 'payout'),
     purchaseTime: integerOf(body, 'purchase_time'),
-    shortcode: textOf(body, 'shortcode')
+    shortcode,
+    expiryTime: endOf(shortcode)
   }
 }
 

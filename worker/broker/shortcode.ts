@@ -53,6 +53,12 @@ function readBinary(shortcode: string): ContractTerms | null {
   }
 }
 
+/** When a contract ends, in epoch seconds; null where that depends on ticks or prices, or cannot be read. */
+export function endOf(shortcode: string): number | null {
+  const terms = parseShortcode(shortcode)
+  return terms?.durationSeconds == null ? null : terms.startTime + terms.durationSeconds
+}
+
 /** The terms a contract would be listed with, bought at `startTime` (epoch seconds); its payout is the broker's to say. */
 export function termsOf(contract: Contract, startTime = 0): ContractTerms {
   const common = { asset: contract.asset.toUpperCase(), payout: null, startTime }
@@ -74,7 +80,7 @@ export function termsOf(contract: Contract, startTime = 0): ContractTerms {
     ...common,
     contractType,
     durationTicks: durationUnit === 't' ? duration : null,
-    durationSeconds: durationUnit === 't' ? null : duration * secondsIn[durationUnit],
+    durationSeconds: secondsOf(contract),
     barrier,
     stake: null,
     multiplier: null
@@ -97,6 +103,12 @@ export function matches(listed: ContractTerms, contract: Contract): boolean {
 
 function sameBarrier(listed: string | null, contract: Contract): boolean {
   return contract.kind === 'MULTIPLIER' || listed === contract.barrier
+}
+
+/** How long a contract lasts by what was asked for, in seconds; null where ticks or prices decide. */
+export function secondsOf(contract: Contract): number | null {
+  if (contract.kind === 'MULTIPLIER' || contract.durationUnit === 't') return null
+  return contract.duration * secondsIn[contract.durationUnit]
 }
 
 const secondsIn = { s: 1, m: 60, h: 3_600, d: 86_400 } as const

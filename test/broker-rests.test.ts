@@ -1,0 +1,210 @@
+// test once for each dialect
+// Contracts that rest: without a stream of their own while their end is far, through the port, in each dialect.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { BinaryContract, BrokerAccount, ContractState } from '../worker/broker/port.ts'
+import { type Simulator, startSimulator } from '../worker/broker/simulator/server.ts'
+import {
+  clientOf,
+  closeClients,
+  ears,
+  even,
+  frontOf,
+  newAccount,
+  plainly,
+  relay,
+  simulator,
+  upTo
+} from './broker-port.ts'
+import { within } from './broker-script.ts'
+
+const resting = suite('a contract whose end is far')
+
+const hour: BinaryContract = { ...even, contractType: 'CALL', duration: 60, durationUnit: 'm' }
+const quickly = { restFromMs: 1_000, restAheadMs: 100 }
+
+/** A listener that also knows for how long the contract rests. */
+function sleeper() {
+  const heard = ears()
+  const rests = Promise.withResolvers<number>()
+  let count = 0
+  const listener = {
+    ...heard.listener,
+    rests(ms: number) {
+      count += 1
+      rests.resolve(ms)
+    }
+  }
+  return {
+    ...heard,
+    listener,
+    times: () => count,
+    rest: () => within<number>('the rest', resolve => void rests.promise.then(resolve))
+  }
+}
+
+/** Streams that the broker has open for an account. */
+function streamsOf(
+  { accountId }: BrokerAccount,
+  kind: 'proposal_open_contract' | 'transaction',
+  at = simulator
+): number {
+  const connections = [...frontOf(at).connections].filter(each => each.grants.has(accountId))
+  return connections.reduce((sum, { streams }) => sum + streams.count(kind), 0)
+}
+
+/** Sold by another program of the trader's. */
+function sellElsewhere({ accountId }: BrokerAccount, contractId: string, at: Simulator = simulator): void {
+  const account = at.engine.accounts.grant(`sim-${accountId}`).account
+  at.engine.sell(account, { appId: 2, contractId: Number(contractId), floorCents: 0 })
+}
+
+const sellable = (contract: () => Promise<ContractState>) => upTo(async () => (await contract()).sellable)
+
+resting('is let go of once sales are heard, and told nothing of any more', async () => {
+  const account = newAccount()
+  const session = await clientOf(quickly).session(account)
+  const heard = sleeper()
+  const { contractId, expiryTime, purchaseTime } = await session.buy(hour, { ...plainly, listener: heard.listener })
+  assert.is(expiryTime, purchaseTime + 3600)
+  assert.ok((await heard.rest()) > 3_000_000)
+  await upTo(() => streamsOf(account, 'proposal_open_contract') === 0)
+  assert.is(streamsOf(account, 'transaction'), 1)
+  const states = heard.states.length
+  // Ticks went by meanwhile, as another's contract shows.
+  const other = ears()
+  await (await clientOf().session(newAccount())).buy({ ...even, duration: 8 }, { ...plainly, listener: other.listener })
+  await other.settled()
+  assert.is(heard.states.length, states)
+  session.unfollow(contractId)
+})
+
+resting('opens no stream with its purchase while sales are heard', async () => {
+  const account = newAccount()
+  const session = await clientOf(quickly).session(account)
+  const first = sleeper()
+  await session.buy(hour, { ...plainly, listener: first.listener })
+  await first.rest()
+  const second = sleeper()
+  await session.buy(hour, { ...plainly, listener: second.listener })
+  await second.rest()
+  assert.equal(second.states, [])
+  assert.is(second.times(), 1)
+})
+
+resting('is heard of at once when it is sold elsewhere', async () => {
+  const account = newAccount()
+  const session = await clientOf(quickly).session(account)
+  const heard = sleeper()
+  const { contractId } = await session.buy(hour, { ...plainly, listener: heard.listener })
+  await heard.rest()
+  await sellable(() => session.contract(contractId))
+  sellElsewhere(account, contractId)
+  assert.is((await heard.settled()).status, 'sold')
+  assert.is(heard.states.filter(each => each.settled).length, 1)
+})
+
+resting('is streamed again shortly before its end', async () => {
+  const account = newAccount()
+  // By the client's clock it ends in little more than the shortest rest.
+  const skewMs = 3_600_000 - 2_500
+  const session = await clientOf({ ...quickly, restAheadMs: 400, now: () => Date.now() + skewMs }).session(account)
+  const heard = sleeper()
+  const { contractId } = await session.buy(hour, { ...plainly, listener: heard.listener })
+  assert.ok((await heard.rest()) < 2_500)
+  const states = heard.states.length
+  await upTo(() => heard.states.length > states + 3)
+  assert.is(heard.times(), 1)
+  await sellable(() => session.contract(contractId))
+  await session.sell(contractId)
+  assert.is((await heard.settled()).status, 'sold')
+})
+
+resting('goes on resting over a cut connection, and a sale from meanwhile is found', async () => {
+  const account = newAccount()
+  const session = await clientOf(quickly).session(account)
+  const [kept, sold] = [sleeper(), sleeper()]
+  await session.buy(hour, { ...plainly, listener: kept.listener })
+  await kept.rest()
+  const { contractId } = await session.buy(hour, { ...plainly, listener: sold.listener })
+  await sold.rest()
+  await sellable(() => session.contract(contractId))
+  const states = kept.states.length
+  assert.is(frontOf(simulator).cutAll(account.accountId), 1)
+  sellElsewhere(account, contractId)
+  assert.is((await sold.settled()).status, 'sold')
+  await upTo(() => streamsOf(account, 'transaction') === 1 && streamsOf(account, 'proposal_open_contract') === 0)
+  assert.is(kept.states.length, states)
+})
+
+resting('is lost when the broker stays away, after a bounded time', async () => {
+  const own = await startSimulator({ tickMs: 20, limits: 'off' })
+  const account = newAccount()
+  const session = await clientOf({ ...quickly, lostAfterMs: 300, answerTimeoutMs: 200 }, own).session(account)
+  const heard = sleeper()
+  await session.buy(hour, { ...plainly, listener: heard.listener })
+  await heard.rest()
+  own.faults.set({ down: true })
+  const cause = await within('the loss', resolve => void heard.lost.then(resolve))
+  assert.is((cause as { code: string }).code, 'BROKER_UPSTREAM')
+  await own.close()
+})
+
+resting('keeps its stream where sales cannot be heard', async () => {
+  const account = newAccount()
+  simulator.faults.add({ effect: 'error', code: 'PermissionDenied', call: 'transaction', loginid: account.accountId })
+  const session = await clientOf(quickly).session(account)
+  const heard = sleeper()
+  const { contractId } = await session.buy(hour, { ...plainly, listener: heard.listener })
+  await upTo(() => heard.states.length > 10)
+  assert.is(heard.times(), 0)
+  assert.is(streamsOf(account, 'proposal_open_contract'), 1)
+  session.unfollow(contractId)
+})
+
+resting('keeps the stream of its purchase when little is left of the budget for another', async () => {
+  const own = await startSimulator({ tickMs: 20 })
+  const account = newAccount()
+  const client = clientOf(quickly, own)
+  const session = await client.session(account)
+  const { contractId } = await session.buy({ ...even, duration: 8 }, plainly)
+  const spare = () => Math.min(...Object.values(client.budget()))
+  while (spare() >= 0.5) await session.contract(contractId)
+  const heard = sleeper()
+  await session.buy(hour, { ...plainly, listener: heard.listener })
+  await upTo(() => heard.states.length > 10)
+  assert.is(heard.times(), 0)
+  await own.close()
+})
+
+resting('is not what multipliers and ticks are: their streams stay', async () => {
+  const account = newAccount()
+  const session = await clientOf(quickly).session(account)
+  const first = sleeper()
+  await session.buy(hour, { ...plainly, listener: first.listener })
+  await first.rest()
+  const long = sleeper()
+  const multiplier = {
+    ...even,
+    kind: 'MULTIPLIER',
+    direction: 'up',
+    multiplier: 40,
+    stopLoss: null,
+    takeProfit: null
+  } as const
+  const { contractId, expiryTime } = await session.buy(multiplier, { ...plainly, listener: long.listener })
+  assert.is(expiryTime, null)
+  const ticks = sleeper()
+  await session.buy({ ...even, duration: 10 }, { ...plainly, listener: ticks.listener })
+  await ticks.settled()
+  await upTo(() => long.states.length > 10)
+  assert.equal([long.times(), ticks.times()], [0, 0])
+  session.unfollow(contractId)
+})
+
+resting('sends only frames the broker accepts, and hears only such as it may send', () => {
+  assert.equal(relay.complaints, [])
+})
+
+resting.after(closeClients)
+resting.run()
