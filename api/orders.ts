@@ -104,7 +104,7 @@ export async function place(
     trace
   }
   const stored = await open.gathered.storeOrder(draft)
-  if (!stored.order.request_hash.equals(hashTerms(order.traderExternalId, order.terms))) {
+  if (!stored.created && !stored.order.request_hash.equals(hashTerms(order.traderExternalId, order.terms))) {
     throw new ApiError('CLIENT_ORDER_ID_REUSED', undefined, { extras: { orderId: stored.order.id } })
   }
   const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
@@ -133,8 +133,13 @@ async function settled(
 ): Promise<Outcome> {
   const { bus, gathered, config, db } = open
   const deadline = performance.now() + config.settleWaitMs
-  // The first wait began before the order was stored; only a repeat has something to read at once.
-  await early
+  // The first wait began before the order was stored, and mostly ends with the answer; only a repeat has something to
+  // read at once.
+  if (early !== undefined) {
+    await early
+    const row = await gathered.order(first.id)
+    if (row && isDecided(row, settle)) return row
+  }
   let expireAt = performance.now() + Math.max(0, first.expires_at.getTime() - Date.now())
   for (let { phase } = first; ; ) {
     // Listen first, read then, sleep last: no wake-up is lost between them.

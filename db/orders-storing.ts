@@ -1,5 +1,5 @@
 // Orders stored with their jobs in one statement: those of a group share it, and a job among up to ORDERS_A_JOB of them.
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { newId } from '../schemas/ids.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { type Db, rows } from './connection.ts'
@@ -60,7 +60,7 @@ export function hashTerms(traderExternalId: string, terms: Terms): Buffer {
     terms.stopLoss,
     terms.takeProfit
   ]
-  return createHash('sha256').update(JSON.stringify(parts)).digest()
+  return hash('sha256', JSON.stringify(parts), 'buffer')
 }
 
 /** What is known of an order once it is stored. */

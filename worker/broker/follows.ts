@@ -110,16 +110,15 @@ export class Follows {
    * Takes over the stream that a purchase opened; null when it opened none. The answer hears that stream's frames.
    */
   adopt(
-    { contractId, shortcode }: Pick<Bought, 'contractId' | 'shortcode'>,
+    { contractId, expiryTime }: Pick<Bought, 'contractId' | 'expiryTime'>,
     source: Source | null,
     listener: ContractListener
   ): (frame: Frame) => boolean {
     const follow = this.#byContract.get(contractId) ?? this.#add(contractId)
     follow.listeners.add(listener)
-    follow.endsAt = endOf(shortcode)
+    follow.endsAt = expiryTime
     if (source === null || follow.source !== null) {
-      if (follow.source === null) this.#rest(follow)
-      this.#restore()
+      if (follow.source === null && !this.#rest(follow)) this.#restore()
       return () => false
     }
     follow.source = source
@@ -244,16 +243,17 @@ export class Follows {
     return true
   }
 
-  /** Lets a contract rest, if it may: its stream ends. */
-  #rest(follow: Follow): void {
+  /** Lets a contract rest, if it may: its stream ends. Answers whether it does. */
+  #rest(follow: Follow): boolean {
     const ms = follow.over || follow.restless ? 0 : this.#rests.lengthOf(follow.endsAt)
-    if (ms === 0) return
+    if (ms === 0) return false
     const { source } = follow
     follow.source = null
     this.#rests.begin(follow.contractId, ms)
     source?.connection.forget(source.stream)
     this.#freed()
     for (const listener of follow.listeners) this.#tell(follow, () => listener.rests?.(ms))
+    return true
   }
 
   #wake(contractId: string, sold: boolean): void {

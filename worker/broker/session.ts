@@ -46,8 +46,8 @@ export class AccountSession implements Session {
     const { dialect, line, answerTimeoutMs } = this.#options
     const { beforeSend, signal, listener } = options
     const request = dialect.buy(contract, options.maxPrice)
-    const stream = listener === undefined ? undefined : this.#purchaseStream(listener)
-    const free = stream === undefined || this.#mayRest(contract) ? null : this.follows.reserve()
+    const purchase = listener === undefined ? undefined : this.#purchaseStream(listener)
+    const free = purchase === undefined || this.#mayRest(contract) ? null : this.follows.reserve()
     if (free !== null) request.subscribe = 1
     const timeoutMs = answerTimeoutMs * orderPatience
     try {
@@ -57,9 +57,9 @@ export class AccountSession implements Session {
         timeoutMs,
         beforeSend,
         signal,
-        stream
+        stream: purchase?.stream
       })
-      return readAnswer(frame, readBought, true)
+      return purchase?.bought() ?? readAnswer(frame, readBought, true)
     } catch (error) {
       throw await this.#withOpening(error, contract.asset)
     } finally {
@@ -151,8 +151,9 @@ export class AccountSession implements Session {
   }
 
   /** Hears the purchase's answer and then its contract; an update that overtakes the answer waits for it. */
-  #purchaseStream(listener: ContractListener): Stream {
+  #purchaseStream(listener: ContractListener): { stream: Stream; bought(): Bought | null } {
     const early: Frame[] = []
+    let bought: Bought | null = null
     let deliver: ((frame: Frame) => boolean) | null = null
     const stream: Stream = {
       hear: (frame, connection) => {
@@ -162,12 +163,13 @@ export class AccountSession implements Session {
           return early.at(-1) === frame
         }
         const source = frame.subscription === undefined ? null : { connection, stream }
-        deliver = this.follows.adopt(readBought(frame), source, listener)
+        bought = readBought(frame)
+        deliver = this.follows.adopt(bought, source, listener)
         for (const each of early.splice(0)) deliver(each)
         return true
       }
     }
-    return stream
+    return { stream, bought: () => bought }
   }
 
   /** The error with the opening time of a closed market, by the broker's clock. */
