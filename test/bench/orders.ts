@@ -21,7 +21,7 @@ export async function added(seconds: number): Promise<void> {
   await stage.close()
 }
 
-/** Orders a second beside pg-boss used plainly, bare Koa and single commits, in turns. */
+/** Orders a second beside pg-boss used plainly, bare Koa and single commits, in turns; a round of each before warms up. */
 export async function throughput(seconds: number): Promise<void> {
   const body: string[][] = []
   for (const { connections, goal } of [
@@ -33,6 +33,10 @@ export async function throughput(seconds: number): Promise<void> {
     const { address } = await stage.startApi()
     await stage.startWorker()
     const figures = { orders: [] as number[], queue: [] as number[], koa: [] as number[], commits: [] as number[] }
+    // Not counted: code is compiled, statements are planned, connections are opened.
+    await orders(stage, { address, connections, seconds })
+    await plainQueue(stage, { connections, seconds })
+    await bareKoa({ connections, seconds: seconds / 2, method: 'POST' })
     for (let round = 0; round < ROUNDS; round++) {
       figures.orders.push((await orders(stage, { address, connections, seconds })).perSecond)
       figures.queue.push((await plainQueue(stage, { connections, seconds })).perSecond)
