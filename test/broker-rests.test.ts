@@ -16,7 +16,7 @@ import {
   simulator,
   upTo
 } from './broker-port.ts'
-import { within } from './broker-script.ts'
+import { failure, within } from './broker-script.ts'
 
 const resting = suite('a contract whose end is far')
 
@@ -169,7 +169,8 @@ resting('keeps the stream of its purchase when little is left of the budget for 
   const session = await client.session(account)
   const { contractId } = await session.buy({ ...even, duration: 8 }, plainly)
   const spare = () => Math.min(...Object.values(client.budget()))
-  while (spare() >= 0.5) await session.contract(contractId)
+  while (spare() >= 0.5) await session.contract(contractId, { leisurely: true })
+  assert.is((await failure(session.contract(contractId, { leisurely: true }))).brokerCode, 'QuotaExhausted')
   const heard = sleeper()
   await session.buy(hour, { ...plainly, listener: heard.listener })
   await upTo(() => heard.states.length > 10)

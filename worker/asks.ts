@@ -181,9 +181,10 @@ async function mark(open: Open, orderIds: string[]): Promise<object> {
   return noteMarks(open, marks)
 }
 
-/** The same for contracts of many accounts: whatever cannot be read now keeps its last known value. */
+/** The same for contracts of many accounts, at leisure: whatever cannot be read now keeps its last known value. */
 async function markSome(open: Open, orderIds: string[]): Promise<object> {
-  const read = await Promise.allSettled((await openAmong(open, orderIds)).map(order => markNow(open, order)))
+  const orders = await openAmong(open, orderIds)
+  const read = await Promise.allSettled(orders.map(order => markNow(open, order, { leisurely: true })))
   return noteMarks(
     open,
     read.map(each => (each.status === 'fulfilled' ? each.value : undefined))
@@ -195,9 +196,9 @@ async function openAmong({ db }: Open, orderIds: string[]): Promise<OrderRow[]> 
   return orders.filter(order => order?.phase === 'open') as OrderRow[]
 }
 
-async function markNow(open: Open, order: OrderRow): Promise<Mark | undefined> {
+async function markNow(open: Open, order: OrderRow, { leisurely = false } = {}): Promise<Mark | undefined> {
   const session = await openSession(open, refOf(order))
-  return markOf(order, await session.contract(order.broker_order_id as string))
+  return markOf(order, await session.contract(order.broker_order_id as string, { leisurely }))
 }
 
 async function noteMarks({ db }: Open, marks: (Mark | undefined)[]): Promise<object> {

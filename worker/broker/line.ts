@@ -112,9 +112,9 @@ export class Line {
     if (doubled && this.current !== null) this.retire(this.current, error)
   }
 
-  /** What is left of the budget such a call counts in, as a share. */
-  spare(call: string): number {
-    return this.#options.budget.leftOf(this.#options.classOf(call))
+  /** Whether at least half of the budget such a call counts in is left: enough for what is not urgent. */
+  plenty(call: string): boolean {
+    return this.#options.budget.leftOf(this.#options.classOf(call)) >= 0.5
   }
 
   /** Closes the connection; the next call opens another. */

@@ -196,8 +196,8 @@ export interface Session {
   follow(contractId: string, listener: ContractListener): Promise<ContractState>
   /** Stops following; harmless when nothing is followed. */
   unfollow(contractId: string): void
-  /** The contract as it stands. */
-  contract(contractId: string): Promise<ContractState>
+  /** The contract as it stands; `leisurely` only while plenty of calls are left, else it throws QuotaExhausted. */
+  contract(contractId: string, options?: { leisurely?: boolean }): Promise<ContractState>
   /** Sells at the market. Repeating is safe: a contract is sold at most once. */
   sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }>
   balance(): Promise<{ balance: string; currency: string }>

@@ -151,9 +151,9 @@ class ClassBudget {
       this.#count(now)
       return
     }
-    if (ready - now > waitMs || queued >= maxWaiting) return Promise.reject(this.#exhausted())
+    if (ready - now > waitMs || queued >= maxWaiting) return Promise.reject(exhausted(`class ${this.#name}`))
     return new Promise((resolve, reject) => {
-      const stop = () => waiting.fail(this.#exhausted())
+      const stop = () => waiting.fail(exhausted(`class ${this.#name}`))
       const leave = () => {
         signal?.removeEventListener('abort', stop)
         const queue = urgent ? this.#urgent : this.#ordinary
@@ -225,7 +225,7 @@ class ClassBudget {
   #serve(): void {
     const now = this.#clock.now()
     for (const queue of [this.#urgent, this.#ordinary]) {
-      for (const waiting of [...queue]) if (waiting.deadline < now) waiting.fail(this.#exhausted())
+      for (const waiting of [...queue]) if (waiting.deadline < now) waiting.fail(exhausted(`class ${this.#name}`))
       while (queue.length > 0 && this.#readyAt(now, queue[0]!.urgent) <= now) {
         this.#count(now)
         queue[0]!.go()
@@ -249,14 +249,15 @@ class ClassBudget {
     const wakeAt = Math.min(this.#readyAt(now, first.urgent), deadlines + 1)
     this.#disarm = this.#clock.after(Math.max(1, Math.ceil(wakeAt - now)), () => this.#serve())
   }
+}
 
-  #exhausted(): BrokerError {
-    return new BrokerError('BROKER_UPSTREAM', 'Too many calls to the broker for this account right now.', {
-      brokerCode: 'QuotaExhausted',
-      ran: 'no',
-      cause: `class ${this.#name}`
-    })
-  }
+/** The refusal of a call that the budget has no room for. */
+export function exhausted(cause: string): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'Too many calls to the broker for this account right now.', {
+    brokerCode: 'QuotaExhausted',
+    ran: 'no',
+    cause
+  })
 }
 
 const unlimited: Windows = { perMinute: 0, perHour: 0 }

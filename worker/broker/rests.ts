@@ -24,8 +24,6 @@ export interface RestsOptions {
 // However far the end: a contract is looked at so often.
 const maxRestMs = 60 * 60_000
 const openAgainMs = 60_000
-// A contract that rests costs a call at its end, where its stream came with the purchase: only while there are plenty.
-const spareShare = 0.5
 const movement = 'transaction'
 
 export class Rests {
@@ -61,7 +59,8 @@ export class Rests {
     const { now, restFromMs, restAheadMs, line } = this.#options
     // Contracts that end together are not all asked for together.
     const ms = endsAt * 1000 - now() - restAheadMs * (1 + Math.random() / 2)
-    if (ms < restFromMs || line.spare('proposal_open_contract') < spareShare) return 0
+    // A contract that rests costs a call at its end, where its stream came with the purchase.
+    if (ms < restFromMs || !line.plenty('proposal_open_contract')) return 0
     if (this.#heard) return Math.min(ms, maxRestMs)
     this.#listen()
     return 0
@@ -130,7 +129,7 @@ export class Rests {
       return true
     }
     if (frame.transaction === undefined) return false
-    if (frame.subscription !== undefined) this.#source = source
+    if (frame.subscription !== undefined && source.connection.usable) this.#source = source
     const body = bodyOf(frame.transaction, movement)
     if (body.action === 'sell') this.#over(idOf(body, 'contract_id'), true)
     return true

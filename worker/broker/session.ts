@@ -12,6 +12,7 @@ import {
   type Evidence,
   type Session
 } from './port.ts'
+import { exhausted } from './quota.ts'
 import { type Body, bodyOf, decimalOf, idOf, integerOf, listOf, textOf } from './reading.ts'
 import { endOf, secondsOf } from './shortcode.ts'
 import type { Frame, Stream } from './sockets.ts'
@@ -81,9 +82,10 @@ export class AccountSession implements Session {
     this.follows.unfollow(contractId)
   }
 
-  async contract(contractId: string): Promise<ContractState> {
+  async contract(contractId: string, { leisurely = false } = {}): Promise<ContractState> {
     if (!isContractId(contractId)) throw notFound()
-    const { dialect, pipSizeOf } = this.#options
+    const { dialect, line, pipSizeOf } = this.#options
+    if (leisurely && !line.plenty('proposal_open_contract')) throw exhausted('kept for what is urgent')
     const frame = await this.#read('proposal_open_contract', { contract_id: Number(contractId) })
     return readAnswer(frame, ({ proposal_open_contract: answer }) => {
       const body = bodyOf(answer, 'proposal_open_contract')
