@@ -9,7 +9,6 @@ import {
   closeClients,
   ears,
   even,
-  frontOf,
   lines,
   newAccount,
   plainly,
@@ -20,7 +19,7 @@ import {
   upTo
 } from './broker-port.ts'
 import { failure } from './broker-script.ts'
-import { dialect } from './dialects.ts'
+import { dialect, frontOf } from './dialects.ts'
 
 const lists = suite('what an account shows')
 const market = suite('market data')

@@ -3,20 +3,9 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
-import {
-  clientOf,
-  closeClients,
-  ears,
-  even,
-  frontOf,
-  newAccount,
-  plainly,
-  relay,
-  simulator,
-  up,
-  upTo
-} from './broker-port.ts'
+import { clientOf, closeClients, ears, even, newAccount, plainly, relay, simulator, up, upTo } from './broker-port.ts'
 import { failure, within } from './broker-script.ts'
+import { frontOf } from './dialects.ts'
 
 const following = suite('following a contract')
 const selling = suite('selling')

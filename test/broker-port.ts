@@ -12,7 +12,6 @@ import type {
   MultiplierContract
 } from '../worker/broker/port.ts'
 import { type Simulator, startSimulator } from '../worker/broker/simulator/server.ts'
-import type { V3 } from '../worker/broker/simulator/v3.ts'
 import { createV3Broker } from '../worker/broker/v3.ts'
 import { openRelay } from './broker-relay.ts'
 import { keptLog, within } from './broker-script.ts'
@@ -36,11 +35,6 @@ export function clientOf(
       : createNextBroker({ url: nextUrl, appIdHeader, log, ...options })
   brokers.push(broker)
   return broker
-}
-
-/** The side of a simulated broker that speaks the dialect of the run. */
-export function frontOf({ v3, next }: Simulator): V3 {
-  return dialect === 'v3' ? v3 : next.front
 }
 
 /** Closes the clients, the relay and the broker. */

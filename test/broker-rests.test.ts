@@ -2,21 +2,12 @@
 // Contracts that rest: without a stream of their own while their end is far, through the port, in each dialect.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { ClientOptions } from '../worker/broker/client.ts'
 import type { BinaryContract, BrokerAccount, ContractState } from '../worker/broker/port.ts'
 import { type Simulator, startSimulator } from '../worker/broker/simulator/server.ts'
-import {
-  clientOf,
-  closeClients,
-  ears,
-  even,
-  frontOf,
-  newAccount,
-  plainly,
-  relay,
-  simulator,
-  upTo
-} from './broker-port.ts'
+import { clientOf, closeClients, ears, even, newAccount, plainly, relay, simulator, upTo } from './broker-port.ts'
 import { failure, within } from './broker-script.ts'
+import { countStreams, frontOf } from './dialects.ts'
 
 const resting = suite('a contract whose end is far')
 
@@ -43,30 +34,29 @@ function sleeper() {
   }
 }
 
-/** Streams that the broker has open for an account. */
-function streamsOf(
-  { accountId }: BrokerAccount,
-  kind: 'proposal_open_contract' | 'transaction',
-  at = simulator
-): number {
-  const connections = [...frontOf(at).connections].filter(each => each.grants.has(accountId))
-  return connections.reduce((sum, { streams }) => sum + streams.count(kind), 0)
+/** An account with a contract of an hour, followed from its purchase on by a client that lets it rest soon. */
+async function buyHour(options: Partial<ClientOptions> = {}, at?: Simulator) {
+  const account = newAccount()
+  const session = await clientOf({ ...quickly, ...options }, at).session(account)
+  const heard = sleeper()
+  const bought = await session.buy(hour, { ...plainly, listener: heard.listener })
+  return { account, session, heard, bought, contractId: bought.contractId }
 }
 
+const streamsOf = ({ accountId }: BrokerAccount, kind: 'proposal_open_contract' | 'transaction') =>
+  countStreams(simulator, accountId, kind)
+
 /** Sold by another program of the trader's. */
-function sellElsewhere({ accountId }: BrokerAccount, contractId: string, at: Simulator = simulator): void {
-  const account = at.engine.accounts.grant(`sim-${accountId}`).account
-  at.engine.sell(account, { appId: 2, contractId: Number(contractId), floorCents: 0 })
+function sellElsewhere({ accountId }: BrokerAccount, contractId: string): void {
+  const account = simulator.engine.accounts.grant(`sim-${accountId}`).account
+  simulator.engine.sell(account, { appId: 2, contractId: Number(contractId), floorCents: 0 })
 }
 
 const sellable = (contract: () => Promise<ContractState>) => upTo(async () => (await contract()).sellable)
 
 resting('is let go of once sales are heard, and told nothing of any more', async () => {
-  const account = newAccount()
-  const session = await clientOf(quickly).session(account)
-  const heard = sleeper()
-  const { contractId, expiryTime, purchaseTime } = await session.buy(hour, { ...plainly, listener: heard.listener })
-  assert.is(expiryTime, purchaseTime + 3600)
+  const { account, session, heard, bought, contractId } = await buyHour()
+  assert.is(bought.expiryTime, bought.purchaseTime + 3600)
   assert.ok((await heard.rest()) > 3_000_000)
   await upTo(() => streamsOf(account, 'proposal_open_contract') === 0)
   assert.is(streamsOf(account, 'transaction'), 1)
@@ -80,10 +70,7 @@ resting('is let go of once sales are heard, and told nothing of any more', async
 })
 
 resting('opens no stream with its purchase while sales are heard', async () => {
-  const account = newAccount()
-  const session = await clientOf(quickly).session(account)
-  const first = sleeper()
-  await session.buy(hour, { ...plainly, listener: first.listener })
+  const { session, heard: first } = await buyHour()
   await first.rest()
   const second = sleeper()
   await session.buy(hour, { ...plainly, listener: second.listener })
@@ -93,10 +80,7 @@ resting('opens no stream with its purchase while sales are heard', async () => {
 })
 
 resting('is heard of at once when it is sold elsewhere', async () => {
-  const account = newAccount()
-  const session = await clientOf(quickly).session(account)
-  const heard = sleeper()
-  const { contractId } = await session.buy(hour, { ...plainly, listener: heard.listener })
+  const { account, session, heard, contractId } = await buyHour()
   await heard.rest()
   await sellable(() => session.contract(contractId))
   sellElsewhere(account, contractId)
@@ -105,12 +89,9 @@ resting('is heard of at once when it is sold elsewhere', async () => {
 })
 
 resting('is streamed again shortly before its end', async () => {
-  const account = newAccount()
   // By the client's clock it ends in little more than the shortest rest.
   const skewMs = 3_600_000 - 2_500
-  const session = await clientOf({ ...quickly, restAheadMs: 400, now: () => Date.now() + skewMs }).session(account)
-  const heard = sleeper()
-  const { contractId } = await session.buy(hour, { ...plainly, listener: heard.listener })
+  const { session, heard, contractId } = await buyHour({ restAheadMs: 400, now: () => Date.now() + skewMs })
   assert.ok((await heard.rest()) < 2_500)
   const states = heard.states.length
   await upTo(() => heard.states.length > states + 3)
@@ -121,11 +102,9 @@ resting('is streamed again shortly before its end', async () => {
 })
 
 resting('goes on resting over a cut connection, and a sale from meanwhile is found', async () => {
-  const account = newAccount()
-  const session = await clientOf(quickly).session(account)
-  const [kept, sold] = [sleeper(), sleeper()]
-  await session.buy(hour, { ...plainly, listener: kept.listener })
+  const { account, session, heard: kept } = await buyHour()
   await kept.rest()
+  const sold = sleeper()
   const { contractId } = await session.buy(hour, { ...plainly, listener: sold.listener })
   await sold.rest()
   await sellable(() => session.contract(contractId))
@@ -139,10 +118,7 @@ resting('goes on resting over a cut connection, and a sale from meanwhile is fou
 
 resting('is lost when the broker stays away, after a bounded time', async () => {
   const own = await startSimulator({ tickMs: 20, limits: 'off' })
-  const account = newAccount()
-  const session = await clientOf({ ...quickly, lostAfterMs: 300, answerTimeoutMs: 200 }, own).session(account)
-  const heard = sleeper()
-  await session.buy(hour, { ...plainly, listener: heard.listener })
+  const { heard } = await buyHour({ lostAfterMs: 300, answerTimeoutMs: 200 }, own)
   await heard.rest()
   own.faults.set({ down: true })
   const cause = await within('the loss', resolve => void heard.lost.then(resolve))
@@ -179,10 +155,7 @@ resting('keeps the stream of its purchase when little is left of the budget for 
 })
 
 resting('is not what multipliers and ticks are: their streams stay', async () => {
-  const account = newAccount()
-  const session = await clientOf(quickly).session(account)
-  const first = sleeper()
-  await session.buy(hour, { ...plainly, listener: first.listener })
+  const { session, heard: first } = await buyHour()
   await first.rest()
   const long = sleeper()
   const multiplier = {

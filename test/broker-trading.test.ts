@@ -10,7 +10,6 @@ import {
   closeClients,
   ears,
   even,
-  frontOf,
   newAccount,
   ownedBy,
   plainly,
@@ -20,6 +19,7 @@ import {
   upTo
 } from './broker-port.ts'
 import { failure } from './broker-script.ts'
+import { frontOf } from './dialects.ts'
 
 const opening = suite('opening a session')
 const buying = suite('buying')

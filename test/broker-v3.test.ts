@@ -1,6 +1,7 @@
 // What only the v3 dialect has, against the simulated broker, and what no simulated broker does, against a scripted one.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { WebSocket } from 'ws'
 import type { ClientOptions } from '../worker/broker/client.ts'
 import type { Session } from '../worker/broker/port.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
@@ -20,7 +21,7 @@ import {
   up,
   upTo
 } from './broker-port.ts'
-import { courteous, failure, reply, type Script, scriptedBroker } from './broker-script.ts'
+import { courteous, failure, reply, type Script, type Sent, scriptedBroker } from './broker-script.ts'
 
 const opening = suite('opening a session')
 const buying = suite('buying')
@@ -182,6 +183,54 @@ care('subscribes by itself when a purchase opened no stream', async () => {
   const heard = ears()
   await session.buy(even, { ...plainly, listener: heard.listener })
   assert.is((await heard.settled()).status, 'lost')
+  await close()
+})
+
+care('hears of sales on the connection it has, whatever one that it left still says', async () => {
+  const purchaseTime = Math.floor(Date.now() / 1000)
+  const shortcode = `CALL_R_100_19.53_${purchaseTime}_${purchaseTime + 3600}_S0P_0`
+  const state = { proposal_open_contract: { ...poc, shortcode }, subscription: { id: 'prices' } }
+  const buys: Sent[] = []
+  const held: Sent[] = []
+  // The sockets on which sales are told, in order.
+  const sales: WebSocket[] = []
+  const { session, close } = await scripted(
+    (frame, socket) => {
+      if (frame.buy !== undefined) {
+        buys.push(frame)
+        const bought = { ...receipt, contract_id: 4 + buys.length, purchase_time: purchaseTime, shortcode }
+        reply(socket, frame, { buy: bought, ...(frame.subscribe ? { subscription: state.subscription } : {}) })
+        if (frame.subscribe) reply(socket, frame, state)
+      } else if (frame.transaction !== undefined) {
+        sales.push(socket)
+        reply(socket, frame, { transaction: {}, subscription: { id: `sales ${sales.length}` } })
+      } else if (frame.proposal_open_contract !== undefined) {
+        const error = { code: 'AuthorizationRequired', message: 'Please log in.' }
+        reply(socket, frame, socket === sales[0] ? { error } : state)
+      } else if (frame.portfolio !== undefined) reply(socket, frame, { portfolio: { contracts: [] } })
+      else if (frame.balance !== undefined) held.push(frame)
+    },
+    { restFromMs: 1_000 }
+  )
+  const buyHour = () =>
+    session.buy(
+      { ...even, contractType: 'CALL', duration: 1, durationUnit: 'h' },
+      { ...plainly, listener: ears().listener }
+    )
+  await buyHour()
+  await upTo(async () => (await buyHour()) && buys.at(-1)!.subscribe === undefined)
+  // A call under way keeps the connection open while it is left for another, on which sales are heard again.
+  const balance = session.balance()
+  await upTo(() => held.length > 0)
+  await session.contract('5')
+  await upTo(() => sales.length === 2)
+  const late = { action: 'buy', contract_id: 9 }
+  sales[0]!.send(JSON.stringify({ transaction: late, subscription: { id: 'sales 1' } }))
+  reply(sales[0]!, held[0]!, { balance: { balance: 10, currency: 'USD', loginid: 'CR1' } })
+  await balance
+  await buyHour()
+  assert.is(buys.at(-1)!.subscribe, undefined)
+  assert.is(sales.length, 2)
   await close()
 })
 

@@ -1,12 +1,25 @@
 // The broker's dialects in tests. A file with the line "// test once for each dialect" is run so by the runner, which
 // names the dialect in TEST_DIALECT; run by hand such a file speaks v3.
 import type { Simulator } from '../worker/broker/simulator/server.ts'
+import type { V3 } from '../worker/broker/simulator/v3.ts'
+import type { StreamKind } from '../worker/broker/simulator/v3-stream.ts'
 
 export const dialects = ['v3', 'next'] as const
 export type Dialect = (typeof dialects)[number]
 
 /** The dialect this run of the file speaks. */
 export const dialect: Dialect = dialects.find(each => each === process.env.TEST_DIALECT) ?? 'v3'
+
+/** The side of a simulated broker that speaks the dialect of the run. */
+export function frontOf({ v3, next }: Simulator): V3 {
+  return dialect === 'v3' ? v3 : next.front
+}
+
+/** How many streams of a kind a simulated broker has open for an account. */
+export function countStreams(simulator: Simulator, accountId: string, kind: StreamKind): number {
+  const connections = [...frontOf(simulator).connections].filter(({ grants }) => grants.has(accountId))
+  return connections.reduce((sum, { streams }) => sum + streams.count(kind), 0)
+}
 
 /** Where the simulated broker is, for processes of ours that speak `speak` with it. */
 export function brokerEnv(

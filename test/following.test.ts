@@ -151,7 +151,7 @@ silence('is asked for after a while, and one that rests only when its rest is ov
   const { clock, config } = worker.open
   const later = { ...clock, now: () => clock.now() + passedMs }
   const patient = { ...worker.open, worker: 'patient', clock: later, config: { ...config, leaseMs: LONG_MS } }
-  const settling = openSettling(patient)
+  const following = openSettling(patient)
   await renewLease(db, 'patient', LONG_MS)
 
   /** An open order whose contract is sold while nobody tells the worker, and the ear that hears of it. */
@@ -176,7 +176,7 @@ silence('is asked for after a while, and one that rests only when its rest is ov
     await until('it can be sold', async () => (await session.contract(contractId)).sellable)
     await session.sell(contractId)
     await db('orders').where({ id: order.id }).update({ broker_order_id: contractId })
-    const { listener, opened } = settling.expect(order)
+    const { listener, opened } = following.expect(order)
     opened({ ...order, broker_order_id: contractId })
     const phase = async () => (await db('orders').where({ id: order.id }).first()).phase
     return { listener, phase }
@@ -187,14 +187,14 @@ silence('is asked for after a while, and one that rests only when its rest is ov
   for (let round = 0; round < 2; round++) {
     const silent = await makeSold()
     passedMs += 31_000
-    await settling.renew()
+    await following.renew()
     await until('the silent one is closed', async () => (await silent.phase()) === 'closed')
   }
   assert.is(await resting.phase(), 'open')
   passedMs = 640_000
-  await settling.renew()
+  await following.renew()
   await until('the resting one is closed', async () => (await resting.phase()) === 'closed')
-  await settling.release()
+  await following.release()
   await worker.stop()
 })
 

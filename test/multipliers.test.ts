@@ -7,7 +7,7 @@ import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from '.
 import { closeOrder, listOrders, placeBinaryOrder } from '../api/orders.ts'
 import { listOpenPositions } from '../api/positions.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
-import { brokerEnv, dialect } from './dialects.ts'
+import { brokerEnv, countStreams } from './dialects.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 
@@ -159,10 +159,7 @@ positions('has a value read that nobody has heard of, once somebody looks at all
     })
     return body.orderId as string
   }
-  const streamed = () =>
-    [...(dialect === 'v3' ? simulator.v3 : simulator.next.front).connections]
-      .filter(({ grants }) => grants.has(accountId))
-      .some(({ streams }) => streams.count('proposal_open_contract') > 0)
+  const streamed = () => countStreams(simulator, accountId, 'proposal_open_contract') > 0
   const seen = async (orderId: string) => {
     const { body } = await partner.call(listOpenPositions)
     return body.data.find((entry: { orderId: string }) => entry.orderId === orderId)

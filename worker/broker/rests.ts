@@ -53,7 +53,10 @@ export class Rests {
     return performance.now() - this.#behindSince
   }
 
-  /** How long a contract that ends then (epoch seconds) may rest; 0 when it may not, or no sale would be heard yet. */
+  /**
+   * How long a contract that ends then (epoch seconds) may rest; 0 when it may not, or no sale would be heard: then their
+   * stream is opened, so that the next answer may be another.
+   */
   lengthOf(endsAt: number | null): number {
     if (endsAt === null) return 0
     const { now, restFromMs, restAheadMs, line } = this.#options
