@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import knex, { type Knex } from 'knex'
 import pg from 'pg'
 import type { Log } from './log.ts'
+import { Statement } from './statement.ts'
 
 /** A pool or a transaction: every function of this folder takes one first. */
 export type Db = Knex
@@ -95,40 +96,63 @@ export async function rows<T>(db: Db, sql: string, bindings: Record<string, unkn
  */
 export const among = (name: string): string => `any(array(select unnest(:${name}::text[])))`
 
+const joined = new WeakMap<TemplateStringsArray, { parts: string[]; text: string }>()
+
+/**
+ * A statement of parts that are mostly the same as the last time here: it is the same string then, and not joined and
+ * looked up by its whole length again.
+ */
+export function sql(strings: TemplateStringsArray, ...parts: string[]): string {
+  const last = joined.get(strings)
+  if (last?.parts.every((part, index) => part === parts[index])) return last.text
+  const text = String.raw({ raw: strings }, ...parts)
+  joined.set(strings, { parts, text })
+  return text
+}
+
 // Knex's way to a connection without its compiler, which takes longer than some statements do.
 interface Client {
-  acquireConnection(): Promise<object>
-  releaseConnection(connection: object): Promise<void>
-  _query(connection: object, query: object): Promise<{ response: { rows: unknown[] } }>
+  acquireConnection(): Promise<pg.Client>
+  releaseConnection(connection: pg.Client): Promise<void>
 }
 
 // SQLSTATE deadlock_detected: of transactions that wait for each other in a circle PostgreSQL breaks one off.
 const DEADLOCK = '40P01'
-const DEADLOCK_TRIES = 3
+const TRIES = 3
+
+// Where PostgreSQL refuses a prepared statement whose columns a migration has changed; its SQLSTATE is shared by others.
+const COLUMNS_CHANGED = 'RevalidateCachedQuery'
 
 /**
  * The rows of a statement whose bindings are written $1, $2, …; prepared as well. Broken off over a deadlock, a statement
- * that is its own transaction is run again: it did nothing, and whoever it stood in the way of goes first.
+ * that is its own transaction is run again: it did nothing, and whoever it stood in the way of goes first. So is one
+ * whose columns a migration has changed since it was prepared, under a new name; in a transaction the next try has it.
  */
 export async function execute<T>(db: Db, text: string, values: unknown[]): Promise<T[]> {
   const { isCompleted } = db as unknown as { isCompleted?: () => boolean }
   // What comes after the end of its transaction would run on a connection that is somebody else's by now.
   if (isCompleted?.()) throw new Error('The transaction of this statement has ended.')
   for (let attempt = 1; ; attempt++) {
+    const name = nameOf(text)
     try {
-      return await executeOnce(db, text, values)
+      return await executeOnce<T>(db, { name, text, values })
     } catch (error) {
-      if (isCompleted || attempt === DEADLOCK_TRIES || (error as { code?: unknown }).code !== DEADLOCK) throw error
+      const { code, routine } = error as { code?: unknown; routine?: unknown }
+      const changed = routine === COLUMNS_CHANGED
+      if (changed) rename(text, name)
+      if (isCompleted || attempt === TRIES || !(changed || code === DEADLOCK)) throw error
     }
   }
 }
 
-async function executeOnce<T>(db: Db, text: string, values: unknown[]): Promise<T[]> {
+async function executeOnce<T>(db: Db, run: { name: string; text: string; values: unknown[] }): Promise<T[]> {
   const { client } = db as unknown as { client: Client }
   const connection = await client.acquireConnection()
   try {
-    const query = { sql: text, bindings: values, options: { name: nameOf(text) } }
-    return (await client._query(connection, query)).response.rows as T[]
+    return await new Promise<T[]>((resolve, reject) => {
+      const done = (error: unknown, found: T[]) => (error ? reject(error) : resolve(found))
+      connection.query(new Statement<T>(run, done))
+    })
   } finally {
     await client.releaseConnection(connection)
   }
@@ -178,4 +202,11 @@ function nameOf(text: string): string {
     hashes.set(text, name)
   }
   return name
+}
+
+let renamed = 0
+
+/** Gives a statement another name, unless somebody has since `name`. */
+function rename(text: string, name: string): void {
+  if (hashes.get(text) === name) hashes.set(text, `${name.slice(0, 24)} ${++renamed}`)
 }

@@ -2,7 +2,7 @@
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import type { Scope } from '../schemas/scopes.ts'
-import { among, type Db, rows } from './connection.ts'
+import { among, type Db, rows, sql } from './connection.ts'
 import { hashSecret, newApiKey, type Pepper } from './crypto.ts'
 import { type PartnerFacts, type PartnerFactsRow, partnerFactsColumns, partnerFactsOf } from './partners.ts'
 
@@ -26,7 +26,7 @@ interface CallerRow extends PartnerFactsRow {
 export async function findCallers(db: Db, lookups: string[]): Promise<(Caller | undefined)[]> {
   const found = await rows<CallerRow>(
     db,
-    `select k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at, ${partnerFactsColumns}
+    sql`select k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at, ${partnerFactsColumns}
        from api_keys k join partners p on p.id = k.partner_id
       where k.lookup = ${among('lookups')}`,
     { lookups }

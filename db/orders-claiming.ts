@@ -2,7 +2,7 @@
 //   - at most one order per broker account is between intent and answer (a unique index says so too);
 //   - waiting orders of an account go in order of arrival;
 //   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
-import { among, type Db, rows } from './connection.ts'
+import { among, type Db, rows, sql } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 import type { Queue } from './queue.ts'
 
@@ -64,7 +64,7 @@ export async function takeOrders(
   const found = await rows<{ jobs: number; account: string } & Claimed>(
     db,
     // An api that is upgraded after its workers goes on storing a job an order, `{ orderId, accountId }`.
-    `with taken as (${queue.taking('order.place', limit, among)}),
+    sql`with taken as (${queue.taking('order.place', limit, among)}),
      accounts as (select distinct account_id from taken
                    cross join lateral jsonb_array_elements_text(coalesce(data->'accountIds', jsonb_build_array(data->'accountId'))) a (account_id)),
      ${claiming}
@@ -137,7 +137,7 @@ function claimHeads(db: Db, options: ClaimOptions): Promise<Claimed[]> {
   const { accountIds, sender, permitMs, reconcileAfterMs } = options
   return rows<Claimed>(
     db,
-    `with accounts as (select distinct account_id from unnest(:accountIds::text[]) as a (account_id)), ${claiming}
+    sql`with accounts as (select distinct account_id from unnest(:accountIds::text[]) as a (account_id)), ${claiming}
      select * from claimed`,
     { accountIds, sender, permitMs, reconcileAfterMs }
   )
@@ -147,7 +147,7 @@ function claimHeads(db: Db, options: ClaimOptions): Promise<Claimed[]> {
 export async function withWaiting(db: Db, accountIds: string[]): Promise<string[]> {
   const found = await rows<{ account_id: string }>(
     db,
-    `select distinct account_id from orders where account_id = ${among('accountIds')} and phase = 'queued'`,
+    sql`select distinct account_id from orders where account_id = ${among('accountIds')} and phase = 'queued'`,
     { accountIds }
   )
   return found.map(({ account_id }) => account_id)

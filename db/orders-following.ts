@@ -1,7 +1,7 @@
 // From bought to settled. The row names the worker that follows the contract's stream. That worker holds one short
 // lease for all of its orders; once it ran out they are anybody's. (A lease on each row made following cost a write of
 // every open order every few seconds.)
-import { among, type Db, rows } from './connection.ts'
+import { among, type Db, rows, sql } from './connection.ts'
 import { addToFollows } from './copy.ts'
 import type { OrderRow } from './orders.ts'
 
@@ -35,7 +35,7 @@ export async function closeOrders(db: Db, settlements: Settlement[]): Promise<Cl
 async function markClosed(trx: Db, settlements: Settlement[]): Promise<Closed[]> {
   return rows<Closed>(
     trx,
-    `update orders o
+    sql`update orders o
         set phase = 'closed', pnl = s.pnl, entry_price = s."entryPrice", exit_price = s."exitPrice",
             commission = coalesce(s.commission, o.commission), closed_at = to_timestamp(s."closedAt"),
             current_value = null, unrealized_pnl = null, follower = null, lease_until = null

@@ -2,7 +2,7 @@
 // is one conditional update; no row back means that somebody was first.
 import type { Config } from '../schemas/config.ts'
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
-import { among, type Db, rows } from './connection.ts'
+import { among, type Db, rows, sql } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 import { type Following, followingColumns } from './orders-following.ts'
 import type { Queue } from './queue.ts'
@@ -56,7 +56,7 @@ export type Opened = Following & Pick<OrderRow, 'origin' | 'duration_unit' | 'le
 export async function markOpen(trx: Db, receipts: Receipt[], follower: string | null): Promise<Opened[]> {
   return rows<Opened>(
     trx,
-    `update orders o
+    sql`update orders o
         set phase = 'open', broker_order_id = r."brokerOrderId", transaction_id = r."transactionId", buy_price = r."buyPrice",
             payout = r.payout, currency = coalesce(o.currency, r.currency), opened_at = to_timestamp(r."openedAt"),
             answered_at = clock_timestamp(),
@@ -86,7 +86,7 @@ export interface Refusal {
 export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow[]> {
   return rows<OrderRow>(
     trx,
-    `update orders o
+    sql`update orders o
         set phase = 'failed', error_code = r.code, error_message = r.message, error_extras = r.extras,
             retryable = (r.code = 'BROKER_UPSTREAM')
        from jsonb_to_recordset(:refusals::jsonb) as r (id text, attempt int, code text, message text, extras jsonb)

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { newId } from '../schemas/ids.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
-import { type Db, rows } from './connection.ts'
+import { type Db, rows, sql } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 import type { Queue } from './queue.ts'
 
@@ -124,7 +124,7 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
   )
   const inserted = await rows<StoredOrder>(
     db,
-    `with stored as (
+    sql`with stored as (
        insert into orders as o (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
            app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
            duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, trace, copied_from, follow_id, leads)
@@ -158,7 +158,7 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
     }
     const reopened = await rows<StoredOrder>(
       db,
-      `with stored as (
+      sql`with stored as (
          update orders o
             set phase = 'queued', attempt = o.attempt + 1, queued_at = clock_timestamp(),
                 expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', origin = r.origin, trace = r.trace, sent_at = null,

@@ -3,7 +3,7 @@
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { OrderStatus } from '../schemas/orders.ts'
-import { among, type Db, rows } from './connection.ts'
+import { among, type Db, rows, sql } from './connection.ts'
 
 export type Phase = 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
 
@@ -106,12 +106,14 @@ const outcome = [
   'error_extras'
 ] as const
 
+const outcomeColumns = outcome.join(', ')
+
 /** What became of an order, as far as its caller is told. */
 export type Outcome = Pick<OrderRow, (typeof outcome)[number]>
 
 /** How several orders stand, in the order of their ids; undefined where there is none. */
 export async function findOutcomes(db: Db, ids: string[]): Promise<(Outcome | undefined)[]> {
-  const found = await rows<Outcome>(db, `select ${outcome.join(', ')} from orders where id = ${among('ids')}`, { ids })
+  const found = await rows<Outcome>(db, sql`select ${outcomeColumns} from orders where id = ${among('ids')}`, { ids })
   const byId = new Map(found.map(order => [order.id, order]))
   return ids.map(id => byId.get(id))
 }

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isUnavailable } from '../api/respond.ts'
-import { openDatabase, rows } from '../db/connection.ts'
+import { type Db, openDatabase, rows } from '../db/connection.ts'
 import { migrate } from '../db/migrate.ts'
 import { Wire } from './chaos/wire.ts'
 import { closeAll, onClose, openTestDatabase, until } from './harness.ts'
@@ -60,6 +60,58 @@ deadlock('is the matter of the caller within a transaction, and tells a client t
   const error = await cross(() => db.transaction(trx => rows(trx, crossing))).catch((cause: unknown) => cause)
   assert.is((error as { code?: string }).code, '40P01')
   assert.ok(isUnavailable(error))
+})
+
+const columns = suite('a statement and what it answers')
+
+columns('is read by the types of its columns, each time alike', async () => {
+  const text = `select 1 as id, null::text as gone, 12.50::numeric as money, 5::int8 as many, '{a,b}'::text[] as list,
+    timestamptz '2026-01-02T03:04:05Z' as at, 'x'::bytea as raw from generate_series(1, :times::int)`
+  const at = new Date('2026-01-02T03:04:05Z')
+  const row = { id: 1, gone: null, money: '12.50', many: 5, list: ['a', 'b'], at, raw: Buffer.from('x') }
+  const single = openDatabase({ url, pool: 1, name: 'test' })
+  onClose(() => single.destroy())
+  for (const times of [2, 0, 3]) assert.equal(await rows(single, text, { times }), Array(times).fill(row))
+  // One that answers nothing, too.
+  for (let round = 0; round < 2; round++)
+    assert.equal(await rows(single, 'update two set written = 0 where id = 9'), [])
+})
+
+columns('leaves the connection to the next one when a value or the statement is refused', async () => {
+  const single = openDatabase({ url, pool: 1, name: 'test' })
+  onClose(() => single.destroy())
+  const circular: { self?: object } = {}
+  circular.self = circular
+  for (const [text, value, said] of [
+    ['select :value::jsonb as got', circular, /circular/i],
+    ['selec :value', circular, /circular/i],
+    ['select :value::int as got', 'no number', /invalid input syntax/],
+    ['selec :value as got', 1, /syntax error/]
+  ] as const) {
+    const error = await rows(single, text, { value }).catch((cause: unknown) => cause)
+    assert.match(String(error), said)
+    assert.equal(await rows(single, 'select :value::int as got', { value: 7 }), [{ got: 7 }])
+  }
+})
+
+columns('may be changed by a migration while connections have it prepared', async () => {
+  await db.raw('create table grown (id int)')
+  await rows(db, 'insert into grown values (1)')
+  const read = (from: Db = db) => rows(from, 'select * from grown')
+  const readAll = () => Promise.all(Array.from({ length: 6 }, () => read()))
+  await readAll()
+  await db.raw('alter table grown add column name text')
+  for (const found of await readAll()) assert.equal(found, [{ id: 1, name: null }])
+
+  // Within a transaction it is the transaction that has to be tried again.
+  const single = openDatabase({ url, pool: 1, name: 'test' })
+  onClose(() => single.destroy())
+  await read(single)
+  await db.raw('alter table grown add column more int')
+  const tries = async () => single.transaction(trx => read(trx))
+  const error = await tries().catch((cause: unknown) => cause)
+  assert.match(String(error), /cached plan/)
+  assert.equal(await tries(), [{ id: 1, name: null, more: null }])
 })
 
 const silence = suite('a server that fell silent')
@@ -136,4 +188,4 @@ patience('is waited for in a migration, of ours and of the queue', async () => {
 })
 
 patience.after(closeAll)
-for (const tests of [deadlock, silence, patience]) tests.run()
+for (const tests of [deadlock, columns, silence, patience]) tests.run()

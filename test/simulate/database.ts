@@ -5,6 +5,7 @@ import { createRequire } from 'node:module'
 import knex from 'knex'
 import pg from 'pg'
 import type { Db } from '../../db/connection.ts'
+import type { Statement as PreparedStatement } from '../../db/statement.ts'
 import type { Chance, Counts } from './chance.ts'
 import { type Actor, type Schedule, START_MS } from './clock.ts'
 
@@ -36,7 +37,11 @@ interface Session {
   physical: Physical | null
   broken: Error | null
   waiting: number
+  /** A statement that speaks the protocol itself, told by what it is. */
+  query(statement: Prepared): void
 }
+
+type Prepared = Pick<PreparedStatement<unknown>, 'text' | 'values' | 'callback'>
 
 interface Statement {
   session: Session
@@ -314,7 +319,14 @@ export async function openSimulatedDatabase(options: {
   class SimulatedClient extends PostgresClient {
     async acquireConnection() {
       const actor = this.config.actor
-      const session: Session = { actor, inTransaction: false, physical: null, broken: null, waiting: 0 }
+      const session: Session = {
+        ...{ actor, inTransaction: false, physical: null, broken: null, waiting: 0 },
+        query: ({ text, values, callback }) =>
+          void submit(session, text, values).then(
+            result => callback(null, result.rows),
+            error => callback(error, [])
+          )
+      }
       sessionsOf(actor).add(session)
       return session
     }

@@ -1,0 +1,114 @@
+// A prepared statement on its way to PostgreSQL and back, in the way pg takes statements of others: as pg-cursor, it
+// speaks the extended query protocol by itself. pg's own query has the server describe the columns again each time and
+// builds its readers anew; for a statement of one row both sides were longer at that than at the row.
+import pg from 'pg'
+
+/** pg's side of a connection, as far as a statement speaks to it. */
+interface Wire {
+  stream: { cork(): void; uncork(): void }
+  parsedStatements: Record<string, string>
+  submittedNamedStatements: Record<string, string>
+  parse(statement: { name: string; text: string }): void
+  bind(bound: { statement: string; values: (string | Buffer | null)[] }): void
+  describe(what: { type: 'P'; name: string }): void
+  execute(what: object): void
+  sync(): void
+}
+
+interface Shape {
+  names: string[]
+  parsers: ((text: string) => unknown)[]
+  /** A row with each column null, to be copied: the rows of a statement are of one hidden class then. */
+  empty: Record<string, unknown>
+}
+
+const { prepareValue } = (pg as unknown as { utils: { prepareValue(value: unknown): string | Buffer | null } }).utils
+
+// What the statements of a connection answer. A statement whose columns change is refused by the server itself.
+const shapes = new WeakMap<Wire, Map<string, Shape>>()
+
+const nothing: Shape = { names: [], parsers: [], empty: {} }
+
+/** One run of a statement: handed to `client.query`, it calls `done` once with its rows or an error. */
+export class Statement<T> {
+  readonly name: string
+  readonly text: string
+  readonly values: unknown[]
+  // Named so since pg sets and replaces it.
+  callback: (error: unknown, rows: T[]) => void
+  #rows: T[] = []
+  #shape: Shape | undefined
+  #failure: unknown
+
+  /** `name` stands for `text` and for nothing else. */
+  constructor(
+    { name, text, values }: { name: string; text: string; values: unknown[] },
+    done: (error: unknown, rows: T[]) => void
+  ) {
+    this.name = name
+    this.text = text
+    this.values = values
+    this.callback = done
+  }
+
+  submit(wire: Wire): Error | null {
+    // Before anything is written: half an exchange would leave its answers to whoever comes next.
+    let values: (string | Buffer | null)[]
+    try {
+      values = this.values.map(value => prepareValue(value))
+    } catch (error) {
+      return error as Error
+    }
+    const known = wire.parsedStatements[this.name] ?? wire.submittedNamedStatements[this.name]
+    this.#shape = shapes.get(wire)?.get(this.name)
+    // One packet instead of one for each message.
+    wire.stream.cork()
+    if (known === undefined) {
+      wire.parse({ name: this.name, text: this.text })
+      wire.submittedNamedStatements[this.name] = this.text
+    }
+    wire.bind({ statement: this.name, values })
+    if (!this.#shape) wire.describe({ type: 'P', name: '' })
+    wire.execute({})
+    wire.sync()
+    wire.stream.uncork()
+    return null
+  }
+
+  handleRowDescription({ fields }: { fields: { name: string; dataTypeID: number }[] }): void {
+    const names = fields.map(({ name }) => name)
+    const parsers = fields.map(({ dataTypeID }) => pg.types.getTypeParser(dataTypeID, 'text'))
+    this.#shape = { names, parsers, empty: Object.fromEntries(names.map(name => [name, null])) }
+  }
+
+  handleDataRow({ fields }: { fields: (string | null)[] }): void {
+    const { names, parsers, empty } = this.#shape ?? nothing
+    try {
+      const row = { ...empty }
+      for (let index = 0; index < fields.length; index++) {
+        const text = fields[index] as string | null
+        if (text !== null) row[names[index] as string] = (parsers[index] as Shape['parsers'][0])(text)
+      }
+      this.#rows.push(row as T)
+    } catch (error) {
+      this.#failure ??= error
+    }
+  }
+
+  handleCommandComplete(_message: object, wire: Wire): void {
+    const known = shapes.get(wire) ?? new Map<string, Shape>()
+    shapes.set(wire, known)
+    // Without a description there are no columns.
+    if (!known.has(this.name)) known.set(this.name, this.#shape ?? nothing)
+  }
+
+  handleEmptyQuery(): void {}
+
+  handleReadyForQuery(): void {
+    this.callback(this.#failure, this.#rows)
+  }
+
+  handleError(error: unknown): void {
+    this.callback(error, [])
+  }
+}
