@@ -2,7 +2,7 @@
 // the worker's business.
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
-import { type Db, rows } from './connection.ts'
+import { type Db, listing, rows, sql } from './connection.ts'
 import type { Sealed, Vault } from './crypto.ts'
 
 export interface AccountRecord {
@@ -125,11 +125,13 @@ export async function findTrading(
 ): Promise<(Trading | undefined)[]> {
   const found = await rows<TradingRow>(
     db,
-    `select t.external_id, a.id, a.partner_id, a.trader_id, a.account_id, a.account_mode, a.currency, a.status, a.connected_at
-       from unnest(:partners::text[], :externals::text[]) as asked (partner_id, external_id)
-       join traders t using (partner_id, external_id)
-       join broker_accounts a on a.id = t.active_account_id
-      where t.connected_at is not null`,
+    // One by one by their keys, also by a plan that was made when there were few.
+    sql`select t.external_id, a.id, a.partner_id, a.trader_id, a.account_id, a.account_mode, a.currency, a.status, a.connected_at
+       from ${listing('partners', 'externals')} as asked (partner_id, external_id)
+      cross join lateral (select t.external_id, t.active_account_id from traders t
+                           where t.partner_id = asked.partner_id and t.external_id = asked.external_id
+                             and t.connected_at is not null limit 1) t
+      cross join lateral (select * from broker_accounts a where a.id = t.active_account_id limit 1) a`,
     { partners: asked.map(({ partnerId }) => partnerId), externals: asked.map(({ externalId }) => externalId) }
   )
   const byTrader = new Map(found.map(row => [`${row.partner_id} ${row.external_id}`, row]))

@@ -2,7 +2,7 @@
 //   - at most one order per broker account is between intent and answer (a unique index says so too);
 //   - waiting orders of an account go in order of arrival;
 //   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
-import { among, type Db, rows, sql } from './connection.ts'
+import { among, type Db, listing, rows, sql } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 import type { Queue } from './queue.ts'
 
@@ -137,7 +137,7 @@ function claimHeads(db: Db, options: ClaimOptions): Promise<Claimed[]> {
   const { accountIds, sender, permitMs, reconcileAfterMs } = options
   return rows<Claimed>(
     db,
-    sql`with accounts as (select distinct account_id from unnest(:accountIds::text[]) as a (account_id)), ${claiming}
+    sql`with accounts as (select distinct account_id from ${listing('accountIds')} as a (account_id)), ${claiming}
      select * from claimed`,
     { accountIds, sender, permitMs, reconcileAfterMs }
   )

@@ -122,8 +122,8 @@ export async function openQueue(options: {
   }
 }
 
-// A job may be found late by so much and still be recent: more than a worker takes from a commit to its look.
-const RECENT_SECONDS = 15
+// A job may be found so long after it was stored and still be recent: more than a worker takes from a commit to its look.
+const RECENT_SECONDS = 3
 
 interface PgBossDb {
   executeSql(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
@@ -132,15 +132,16 @@ interface PgBossDb {
 /**
  * Fetching and completing at once, which pg-boss has no call for, in its own terms. The ids are found first: joined, as
  * pg-boss does, a plan made while the table was empty reads all jobs for each job it takes. Jobs that are done stay in
- * the index while somebody holds a transaction open; who looks for recent ones only need not step over all of them.
+ * the index while somebody holds a transaction open, and jobs that are not due yet stand in front of newer ones: who looks
+ * for recent ones only (of the usual priority) begins behind them in the index, by its order (priority, created_on).
  */
 function taking(name: QueueName, limit: number, among: 'recent' | 'all' = 'all'): string {
-  const from = among === 'recent' ? ` and start_after > pgboss.job_now() - interval '${RECENT_SECONDS} seconds'` : ''
+  const recent = ` and priority = 0 and created_on > pgboss.job_now() - interval '${RECENT_SECONDS} seconds'`
   return `update pgboss.job
              set state = 'completed', started_on = pgboss.job_now(), completed_on = pgboss.job_now()
            where name = '${name}'
              and id = any(array(select id from pgboss.job
-                                 where name = '${name}' and state < 'active' and not blocked and start_after <= pgboss.job_now()${from}
+                                 where name = '${name}' and state < 'active' and not blocked and start_after <= pgboss.job_now()${among === 'recent' ? recent : ''}
                                  order by priority desc, created_on limit ${limit} for update skip locked))
           returning data`
 }

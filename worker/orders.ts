@@ -92,7 +92,9 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     const { taken, ...found } = await takeOrders(db, queue, { ...claim(), limit, among })
     startAll(found, askedAt)
     const more = taken === limit
-    if (among === 'all' && !more) lookAmongAllAt = askedAt + LOOK_AMONG_ALL_MS
+    // Where more wait than can be taken at once, the oldest ones go first, however old.
+    if (more) lookAmongAllAt = 0
+    else if (among === 'all') lookAmongAllAt = askedAt + LOOK_AMONG_ALL_MS
     return more
   }
 
