@@ -1,16 +1,18 @@
 // Orders: the time the service adds to one, how many a second it places beside bare peers, and what that leaves
 // in the memory of its processes.
-import { addedTime } from './added-time.ts'
+import { addedTime, TICK_MS } from './added-time.ts'
 import { copies } from './copies.ts'
 import { memoryOf, print, range, verdict } from './report.ts'
 import { median, setStage } from './stage.ts'
 import { bareKoa, commits, orders, plainQueue } from './throughput.ts'
 
 const ROUNDS = 3
+// A process is slower by a fifth in its first ten seconds of load, since V8 is still compiling.
+const WARM_ROUNDS = 3
 
 /** Tick orders through the service and straight to the broker, in turns. */
 export async function added(seconds: number): Promise<void> {
-  const stage = await setStage(['--tick-ms', '10'])
+  const stage = await setStage(['--tick-ms', String(TICK_MS)])
   const { address } = await stage.startApi()
   await stage.startWorker()
   print(
@@ -21,7 +23,7 @@ export async function added(seconds: number): Promise<void> {
   await stage.close()
 }
 
-/** Orders a second beside pg-boss used plainly, bare Koa and single commits, in turns; a round of each before warms up. */
+/** Orders a second beside pg-boss used plainly, bare Koa and single commits, in turns; rounds of each before warm up. */
 export async function throughput(seconds: number): Promise<void> {
   const body: string[][] = []
   for (const { connections, goal } of [
@@ -34,9 +36,11 @@ export async function throughput(seconds: number): Promise<void> {
     await stage.startWorker()
     const figures = { orders: [] as number[], queue: [] as number[], koa: [] as number[], commits: [] as number[] }
     // Not counted: code is compiled, statements are planned, connections are opened.
-    await orders(stage, { address, connections, seconds })
-    await plainQueue(stage, { connections, seconds })
-    await bareKoa({ connections, seconds: seconds / 2, method: 'POST' })
+    for (let round = 0; round < WARM_ROUNDS; round++) {
+      await orders(stage, { address, connections, seconds })
+      await plainQueue(stage, { connections, seconds })
+      await bareKoa({ connections, seconds: seconds / 2, method: 'POST' })
+    }
     for (let round = 0; round < ROUNDS; round++) {
       figures.orders.push((await orders(stage, { address, connections, seconds })).perSecond)
       figures.queue.push((await plainQueue(stage, { connections, seconds })).perSecond)
