@@ -27,6 +27,15 @@ const { prepareValue } = (pg as unknown as { utils: { prepareValue(value: unknow
 // What the statements of a connection answer. A statement whose columns change is refused by the server itself.
 const shapes = new WeakMap<Wire, Map<string, Shape>>()
 
+function shapesOf(wire: Wire): Map<string, Shape> {
+  let known = shapes.get(wire)
+  if (!known) {
+    known = new Map()
+    shapes.set(wire, known)
+  }
+  return known
+}
+
 const nothing: Shape = { names: [], parsers: [], empty: {} }
 
 /** One run of a statement: handed to `client.query`, it calls `done` once with its rows or an error. */
@@ -60,7 +69,7 @@ export class Statement<T> {
       return error as Error
     }
     const known = wire.parsedStatements[this.name] ?? wire.submittedNamedStatements[this.name]
-    this.#shape = shapes.get(wire)?.get(this.name)
+    this.#shape = shapesOf(wire).get(this.name)
     // One packet instead of one for each message.
     wire.stream.cork()
     if (known === undefined) {
@@ -96,8 +105,7 @@ export class Statement<T> {
   }
 
   handleCommandComplete(_message: object, wire: Wire): void {
-    const known = shapes.get(wire) ?? new Map<string, Shape>()
-    shapes.set(wire, known)
+    const known = shapesOf(wire)
     // Without a description there are no columns.
     if (!known.has(this.name)) known.set(this.name, this.#shape ?? nothing)
   }

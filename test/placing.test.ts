@@ -7,6 +7,9 @@ import { claimOrders, takeOrders } from '../db/orders-claiming.ts'
 import { declareAbsent } from '../db/orders-deciding.ts'
 import { countLook, markFailed, markSevered, releaseUnsent } from '../db/orders-placing.ts'
 import { ApiError } from '../schemas/errors.ts'
+import { systemClock } from '../worker/clock.ts'
+import type { Open as WorkerOpen } from '../worker/open.ts'
+import { openPlacing } from '../worker/orders.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 import { startTestWorker } from './processes.ts'
@@ -137,6 +140,28 @@ taking('looks among recent ones, or among all', async () => {
     const [claimed] = [...recent.claimed, ...all.claimed]
     assert.is(claimed?.account_id, trader.accountId)
   }
+})
+
+taking('goes on with the oldest where more wait than can be taken at once', async () => {
+  // Nobody has orders on these accounts: there is nothing to follow.
+  const open = { ...harness.open, worker: 'worker', clock: systemClock } as unknown as WorkerOpen
+  const placing = openPlacing(open, undefined as never)
+  const store = (jobs: number) =>
+    queue.enqueue(
+      db,
+      'order.place',
+      Array.from({ length: jobs }, () => ({ accountIds: ['nobody'] }))
+    )
+  const waiting = () => db('pgboss.job').where({ name: 'order.place', state: 'created' }).pluck('created_on')
+  // From then on it looks among recent ones for a while.
+  assert.is(await placing.take(), false)
+  await store(1)
+  await db.raw(`update pgboss.job set created_on = now() - interval '1 minute' where state = 'created'`)
+  await store(10)
+  assert.is(await placing.take(), true)
+  assert.is((await waiting()).length, 1)
+  await placing.take()
+  assert.equal(await waiting(), [])
 })
 
 taking('knows the jobs of an api that is still to be upgraded', async () => {
