@@ -115,12 +115,11 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
     copied_from: draft.copiedFrom ?? null,
     follow_id: draft.followId ?? null
   }))
-  const enqueued = await queue.enqueueing(
+  const enqueued = queue.enqueueing(
     'order.place',
-    `(select coalesce(json_agg(json_build_object('accountIds', account_ids)), '[]')
-        from (select json_agg(account_id) as account_ids
-                from (select account_id, (row_number() over () - 1) / ${ORDERS_A_JOB} as part from stored) numbered
-               group by part) parts)`
+    `select jsonb_build_object('accountIds', jsonb_agg(account_id))
+       from (select account_id, (row_number() over () - 1) / ${ORDERS_A_JOB} as part from stored) numbered
+      group by part`
   )
   const inserted = await rows<StoredOrder>(
     db,

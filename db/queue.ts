@@ -23,10 +23,10 @@ export interface Queue {
     options?: { startAfterSeconds?: number }
   ): Promise<void>
   /**
-   * The same as a part of a statement: an insert, to be one of its common table expressions. `data` is an SQL
-   * expression of a json array of the jobs' data.
+   * The same as a part of a statement: an insert, to be one of its common table expressions. `jobs` is a select of what
+   * the jobs carry, one jsonb each.
    */
-  enqueueing(name: QueueName, data: string): Promise<string>
+  enqueueing(name: QueueName, jobs: string): string
   /** Takes up to `limit` jobs within `trx`; they are nobody else's once it commits. */
   fetch<Name extends QueueName>(trx: Db, name: Name, limit: number): Promise<Job<Name>[]>
   /** Takes up to `limit` jobs for good, oldest first: they are done with this statement. */
@@ -71,16 +71,8 @@ export async function openQueue(options: {
   await boss.start()
   // The part of the job table that a queue is in: over the whole of it, statements take twice as long to plan.
   const tables = new Map((await boss.getQueues()).map(({ name, table }) => [name, table]))
-  const taking: Queue['taking'] = (name, limit, among = 'all') =>
-    takingFrom(`pgboss.${tables.get(name) ?? 'job'}`, { name, limit, among })
-  // What a statement takes part in does not change while the process runs; getting its text costs a little.
-  const parts = new Map<string, Promise<string>>()
-  const part = (key: string, ask: (db: PgBossDb) => Promise<unknown>): Promise<string> => {
-    const known = parts.get(key) ?? textOf(ask)
-    parts.set(key, known)
-    known.catch(() => parts.delete(key))
-    return known
-  }
+  const tableOf = (name: QueueName) => `pgboss.${tables.get(name) ?? 'job'}`
+  const taking: Queue['taking'] = (name, limit, among = 'all') => takingFrom(tableOf(name), { name, limit, among })
   return {
     boss,
     async enqueue(trx, name, data, { startAfterSeconds } = {}) {
@@ -90,11 +82,7 @@ export async function openQueue(options: {
       }))
       await boss.insert(name, jobs, { db: on(trx) })
     },
-    async enqueueing(name, data) {
-      const text = await part(`enqueue ${name}`, db => boss.insert(name, [{}], { db }))
-      const jobs = `(select coalesce(json_agg(json_build_object('data', job)), '[]') from json_array_elements(${data}) job)`
-      return text.replace('$1', () => jobs)
-    },
+    enqueueing: (name, jobs) => enqueueingInto(tableOf(name), { name, jobs }),
     async fetch(trx, name, limit) {
       return (await boss.fetch(name, { batchSize: limit, db: fromKnex(trx) } as never)) as never
     },
@@ -129,8 +117,18 @@ export async function openQueue(options: {
 // A job may be found so long after it was stored and still be recent: more than a worker takes from a commit to its look.
 const RECENT_SECONDS = 3
 
-interface PgBossDb {
-  executeSql(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>
+/**
+ * Storing jobs as pg-boss does where nothing but their data is said of them. Its own statement reads twenty more columns
+ * of each job out of json, none of them there, which is an eighth of the time that storing one order takes.
+ */
+function enqueueingInto(table: string, { name, jobs }: { name: QueueName; jobs: string }): string {
+  return `insert into ${table} (name, data, start_after, created_on, keep_until, expire_seconds, deletion_seconds,
+                retry_limit, retry_delay, retry_backoff, retry_delay_max, policy, dead_letter, heartbeat_seconds)
+          select q.name, job.data, pgboss.job_now(), pgboss.job_now(), pgboss.job_now() + q.retention_seconds * interval '1 second',
+                 q.expire_seconds, q.deletion_seconds, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max,
+                 q.policy, q.dead_letter, q.heartbeat_seconds
+            from pgboss.queue q cross join (${jobs}) job (data)
+           where q.name = '${name}'`
 }
 
 /**
@@ -154,20 +152,6 @@ function takingFrom(
 }
 
 /** The connection as pg-boss takes it, for statements worth preparing. */
-function on(trx: Db): PgBossDb {
+function on(trx: Db): { executeSql(text: string, values?: unknown[]): Promise<{ rows: unknown[] }> } {
   return { executeSql: async (text, values = []) => ({ rows: await execute(trx, text, values) }) }
-}
-
-/** The statement that pg-boss would run, not run. Throws where it needs more than the one value of an insert. */
-async function textOf(ask: (db: PgBossDb) => Promise<unknown>): Promise<string> {
-  let text: string | undefined
-  await ask({
-    async executeSql(sql, values = []) {
-      if (text !== undefined || values.length > 1) throw new Error('pg-boss no longer does this in one statement.')
-      text = sql
-      return { rows: [] }
-    }
-  })
-  if (text === undefined) throw new Error('pg-boss ran no statement.')
-  return text
 }

@@ -2,6 +2,7 @@
 // although order and worker are the same. (An update whose acknowledgement was lost is written again.)
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { rows } from '../db/connection.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
 import { claimOrders, takeOrders } from '../db/orders-claiming.ts'
 import { declareAbsent } from '../db/orders-deciding.ts'
@@ -123,6 +124,44 @@ racing('have one order of an account under way, though each sees another one fir
   assert.is((await db('orders').where({ account_id: accountId, phase: 'sending' })).length, 1)
 })
 
+const storing = suite('jobs stored as part of a statement')
+
+storing('are what pg-boss would store', async () => {
+  // Of one transaction, so that their times are the same.
+  const trx = await db.transaction()
+  onClose(() => trx.rollback())
+  const ways = {
+    pgBoss: (data: { accountIds: string[] }) => queue.enqueue(trx, 'order.place', [data]),
+    inStatement: (data: { accountIds: string[] }) => enqueue(trx, [data])
+  }
+  const jobs: object[] = []
+  for (const [name, store] of Object.entries(ways)) {
+    await store({ accountIds: [name] })
+    const { id, data, ...job } = await trx('pgboss.job')
+      .whereRaw("data->'accountIds' = jsonb_build_array(?::text)", [name])
+      .first()
+    jobs.push(job)
+  }
+  assert.ok(Object.keys(jobs[0] as object).length > 20)
+  assert.equal(jobs[1], jobs[0])
+})
+
+storing('are as many as are selected', async () => {
+  const trx = await db.transaction()
+  onClose(() => trx.rollback())
+  const count = async () => Number((await trx('pgboss.job').where({ name: 'order.place' }).count().first())?.count)
+  const before = await count()
+  await enqueue(trx, [{ accountIds: ['one'] }, { accountIds: ['two', 'three'] }])
+  assert.is(await count(), before + 2)
+  await enqueue(trx, [])
+  assert.is(await count(), before + 2)
+})
+
+function enqueue(trx: typeof db, jobs: { accountIds: string[] }[]) {
+  const enqueued = queue.enqueueing('order.place', 'select * from jsonb_array_elements(:jobs::jsonb)')
+  return rows(trx, `with enqueued as (${enqueued}) select 1`, { jobs: JSON.stringify(jobs) })
+}
+
 const taking = suite('taking jobs')
 
 taking('looks among recent ones, or among all', async () => {
@@ -186,6 +225,7 @@ taking('is not all: an order that waits without a job is found by the clock', as
 })
 
 racing.run()
+storing.run()
 taking.run()
 fencing.after(closeAll)
 fencing.run()
