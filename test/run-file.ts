@@ -118,6 +118,8 @@ function execute(path: string, { env, timeoutMs, signal }: RunOptions): Promise<
     const stop = () => end()
     const timer = setTimeout(ask, timeoutMs, 'time')
     signal.addEventListener('abort', stop, { once: true })
+    // Aborted before, while the file was read, it says so to nobody any more.
+    if (signal.aborted) stop()
     const hear = (chunk: string) => {
       output = (output + chunk).slice(-OUTPUT_LIMIT)
       if (!linger && /^ {2}Duration: /m.test(stripVTControlCharacters(output.slice(-chunk.length - 200))))

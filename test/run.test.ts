@@ -9,6 +9,7 @@ import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { runningEmbedded } from '../db/embedded.ts'
+import { runFile } from './run-file.ts'
 
 const runner = fileURLToPath(new URL('./run.ts', import.meta.url))
 const uvu = `import { suite, test } from '${import.meta.resolve('uvu')}'\n`
@@ -192,6 +193,16 @@ passing('leaves no server and no files behind when interrupted', async () => {
   assert.equal(await readdir(own), [])
   await rm(own, { recursive: true })
   await refuses(url)
+})
+
+passing('does not go on with the file that was being read when the interruption came', async () => {
+  const dir = await fixtures({
+    'a.test.ts': `${uvu}test('x', () => new Promise(() => setInterval(() => {}, 1000)))\ntest.run()`
+  })
+  const options = { env: process.env, timeoutMs: 5000, signal: AbortSignal.abort() }
+  const { complaints } = await runFile(join(dir, 'a.test.ts'), options)
+  await rm(dir, { recursive: true })
+  assert.equal(complaints, ['ended by SIGKILL before its tests were done'])
 })
 
 passing.run()
