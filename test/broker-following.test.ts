@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { clientOf, closeClients, ears, even, newAccount, plainly, relay, simulator, up, upTo } from './broker-port.ts'
 import { failure, within } from './broker-script.ts'
-import { frontOf } from './dialects.ts'
+import { countStreams, frontOf } from './dialects.ts'
 
 const following = suite('following a contract')
 const selling = suite('selling')
@@ -55,6 +55,24 @@ following('takes no more streams than a connection carries, and hears the end of
     assert.is(heard.states.filter(each => each.settled).length, 1)
   }
   assert.ok((await late.settled()).settled)
+})
+
+following('forgets the streams of ended contracts, so that one connection follows any number of them', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const contracts = 150
+  let started = 0
+  const lane = async () => {
+    while (started++ < contracts) {
+      const heard = ears()
+      await session.buy(even, { ...plainly, listener: heard.listener })
+      await heard.settled()
+      assert.is(heard.states.filter(each => each.settled).length, 1)
+    }
+  }
+  await Promise.all(Array.from({ length: 15 }, lane))
+  await upTo(() => countStreams(simulator, account.accountId, 'proposal_open_contract') === 0)
+  assert.is(account.unsealed, 1, 'connections opened')
 })
 
 following('goes on over a cut connection', async () => {

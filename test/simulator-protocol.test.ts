@@ -230,6 +230,8 @@ trading('follows a tick contract through its phases until it is settled', async 
   const even = Number(settled.exit_tick_display_value.at(-1)) % 2 === 0
   assert.equal([settled.status, settled.sell_price], even ? ['won', 19.53] : ['lost', 0])
   assert.equal(settled.transaction_ids.buy, buy.transaction_id)
+  // The stream stays open until it is forgotten.
+  assert.is((await socket.ask({ forget: subscription.id })).forget, 1)
   assert.is((await socket.ask({ forget: subscription.id })).forget, 0)
   assert.match(buy.shortcode, /^DIGITEVEN_R_100_19\.53_\d+_3T$/)
   assert.is(buy.balance_after, 9_990)

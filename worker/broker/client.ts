@@ -188,6 +188,8 @@ class Client implements Broker {
     if (this.#closed) throw closed()
     const { connectTimeoutMs, answerTimeoutMs, log } = this.#options
     const { appId, budget, onClose } = opening
+    const forgets = this.#dialect.classOf('forget')
+    const forgetBudget = { take: () => budget.take(forgets), backOff: () => budget.backOff(forgets) }
     this.#makeRoom(this.#connected, this.#options.maxConnections)
     this.#connected.add(entry)
     const place: Place = {
@@ -201,7 +203,7 @@ class Client implements Broker {
       },
       connect: url =>
         this.#handshakes.run(connectTimeoutMs, () =>
-          Connection.open({ url, connectTimeoutMs, log, counters: this.#counters, onClose })
+          Connection.open({ url, connectTimeoutMs, log, counters: this.#counters, forgetBudget, onClose })
         ),
       claimSeat: (user, most) => {
         entry.user = user

@@ -54,6 +54,8 @@ export class Follows {
   readonly #rests: Rests
   #restoring = false
   #reserved = 0
+  /** Contracts whose last stream is not yet ended at the broker: another one would be refused. */
+  readonly #leaving = new Set<string>()
   /** Ends the pause of contracts that wait for a place. */
   #pause: AbortController | null = null
 
@@ -118,6 +120,7 @@ export class Follows {
     follow.listeners.add(listener)
     follow.endsAt = expiryTime
     if (source === null || follow.source !== null) {
+      this.#release(source, follow.contractId)
       if (follow.source === null && !this.#rest(follow)) this.#restore()
       return () => false
     }
@@ -131,8 +134,7 @@ export class Follows {
     if (follow === undefined) return
     const { source } = follow
     this.#remove(follow)
-    source?.connection.forget(source.stream)
-    this.#freed()
+    this.#release(source, follow.contractId)
   }
 
   /** A connection is gone: its streams are sought again elsewhere. */
@@ -186,7 +188,8 @@ export class Follows {
 
   /** How many more streams the connection carries. */
   #places(): number {
-    let places = this.#options.dialect.maxStreams - this.#reserved
+    const { dialect, line } = this.#options
+    let places = dialect.maxStreams - this.#reserved - (line.current?.lingering ?? 0)
     // Mostly there are few contracts, and no need to count.
     if (this.#byContract.size < places) return places - this.#byContract.size
     for (const { source, subscribing } of this.#byContract.values()) if (source !== null || subscribing) places -= 1
@@ -197,7 +200,7 @@ export class Follows {
     const request = { proposal_open_contract: 1, contract_id: Number(follow.contractId) }
     const stream: Stream = { hear: (frame, connection) => this.#hear(follow, frame, { connection, stream }) }
     const { line } = this.#options
-    const subscribing = this.#places() > 0
+    const subscribing = this.#places() > 0 && !this.#leaving.has(follow.contractId)
     this.#rests.end(follow.contractId)
     let frame: Frame
     try {
@@ -217,7 +220,7 @@ export class Follows {
   #hear(follow: Follow, frame: Frame, source: Source): boolean {
     if (follow.over) return false
     if (follow.source !== null && follow.source.stream !== source.stream) {
-      source.connection.forget(source.stream)
+      this.#release(source, follow.contractId)
       return false
     }
     if (frame.error !== undefined) {
@@ -235,8 +238,8 @@ export class Follows {
     follow.last = state
     if (state.settled) {
       this.#remove(follow)
-      source.connection.drop(source.stream)
-      this.#freed()
+      // The broker keeps the stream of an ended contract open until it is forgotten.
+      this.#release(source, follow.contractId)
     }
     for (const listener of follow.listeners) this.#tell(follow, () => listener.update(state))
     if (!state.settled) this.#rest(follow)
@@ -250,10 +253,19 @@ export class Follows {
     const { source } = follow
     follow.source = null
     this.#rests.begin(follow.contractId, ms)
-    source?.connection.forget(source.stream)
-    this.#freed()
+    this.#release(source, follow.contractId)
     for (const listener of follow.listeners) this.#tell(follow, () => listener.rests?.(ms))
     return true
+  }
+
+  /** Ends a stream at the broker; its place is free once that is done. */
+  #release(source: Source | null, contractId: string): void {
+    if (source === null) return
+    this.#leaving.add(contractId)
+    void source.connection.forget(source.stream).then(() => {
+      this.#leaving.delete(contractId)
+      this.#freed()
+    })
   }
 
   #wake(contractId: string, sold: boolean): void {

@@ -4,7 +4,8 @@ import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
 import WebSocket from 'ws'
 import { type Call, type CallOptions, Calls, disconnected, noAnswer, unsent } from './calls.ts'
-import { isRateLimit, readRefusal, refused } from './errors.ts'
+import { readRefusal, refused } from './errors.ts'
+import { type ForgetBudget, Forgetting } from './forgetting.ts'
 import { breakOff, type OpenSocket, openSocket } from './opening.ts'
 import { BrokerError } from './port.ts'
 import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
@@ -22,6 +23,8 @@ export interface ConnectionOptions {
   pongWithinMs?: number
   log: Log
   counters: Counters
+  /** The budget of the calls that end subscriptions; without one they are not limited. */
+  forgetBudget?: ForgetBudget
   /** Called once when the socket is gone, after every pending call has ended. */
   onClose: (cause: BrokerError) => void
 }
@@ -38,7 +41,6 @@ export interface Counters {
 
 const defaultPingEveryMs = 30_000
 const defaultPongWithinMs = 5_000
-const maxForgotten = 200
 const maxInvalidFrames = 50
 /** A frame that would queue behind this much would leave late, if at all. */
 const maxUnsentBytes = 256 * 1024
@@ -53,7 +55,7 @@ export class Connection {
   readonly #options: ConnectionOptions
   readonly #calls = new Calls()
   readonly #streams = new Streams()
-  readonly #forgotten = new Set<string>()
+  readonly #forgetting: Forgetting
   #invalidFrames = 0
   #lastReqId = 0
   #heardAt = performance.now()
@@ -70,6 +72,9 @@ export class Connection {
     this.#socket = socket
     this.#wire = wire
     this.#options = options
+    const { log, forgetBudget: budget } = options
+    const send = (forget: string) => this.call({ forget }, { answer: 'forget', timeoutMs: defaultPongWithinMs })
+    this.#forgetting = new Forgetting({ send, budget, log })
     socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
     // 'close' follows every error; the error only says why.
     socket.on('error', cause => this.#because(`socket: ${cause.message}`))
@@ -122,11 +127,16 @@ export class Connection {
     this.#streams.drop(stream)
   }
 
-  /** Stops hearing a stream and tells the broker so, once it can be named. */
-  forget(stream: Stream): void {
+  /** Streams that nobody uses any more and that the broker still counts as open. */
+  get lingering(): number {
+    return this.#forgetting.size
+  }
+
+  /** Stops hearing a stream and ends it at the broker; resolves once it is ended there. */
+  forget(stream: Stream): Promise<void> {
     // A stream whose first answer is still on its way is forgotten when that comes and nobody claims it.
     const subscriptionId = this.#streams.drop(stream)
-    if (subscriptionId !== null) this.#forgetById(subscriptionId)
+    return subscriptionId === null ? Promise.resolve() : this.#forgetting.add(subscriptionId)
   }
 
   /** Lets calls under way end, then closes. */
@@ -217,8 +227,9 @@ export class Connection {
     } else if (stream === null || subscriptionId === null) {
       this.#settle(reqId, frame)
     } else {
-      this.#streams.name(stream, subscriptionId)
+      const wanted = this.#streams.name(stream, subscriptionId)
       this.#settle(reqId, frame, { streams: true })
+      if (!wanted) void this.#forgetting.add(subscriptionId)
       for (const early of this.#streams.release(subscriptionId)) this.#hear(stream, early)
     }
     if (this.#streams.holding && !this.#calls.opensStream) this.#dropHeld()
@@ -248,31 +259,17 @@ export class Connection {
 
   /** An update of a stream we do not know: it may have overtaken the answer that names it, or outlived its use. */
   #unclaimed(subscriptionId: string, frame: Frame): void {
-    const awaited = this.#calls.opensStream && !this.#forgotten.has(subscriptionId)
+    const awaited = this.#calls.opensStream && !this.#forgetting.has(subscriptionId)
     if (awaited && this.#streams.hold(subscriptionId, frame)) return
     this.#options.counters.stray += 1
-    this.#forgetById(subscriptionId)
+    void this.#forgetting.add(subscriptionId)
   }
 
   #dropHeld(): void {
     for (const subscriptionId of this.#streams.heldIds()) {
       this.#options.counters.stray += this.#streams.release(subscriptionId).length
-      this.#forgetById(subscriptionId)
+      void this.#forgetting.add(subscriptionId)
     }
-  }
-
-  #forgetById(subscriptionId: string): void {
-    if (this.#forgotten.has(subscriptionId) || this.#forgotten.size >= maxForgotten || !this.open) return
-    this.#forgotten.add(subscriptionId)
-    this.call({ forget: subscriptionId }, { answer: 'forget', timeoutMs: defaultPongWithinMs }).catch(
-      (error: BrokerError) => {
-        // Best effort: a stream that goes on is only counted.
-        this.#options.log.debug(
-          { brokerCode: error.brokerCode, slow: isRateLimit(error) },
-          'a stream could not be forgotten'
-        )
-      }
-    )
   }
 
   #invalid(): void {
@@ -311,6 +308,7 @@ export class Connection {
     const reason = this.#reason!
     for (const [reqId, call] of this.#calls.all()) this.#settle(reqId, disconnected(call, reason))
     this.#streams.clear()
+    this.#forgetting.close()
     this.#options.onClose(reason)
   }
 }

@@ -30,12 +30,14 @@ export class Streams {
     return byReqId ?? (subscriptionId === null ? undefined : this.#byId.get(subscriptionId)) ?? null
   }
 
-  /** Remembers the broker's id for a stream; the first one stays. */
-  name(stream: Stream, subscriptionId: string): void {
+  /** Remembers the broker's id for a stream; the first one stays. Returns false for a stream that was dropped. */
+  name(stream: Stream, subscriptionId: string): boolean {
     const names = this.#names.get(stream)
-    if (names === undefined || names.subscriptionId !== null) return
+    if (names === undefined) return false
+    if (names.subscriptionId !== null) return true
     names.subscriptionId = subscriptionId
     this.#byId.set(subscriptionId, stream)
+    return true
   }
 
   /** Lets go of a stream; tells its id at the broker, if it has one. */

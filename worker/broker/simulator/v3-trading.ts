@@ -95,7 +95,7 @@ const proposalOpenContract: Handler = (request, call) => {
   const contract = v3.engine.find(account, id)
   if (!contract) throw new V3Error('ContractNotFound', 'Unknown contract.', { field: 'contract_id' })
   const body = { proposal_open_contract: presentContract(v3.engine, contract) }
-  if (request.subscribe !== 1 || contract.status !== 'open') return { body }
+  if (request.subscribe !== 1) return { body }
   return { body, stream: followContract(call, contract, versionOf(contract)) }
 }
 
@@ -138,7 +138,7 @@ function listenForPurchases(account: Account, bought: (contract: Contract) => vo
   return () => account.listeners.delete(listener)
 }
 
-/** Opens the stream of one contract; it ends by itself when the contract is closed. `told` is what was answered. */
+/** Opens the stream of one contract, which stays open until it is forgotten. `told` is what the first answer said. */
 function followContract(
   { v3, connection, tail }: Pick<Call, 'v3' | 'connection' | 'tail'>,
   contract: Contract,
@@ -146,10 +146,7 @@ function followContract(
 ): Stream {
   const { engine } = v3
   return connection.streams.open({ kind: 'proposal_open_contract', key: String(contract.id), tail }, stream => {
-    const push = () => {
-      stream.push('proposal_open_contract', { ...presentContract(engine, contract), id: stream.id })
-      if (contract.status !== 'open') stream.end()
-    }
+    const push = () => stream.push('proposal_open_contract', { ...presentContract(engine, contract), id: stream.id })
     const stop = engine.lives.watch(contract, push)
     if (versionOf(contract) !== told) push()
     return stop
