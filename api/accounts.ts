@@ -87,10 +87,18 @@ export const listAccounts: Operation<{ query: AccountQuery }> = {
 
 /** An account as the wire shows it. */
 export function presentAccount(
-  { id, accountId, accountMode, currency, status, connectedAt }: AccountRecord,
+  { id, accountId, accountMode, currency, status, rejectedReason, connectedAt }: AccountRecord,
   activeId: string | null
 ) {
-  return { accountId, accountMode, currency, active: id === activeId, status, connectedAt: connectedAt.toISOString() }
+  return {
+    accountId,
+    accountMode,
+    currency,
+    active: id === activeId,
+    status,
+    ...(rejectedReason === null ? {} : { reason: rejectedReason }),
+    connectedAt: connectedAt.toISOString()
+  }
 }
 
 export const activateAccount: Operation<{ body: ActiveAccountChoice }> = {

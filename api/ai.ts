@@ -1,5 +1,6 @@
 // AI: a signal from the broker's candles, and the analysis of a bot's own. Every number is computed here
 // first; a language model, where there is one, then words the reasons.
+import { type AccountRecord, requireConnected } from '../db/accounts.ts'
 import { BotAnalysis, BotAnalysisRequest, Signal, SignalRequest } from '../schemas/ai.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { Candle } from '../schemas/market.ts'
@@ -55,16 +56,11 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
   }
 }
 
-interface Account {
-  id: string
-  status: string
-}
-
 /** The active account of the trader named, undefined when none is. Throws TRADER_NOT_FOUND. */
 async function findAccount(
   { partner, body }: Asked<{ body: SignalRequest }>,
   open: Open
-): Promise<Account | undefined> {
+): Promise<AccountRecord | undefined> {
   if (body.traderExternalId === undefined) return undefined
   const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: body.traderExternalId })
   if (!trading) throw new ApiError('TRADER_NOT_FOUND')
@@ -73,13 +69,13 @@ async function findAccount(
 
 async function readPurse(
   body: SignalRequest,
-  account: Account | undefined,
+  account: AccountRecord | undefined,
   signal: AbortSignal,
   open: Open
 ): Promise<Purse | undefined> {
   if (body.balance !== undefined) return { amount: body.balance, currency: 'USD' }
   if (!account) return undefined
-  if (account.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
+  requireConnected(account)
   const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
     kind: 'balance',
     key: account.id,

@@ -1,4 +1,5 @@
 // GET /v1/balance: read live from the broker, by a worker.
+import { requireConnected } from '../db/accounts.ts'
 import { AccountQuery, Balance } from '../schemas/accounts.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { ask } from './ask.ts'
@@ -20,7 +21,7 @@ export const getBalance: Operation<{ query: AccountQuery }> = {
     const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: query.traderExternalId })
     if (!trading) throw new ApiError('TRADER_NOT_FOUND')
     const { account } = trading
-    if (account.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
+    requireConnected(account)
     const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
       kind: 'balance',
       key: account.id,

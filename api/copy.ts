@@ -1,4 +1,5 @@
 // Copy trading: leaders, following, and how one's follows stand. The copying itself is worker/copy.ts.
+import { requireConnected } from '../db/accounts.ts'
 import { follow as begin, type FollowRecord, listLeaders as list, listFollows, unfollow as stop } from '../db/copy.ts'
 import { getTrader } from '../db/traders.ts'
 import {
@@ -67,7 +68,7 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     const [own] = await list(db, { partnerId: partner.partnerId, everywhere: false, leaderId })
     const [leader] = own ? [own] : await list(db, { partnerId: partner.partnerId, everywhere: true, leaderId })
     if (!leader) throw new ApiError('LEADER_NOT_FOUND')
-    if (trading.account.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
+    requireConnected(trading.account)
     const { id: accountRowId } = trading.account
     const { balance } = await ask<{ balance: string }>(open, {
       kind: 'balance',

@@ -1,5 +1,6 @@
 // Binary orders: placed by job, answered by row. Also closing and the list.
 
+import { requireConnected } from '../db/accounts.ts'
 import { expireOrders, getOrder, listOrders as list, type OrderRow, type Outcome } from '../db/orders.ts'
 import { number, presentEntry, time } from '../db/orders-entry.ts'
 import { type Draft, hashTerms, type StoredOrder, type Terms } from '../db/orders-storing.ts'
@@ -82,7 +83,7 @@ export async function place(
   const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: order.traderExternalId })
   if (!trading) throw new ApiError('TRADER_NOT_FOUND')
   const { account } = trading
-  if (account.status === 'REJECTED') throw new ApiError('BROKER_DISCONNECTED')
+  requireConnected(account)
   // Heard from before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
   const early = open.bus.wait('order', id, Math.min(REREAD_MS, open.config.orderTtlMs), signal)

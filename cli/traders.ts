@@ -44,6 +44,7 @@ export function addTraders(program: Command): void {
               currency: account.currency,
               active: account.id === trader.activeAccountId,
               status: account.status,
+              reason: account.rejectedReason,
               connectedAt: account.connectedAt
             }))
           }

@@ -1,5 +1,6 @@
 // Broker accounts with their sealed tokens. The token leaves this file only as it is sealed; opening it is
 // the worker's business.
+import { type RejectedReason, rejectionMessages } from '../schemas/accounts.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import { type Db, listing, rows, sql } from './connection.ts'
@@ -13,6 +14,10 @@ export interface AccountRecord {
   accountMode: 'REAL' | 'DEMO'
   currency: string | null
   status: 'CONNECTED' | 'REJECTED'
+  /** null unless status is REJECTED. */
+  rejectedReason: RejectedReason | null
+  /** Whether the broker has accepted the token that is stored now for this account. */
+  proven: boolean
   connectedAt: Date
 }
 
@@ -24,10 +29,25 @@ interface AccountRow {
   account_mode: 'REAL' | 'DEMO'
   currency: string | null
   status: 'CONNECTED' | 'REJECTED'
+  rejected_reason: RejectedReason | null
+  token_version: number
+  proven_version: number | null
   connected_at: Date
 }
 
-const columns = ['id', 'partner_id', 'trader_id', 'account_id', 'account_mode', 'currency', 'status', 'connected_at']
+const columns = [
+  'id',
+  'partner_id',
+  'trader_id',
+  'account_id',
+  'account_mode',
+  'currency',
+  'status',
+  'rejected_reason',
+  'token_version',
+  'proven_version',
+  'connected_at'
+]
 
 function toAccount(row: AccountRow): AccountRecord {
   return {
@@ -38,6 +58,9 @@ function toAccount(row: AccountRow): AccountRecord {
     accountMode: row.account_mode,
     currency: row.currency,
     status: row.status,
+    // A process of the version before gives no reason.
+    rejectedReason: row.status === 'REJECTED' ? (row.rejected_reason ?? 'TOKEN_REFUSED') : null,
+    proven: row.proven_version === row.token_version,
     connectedAt: row.connected_at
   }
 }
@@ -70,7 +93,7 @@ export async function upsertAccount(
      on conflict (trader_id, account_id) do update
        set account_mode = excluded.account_mode, currency = coalesce(excluded.currency, broker_accounts.currency),
            token_key_id = excluded.token_key_id, token_sealed = excluded.token_sealed,
-           token_version = broker_accounts.token_version + 1, status = 'CONNECTED', connected_at = now()
+           token_version = broker_accounts.token_version + 1, status = 'CONNECTED', rejected_reason = null, connected_at = now()
      returning ${columns.join(', ')}`,
     {
       id,
@@ -126,7 +149,7 @@ export async function findTrading(
   const found = await rows<TradingRow>(
     db,
     // One by one by their keys, also by a plan that was made when there were few.
-    sql`select t.external_id, a.id, a.partner_id, a.trader_id, a.account_id, a.account_mode, a.currency, a.status, a.connected_at
+    sql`select t.external_id, ${columns.map(column => `a.${column}`).join(', ')}
        from ${listing('partners', 'externals')} as asked (partner_id, external_id)
       cross join lateral (select t.external_id, t.active_account_id from traders t
                            where t.partner_id = asked.partner_id and t.external_id = asked.external_id
@@ -141,34 +164,67 @@ export async function findTrading(
   })
 }
 
+/** Throws BROKER_DISCONNECTED, which tells the reason, when the broker refused the account. */
+export function requireConnected({ status, rejectedReason }: Pick<AccountRecord, 'status' | 'rejectedReason'>): void {
+  if (status === 'REJECTED') throw disconnected(rejectedReason)
+}
+
+function disconnected(reason: RejectedReason | null): ApiError {
+  return new ApiError('BROKER_DISCONNECTED', reason === null ? undefined : rejectionMessages[reason])
+}
+
+/** A stored token as it is sealed, and what was said of its account when it was exchanged. */
+export interface StoredToken extends Sealed {
+  version: number
+  accountMode: 'REAL' | 'DEMO'
+  currency: string | null
+  /** Whether the broker has accepted this version for this account. */
+  proven: boolean
+}
+
 /**
  * The sealed token of an account with its version, unless the broker refused it before. That refusal was of the dialect
  * the partner speaks now: what is left over from another one goes on trying.
  */
-export async function findSealedToken(
-  db: Db,
-  accountRowId: string,
-  dialect: string
-): Promise<(Sealed & { version: number }) | undefined> {
-  const [row] = await rows<{ token_key_id: string; token_sealed: Buffer; token_version: number }>(
-    db,
-    `select a.token_key_id, a.token_sealed, a.token_version
-       from broker_accounts a join partners p on p.id = a.partner_id
-      where a.id = :accountRowId and (a.status = 'CONNECTED' or p.broker_dialect <> :dialect)`,
-    { accountRowId, dialect }
-  )
-  return row && { keyId: row.token_key_id, sealed: row.token_sealed, version: row.token_version }
+export async function findSealedToken(db: Db, accountRowId: string, dialect: string): Promise<StoredToken | undefined> {
+  const found = await readToken(db, accountRowId, dialect)
+  return found?.usable ? found.token : undefined
 }
 
-/** As findSealedToken, but throws BROKER_DISCONNECTED. */
-export async function getSealedToken(
+/** As findSealedToken, but throws BROKER_DISCONNECTED, which tells why the account was refused. */
+export async function getSealedToken(db: Db, accountRowId: string, dialect: string): Promise<StoredToken> {
+  const found = await readToken(db, accountRowId, dialect)
+  if (!found?.usable) throw disconnected(found?.rejectedReason ?? null)
+  return found.token
+}
+
+async function readToken(
   db: Db,
   accountRowId: string,
   dialect: string
-): Promise<Sealed & { version: number }> {
-  const sealed = await findSealedToken(db, accountRowId, dialect)
-  if (!sealed) throw new ApiError('BROKER_DISCONNECTED')
-  return sealed
+): Promise<{ usable: boolean; rejectedReason: RejectedReason; token: StoredToken } | undefined> {
+  const [row] = await rows<AccountRow & { usable: boolean; token_key_id: string; token_sealed: Buffer }>(
+    db,
+    `select a.token_key_id, a.token_sealed, a.token_version, a.proven_version, a.account_mode, a.currency, a.rejected_reason,
+            a.status = 'CONNECTED' or p.broker_dialect <> :dialect as usable
+       from broker_accounts a join partners p on p.id = a.partner_id
+      where a.id = :accountRowId`,
+    { accountRowId, dialect }
+  )
+  return (
+    row && {
+      usable: row.usable,
+      rejectedReason: row.rejected_reason ?? 'TOKEN_REFUSED',
+      token: {
+        keyId: row.token_key_id,
+        sealed: row.token_sealed,
+        version: row.token_version,
+        accountMode: row.account_mode,
+        currency: row.currency,
+        proven: row.proven_version === row.token_version
+      }
+    }
+  )
 }
 
 /** Opens a token for one use. Workers only. */
@@ -182,24 +238,35 @@ export function resealToken(vault: Vault, accountRowId: string, sealed: Sealed):
 }
 
 /**
- * The broker refused this token: unless a newer one came meanwhile, the account counts as rejected. A refusal in a
+ * The broker refused this account: unless a newer token came meanwhile, it counts as rejected for `reason`. A refusal in a
  * dialect that the partner has left says nothing about the one it speaks now.
  */
 export async function markRejected(
   db: Db,
   accountRowId: string,
-  { version, dialect }: { version: number; dialect: string }
+  { version, dialect, reason }: { version: number; dialect: string; reason: RejectedReason }
 ): Promise<void> {
   await db.raw(
-    `update broker_accounts a set status = 'REJECTED' from partners p
+    `update broker_accounts a set status = 'REJECTED', rejected_reason = :reason, proven_version = null from partners p
       where a.id = :accountRowId and a.token_version = :version and p.id = a.partner_id and p.broker_dialect = :dialect`,
-    { accountRowId, version, dialect }
+    { accountRowId, version, dialect, reason }
+  )
+}
+
+/** The broker accepted this version of the token for this account. A newer one, or a refused one, is not proven by it. */
+export async function markProven(db: Db, accountRowId: string, version: number): Promise<void> {
+  await db.raw(
+    `update broker_accounts set proven_version = token_version
+      where id = :accountRowId and token_version = :version and status = 'CONNECTED'`,
+    { accountRowId, version }
   )
 }
 
 /** Gives the refused tokens of a partner another chance: it speaks another dialect now. */
 export async function forgetRejections(trx: Db, partnerId: string): Promise<void> {
-  await trx('broker_accounts').where({ partner_id: partnerId, status: 'REJECTED' }).update({ status: 'CONNECTED' })
+  await trx('broker_accounts')
+    .where({ partner_id: partnerId, status: 'REJECTED' })
+    .update({ status: 'CONNECTED', rejected_reason: null })
 }
 
 /** Remembers the currency the broker told, where none was given. */

@@ -26,6 +26,7 @@ import * as traderDays from './migrations/0019_trader_days.ts'
 import * as followSums from './migrations/0020_follow_sums.ts'
 import * as answered from './migrations/0021_answered.ts'
 import * as marketplaceChanges from './migrations/0022_marketplace_changes.ts'
+import * as accountProof from './migrations/0023_account_proof.ts'
 
 interface Migration {
   name: string
@@ -55,7 +56,8 @@ const migrations: Migration[] = [
   { name: '0019_trader_days', up: traderDays.up },
   { name: '0020_follow_sums', up: followSums.up },
   { name: '0021_answered', up: answered.up },
-  { name: '0022_marketplace_changes', up: marketplaceChanges.up }
+  { name: '0022_marketplace_changes', up: marketplaceChanges.up },
+  { name: '0023_account_proof', up: accountProof.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -68,6 +68,20 @@ export const AccountQuery = {
 } as const
 export type AccountQuery = FromSchema<typeof AccountQuery>
 
+/** Why the broker refused an account, and what to do about it, in words for the partner. */
+export const rejectionMessages = {
+  TOKEN_REFUSED: 'The broker refused the token of this account (TOKEN_REFUSED): exchange a new one.',
+  MODE_MISMATCH:
+    'By the broker this account is not of the accountMode it was exchanged with (MODE_MISMATCH): exchange it with the right one.',
+  CURRENCY_MISMATCH:
+    'By the broker this account is not in the currency it was exchanged with (CURRENCY_MISMATCH): exchange it with the right one.',
+  TOKEN_EXPIRED: 'The token of this account has expired (TOKEN_EXPIRED): exchange a new one.',
+  ACCOUNT_NOT_FOUND:
+    'The broker has no such account for this token (ACCOUNT_NOT_FOUND): exchange the account with its own token.'
+} as const
+
+export type RejectedReason = keyof typeof rejectionMessages
+
 export const Account = {
   type: 'object',
   additionalProperties: false,
@@ -84,8 +98,15 @@ export const Account = {
     status: {
       type: 'string',
       enum: ['CONNECTED', 'REJECTED'],
-      description: 'REJECTED once the broker refused the token.',
+      description: 'REJECTED once the broker refused the token or the account; `reason` says why.',
       examples: ['CONNECTED']
+    },
+    reason: {
+      type: 'string',
+      enum: Object.keys(rejectionMessages) as RejectedReason[],
+      description:
+        'Only when REJECTED: the token was refused (TOKEN_REFUSED) or has expired, the account is not of the mode or currency it was exchanged with, or the token does not have this account. Exchange it again to put that right.',
+      examples: ['TOKEN_REFUSED']
     },
     connectedAt: timestamp
   }

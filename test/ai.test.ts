@@ -56,10 +56,15 @@ signal('answers INVALID_CONTRACT for an asset the broker does not have', async (
 signal('answers BROKER_DISCONNECTED when only a refused token could tell the balance', async () => {
   const { traderExternalId, traderId } = await partner.makeTrader()
   const { id, token_version } = await harness.open.db('broker_accounts').where({ trader_id: traderId }).first()
-  await markRejected(harness.open.db, id, { version: token_version, dialect: harness.open.config.brokerDialect })
+  await markRejected(harness.open.db, id, {
+    version: token_version,
+    dialect: harness.open.config.brokerDialect,
+    reason: 'TOKEN_EXPIRED'
+  })
   const answer = await partner.call(copilotSignal, { body: { asset: 'R_100', traderExternalId } })
   assert.is(answer.status, 404)
   assert.is(answer.body.error, 'BROKER_DISCONNECTED')
+  assert.match(answer.body.message, 'TOKEN_EXPIRED')
   const given = await partner.call(copilotSignal, { body: { asset: 'R_100', traderExternalId, balance: 100 } })
   assert.is(given.status, 200, JSON.stringify(given.body))
 })

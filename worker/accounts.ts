@@ -34,7 +34,11 @@ export async function openSession(
     })
   } catch (error) {
     if (error instanceof BrokerError && error.rejected && version !== undefined)
-      await markRejected(db, account.accountRowId, { version, dialect: account.dialect })
+      await markRejected(db, account.accountRowId, {
+        version,
+        dialect: account.dialect,
+        reason: error.reason ?? 'TOKEN_REFUSED'
+      })
     throw error
   }
 }
@@ -42,10 +46,12 @@ export async function openSession(
 /** Remembers a token that the broker refused in the middle of a session; a newer one is not touched. */
 export async function rejectToken(
   { db }: Pick<Open, 'db'>,
-  { accountRowId, dialect }: Pick<AccountRef, 'accountRowId' | 'dialect'>
+  { accountRowId, dialect }: Pick<AccountRef, 'accountRowId' | 'dialect'>,
+  { reason }: Pick<BrokerError, 'reason'>
 ): Promise<void> {
   const sealed = await findSealedToken(db, accountRowId, dialect)
-  if (sealed) await markRejected(db, accountRowId, { version: sealed.version, dialect })
+  if (!sealed) return
+  await markRejected(db, accountRowId, { version: sealed.version, dialect, reason: reason ?? 'TOKEN_REFUSED' })
 }
 
 /** The account's currency: as it is known, else as the broker tells, and then remembered. */

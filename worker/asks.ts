@@ -113,7 +113,7 @@ async function balance(open: Open, accountRowId: string): Promise<{ balance: str
   try {
     return await (await openSession(open, ref)).balance()
   } catch (error) {
-    if (error instanceof BrokerError && error.rejected) await rejectToken(open, ref)
+    if (error instanceof BrokerError && error.rejected) await rejectToken(open, ref, error)
     throw error
   }
 }

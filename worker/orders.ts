@@ -213,7 +213,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
       return
     }
     if (error.rejected)
-      await rejectToken(open, refOf(order)).catch((cause: unknown) => log.warn({ err: cause }, 'account'))
+      await rejectToken(open, refOf(order), error).catch((cause: unknown) => log.warn({ err: cause }, 'account'))
     const facts = { orderId: order.id, trace: order.trace, brokerCode: error.brokerCode, ran: error.ran }
     if (error.ran === 'unknown') {
       observeBuy('doubt', (clock.now() - startedAt) / 1000)

@@ -1,4 +1,5 @@
 // A broker account's token on its way from the store to the broker: read for one use, never kept, never logged.
+import { type RejectedReason, rejectionMessages } from '../../schemas/accounts.ts'
 import { ApiError } from '../../schemas/errors.ts'
 import { type BrokerAccount, BrokerError } from './port.ts'
 
@@ -10,16 +11,28 @@ export async function readToken(account: BrokerAccount, form: RegExp): Promise<s
   } catch (cause) {
     // There is none, or (far more likely) our own database is away for a moment: that is no refusal of the account.
     const none = cause instanceof ApiError && cause.code === 'BROKER_DISCONNECTED'
-    throw new BrokerError(none ? 'BROKER_DISCONNECTED' : 'BROKER_UPSTREAM', 'The stored token could not be read.', {
+    // Why there is none is for the partner to know.
+    const message = none ? cause.message : 'The stored token could not be read.'
+    throw new BrokerError(none ? 'BROKER_DISCONNECTED' : 'BROKER_UPSTREAM', message, {
       brokerCode: 'TokenUnreadable',
       cause
     })
   }
-  if (!form.test(token)) throw tokenRefused('The token does not have the form of one.', 'InvalidToken')
+  if (!form.test(token)) throw tokenRefused('InvalidToken', 'TOKEN_REFUSED', 'The token does not have the form of one.')
   return token
 }
 
-/** The token, or its claim to the account, was refused. */
-export function tokenRefused(message: string, brokerCode: string): BrokerError {
-  return new BrokerError('BROKER_DISCONNECTED', message, { brokerCode, ran: 'no', rejected: true })
+/** The token, or its claim to the account, was refused for `reason`; the message is what partners are shown for it. */
+export function tokenRefused(
+  brokerCode: string,
+  reason: RejectedReason = 'TOKEN_REFUSED',
+  cause?: string
+): BrokerError {
+  return new BrokerError('BROKER_DISCONNECTED', rejectionMessages[reason], {
+    brokerCode,
+    ran: 'no',
+    rejected: true,
+    reason,
+    cause
+  })
 }

@@ -1,5 +1,6 @@
 // The broker's refusals: read from a frame, and made into the error that a call ends with. What a code means stands in
 // meanings.ts.
+import { rejectionMessages } from '../../schemas/accounts.ts'
 import { secondsUntil, statedOpenings } from './hours.ts'
 import { type Meaning, meanings, upstream } from './meanings.ts'
 import { newerMeanings } from './newer-meanings.ts'
@@ -53,10 +54,13 @@ export function refused(refusal: Refusal, mayRun: boolean): BrokerError {
   const unreadable = refusal.code === 'BadFrame'
   // Where the time stands first: the text's first value, else the text itself.
   const openings = code === 'MARKET_CLOSED' ? statedOpenings([refusal.args[0] ?? '', refusal.message]) : []
-  return new BrokerError(code, refusal.message, {
+  // What the broker says of a refused token is not for the partner: what to do about it is.
+  const message = meaning.rejected === true ? rejectionMessages.TOKEN_REFUSED : refusal.message
+  return new BrokerError(code, message, {
     brokerCode: refusal.code,
     ran: mayRun && (unreadable || meaning.ran === 'unknown') ? 'unknown' : 'no',
     rejected: meaning.rejected === true,
+    ...(meaning.rejected === true ? { cause: refusal.message } : {}),
     // By our clock for now; whoever can ask the broker for its own measures again.
     secondsUntilOpen: secondsUntil(openings, Date.now() / 1000),
     openings

@@ -53,7 +53,7 @@ export class Rest {
    * BROKER_DISCONNECTED (rejected) when the token is refused, else with BROKER_UPSTREAM.
    */
   async socketAddress({ appId, accountId, token }: Asking): Promise<string> {
-    if (!unknowns.accountForm.test(accountId)) throw tokenRefused('The broker has no such account.', 'AccountNotFound')
+    if (!unknowns.accountForm.test(accountId)) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
     const budget = this.#budgetOf(token)
     await budget.take(only, { waitMs: unknowns.restWaitMs })
     await this.#ofAddress.take(only, { waitMs: unknowns.restWaitMs })
@@ -124,7 +124,7 @@ export function userOf(token: string): string {
 
 function refusal(status: number, body: unknown): BrokerError {
   const code = firstCode(body) ?? String(status)
-  if (unknowns.refusingStatuses.includes(status)) return tokenRefused('The broker refused the token.', `Rest${code}`)
+  if (unknowns.refusingStatuses.includes(status)) return tokenRefused(`Rest${code}`)
   if (status === 429)
     return new BrokerError('BROKER_UPSTREAM', 'The broker is asked too often.', { brokerCode: 'RateLimit', ran: 'no' })
   if (status >= 500) return unreachable(`status ${status} ${code}`)

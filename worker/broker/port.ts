@@ -1,6 +1,7 @@
 // What we ask of a broker, in our words and our errors. The dialects (v3.ts and its successor) stand
 // behind this; nothing above it knows tokens, login ids, request ids or whose field is called what.
 // Money and prices are decimal strings exactly as the broker gave them; times are epoch seconds (UTC).
+import type { RejectedReason } from '../../schemas/accounts.ts'
 import type { ErrorCode } from '../../schemas/errors.ts'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
 
@@ -122,7 +123,7 @@ export interface ContractTerms {
 /**
  * A failure of a broker call. `ran` says whether the call may have executed all the same: 'no' is a
  * definite refusal or a request that never left, 'unknown' is doubt, to be reconciled and never resent.
- * `rejected` means that the token itself was refused.
+ * `rejected` means that the token itself was refused, or its account; `reason` says why.
  */
 export class BrokerError extends Error {
   readonly code: Extract<
@@ -138,6 +139,8 @@ export class BrokerError extends Error {
   /** The broker's own code, or ours for transport trouble (Disconnected, NoAnswer, NotConnected, PermitExpired, QuotaExhausted). */
   readonly brokerCode: string
   readonly rejected: boolean
+  /** Of a rejection only. */
+  readonly reason: RejectedReason | null
   readonly secondsUntilOpen: number | null
   /** Of a closed market: when it opens as the broker itself said, in epoch seconds, the most trusted first. */
   readonly openings: readonly number[]
@@ -149,6 +152,8 @@ export class BrokerError extends Error {
       brokerCode: string
       ran?: 'no' | 'unknown'
       rejected?: boolean
+      /** TOKEN_REFUSED, unless something else is said. */
+      reason?: RejectedReason
       secondsUntilOpen?: number | null
       openings?: readonly number[]
       cause?: unknown
@@ -160,6 +165,7 @@ export class BrokerError extends Error {
     this.ran = facts.ran ?? 'no'
     this.brokerCode = facts.brokerCode
     this.rejected = facts.rejected ?? false
+    this.reason = this.rejected ? (facts.reason ?? 'TOKEN_REFUSED') : null
     this.secondsUntilOpen = facts.secondsUntilOpen ?? null
     this.openings = facts.openings ?? []
   }

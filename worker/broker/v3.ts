@@ -131,11 +131,11 @@ async function authorise(asked: {
   } catch (error) {
     // At this call everything that is wrong with the request is wrong with the token or its account.
     if (error instanceof BrokerError && error.code === 'INVALID_CONTRACT')
-      throw tokenRefused(error.message, error.brokerCode)
+      throw tokenRefused(error.brokerCode, 'TOKEN_REFUSED', error.message)
     throw error
   }
   const loginid = readAnswer(frame, ({ authorize }) => textOf(bodyOf(authorize, 'authorize'), 'loginid'))
-  if (loginid !== account.accountId) throw tokenRefused('The token belongs to another broker account.', 'WrongAccount')
+  if (loginid !== account.accountId) throw tokenRefused('WrongAccount', 'ACCOUNT_NOT_FOUND')
 }
 
 /** Learns the call limits and hears when the site goes down; nobody waits for it. */
