@@ -4,6 +4,7 @@ import { type AccountRecord, requireConnected } from '../db/accounts.ts'
 import { BotAnalysis, BotAnalysisRequest, Signal, SignalRequest } from '../schemas/ai.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { Candle } from '../schemas/market.ts'
+import { invalid } from '../schemas/validator.ts'
 import { analyseBot } from './analysis.ts'
 import { ask } from './ask.ts'
 import { BUILT_IN, write } from './language.ts'
@@ -156,9 +157,5 @@ function checkRanges(candles: readonly Candle[]): void {
   const details = candles.flatMap(({ high, low }, index) =>
     high < low ? [{ path: `/body/recentCandles/${index}/high`, message: 'must not be below low' }] : []
   )
-  if (details.length > 0) {
-    throw new ApiError('VALIDATION_FAILED', `${details[0]?.path} must not be below low`, {
-      extras: { details: details.slice(0, 50) }
-    })
-  }
+  if (details.length > 0) throw invalid(details)
 }

@@ -1,32 +1,46 @@
-// The request's body: JSON, UTF-8, at most 1 MiB, read only after the caller is known.
+// The request's body: JSON, UTF-8, of at most so many bytes as the operation's schema can need, read only after the caller
+// is known. Its number of values is counted before it is parsed: parsing 1 MiB of empty objects takes longer than any
+// request may hold up the others.
 import { isUtf8 } from 'node:buffer'
 import type { Context } from 'koa'
 import { koaBody } from 'koa-body'
 import { ApiError } from '../schemas/errors.ts'
+import { MAX_BODY_BYTES, tooManyValues } from '../schemas/sizes.ts'
+import { invalid } from '../schemas/validator.ts'
 
-const MAX_BYTES = 1024 * 1024
+// One reader for each limit; there are as many limits as schemas at most.
+const readers = new Map<number, ReturnType<typeof koaBody>>()
 
-// Refuses a property called __proto__ as well, which would become the prototype of what it is copied into.
-const read = koaBody({
-  json: true,
-  jsonLimit: MAX_BYTES,
-  jsonStrict: false,
-  text: false,
-  urlencoded: false,
-  multipart: false,
-  includeUnparsed: false,
-  parsedMethods: ['POST', 'PUT', 'PATCH', 'DELETE'] as never[]
-})
-
-/** Refuses a body that announces more than the limit, before a byte of it is read. Throws 413. */
-export function checkLength(ctx: Context): void {
-  if (Number(ctx.request.headers['content-length'] ?? 0) > MAX_BYTES)
-    throw new ApiError('PAYLOAD_TOO_LARGE', undefined, { headers: { Connection: 'close' } })
+function readerOf(limit: number): ReturnType<typeof koaBody> {
+  const known = readers.get(limit)
+  if (known) return known
+  const reader = koaBody({
+    text: true,
+    textTypes: ['application/json'],
+    textLimit: limit,
+    json: false,
+    urlencoded: false,
+    multipart: false,
+    includeUnparsed: false,
+    parsedMethods: ['POST', 'PUT', 'PATCH', 'DELETE'] as never[]
+  })
+  readers.set(limit, reader)
+  return reader
 }
 
-/** The parsed body; undefined when there is none. Throws 413, 415 or 400 MALFORMED_JSON. */
-export async function readBody(ctx: Context): Promise<unknown> {
-  checkLength(ctx)
+/** Refuses a body that announces more than `limit` bytes, before a byte of it is read. Throws 413. */
+export function checkLength(ctx: Context, limit = MAX_BODY_BYTES): void {
+  if (Number(ctx.request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
+}
+
+function tooLarge(limit: number, cause?: unknown): ApiError {
+  const message = `The body is larger than the ${limit} bytes this operation takes.`
+  return new ApiError('PAYLOAD_TOO_LARGE', message, { cause, headers: { Connection: 'close' } })
+}
+
+/** The parsed body of at most `limit` bytes; undefined when there is none. Throws 413, 415, 400 MALFORMED_JSON or VALIDATION_FAILED. */
+export async function readBody(ctx: Context, limit: number): Promise<unknown> {
+  checkLength(ctx, limit)
   const { headers } = ctx.request
   const empty = headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
   if (empty) return undefined
@@ -45,17 +59,42 @@ export async function readBody(ctx: Context): Promise<unknown> {
   ctx.req.on('data', keep)
   try {
     // Begins to read before it waits for anything, so both hear every chunk.
-    await read(ctx as never, async () => {})
+    await readerOf(limit)(ctx as never, async () => {})
   } catch (cause) {
     const { status } = cause as { status?: number }
-    if (status === 413) throw new ApiError('PAYLOAD_TOO_LARGE', undefined, { cause, headers: { Connection: 'close' } })
+    if (status === 413) throw tooLarge(limit, cause)
     // An aborted upload has no reader left; the code is for the log.
     throw new ApiError('MALFORMED_JSON', undefined, { cause })
   } finally {
     ctx.req.off('data', keep)
   }
   if (!isUtf8(Buffer.concat(chunks))) throw new ApiError('MALFORMED_JSON', 'The body is not UTF-8.')
-  const { body } = ctx.request as { body?: unknown }
-  // What a chunked body without bytes is read as.
-  return body === '' && chunks.length === 0 ? undefined : body
+  const { body } = ctx.request as { body?: string }
+  // A chunked body without bytes.
+  return body === undefined || body === '' ? undefined : parse(body)
+}
+
+/** The value of a JSON text. Throws MALFORMED_JSON, and VALIDATION_FAILED where it holds too many values. */
+export function parse(text: string): unknown {
+  const message = tooManyValues(text)
+  if (message) throw invalid([{ path: '/body', message }])
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new ApiError('MALFORMED_JSON', undefined, { cause })
+  }
+  // It would become the prototype of what it is copied into.
+  if (text.includes('__proto__') || text.includes('\\u')) refusePrototype(value)
+  return value
+}
+
+function refusePrototype(value: unknown): void {
+  const waiting = [value]
+  while (waiting.length > 0) {
+    const part = waiting.pop()
+    if (part === null || typeof part !== 'object') continue
+    if (Object.hasOwn(part, '__proto__')) throw new ApiError('MALFORMED_JSON')
+    waiting.push(...Object.values(part))
+  }
 }

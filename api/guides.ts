@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Tag } from './operations.ts'
-import { errorTable } from './spec-errors.ts'
+import { errorSections } from './spec-errors.ts'
 
 const chapters = ['overview', 'first-order', 'retries', 'rate-limits', 'errors', 'going-live'] as const
 
@@ -13,7 +13,7 @@ export function guides(baseUrl: string): string {
     .map(name => readFileSync(join(import.meta.dirname, 'guides', `${name}.md`), 'utf8').trim())
     .join('\n\n')
     .replaceAll('{base_url}', baseUrl)
-    .replaceAll('{errors}', errorTable())
+    .replaceAll('{errors}', errorSections())
 }
 
 /** What each group of operations is about, in the order of the specification. */

@@ -64,14 +64,14 @@ export function createListener(app: Koa, { config, log }: { config: Config; log:
     const answer = answers.get(socket)
     const inside = answer?.headersSent && !answer.writableFinished
     if (!socket.writable || inside || error.code === 'ECONNRESET') socket.destroy()
-    else refuse(socket, new ApiError(codes[error.code ?? ''] ?? 'MALFORMED_REQUEST'), log)
+    else refuse(socket, new ApiError(codes[error.code ?? ''] ?? 'MALFORMED_REQUEST'), { config, log })
   })
   return server
 }
 
-function refuse(socket: Socket, error: ApiError, log: Log): void {
+function refuse(socket: Socket, error: ApiError, { config, log }: { config: Config; log: Log }): void {
   const requestId = requestIdOf(undefined)
-  const body = JSON.stringify(envelope(error, requestId))
+  const body = JSON.stringify(envelope(error, { requestId, baseUrl: config.baseUrl }))
   const headers = {
     ...PROTECTION,
     'Cache-Control': 'no-store',

@@ -6,7 +6,8 @@ import { Overloaded } from '../db/gather.ts'
 import type { Log } from '../db/log.ts'
 import { countRequest, countUnderWay } from '../db/metrics.ts'
 import type { UsageCounter } from '../db/usage.ts'
-import { ApiError } from '../schemas/errors.ts'
+import type { Config } from '../schemas/config.ts'
+import { ApiError, type ErrorCode } from '../schemas/errors.ts'
 import { traceOf } from './trace.ts'
 
 /** An answer that needs more than a body. */
@@ -62,13 +63,20 @@ export function toApiError(error: unknown): ApiError {
   return new ApiError('INTERNAL', undefined, { cause: error })
 }
 
-/** The envelope of spec.md with the extras its code allows. */
-export function envelope(error: ApiError, requestId: string): object {
-  return { error: error.code, message: error.message, requestId, ...error.extras }
+/** The address of a code's section in the reference. */
+export const docsOf = (baseUrl: string, code: ErrorCode): string =>
+  `${baseUrl}/docs#/section/errors/${code.toLowerCase()}`
+
+/** The envelope of spec.md with the extras its code allows; `docs` is the address of the code's section in the reference. */
+export function envelope(error: ApiError, { requestId, baseUrl }: { requestId: string; baseUrl: string }): object {
+  const { details } = error.extras
+  const counted = details ? { violations: details.length } : {}
+  const docs = docsOf(baseUrl, error.code)
+  return { error: error.code, message: error.message, requestId, docs, ...counted, ...error.extras }
 }
 
 /** Outermost: gives the request its id, turns what is thrown into the envelope, counts it, logs one line. */
-export function respond({ log, usage }: { log: Log; usage: UsageCounter }) {
+export function respond({ log, usage, config }: { log: Log; usage: UsageCounter; config: Pick<Config, 'baseUrl'> }) {
   // The access line has these fields and no others, none of them a secret: looking for secrets in it would cost
   // seven times as much as writing it.
   const access = log.child({}, { redact: { paths: [] } })
@@ -86,7 +94,7 @@ export function respond({ log, usage }: { log: Log; usage: UsageCounter }) {
       failure = toApiError(error)
       ctx.status = failure.status
       ctx.set(failure.headers)
-      ctx.body = envelope(failure, requestId)
+      ctx.body = envelope(failure, { requestId, baseUrl: config.baseUrl })
     }
     countUnderWay(-1)
     const seconds = (performance.now() - startedAt) / 1000

@@ -3,7 +3,9 @@
 import Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { ApiError } from '../schemas/errors.ts'
-import { check } from '../schemas/validator.ts'
+import type { Schema } from '../schemas/fields.ts'
+import { bodyLimit } from '../schemas/sizes.ts'
+import { check, invalid } from '../schemas/validator.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './authenticate.ts'
 import { checkLength, readBody } from './body.ts'
 import { limitKey, limitTrader } from './limit.ts'
@@ -23,7 +25,7 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   if (row.auth === 'trader' && !actor) throw new ApiError('UNAUTHENTICATED', NO_TRADER)
 
   if (!row.body) checkLength(ctx)
-  const given = row.body ? await readBody(ctx) : undefined
+  const given = row.body ? await readBody(ctx, limitOf(row.body)) : undefined
   const params = row.params ? check<Record<string, string>>(row.params, { ...ctx.params }, '/path') : {}
   const query = check<Record<string, unknown>>(row.query ?? nothing, single(ctx.query, row), '/query', { coerce: true })
   const body = row.body
@@ -58,6 +60,14 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   } else ctx.body = answer
 }
 
+const limits = new Map<Schema, number>()
+
+function limitOf(body: Schema): number {
+  const known = limits.get(body) ?? bodyLimit(body)
+  limits.set(body, known)
+  return known
+}
+
 // A repeated query key arrives as a list: of the known ones none may be.
 function single(query: Record<string, string | string[] | undefined>, row: Operation): Record<string, unknown> {
   const known = Object.keys((row.query?.properties as object | undefined) ?? {})
@@ -65,8 +75,7 @@ function single(query: Record<string, string | string[] | undefined>, row: Opera
   for (const name of known) {
     const value = query[name]
     if (Array.isArray(value)) {
-      const details = [{ path: `/query/${name}`, message: 'must be given once' }]
-      throw new ApiError('VALIDATION_FAILED', `/query/${name} must be given once`, { extras: { details } })
+      throw invalid([{ path: `/query/${name}`, message: 'must be given once' }])
     }
     if (value !== undefined) values[name] = value
   }

@@ -2,7 +2,9 @@
 // set of codes, with an example for every code.
 import { catalogue } from '../schemas/error-catalogue.ts'
 import { type ErrorCode, errors } from '../schemas/errors.ts'
+import { MAX_DETAILS } from '../schemas/validator.ts'
 import type { Operation } from './operations.ts'
+import { docsOf } from './respond.ts'
 import { headersOf } from './spec-headers.ts'
 
 const REQUEST_ID = '5f0c6a8e-0d3b-4a55-9b7a-3d1b8a6f2f10'
@@ -22,9 +24,22 @@ export const ErrorEnvelope = {
     },
     message: { type: 'string', description: 'For people; may change.', examples: ['/body/stake must be >= 0.35'] },
     requestId: { type: 'string', description: 'Repeats X-Request-Id.', examples: [REQUEST_ID] },
+    docs: {
+      type: 'string',
+      description: "Address of the code's section in the reference.",
+      examples: [docsOf('https://api.example.com', 'VALIDATION_FAILED')]
+    },
+    violations: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1000,
+      description: 'With VALIDATION_FAILED: how many violations there are; counting ends at 1,000.',
+      examples: [1]
+    },
     details: {
       type: 'array',
-      description: 'With VALIDATION_FAILED: one entry per violation, at most 50.',
+      maxItems: MAX_DETAILS,
+      description: 'With VALIDATION_FAILED: the first violations, at most 20.',
       items: {
         type: 'object',
         additionalProperties: false,
@@ -68,7 +83,7 @@ export const ErrorEnvelope = {
 /** The envelope as it comes with a code. */
 export function exampleOfCode(code: ErrorCode): object {
   const { message = errors[code].message, extras = {} } = catalogue[code]
-  return { error: code, message, requestId: REQUEST_ID, ...extras }
+  return { error: code, message, requestId: REQUEST_ID, docs: docsOf('https://api.example.com', code), ...extras }
 }
 
 /** Every code an operation can answer: its own, and those of its checks. */
@@ -148,11 +163,12 @@ function pascal(code: ErrorCode): string {
     .join('')
 }
 
-/** All errors as a Markdown table: code and status, cause, what to do. */
-export function errorTable(): string {
-  const rows = Object.entries(errors).map(([code, { status }]) => {
-    const { cause, remedy } = catalogue[code as ErrorCode]
-    return `| ${status} \`${code}\` | ${cause} **${remedy}** |`
-  })
-  return ['| Error | Cause, and **what to do** |', '|---|---|', ...rows].join('\n')
+/** All errors as Markdown: a section for each code, which `docs` of the envelope names, with cause and remedy. */
+export function errorSections(): string {
+  return Object.entries(errors)
+    .map(([code, { status }]) => {
+      const { cause, remedy } = catalogue[code as ErrorCode]
+      return `## ${code}\n\n\`${status}\` ${cause} **${remedy}**`
+    })
+    .join('\n\n')
 }

@@ -1,6 +1,7 @@
 // The description: rows to OpenAPI 3.1, and GET /v1/_spec. JSON Schema 2020-12 is the schema language of
 // both, so nothing is translated.
 import type { Schema } from '../schemas/fields.ts'
+import { bodyLimit } from '../schemas/sizes.ts'
 import { guides, tags } from './guides.ts'
 import type { Operation } from './operations.ts'
 import { ErrorEnvelope, ErrorResponses } from './spec-errors.ts'
@@ -131,7 +132,11 @@ function describeOperation(
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(row.body
       ? {
-          requestBody: { required: (row.body.required as unknown[] | undefined) !== undefined, content: json(row.body) }
+          requestBody: {
+            required: (row.body.required as unknown[] | undefined) !== undefined,
+            description: `JSON, at most ${bodyLimit(row.body) / 1024} KiB.`,
+            content: json(row.body)
+          }
         }
       : {}),
     responses: {

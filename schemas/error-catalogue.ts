@@ -14,10 +14,11 @@ const ORDER = 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma'
 
 export const catalogue: Record<ErrorCode, Explained> = {
   VALIDATION_FAILED: {
-    cause: 'A field of the body, the query or the path breaks its schema; `details` names each one.',
+    cause:
+      'A field of the body, the query or the path breaks its schema; `details` names the first 20, `violations` counts them.',
     remedy: 'Correct the fields named. The same request will fail again.',
     message: '/body/stake must be >= 0.35',
-    extras: { details: [{ path: '/body/stake', message: 'must be >= 0.35' }] }
+    extras: { details: [{ path: '/body/stake', message: 'must be >= 0.35' }], violations: 1 }
   },
   MALFORMED_REQUEST: {
     cause: 'What came is not HTTP/1.1, or has no `Host`. Any path can answer it; the connection is closed.',
@@ -106,7 +107,11 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   EMAIL_TAKEN: { cause: 'A trader of yours has this e-mail already.', remedy: 'Log in instead.' },
   TENANT_SLUG_TAKEN: { cause: 'Another partner’s site has this `tenantSlug`.', remedy: 'Choose another one.' },
-  PAYLOAD_TOO_LARGE: { cause: 'The body is larger than 1 MiB.', remedy: 'Send less.' },
+  PAYLOAD_TOO_LARGE: {
+    cause: 'The body is larger than the operation takes: 64 KiB to 1 MiB, as its description says.',
+    remedy: 'Send less.',
+    message: 'The body is larger than the 65536 bytes this operation takes.'
+  },
   UNSUPPORTED_MEDIA_TYPE: {
     cause: 'The body is not declared as JSON in UTF-8, or it is compressed.',
     remedy: 'Send `Content-Type: application/json`, uncompressed.'

@@ -25,7 +25,7 @@ export const errors = {
   CONFLICT: { status: 409, message: 'The state of the record does not allow this.' },
   EMAIL_TAKEN: { status: 409, message: 'This e-mail already has an account.' },
   TENANT_SLUG_TAKEN: { status: 409, message: 'This tenantSlug is taken.' },
-  PAYLOAD_TOO_LARGE: { status: 413, message: 'The body is larger than 1 MiB.' },
+  PAYLOAD_TOO_LARGE: { status: 413, message: 'The body is larger than this operation takes.' },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, message: 'Send the body as application/json, in UTF-8 and uncompressed.' },
   MARKET_CLOSED: { status: 422, message: 'The market is closed.' },
   INVALID_CONTRACT: {
@@ -45,6 +45,8 @@ export type ErrorCode = keyof typeof errors
 /** What an error carries beyond code, message and requestId; the envelope's schema allows just these. */
 export interface ErrorExtras {
   details?: { path: string; message: string }[]
+  /** How many details there would be without their bound; at most 1,000. */
+  violations?: number
   requiredScope?: string
   secondsUntilOpen?: number | null
   orderId?: string

@@ -68,6 +68,7 @@ const contractType = {
 const barrier = {
   type: 'string',
   pattern: '^[0-9]$',
+  maxLength: 1,
   description: 'The digit; required for DIGITMATCH, DIGITDIFF, DIGITOVER and DIGITUNDER, refused for the others.',
   examples: ['5']
 } as const

@@ -39,6 +39,7 @@ export function findTemplate(slug: string): TemplateFacts | undefined {
 const color = {
   type: 'string',
   pattern: '^#[0-9a-fA-F]{6}$',
+  maxLength: 7,
   description: "Brand colour, '#' and six hex digits.",
   examples: ['#1f6feb']
 } as const

@@ -4,6 +4,7 @@
 const MESSAGE = 'must not contain the character U+0000 or half of a surrogate pair'
 // Deeper, a path tells nobody anything.
 const MAX_PATH = 20
+const MAX_KEY = 100
 
 interface Place {
   value: unknown
@@ -41,7 +42,9 @@ function isStorable(text: string): boolean {
 function pathOf(place: Place): string {
   const keys: string[] = []
   let at = place
-  for (; at.parent; at = at.parent) keys.push(at.key.replaceAll('~', '~0').replaceAll('/', '~1'))
+  for (; at.parent; at = at.parent) keys.push(short(at.key).replaceAll('~', '~0').replaceAll('/', '~1'))
   const shown = keys.reverse().slice(0, MAX_PATH)
   return [at.key, ...shown, ...(keys.length > MAX_PATH ? ['…'] : [])].join('/')
 }
+
+const short = (key: string) => (key.length > MAX_KEY ? `${key.slice(0, MAX_KEY).toWellFormed()}…` : key)

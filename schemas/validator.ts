@@ -1,15 +1,21 @@
-// The one Ajv instance (JSON Schema 2020-12). A schema becomes a check that throws VALIDATION_FAILED
-// with one entry per violation, so that a caller sees everything that is wrong at once.
+// The one Ajv instance (JSON Schema 2020-12). A schema becomes a check that throws VALIDATION_FAILED with one entry per
+// violation, so that a caller sees what is wrong at once. Sizes are checked first, and no error outlives its check: the
+// compiled function would keep the last ones, and with them the request they came from.
 
 import type { ErrorObject } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { ApiError } from './errors.ts'
 import type { Schema } from './fields.ts'
+import { oversized, type Violation } from './sizes.ts'
 import { unstorableText } from './text.ts'
 
-// Past this many entries a caller learns nothing more, and a hostile body only makes us work.
-const MAX_DETAILS = 50
+/** Entries of `details`; past so many a caller learns nothing more. */
+export const MAX_DETAILS = 20
+/** What `violations` counts to. */
+const MAX_VIOLATIONS = 1000
+// A path may hold the name of a field, which is the caller's.
+const MAX_PATH_LENGTH = 200
 
 const options = {
   allErrors: true,
@@ -40,21 +46,42 @@ function compile(ajv: Ajv2020, cache: typeof compiled, schema: Schema) {
   return check
 }
 
-function describe(error: ErrorObject, root: string): { path: string; message: string } {
+function describe(error: ErrorObject, root: string): Violation {
   const at = root + error.instancePath
   if (error.keyword === 'required') return { path: `${at}/${error.params.missingProperty}`, message: 'is required' }
   if (error.keyword === 'additionalProperties') {
-    return { path: `${at}/${error.params.additionalProperty}`, message: 'is not a known property' }
+    const path = `${at}/${error.params.additionalProperty}`
+    const shown = path.length > MAX_PATH_LENGTH ? `${path.slice(0, MAX_PATH_LENGTH).toWellFormed()}…` : path
+    return { path: shown, message: 'is not a known property' }
   }
   if (error.keyword === 'enum') return { path: at, message: `must be one of ${error.params.allowedValues.join(', ')}` }
   return { path: at, message: error.message ?? 'is invalid' }
 }
 
-/** Violations of `schema` in `value`, empty when there are none. Fills in defaults. */
-export function violations(schema: Schema, value: unknown, root = ''): { path: string; message: string }[] {
-  const check = compile(plain, compiled, schema)
-  if (check(value)) return []
-  return (check.errors ?? []).slice(0, MAX_DETAILS).map(error => describe(error, root))
+interface Outcome {
+  /** The first violations, at most MAX_DETAILS. */
+  details: Violation[]
+  /** All of them, at most MAX_VIOLATIONS. */
+  violations: number
+}
+
+/** Runs the compiled check over a value whose sizes are within bounds. Fills in defaults. */
+function run(schema: Schema, value: unknown, root: string, coerce: boolean): Outcome {
+  const large = oversized(schema, value, root, MAX_DETAILS)
+  if (large.length > 0) return { details: large, violations: large.length }
+  const validate = coerce ? compile(coercing, compiledCoercing, schema) : compile(plain, compiled, schema)
+  if (validate(value)) return { details: [], violations: 0 }
+  const found = validate.errors ?? []
+  validate.errors = null
+  return {
+    details: found.slice(0, MAX_DETAILS).map(error => describe(error, root)),
+    violations: Math.min(MAX_VIOLATIONS, found.length)
+  }
+}
+
+/** Violations of `schema` in `value`, at most MAX_DETAILS, empty when there are none. Fills in defaults. */
+export function violations(schema: Schema, value: unknown, root = ''): Violation[] {
+  return run(schema, value, root, false).details
 }
 
 /**
@@ -63,19 +90,25 @@ export function violations(schema: Schema, value: unknown, root = ''): { path: s
  * VALIDATION_FAILED.
  */
 export function check<T>(schema: Schema, value: unknown, root = '', { coerce = false } = {}): T {
-  const validate = coerce ? compile(coercing, compiledCoercing, schema) : compile(plain, compiled, schema)
-  const details = validate(value)
-    ? [...(coerce ? endless(value, root) : []), ...unstorableText(value, root, MAX_DETAILS)]
-    : (validate.errors ?? []).slice(0, MAX_DETAILS).map(error => describe(error, root))
-  if (details.length === 0) return value as T
-  const first = details[0]
-  throw new ApiError('VALIDATION_FAILED', `${first?.path || 'The request'} ${first?.message ?? 'is invalid'}`, {
-    extras: { details }
+  let outcome = run(schema, value, root, coerce)
+  if (outcome.violations === 0) {
+    const details = [...(coerce ? endless(value, root) : []), ...unstorableText(value, root, MAX_DETAILS)]
+    outcome = { details: details.slice(0, MAX_DETAILS), violations: details.length }
+  }
+  if (outcome.violations === 0) return value as T
+  throw invalid(outcome.details, outcome.violations)
+}
+
+/** VALIDATION_FAILED over these details; `violations` is their number where there are more than are listed. */
+export function invalid(details: Violation[], violations = details.length): ApiError {
+  const [first] = details
+  return new ApiError('VALIDATION_FAILED', `${first?.path || 'The request'} ${first?.message ?? 'is invalid'}`, {
+    extras: { details: details.slice(0, MAX_DETAILS), violations: Math.min(MAX_VIOLATIONS, violations) }
   })
 }
 
 // Ajv reads a number past all numbers as Infinity, and then asks nothing more of it.
-function endless(value: unknown, root: string): { path: string; message: string }[] {
+function endless(value: unknown, root: string): Violation[] {
   return Object.entries(value as object)
     .filter(([, field]) => typeof field === 'number' && !Number.isFinite(field))
     .map(([name]) => ({ path: `${root}/${name}`, message: 'must be a number there is' }))
@@ -83,5 +116,5 @@ function endless(value: unknown, root: string): { path: string; message: string 
 
 /** Whether `value` matches `schema`. */
 export function matches(schema: Schema, value: unknown): boolean {
-  return compile(plain, compiled, schema)(value) as boolean
+  return run(schema, value, '', false).violations === 0
 }

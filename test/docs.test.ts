@@ -9,6 +9,7 @@ import { type Browser, chromium } from 'playwright-core'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { operations } from '../api/operations.ts'
+import { docsOf } from '../api/respond.ts'
 import { describe } from '../api/spec.ts'
 import { errors } from '../schemas/errors.ts'
 import { closeAll, onClose, openHarness } from './harness.ts'
@@ -94,6 +95,7 @@ async function look(): Promise<void> {
       assert.is(await page.locator('table.md thead').first().isVisible(), name === 'wide', 'the heads of tables')
       await visit('#/orders/placebinaryorder', 'Place a binary or digit contract')
       assert.ok(await page.getByText('/v1/orders/binary').count(), 'the call is shown')
+      await visit(docsOf('', 'EMAIL_TAKEN').replace('/docs', ''), 'EMAIL_TAKEN')
       await visit('#/section/errors', 'Errors')
       const text = (await page.evaluate('document.body.innerText')) as string
       assert.equal(

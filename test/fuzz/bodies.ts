@@ -1,5 +1,6 @@
 // The hostile classes about the bytes of a body: what is written of a good one's text.
 import fc from 'fast-check'
+import { amplified } from '../amplified.ts'
 import { type Ask, credentials, inputsFor, wireOf } from './asks.ts'
 import type { Kind } from './kinds.ts'
 import type { Wire } from './wire.ts'
@@ -34,7 +35,7 @@ export const nesting = rewritten('deep-nesting', (text, pick) => {
   const depth = [30, 500, 5000, 100_000, 500_000][pick % 5] as number
   const deep =
     pick % 2 === 0 ? '['.repeat(depth) + ']'.repeat(depth) : `${'{"a":'.repeat(depth / 5)}1${'}'.repeat(depth / 5)}`
-  if (pick % 7 === 0) return { body: Buffer.from(deep), ...(deep.startsWith('[') ? { only: [400] } : {}) }
+  if (pick % 7 === 0) return { body: Buffer.from(deep), ...(deep.startsWith('[') ? { only: [400, 413] } : {}) }
   const name = ['metadata', 'config', 'unheardOf', 'accounts'][pick % 4] as string
   const comma = text === '{}' ? '' : ','
   return { body: Buffer.from(`${text.slice(0, -1)}${comma}"${name}":${deep}}`) }
@@ -63,6 +64,24 @@ export const charsets = rewritten('wrong-charset', (text, pick) => {
   ]
   return options[pick % options.length] as (typeof options)[number]
 })
+
+export const amplification: Kind = (operation, scene) => {
+  const { body, bodyLimit } = operation
+  if (!body || bodyLimit === undefined) return null
+  const { resolve } = scene.description
+  const all = [...amplified(body, bodyLimit, resolve)]
+  // A body that requires nothing may be good but for a field that is ignored.
+  const refusable = (resolve(body).required as unknown[] | undefined) !== undefined
+  return fc.tuple(inputsFor(operation, scene), fc.constantFrom(...all)).map(([input, { text }]): Ask => {
+    const wire = { ...wireOf(operation, { ...input, body: {} }, credentials(operation, scene)) }
+    return {
+      operation,
+      kind: 'amplification',
+      wire: { ...wire, body: Buffer.from(text()) },
+      ...(refusable ? { expected: refused(400, 413) } : {})
+    }
+  })
+}
 
 export const unreadable = rewritten('unreadable', (text, pick) => {
   const whole = [

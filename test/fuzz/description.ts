@@ -13,6 +13,8 @@ export interface Described {
   query: Record<string, Schema>
   requiredQuery: string[]
   body: Schema | undefined
+  /** Bytes a body may have, as the description of the body says. */
+  bodyLimit: number | undefined
   answers: Record<string, DescribedAnswer>
   auth: 'key' | 'session' | 'trader'
   /** The trader's session may come with the key. */
@@ -42,7 +44,7 @@ interface Raw {
 interface RawOperation {
   operationId: string
   parameters?: { name: string; in: string; required: boolean; schema: Schema }[]
-  requestBody?: { content: Record<string, { schema: Schema }> }
+  requestBody?: { description?: string; content: Record<string, { schema: Schema }> }
   responses: Record<string, Schema>
   security: Record<string, unknown>[]
 }
@@ -86,6 +88,7 @@ function read(path: string, method: string, raw: RawOperation, resolve: (schema:
     query: named('query'),
     requiredQuery: parameters.filter(({ in: at, required }) => at === 'query' && required).map(({ name }) => name),
     body: raw.requestBody?.content['application/json']?.schema,
+    bodyLimit: limitIn(raw.requestBody?.description),
     answers: Object.fromEntries(
       Object.entries(raw.responses).map(([status, response]) => [
         status,
@@ -95,6 +98,11 @@ function read(path: string, method: string, raw: RawOperation, resolve: (schema:
     auth: schemes[0]?.includes('session') ? 'session' : schemes[0]?.includes('trader') ? 'trader' : 'key',
     actor: schemes.length > 1
   }
+}
+
+function limitIn(description = ''): number | undefined {
+  const [, kib] = /at most (\d+) KiB/.exec(description) ?? []
+  return kib === undefined ? undefined : Number(kib) * 1024
 }
 
 function readAnswer({ headers = {}, content }: RawAnswer, resolve: (schema: Schema) => Schema): DescribedAnswer {

@@ -12,7 +12,7 @@ import {
   type Scene,
   wireOf
 } from './asks.ts'
-import { charsets, duplicateKeys, nesting, unreadable } from './bodies.ts'
+import { amplification, charsets, duplicateKeys, nesting, unreadable } from './bodies.ts'
 import type { Described, Schema } from './description.ts'
 import type { Kind } from './kinds.ts'
 
@@ -233,6 +233,7 @@ export const hostile: Record<string, (operation: Described, scene: Scene) => Arb
   'unstorable-text': unstorable,
   'duplicate-keys': duplicateKeys,
   'deep-nesting': nesting,
+  amplification,
   'wrong-charset': charsets,
   unreadable,
   'duplicate-query': duplicateQuery,
