@@ -1,9 +1,9 @@
 // Binary orders: placed by job, answered by row. Also closing and the list.
 
-import { requireConnected } from '../db/accounts.ts'
+import { disconnected } from '../db/accounts.ts'
 import { expireOrders, getOrder, listOrders as list, type OrderRow, type Outcome } from '../db/orders.ts'
 import { number, presentEntry, time } from '../db/orders-entry.ts'
-import { type Draft, hashTerms, type StoredOrder, type Terms } from '../db/orders-storing.ts'
+import { type Draft, findStored, hashTerms, type Stored, type StoredOrder, type Terms } from '../db/orders-storing.ts'
 import { ApiError, type ErrorCode } from '../schemas/errors.ts'
 import { pathId } from '../schemas/fields.ts'
 import { newId } from '../schemas/ids.ts'
@@ -68,22 +68,26 @@ export function decimal(value: number): string {
   return /e/i.test(String(value)) ? value.toFixed(8).replace(/\.?0+$/, '') : String(value)
 }
 
+interface Placement {
+  clientOrderId: string
+  traderExternalId: string
+  terms: Terms
+  settle: boolean
+  present(row: Outcome): object
+}
+
 /** Stores an order, or finds the one its clientOrderId made, and answers as it comes to stand. */
 export async function place(
   { partner, signal, trace }: Pick<Asked<object>, 'partner' | 'signal' | 'trace'>,
   open: Open,
-  order: {
-    clientOrderId: string
-    traderExternalId: string
-    terms: Terms
-    settle: boolean
-    present(row: Outcome): object
-  }
+  order: Placement
 ): Promise<Reply> {
   const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: order.traderExternalId })
-  if (!trading) throw new ApiError('TRADER_NOT_FOUND')
+  // A repeat returns its order whatever became of the account since: "not placed" must never be said of one that was.
+  if (!trading) return replay(open, partner, { order, signal, otherwise: new ApiError('TRADER_NOT_FOUND') })
   const { account } = trading
-  requireConnected(account)
+  if (account.status === 'REJECTED')
+    return replay(open, partner, { order, signal, otherwise: disconnected(account.rejectedReason) })
   // Heard from before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
   const early = open.bus.wait('order', id, Math.min(REREAD_MS, open.config.orderTtlMs), signal)
@@ -105,15 +109,39 @@ export async function place(
     trace
   }
   const stored = await open.gathered.storeOrder(draft)
-  if (!stored.created && !stored.order.request_hash.equals(hashTerms(order.traderExternalId, order.terms))) {
-    throw new ApiError('CLIENT_ORDER_ID_REUSED', undefined, { extras: { orderId: stored.order.id } })
-  }
+  if (!stored.created) checkSameTerms(stored.order, order)
+  return outcomeOf(open, stored, { order, signal, early: stored.order.id === id ? early : undefined })
+}
+
+/**
+ * Returns the order that this clientOrderId made before, for a trader who cannot place any now. Throws `otherwise` when
+ * there is none, and for one that failed without reaching the broker: retrying it needs the account.
+ */
+async function replay(
+  open: Open,
+  { partnerId }: Pick<Asked<object>['partner'], 'partnerId'>,
+  { order, signal, otherwise }: { order: Placement; signal: AbortSignal; otherwise: ApiError }
+): Promise<Reply> {
+  const found = await findStored(open.db, { partnerId, clientOrderId: order.clientOrderId })
+  if (!found) throw otherwise
+  checkSameTerms(found, order)
+  if (found.phase === 'failed' && found.retryable) throw otherwise
+  return outcomeOf(open, { order: found, created: false }, { order, signal, early: undefined })
+}
+
+function checkSameTerms(stored: StoredOrder, { traderExternalId, terms }: Placement): void {
+  if (stored.request_hash.equals(hashTerms(traderExternalId, terms))) return
+  throw new ApiError('CLIENT_ORDER_ID_REUSED', undefined, { extras: { orderId: stored.id } })
+}
+
+/** Waits for a stored order as its request asks, and returns its contract. Throws why there is none, or none yet. */
+async function outcomeOf(
+  open: Open,
+  stored: Stored,
+  { order, signal, early }: { order: Placement; signal: AbortSignal; early: Promise<void> | undefined }
+): Promise<Reply> {
   const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
-  const row = await settled(open, stored.order, {
-    settle: order.settle,
-    signal,
-    early: stored.order.id === id ? early : undefined
-  })
+  const row = await settled(open, stored.order, { settle: order.settle, signal, early })
   if (row.phase === 'open' || row.phase === 'closed') return new Reply(order.present(row), headers)
   throw unplaced(row, headers)
 }

@@ -169,7 +169,8 @@ export function requireConnected({ status, rejectedReason }: Pick<AccountRecord,
   if (status === 'REJECTED') throw disconnected(rejectedReason)
 }
 
-function disconnected(reason: RejectedReason | null): ApiError {
+/** BROKER_DISCONNECTED for an account that the broker refused for this reason. */
+export function disconnected(reason: RejectedReason | null): ApiError {
   return new ApiError('BROKER_DISCONNECTED', reason === null ? undefined : rejectionMessages[reason])
 }
 

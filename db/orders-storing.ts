@@ -192,6 +192,19 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
   })
 }
 
+/** The order that a clientOrderId made, and whether asking again may place it. */
+export async function findStored(
+  db: Db,
+  { partnerId, clientOrderId }: { partnerId: string; clientOrderId: string }
+): Promise<(StoredOrder & { retryable: boolean }) | undefined> {
+  const [found] = await rows<StoredOrder & { retryable: boolean }>(
+    db,
+    `select ${columns}, o.retryable from orders o where o.partner_id = :partnerId and o.client_order_id = :clientOrderId`,
+    { partnerId, clientOrderId }
+  )
+  return found
+}
+
 function keyOf({
   partner_id,
   client_order_id,
