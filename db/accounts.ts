@@ -254,20 +254,27 @@ export async function markRejected(
   )
 }
 
-/** The broker accepted this version of the token for this account. A newer one, or a refused one, is not proven by it. */
-export async function markProven(db: Db, accountRowId: string, version: number): Promise<void> {
+/**
+ * The broker accepted this version of the token for this account, and maybe said its currency, which is kept where none was
+ * given. A newer token, or a refused one, is not proven by it.
+ */
+export async function markProven(
+  db: Db,
+  accountRowId: string,
+  { version, currency }: { version: number; currency: string | null }
+): Promise<void> {
   await db.raw(
-    `update broker_accounts set proven_version = token_version
+    `update broker_accounts set proven_version = token_version, currency = coalesce(currency, :currency)
       where id = :accountRowId and token_version = :version and status = 'CONNECTED'`,
-    { accountRowId, version }
+    { accountRowId, version, currency }
   )
 }
 
-/** Gives the refused tokens of a partner another chance: it speaks another dialect now. */
+/** Gives the refused tokens of a partner another chance, and proves all of them anew: it speaks another dialect now. */
 export async function forgetRejections(trx: Db, partnerId: string): Promise<void> {
   await trx('broker_accounts')
-    .where({ partner_id: partnerId, status: 'REJECTED' })
-    .update({ status: 'CONNECTED', rejected_reason: null })
+    .where({ partner_id: partnerId })
+    .update({ status: 'CONNECTED', rejected_reason: null, proven_version: null })
 }
 
 /** Remembers the currency the broker told, where none was given. */

@@ -1,6 +1,16 @@
 // A broker account's session: the token is opened here, for one use, and a refusal of it is remembered.
-import { findSealedToken, getSealedToken, learnCurrency, markRejected, unsealToken } from '../db/accounts.ts'
-import { BrokerError, type Session } from './broker/port.ts'
+import {
+  findSealedToken,
+  getSealedToken,
+  learnCurrency,
+  markProven,
+  markRejected,
+  type StoredToken,
+  unsealToken
+} from '../db/accounts.ts'
+import type { RejectedReason } from '../schemas/accounts.ts'
+import { tokenRefused } from './broker/credentials.ts'
+import { type AccountFacts, BrokerError, type Session } from './broker/port.ts'
 import type { Open } from './open.ts'
 
 /** Where an account is and under which application and dialect it is used. */
@@ -19,7 +29,7 @@ export async function openSession(
   { db, vault, brokers }: Pick<Open, 'db' | 'vault' | 'brokers'>,
   account: AccountRef
 ): Promise<Session> {
-  let version: number | undefined
+  let read: StoredToken | undefined
   try {
     return await brokers.of(account.dialect).session({
       accountId: account.accountId,
@@ -27,20 +37,35 @@ export async function openSession(
       // Live sessions are shared only within the row whose token opened them.
       credentialId: account.accountRowId,
       async token() {
-        const sealed = await getSealedToken(db, account.accountRowId, account.dialect)
-        version = sealed.version
-        return unsealToken(vault, account.accountRowId, sealed)
+        read = await getSealedToken(db, account.accountRowId, account.dialect)
+        return unsealToken(vault, account.accountRowId, read)
+      },
+      compared: () => read?.proven === true,
+      async accepted(facts) {
+        if (!read) return
+        const mismatch = mismatchOf(read, facts)
+        if (mismatch) throw tokenRefused('Mismatch', mismatch)
+        if (read.proven) return
+        await markProven(db, account.accountRowId, { version: read.version, currency: facts.currency })
+        read.proven = true
       }
     })
   } catch (error) {
-    if (error instanceof BrokerError && error.rejected && version !== undefined)
+    if (error instanceof BrokerError && error.rejected && read)
       await markRejected(db, account.accountRowId, {
-        version,
+        version: read.version,
         dialect: account.dialect,
         reason: error.reason ?? 'TOKEN_REFUSED'
       })
     throw error
   }
+}
+
+/** In what the account differs from what was said when it was exchanged; what the broker does not say differs in nothing. */
+function mismatchOf(given: StoredToken, facts: AccountFacts): RejectedReason | undefined {
+  if (facts.mode !== null && facts.mode !== given.accountMode) return 'MODE_MISMATCH'
+  const differs = facts.currency !== null && given.currency !== null && facts.currency !== given.currency
+  return differs ? 'CURRENCY_MISMATCH' : undefined
 }
 
 /** Remembers a token that the broker refused in the middle of a session; a newer one is not touched. */

@@ -105,12 +105,14 @@ const candles = fc.array(
 
 // Accounts of the simulated broker with their tokens, so that orders find somewhere to go.
 const accounts = fc.uniqueArray(
-  fc.tuple(fc.integer({ min: 700_001, max: 700_300 }), fc.constantFrom('REAL', 'DEMO')).map(([id, accountMode]) => ({
-    accountId: `VRTC${id}`,
-    token: `sim-VRTC${id}`,
-    accountMode,
-    currency: 'USD'
-  })),
+  fc
+    .tuple(fc.integer({ min: 700_001, max: 700_300 }), fc.constantFrom('DEMO', 'DEMO', 'DEMO', 'REAL'))
+    .map(([id, accountMode]) => ({
+      accountId: `VRTC${id}`,
+      token: `sim-VRTC${id}`,
+      accountMode,
+      currency: 'USD'
+    })),
   { minLength: 1, maxLength: 4, selector: ({ accountId }) => accountId }
 )
 

@@ -1,7 +1,7 @@
 // A broker account's token on its way from the store to the broker: read for one use, never kept, never logged.
 import { type RejectedReason, rejectionMessages } from '../../schemas/accounts.ts'
 import { ApiError } from '../../schemas/errors.ts'
-import { type BrokerAccount, BrokerError } from './port.ts'
+import { type AccountFacts, type BrokerAccount, BrokerError } from './port.ts'
 
 /** The account's token. Rejects with BROKER_DISCONNECTED when there is none or it has not the form of one. */
 export async function readToken(account: BrokerAccount, form: RegExp): Promise<string> {
@@ -20,6 +20,17 @@ export async function readToken(account: BrokerAccount, form: RegExp): Promise<s
   }
   if (!form.test(token)) throw tokenRefused('InvalidToken', 'TOKEN_REFUSED', 'The token does not have the form of one.')
   return token
+}
+
+/** Passes on what the broker says of the account whose token it accepted. Rejects with BrokerError. */
+export async function confirmAccount(account: BrokerAccount, facts: AccountFacts): Promise<void> {
+  try {
+    await account.accepted?.(facts)
+  } catch (cause) {
+    if (cause instanceof BrokerError) throw cause
+    const message = 'What the broker says of the account could not be stored.'
+    throw new BrokerError('BROKER_UPSTREAM', message, { brokerCode: 'FactsNotStored', cause })
+  }
 }
 
 /** The token, or its claim to the account, was refused for `reason`; the message is what partners are shown for it. */

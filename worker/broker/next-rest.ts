@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto'
 import { tokenRefused } from './credentials.ts'
 import { unknowns } from './next-unknowns.ts'
-import { BrokerError } from './port.ts'
+import { type AccountFacts, BrokerError } from './port.ts'
 import { Budget, type Limits } from './quota.ts'
-import { bodyOf, textOf } from './reading.ts'
+import { type Body, bodyOf, listOf, optionalText, textOf } from './reading.ts'
 
 export interface RestOptions {
   /** Without a trailing slash. */
@@ -54,23 +54,50 @@ export class Rest {
    */
   async socketAddress({ appId, accountId, token }: Asking): Promise<string> {
     if (!unknowns.accountForm.test(accountId)) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
+    const body = await this.#ask('POST', `/trading/v1/options/accounts/${accountId}/otp`, { appId, token })
+    return this.#trusted(body)
+  }
+
+  /**
+   * What the broker says of the account, from the list of the user's accounts. Rejects with BROKER_DISCONNECTED (rejected)
+   * when the token is refused or does not have the account, else with BROKER_UPSTREAM.
+   */
+  async accountFacts({ appId, accountId, token }: Asking): Promise<AccountFacts> {
+    const body = await this.#ask('GET', '/trading/v1/options/accounts', { appId, token })
+    let account: Body | undefined
+    try {
+      const accounts = listOf(bodyOf(body, 'the answer').data, 'data').map(row => bodyOf(row, 'an account'))
+      account = accounts.find(row => row.account_id === accountId)
+    } catch (cause) {
+      throw unreadable(cause)
+    }
+    if (account === undefined) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
+    return { mode: modeOf(account.account_type), currency: optionalText(account, 'currency') || null }
+  }
+
+  /** One call within the budgets of the user and of this machine's address. */
+  async #ask(method: 'GET' | 'POST', path: string, { appId, token }: Omit<Asking, 'accountId'>): Promise<unknown> {
     const budget = this.#budgetOf(token)
     await budget.take(only, { waitMs: unknowns.restWaitMs })
     await this.#ofAddress.take(only, { waitMs: unknowns.restWaitMs })
-    const { status, body } = await this.#post(`/trading/v1/options/accounts/${accountId}/otp`, { appId, token })
+    const { status, body } = await this.#send(method, path, { appId, token })
     // Whose limit was exceeded, the broker does not say: the user's, or this address's by others behind it.
     for (const each of [budget, this.#ofAddress]) {
       if (status === 429) each.backOff(only)
       else if (status === 200) each.answered(only)
     }
     if (status !== 200) throw refusal(status, body)
-    return this.#trusted(body)
+    return body
   }
 
-  async #post(path: string, { appId, token }: { appId: string; token: string }): Promise<Answer> {
+  async #send(
+    method: 'GET' | 'POST',
+    path: string,
+    { appId, token }: { appId: string; token: string }
+  ): Promise<Answer> {
     try {
       const response = await fetch(`${this.#options.base}${path}`, {
-        method: 'POST',
+        method,
         headers: { authorization: `Bearer ${token}`, [this.#options.appIdHeader]: appId },
         // A token is not carried to wherever an answer points.
         redirect: 'error',
@@ -115,6 +142,15 @@ export class Rest {
 interface Answer {
   status: number
   body: unknown
+}
+
+/** Whether a socket's address is one of play money; null where it says neither. */
+export function modeOfAddress(address: string): AccountFacts['mode'] {
+  return modeOf(new URL(address).pathname.split('/').at(-1))
+}
+
+function modeOf(kind: unknown): AccountFacts['mode'] {
+  return kind === 'demo' ? 'DEMO' : kind === 'real' ? 'REAL' : null
 }
 
 /** A name for the token's user that does not give the token away. */

@@ -3,10 +3,10 @@
 // next-unknowns.ts; everything that is not this dialect's own is in the files beside it.
 import Big from 'big.js'
 import { type ClientOptions, createClient } from './client.ts'
-import { readToken } from './credentials.ts'
+import { confirmAccount, readToken } from './credentials.ts'
 import type { Dialect, PipSizeOf } from './dialect.ts'
 import { decimalsOf } from './market.ts'
-import { Rest, userOf } from './next-rest.ts'
+import { modeOfAddress, Rest, userOf } from './next-rest.ts'
 import { unknowns } from './next-unknowns.ts'
 import { Patience } from './patience.ts'
 import { type Broker, BrokerError, type ContractState } from './port.ts'
@@ -53,7 +53,12 @@ function createNextDialect({ url, appIdHeader, callsPerMinute }: NextOptions): D
       const token = await readToken(account, unknowns.tokenForm)
       try {
         place.claimSeat(userOf(token), unknowns.socketsOfUser)
-        const connection = await place.connect(await rest.socketAddress({ appId, accountId, token }))
+        const asking = { appId, accountId, token }
+        // The account is listed with its mode and currency; the address that every opening is given has the mode alone.
+        if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(asking))
+        const address = await rest.socketAddress(asking)
+        await confirmAccount(account, { mode: modeOfAddress(address), currency: null })
+        const connection = await place.connect(address)
         patience.succeeded(key)
         return connection
       } catch (error) {

@@ -53,6 +53,19 @@ export interface BrokerAccount {
   credentialId?: string
   /** Unseals the token; called only when a connection has to be authorised, the value is not kept. */
   token(): Promise<string>
+  /** Whether what the broker says of the account was compared already for the token that was read last. */
+  compared?(): boolean
+  /**
+   * Called with what the broker says of the account once it has accepted the token, before the connection is used for
+   * anything; if it rejects, the connection is closed.
+   */
+  accepted?(facts: AccountFacts): Promise<void>
+}
+
+/** What the broker says of an account; null where it says nothing. */
+export interface AccountFacts {
+  mode: 'REAL' | 'DEMO' | null
+  currency: string | null
 }
 
 /** The broker's receipt of a purchase. */

@@ -1,11 +1,11 @@
 // The broker's API v3: one socket per account, authorised with the account's token; requests and answers as its
 // schemas say. Everything that is not v3's own is in the files beside this.
 import { type ClientOptions, createClient } from './client.ts'
-import { readToken, tokenRefused } from './credentials.ts'
+import { confirmAccount, readToken, tokenRefused } from './credentials.ts'
 import type { Dialect, PipSizeOf, Place } from './dialect.ts'
 import { readAnswer } from './line.ts'
 import { decimalsOf } from './market.ts'
-import { type Broker, type BrokerAccount, BrokerError, type ContractState } from './port.ts'
+import { type AccountFacts, type Broker, type BrokerAccount, BrokerError, type ContractState } from './port.ts'
 import type { Limits } from './quota.ts'
 import {
   BadFrame,
@@ -134,8 +134,16 @@ async function authorise(asked: {
       throw tokenRefused(error.brokerCode, 'TOKEN_REFUSED', error.message)
     throw error
   }
-  const loginid = readAnswer(frame, ({ authorize }) => textOf(bodyOf(authorize, 'authorize'), 'loginid'))
+  const { loginid, ...facts } = readAnswer(frame, readAuthorised)
   if (loginid !== account.accountId) throw tokenRefused('WrongAccount', 'ACCOUNT_NOT_FOUND')
+  await confirmAccount(account, facts)
+}
+
+/** The prefix of a login id says nothing: `is_virtual` is the broker's word. */
+function readAuthorised({ authorize }: Frame): AccountFacts & { loginid: string } {
+  const body = bodyOf(authorize, 'authorize')
+  const mode = body.is_virtual === undefined ? null : flag(body, 'is_virtual') ? 'DEMO' : 'REAL'
+  return { loginid: textOf(body, 'loginid'), mode, currency: optionalText(body, 'currency') || null }
 }
 
 /** Learns the call limits and hears when the site goes down; nobody waits for it. */

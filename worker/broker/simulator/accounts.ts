@@ -53,6 +53,8 @@ export interface AccountPreset {
   currency?: string
   balance?: number
   disabled?: boolean
+  /** Play money; by the login id's prefix unless said. */
+  virtual?: boolean | undefined
   scopes?: Scope[]
 }
 
@@ -96,7 +98,8 @@ export class Accounts {
       this.create({
         loginid,
         balance: (flags.has('poor') ? POOR_CENTS : START_CENTS) / 100,
-        currency: currencies.find(currency => flags.has(currency)) ?? 'USD'
+        currency: currencies.find(currency => flags.has(currency)) ?? 'USD',
+        virtual: flags.has('demo') ? true : flags.has('real') ? false : undefined
       })
     if (account.disabled || flags.has('disabled')) throw disabled(account)
     const scopes = preset?.scopes ?? (flags.has('readonly') ? READ_ONLY : FULL)
@@ -125,7 +128,7 @@ export class Accounts {
       loginid,
       userId: Number(loginid.replace(/\D/g, '')),
       currency: preset.currency ?? 'USD',
-      isVirtual: /^(VR|DOT)/.test(loginid),
+      isVirtual: preset.virtual ?? /^(VR|DOT)/.test(loginid),
       disabled: preset.disabled ?? false,
       balanceCents: Math.round((preset.balance ?? START_CENTS / 100) * 100),
       createdMs: this.#now(),
