@@ -20,6 +20,10 @@ export interface ChaosOptions {
   redis: boolean
   dialect: Dialect
   stretch?: number
+  /** How far the workers' wall clocks are off at most, ms. */
+  skewMs: number
+  /** Whether everything ends at once half-way. */
+  restartAll: boolean
   /** Keeps logs and data, and says where they are. */
   keep: boolean
   tell(line: string): void
@@ -66,10 +70,10 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   try {
     tell(
       `${options.dialect}: ${ground.apis.length} APIs, ${ground.workers.length} workers, ${ground.redis ? 'Redis' : 'no Redis'}, ` +
-        `${ground.traders.length} accounts; logs in ${ground.logs}`
+        `${ground.traders.length} accounts, workers' clocks up to ${options.skewMs} ms off; logs in ${ground.logs}`
     )
     const startedAt = performance.now()
-    const trouble = startTrouble(ground, { seed: seed + 1, kills: options.kills, ms })
+    const trouble = startTrouble(ground, { seed: seed + 1, kills: options.kills, ms, restartAll: options.restartAll })
     const loading = runLoad(ground, { seed, count: options.orders, ms, most: 150 })
     watch = setInterval(() => {
       const memory = Math.round(process.memoryUsage().rss / 1e6)

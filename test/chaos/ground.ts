@@ -19,6 +19,8 @@ import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
 import { APP_ID_HEADER } from '../../worker/broker/simulator/next.ts'
 import { brokerEnv, type Dialect } from '../dialects.ts'
 import { call, newAccountId, TOKEN_KEYS } from '../harness.ts'
+import { seeded } from '../money-storm/random.ts'
+import { findFaketime, withClock } from './clocks.ts'
 import { Member } from './members.ts'
 import { openPostgres, type Postgres } from './postgres.ts'
 import { recordStories } from './stories.ts'
@@ -36,6 +38,8 @@ export interface GroundOptions {
   dialect: Dialect
   /** Makes all times so many times as long, for a machine that cannot keep up with the short ones (1). */
   stretch?: number
+  /** How far the workers' wall clocks are off at most, ms (0); each start draws one between. It takes libfaketime. */
+  skewMs?: number
   /** Called when everything has ended, also after a signal. */
   onClosed?: () => void
   /** Where PostgreSQL's data lie instead of the run's own folder, and its settings over the usual ones. */
@@ -168,8 +172,13 @@ async function open(
     closing.push(() => made.retire())
     return made
   }
+  const { skewMs = 0 } = options
+  const faketime = skewMs > 0 ? findFaketime() : undefined
+  const random = seeded(options.seed + 2)
+  const skewed = () => withClock(faketime as string, random.below(2 * skewMs + 1) - skewMs)
   const own = (kind: 'api' | 'worker', number: number, more: Record<string, string> = {}) =>
     member({
+      ...(kind === 'worker' && faketime ? { envOfStart: skewed } : {}),
       kind,
       name: `${kind}-${number}`,
       command: process.execPath,

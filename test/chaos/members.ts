@@ -16,6 +16,8 @@ export interface MemberOptions {
   command: string
   args: string[]
   env: Record<string, string>
+  /** More of its environment, anew at each start. */
+  envOfStart?: () => Record<string, string>
   /** File that gets the output. */
   log: string
   /** Where it listens; without one it says by itself when it is ready. */
@@ -77,14 +79,14 @@ export class Member {
   }
 
   async #startOnce(): Promise<boolean> {
-    const { command, args, env, log, port } = this.#options
+    const { command, args, env, envOfStart, log, port } = this.#options
     const inherited = Object.fromEntries(
       Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|USER)$/.test(name))
     )
     const file = openSync(log, 'a')
     const child = spawn(command, args, {
       cwd: ROOT,
-      env: { ...inherited, NODE_COMPILE_CACHE: join(tmpdir(), 'operator-chaos-cache'), ...env },
+      env: { ...inherited, NODE_COMPILE_CACHE: join(tmpdir(), 'operator-chaos-cache'), ...env, ...envOfStart?.() },
       stdio: port === undefined ? ['ignore', file, file, 'ipc'] : ['ignore', file, file]
     })
     closeSync(file)

@@ -1,9 +1,11 @@
 // `make chaos`: real processes killed, frozen and cut off under load, then the auditor. Repeat the moments of a run
 // with its seed: SEED=… make chaos. Options also as ORDERS, KILLS, MINUTES, WORKERS, ACCOUNTS, REDIS=off, KEEP=on,
-// BROKER_DIALECT=next, STRETCH=2 (all times twice as long, for a machine that cannot keep up).
+// BROKER_DIALECT=next, STRETCH=2 (all times twice as long, for a machine that cannot keep up), SKEW=5 (seconds that the
+// workers' clocks are off at most, either way; 0 for right ones), RESTART=off (everything at once half-way, else).
 import { parseArgs } from 'node:util'
 import { dialects } from '../dialects.ts'
 import { chaos } from './chaos.ts'
+import { findFaketime } from './clocks.ts'
 import { hasRedis } from './ground.ts'
 
 const { values } = parseArgs({
@@ -16,11 +18,13 @@ const { values } = parseArgs({
     accounts: { type: 'string', default: process.env.ACCOUNTS ?? '300' },
     dialect: { type: 'string', default: process.env.BROKER_DIALECT ?? 'v3' },
     stretch: { type: 'string', default: process.env.STRETCH ?? '1' },
+    skew: { type: 'string', default: process.env.SKEW ?? '5' },
+    restart: { type: 'string', default: process.env.RESTART ?? 'on' },
     redis: { type: 'string', default: process.env.REDIS ?? 'on' },
     keep: { type: 'boolean', default: process.env.KEEP === 'on' }
   }
 })
-const number = (name: 'seed' | 'orders' | 'kills' | 'minutes' | 'workers' | 'accounts' | 'stretch') => {
+const number = (name: 'seed' | 'orders' | 'kills' | 'minutes' | 'workers' | 'accounts' | 'stretch' | 'skew') => {
   const value = Number(values[name])
   if (!Number.isFinite(value) || value < 0) throw new Error(`--${name} must be a number`)
   return value
@@ -29,6 +33,9 @@ const dialect = dialects.find(each => each === values.dialect)
 if (!dialect) throw new Error(`--dialect must be ${dialects.join(' or ')}`)
 const redis = values.redis !== 'off' && hasRedis()
 if (values.redis !== 'off' && !redis) console.log('SKIPPED: Redis among the victims, there is no redis-server here')
+const skewMs = findFaketime() ? number('skew') * 1000 : 0
+if (number('skew') > 0 && skewMs === 0)
+  console.log("SKIPPED: the workers' clocks off, there is no libfaketime here (Debian has it as libfaketime)")
 
 const seed = number('seed')
 console.log(
@@ -42,6 +49,8 @@ const { violations } = await chaos({
   workers: number('workers'),
   accounts: number('accounts'),
   redis,
+  skewMs,
+  restartAll: values.restart !== 'off',
   dialect,
   stretch: number('stretch'),
   keep: values.keep,

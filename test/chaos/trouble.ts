@@ -22,6 +22,7 @@ export interface Trouble {
 const MAX_FREEZE_MS = 8000
 const MAX_BROKER_PAUSE_MS = 900
 const PATIENCE_MS = 20
+const ALL_DOWN_MS = 1000
 
 type Deed = (world: World) => Promise<boolean>
 
@@ -61,8 +62,14 @@ export function countKills(deedsDone: Record<string, number>): number {
   return Object.entries(deedsDone).reduce((sum, [kind, count]) => (isCut(kind) ? sum : sum + count), 0)
 }
 
-/** Does harm until `kills` processes were killed, restarted or frozen, spread over `ms`; at most a quarter longer. */
-export function startTrouble(ground: Ground, options: { seed: number; kills: number; ms: number }): Trouble {
+/**
+ * Does harm until `kills` processes were killed, restarted or frozen, spread over `ms`; at most a quarter longer. With
+ * `restartAll` everything ends at once half-way, as when a machine loses its power.
+ */
+export function startTrouble(
+  ground: Ground,
+  options: { seed: number; kills: number; ms: number; restartAll: boolean }
+): Trouble {
   const random = seeded(options.seed)
   const mending = new Set<Promise<unknown>>()
   const trouble: Trouble = { deeds: {}, log: [], done: Promise.resolve() }
@@ -85,6 +92,7 @@ export function startTrouble(ground: Ground, options: { seed: number; kills: num
   const run = async () => {
     let dueAt = performance.now()
     const deadline = dueAt + options.ms * 1.25
+    let allAt = options.restartAll ? dueAt + options.ms / 2 : Infinity
     while (countKills(trouble.deeds) < options.kills && performance.now() < deadline) {
       // From nothing to twice the pause: at times several at once.
       dueAt += (everyMs * random.below(2001)) / 1000
@@ -97,7 +105,11 @@ export function startTrouble(ground: Ground, options: { seed: number; kills: num
       if (early > 1) await sleep(early)
       // Behind time (the machine is slow): from here on, not all at once.
       else dueAt = Math.max(dueAt, performance.now() - 500)
-      if (await deed(world)) trouble.deeds[kind] = (trouble.deeds[kind] ?? 0) + 1
+      if (performance.now() >= allAt) {
+        allAt = Infinity
+        restartEverything(world)
+        trouble.deeds['restart everything'] = 1
+      } else if (await deed(world)) trouble.deeds[kind] = (trouble.deeds[kind] ?? 0) + 1
       else await sleep(PATIENCE_MS)
     }
     while (mending.size > 0) await Promise.race(mending)
@@ -127,6 +139,25 @@ async function end(world: World, members: (Member | undefined)[], signal: 'SIGKI
     })()
   )
   return true
+}
+
+/** Kills what stands, PostgreSQL and the broker too, and starts it all again; what lies already returns by itself. */
+function restartEverything({ ground, note, later }: World): void {
+  const { postgres } = ground
+  const members = ground.members.filter(({ up }) => up)
+  const killed: Promise<unknown>[] = members.map(member => member.end('SIGKILL'))
+  const database = postgres.up
+  if (database) killed.push(postgres.kill())
+  note(`SIGKILL ${[...members.map(({ name }) => name), ...(database ? ['postgres'] : [])].join(', ')}`)
+  later(
+    (async () => {
+      await Promise.all(killed)
+      await sleep(ALL_DOWN_MS)
+      if (database) await postgres.start()
+      await Promise.all(members.map(member => member.start()))
+      note('everything is back')
+    })()
+  )
 }
 
 async function freeze(world: World, members: (Member | undefined)[], mostMs: number): Promise<boolean> {

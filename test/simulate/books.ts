@@ -11,6 +11,8 @@ export interface Deal {
   contract: Contract
   /** Virtual milliseconds. */
   boughtAt: number
+  /** The same on the broker's clock as it was then, in epoch seconds. */
+  boughtEpoch: number
   /** From then on lists show it. */
   visibleAt: number
   endsAt: number
@@ -24,21 +26,24 @@ export interface Deal {
   /** Whether lists tell its terms. */
   readable: boolean
   wins: boolean
-  sale: { at: number; price: string; early: boolean } | null
+  sale: { at: number; epoch: number; price: string; early: boolean } | null
 }
 
-// What left may be executed for as long.
+// What left may be executed for as long, where nothing held it on its way.
 const DOUBT_MS = 15_000
 const secondsIn = { t: 1, s: 1, m: 60, h: 3600, d: 86_400 } as const
 
 export class Books {
   readonly deals = new Map<string, Deal>()
   readonly #byAccount = new Map<string, Deal[]>()
+  /** Until when what an account's last request asked for may be executed. */
   readonly #unanswered = new Map<string, number>()
+  /** When a request to buy was last written for an account, and by whom. */
+  readonly writes = new Map<string, { at: number; by: string }>()
   /** Purchases that left while another of their account could still be executed unknown to us. */
   readonly breaches: string[] = []
-  /** The broker's clock minus the world's, in seconds. */
-  readonly offset: number
+  /** The broker's clock minus the world's, in seconds; it may jump. */
+  offset: number
   /** Whether lists say by which application a contract was bought, as the first dialect does and the newer does not. */
   readonly tellsApps: boolean
   #last = 800_000_000
@@ -48,12 +53,13 @@ export class Books {
     this.tellsApps = tellsApps
   }
 
-  buy(given: Omit<Deal, 'id' | 'endsAt' | 'payout' | 'sale'>): Deal {
+  buy(given: Omit<Deal, 'id' | 'endsAt' | 'payout' | 'sale' | 'boughtEpoch'>): Deal {
     const { contract } = given
     const lifeMs = contract.kind === 'BINARY' ? contract.duration * secondsIn[contract.durationUnit] * 1000 : Infinity
     const deal: Deal = {
       ...given,
       id: String(++this.#last),
+      boughtEpoch: this.epoch(given.boughtAt),
       endsAt: given.boughtAt + lifeMs,
       payout: contract.kind === 'BINARY' ? new Big(contract.stake).times('1.95').toFixed(2) : '0',
       sale: null
@@ -65,19 +71,27 @@ export class Books {
     return deal
   }
 
-  /** A request to buy leaves at `at`; answers what to call when its sender has heard a definite answer. */
-  written(accountId: string, at: number): () => void {
-    const agoMs = at - (this.#unanswered.get(accountId) ?? -Infinity)
-    if (agoMs < DOUBT_MS) this.breaches.push(`${accountId} bought again ${agoMs} ms after a request in doubt`)
+  /** A request to buy leaves `by` somebody at `at`; answers what to call when its sender has heard a definite answer. */
+  written(accountId: string, { at, by }: { at: number; by: string }): () => void {
+    const leftMs = (this.#unanswered.get(accountId) ?? -Infinity) - at
+    if (leftMs > 0)
+      this.breaches.push(`${accountId} bought again ${leftMs} ms before its last request could be executed no more`)
+    const until = at + DOUBT_MS
+    this.#unanswered.set(accountId, until)
+    this.writes.set(accountId, { at, by })
+    return () => void (this.#unanswered.get(accountId) === until && this.#unanswered.delete(accountId))
+  }
+
+  /** What the account's last request asks for will be executed at `at` only. */
+  held(accountId: string, at: number): void {
     this.#unanswered.set(accountId, at)
-    return () => void (this.#unanswered.get(accountId) === at && this.#unanswered.delete(accountId))
   }
 
   /** Ends a contract; a second end is none. */
   sell(deal: Deal, at: number, early: boolean): boolean {
     if (deal.sale) return false
     const price = early ? new Big(deal.contract.stake).times('0.9').toFixed(2) : deal.wins ? deal.payout : '0'
-    deal.sale = { at, price, early }
+    deal.sale = { at, epoch: this.epoch(at), price, early }
     return true
   }
 
@@ -104,8 +118,8 @@ export class Books {
       exitPrice: sale && !sale.early ? '101.22' : null,
       currentSpot: '100.99',
       commission: null,
-      purchaseTime: this.epoch(deal.boughtAt),
-      sellTime: sale ? this.epoch(sale.at) : null,
+      purchaseTime: deal.boughtEpoch,
+      sellTime: sale?.epoch ?? null,
       expiryTime: Number.isFinite(deal.endsAt) ? this.epoch(deal.endsAt) : null,
       sellable: sale === null,
       shortcode: `SIMULATED_${deal.id}`
@@ -122,7 +136,7 @@ export class Books {
       buyPrice: contract.stake,
       payout: deal.payout,
       sellPrice: source === 'profit_table' ? (deal.sale?.price ?? null) : null,
-      purchaseTime: this.epoch(deal.boughtAt),
+      purchaseTime: deal.boughtEpoch,
       terms: deal.readable ? this.#terms(deal) : null,
       shortcode: `SIMULATED_${deal.id}`
     }
@@ -130,7 +144,7 @@ export class Books {
 
   #terms(deal: Deal): ContractTerms {
     const { contract } = deal
-    const common = { asset: contract.asset.toUpperCase(), startTime: this.epoch(deal.boughtAt) }
+    const common = { asset: contract.asset.toUpperCase(), startTime: deal.boughtEpoch }
     if (contract.kind === 'MULTIPLIER')
       return {
         ...common,
@@ -155,8 +169,8 @@ export class Books {
     }
   }
 
-  /** As the auditor reads them. */
-  *booked(): Iterable<BookedContract> {
+  /** As the auditor reads them; `clockMs` is how far the database's clock may have moved since an order was stored. */
+  *booked(clockMs = 0): Iterable<BookedContract> {
     for (const deal of this.deals.values()) {
       const { contract } = deal
       const binary = contract.kind === 'BINARY' ? contract : null
@@ -177,7 +191,7 @@ export class Books {
         boughtAtMs: START_MS + deal.boughtAt,
         sellPrice: deal.sale?.price ?? null,
         // What left late because its sender froze is judged by the broker's own time alone.
-        ...(deal.writtenAt === null || deal.excused ? {} : { writtenAtMs: START_MS + deal.writtenAt })
+        ...(deal.writtenAt === null || deal.excused ? {} : { writtenAtMs: START_MS + deal.writtenAt - clockMs })
       }
     }
   }

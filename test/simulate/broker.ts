@@ -48,11 +48,15 @@ const ORDER_PATIENCE_MS = 24_000
 const READ_PATIENCE_MS = 20_000
 // Deliveries come in bunches, as they do from a busy broker; a simulation is the faster for it.
 const GRID_MS = 40
+// How long the difference of two clocks is remembered.
+const OFFSET_FRESH_MS = 60_000
 
 interface Pending {
   /** Whether the request may have run, should the line break now. */
   written: boolean
   reject(error: BrokerError): void
+  /** Called when the line breaks. */
+  reset?: () => void
 }
 
 export class Line {
@@ -90,7 +94,8 @@ export class Line {
     this.generation += 1
     this.downUntil = schedule.now + ms
     this.authorised.clear()
-    for (const { written, reject } of this.pending) {
+    for (const { written, reject, reset } of this.pending) {
+      reset?.()
       const error = disconnected(written)
       schedule.after(chance.int(0, 20), this.actor, 'disconnected', () => reject(error))
     }
@@ -130,9 +135,17 @@ export class Line {
 /** The brokers of one worker. */
 export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers & { line: Line } {
   const line = new Line(world, actor)
+  // As the dialects do, it is asked for now and then only, and counted on the worker's own clock.
+  let known = { at: -Infinity, seconds: 0 }
+  const offset = () => {
+    const { schedule, chance, books } = world
+    if (schedule.now - known.at > OFFSET_FRESH_MS)
+      known = { at: schedule.now, seconds: books.offset - actor.wallMs / 1000 + chance.int(-4, 4) / 10 }
+    return known.seconds
+  }
   const broker: Broker = {
     session: account => openSession(line, account),
-    market: () => ({ clockOffset: async () => world.books.offset + world.chance.int(-4, 4) / 10 }) as Market,
+    market: () => ({ clockOffset: async () => offset() }) as Market,
     reachable: async () => world.schedule.now >= line.upAt,
     budget: () => ({}),
     share() {},
@@ -176,12 +189,12 @@ class SimulatedSession implements Session {
     const { line } = this
     const { schedule, chance, troubles } = line.world
     const fate = chance.weighted(troubles().buys)
-    const delayMs = waitMs(fate, chance)
+    const delayMs = waitMs(fate, chance, troubles().wait)
     if (delayMs > 0) await new Promise<void>(resolve => schedule.after(delayMs, line.actor, 'budget', () => resolve()))
     if (schedule.now < line.upAt) await connected(line, 'reconnect')
     return new Promise<Bought>((resolve, reject) => {
       options.beforeSend()
-      const answered = line.world.books.written(this.account.accountId, schedule.now)
+      const answered = line.world.books.written(this.account.accountId, { at: schedule.now, by: line.actor.name })
       const pending: Pending = { written: true, reject }
       line.pending.add(pending)
       const settle = (end: () => void) => {
@@ -189,10 +202,19 @@ class SimulatedSession implements Session {
         cancel()
         end()
       }
-      const cancel = schedule.after(ORDER_PATIENCE_MS, line.actor, 'no answer', () => settle(() => reject(noAnswer())))
+      const cancel = schedule.timer(ORDER_PATIENCE_MS, line.actor, 'no answer', () =>
+        settle(() => {
+          pending.reset?.()
+          reject(noAnswer())
+        })
+      )
       meetFate(this.line, fate, {
         account: this.account,
         contract,
+        givesUpAt: schedule.now + ORDER_PATIENCE_MS,
+        onReset: then => {
+          pending.reset = then
+        },
         waiting: () => line.pending.has(pending),
         done: (deal, ms) =>
           line.deliver(ms, `bought ${deal.id}`, () =>
@@ -203,7 +225,7 @@ class SimulatedSession implements Session {
                 // What the stream said before the answer was read comes first.
                 if (deal.sale || chance.is(0.2)) line.tell(deal.id, line.follows.get(deal.id)!)
               }
-              resolve(receiptOf(line.world.books, deal))
+              resolve(receiptOf(deal))
             })
           ),
         refused: (error, ms) =>
@@ -244,7 +266,7 @@ class SimulatedSession implements Session {
       const pending: Pending = { written: true, reject }
       this.line.pending.add(pending)
       const settle = (end: () => void) => this.line.pending.delete(pending) && end()
-      schedule.after(ORDER_PATIENCE_MS, this.line.actor, 'no answer', () => settle(() => reject(noAnswer())))
+      schedule.timer(ORDER_PATIENCE_MS, this.line.actor, 'no answer', () => settle(() => reject(noAnswer())))
       schedule.after(chance.int(5, 60), null, `sell ${contractId}`, () => {
         const sold = schedule.now < deal.endsAt && books.sell(deal, schedule.now, true)
         counts.add(sold ? 'sale' : 'sale: too late')
@@ -282,7 +304,7 @@ class SimulatedSession implements Session {
     return this.#read(() =>
       books
         .of(this.account.accountId)
-        .filter(deal => deal.visibleAt <= schedule.now && shows(deal, books.epoch(deal.boughtAt)))
+        .filter(deal => deal.visibleAt <= schedule.now && shows(deal, deal.boughtEpoch))
         .map(deal => books.evidence(deal, source))
         // Newest first: what somebody bought after ours comes before it.
         .reverse()
@@ -307,7 +329,7 @@ class SimulatedSession implements Session {
         cancel()
         end()
       }
-      const cancel = schedule.after(READ_PATIENCE_MS, this.line.actor, 'no answer', () =>
+      const cancel = schedule.timer(READ_PATIENCE_MS, this.line.actor, 'no answer', () =>
         settle(() => reject(disconnected(false)))
       )
       schedule.after(chance.int(2, 30), null, 'read', () => {
@@ -337,13 +359,13 @@ export function announce({ chance, counts, schedule, lines, troubles }: BrokerWo
   }
 }
 
-function receiptOf(books: Books, deal: Deal): Bought {
+function receiptOf(deal: Deal): Bought {
   return {
     contractId: deal.id,
     transactionId: `${deal.id}1`,
     buyPrice: deal.contract.stake,
     payout: deal.payout,
-    purchaseTime: books.epoch(deal.boughtAt),
+    purchaseTime: deal.boughtEpoch,
     shortcode: `SIMULATED_${deal.id}`,
     expiryTime: null
   }

@@ -8,6 +8,10 @@ import type { BuyFate, Chance } from './chance.ts'
 interface Written {
   account: BrokerAccount
   contract: Contract
+  /** When its sender stops waiting for an answer and breaks the connection off. */
+  givesUpAt: number
+  /** Has `then` run when its sender's connection breaks. */
+  onReset(then: () => void): void
   /** Whether its sender, as long as it lived, knew no more than that it was written. */
   waiting(): boolean
   /** The answer comes after so long. */
@@ -22,6 +26,11 @@ type Changes = Partial<Deal> & { lagMs?: number }
 interface Way {
   /** The broker executes it after so long, unless it was lost on the way. */
   run(ms: number, then?: (deal: Deal) => void, changes?: Changes): void
+  /**
+   * The network holds it until its sender breaks the connection off: its answer is nobody's then, and the broker
+   * executes what it has received so long after that, at most its own time-out.
+   */
+  runHeld(ms: number): void
   /** Somebody else buys the same after so long. */
   others(ms: number, changes?: Changes): void
   /**
@@ -72,6 +81,11 @@ const fates: Record<BuyFate, (way: Way) => void> = {
   'lost request': () => {},
   'cut before': way => way.cut(),
   'cut after': way => way.run(0, () => way.cut()),
+  'held, run after the reset': way => way.runHeld(way.int(1000, BROKER_TIMEOUT_MS)),
+  'cut, run late'(way) {
+    way.cut()
+    way.runHeld(way.int(5000, BROKER_TIMEOUT_MS))
+  },
   'time-out, not run': way => way.timeOut(),
   'time-out, run late'(way) {
     const lag = way.int(0, 1) ? { lagMs: LIST_LAG_MS } : {}
@@ -111,11 +125,11 @@ const fates: Record<BuyFate, (way: Way) => void> = {
 }
 
 /** How long a purchase of this fate waits to be written, be it for the budget of calls or for the connection. */
-export function waitMs(fate: BuyFate, chance: Chance): number {
+export function waitMs(fate: BuyFate, chance: Chance, often: number): number {
   // Until shortly before its permit ends.
   if (fate === 'time-out, as late as can be') return chance.int(2300, 2850)
   // Now and then longer than the permit lasts.
-  return chance.is(0.01) ? chance.int(2000, 9000) : chance.is(0.03) ? chance.int(50, 2000) : 0
+  return chance.is(0.01) ? chance.int(2000, 9000) : chance.is(often) ? chance.int(50, 2000) : 0
 }
 
 /** Lets a written request's fate happen. */
@@ -154,6 +168,21 @@ export function meetFate(line: Line, fate: BuyFate, written: Written): void {
         counts.add('buy: sent on for a dead process')
         schedule.after(chance.int(100, KERNEL_MS), null, label, execute)
       })
+    },
+    runHeld(ms) {
+      const { accountId } = written.account
+      let isReset = false
+      const reset = () => {
+        if (isReset) return
+        isReset = true
+        world.books.held(accountId, schedule.now + ms)
+        schedule.after(ms, null, `execute ${accountId}`, () => purchase(world, written, { writtenAt: now }))
+      }
+      if (!written.waiting()) return reset()
+      world.books.held(accountId, written.givesUpAt + ms)
+      written.onReset(reset)
+      // A sender that died or stands still does not break it off; the network holds nothing for longer than that.
+      schedule.after(written.givesUpAt - now, null, 'held no longer', reset)
     },
     others(ms, changes = {}) {
       schedule.after(ms, null, 'bought by others', () => byOthers(changes))

@@ -58,12 +58,22 @@ export interface Troubles {
   disconnect: number
   /** A hint is lost, or comes twice. */
   hint: number
+  /** A buy waits before it is written, for the budget of calls. */
+  wait: number
   /** A call that reads or sells is refused or lost. */
   call: number
   /** A stream ends without its settlement being told. */
   stream: number
   /** The database is away for seconds, the broker for longer, per virtual second. */
   outage: number
+  /** A freeze is that of the whole machine, whose monotonic clock stands still. */
+  suspend: number
+  /** How far clocks are off at most, ms, and how often one jumps, per virtual second. */
+  clocks: { workers: number; broker: number; database: number; jump: number }
+  /** The database's server dies, and what it acknowledged last is gone unless a session insists; per virtual second. */
+  forget: number
+  /** Longer than that no order may stand still that its living worker claimed and did not send, ms. */
+  standstillMs: number
   /** So long after the last life began nothing goes wrong any more. */
   calmAfterMs: number
 }
@@ -77,6 +87,8 @@ export type BuyFate =
   | 'lost request'
   | 'cut before'
   | 'cut after'
+  | 'held, run after the reset'
+  | 'cut, run late'
   | 'time-out, not run'
   | 'time-out, run late'
   | 'time-out, as late as can be'
@@ -108,6 +120,9 @@ const usual: Troubles = {
     'lost request': 1.2,
     'cut before': 0.05,
     'cut after': 0.05,
+    // These come with the mode that is about them.
+    'held, run after the reset': 0,
+    'cut, run late': 0,
     'time-out, not run': 0.6,
     'time-out, run late': 1,
     'time-out, as late as can be': 0.2,
@@ -130,9 +145,14 @@ const usual: Troubles = {
   statement: 1 / 400,
   disconnect: 1 / 20,
   hint: 1 / 50,
+  wait: 0.03,
   call: 1 / 50,
   stream: 1 / 60,
   outage: 1 / 60,
+  suspend: 0,
+  clocks: { workers: 400, broker: 7000, database: 0, jump: 0 },
+  forget: 0,
+  standstillMs: Infinity,
   // Doubts of the last lives are looked into, more than once, while things go wrong.
   calmAfterMs: 40_000
 }
@@ -144,6 +164,14 @@ const times = (factor: number, fates: BuyFate[]): Troubles['buys'] => {
 }
 
 const fates = Object.keys(usual.buys) as BuyFate[]
+const doubts: BuyFate[] = [
+  'slow',
+  'late answer',
+  'lost answer',
+  'lost request',
+  'time-out, not run',
+  'time-out, run late'
+]
 
 // Trouble puts looks off until nothing can come too late for them any more: what a mode concentrates on is looked into
 // in peace.
@@ -166,6 +194,18 @@ export const modes = {
   crashes: { ...prompt, crash: 1 / 25_000, freeze: 1 / 35_000 },
   /** Workers also freeze between their last check and the write, which no protocol can exclude. */
   frozen: { ...prompt, buys: { ...usual.buys, 'frozen before the write': 2 } },
+  /** Clocks are seconds off, in both directions, and jump. */
+  clocks: {
+    ...prompt,
+    buys: times(5, doubts),
+    clocks: { workers: 12_000, broker: 9000, database: 2000, jump: 1 / 4 }
+  },
+  /** What was sent comes as late as anything allows, while its sender lives. */
+  late: { ...prompt, buys: { ...usual.buys, 'held, run after the reset': 4, 'cut, run late': 0.2 } },
+  /** Machines are suspended, clocks and all. */
+  suspended: { ...prompt, freeze: 1 / 1500, suspend: 0.8, wait: 0.3 },
+  /** The database's server dies with what it has acknowledged. */
+  forgetful: { ...prompt, forget: 1 / 6, outage: 1 / 15 },
   /** Many orders of the same terms wait for few accounts. */
   crowded: {
     ...prompt,

@@ -10,8 +10,10 @@ export interface Actor {
   dead: boolean
   /** Until then nothing reaches it. */
   frozenUntil: number
-  /** Its clocks minus the database's. */
-  skewMs: number
+  /** Its wall clock minus the world's; it may jump. */
+  wallMs: number
+  /** How long its machine was suspended: its monotonic clock stood still then. */
+  suspendedMs: number
 }
 
 interface Event {
@@ -62,6 +64,25 @@ export class Schedule {
   onGrid(ms: number, gridMs: number, actor: Actor | null, label: string, run: () => unknown): () => void {
     const at = Math.ceil((this.now + ms) / gridMs) * gridMs
     return this.after(at - this.now, actor, label, run)
+  }
+
+  /**
+   * A timer of the actor's: it counts on the actor's monotonic clock, so that it comes later by as long as its machine
+   * was suspended meanwhile.
+   */
+  timer(ms: number, actor: Actor | null, label: string, run: () => unknown): () => void {
+    if (!actor) return this.after(ms, actor, label, run)
+    const dueAt = this.now + Math.max(0, Math.ceil(ms)) - actor.suspendedMs
+    let cancel: () => void
+    const wait = (leftMs: number) => {
+      cancel = this.after(leftMs, actor, label, () => {
+        const restMs = dueAt - (this.now - actor.suspendedMs)
+        if (restMs > 0) wait(restMs)
+        else run()
+      })
+    }
+    wait(ms)
+    return () => cancel()
   }
 
   /** Does something real after `ms`: nothing else happens until it is done. */
@@ -188,9 +209,9 @@ function before(a: Event, b: Event): boolean {
 /** The clock of an actor, as its code gets it. */
 export function clockOf(schedule: Schedule, actor: Actor): Clock {
   return {
-    now: () => schedule.now + actor.skewMs,
-    wall: () => START_MS + schedule.now + actor.skewMs,
-    after: (ms, then) => schedule.after(ms, actor, 'timer', then)
+    now: () => schedule.now - actor.suspendedMs,
+    wall: () => START_MS + schedule.now + actor.wallMs,
+    after: (ms, then) => schedule.timer(ms, actor, 'timer', then)
   }
 }
 
@@ -206,10 +227,10 @@ export function takeOverGlobals(schedule: Schedule, chance: Chance): void {
   }
   Object.assign(crypto, { randomFillSync: fill })
   Math.random = () => chance.next()
-  Date.now = () => START_MS + schedule.now
-  Object.defineProperty(performance, 'now', { value: () => schedule.now })
+  Date.now = () => START_MS + schedule.now + (schedule.current?.wallMs ?? 0)
+  Object.defineProperty(performance, 'now', { value: () => schedule.now - (schedule.current?.suspendedMs ?? 0) })
   const timer = (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) => ({
-    cancel: schedule.after(ms, schedule.current, 'timer', () => run(...args)),
+    cancel: schedule.timer(ms, schedule.current, 'timer', () => run(...args)),
     unref() {},
     ref() {}
   })

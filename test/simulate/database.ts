@@ -4,7 +4,7 @@
 import { createRequire } from 'node:module'
 import knex from 'knex'
 import pg from 'pg'
-import type { Db } from '../../db/connection.ts'
+import { type Db, openDatabase } from '../../db/connection.ts'
 import type { Statement as PreparedStatement } from '../../db/statement.ts'
 import type { Chance, Counts } from './chance.ts'
 import { type Actor, type Schedule, START_MS } from './clock.ts'
@@ -70,6 +70,10 @@ export interface Database {
   /** Asked by the world itself, at once and undisturbed. */
   look<T>(sql: string, values?: unknown[]): Promise<T[]>
   statements: number
+  /** Its clock minus the world's. */
+  offsetMs: number
+  /** The server dies with the next statements that arrive: right after it has acknowledged them. */
+  dies: boolean
   close(): Promise<void>
 }
 
@@ -79,6 +83,8 @@ export async function openSimulatedDatabase(options: {
   chance: Chance
   counts: Counts
   fateOf(actor: Actor): StatementFate
+  /** The server has died; answers are over. */
+  died(): void
   /** Told of statements that the database finds wrong. */
   wrong(error: Error): void
 }): Promise<Database> {
@@ -98,15 +104,21 @@ export async function openSimulatedDatabase(options: {
     all.push(physical)
     return physical
   }
+  // The server itself commits asynchronously; what a session insists on, its commits keep.
+  const service = openDatabase({ url })
+  const { connection } = (service.client as { config: { connection: { options?: string } } }).config
+  const insists = /synchronous_commit=on\b/.test(connection.options ?? '')
+  await service.destroy()
   // Opened before the process's own timers are taken over.
   for (let i = 0; i < 12; i++) idle.push(await connect())
   const monitor = await connect()
 
   // The schema `sim` has its own now() and clock_timestamp(), which read this setting. It travels with what follows it.
   function tellTime(physical: Physical): void {
-    if (physical.told === schedule.now) return
-    physical.told = schedule.now
-    const time = new Date(START_MS + schedule.now).toISOString()
+    const now = schedule.now + database.offsetMs
+    if (physical.told === now) return
+    physical.told = now
+    const time = new Date(START_MS + now).toISOString()
     const query = { name: 'time', text: `select set_config('sim.now', $1, false)`, values: [time] }
     // In a transaction that failed it fails as well, and so does what follows.
     physical.client.query(query).catch(() => {})
@@ -128,6 +140,7 @@ export async function openSimulatedDatabase(options: {
 
   /** Statements reach the server. While one waits for a lock, only those whose locks it waits for go on. */
   async function arrive(statements: Statement[]): Promise<void> {
+    if (database.dies && blocked.length === 0 && deferred.length === 0) return die(statements)
     deferred.push(...statements)
     for (;;) {
       const next = deferred.findIndex(mayRun)
@@ -142,6 +155,46 @@ export async function openSimulatedDatabase(options: {
         await send(alone[0]!.session, alone)
       } else await perform(deferred.splice(next, 1)[0]!)
     }
+  }
+
+  /**
+   * The server acknowledges what arrives now, as far as it can, and dies: every connection breaks, and where the commits
+   * were asynchronous it has never heard of them when it is back.
+   */
+  async function die(statements: Statement[]): Promise<void> {
+    database.dies = false
+    counts.add(`database: dies, and ${insists ? 'keeps' : 'forgets'} its last commits`)
+    const alive = statements.filter(({ session, fate }) => !session.actor.dead && !session.broken && fate === 'done')
+    const commits = alive.filter(({ session, text }) => session.inTransaction && /^commit/i.test(text))
+    const alone = alive.filter(({ session }) => !session.inTransaction)
+    for (const statement of commits)
+      answer(statement, await outcomeOf(end(statement.session, insists ? 'commit' : 'rollback')))
+    const done = new Set(commits)
+    const kept = new Set(commits.map(({ session }) => session))
+    for (const session of [...sessions.values()].flatMap(each => [...each])) {
+      if (kept.has(session)) continue
+      session.broken = failure('terminating connection because of crash of another server process', '57P02')
+      if (session.physical) await end(session, 'rollback')
+    }
+    const physical = idle.pop() ?? (await connect())
+    if (!insists) await physical.client.query('begin')
+    for (const statement of alone) {
+      const { text, values } = statement
+      tellTime(physical)
+      const outcome = await outcomeOf(physical.client.query({ name: nameOf(text), text, values }))
+      answer(statement, outcome)
+      done.add(statement)
+      // Nothing more can be done in its transaction.
+      if ('error' in outcome && !insists) break
+    }
+    if (!insists) await physical.client.query('rollback')
+    physical.told = -1
+    idle.push(physical)
+    for (const statement of statements) {
+      statement.session.waiting -= 1
+      if (!done.has(statement)) answer(statement, { error: statement.session.broken ?? failure('gone', '57P02') })
+    }
+    options.died()
   }
 
   function mayRun({ session }: Statement): boolean {
@@ -351,6 +404,8 @@ export async function openSimulatedDatabase(options: {
 
   const database: Database = {
     statements: 0,
+    offsetMs: 0,
+    dies: false,
     of: actor => knex({ client: SimulatedClient, version: '18', actor } as never),
     abandon(actor) {
       for (const session of sessionsOf(actor)) {

@@ -43,6 +43,10 @@ const LATE_TOLERANCE_MS = 17_000 + KERNEL_MS
 export async function verdictOf(end: {
   seed: number
   audit: boolean
+  /** How far the database's clock may be from where it was, ms. */
+  clockMs: number
+  /** Orders that stood still without a reason. */
+  standstills: string[]
   schedule: Schedule
   database: Database
   books: Books
@@ -61,12 +65,12 @@ export async function verdictOf(end: {
   const excused = new Set(deals.filter(deal => deal.excused).map(({ id }) => id))
   const foreign = new Set(deals.filter(deal => deal.foreign).map(({ id }) => id))
   const input = {
-    contracts: books.booked(),
+    contracts: books.booked(end.clockMs),
     orders,
     foreign,
     accepted: new Set(lives.flatMap(({ told }) => told.flatMap(({ orderId }) => orderId || []))),
     lateToleranceMs: LATE_TOLERANCE_MS,
-    clockToleranceMs: 1500,
+    clockToleranceMs: 1500 + end.clockMs,
     // A multiplier that nobody closes stays open; a binary contract ends long before the simulation does.
     openIsFine: true
   }
@@ -78,7 +82,7 @@ export async function verdictOf(end: {
   report.late = report.findings.filter(({ kind }) => kind === 'late').length
   const mismatches = found.filter(({ kind }) => kind === 'MISMATCH').length
   const falseAlarms = [...reported].filter(id => !excused.has(id) && !foreign.has(id)).length
-  const lies = [...liesOf(lives, orders), ...books.breaches]
+  const lies = [...liesOf(lives, orders), ...books.breaches, ...end.standstills]
   if (mismatches > 0) lies.push(`the audit reported ${mismatches} orders whose figures are right`)
   if (falseAlarms > 0) lies.push(`the audit reported ${falseAlarms} contracts that have their order`)
   const owners = new Map(orders.map(({ broker_order_id, id }) => [broker_order_id, id]))

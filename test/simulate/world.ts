@@ -38,6 +38,7 @@ const MANY = 5000
 // Lives begin in bunches.
 const BUNCH_MS = 50
 const VACUUM_MS = 500
+const WATCH_MS = 3000
 // The service does it every minute; it is the accounts' turns that count.
 const AUDIT_EVERY_MS = 10_000
 const VACUUM_STATEMENTS = 2500
@@ -66,6 +67,9 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     schedule,
     chance: new Chance(seed + 1),
     counts,
+    died() {
+      databaseDownUntil = schedule.now + chance.int(300, 8000)
+    },
     wrong: error => void (trouble.length < 5 && trouble.push(error.message)),
     fateOf(actor) {
       if (schedule.now < databaseDownUntil) return 'lost'
@@ -76,7 +80,11 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   takeOverGlobals(schedule, new Chance(seed + 2))
 
   const lines = new Set<Line>()
-  const books = new Books({ offset: chance.int(-70, 70) / 10, tellsApps: options.dialect === 'v3' })
+  const { clocks, standstillMs } = options.troubles
+  const books = new Books({
+    offset: chance.int(-clocks.broker, clocks.broker) / 1000,
+    tellsApps: options.dialect === 'v3'
+  })
   const mayArrive = async (accountId: string) => {
     const unsaid = await database.look(
       `select from orders where account_id = $1 and phase = 'sending' and severed_attempt is distinct from attempt`,
@@ -107,7 +115,8 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     name: `${kind}${++made}`,
     dead: false,
     frozenUntil: 0,
-    skewMs: kind === 'worker' ? chance.int(-400, 400) : 0
+    wallMs: chance.int(-clocks.workers, clocks.workers),
+    suspendedMs: 0
   })
   const noisy = (actor: Actor) =>
     Object.assign(Object.create(log), {
@@ -159,6 +168,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   }
 
   function crash(actor: Actor): void {
+    struckAt = schedule.now
     counts.add(actor.name.startsWith('api') ? 'api: crash' : 'worker: crash')
     schedule.note(`crash ${actor.name}\n`)
     actor.dead = true
@@ -176,9 +186,12 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   }
 
   function freeze(actor: Actor, ms: number): void {
-    counts.add(actor.name.startsWith('api') ? 'api: freeze' : 'worker: freeze')
+    const suspended = chance.is(troubles().suspend)
+    counts.add(`${actor.name.startsWith('api') ? 'api' : 'worker'}: ${suspended ? 'suspended' : 'freeze'}`)
     schedule.note(`freeze ${actor.name} ${ms}\n`)
     actor.frozenUntil = schedule.now + ms
+    struckAt = Math.max(struckAt, actor.frozenUntil)
+    if (suspended) actor.suspendedMs += ms
     // The server ends what stays idle in a transaction for long.
     if (ms > 5000) database.abandon(actor)
   }
@@ -193,10 +206,22 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     return false
   }
 
+  /** A clock is set. */
+  function jump(): void {
+    const which = chance.of(['worker', 'worker', 'broker', 'database'] as const)
+    counts.add(`clock: the ${which}'s jumps`)
+    const anyWorker = [...workers.keys()]
+    if (which === 'broker') books.offset = chance.int(-clocks.broker, clocks.broker) / 1000
+    else if (which === 'database') database.offsetMs = chance.int(-clocks.database, clocks.database)
+    else if (anyWorker.length > 0) chance.of(anyWorker).wallMs = chance.int(-clocks.workers, clocks.workers)
+  }
+
   /** Things that happen by themselves, looked at every virtual second. */
   function weather(): void {
     if (calm) return
-    const { disconnect, outage } = troubles()
+    const { disconnect, outage, forget } = troubles()
+    if (chance.is(clocks.jump)) jump()
+    if (chance.is(forget)) database.dies = true
     for (const line of lines) if (chance.is(disconnect)) line.cut(chance.int(20, chance.is(0.8) ? 500 : 8000))
     if (chance.is(outage)) {
       counts.add('database: away')
@@ -257,9 +282,32 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     })
 
   const isMultiplier = (id: string) => books.deals.get(id)?.contract.kind === 'MULTIPLIER'
+  // When an order was first seen in the hands of a worker, by order and attempt.
+  const claimed = new Map<string, number>()
+  let struckAt = 0
+  async function lookForStandstill(): Promise<void> {
+    if (!Number.isFinite(standstillMs)) return
+    const sending = await database.look<{ id: string; attempt: number; account_id: string }>(
+      `select id, attempt, account_id from orders where phase = 'sending'`
+    )
+    const keys = new Map(sending.map(order => [`${order.id} ${order.attempt}`, order.account_id]))
+    for (const key of claimed.keys()) if (!keys.has(key)) claimed.delete(key)
+    for (const [key, accountId] of keys) {
+      const since = claimed.get(key) ?? schedule.now
+      claimed.set(key, since)
+      const written = books.writes.get(accountId)?.at ?? -Infinity
+      const well = Math.max(since, struckAt, databaseDownUntil)
+      if (written > since - WATCH_MS || schedule.now - well < standstillMs) continue
+      claimed.set(key, Infinity)
+      standstills.push(`${key} stands still: claimed ${schedule.now - since} ms ago and not sent, and its worker lives`)
+    }
+  }
+  const standstills: string[] = []
+
   let over = false
   const watch = () =>
-    schedule.really(3000, 'watch', async () => {
+    schedule.really(WATCH_MS, 'watch', async () => {
+      await lookForStandstill()
       if (schedule.now > lastBorn + options.troubles.calmAfterMs) calm = true
       if (lives.length === count && lives.every(({ active }) => active === 0)) {
         const left = await database.look<{ broker_order_id: string | null }>(
@@ -300,7 +348,18 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     const until = schedule.now + 50_000
     await schedule.run(() => schedule.now >= until)
   }
-  const verdict = await verdictOf({ ...options, schedule, database, books, lives, counts, trouble, alarms })
+  const verdict = await verdictOf({
+    ...options,
+    clockMs: 2 * clocks.database,
+    standstills,
+    schedule,
+    database,
+    books,
+    lives,
+    counts,
+    trouble,
+    alarms
+  })
   await database.close()
   return { ...verdict, trace: schedule.trace, ms: Number(process.hrtime.bigint() - began) / 1e6 }
 }
