@@ -19,7 +19,7 @@ import {
   upTo
 } from './broker-port.ts'
 import { failure } from './broker-script.ts'
-import { dialect, frontOf } from './dialects.ts'
+import { appIds, dialect, frontOf } from './dialects.ts'
 
 const lists = suite('what an account shows')
 const market = suite('market data')
@@ -106,11 +106,37 @@ market('tells candles, oldest first', async () => {
 market('tells what multipliers cost and whether they trade', async () => {
   const spec = await data.multiplierSpec('R_100', 'USD')
   assert.equal(spec.multipliers, [40, 100, 200, 300, 400])
-  assert.ok(Number(spec.minStake) >= 1)
+  // As the quote says; contracts_for has no limits of multipliers.
+  assert.equal([spec.minStake, spec.maxStake], ['1.00', '2000.00'])
   assert.ok(Number(spec.commissionPct) > 0 && Number(spec.commissionPct) < 5, String(spec.commissionPct))
   assert.is(spec.marketOpen, true)
   assert.is(spec.secondsUntilOpen, 0)
 })
+
+market(
+  'tells the limits of a multiplier that may not be bought for the stake first quoted, and of one closed meanwhile',
+  async () => {
+    const own = await startSimulator({ limits: 'off' })
+    const there = clientOf({}, own).market(appIds[dialect])
+    own.faults.add({
+      effect: 'error',
+      call: 'proposal',
+      code: 'ContractBuyValidationError',
+      message: 'Too high.',
+      times: 1
+    })
+    const open = await there.multiplierSpec('R_50', 'USD')
+    assert.equal([open.minStake, open.maxStake], ['1.00', '2000.00'])
+    own.engine.market.sessions.force(symbols.get('R_50')!, false)
+    const closed = await there.multiplierSpec('R_50', 'USD')
+    assert.equal([closed.maxStake, closed.commissionPct], [open.maxStake, open.commissionPct])
+    // Nothing is known of what was never quoted.
+    own.engine.market.sessions.force(symbols.get('R_75')!, false)
+    const unknown = await there.multiplierSpec('R_75', 'USD')
+    assert.equal([unknown.minStake, unknown.maxStake, unknown.commissionPct], ['1', null, null])
+    await own.close()
+  }
+)
 
 market('tells when a closed market opens', async () => {
   const own = await startSimulator({ limits: 'off' })

@@ -7,6 +7,9 @@ import type { StreamKind } from '../worker/broker/simulator/v3-stream.ts'
 export const dialects = ['v3', 'next'] as const
 export type Dialect = (typeof dialects)[number]
 
+/** An application id that each dialect takes. */
+export const appIds: Record<Dialect, string> = { v3: '7', next: 'app-7Q2' }
+
 /** The dialect this run of the file speaks. */
 export const dialect: Dialect = dialects.find(each => each === process.env.TEST_DIALECT) ?? 'v3'
 

@@ -22,6 +22,7 @@ export interface MarketOptions {
 const symbolsFreshMs = 5_000
 const clockFreshMs = 180_000
 const maxCandles = 1_000
+const maxQuoted = 1_000
 const reopeningWithinMs = 4_000
 
 export class MarketData implements Market {
@@ -29,6 +30,8 @@ export class MarketData implements Market {
   readonly #hours: Hours
   #symbols: Fresh<MarketSymbol[]> | null = null
   #offset: Fresh<number> | null = null
+  /** What the last quote of an asset in a currency said. */
+  readonly #quoted = new Map<string, Quoted>()
 
   constructor(options: MarketOptions) {
     this.#options = options
@@ -83,11 +86,15 @@ export class MarketData implements Market {
     if (symbol === undefined) throw unknownAsset()
     const { dialect, line } = this.#options
     const frame = await line.read('contracts_for', dialect.contractsFor(asset, currency))
-    const offer = readAnswer(frame, readMultiplierOffer)
+    const { defaultStake, ...offer } = readAnswer(frame, readMultiplierOffer)
     const marketOpen = symbol.open && !symbol.suspended
     const secondsUntilOpen = marketOpen ? 0 : await this.secondsUntilReopening(asset)
-    const commissionPct = await this.#commissionPct(asset, { currency, offer })
-    return { asset, currency, ...offer, commissionPct, marketOpen, secondsUntilOpen }
+    const [multiplier] = offer.multipliers
+    const quoted = multiplier === undefined ? null : await this.#quote(asset, { currency, multiplier, defaultStake })
+    const key = `${asset} ${currency}`
+    // While the market is closed there is no quote; what the last one said is the best there is.
+    if (quoted !== null && (this.#quoted.size < maxQuoted || this.#quoted.has(key))) this.#quoted.set(key, quoted)
+    return { asset, currency, ...offer, ...(this.#quoted.get(key) ?? unquoted), marketOpen, secondsUntilOpen }
   }
 
   clockOffset(): Promise<number> {
@@ -126,27 +133,27 @@ export class MarketData implements Market {
     return readAnswer(frame, ({ trading_times: times }) => readTradingDay(times, row => dialect.readTradedAsset(row)))
   }
 
-  /** The commission is told only in a quote, as an amount; null when there is no quote to be had now. */
-  async #commissionPct(
+  /**
+   * The commission and the limits of the stake, which the broker gives in a quote alone; null when there is no quote to be
+   * had now.
+   */
+  async #quote(
     asset: string,
-    { currency, offer }: { currency: string; offer: MultiplierOffer }
-  ): Promise<string | null> {
-    const multiplier = offer.multipliers[0]
-    if (multiplier === undefined) return null
+    { currency, multiplier, defaultStake }: { currency: string; multiplier: number; defaultStake: number }
+  ): Promise<Quoted | null> {
     const { dialect, line, log } = this.#options
-    const stake = Math.max(100, Number(offer.minStake))
-    try {
-      const frame = await line.read('proposal', dialect.quoteMultiplier(asset, { currency, multiplier, stake }))
-      const commission = readAnswer(frame, ({ proposal }) =>
-        optionalDecimal(bodyOf(proposal, 'proposal'), 'commission')
-      )
-      if (commission === null) return null
-      return new Big(commission).times(100).div(stake).div(multiplier).round(6).toFixed()
-    } catch (error) {
-      if (!(error instanceof BrokerError)) throw error
-      log.info({ asset, brokerCode: error.brokerCode }, 'no quote to read a commission from')
-      return null
+    // The larger the stake, the less its commission is rounded; it may be more than the broker takes.
+    for (const stake of new Set([Math.max(preciseStake, defaultStake), defaultStake])) {
+      try {
+        const frame = await line.read('proposal', dialect.quoteMultiplier(asset, { currency, multiplier, stake }))
+        return readAnswer(frame, ({ proposal }) => readQuoted(bodyOf(proposal, 'proposal'), { stake, multiplier }))
+      } catch (error) {
+        if (!(error instanceof BrokerError)) throw error
+        log.info({ asset, stake, brokerCode: error.brokerCode }, 'no quote to read commission and limits from')
+        if (error.code !== 'INVALID_CONTRACT') return null
+      }
     }
+    return null
   }
 
   /** What is remembered while it is fresh; askers at the same time share one question; a failure is not remembered. */
@@ -167,7 +174,13 @@ interface Fresh<T> {
   value: Promise<T>
 }
 
-type MultiplierOffer = Pick<MultiplierSpec, 'multipliers' | 'minStake' | 'maxStake' | 'cancellation'>
+type MultiplierOffer = Pick<MultiplierSpec, 'multipliers' | 'cancellation'> & { defaultStake: number }
+type Quoted = Pick<MultiplierSpec, 'minStake' | 'maxStake' | 'commissionPct'>
+
+const preciseStake = 100
+const usualStake = 10
+/** Where the broker gives no limits, 1 has been the least stake it takes. */
+const unquoted: Quoted = { minStake: '1', maxStake: null, commissionPct: null }
 
 function readCandle(value: unknown): Candle {
   const body = bodyOf(value, 'a candle')
@@ -183,15 +196,23 @@ function readCandle(value: unknown): Candle {
 function readMultiplierOffer({ contracts_for: answer }: Frame): MultiplierOffer {
   const available = listOf(bodyOf(answer, 'contracts_for').available, 'available').map(row => bodyOf(row, 'an offer'))
   const row = available.find(each => each.contract_type === 'MULTUP')
-  if (row === undefined) return { multipliers: [], minStake: '1', maxStake: null, cancellation: [] }
+  if (row === undefined) return { multipliers: [], cancellation: [], defaultStake: usualStake }
   const multipliers = listOf(row.multiplier_range ?? [], 'multiplier_range').map(Number)
   const cancellation = listOf(row.cancellation_range ?? [], 'cancellation_range').map(String)
-  // Where the broker names no least stake, 1 has been the least it takes.
+  const defaultStake = Number(optionalDecimal(row, 'default_stake') ?? usualStake) || usualStake
+  return { multipliers: multipliers.filter(Number.isFinite), cancellation, defaultStake }
+}
+
+/** Both dialects keep the limits of the stake in the quote; those that contracts_for names are of other contracts. */
+function readQuoted(proposal: Body, { stake, multiplier }: { stake: number; multiplier: number }): Quoted {
+  const params = proposal.validation_params === undefined ? {} : bodyOf(proposal.validation_params, 'validation_params')
+  const limits = params.stake === undefined ? {} : bodyOf(params.stake, 'validation_params.stake')
+  const commission = optionalDecimal(proposal, 'commission')
   return {
-    multipliers: multipliers.filter(Number.isFinite),
-    minStake: optionalDecimal(row, 'min_stake') ?? '1',
-    maxStake: optionalDecimal(row, 'max_stake'),
-    cancellation
+    minStake: optionalDecimal(limits, 'min') ?? unquoted.minStake,
+    maxStake: optionalDecimal(limits, 'max'),
+    commissionPct:
+      commission === null ? null : new Big(commission).times(100).div(stake).div(multiplier).round(6).toFixed()
   }
 }
 
