@@ -18,7 +18,7 @@ import { getWallet, topUp } from '../db/wallets.ts'
 import { BrokerChange, PartnerRef, PlanChange } from '../schemas/commands.ts'
 import type { Config } from '../schemas/config.ts'
 import { shown } from '../schemas/money.ts'
-import { NewPartner, SuspendPartner } from '../schemas/partners.ts'
+import { brokerAppIdForms, NewPartner, SuspendPartner } from '../schemas/partners.ts'
 import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
 import { Refusal } from './refusals.ts'
@@ -33,7 +33,7 @@ export function addPartners(program: Command): void {
     .option('--plan <plan>', 'LAUNCH, PRO or SCALE', 'LAUNCH')
     .option('--balance <usd>', 'opening balance of its wallet', '0')
     .option('--trial-days <days>', 'days free of charge; with 0 the first fee falls due at once', '30')
-    .option('--broker-app-id <id>', "the partner's application id at the broker", '1')
+    .option('--broker-app-id <id>', "the partner's application id at the broker (v3: 1 unless given; next: required)")
     .option('--broker-dialect <dialect>', 'v3 or next (default: BROKER_DIALECT)')
     .addHelpText('after', examples('partners create --name "Acme Markets" --plan PRO --balance 500 --trial-days 30'))
     .action(
@@ -122,7 +122,7 @@ ${examples('partners set-broker ptn_01jd… --dialect next --broker-app-id app-7
 async function setPartnersBroker({ db, actor }: Opened, { partnerId, dialect, brokerAppId }: BrokerChange) {
   return db.transaction(async trx => {
     const before = await getPartner(trx, partnerId)
-    checkAppId(dialect, brokerAppId ?? before.brokerAppId)
+    checkAppId(dialect, brokerAppId ?? before.brokerAppId, { given: brokerAppId !== undefined })
     const partner = await setBroker(trx, partnerId, { dialect, appId: brokerAppId })
     const details = {
       from: { dialect: before.brokerDialect, brokerAppId: before.brokerAppId },
@@ -136,10 +136,12 @@ async function setPartnersBroker({ db, actor }: Opened, { partnerId, dialect, br
   })
 }
 
-/** v3 takes numbers only. Throws Refusal. */
-function checkAppId(dialect: string, appId: string): void {
-  if (dialect === 'v3' && !/^[1-9]\d{0,14}$/.test(appId))
-    throw new Refusal(`--broker-app-id must be a number in v3, not '${appId}'.`)
+/** The id must have the form of the dialect's application ids. Throws Refusal. */
+function checkAppId(dialect: 'v3' | 'next', appId: string | undefined, { given }: { given: boolean }): void {
+  if (appId !== undefined && brokerAppIdForms[dialect].test(appId)) return
+  const form = dialect === 'v3' ? 'a number' : 'the client id of an application registered there, which is no number'
+  if (given) throw new Refusal(`--broker-app-id must be ${form} in ${dialect}, not '${appId}'.`)
+  throw new Refusal(`--broker-app-id is required in ${dialect}: ${form}.`)
 }
 
 /** Stops a partner's calls, after asking. */
@@ -168,9 +170,10 @@ export async function createPartner(
   config: Pick<Config, 'planPrices' | 'brokerDialect'>,
   { actor, ...input }: NewPartner & { actor: string }
 ): Promise<PartnerRecord> {
-  const { name, plan, balance, trialDays, brokerAppId } = input
+  const { name, plan, balance, trialDays } = input
   const brokerDialect = input.brokerDialect ?? config.brokerDialect
-  checkAppId(brokerDialect, brokerAppId)
+  const brokerAppId = input.brokerAppId ?? (brokerDialect === 'v3' ? '1' : '')
+  checkAppId(brokerDialect, brokerAppId, { given: input.brokerAppId !== undefined })
   const partner = await insertPartner(trx, { name, plan, brokerAppId, brokerDialect, trialDays })
   const { partnerId } = partner
   const prices = config.planPrices

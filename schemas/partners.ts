@@ -43,8 +43,11 @@ export const brokerAppId = {
   minLength: 1,
   maxLength: 64,
   pattern: '^[A-Za-z0-9_-]+$',
-  description: "The partner's application at the broker: a number in v3, any text in its successor."
+  description: "The partner's application at the broker: a number in v3, in its successor a text that is no number."
 } as const
+
+/** Forms of application ids. No document gives the successor's; the numbers of v3 are not valid there. */
+export const brokerAppIdForms = { v3: /^[1-9]\d{0,14}$/, next: /^(?=.*[A-Za-z])[\w-]{2,64}$/ } as const
 
 export const brokerDialect = {
   type: 'string',
@@ -62,7 +65,7 @@ export const NewPartner = {
     plan,
     balance: { type: 'string', pattern: '^\\d{1,10}(\\.\\d{1,2})?$', default: '0' },
     trialDays: { type: 'integer', minimum: 0, maximum: 3650, default: 30 },
-    brokerAppId: { ...brokerAppId, default: '1' },
+    brokerAppId,
     brokerDialect
   }
 } as const

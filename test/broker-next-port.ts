@@ -7,8 +7,9 @@ import type { ClientOptions } from '../worker/broker/client.ts'
 import { createNextBroker } from '../worker/broker/next.ts'
 import type { Broker } from '../worker/broker/port.ts'
 import type { Simulator } from '../worker/broker/simulator/server.ts'
-import { closeClients, log, simulator } from './broker-port.ts'
+import { closeClients, log, newAccount, simulator } from './broker-port.ts'
 import { type Script, scriptedBroker } from './broker-script.ts'
+import { appIds } from './dialects.ts'
 
 export const { appIdHeader } = simulator
 const clients: Broker[] = []
@@ -19,6 +20,9 @@ export function nextClientOf(options: Partial<ClientOptions> = {}, at: Pick<Simu
   clients.push(client)
   return client
 }
+
+/** An account nobody has used yet, under an application of the newer dialect. */
+export const newNextAccount = (flags = '') => newAccount(flags, appIds.next)
 
 /** Closes the clients and the shared broker. */
 export async function closeNext(): Promise<void> {
@@ -31,7 +35,7 @@ export async function scripted(script: Script, options: Partial<ClientOptions> =
   const broker = await scriptedBroker(script)
   const rest = await answering(200, { data: { url: broker.url } })
   const client = nextClientOf(options, { nextUrl: rest.base })
-  const session = await client.session({ accountId: 'CR1', appId: '7', token: async () => 'some-token' })
+  const session = await client.session({ accountId: 'CR1', appId: appIds.next, token: async () => 'some-token' })
   const close = async () => {
     await client.close()
     await rest.close()

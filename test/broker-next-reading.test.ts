@@ -4,9 +4,10 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { symbols } from '../worker/broker/simulator/symbols.ts'
-import { answering, closeNext, nextClientOf, scripted } from './broker-next-port.ts'
-import { even, newAccount, plainly } from './broker-port.ts'
+import { answering, closeNext, newNextAccount, nextClientOf, scripted } from './broker-next-port.ts'
+import { even, plainly } from './broker-port.ts'
 import { failure, reply, scriptedBroker } from './broker-script.ts'
+import { appIds } from './dialects.ts'
 
 const reading = suite('what it reads')
 const receipt = { contract_id: 5, transaction_id: 6, buy_price: 10, payout: 19.53, purchase_time: 1_700_000_000 }
@@ -124,7 +125,7 @@ reading("a closed market's opening is the error's own, by the broker's clock", a
   const rest = await answering(200, { data: { url: clocked.url } }, {}, new URL(clocked.url).port)
   const session = await nextClientOf({}, { nextUrl: rest.base }).session({
     accountId: 'CR1',
-    appId: '7',
+    appId: appIds.next,
     token: async () => 'some-token'
   })
   for (const [error, seconds] of forms) {
@@ -141,7 +142,7 @@ reading("a closed market's opening is the error's own, by the broker's clock", a
 reading('a closed market of the simulated broker says when it opens', async () => {
   const own = await startSimulator({ limits: 'off' })
   own.engine.market.sessions.force(symbols.get('R_50')!, false, Date.now() + 90_000)
-  const session = await nextClientOf({}, own).session(newAccount())
+  const session = await nextClientOf({}, own).session(newNextAccount())
   const refused = await failure(session.buy({ ...even, asset: 'R_50' }, plainly))
   assert.is(refused.code, 'MARKET_CLOSED')
   assert.ok(Math.abs(refused.secondsUntilOpen! - 90) <= 2, String(refused.secondsUntilOpen))

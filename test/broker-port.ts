@@ -15,7 +15,7 @@ import { type Simulator, startSimulator } from '../worker/broker/simulator/serve
 import { createV3Broker } from '../worker/broker/v3.ts'
 import { openRelay } from './broker-relay.ts'
 import { keptLog, within } from './broker-script.ts'
-import { dialect } from './dialects.ts'
+import { appIds, dialect } from './dialects.ts'
 
 export const simulator = await startSimulator({ tickMs: 20, limits: 'off' })
 export const relay = await openRelay(simulator)
@@ -46,11 +46,11 @@ export async function closeClients(): Promise<void> {
 
 let accounts = 0
 /** An account nobody has used yet. `flags` as the simulator reads them from a token. */
-export function newAccount(flags = ''): BrokerAccount & { unsealed: number } {
+export function newAccount(flags = '', appId = appIds[dialect]): BrokerAccount & { unsealed: number } {
   const accountId = `VRTC${++accounts + 1_000}`
   const account = {
     accountId,
-    appId: '7',
+    appId,
     credentialId: `acc-${accounts}`,
     unsealed: 0,
     async token() {

@@ -61,6 +61,25 @@ partners('create answers the partner, list and show find it', async () => {
   )
 })
 
+partners('create wants an application id of the form its dialect has', async () => {
+  const create = (...options: string[]) => run('partners', 'create', '--name', 'Acme', ...options)
+  const missing = await create('--broker-dialect', 'next')
+  assert.is(missing.exitCode, 1)
+  assert.match(missing.stderr, '--broker-app-id is required in next')
+  const older = await create('--broker-dialect', 'next', '--broker-app-id', '1')
+  assert.is(older.exitCode, 1)
+  assert.match(older.stderr, "which is no number in next, not '1'")
+  const newer = await create('--broker-dialect', 'v3', '--broker-app-id', 'app-7Q2')
+  assert.is(newer.exitCode, 1)
+  assert.match(newer.stderr, "must be a number in v3, not 'app-7Q2'")
+  const created = await document(...'partners create --name B --broker-dialect next --broker-app-id app-7Q2'.split(' '))
+  assert.equal([created.brokerAppId, created.brokerDialect], ['app-7Q2', 'next'])
+  assert.is((await document('partners', 'create', '--name', 'C')).brokerAppId, '1')
+  const kept = await run('partners', 'set-broker', created.partnerId, '--dialect', 'v3')
+  assert.is(kept.exitCode, 1)
+  assert.match(kept.stderr, '--broker-app-id is required in v3')
+})
+
 partners('suspend stops the next request, resume lets it through, and both are in the audit log', async () => {
   const { partnerId, key } = await makePartner()
   assert.is((await me(key)).status, 200)

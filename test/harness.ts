@@ -27,6 +27,7 @@ import { readConfig } from '../schemas/config.ts'
 import type { Plan } from '../schemas/partners.ts'
 import { allScopes, type Scope } from '../schemas/scopes.ts'
 import { violations } from '../schemas/validator.ts'
+import { appIds } from './dialects.ts'
 
 /** Token keys of the tests; the same in every process a test starts. */
 export const TOKEN_KEYS = `t1:${Buffer.alloc(32, 7).toString('base64')}`
@@ -200,7 +201,7 @@ async function makePartner(
   const { partnerId } = await insertPartner(open.db, {
     name,
     plan,
-    brokerAppId: '1',
+    brokerAppId: appIds[open.config.brokerDialect],
     brokerDialect: open.config.brokerDialect
   })
   const { keyId, key } = await insertKey(open.db, open.pepper, { partnerId, label: null, scopes })

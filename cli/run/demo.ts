@@ -39,7 +39,8 @@ export async function openDemo({ address, store, config, actor }: Place): Promis
     if (status === 200) return known
   }
   const demo = await store.db.transaction(async trx => {
-    const partner = { name: 'Demo', plan: 'PRO', balance: '500', trialDays: 30, brokerAppId: '1' } as const
+    const brokerAppId = config.brokerDialect === 'v3' ? '1' : 'demo-app'
+    const partner = { name: 'Demo', plan: 'PRO', balance: '500', trialDays: 30, brokerAppId } as const
     const { partnerId } = await createPartner(trx, config, { ...partner, actor })
     const { key } = await issueKey(trx, store.pepper, { partnerId, label: 'demo', scopes: defaultScopes, actor })
     return { partnerId, key, accountId: `VRTC${randomInt(1_000_000, 10_000_000)}`, dialect: config.brokerDialect }

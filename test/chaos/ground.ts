@@ -17,7 +17,7 @@ import { allScopes } from '../../schemas/scopes.ts'
 import type { FaultRule } from '../../worker/broker/simulator/faults.ts'
 import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
 import { APP_ID_HEADER } from '../../worker/broker/simulator/next.ts'
-import { brokerEnv, type Dialect } from '../dialects.ts'
+import { appIds, brokerEnv, type Dialect } from '../dialects.ts'
 import { call, newAccountId, TOKEN_KEYS } from '../harness.ts'
 import { seeded } from '../money-storm/random.ts'
 import { findFaketime, withClock } from './clocks.ts'
@@ -230,7 +230,7 @@ async function open(
   const { partnerId } = await insertPartner(db, {
     name: 'Chaos',
     plan: 'SCALE',
-    brokerAppId: '1',
+    brokerAppId: appIds[options.dialect],
     brokerDialect: options.dialect
   })
   const { key } = await insertKey(db, pepper, { partnerId, label: null, scopes: allScopes })

@@ -135,7 +135,7 @@ const statuses: Record<string, number> = {
   Unauthorized: 401,
   UnauthorizedAccess: 401,
   AccessDenied: 403,
-  AccountNotFound: 404,
+  AccountNotFound: 400,
   BadInputRequest: 400,
   ValidationError: 422,
   RateLimit: 429
@@ -167,9 +167,9 @@ function appIdOf(request: IncomingMessage, revoked: readonly AppId[]): AppId {
   const text = request.headers[APP_ID_HEADER.toLowerCase()]
   if (typeof text !== 'string' || !/^[\w-]{1,64}$/.test(text))
     throw new RestError(401, 'Unauthorized', `The ${APP_ID_HEADER} header is required.`)
-  const appId = /^[1-9]\d{0,14}$/.test(text) ? Number(text) : text
-  if (revoked.includes(appId)) throw new RestError(401, 'Unauthorized', 'Invalid application.')
-  return appId
+  // The first dialect's numbers are no applications here.
+  if (/^\d+$/.test(text) || revoked.includes(text)) throw new RestError(401, 'Unauthorized', 'Invalid application.')
+  return text
 }
 
 function grantOf({ next }: Rest, request: IncomingMessage): Grant {
@@ -189,7 +189,8 @@ function accountsOf({ next }: Rest, { account }: Grant): Account[] {
 function ownAccount(rest: Rest, grant: Grant, loginid: string): Account {
   const account = rest.next.front.engine.accounts.all.get(loginid)
   if (account?.userId === grant.account.userId) return account
-  throw new RestError(404, 'AccountNotFound', 'There is no such account.')
+  // The documents give the call for a socket's address no status 404.
+  throw new RestError(400, 'AccountNotFound', 'There is no such account.')
 }
 
 function presentAccount(account: Account): Record<string, unknown> {

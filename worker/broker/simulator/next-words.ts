@@ -3,11 +3,13 @@
 
 import { toNextError } from './next-errors.ts'
 import { nextCalls, nextComplaints } from './next-requests.ts'
+import { Refusal } from './refusal.ts'
 import type { Speech } from './speech.ts'
 
 type Body = Record<string, unknown>
 
 const MAX_STREAMS = 100
+const barrierless = new Set<unknown>(['CALL', 'PUT', 'CALLE', 'PUTE'])
 const isDisplayed = /_display_value$/
 const isMarked = /_display$/
 
@@ -25,7 +27,10 @@ export const nextSpeech: Speech = {
   maxStreams: MAX_STREAMS
 }
 
+/** Up or down against a barrier has types of its own here, which this broker does not offer. */
 function hearTerms({ underlying_symbol: symbol, ...rest }: Body): Body {
+  if (rest.barrier !== undefined && barrierless.has(rest.contract_type))
+    throw new Refusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', { field: 'barrier' })
   return { ...rest, symbol }
 }
 

@@ -73,7 +73,7 @@ export class Next {
   }
 
   /** Uses an address up; answers the status of the refusal where it opens nothing. */
-  admit({ pathname, searchParams }: URL): Admitted | 400 | 401 | 404 | 429 {
+  admit({ pathname, searchParams }: URL): Admitted | 400 | 401 | 404 {
     const kind = pathname.slice(ROOT.length)
     if (kind === 'public') return { grant: null, appId: 0 }
     if (kind !== 'demo' && kind !== 'real') return 404
@@ -84,7 +84,7 @@ export class Next {
     if (!ticket || ticket.untilMs < this.front.engine.clock.now()) return 401
     const { account } = ticket.grant
     if (kindOf(account) !== kind) return 401
-    if (this.limited && (this.#sockets.get(account.userId) ?? 0) >= SOCKETS_OF_USER) return 429
+    if (this.limited && (this.#sockets.get(account.userId) ?? 0) >= SOCKETS_OF_USER) return 400
     return ticket
   }
 

@@ -128,11 +128,11 @@ function readBase(value: string | boolean | undefined): string | undefined {
   throw new UsageError('--socket-base must be ws://host:port')
 }
 
-function readIds(value: string | boolean | undefined): number[] | undefined {
+function readIds(value: string | boolean | undefined): AppId[] | undefined {
   if (typeof value !== 'string') return undefined
-  const ids = value.split(',').map(Number)
-  if (ids.every(id => Number.isInteger(id) && id > 0)) return ids
-  throw new UsageError('--revoked-app-ids must be positive whole numbers between commas')
+  const ids = value.split(',')
+  if (ids.every(id => /^[\w-]{1,64}$/.test(id))) return ids.map(id => (/^\d{1,15}$/.test(id) ? Number(id) : id))
+  throw new UsageError('--revoked-app-ids must be application ids between commas')
 }
 
 function defined(options: { [K in keyof SimulatorOptions]: SimulatorOptions[K] | undefined }): SimulatorOptions {

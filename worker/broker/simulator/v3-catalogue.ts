@@ -1,7 +1,7 @@
 // Calls about what is traded, and when.
 import { isDigit } from './contracts.ts'
 import type { Market, Tick } from './market.ts'
-import { MAX_MULTIPLIER_STAKE_CENTS, MIN_MULTIPLIER_STAKE_CENTS, MIN_STAKE_CENTS, typesOf } from './offers.ts'
+import { typesOf } from './offers.ts'
 import { type MarketSymbol, scheduledSession, symbols } from './symbols.ts'
 import type { Handler } from './v3.ts'
 import { V3Error } from './v3-errors.ts'
@@ -96,15 +96,13 @@ function catalogueOf(symbol: MarketSymbol): Record<string, unknown>[] {
           default_stake: 10,
           expiry_type: 'no_expiry',
           max_contract_duration: '',
-          max_stake: MAX_MULTIPLIER_STAKE_CENTS / 100,
           min_contract_duration: '',
-          min_stake: MIN_MULTIPLIER_STAKE_CENTS / 100,
           multiplier_range: symbol.multipliers,
           sentiment: contract_type === 'MULTUP' ? 'up' : 'down'
         }
       ]
     }
-    const common = { ...base, contract_type, default_stake: 10, min_stake: MIN_STAKE_CENTS / 100 }
+    const common = { ...base, contract_type, default_stake: 10 }
     if (isDigit(contract_type)) {
       const takesDigit = contract_type !== 'DIGITEVEN' && contract_type !== 'DIGITODD'
       return [
