@@ -3,6 +3,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import client from 'prom-client'
+import { listAppRefusals } from './app-refusals.ts'
 import { type Db, rows } from './connection.ts'
 import type { Log } from './log.ts'
 import { within } from './within.ts'
@@ -75,6 +76,11 @@ export function collectStoreMetrics(db: Db): void {
     name: 'service_ledger_drift_usd',
     help: 'Sum of all balances; anything but 0 is an alarm.'
   })
+  const refused = new client.Gauge({
+    name: 'service_broker_app_refused',
+    help: 'Applications the broker refuses now; anything is an alarm.',
+    labelNames: ['dialect', 'app_id']
+  })
   const findings = new client.Gauge({
     name: 'service_contract_findings',
     help: 'Unresolved differences from the broker’s books.',
@@ -108,6 +114,8 @@ export function collectStoreMetrics(db: Db): void {
     }
     const [sum] = await rows<{ drift: string }>(db, 'select coalesce(sum(balance), 0) as drift from ledger_accounts')
     drift.set(Number(sum?.drift ?? 0))
+    refused.reset()
+    for (const { dialect, appId } of await listAppRefusals(db)) refused.set({ dialect, app_id: appId }, 1)
     for (const kind of ['ORPHAN', 'MISMATCH']) findings.set({ kind }, 0)
     for (const { kind, count } of await rows<{ kind: string; count: number }>(
       db,
@@ -130,36 +138,17 @@ export function collectBudget(budget: () => Record<string, number>): void {
   })
 }
 
-/** A gauge of what of the broker cannot be reached, with the seconds since when: no series while all can. */
-export function collectUnreachable(unreachable: () => { what: string; since: number }[]): void {
-  const gauge = new client.Gauge({
-    name: 'service_broker_unreachable_seconds',
-    help: 'For how long an address of the broker has been unreachable for this worker; absent while it can be reached.',
-    labelNames: ['address']
-  })
-  scrapes.push(async () => {
-    gauge.reset()
-    for (const { what, since } of unreachable()) gauge.set({ address: what }, (Date.now() - since) / 1000)
-  })
-}
-
 const scrapes: (() => Promise<void>)[] = []
 
 /** Why the process cannot work right now; empty when it can. */
 export type Ready = () => Promise<string[]>
 
-/** A readiness check: the database answers within its bound, hints arrive, and nothing of `broker` is unreachable. */
-export function readiness(
-  db: Db,
-  bus: { healthy(): boolean },
-  broker?: { unreachable(): { what: string; since: number; cause: string }[] }
-): Ready {
+/** A readiness check: the database answers within its bound and hints can be heard. */
+export function readiness(db: Db, bus: { healthy(): boolean }): Ready {
   return async () => {
     const wrong: string[] = []
     await within(SCRAPE_TIMEOUT_MS, rows(db, 'select 1')).catch(() => wrong.push('the database does not answer'))
     if (!bus.healthy()) wrong.push('wake-ups are down')
-    for (const { what, since, cause } of broker?.unreachable() ?? [])
-      wrong.push(`broker unreachable since ${new Date(since).toISOString()}: ${what} (${cause})`)
     return wrong
   }
 }

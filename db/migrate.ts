@@ -27,7 +27,7 @@ import * as followSums from './migrations/0020_follow_sums.ts'
 import * as answered from './migrations/0021_answered.ts'
 import * as marketplaceChanges from './migrations/0022_marketplace_changes.ts'
 import * as accountProof from './migrations/0023_account_proof.ts'
-import * as notBefore from './migrations/0024_not_before.ts'
+import * as appRefusals from './migrations/0024_app_refusals.ts'
 
 interface Migration {
   name: string
@@ -59,7 +59,7 @@ const migrations: Migration[] = [
   { name: '0021_answered', up: answered.up },
   { name: '0022_marketplace_changes', up: marketplaceChanges.up },
   { name: '0023_account_proof', up: accountProof.up },
-  { name: '0024_not_before', up: notBefore.up }
+  { name: '0024_app_refusals', up: appRefusals.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -4,22 +4,23 @@ import * as assert from 'uvu/assert'
 import { WebSocket } from 'ws'
 import { Rest } from '../worker/broker/next-rest.ts'
 import { unknowns } from '../worker/broker/next-unknowns.ts'
+import { Patience } from '../worker/broker/patience.ts'
 import type { BrokerAccount, BrokerError } from '../worker/broker/port.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
-import { Pauses } from '../worker/pauses.ts'
-import { answering, appIdHeader, closeNext, nextClientOf } from './broker-next-port.ts'
-import { ears, even, lines, newAccount, ownedBy, plainly, simulator, up, upTo } from './broker-port.ts'
+import { answering, appIdHeader, closeNext, newNextAccount, nextClientOf } from './broker-next-port.ts'
+import { ears, even, lines, ownedBy, plainly, simulator, up, upTo } from './broker-port.ts'
 import { failure } from './broker-script.ts'
+import { appIds } from './dialects.ts'
 
 const opening = suite('opening an account')
 
 const refusals: [what: string, account: BrokerAccount][] = [
-  ['a token never issued', { ...newAccount(), token: async () => 'never-issued-to-anybody' }],
-  ['the token of a closed account', newAccount('-disabled')],
-  ['a token that may only read', newAccount('-readonly')],
-  ["another user's account", { ...newAccount(), token: newAccount().token }],
-  ['an account id that is none', { ...newAccount(), accountId: '../otp' }],
-  ['a token no header can carry', { ...newAccount(), token: async () => 'bad\r\ntoken' }]
+  ['a token never issued', { ...newNextAccount(), token: async () => 'never-issued-to-anybody' }],
+  ['the token of a closed account', newNextAccount('-disabled')],
+  ['a token that may only read', newNextAccount('-readonly')],
+  ["another user's account", { ...newNextAccount(), token: newNextAccount().token }],
+  ['an account id that is none', { ...newNextAccount(), accountId: '../otp' }],
+  ['a token no header can carry', { ...newNextAccount(), token: async () => 'bad\r\ntoken' }]
 ]
 
 for (const [what, account] of refusals) {
@@ -33,7 +34,7 @@ const troubles = ['RateLimit', 'InternalServerError', 'ValidationError', 'BadInp
 
 for (const code of troubles) {
   opening(`does not call the token refused when the broker answers ${code}`, async () => {
-    const account = newAccount()
+    const account = newNextAccount()
     simulator.faults.add({ effect: 'error', call: 'otp', code, loginid: account.accountId, times: 1 })
     const error = await failure(nextClientOf().session(account))
     assert.equal([error.code, error.rejected, error.ran], ['BROKER_UPSTREAM', false, 'no'])
@@ -42,7 +43,7 @@ for (const code of troubles) {
 
 opening('does not call the token refused when the broker hangs up, is down or is not there', async () => {
   const own = await startSimulator({ limits: 'off' })
-  const account = newAccount()
+  const account = newNextAccount()
   own.faults.add({ effect: 'drop-before', call: 'otp', times: 1 })
   const cut = await failure(nextClientOf({}, own).session(account))
   own.faults.set({ down: true })
@@ -54,7 +55,7 @@ opening('does not call the token refused when the broker hangs up, is down or is
 })
 
 opening('takes a fresh address for every connection, each good for one', async () => {
-  const account = newAccount()
+  const account = newNextAccount()
   const session = await nextClientOf().session(account)
   await session.balance()
   simulator.next.front.cutAll(account.accountId)
@@ -62,13 +63,13 @@ opening('takes a fresh address for every connection, each good for one', async (
   assert.is(account.unsealed, 2)
   const rest = new Rest({ base: simulator.nextUrl, appIdHeader })
   const { accountId } = account
-  const address = await rest.socketAddress({ appId: '7', accountId, token: `sim-${accountId}` })
+  const address = await rest.socketAddress({ appId: appIds.next, accountId, token: `sim-${accountId}` })
   const statuses = [await upgrade(address), await upgrade(address), await upgrade(address.replace(/otp=.*/, 'otp=x'))]
   assert.equal(statuses, [101, 401, 401])
 })
 
 opening('names the application as text, and the broker knows the contracts bought under it', async () => {
-  const account = { ...newAccount(), appId: 'app-7Q2' }
+  const account = { ...newNextAccount(), appId: 'app-7Q2' }
   const session = await nextClientOf().session(account)
   await session.buy(even, plainly)
   assert.is(ownedBy(account)[0]?.appId, 'app-7Q2')
@@ -79,7 +80,11 @@ opening('believes no address that is not secure, and follows no answer elsewhere
   for (const url of answers) {
     const rest = await answering(200, { data: { url } })
     const base = url.startsWith('ws:') ? rest.base.replace('http:', 'https:') : rest.base
-    const asked = new Rest({ base, appIdHeader }).socketAddress({ appId: '7', accountId: 'CR1', token: 'some-token' })
+    const asked = new Rest({ base, appIdHeader }).socketAddress({
+      appId: appIds.next,
+      accountId: 'CR1',
+      token: 'some-token'
+    })
     const error = await failure(asked)
     assert.equal([error.code, error.rejected, error.ran], ['BROKER_UPSTREAM', false, 'no'], url)
     await rest.close()
@@ -87,7 +92,11 @@ opening('believes no address that is not secure, and follows no answer elsewhere
   const elsewhere = await answering(200, { data: { url: 'wss://x/' } })
   const moved = await answering(302, {}, { location: elsewhere.base })
   const error = await failure(
-    new Rest({ base: moved.base, appIdHeader }).socketAddress({ appId: '7', accountId: 'CR1', token: 'some-token' })
+    new Rest({ base: moved.base, appIdHeader }).socketAddress({
+      appId: appIds.next,
+      accountId: 'CR1',
+      token: 'some-token'
+    })
   )
   assert.is(error.code, 'BROKER_UPSTREAM')
   assert.is(elsewhere.asked, 0)
@@ -99,8 +108,8 @@ const budgets = suite('its budgets')
 budgets('leave the last calls of a user to nobody: it waits, and is refused before the broker would', async () => {
   const own = await startSimulator({})
   const rest = new Rest({ base: own.nextUrl, appIdHeader })
-  const account = newAccount()
-  const asking = { appId: '7', accountId: account.accountId, token: await account.token() }
+  const account = newNextAccount()
+  const asking = { appId: appIds.next, accountId: account.accountId, token: await account.token() }
   let granted = 0
   let error: BrokerError | undefined
   while (error === undefined && granted < 100) {
@@ -113,8 +122,8 @@ budgets('leave the last calls of a user to nobody: it waits, and is refused befo
   assert.is(error?.ran, 'no')
   assert.ok(granted >= 50 && granted <= unknowns.restOfUser.perMinute, String(granted))
   // Another user is not held up by it.
-  const other = newAccount()
-  assert.ok(await rest.socketAddress({ appId: '7', accountId: other.accountId, token: await other.token() }))
+  const other = newNextAccount()
+  assert.ok(await rest.socketAddress({ appId: appIds.next, accountId: other.accountId, token: await other.token() }))
   await own.close()
 })
 
@@ -122,8 +131,8 @@ budgets("of the machine's address is divided among its workers", async () => {
   const own = await startSimulator({})
   const rest = new Rest({ base: own.nextUrl, appIdHeader })
   const ask = async () => {
-    const { accountId, token } = newAccount()
-    return rest.socketAddress({ appId: '7', accountId, token: await token() })
+    const { accountId, token } = newNextAccount()
+    return rest.socketAddress({ appId: appIds.next, accountId, token: await token() })
   }
   rest.share(100)
   const part = unknowns.restOfAddress.perMinute / 100
@@ -136,16 +145,16 @@ budgets("of the machine's address is divided among its workers", async () => {
   // Granted more, each has more.
   const large = new Rest({ base: own.nextUrl, appIdHeader, callsPerMinute: 100 * unknowns.restOfAddress.perMinute })
   large.share(100)
-  const { accountId, token } = newAccount()
+  const { accountId, token } = newNextAccount()
   for (let call = 0; call <= part; call++)
-    assert.ok(await large.socketAddress({ appId: '7', accountId, token: await token() }))
+    assert.ok(await large.socketAddress({ appId: appIds.next, accountId, token: await token() }))
   await own.close()
 })
 
 budgets('of the address is left alone for a while after any refusal: whose limit it was is not told', async () => {
   const busy = await answering(429, {})
   const rest = new Rest({ base: busy.base, appIdHeader })
-  const ask = (token: string) => rest.socketAddress({ appId: '7', accountId: 'CR1', token })
+  const ask = (token: string) => rest.socketAddress({ appId: appIds.next, accountId: 'CR1', token })
   assert.is((await failure(ask('one-user'))).brokerCode, 'RateLimit')
   const startedAt = performance.now()
   assert.is((await failure(ask('another-user'))).brokerCode, 'RateLimit')
@@ -157,7 +166,7 @@ budgets('of the address is left alone for a while after any refusal: whose limit
 budgets('are kept by class, as published, without asking the broker', async () => {
   const own = await startSimulator({ tickMs: 20 })
   const client = nextClientOf({ answerTimeoutMs: 500 }, own)
-  const session = await client.session(newAccount())
+  const session = await client.session(newNextAccount())
   const reads = await Promise.allSettled(Array.from({ length: 40 }, () => session.portfolio()))
   const refused = reads.filter(each => each.status === 'rejected')
   assert.is(reads.length - refused.length, unknowns.limits.lists.perMinute * 0.9)
@@ -174,7 +183,7 @@ budgets('let a user have so many sockets; the one unused longest makes room', as
   const ids = ['CR', 'MF', 'DOT', 'ROT', 'VR', 'VRTC'].map(prefix => `${prefix}900001`)
   for (const loginid of ids) own.engine.accounts.create({ loginid })
   // One user, whatever the account: the token is the user's.
-  const accounts = ids.map(accountId => ({ accountId, appId: '7', token: async () => 'sim-CR900001' }))
+  const accounts = ids.map(accountId => ({ accountId, appId: appIds.next, token: async () => 'sim-CR900001' }))
   const sessions = []
   for (const account of accounts) {
     sessions.push(await client.session(account))
@@ -184,26 +193,33 @@ budgets('let a user have so many sockets; the one unused longest makes room', as
   for (const session of sessions.slice(2)) await session.buy(up, { ...plainly, listener: ears().listener })
   assert.is((await failure(sessions[0]!.sell('123'))).brokerCode, 'TooManyConnections')
   // Another user has its own.
-  await client.session(newAccount())
+  await client.session(newNextAccount())
   await own.close()
 })
 
-budgets('have whoever fails again and again wait longer each time, up to a bound', () => {
-  const pauses = new Pauses({ firstMs: 40, mostMs: 80 })
-  const between = (ms: number, least: number) => assert.ok(ms >= least && ms <= least * 1.25, String(ms))
-  between(pauses.failed('a'), 40)
-  between(pauses.failed('a'), 80)
-  for (let time = 0; time < 50; time++) between(pauses.failed('a'), 80)
-  between(pauses.failed('b'), 40)
-  pauses.succeeded('a')
-  between(pauses.failed('a'), 40)
+budgets('have whoever fails to open wait longer each time', async () => {
+  const patience = new Patience({ firstMs: 40, mostMs: 80 })
+  const waited = async () => {
+    const startedAt = performance.now()
+    await patience.wait('a')
+    return performance.now() - startedAt
+  }
+  patience.failed('a')
+  assert.ok((await waited()) < 15, 'the first failure costs nothing')
+  patience.failed('a')
+  assert.ok((await waited()) >= 15)
+  for (let time = 0; time < 10; time++) patience.failed('a')
+  const longest = await waited()
+  assert.ok(longest >= 30 && longest < 1_000, String(longest))
+  patience.succeeded('a')
+  assert.ok((await waited()) < 15)
 })
 
 const secrets = suite('its secrets')
 
 secrets('never reach the log or an error: neither tokens nor one-time addresses', async () => {
   const own = await startSimulator({ limits: 'off' })
-  const account = newAccount()
+  const account = newNextAccount()
   const told: unknown[] = []
   const client = nextClientOf({ connectTimeoutMs: 500, answerTimeoutMs: 500 }, own)
   own.faults.add({ effect: 'error', call: 'otp', code: 'Unauthorized', message: 'Not with sim-token.', times: 1 })
@@ -213,7 +229,7 @@ secrets('never reach the log or an error: neither tokens nor one-time addresses'
   told.push(await failure(session.buy(even, plainly)))
   own.faults.set({ down: true })
   told.push(await failure(session.balance()))
-  told.push(await failure(client.session({ ...newAccount(), token: async () => 'sim-bad\r\nheader' })))
+  told.push(await failure(client.session({ ...newNextAccount(), token: async () => 'sim-bad\r\nheader' })))
   await own.close()
   const text = [...lines, ...told.map(spell)].join('\n')
   assert.ok(lines.length > 0)

@@ -9,6 +9,7 @@ import {
   unsealToken
 } from '../db/accounts.ts'
 import type { RejectedReason } from '../schemas/accounts.ts'
+import { noteAdmission, noteRefusal } from './applications.ts'
 import { tokenRefused } from './broker/credentials.ts'
 import { type AccountFacts, BrokerError, type Session } from './broker/port.ts'
 import type { Open } from './open.ts'
@@ -26,12 +27,12 @@ export interface AccountRef {
  * account becomes REJECTED, unless a newer token came meanwhile.
  */
 export async function openSession(
-  { db, vault, brokers }: Pick<Open, 'db' | 'vault' | 'brokers'>,
+  { db, vault, brokers, log }: Pick<Open, 'db' | 'vault' | 'brokers' | 'log'>,
   account: AccountRef
 ): Promise<Session> {
   let read: StoredToken | undefined
   try {
-    return await brokers.of(account.dialect).session({
+    const session = await brokers.of(account.dialect).session({
       accountId: account.accountId,
       appId: account.appId,
       // Live sessions are shared only within the row whose token opened them.
@@ -50,7 +51,10 @@ export async function openSession(
         read.proven = true
       }
     })
+    await noteAdmission({ db, log }, account)
+    return session
   } catch (error) {
+    await noteRefusal({ db, log }, account, error)
     if (error instanceof BrokerError && error.rejected && read)
       await markRejected(db, account.accountRowId, {
         version: read.version,

@@ -6,6 +6,7 @@ import { type Mark, markValues } from '../db/orders-following.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { Candle } from '../schemas/market.ts'
 import { openSession, rejectToken } from './accounts.ts'
+import { noteRefusal } from './applications.ts'
 import { auditContracts } from './audit.ts'
 import { BrokerError, type ContractState, type Evidence } from './broker/port.ts'
 import type { Open } from './open.ts'
@@ -46,6 +47,9 @@ export function openAsking(open: Open, settling: Settling): Asking {
       if (!find) throw new Error(`no worker answers '${ask.kind}'`)
       origin = await answerAsk(db, ask.id, await find(ask.data))
     } catch (error) {
+      const { dialect, appId } = ask.data as { dialect?: string; appId?: string }
+      // Questions about the market are put under the partner's application alone.
+      if (dialect !== undefined && appId !== undefined) await noteRefusal(open, { dialect, appId }, error)
       origin = await refuseAsk(db, ask.id, refusalOf(error))
       if (!(error instanceof BrokerError || error instanceof ApiError))
         log.error({ err: error, ask: ask.kind, trace: ask.trace }, 'a question failed on our side')

@@ -3,14 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { openBus } from '../db/bus.ts'
 import { openLog } from '../db/log.ts'
-import {
-  collectBudget,
-  collectProcessMetrics,
-  collectStoreMetrics,
-  collectUnreachable,
-  readiness,
-  serveMetrics
-} from '../db/metrics.ts'
+import { collectBudget, collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
 import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { analyseGrown } from '../db/statistics.ts'
@@ -45,12 +38,11 @@ announceReady()
 collectProcessMetrics()
 collectStoreMetrics(store.db)
 collectBudget(() => brokers.budget())
-collectUnreachable(() => brokers.unreachable())
 const metrics = await serveMetrics({
   host: config.metricsHost,
   port: config.metricsPort,
   log,
-  ready: readiness(store.db, bus, brokers)
+  ready: readiness(store.db, bus)
 })
 
 await stopping

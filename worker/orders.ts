@@ -8,21 +8,13 @@ import { gather, isDataError } from '../db/gather.ts'
 import { observeBuy } from '../db/metrics.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
 import { type Claimed, claimOrders, takeOrders, withWaiting } from '../db/orders-claiming.ts'
-import {
-  markFailed,
-  markSevered,
-  openOrders,
-  type Receipt,
-  type Refusal,
-  releaseUnsent,
-  type Unsent
-} from '../db/orders-placing.ts'
+import { markFailed, markSevered, openOrders, type Receipt, type Refusal, releaseUnsent } from '../db/orders-placing.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
+import { isAppRefused } from './broker/errors.ts'
 import { BrokerError, type Contract } from './broker/port.ts'
 import type { Open } from './open.ts'
-import { Pauses } from './pauses.ts'
 import { persist } from './persist.ts'
 import type { Expected, Settling } from './settle.ts'
 
@@ -31,9 +23,6 @@ const JOBS_AT_ONCE = 10
 const MAX_UNDER_WAY = 1000
 // Mostly only recent jobs are looked for; all of them so often, and while that finds as many as it may take.
 const LOOK_AMONG_ALL_MS = 5000
-// Pauses before an account's orders are claimed again after a claim that could not be sent, growing while that goes on.
-const UNSENT_PAUSES = { firstMs: 250, mostMs: 2000 }
-const LONGEST_PAUSE_MS = 8000
 
 export interface Placing {
   /** Takes queued jobs, commits the intent and sends; answers whether there may be more. */
@@ -49,9 +38,6 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   const underWay = new Set<Promise<void>>()
   let stopped = false
   let lookAmongAllAt = 0
-  const pauses = new Pauses(UNSENT_PAUSES)
-  /** Ends the pauses that are under way, by account. */
-  const resuming = new Map<string, () => void>()
 
   const told = (orders: Pick<OrderRow, 'origin' | 'id'>[]): void => {
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
@@ -78,7 +64,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     },
     { isolate: isDataError }
   )
-  const saveUnsent = gather(async (unsent: (Unsent & { reason: string })[]) => {
+  const saveUnsent = gather(async (unsent: { id: string; attempt: number; reason: string }[]) => {
     const reason = (unsent[0] as { reason: string }).reason
     const orders = await persist(open, () => releaseUnsent(db, unsent, worker, reason))
     told(orders.filter(({ phase }) => phase === 'failed'))
@@ -155,7 +141,6 @@ export function openPlacing(open: Open, settling: Settling): Placing {
       const terms = { beforeSend, signal: late.signal, listener, maxPrice: order.stake }
       const bought = await inTime(deadline, session.buy(contract, terms), giveUp)
       observeBuy('done', (clock.now() - sentAt) / 1000)
-      pauses.succeeded(order.account_id)
       log.info(
         { orderId: order.id, trace: order.trace, contractId: bought.contractId, ms: Math.round(clock.now() - sentAt) },
         'bought'
@@ -177,7 +162,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
       else await recognise(order, bought.contractId, following)
     } catch (error) {
       following.cancel()
-      if ((await conclude(order, error, { written, startedAt })) === 'released') return
+      await conclude(order, error, { written, startedAt })
     }
     // Only now, with this order out of the way, the next one of the account can be claimed.
     await claimNext(order.account_id)
@@ -214,14 +199,19 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     order: Claimed,
     error: unknown,
     { written, startedAt }: { written: boolean; startedAt: number }
-  ): Promise<'released' | undefined> {
+  ): Promise<void> {
     if (error instanceof ApiError) {
-      await saveFailed({ id: order.id, attempt: order.attempt, code: error.code, message: error.message })
-      return
+      return void (await saveFailed({ id: order.id, attempt: order.attempt, code: error.code, message: error.message }))
     }
     if (!(error instanceof BrokerError)) {
       log.error({ err: error, orderId: order.id }, 'placing an order failed on our side')
-      return written ? undefined : release(order, 'The order could not be sent to the broker.')
+      if (!written)
+        await saveUnsent({
+          id: order.id,
+          attempt: order.attempt,
+          reason: 'The order could not be sent to the broker.'
+        })
+      return
     }
     if (error.rejected)
       await rejectToken(open, refOf(order), error).catch((cause: unknown) => log.warn({ err: cause }, 'account'))
@@ -229,34 +219,19 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     if (error.ran === 'unknown') {
       observeBuy('doubt', (clock.now() - startedAt) / 1000)
       log.warn({ ...facts, err: error }, 'an order is in doubt')
-      await saveSevered({ id: order.id, attempt: order.attempt })
-      return
+      return void (await saveSevered({ id: order.id, attempt: order.attempt }))
     }
-    if (!written && error.code === 'BROKER_UPSTREAM') {
+    // A refused application is refused again within the order's time; the caller learns it now.
+    if (!written && error.code === 'BROKER_UPSTREAM' && !isAppRefused(error.brokerCode)) {
       observeBuy('unsent', (clock.now() - startedAt) / 1000)
       log.info(facts, 'an order was not sent')
-      return release(order, error.message, error.retryMs)
+      return void (await saveUnsent({ id: order.id, attempt: order.attempt, reason: error.message }))
     }
     observeBuy('refused', (clock.now() - startedAt) / 1000)
     log.info(facts, 'the broker refused an order')
     const extras = error.code === 'MARKET_CLOSED' ? { extras: { secondsUntilOpen: error.secondsUntilOpen } } : {}
     const code = error.code === 'NOT_FOUND' ? 'INVALID_CONTRACT' : error.code
     await saveFailed({ id: order.id, attempt: order.attempt, code, message: error.message, ...extras })
-  }
-
-  /** Gives an order back that was not sent, and claims for its account again when the pause is over. */
-  async function release(order: Claimed, reason: string, retryMs = 0): Promise<'released'> {
-    const { id, attempt, account_id: accountId } = order
-    const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(retryMs, pauses.failed(accountId)))
-    await saveUnsent({ id, attempt, reason, pauseMs })
-    resuming.get(accountId)?.()
-    if (stopped) return 'released'
-    const cancel = clock.after(pauseMs, () => {
-      resuming.delete(accountId)
-      claimNext(accountId).catch((error: unknown) => log.warn({ err: error, accountId }, 'claiming after a pause'))
-    })
-    resuming.set(accountId, cancel)
-    return 'released'
   }
 
   return {
@@ -266,7 +241,6 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     },
     async drain() {
       stopped = true
-      for (const cancel of resuming.values()) cancel()
       await Promise.allSettled(underWay)
     }
   }

@@ -19,14 +19,13 @@ import { openSession } from './accounts.ts'
 import { BrokerError, type ContractListener, type ContractState } from './broker/port.ts'
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
-import { Pauses } from './pauses.ts'
 import { persist } from './persist.ts'
 
 // Contracts followed by one worker, and taken over in one go.
 const MAX_FOLLOWED = 20_000
 const TAKE_OVER = 200
-// A contract whose stream cannot be had is offered to others again after a pause that grows each time.
-const RETRY_PAUSES = { firstMs: 1500, mostMs: 30_000 }
+// A contract whose stream cannot be had is offered to others again after this.
+const RETRY_MS = 1500
 const REJECTED_RETRY_MS = 60_000
 // A stream may fall silent without ending, as one does whose market is closed. A contract not heard of for so long
 // is asked for, then less and less often, a few in a round: the calls cost the account's budget.
@@ -77,7 +76,6 @@ export function openSettling(open: Open): Settling {
   /** Open orders that name this worker, and that it knew nothing of when it looked last. */
   let strangers = new Set<string>()
   let markedUpTo = 0
-  const pauses = new Pauses(RETRY_PAUSES)
 
   const saveClosed = gather(
     async (settlements: Settlement[]) => {
@@ -171,12 +169,11 @@ export function openSettling(open: Open): Settling {
     try {
       const session = await openSession(open, refOf(order))
       listener.update(await session.follow(order.broker_order_id as string, listener))
-      pauses.succeeded(order.id)
     } catch (error) {
       if (followed.get(order.id) === entry) followed.delete(order.id)
       const rejected = !(error instanceof BrokerError) || error.rejected
       log.warn({ err: error, orderId: order.id }, 'a contract cannot be followed now')
-      handBack([order.id], rejected ? REJECTED_RETRY_MS : pauses.failed(order.id))
+      handBack([order.id], rejected ? REJECTED_RETRY_MS : RETRY_MS)
     }
   }
 

@@ -1,5 +1,6 @@
 // The database under the doctor's eyes: reachable, new enough, migrated, opened by our keys, its queues worked
 // on, its clock near ours.
+import { listAppRefusals } from '../../db/app-refusals.ts'
 import { type Db, openDatabase, rows, wasCanceled } from '../../db/connection.ts'
 import { openPepper, openVault, tokenKeysOf, type Vault } from '../../db/crypto.ts'
 import { migrationStatus } from '../../db/migrate.ts'
@@ -43,6 +44,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(...(await checkQueues(db)))
     found.push(await checkProcesses(db))
     found.push(await checkReview(db))
+    found.push(...(await checkApplications(db)))
     found.push(await checkSums(db))
     return found
   } catch (error) {
@@ -136,6 +138,18 @@ async function checkReview(db: Db): Promise<Finding> {
   if (orders.length === 0) return ok('review', 'no order waits for a decision')
   const count = `${orders.length}${nextCursor ? ' or more' : ''}`
   return warn('review', `${count} orders wait for a decision`, 'see `operator orders list --status REVIEW`')
+}
+
+/** Applications that the workers saw refused in the last minutes. */
+async function checkApplications(db: Db): Promise<Finding[]> {
+  const refused = await listAppRefusals(db)
+  return refused.map(({ dialect, appId, partners, firstAt }) =>
+    fail(
+      'broker_app_refused',
+      `the broker refuses application ${appId} in ${dialect} since ${firstAt.toISOString()} (${partners.join(', ') || 'no partner has it now'})`,
+      'register the application with the broker, or `operator partners set-broker` with the right id; tokens are not at fault'
+    )
+  )
 }
 
 /** The last days only: every order closed in them is read, which may be more than a statement has time for. */

@@ -72,6 +72,11 @@ export function isRateLimit(error: BrokerError): boolean {
   return meaningOf(error.brokerCode).rateLimit === true
 }
 
+/** Whether a broker's code says that the application was refused, whoever trades under it. */
+export function isAppRefused(brokerCode: string): boolean {
+  return meaningOf(brokerCode).application === true
+}
+
 /** Whether a freshly authorised connection may answer what this one refused. */
 export function wantsReauthorising(error: BrokerError): boolean {
   return meaningOf(error.brokerCode).reauthorise === true

@@ -1,7 +1,6 @@
 // The line to the broker from one place (an account, or the market data of an application): opened when first used,
 // shared by all who call from there, opened again when it broke. Every call passes its budget here.
 import { setTimeout as delay } from 'node:timers/promises'
-import { pauseAfter } from '../pauses.ts'
 import { isOurFault, isRateLimit, wantsReauthorising } from './errors.ts'
 import { BrokerError } from './port.ts'
 import type { Budget } from './quota.ts'
@@ -36,8 +35,6 @@ export interface LineCall {
 export type ReadOptions = Pick<LineCall, 'answer' | 'timeoutMs' | 'stream'>
 
 const readAgainMs = 250
-/** Pauses between attempts to open the connection after failures in a row. */
-const openPauses = { firstMs: 250, mostMs: 8_000 }
 
 export class Line {
   /** Monotonic ms of the last call. */
@@ -46,9 +43,6 @@ export class Line {
   #current: Connection | null = null
   #opening: Promise<Connection> | null = null
   #closed: BrokerError | null = null
-  #failures = 0
-  #failure: BrokerError | null = null
-  #openAgainAt = 0
 
   constructor(options: LineOptions) {
     this.#options = options
@@ -64,31 +58,14 @@ export class Line {
     return this.#opening !== null || (this.#current !== null && this.#current.pending > 0)
   }
 
-  /**
-   * The connection, opened if there is none; many callers share one opening. For a while after one that failed, longer
-   * each time in a row, rejects at once with the same error.
-   */
+  /** The connection, opened if there is none; many askers share one opening. */
   connect(): Promise<Connection> {
     if (this.#closed !== null) return Promise.reject(this.#closed)
     const up = this.current
     if (up !== null) return Promise.resolve(up)
-    const waitMs = this.#openAgainAt - performance.now()
-    if (this.#failure !== null && waitMs > 0) return Promise.reject(repeated(this.#failure, waitMs))
-    this.#opening ??= this.#open()
-      .then(
-        connection => {
-          this.#failures = 0
-          this.#failure = null
-          return connection
-        },
-        (error: unknown) => {
-          this.#failed(error)
-          throw error
-        }
-      )
-      .finally(() => {
-        this.#opening = null
-      })
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = null
+    })
     return this.#opening
   }
 
@@ -154,14 +131,6 @@ export class Line {
       ran: 'no'
     })
     this.hangUp()
-  }
-
-  /** A refused token needs no pause, since a new one may come at any time; nor does a broker that cannot be reached. */
-  #failed(error: unknown): void {
-    if (!(error instanceof BrokerError) || error.rejected || error.retryMs !== undefined) return
-    this.#failures += 1
-    this.#failure = error
-    this.#openAgainAt = performance.now() + pauseAfter(this.#failures, openPauses)
   }
 
   async #open(): Promise<Connection> {
@@ -238,10 +207,6 @@ const passing = new Set(['Disconnected', 'NotConnected', 'TooManyPending', 'Cong
 function passes(error: unknown): boolean {
   if (!(error instanceof BrokerError) || error.rejected) return false
   return passing.has(error.brokerCode) || isRateLimit(error)
-}
-
-function repeated({ code, message, brokerCode, cause }: BrokerError, retryMs: number): BrokerError {
-  return new BrokerError(code, message, { brokerCode, ran: 'no', cause, retryMs })
 }
 
 function goingDown(): BrokerError {

@@ -16,11 +16,14 @@ export interface Meaning {
   reauthorise?: true
   /** A fault of ours or of our configuration: somebody should look. */
   alert?: true
+  /** The application was refused, not the token: nobody who trades under it can. */
+  application?: true
 }
 
 export const invalid: Meaning = { code: 'INVALID_CONTRACT', ran: 'no' }
 export const upstream: Meaning = { code: 'BROKER_UPSTREAM', ran: 'no' }
 export const ours: Meaning = { code: 'BROKER_UPSTREAM', ran: 'no', alert: true }
+export const application: Meaning = { ...ours, application: true }
 export const doubt: Meaning = { code: 'BROKER_UPSTREAM', ran: 'unknown' }
 export const rejected: Meaning = { code: 'BROKER_DISCONNECTED', ran: 'no', rejected: true }
 export const stale: Meaning = { code: 'BROKER_DISCONNECTED', ran: 'no', rejected: true, reauthorise: true }
@@ -39,7 +42,9 @@ export const meanings: Readonly<Record<string, Meaning>> = {
   PermissionDenied: rejected,
 
   // Us
-  InvalidAppID: ours,
+  InvalidAppID: application,
+  InvalidApplication: application,
+  ApplicationNotFound: application,
   UnrecognisedRequest: ours,
   BadRequest: ours,
   SanityCheckFailed: ours,

@@ -2,12 +2,11 @@
 // the budgets of this machine's address and of the user, and ends like every broker call: answered, or a BrokerError.
 import { createHash } from 'node:crypto'
 import { tokenRefused } from './credentials.ts'
+import { isBusy, readRestError, restRefusal, unreachable } from './next-refusals.ts'
 import { unknowns } from './next-unknowns.ts'
 import { type AccountFacts, BrokerError } from './port.ts'
 import { Budget, type Limits } from './quota.ts'
-import { Reachability, type Unreachable, unreachable } from './reachability.ts'
 import { type Body, bodyOf, listOf, optionalText, textOf } from './reading.ts'
-import type { Log } from './sockets.ts'
 
 export interface RestOptions {
   /** Without a trailing slash. */
@@ -16,7 +15,6 @@ export interface RestOptions {
   appIdHeader: string
   /** Granted to this machine's address; the published number, where none is given. */
   callsPerMinute?: number | undefined
-  log?: Log
 }
 
 export interface Asking {
@@ -33,27 +31,15 @@ export class Rest {
   readonly #options: RestOptions
   readonly #ofAddress: Budget
   readonly #ofUsers = new Map<string, Budget>()
-  readonly #reachability: Reachability
 
   constructor(options: RestOptions) {
     this.#options = options
     this.#ofAddress = new Budget(this.#part(1))
-    const { base, log } = options
-    this.#reachability = new Reachability({ what: base, log, probe: () => this.#probe() })
   }
 
   /** Divides the budget of this machine's address among so many workers. */
   share(workers: number): void {
     this.#ofAddress.setLimits(this.#part(workers))
-  }
-
-  /** The REST address, while it cannot be reached. */
-  unreachable(): Unreachable[] {
-    return this.#reachability.down === null ? [] : [this.#reachability.down]
-  }
-
-  close(): void {
-    this.#reachability.close()
   }
 
   #part(workers: number): Limits {
@@ -65,7 +51,7 @@ export class Rest {
 
   /**
    * A fresh address of the account's socket: good once and for two minutes, and as secret as the token. Rejects with
-   * BROKER_DISCONNECTED (rejected) when the token is refused, else with BROKER_UPSTREAM.
+   * BROKER_DISCONNECTED (rejected) when the token or the account is refused, else with BROKER_UPSTREAM.
    */
   async socketAddress({ appId, accountId, token }: Asking): Promise<string> {
     if (!unknowns.accountForm.test(accountId)) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
@@ -95,17 +81,13 @@ export class Rest {
     const budget = this.#budgetOf(token)
     await budget.take(only, { waitMs: unknowns.restWaitMs })
     await this.#ofAddress.take(only, { waitMs: unknowns.restWaitMs })
-    const { status, body } = await this.#reachability.guard(async () => {
-      const answer = await this.#send(method, path, { appId, token })
-      if (answer.status >= 500) throw refusal(answer.status, answer.body)
-      return answer
-    })
+    const { status, body } = await this.#send(method, path, { appId, token })
     // Whose limit was exceeded, the broker does not say: the user's, or this address's by others behind it.
     for (const each of [budget, this.#ofAddress]) {
-      if (status === 429) each.backOff(only)
+      if (isBusy(status, body)) each.backOff(only)
       else if (status === 200) each.answered(only)
     }
-    if (status !== 200) throw refusal(status, body)
+    if (status !== 200 || readRestError(body) !== null) throw restRefusal(status, body, this.#options)
     return body
   }
 
@@ -128,21 +110,6 @@ export class Rest {
       const late = cause instanceof Error && cause.name === 'TimeoutError'
       throw unreachable(late ? 'no answer in time' : codeOf(cause))
     }
-  }
-
-  async #probe(): Promise<void> {
-    let status: number
-    try {
-      const response = await fetch(this.#options.base, {
-        redirect: 'manual',
-        signal: AbortSignal.timeout(unknowns.restTimeoutMs)
-      })
-      await response.body?.cancel()
-      status = response.status
-    } catch (cause) {
-      throw unreachable(codeOf(cause))
-    }
-    if (status >= 500) throw unreachable(`status ${status}`)
   }
 
   /** The address in an answer, if it is one we may connect to. */
@@ -190,26 +157,6 @@ function modeOf(kind: unknown): AccountFacts['mode'] {
 /** A name for the token's user that does not give the token away. */
 export function userOf(token: string): string {
   return createHash('sha256').update(token).digest('base64url').slice(0, 22)
-}
-
-function refusal(status: number, body: unknown): BrokerError {
-  const code = firstCode(body) ?? String(status)
-  if (unknowns.refusingStatuses.includes(status)) return tokenRefused(`Rest${code}`)
-  if (status === 429)
-    return new BrokerError('BROKER_UPSTREAM', 'The broker is asked too often.', { brokerCode: 'RateLimit', ran: 'no' })
-  if (status >= 500) return unreachable(`status ${status} ${code}`)
-  return new BrokerError('BROKER_UPSTREAM', 'The broker did not open the account.', {
-    brokerCode: `Rest${code}`,
-    ran: 'no',
-    cause: `status ${status}`
-  })
-}
-
-/** The code of the first error in an answer; texts are not stable, codes are. */
-function firstCode(body: unknown): string | null {
-  const errors = (body as { errors?: { code?: unknown }[] } | null)?.errors
-  const code = Array.isArray(errors) ? errors[0]?.code : undefined
-  return typeof code === 'string' && /^\w{1,80}$/.test(code) ? code : null
 }
 
 function unreadable(cause: unknown): BrokerError {

@@ -47,14 +47,21 @@ export const unknowns = {
    */
   streamsOfConnection: 90,
 
-  /** A token that was refused, one without the scope, one that does not have the account. */
-  refusingStatuses: [401, 403, 404] as readonly number[],
+  /**
+   * How a refusal of the application is worded. A refused token has the same status and code; seen are "Invalid application"
+   * and "… header is required".
+   */
+  applicationNamed:
+    /\binvalid app(lication)?\b|\bapplication\b.*\b(invalid|unknown|not found|not registered)\b|\bapp[-_ ]?id\b/i,
 
   /** The zone of the opening time that a closed market names: UTC by the one sample there is. */
   zoneOfOpening: 'Z',
 
   /** Public market data has no address of its own in the documents' examples: the REST host, over WebSocket. */
   publicSocket: (base: string) => `${base.replace(/^http/, 'ws')}/trading/v1/options/ws/public`,
+
+  /** Pauses between attempts to open an account's socket. */
+  openAgain: { firstMs: 1_000, mostMs: 8_000 },
 
   /** Tokens are opaque; these are the characters a header may carry. */
   tokenForm: /^[\x21-\x7e]{1,4096}$/,

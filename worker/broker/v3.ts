@@ -62,7 +62,6 @@ function createV3Dialect(url: string): Dialect {
     classOf: call => classes[call] ?? 'general',
     // Nothing is said of a limit; this is a bound of ours.
     maxStreams: 1_000,
-    probeAddress: appId => addressOf(url, appId),
     openMarket: place => openSocket(url, place),
     openAccount: async (place, account) => {
       const token = await readToken(account, wellFormedToken)
@@ -106,16 +105,12 @@ function createV3Dialect(url: string): Dialect {
   }
 }
 
-function addressOf(url: string, appId: string): string {
+async function openSocket(url: string, place: Place, watched = true): Promise<Connection> {
   const address = new URL(url)
-  address.searchParams.set('app_id', appId)
+  address.searchParams.set('app_id', place.appId)
   // Some refusals can only be told apart by their text, and that is English here.
   address.searchParams.set('l', 'EN')
-  return address.href
-}
-
-async function openSocket(url: string, place: Place, watched = true): Promise<Connection> {
-  const connection = await place.connect(addressOf(url, place.appId))
+  const connection = await place.connect(address.href)
   if (watched) watchSite(connection, place)
   return connection
 }
