@@ -148,7 +148,7 @@ async function outcomeOf(
 
 // How long a waiter sleeps without a wake-up before it reads the row again.
 const REREAD_MS = 1000
-// How often a waiter tries to fail an order whose time is over; our clock may be ahead of the database's.
+// How often a waiter tries to fail an order whose time is over by its own count.
 const EXPIRE_EVERY_MS = 200
 
 const isDecided = ({ phase }: Outcome, settle: boolean): boolean =>
@@ -169,7 +169,7 @@ async function settled(
     const row = await gathered.order(first.id)
     if (row && isDecided(row, settle)) return row
   }
-  let expireAt = performance.now() + Math.max(0, first.expires_at.getTime() - Date.now())
+  let expireAt = performance.now() + Math.max(0, first.ttl_left_ms)
   for (let { phase } = first; ; ) {
     // Listen first, read then, sleep last: no wake-up is lost between them.
     const until = Math.min(performance.now() + REREAD_MS, deadline, phase === 'queued' ? expireAt : deadline)

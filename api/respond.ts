@@ -32,6 +32,7 @@ export function requestIdOf(header: string | string[] | undefined): string {
 const AWAY = /^(08|40|53|57)|^55P03$|^25006$/
 const NETWORK = new Set([
   'ECONNREFUSED',
+  'SYNC_REPLICATION_CANCELED',
   'ECONNRESET',
   'ETIMEDOUT',
   'EPIPE',

@@ -8,7 +8,7 @@ import { listFindings } from '../db/contract-audit.ts'
 import { openLog } from '../db/log.ts'
 import { adoptByHand, announce, type Candidate, declareAbsent, getDoubtful } from '../db/orders-deciding.ts'
 import { presentEntry } from '../db/orders-entry.ts'
-import { arrivalMs } from '../db/orders-placing.ts'
+import { arrivalTimes } from '../db/orders-resolving.ts'
 import { openQueue, type Queue } from '../db/queue.ts'
 import { Nothing, ReconcileOrder } from '../schemas/commands.ts'
 import { ApiError } from '../schemas/errors.ts'
@@ -89,7 +89,7 @@ export async function reconcile(opened: Opened, { orderId, adopt, absent }: Reco
     const decided = await db.transaction(async trx => {
       const row = found
         ? await adoptByHand(trx, queue, order, found)
-        : await declareAbsent(trx, order, { crashedMs: arrivalMs(config) })
+        : await declareAbsent(trx, order, arrivalTimes(config))
       const details = {
         decision: found ? 'adopt' : 'absent',
         contractId: found?.contractId ?? null,

@@ -16,6 +16,8 @@ export interface AskRow {
   origin: string
   trace: string | null
   expires_at: Date
+  /** Whether its time was over when it was read, by the database's clock. */
+  expired: boolean
 }
 
 export interface Question {
@@ -66,7 +68,11 @@ export async function storeAsks(
 
 /** Several questions at once, in the order of their ids. */
 export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefined)[]> {
-  const found = await rows<AskRow>(db, `select * from asks where id = ${among('ids')}`, { ids })
+  const found = await rows<AskRow>(
+    db,
+    `select *, expires_at < clock_timestamp() as expired from asks where id = ${among('ids')}`,
+    { ids }
+  )
   const byId = new Map(found.map(row => [row.id, row]))
   return ids.map(id => byId.get(id))
 }

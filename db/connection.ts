@@ -38,6 +38,30 @@ export interface DatabaseOptions {
 export const WITHOUT_STATEMENT_TIMEOUT = '-c statement_timeout=0'
 
 /**
+ * For the `options` of a connection: a commit is acknowledged when it is on disk, and on a synchronous standby where there
+ * is one, whatever the server's, the database's or the role's default is. A purchase leaves after such a commit.
+ */
+export const DURABLE = '-c synchronous_commit=on'
+
+// Where PostgreSQL waits for a synchronous standby. Its notice from there means: committed here, and perhaps nowhere else.
+const REPLICATION_WAIT = 'SyncRepWaitForLSN'
+
+/**
+ * Breaks a connection when PostgreSQL cancels a commit's wait for its standby. It then acknowledges the commit with a
+ * warning alone, although a failover would undo it: the statement's outcome is unknown, and must not count as done.
+ */
+export function breakOnLostReplication(client: pg.Client): void {
+  client.on('notice', notice => {
+    if (notice.routine !== REPLICATION_WAIT) return
+    const { connection } = client as unknown as { connection: NodeJS.EventEmitter & { stream: Socket } }
+    const message = 'The commit was acknowledged without its standby: its outcome is unknown.'
+    // As when the server breaks off: the statement under way fails before its acknowledgement is read, and all after it.
+    connection.emit('error', Object.assign(new Error(message), { code: 'SYNC_REPLICATION_CANCELED', cause: notice }))
+    connection.stream.destroy()
+  })
+}
+
+/**
  * Opens a pool; nothing connects before the first query. A statement ends after 30 s, a lock wait after
  * 10 s, an idle transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that
  * does not even say that (its machine or the network is gone) is not waited for longer than 40 s.
@@ -55,7 +79,7 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
       statement_timeout: limits?.statementMs,
       idle_in_transaction_session_timeout: 30_000,
       // The server may have a statement time-out of its own for everybody.
-      options: `-c lock_timeout=10000${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`
+      options: `-c lock_timeout=10000 ${DURABLE}${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`
     },
     pool: {
       min: 0,
@@ -63,7 +87,9 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
       acquireTimeoutMillis: 10_000,
       idleTimeoutMillis: 30_000,
       propagateCreateError: false,
-      afterCreate({ connection: { stream } }: { connection: { stream: Socket } }, done: () => void) {
+      afterCreate(client: pg.Client, done: () => void) {
+        const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
+        breakOnLostReplication(client)
         if (limits) stream.setTimeout(limits.silenceMs, () => stream.destroy(silent(limits.silenceMs)))
         done()
       }

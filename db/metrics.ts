@@ -126,6 +126,15 @@ export function collectStoreMetrics(db: Db): void {
   })
 }
 
+/** A gauge of how far this process's wall clock is from the database's, in seconds; 0 until it was measured. */
+export function collectClockOffset(offsetMs: () => number | null): void {
+  const gauge = new client.Gauge({
+    name: 'service_clock_offset_seconds',
+    help: "This process's wall clock minus the database's."
+  })
+  scrapes.push(async () => gauge.set((offsetMs() ?? 0) / 1000))
+}
+
 /** A gauge per call budget of the broker: 1 is untouched, 0 used up. */
 export function collectBudget(budget: () => Record<string, number>): void {
   const gauge = new client.Gauge({
@@ -143,7 +152,7 @@ const scrapes: (() => Promise<void>)[] = []
 /** Why the process cannot work right now; empty when it can. */
 export type Ready = () => Promise<string[]>
 
-/** A readiness check: the database answers within its bound and hints can be heard. */
+/** A readiness check: the database responds within its bound and wake-ups can be received. */
 export function readiness(db: Db, bus: { healthy(): boolean }): Ready {
   return async () => {
     const wrong: string[] = []
@@ -159,10 +168,12 @@ export async function serveMetrics(options: {
   port: number
   log: Log
   ready: Ready
+  /** What to report although the process can work, a sentence each. */
+  warnings?: () => string[]
 }): Promise<{ close(): Promise<void>; port: number }> {
   if (options.port === 0) return { port: 0, close: async () => {} }
   const server = createServer((request, response) => {
-    answer(request.url ?? '/', options.ready).then(
+    answer(request.url ?? '/', options).then(
       ({ status, type, body }) =>
         response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body),
       (error: unknown) => {
@@ -186,7 +197,10 @@ export async function serveMetrics(options: {
   }
 }
 
-async function answer(url: string, ready: Ready): Promise<{ status: number; type: string; body: string }> {
+async function answer(
+  url: string,
+  { ready, warnings }: { ready: Ready; warnings?: () => string[] }
+): Promise<{ status: number; type: string; body: string }> {
   const { pathname } = new URL(url, 'http://localhost')
   if (pathname === '/healthz') return { status: 200, type: 'text/plain', body: 'ok\n' }
   if (pathname === '/readyz') {
@@ -194,7 +208,7 @@ async function answer(url: string, ready: Ready): Promise<{ status: number; type
     return {
       status: wrong.length === 0 ? 200 : 503,
       type: 'text/plain',
-      body: wrong.length === 0 ? 'ready\n' : `${wrong.join('\n')}\n`
+      body: [...(wrong.length === 0 ? ['ready'] : wrong), ...(warnings?.() ?? [])].map(line => `${line}\n`).join('')
     }
   }
   if (pathname !== '/metrics') return { status: 404, type: 'text/plain', body: 'See /metrics, /healthz and /readyz.\n' }

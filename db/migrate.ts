@@ -28,6 +28,7 @@ import * as answered from './migrations/0021_answered.ts'
 import * as marketplaceChanges from './migrations/0022_marketplace_changes.ts'
 import * as accountProof from './migrations/0023_account_proof.ts'
 import * as appRefusals from './migrations/0024_app_refusals.ts'
+import * as evidence from './migrations/0025_evidence.ts'
 
 interface Migration {
   name: string
@@ -59,7 +60,8 @@ const migrations: Migration[] = [
   { name: '0021_answered', up: answered.up },
   { name: '0022_marketplace_changes', up: marketplaceChanges.up },
   { name: '0023_account_proof', up: accountProof.up },
-  { name: '0024_app_refusals', up: appRefusals.up }
+  { name: '0024_app_refusals', up: appRefusals.up },
+  { name: '0025_evidence', up: evidence.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

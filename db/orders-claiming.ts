@@ -10,6 +10,8 @@ export interface ClaimOptions {
   accountIds: string[]
   /** The worker that will send. */
   sender: string
+  /** Numbers the sender's claiming statements. */
+  claimNo: number
   permitMs: number
   /** The broker's own time-out, added to the permit before anyone looks for evidence. */
   reconcileAfterMs: number
@@ -60,7 +62,7 @@ export async function takeOrders(
   queue: Queue,
   options: Omit<ClaimOptions, 'accountIds'> & { limit: number; among: 'recent' | 'all' }
 ): Promise<{ taken: number; claimed: Claimed[]; expired: OrderRow[] }> {
-  const { sender, permitMs, reconcileAfterMs, limit, among } = options
+  const { sender, claimNo, permitMs, reconcileAfterMs, limit, among } = options
   const found = await rows<{ jobs: number; account: string } & Claimed>(
     db,
     // An api that is upgraded after its workers goes on storing a job an order, `{ orderId, accountId }`.
@@ -69,7 +71,7 @@ export async function takeOrders(
                    cross join lateral jsonb_array_elements_text(coalesce(data->'accountIds', jsonb_build_array(data->'accountId'))) a (account_id)),
      ${claiming}
      select (select count(*) from taken) as jobs, a.account_id as account, c.* from accounts a left join claimed c using (account_id)`,
-    { sender, permitMs, reconcileAfterMs }
+    { sender, claimNo, permitMs, reconcileAfterMs }
   )
   const claimed = found.filter(({ id }) => id !== null)
   const accountIds = found.map(({ account }) => account)
@@ -124,7 +126,7 @@ const claiming = `heads as materialized (
      ), clock as materialized (select clock_timestamp() as at),
      claimed as (
        update orders o
-          set phase = 'sending', attempt = o.attempt + 1, sender = :sender, looks = 0, sent_at = clock.at,
+          set phase = 'sending', attempt = o.attempt + 1, sender = :sender, claim_no = :claimNo, looks = 0, absence_checks = 0, sent_at = clock.at,
               permit_until = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at),
               reconcile_at = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at)
                              + :reconcileAfterMs * interval '1 millisecond'
@@ -134,12 +136,12 @@ const claiming = `heads as materialized (
      )`
 
 function claimHeads(db: Db, options: ClaimOptions): Promise<Claimed[]> {
-  const { accountIds, sender, permitMs, reconcileAfterMs } = options
+  const { accountIds, sender, claimNo, permitMs, reconcileAfterMs } = options
   return rows<Claimed>(
     db,
     sql`with accounts as (select distinct account_id from ${listing('accountIds')} as a (account_id)), ${claiming}
      select * from claimed`,
-    { accountIds, sender, permitMs, reconcileAfterMs }
+    { accountIds, sender, claimNo, permitMs, reconcileAfterMs }
   )
 }
 

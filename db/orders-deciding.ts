@@ -5,6 +5,7 @@ import { type Db, rows } from './connection.ts'
 import { resolveFindings } from './contract-audit.ts'
 import { findOrders, type OrderRow } from './orders.ts'
 import { markFailed, openOrders } from './orders-placing.ts'
+import { type ArrivalTimes, findDoubt } from './orders-resolving.ts'
 import type { Queue } from './queue.ts'
 
 /** A contract at the broker that could be an order's, as a worker found it. */
@@ -65,21 +66,15 @@ export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found:
 
 /**
  * Declares that the broker did not buy the order: it fails, and the same clientOrderId may try again. Throws CONFLICT when
- * somebody was first, or while what a sender that died had written may still be executed: `crashedMs` after the permit.
+ * somebody was first, or while its purchase may still be executed: then the same id would buy twice.
  */
-export async function declareAbsent(trx: Db, order: OrderRow, { crashedMs }: { crashedMs: number }): Promise<OrderRow> {
-  const [underWay] = await rows<{ until: Date }>(
-    trx,
-    `select permit_until + :crashedMs * interval '1 millisecond' as until from orders
-      where id = :id and attempt = :attempt and phase = 'sending' and severed_attempt is distinct from attempt
-        and clock_timestamp() < permit_until + :crashedMs * interval '1 millisecond'`,
-    { id: order.id, attempt: order.attempt, crashedMs }
-  )
-  if (underWay) {
-    const until = underWay.until.toISOString()
+export async function declareAbsent(trx: Db, order: OrderRow, times: ArrivalTimes): Promise<OrderRow> {
+  const doubt = await findDoubt(trx, order.id, times)
+  const until = doubt ? doubt.arrival_from_ms + doubt.arrival_ms : 0
+  if (doubt?.attempt === order.attempt && ['sending', 'review'].includes(doubt.phase) && doubt.read_ms < until) {
     throw new ApiError(
       'CONFLICT',
-      `What the order's worker had sent may still be bought until ${until}: wait for that.`
+      `What was sent for the order may still be bought until ${new Date(until).toISOString()}: wait for that.`
     )
   }
   const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'

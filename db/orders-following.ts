@@ -63,6 +63,21 @@ export async function renewLease(db: Db, worker: string, leaseMs: number): Promi
   return new Set(found.map(({ id }) => id))
 }
 
+/** Stores how far the worker's wall clock is from the database's, beside its lease. */
+export async function noteClockOffset(db: Db, worker: string, offsetMs: number): Promise<void> {
+  await rows(db, 'update followers set clock_offset_ms = :offsetMs where name = :worker', { worker, offsetMs })
+}
+
+/** Workers with a valid lease whose wall clock differs from the database's by more than `limitMs`, worst first. */
+export async function listWrongClocks(db: Db, limitMs: number): Promise<{ worker: string; offsetMs: number }[]> {
+  return rows(
+    db,
+    `select name as worker, clock_offset_ms as "offsetMs" from followers
+      where lease_until >= now() and abs(clock_offset_ms) > :limitMs order by abs(clock_offset_ms) desc limit 20`,
+    { limitMs }
+  )
+}
+
 /** How many workers on the machine of `worker` (what stands before the first colon) hold a lease now, itself among them. */
 export async function countNeighbours(db: Db, worker: string): Promise<number> {
   const [row] = await rows<{ workers: number }>(

@@ -1,6 +1,5 @@
 // From sending to bought, refused, or in doubt; how an order comes to be sent stands in orders-claiming.ts. Each step
 // is one conditional update; no row back means that somebody was first.
-import type { Config } from '../schemas/config.ts'
 import type { ErrorCode, ErrorExtras } from '../schemas/errors.ts'
 import { among, type Db, rows, sql } from './connection.ts'
 import type { OrderRow } from './orders.ts'
@@ -123,96 +122,36 @@ export async function releaseUnsent(
 }
 
 /**
- * Orders in doubt whose time for looking has come; `reconcile_at` moves on by `everyMs`, so that nobody else
- * looks meanwhile and a look that dies is made again.
+ * Gives back the orders of claiming statements whose outcome their sender never learned: it sent none of them. Queued
+ * again while there is time, failed (502, may be retried) when there is none. Returns the rows.
  */
-export async function takeDoubts(
+export async function releaseLostClaims(
   db: Db,
-  options: { worker: string; everyMs: number; limit: number }
+  { sender, claimNos }: { sender: string; claimNos: number[] }
 ): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
-    `update orders
-        set sender = :worker, reconcile_at = clock_timestamp() + :everyMs * interval '1 millisecond'
-      where id in (select id from orders where phase = 'sending' and reconcile_at <= clock_timestamp()
-                    order by reconcile_at limit :limit for update skip locked)
-     returning *`,
-    options
+    `with clock as materialized (select clock_timestamp() as at)
+     update orders o
+        set phase = case when o.expires_at > clock.at then 'queued' else 'failed' end,
+            error_code = case when o.expires_at > clock.at then null else 'BROKER_UPSTREAM' end,
+            error_message = case when o.expires_at > clock.at then null
+                                 else 'The order could not be placed within its time to live; it was not placed.' end,
+            retryable = o.expires_at <= clock.at,
+            sender = null, sent_at = null, permit_until = null, reconcile_at = null
+       from clock
+      where o.phase = 'sending' and o.sender = :sender and o.claim_no = any(:claimNos::int[])
+     returning o.*`,
+    { sender, claimNos }
   )
 }
 
-/** Notes that nothing of the order's purchase is under way any more: its sender broke the connection off. */
+/** Notes that the senders of these claims have reset their connections: they deliver nothing more from now on. */
 export async function markSevered(db: Db, claims: { id: string; attempt: number }[]): Promise<void> {
   await db.raw(
-    `update orders o set severed_attempt = c.attempt
+    `update orders o set severed_attempt = c.attempt, reset_at = clock_timestamp()
        from unnest(:ids::text[], :attempts::int[]) as c (id, attempt)
       where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending'`,
     { ids: claims.map(({ id }) => id), attempts: claims.map(({ attempt }) => attempt) }
   )
-}
-
-/**
- * How long after its permit a purchase whose sender died may still be executed: what the machine goes on sending for a
- * dead process, and then the broker's own time-out.
- */
-export function arrivalMs({
-  reconcileCrashedMs,
-  reconcileAfterMs
-}: Pick<Config, 'reconcileCrashedMs' | 'reconcileAfterMs'>) {
-  return reconcileCrashedMs + reconcileAfterMs
-}
-
-/**
- * Counts a look that found nothing; answers how many there were, and whether the purchase can still arrive: its sender
- * said nothing, and `crashedMs` have not passed since its permit. Then the next look is some time off.
- */
-export async function countLook(
-  db: Db,
-  order: { id: string; attempt: number },
-  { crashedMs, pauseMs }: { crashedMs: number; pauseMs: number }
-): Promise<{ looks: number; underWay: boolean }> {
-  const [row] = await rows<{ looks: number; underWay: boolean }>(
-    db,
-    `with known as (
-       select id, severed_attempt is distinct from attempt
-                  and clock_timestamp() < permit_until + :crashedMs * interval '1 millisecond' as under_way
-         from orders where id = :id
-     )
-     update orders o
-        set looks = o.looks + 1,
-            reconcile_at = case when k.under_way and o.looks > 0
-                                then least(clock_timestamp() + :pauseMs * interval '1 millisecond',
-                                           greatest(o.reconcile_at, o.permit_until + :crashedMs * interval '1 millisecond'))
-                                else o.reconcile_at end
-       from known k
-      where o.id = k.id and o.attempt = :attempt and o.phase = 'sending'
-     returning o.looks, k.under_way as "underWay"`,
-    { id: order.id, attempt: order.attempt, crashedMs, pauseMs }
-  )
-  return row ?? { looks: 0, underWay: true }
-}
-
-/** Evidence fits two readings: only the operator moves the order on. */
-export async function markReview(
-  db: Db,
-  order: { id: string; attempt: number; evidence: unknown; message: string }
-): Promise<OrderRow[]> {
-  return rows<OrderRow>(
-    db,
-    `update orders
-        set phase = 'review', error_code = 'REVIEW_REQUIRED', error_message = :message, evidence = :evidence
-      where id = :id and attempt = :attempt and phase = 'sending'
-     returning *`,
-    { id: order.id, attempt: order.attempt, message: order.message, evidence: JSON.stringify(order.evidence) }
-  )
-}
-
-/** Of these contracts of an account, the ones that belong to an order already. */
-export async function ownedContracts(db: Db, accountId: string, contractIds: string[]): Promise<Set<string>> {
-  const found = await rows<{ broker_order_id: string }>(
-    db,
-    'select broker_order_id from orders where account_id = :accountId and broker_order_id = any(:contractIds)',
-    { accountId, contractIds }
-  )
-  return new Set(found.map(({ broker_order_id }) => broker_order_id))
 }

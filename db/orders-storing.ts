@@ -66,11 +66,15 @@ export function hashTerms(traderExternalId: string, terms: Terms): Buffer {
 /** What is known of an order once it is stored. */
 export type StoredOrder = Pick<
   OrderRow,
-  'id' | 'partner_id' | 'client_order_id' | 'copied_from' | 'follow_id' | 'phase' | 'request_hash' | 'expires_at'
->
+  'id' | 'partner_id' | 'client_order_id' | 'copied_from' | 'follow_id' | 'phase' | 'request_hash'
+> & {
+  /** What is left of its time to live when it is read, ms, by the database's clock; negative once it is over. */
+  ttl_left_ms: number
+}
 
 const columns =
-  'o.id, o.partner_id, o.client_order_id, o.copied_from, o.follow_id, o.phase, o.request_hash, o.expires_at'
+  'o.id, o.partner_id, o.client_order_id, o.copied_from, o.follow_id, o.phase, o.request_hash, ' +
+  '(extract(epoch from o.expires_at - clock_timestamp()) * 1000)::float8 as ttl_left_ms'
 
 export interface Stored {
   order: StoredOrder
@@ -161,7 +165,7 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
          update orders o
             set phase = 'queued', attempt = o.attempt + 1, queued_at = clock_timestamp(),
                 expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', origin = r.origin, trace = r.trace, sent_at = null,
-                permit_until = null, sender = null, reconcile_at = null, looks = 0, error_code = null, error_message = null,
+                permit_until = null, sender = null, reconcile_at = null, looks = 0, absence_checks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null
            from unnest(:partners::text[], :clients::text[], :hashes::text[], :ttls::int[], :origins::text[], :traces::text[])
                   as r (partner_id, client_order_id, hash, ttl_ms, origin, trace)

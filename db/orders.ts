@@ -40,9 +40,12 @@ export interface OrderRow {
   sent_at: Date | null
   permit_until: Date | null
   sender: string | null
+  claim_no: number | null
   reconcile_at: Date | null
   looks: number
   severed_attempt: number | null
+  reset_at: Date | null
+  absence_checks: number
   broker_order_id: string | null
   transaction_id: string | null
   buy_price: string | null

@@ -2,7 +2,7 @@
 // are declared in schemas/jobs.ts; db/migrate.ts creates them.
 import { fromKnex, PgBoss } from 'pg-boss'
 import type { JobData, QueueName } from '../schemas/jobs.ts'
-import { type Db, execute } from './connection.ts'
+import { type Db, DURABLE, execute } from './connection.ts'
 import type { Log } from './log.ts'
 
 // Longer than its upkeep takes on a large table.
@@ -58,7 +58,7 @@ export async function openQueue(options: {
     max: options.pool ?? (working ? 4 : 2),
     connectionTimeoutMillis: 5000,
     // Of a server that fell silent nothing else would be heard again.
-    ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS },
+    ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS, options: DURABLE },
     migrate: false,
     createSchema: false,
     supervise: working,

@@ -6,7 +6,8 @@ import { rows } from '../db/connection.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
 import { claimOrders, takeOrders } from '../db/orders-claiming.ts'
 import { declareAbsent } from '../db/orders-deciding.ts'
-import { countLook, markFailed, markSevered, releaseUnsent } from '../db/orders-placing.ts'
+import { markFailed, markSevered, releaseUnsent } from '../db/orders-placing.ts'
+import { countLook, markReview } from '../db/orders-resolving.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { systemClock } from '../worker/clock.ts'
 import type { Open as WorkerOpen } from '../worker/open.ts'
@@ -23,7 +24,13 @@ async function makeQueued() {
   const trader = await partner.makeTrader()
   await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
   const claim = async () => {
-    const options = { accountIds: [trader.accountId], sender: 'worker', permitMs: 1000, reconcileAfterMs: 1000 }
+    const options = {
+      accountIds: [trader.accountId],
+      sender: 'worker',
+      claimNo: 1,
+      permitMs: 1000,
+      reconcileAfterMs: 1000
+    }
     const { claimed } = await claimOrders(db, options)
     return claimed[0] as NonNullable<(typeof claimed)[0]>
   }
@@ -49,23 +56,30 @@ fencing('is neither looked into nor failed by what was learned about the first o
   const first = await claim()
   await releaseUnsent(db, [first], 'worker', 'not sent')
   await claim()
-  assert.is((await countLook(db, first, { crashedMs: 100, pauseMs: 100 })).looks, 0)
+  const check = { conclusive: true, pauseMs: 100, crashedMs: 100, reconcileAfterMs: 100 }
+  assert.is((await countLook(db, first, check)).absenceChecks, 0)
   const refusal = { id: first.id, attempt: first.attempt, code: 'BROKER_UPSTREAM', message: 'absent' } as const
   assert.is((await markFailed(db, [refusal])).length, 0)
   assert.is(await phase(), 'sending')
 })
 
-fencing('is not declared absent by hand while what its sender had written may still be bought', async () => {
+fencing('is not declared absent by hand while its purchase may still be executed, in review either', async () => {
   const { claim, phase } = await makeQueued()
   const { id } = await claim()
   const [order] = (await findOrders(db, [id])) as [OrderRow]
-  const error = await declareAbsent(db, order, { crashedMs: 60_000 }).catch((refusal: ApiError) => refusal)
-  assert.instance(error, ApiError)
-  assert.match((error as ApiError).message, /may still be bought until/)
-  assert.is(await phase(), 'sending')
-  // Its sender lives, and says that it broke the connection off.
+  const refused = async (times: { crashedMs: number; reconcileAfterMs: number }) => {
+    const error = await declareAbsent(db, order, times).catch((refusal: ApiError) => refusal)
+    assert.instance(error, ApiError)
+    assert.match((error as ApiError).message, /may still be bought until/)
+  }
+  await refused({ crashedMs: 60_000, reconcileAfterMs: 0 })
+  // Its sender lives and has reset its connection: what the broker had received may still be executed.
   await markSevered(db, [order])
-  assert.is((await declareAbsent(db, order, { crashedMs: 60_000 })).phase, 'failed')
+  await refused({ crashedMs: 0, reconcileAfterMs: 60_000 })
+  await markReview(db, { ...order, message: 'two contracts fit', evidence: [] })
+  await refused({ crashedMs: 0, reconcileAfterMs: 60_000 })
+  assert.is(await phase(), 'review')
+  assert.is((await declareAbsent(db, order, { crashedMs: 60_000, reconcileAfterMs: 0 })).phase, 'failed')
 })
 
 const racing = suite('two workers that claim at the same time')
@@ -76,7 +90,7 @@ async function makeContested() {
   const insert = (trx: typeof db) =>
     insertOrderRows(trx, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
   const claim = (trx: typeof db, sender: string) =>
-    claimOrders(trx, { accountIds: [trader.accountId], sender, permitMs: 1000, reconcileAfterMs: 1000 })
+    claimOrders(trx, { accountIds: [trader.accountId], sender, claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000 })
   await insert(db)
   return { accountId: trader.accountId, insert, claim }
 }
@@ -172,7 +186,7 @@ function enqueue(trx: typeof db, jobs: { accountIds: string[] }[]) {
 const taking = suite('taking jobs')
 
 taking('looks among recent ones, or among all', async () => {
-  const options = { sender: 'worker', permitMs: 1000, reconcileAfterMs: 1000, limit: 10 }
+  const options = { sender: 'worker', claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000, limit: 10 }
   const take = (among: 'recent' | 'all') => takeOrders(db, queue, { ...options, among })
   for (const ago of ['0 seconds', '1 minute']) {
     const trader = await partner.makeTrader()
@@ -215,7 +229,14 @@ taking('knows the jobs of an api that is still to be upgraded', async () => {
   await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
   const { id } = await db('orders').where({ account_id: trader.accountId }).first()
   await queue.enqueue(db, 'order.place', [{ orderId: id, accountId: trader.accountId } as never])
-  const options = { sender: 'worker', permitMs: 1000, reconcileAfterMs: 1000, limit: 10, among: 'recent' } as const
+  const options = {
+    sender: 'worker',
+    claimNo: 1,
+    permitMs: 1000,
+    reconcileAfterMs: 1000,
+    limit: 10,
+    among: 'recent'
+  } as const
   const { taken, claimed } = await takeOrders(db, queue, options)
   assert.equal([taken, claimed.map(order => order.id)], [1, [id]])
 })

@@ -3,15 +3,16 @@ import { type AskRow, answerAsk, findAsks, refuseAsk } from '../db/asks.ts'
 import { rows } from '../db/connection.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
 import { type Mark, markValues } from '../db/orders-following.ts'
+import { arrivalTimes, findDoubt } from '../db/orders-resolving.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { Candle } from '../schemas/market.ts'
 import { openSession, rejectToken } from './accounts.ts'
 import { noteRefusal } from './applications.ts'
 import { auditContracts } from './audit.ts'
 import { BrokerError, type ContractState, type Evidence } from './broker/port.ts'
+import { candidatesOf } from './evidence.ts'
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
-import { candidatesOf } from './reconcile.ts'
 import { markOf, type Settling } from './settle.ts'
 
 const BATCH = 50
@@ -70,7 +71,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
         jobs.map(({ askId }) => askId)
       )
       for (const ask of asks) {
-        if (ask?.state !== 'waiting' || ask.expires_at.getTime() < open.clock.wall()) continue
+        if (ask?.state !== 'waiting' || ask.expired) continue
         const life = answer(ask)
           .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
           .finally(() => underWay.delete(life))
@@ -171,9 +172,11 @@ async function sold(
 
 /** What the broker shows about an order in doubt, for the operator to decide by. */
 async function evidence(open: Open, orderId: string): Promise<{ candidates: Evidence[] }> {
-  const [order] = await findOrders(open.db, [orderId])
-  if (!order?.sent_at) return { candidates: [] }
-  return { candidates: await candidatesOf(open, order) }
+  const wallBefore = open.clock.wall()
+  const order = await findDoubt(open.db, orderId, arrivalTimes(open.config))
+  if (!order) return { candidates: [] }
+  const { inWindow, near } = await candidatesOf(open, order, (wallBefore + open.clock.wall()) / 2)
+  return { candidates: [...inWindow, ...near] }
 }
 
 // Contracts read live for one question at most; the rest keep their last known values.

@@ -2,7 +2,7 @@
 import { deleteOldAsks } from '../db/asks.ts'
 import { WORK } from '../db/bus.ts'
 import { listWaitingAccounts } from '../db/orders-claiming.ts'
-import { countNeighbours, forgetFollowers } from '../db/orders-following.ts'
+import { countNeighbours, forgetFollowers, noteClockOffset } from '../db/orders-following.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
 import { failStaleDeployments } from '../db/templates.ts'
 import { deleteOldTraderDays } from '../db/trader-days.ts'
@@ -12,6 +12,7 @@ import { openAsking } from './asks.ts'
 import { auditContracts } from './audit.ts'
 import { checkBilling } from './billing.ts'
 import { fanOut } from './copy.ts'
+import { DatabaseClock } from './database-clock.ts'
 import { startLoop } from './loop.ts'
 import type { Open } from './open.ts'
 import { openPlacing } from './orders.ts'
@@ -44,6 +45,10 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
 }
 
 export interface Running {
+  /** What an operator should know although the worker works, a sentence each; for /readyz. */
+  warnings(): string[]
+  /** This process's wall clock minus the database's, ms; null before it was measured. */
+  clockOffsetMs(): number | null
   /** Takes nothing new, finishes what is at the broker, hands leases back. */
   stop(): Promise<void>
 }
@@ -54,6 +59,7 @@ export async function startWork(open: Open): Promise<Running> {
   const settling = openSettling(open)
   const placing = openPlacing(open, settling)
   const asking = openAsking(open, settling)
+  const databaseClock = new DatabaseClock()
   // Before an order can name this worker: one that has no lease is taken for gone.
   await settling.renew()
 
@@ -87,8 +93,10 @@ export async function startWork(open: Open): Promise<Running> {
     log,
     clock,
     async round() {
+      await databaseClock.measure(open)
+      await placing.recover()
       await placing.claim(await listWaitingAccounts(db, config.sweepMs, 1000))
-      const doubts = await reconcile(open, settling, placing)
+      const doubts = await reconcile(open, { databaseClock, settling, placing })
       const taken = await settling.sweep()
       return doubts + taken > 50
     }
@@ -100,6 +108,7 @@ export async function startWork(open: Open): Promise<Running> {
     clock,
     async round() {
       await settling.renew()
+      if (databaseClock.offsetMs !== null) await noteClockOffset(db, open.worker, databaseClock.offsetMs)
       open.brokers.share(await countNeighbours(db, open.worker))
       return false
     }
@@ -114,6 +123,8 @@ export async function startWork(open: Open): Promise<Running> {
   log.info({ worker: open.worker }, 'working')
 
   return {
+    warnings: () => databaseClock.warnings(),
+    clockOffsetMs: () => databaseClock.offsetMs,
     async stop() {
       deaf()
       await Promise.all([...Object.values(loops), sweep].map(loop => loop.stop()))

@@ -3,7 +3,14 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { openBus } from '../db/bus.ts'
 import { openLog } from '../db/log.ts'
-import { collectBudget, collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
+import {
+  collectBudget,
+  collectClockOffset,
+  collectProcessMetrics,
+  collectStoreMetrics,
+  readiness,
+  serveMetrics
+} from '../db/metrics.ts'
 import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { analyseGrown } from '../db/statistics.ts'
@@ -38,11 +45,13 @@ announceReady()
 collectProcessMetrics()
 collectStoreMetrics(store.db)
 collectBudget(() => brokers.budget())
+collectClockOffset(() => work.clockOffsetMs())
 const metrics = await serveMetrics({
   host: config.metricsHost,
   port: config.metricsPort,
   log,
-  ready: readiness(store.db, bus)
+  ready: readiness(store.db, bus),
+  warnings: () => work.warnings()
 })
 
 await stopping

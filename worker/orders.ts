@@ -7,8 +7,16 @@ import { WORK } from '../db/bus.ts'
 import { gather, isDataError } from '../db/gather.ts'
 import { observeBuy } from '../db/metrics.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
-import { type Claimed, claimOrders, takeOrders, withWaiting } from '../db/orders-claiming.ts'
-import { markFailed, markSevered, openOrders, type Receipt, type Refusal, releaseUnsent } from '../db/orders-placing.ts'
+import { type Claimed, type ClaimOptions, claimOrders, takeOrders, withWaiting } from '../db/orders-claiming.ts'
+import {
+  markFailed,
+  markSevered,
+  openOrders,
+  type Receipt,
+  type Refusal,
+  releaseLostClaims,
+  releaseUnsent
+} from '../db/orders-placing.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
@@ -23,12 +31,18 @@ const JOBS_AT_ONCE = 10
 const MAX_UNDER_WAY = 1000
 // Mostly only recent jobs are looked for; all of them so often, and while that finds as many as it may take.
 const LOOK_AMONG_ALL_MS = 5000
+// A statement whose outcome was lost may still be executed by the server for so long: longer than its time-out.
+const LOST_CLAIM_MS = 120_000
+// More lost claims than that are left to resolution.
+const MAX_LOST_CLAIMS = 1000
 
 export interface Placing {
   /** Takes queued jobs, commits the intent and sends; answers whether there may be more. */
   take(): Promise<boolean>
   /** Sends whatever may be sent next on these accounts. */
   claim(accountIds: string[]): Promise<void>
+  /** Gives back what claiming statements claimed whose outcome was lost; does nothing where there was none. */
+  recover(): Promise<void>
   /** Stops taking; resolves when every buy under way has its answer or is in doubt. */
   drain(): Promise<void>
 }
@@ -77,12 +91,36 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     return claims
   })
 
-  const claim = () => ({ sender: worker, permitMs: config.permitMs, reconcileAfterMs: config.reconcileAfterMs })
+  // Claiming statements whose outcome was lost, by number, and when (monotonic).
+  const lostClaims = new Map<number, number>()
+  let claimNo = 0
 
-  /** Sends what was claimed; `askedAt` is from before the claim, so a permit can only end earlier than the database thinks. */
-  function startAll({ claimed, expired }: { claimed: Claimed[]; expired: OrderRow[] }, askedAt: number): void {
-    told(expired)
-    for (const order of claimed) start({ order, deadline: askedAt + order.permit_ms })
+  /** Claims with `run` and sends what was claimed; a permit counts from before the claim, so it can only end earlier here. */
+  async function claimAndSend<Found extends { claimed: Claimed[]; expired: OrderRow[] }>(
+    run: (options: ClaimOptionsOfWorker) => Promise<Found>
+  ): Promise<Found> {
+    const number = ++claimNo
+    const permit = { from: clock.now(), wallFrom: clock.wall() }
+    const { permitMs, reconcileAfterMs } = config
+    const found = await run({ sender: worker, claimNo: number, permitMs, reconcileAfterMs }).catch((error: unknown) => {
+      if (lostClaims.size < MAX_LOST_CLAIMS) lostClaims.set(number, clock.now())
+      throw error
+    })
+    told(found.expired)
+    for (const order of found.claimed)
+      start(order, { deadline: permit.from + order.permit_ms, wallDeadline: permit.wallFrom + order.permit_ms })
+    return found
+  }
+
+  async function recover(): Promise<void> {
+    if (lostClaims.size === 0) return
+    const before = clock.now() - LOST_CLAIM_MS
+    const released = await releaseLostClaims(db, { sender: worker, claimNos: [...lostClaims.keys()] })
+    for (const [number, at] of lostClaims) if (at < before) lostClaims.delete(number)
+    if (released.length === 0) return
+    log.warn({ orders: released.length }, 'gave back orders of a claim whose outcome was lost')
+    told(released.filter(({ phase }) => phase === 'failed'))
+    await Promise.all([...new Set(released.map(({ account_id }) => account_id))].map(accountId => claimNext(accountId)))
   }
 
   async function take(): Promise<boolean> {
@@ -90,8 +128,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     if (stopped || limit <= 0) return false
     const askedAt = clock.now()
     const among = askedAt >= lookAmongAllAt ? 'all' : 'recent'
-    const { taken, ...found } = await takeOrders(db, queue, { ...claim(), limit, among })
-    startAll(found, askedAt)
+    const { taken } = await claimAndSend(options => takeOrders(db, queue, { ...options, limit, among }))
     const more = taken === limit
     // Where more wait than can be taken at once, the oldest ones go first, however old.
     if (more) lookAmongAllAt = 0
@@ -103,29 +140,27 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     async (accountIds: string[]) => {
       // Most accounts have nothing more waiting: one cheap look saves the two statements of a claim.
       const waiting = stopped ? [] : await withWaiting(db, accountIds)
-      const askedAt = clock.now()
-      if (waiting.length > 0) startAll(await claimOrders(db, { ...claim(), accountIds: waiting }), askedAt)
+      if (waiting.length > 0) await claimAndSend(options => claimOrders(db, { ...options, accountIds: waiting }))
       return accountIds
     },
     { isolate: isDataError }
   )
 
-  function start(head: { order: Claimed; deadline: number }): void {
-    const life = send(head.order, head.deadline)
-      .catch((error: unknown) =>
-        log.error({ err: error, orderId: head.order.id }, 'placing an order failed on our side')
-      )
+  function start(order: Claimed, permit: Permit): void {
+    const life = send(order, permit)
+      .catch((error: unknown) => log.error({ err: error, orderId: order.id }, 'placing an order failed on our side'))
       .finally(() => underWay.delete(life))
     underWay.add(life)
   }
 
-  async function send(order: Claimed, deadline: number): Promise<void> {
+  async function send(order: Claimed, { deadline, wallDeadline }: Permit): Promise<void> {
     const following = settling.expect(order)
     const startedAt = clock.now()
     const late = new AbortController()
     let written = false
     const beforeSend = (): void => {
-      if (late.signal.aborted || clock.now() >= deadline) throw permitExpired()
+      // The monotonic clock stops while the machine is suspended, the wall clock may be set: whichever is later counts.
+      if (late.signal.aborted || clock.now() >= deadline || clock.wall() >= wallDeadline) throw permitExpired()
       written = true
     }
     // From then on it cannot be written any more, whatever the clock says.
@@ -236,6 +271,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
 
   return {
     take,
+    recover,
     async claim(accountIds) {
       await Promise.all(accountIds.map(accountId => claimNext(accountId)))
     },
@@ -245,6 +281,14 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     }
   }
 }
+
+/** Until when an order may be sent, by this process's monotonic and by its wall clock (both ms). */
+interface Permit {
+  deadline: number
+  wallDeadline: number
+}
+
+type ClaimOptionsOfWorker = Omit<ClaimOptions, 'accountIds'>
 
 function permitExpired(): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', 'The permit to send ran out.', { brokerCode: 'PermitExpired' })

@@ -1,117 +1,99 @@
-// Orders in doubt: sent, or perhaps sent, and no answer. The broker keeps nothing of ours, so what the
-// account shows decides: one contract of these terms, bought in the window and owned by no other order, is
-// ours; none after looking more than once is absence, once nothing of the purchase can be under way any more; anything
-// else is for the operator. Where the broker does not tell whose application bought, a trader's own purchase looks like
-// ours, and adopting takes more (see `isOurs`).
-import { Big } from 'big.js'
+// Resolution of orders in doubt: sent, or perhaps sent, and without the broker's response. The broker keeps nothing of
+// ours, so the account's lists decide (worker/evidence.ts). One contract of the order's terms that was bought in its
+// window and belongs to no other order is its own. No such contract, in repeated checks that began after nothing of the
+// purchase could be executed any more, is absence. Everything else is for the operator.
 import { WORK } from '../db/bus.ts'
-import type { OrderRow } from '../db/orders.ts'
-import {
-  arrivalMs,
-  countLook,
-  markFailed,
-  markReview,
-  type Opened,
-  openOrders,
-  ownedContracts,
-  takeDoubts
-} from '../db/orders-placing.ts'
+import { markFailed, type Opened, openOrders } from '../db/orders-placing.ts'
+import { arrivalTimes, countLook, type Doubt, markReview, ownedContracts, takeDoubts } from '../db/orders-resolving.ts'
 import { openSession } from './accounts.ts'
-import type { Evidence, Session } from './broker/port.ts'
-import { endOf, matches } from './broker/shortcode.ts'
+import type { Evidence } from './broker/port.ts'
+import { endOf } from './broker/shortcode.ts'
+import type { DatabaseClock } from './database-clock.ts'
+import { type Candidates, candidatesOf, type Window } from './evidence.ts'
 import type { Open } from './open.ts'
-import { contractOf, type Placing, refOf } from './orders.ts'
+import { type Placing, refOf } from './orders.ts'
 import type { Settling } from './settle.ts'
 
-// Looks that must find nothing before an order counts as absent, and the pause between them.
+// Conclusive checks that must find nothing before an order counts as absent, and the pause between them.
 const LOOKS = 2
 const LOOK_EVERY_MS = 3000
-// The pause between looks for what a dead worker's machine may still deliver.
+// The pause between checks for what a dead worker's machine may still deliver.
 const LATE_LOOK_EVERY_MS = 15_000
 const TAKE = 50
-// Seconds before the intent that a broker's clock, which we know to the second, may still show.
-const SLACK_SECONDS = 2
-// How far back purchases that are not ours tell that somebody else trades on the account.
+// How far back purchases that are not ours show that somebody else trades on the account.
 const ALONE_SECONDS = 86_400
 
-/** Looks into the doubts whose time has come; answers how many there were. */
-export async function reconcile(open: Open, settling: Settling, placing: Placing): Promise<number> {
-  const { db, config, worker } = open
+export interface Resolving {
+  databaseClock: DatabaseClock
+  settling: Settling
+  placing: Placing
+}
+
+/** Checks the doubts that are due; returns how many there were. */
+export async function reconcile(open: Open, resolving: Resolving): Promise<number> {
+  const { db, config, clock } = open
+  const wallBefore = clock.wall()
   const orders = await takeDoubts(db, {
-    worker,
     everyMs: Math.min(LOOK_EVERY_MS, config.reconcileAfterMs),
-    limit: TAKE
+    limit: TAKE,
+    ...arrivalTimes(config)
   })
-  await Promise.all(orders.map(order => lookInto(open, settling, placing, order)))
+  const wallMs = (wallBefore + clock.wall()) / 2
+  await Promise.all(orders.map(order => lookInto(open, resolving, order, wallMs)))
   return orders.length
 }
 
-async function lookInto(open: Open, settling: Settling, placing: Placing, order: OrderRow): Promise<void> {
-  const { log } = open
+async function lookInto(open: Open, resolving: Resolving, order: Doubt, wallMs: number): Promise<void> {
+  const { log, clock } = open
+  // Judged before the lists are read: what is executed while they are being read may be missing in them.
+  const conclusive = nothingCanArrive(order, resolving.databaseClock, clock.now())
   try {
-    const candidates = await candidatesOf(open, order)
-    if (await decide(open, settling, order, candidates)) await placing.claim([order.account_id])
+    const candidates = await candidatesOf(open, order, wallMs)
+    if (await decide(open, resolving, order, { candidates, conclusive }))
+      await resolving.placing.claim([order.account_id])
   } catch (error) {
-    // Nothing was learned: the next look comes by itself.
+    // Nothing is known: the next check comes by itself.
     log.warn({ err: error, orderId: order.id }, 'an order in doubt could not be looked up')
   }
 }
 
-/** What the broker shows that could be this order's contract. Throws when the broker cannot be asked. */
-export async function candidatesOf(open: Open, order: OrderRow): Promise<Evidence[]> {
-  const { db, brokers } = open
-  const session = await openSession(open, refOf(order))
-  const offset = await brokers.of(order.dialect).market(order.app_id).clockOffset()
-  const from = Math.floor((order.sent_at as Date).getTime() / 1000 + offset) - SLACK_SECONDS
-  // A buy that left in time and was executed at the end of the broker's own time-out; or stood in the network before that.
-  const { reconcileAfterMs, reconcileCrashedMs } = open.config
-  const onTheWayMs = order.severed_attempt === order.attempt ? 0 : reconcileCrashedMs
-  const latest =
-    Math.ceil(((order.permit_until as Date).getTime() + onTheWayMs + reconcileAfterMs) / 1000 + offset) + SLACK_SECONDS
-  const contract = contractOf(order)
-  const seen = new Map<string, Evidence>()
-  for (const item of await evidenceSince(session, from)) {
-    const ours = item.appId === null || item.appId === order.app_id
-    if (!ours || item.purchaseTime < from || new Big(item.buyPrice).gt(order.stake)) continue
-    if (item.purchaseTime > latest || seen.has(item.contractId)) continue
-    // Terms that cannot be read may be this order's: such a contract is kept, and never adopted unseen.
-    if (item.terms === null || matches(item.terms, contract)) seen.set(item.contractId, item)
-  }
-  const owned = await ownedContracts(db, order.account_id, [...seen.keys()])
-  return [...seen.values()].filter(({ contractId }) => !owned.has(contractId))
+/** Whether the time in which the purchase may be executed is over, by the database's clock and by this worker's own. */
+function nothingCanArrive(order: Doubt, databaseClock: DatabaseClock, nowMs: number): boolean {
+  if (order.read_ms < order.arrival_from_ms + order.arrival_ms) return false
+  return databaseClock.since(order.arrival_from_ms, nowMs) >= order.arrival_ms
 }
 
-// Open contracts first, then purchases, then closed ones: a contract that settles between two reads is
-// found by the later one.
-async function evidenceSince(session: Session, from: number): Promise<Evidence[]> {
-  const open = await session.portfolio()
-  const bought = await session.statement({ from, limit: 999 })
-  const closed = await session.profitTable({ from, limit: 500 })
-  return [...open, ...bought, ...closed]
-}
-
-/** Moves the order on as far as the evidence allows; answers whether the account is free again. */
-async function decide(open: Open, settling: Settling, order: OrderRow, candidates: Evidence[]): Promise<boolean> {
+/** Moves the order on as far as the evidence allows; returns whether the account is free again. */
+async function decide(
+  open: Open,
+  { settling }: Resolving,
+  order: Doubt,
+  { candidates, conclusive }: { candidates: Candidates; conclusive: boolean }
+): Promise<boolean> {
   const { log } = open
-  const found = candidates[0]
-  const clear = found === undefined || (candidates.length === 1 && (await isOurs(open, order, found)))
-  if (!clear) {
-    const message = `${candidates.length} contract(s) at the broker could be this order's.`
-    await markReview(open.db, { id: order.id, attempt: order.attempt, message, evidence: candidates })
-    log.error(
-      { orderId: order.id, candidates: candidates.map(({ contractId }) => contractId) },
-      'an order needs a review'
-    )
-    return true
-  }
-  if (found) {
+  const { inWindow, near, complete, window } = candidates
+  const [found] = inWindow
+  if (found && inWindow.length === 1 && near.length === 0 && (await isOurs(open, order, found, window))) {
     await adopt(open, settling, order, found)
     return true
   }
-  const crashedMs = arrivalMs(open.config)
-  const pauseMs = Math.min(LATE_LOOK_EVERY_MS, open.config.reconcileAfterMs)
-  const { looks, underWay } = await countLook(open.db, order, { crashedMs, pauseMs })
-  if (looks < LOOKS || underWay) return false
+  const { absenceChecks } = await countLook(open.db, order, {
+    conclusive,
+    pauseMs: Math.min(LATE_LOOK_EVERY_MS, open.config.reconcileAfterMs),
+    ...arrivalTimes(open.config)
+  })
+  // While its purchase may still be executed the account stays locked: another order's evidence would mix with its own.
+  if (!conclusive) return false
+  const unclear = [...inWindow, ...near]
+  if (unclear.length > 0 || !complete) {
+    const message = complete
+      ? `${unclear.length} contract(s) at the broker could be this order's.`
+      : "The account's lists at the broker are longer than can be read; this order may be among them."
+    await markReview(open.db, { id: order.id, attempt: order.attempt, message, evidence: unclear })
+    log.error({ orderId: order.id, candidates: unclear.map(({ contractId }) => contractId) }, 'an order needs a review')
+    return true
+  }
+  if (absenceChecks < LOOKS) return false
   const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
   const [failed] = await markFailed(open.db, [
     { id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }
@@ -127,15 +109,12 @@ async function decide(open: Open, settling: Settling, order: OrderRow, candidate
  * while the order could be sent, and nobody but us has bought on the account for a day. A trader who repeats by hand what
  * seems stuck comes later than that; one who trades by other means has left traces.
  */
-async function isOurs(open: Open, order: OrderRow, found: Evidence): Promise<boolean> {
+async function isOurs(open: Open, order: Doubt, found: Evidence, window: Window): Promise<boolean> {
   if (found.terms === null) return false
   if (found.appId !== null) return true
+  if (found.purchaseTime > window.permitEnd) return false
   const session = await openSession(open, refOf(order))
-  const offset = await open.brokers.of(order.dialect).market(order.app_id).clockOffset()
-  const permitEnded = Math.ceil((order.permit_until as Date).getTime() / 1000 + offset)
-  if (found.purchaseTime > permitEnded + SLACK_SECONDS) return false
-  const from = Math.floor((order.sent_at as Date).getTime() / 1000 + offset) - ALONE_SECONDS
-  const bought = await session.statement({ from, limit: 999 })
+  const bought = await session.statement({ from: window.from - ALONE_SECONDS, limit: 999 })
   const others = bought.map(({ contractId }) => contractId).filter(contractId => contractId !== found.contractId)
   const owned = await ownedContracts(open.db, order.account_id, others)
   return others.every(contractId => owned.has(contractId))
@@ -145,7 +124,7 @@ async function isOurs(open: Open, order: OrderRow, found: Evidence): Promise<boo
 export async function adopt(
   open: Open,
   settling: Settling,
-  order: OrderRow,
+  order: Doubt,
   found: Evidence
 ): Promise<Opened | undefined> {
   const { db, queue, bus, log, worker } = open

@@ -3,8 +3,10 @@
 import { listAppRefusals } from '../../db/app-refusals.ts'
 import { type Db, openDatabase, rows, wasCanceled } from '../../db/connection.ts'
 import { openPepper, openVault, tokenKeysOf, type Vault } from '../../db/crypto.ts'
+import { readDurability } from '../../db/durability.ts'
 import { migrationStatus } from '../../db/migrate.ts'
 import { listOrders } from '../../db/orders.ts'
+import { listWrongClocks } from '../../db/orders-following.ts'
 import { declaredQueues, queueStandings } from '../../db/queue-standing.ts'
 import { placeOf, reachDatabase } from '../../db/reach.ts'
 import { locateDatabase } from '../../db/store.ts'
@@ -42,6 +44,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(ok('migrations', `${applied.length} applied, none missing`))
     found.push(...(await checkKeys(db, config)))
     found.push(...(await checkQueues(db)))
+    found.push(await checkDurability(db), await checkWorkerClocks(db))
     found.push(await checkProcesses(db))
     found.push(await checkReview(db))
     found.push(...(await checkApplications(db)))
@@ -66,6 +69,33 @@ function checkSkew(skewMs: number): Finding {
   if (skewMs > SKEW_FAIL_MS) return fail('clock', told, 'synchronise the clocks (NTP): orders would expire at once')
   if (skewMs > SKEW_WARN_MS) return warn('clock', told, 'synchronise the clocks (NTP)')
   return ok('clock', told)
+}
+
+/** Commits that count must survive the server's crash, and its loss where there is a standby. */
+async function checkDurability(db: Db): Promise<Finding> {
+  const { off, standbys, synchronousStandbys, hiddenStandbys } = await readDurability(db)
+  const check = 'durability'
+  if (off.length > 0)
+    return fail(
+      check,
+      `${off.join(' and ')} off: a crash loses orders that were sent`,
+      'set it to on in postgresql.conf'
+    )
+  if (hiddenStandbys > 0)
+    return warn(check, `there are standbys, and this user may not see their state`, 'grant it the role pg_monitor')
+  if (standbys > 0 && synchronousStandbys === 0) {
+    const found = `${standbys} standbys, none of them synchronous: a failover loses orders that were sent`
+    return fail(check, found, 'name a standby in synchronous_standby_names')
+  }
+  const replicated = standbys > 0 ? `, ${synchronousStandbys} of ${standbys} standbys synchronous` : ''
+  return ok(check, `commits reach the disk${replicated}`)
+}
+
+async function checkWorkerClocks(db: Db): Promise<Finding> {
+  const wrong = await listWrongClocks(db, SKEW_WARN_MS)
+  if (wrong.length === 0) return ok('worker clocks', "within a second of the database's")
+  const found = wrong.map(({ worker, offsetMs }) => `${worker} is ${(offsetMs / 1000).toFixed(1)} s off`).join(', ')
+  return warn('worker clocks', found, 'synchronise these machines (NTP)')
 }
 
 async function checkKeys(db: Db, config: Config): Promise<Finding[]> {

@@ -47,7 +47,9 @@ export type Guard = SimulatedGuard | TestedGuard
 const placing = 'worker/orders.ts'
 const claiming = 'db/orders-claiming.ts'
 const rows = 'db/orders-placing.ts'
+const resolving = 'db/orders-resolving.ts'
 const deciding = 'worker/reconcile.ts'
+const evidence = 'worker/evidence.ts'
 const storing = 'db/orders-storing.ts'
 const following = 'db/orders-following.ts'
 const settling = 'worker/settle.ts'
@@ -61,16 +63,17 @@ const uncapped = edit(
   "permit_until = clock.at + :permitMs * interval '1 millisecond'"
 )
 const unconstrained = ['alter table orders drop constraint orders_permit']
-const unowned = edit(
-  deciding,
-  'return [...seen.values()].filter(({ contractId }) => !owned.has(contractId))',
-  'return owned ? [...seen.values()] : []'
-)
+const unowned = edit(evidence, 'if (owned.has(contractId)) continue', 'if (!owned) continue')
 
 /** A guard of what a doubt is decided by: it takes a broker that leaves doubts. */
-const decision = (name: string, from: string, to: string, rest: Partial<SimulatedGuard> = {}): Guard => ({
+const decision = (
+  name: string,
+  from: string,
+  to: string,
+  { file = deciding, ...rest }: Partial<SimulatedGuard> & { file?: string } = {}
+): Guard => ({
   name,
-  edits: [edit(deciding, from, to)],
+  edits: [edit(file, from, to)],
   mode: 'broker',
   lives: 1500,
   ...rest
@@ -100,7 +103,11 @@ export const guards: Guard[] = [
   {
     name: 'the permit is checked right before the write',
     edits: [
-      edit(placing, 'if (late.signal.aborted || clock.now() >= deadline)', 'if (deadline < 0)'),
+      edit(
+        placing,
+        'if (late.signal.aborted || clock.now() >= deadline || clock.wall() >= wallDeadline)',
+        'if (deadline < 0 || wallDeadline < 0)'
+      ),
       edit(placing, '() => giveUp() && reject(', '() => deadline < 0 && giveUp() && reject(')
     ],
     mode: 'broker',
@@ -109,7 +116,7 @@ export const guards: Guard[] = [
   },
   {
     name: 'the permit is counted from before the claim',
-    edits: [edit(placing, 'deadline: askedAt + order.permit_ms', 'deadline: clock.now() + order.permit_ms')],
+    edits: [edit(placing, 'deadline: permit.from + order.permit_ms', 'deadline: clock.now() + order.permit_ms')],
     mode: 'crashes',
     lives: 3000
   },
@@ -163,30 +170,26 @@ export const guards: Guard[] = [
   }),
   {
     name: 'what a dead process has sent is waited for',
-    edits: [edit(rows, 'severed_attempt is distinct from attempt', 'false')],
+    edits: [edit(resolving, 'then 0 else :crashedMs end', 'then 0 else 0 * :crashedMs end')],
     mode: 'crashes',
     lives: 3000
   },
   {
     name: 'what reaches the broker last is waited for until it is executed',
-    edits: [edit(rows, 'return reconcileCrashedMs + reconcileAfterMs', 'return reconcileCrashedMs')],
+    edits: [
+      edit(resolving, 'else :crashedMs end + :reconcileAfterMs)', 'else :crashedMs end + 0 * :reconcileAfterMs)')
+    ],
     mode: 'crashes',
     buys: { 'time-out, as late as can be': 30 },
     lives: 6000
   },
   decision(
-    'what a dead process has sent is the order’s however late it comes',
-    'order.severed_attempt === order.attempt ? 0 : reconcileCrashedMs',
-    'reconcileCrashedMs ? 0 : 0',
-    { mode: 'crashes', lives: 3000 }
-  ),
-  decision(
     'a look that failed proves nothing',
-    'for (const item of await evidenceSince(session, from)) {',
-    'for (const item of await evidenceSince(session, from).catch(() => [])) {',
-    { buys: { 'lost answer, lists refused': 15 } }
+    'const bought = await readPages(STATEMENT, from, page => session.statement({ from, ...page }))',
+    'const bought = await readPages(STATEMENT, from, page => session.statement({ from, ...page }).catch(() => []))',
+    { file: evidence, buys: { 'lost answer, lists refused': 15 } }
   ),
-  decision('evidence that fits two readings is reviewed', 'candidates.length === 1 &&', ''),
+  decision('evidence that fits two readings is reviewed', 'inWindow.length === 1 && near.length === 0 &&', ''),
   decision('a contract of unreadable terms is never adopted unseen', 'if (found.terms === null) return false', ''),
   decision(
     'a contract whose buyer is not told is adopted only beyond a guess',
@@ -196,25 +199,29 @@ export const guards: Guard[] = [
   ),
   decision(
     'a contract of other terms is not the order’s',
-    'if (item.terms === null || matches(item.terms, contract)) seen',
-    'seen'
+    'if (item.terms === null || matches(item.terms, contract)) fitting',
+    'fitting',
+    { file: evidence }
   ),
   decision(
     'a contract of another application is not the order’s',
     'const ours = item.appId === null || item.appId === order.app_id',
-    'const ours = true'
+    'const ours = true',
+    { file: evidence }
   ),
-  decision('a contract dearer than the stake is not the order’s', ' || new Big(item.buyPrice).gt(order.stake)', ''),
-  decision('a contract bought before the intent is not the order’s', 'item.purchaseTime < from || ', ''),
-  decision('a contract bought after the window is not the order’s', 'item.purchaseTime > latest || ', '', {
-    lives: 3000
+  decision('a contract dearer than the stake is not the order’s', ' || new Big(item.buyPrice).gt(order.stake)', '', {
+    file: evidence
   }),
   decision(
-    "the window is told in the broker's time",
-    'const from = Math.floor((order.sent_at as Date).getTime() / 1000 + offset) - SLACK_SECONDS',
-    'const from = Math.floor((order.sent_at as Date).getTime() / 1000 + 9) - SLACK_SECONDS',
-    { mode: 'usual', lives: 600 }
+    'a contract bought before the intent is not the order’s',
+    'item.purchaseTime >= window.from && item',
+    'item',
+    { file: evidence }
   ),
+  decision('a contract bought after the window is not the order’s', ' && item.purchaseTime <= window.to', '', {
+    file: evidence,
+    lives: 3000
+  }),
   {
     name: 'a contract that another order owns is no candidate',
     edits: [unowned],

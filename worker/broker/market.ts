@@ -21,6 +21,8 @@ export interface MarketOptions {
 
 const symbolsFreshMs = 5_000
 const clockFreshMs = 180_000
+// The wall clock is corrected by less than this from one minute to the next unless it is set.
+const CLOCK_STEP_MS = 500
 const maxCandles = 1_000
 const maxQuoted = 1_000
 const reopeningWithinMs = 4_000
@@ -32,6 +34,8 @@ export class MarketData implements Market {
   #offset: Fresh<number> | null = null
   /** What the last quote of an asset in a currency said. */
   readonly #quoted = new Map<string, Quoted>()
+  // The wall clock minus the monotonic one when the offset was measured.
+  #offsetLeadMs = 0
 
   constructor(options: MarketOptions) {
     this.#options = options
@@ -98,6 +102,12 @@ export class MarketData implements Market {
   }
 
   clockOffset(): Promise<number> {
+    // A wall clock that was set, or a machine that was suspended, makes what was measured before worthless.
+    const wallLeadMs = this.#options.now() - performance.now()
+    if (Math.abs(wallLeadMs - this.#offsetLeadMs) > CLOCK_STEP_MS) {
+      this.#offset = null
+      this.#offsetLeadMs = wallLeadMs
+    }
     this.#offset = this.#fresh(this.#offset, clockFreshMs, () => this.#readOffset())
     return this.#offset.value
   }
