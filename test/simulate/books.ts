@@ -26,6 +26,8 @@ export interface Deal {
   /** Whether lists tell its terms. */
   readable: boolean
   wins: boolean
+  /** A field of its state that makes no sense, for good. */
+  odd?: { field: string; which: number }
   sale: { at: number; epoch: number; price: string; early: boolean } | null
 }
 

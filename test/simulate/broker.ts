@@ -39,6 +39,10 @@ export interface BrokerWorld {
   downUntil: number
   /** Whether an order of the account was sent by somebody who never said that nothing is under way any more. */
   mayArrive(accountId: string): Promise<boolean>
+  /** Whose token a token is, by account. */
+  accountOf: ReadonlyMap<string, string>
+  /** Tokens that the broker refuses from now on. */
+  revoked: Set<string>
   /** Stops an actor for a while. */
   freeze(actor: Actor, ms: number): void
 }
@@ -51,7 +55,7 @@ const GRID_MS = 40
 // How long the difference of two clocks is remembered.
 const OFFSET_FRESH_MS = 60_000
 
-interface Pending {
+export interface Pending {
   /** Whether the request may have run, should the line break now. */
   written: boolean
   reject(error: BrokerError): void
@@ -67,6 +71,8 @@ export class Line {
   readonly pending = new Set<Pending>()
   readonly follows = new Map<string, Set<ContractListener>>()
   readonly authorised = new Set<string>()
+  /** Its connections, where it runs on frames. */
+  readonly served = new Set<{ drop(): void; moved(deal: Deal): void }>()
 
   constructor(world: BrokerWorld, actor: Actor) {
     this.world = world
@@ -94,6 +100,7 @@ export class Line {
     this.generation += 1
     this.downUntil = schedule.now + ms
     this.authorised.clear()
+    for (const connection of [...this.served]) connection.drop()
     for (const { written, reject, reset } of this.pending) {
       reset?.()
       const error = disconnected(written)
@@ -156,6 +163,11 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
 
 async function openSession(line: Line, account: BrokerAccount): Promise<Session> {
   const key = `${account.credentialId}`
+  if (line.world.revoked.has(key)) {
+    line.authorised.delete(key)
+    await account.token()
+    throw refusal('BROKER_DISCONNECTED', 'InvalidToken', { rejected: true })
+  }
   if (line.authorised.has(key)) return new SimulatedSession(line, account)
   await connected(line, 'session')
   // Not every connection is a new one: the token is read for some.
@@ -343,6 +355,7 @@ class SimulatedSession implements Session {
 /** A contract has ended: its followers are told, or not. */
 export function announce({ chance, counts, schedule, lines, troubles }: BrokerWorld, deal: Deal): void {
   for (const line of lines) {
+    for (const connection of line.served) connection.moved(deal)
     const listeners = line.follows.get(deal.id)
     // A stream that comes back tells what happened meanwhile.
     if (!listeners || schedule.now < line.upAt) continue

@@ -63,6 +63,8 @@ const BROKER_TIMEOUT_MS = 15_000
 export const KERNEL_MS = 40_000
 // A purchase shows in lists so much later, at most.
 const LIST_LAG_MS = 6000
+// So much longer a connection that is not broken off may hold what was written.
+const HELD_LONGER_MS = 45_000
 // Nor so long after it was written: a second look comes RECONCILE_AFTER_MS and 3 s after the permit, or later.
 const SHOWN_MS = 22_500
 // Calls are counted by the minute: what is refused because they are used up is refused for what is left of it.
@@ -181,8 +183,13 @@ export function meetFate(line: Line, fate: BuyFate, written: Written): void {
       if (!written.waiting()) return reset()
       world.books.held(accountId, written.givesUpAt + ms)
       written.onReset(reset)
-      // A sender that died or stands still does not break it off; the network holds nothing for longer than that.
-      schedule.after(written.givesUpAt - now, null, 'held no longer', reset)
+      // One that died or stands still does not break it off. While its sender lives and does not, a connection holds
+      // what it likes.
+      schedule.after(written.givesUpAt - now, null, 'held no longer', () => {
+        const { dead, frozenUntil } = line.actor
+        if (dead || frozenUntil > schedule.now) reset()
+        else schedule.after(HELD_LONGER_MS, null, 'held no longer', reset)
+      })
     },
     others(ms, changes = {}) {
       schedule.after(ms, null, 'bought by others', () => byOthers(changes))

@@ -72,6 +72,12 @@ export interface Troubles {
   clocks: { workers: number; broker: number; database: number; jump: number }
   /** The database's server dies, and what it acknowledged last is gone unless a session insists; per virtual second. */
   forget: number
+  /** Whether workers speak their real dialect, on frames. */
+  frames: boolean
+  /** A state has a field that is missing, null, of another type or out of range. */
+  spoil: number
+  /** An account's token is refused from now on, until its trader comes with another; per virtual second. */
+  revoke: number
   /** Longer than that no order may stand still that its living worker claimed and did not send, ms. */
   standstillMs: number
   /** So long after the last life began nothing goes wrong any more. */
@@ -152,6 +158,9 @@ const usual: Troubles = {
   suspend: 0,
   clocks: { workers: 400, broker: 7000, database: 0, jump: 0 },
   forget: 0,
+  frames: false,
+  spoil: 0,
+  revoke: 0,
   standstillMs: Infinity,
   // Doubts of the last lives are looked into, more than once, while things go wrong.
   calmAfterMs: 40_000
@@ -206,6 +215,10 @@ export const modes = {
   suspended: { ...prompt, freeze: 1 / 1500, suspend: 0.8, wait: 0.3 },
   /** The database's server dies with what it has acknowledged. */
   forgetful: { ...prompt, forget: 1 / 6, outage: 1 / 15 },
+  /** Workers speak the real dialects, within the broker's caps on calls and connections. */
+  frames: { ...prompt, frames: true, livesOfAccount: 6, livesPerSecond: 150, buys: times(2, fates.slice(1)) },
+  /** States make no sense, and tokens are refused while contracts are open. */
+  spoiled: { ...prompt, frames: true, livesOfAccount: 6, livesPerSecond: 150, spoil: 1 / 8, revoke: 1 / 2 },
   /** Many orders of the same terms wait for few accounts. */
   crowded: {
     ...prompt,

@@ -229,15 +229,29 @@ export function takeOverGlobals(schedule: Schedule, chance: Chance): void {
   Math.random = () => chance.next()
   Date.now = () => START_MS + schedule.now + (schedule.current?.wallMs ?? 0)
   Object.defineProperty(performance, 'now', { value: () => schedule.now - (schedule.current?.suspendedMs ?? 0) })
-  const timer = (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) => ({
-    cancel: schedule.timer(ms, schedule.current, 'timer', () => run(...args)),
-    unref() {},
-    ref() {}
-  })
+  const timer = (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) => {
+    const cancel = schedule.timer(ms, schedule.current, 'timer', () => run(...args))
+    const handle = { cancel, unref: () => handle, ref: () => handle }
+    return handle
+  }
+  const every = (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) => {
+    const again = () => {
+      handle.cancel = schedule.timer(Math.max(1, ms), actor, 'timer', () => {
+        again()
+        run(...args)
+      })
+    }
+    const actor = schedule.current
+    const handle = { cancel: () => {}, unref: () => handle, ref: () => handle }
+    again()
+    return handle
+  }
   const clear = (handle: { cancel?: () => void } | undefined) => handle?.cancel?.()
   Object.assign(globalThis, {
     setTimeout: timer,
     clearTimeout: clear,
+    setInterval: every,
+    clearInterval: clear,
     setImmediate: (run: (...args: unknown[]) => void, ...args: unknown[]) => schedule.soon(() => run(...args))
   })
 }

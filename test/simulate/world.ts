@@ -16,6 +16,7 @@ import { Chance, Counts, modes, type Troubles } from './chance.ts'
 import { type Api, type Life, live, makeLife } from './clients.ts'
 import { type Actor, clockOf, Schedule, takeOverGlobals } from './clock.ts'
 import { openSimulatedDatabase } from './database.ts'
+import { APP_HEADER, openFramedBrokers, serveFrames } from './frames.ts'
 import type { Party } from './setup.ts'
 import { type Alarm, type Verdict, verdictOf } from './verdict.ts'
 
@@ -57,7 +58,14 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   const alarms: Alarm[] = []
   const log = openLog({ level: 'silent', name: 'simulation' })
   const config = {
-    ...readConfig({ BROKER_URL: 'ws://broker', AUDIT_MINUTES: '1', SWEEP_MS: '2000', RECONCILE_CRASHED_MS: '45000' })
+    ...readConfig({
+      BROKER_URL: 'ws://broker/v3',
+      BROKER_NEXT_URL: 'http://broker',
+      BROKER_NEXT_APP_HEADER: APP_HEADER,
+      AUDIT_MINUTES: '1',
+      SWEEP_MS: '2000',
+      RECONCILE_CRASHED_MS: '45000'
+    })
   }
   const queue = await withoutIntervals(() => openQueue({ url, role: 'sender', log, pool: 1 }))
   let calm = false
@@ -103,8 +111,11 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     troubles,
     downUntil: 0,
     mayArrive,
+    accountOf: new Map(parties.map(({ accountRowId, accountId }) => [accountRowId, accountId])),
+    revoked: new Set(),
     freeze
   }
+  if (options.troubles.frames) serveFrames(broker, options.dialect)
   const hub = openHub({ schedule, chance, counts, lossy: () => troubles().hint })
   let databaseDownUntil = 0
   let made = 0
@@ -129,7 +140,9 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
 
   function startWorker(): void {
     const actor = newActor('worker')
-    const { line, ...brokers } = openSimulatedBrokers(broker, actor)
+    const { line, ...brokers } = options.troubles.frames
+      ? openFramedBrokers(broker, actor, { config, log, dialect: options.dialect })
+      : openSimulatedBrokers(broker, actor)
     const handlers = new Map<string, () => Promise<void>>()
     const boss = {
       schedule: async () => {},
@@ -145,7 +158,8 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
       queue: { ...queue, boss, fetch } as unknown as Queue,
       bus: hub.of(actor),
       log: noisy(actor),
-      vault: { open: () => 'token' } as never,
+      // An account's token is the name of its row.
+      vault: { open: (_: unknown, context: string) => context.split(':')[1] } as never,
       brokers,
       clock: clockOf(schedule, actor),
       worker: actor.name
@@ -219,7 +233,11 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   /** Things that happen by themselves, looked at every virtual second. */
   function weather(): void {
     if (calm) return
-    const { disconnect, outage, forget } = troubles()
+    const { disconnect, outage, forget, revoke } = troubles()
+    if (chance.is(revoke)) {
+      counts.add('token: refused from now on')
+      broker.revoked.add(anyParty().accountRowId)
+    }
     if (chance.is(clocks.jump)) jump()
     if (chance.is(forget)) database.dies = true
     for (const line of lines) if (chance.is(disconnect)) line.cut(chance.int(20, chance.is(0.8) ? 500 : 8000))
@@ -264,9 +282,10 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   /** A trader whose token was refused comes with a new one. */
   const reconnect = () =>
     schedule.really(5000, 'traders reconnect', async () => {
-      await database.look(
-        `update broker_accounts set status = 'CONNECTED', token_version = token_version + 1 where status = 'REJECTED'`
+      const renewed = await database.look<{ id: string }>(
+        `update broker_accounts set status = 'CONNECTED', token_version = token_version + 1 where status = 'REJECTED' returning id`
       )
+      for (const { id } of renewed) broker.revoked.delete(id)
       reconnect()
     })
 

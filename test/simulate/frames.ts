@@ -1,0 +1,382 @@
+// The broker of a simulation on frames: what a worker's real dialect writes is read here, meets the same fates as above
+// the port, and is answered in frames, which get lost with their connection.
+
+import type { Log } from '../../db/log.ts'
+import type { Config } from '../../schemas/config.ts'
+import { type Brokers, openBrokers } from '../../worker/broker/brokers.ts'
+import type { Contract, ContractListener, ContractState } from '../../worker/broker/port.ts'
+import type { Dialect } from '../dialects.ts'
+import type { Deal } from './books.ts'
+import { announce, type BrokerWorld, Line, type Pending } from './broker.ts'
+import { meetFate } from './buys.ts'
+import type { Actor } from './clock.ts'
+import { type Peer, Socket, serveSockets } from './socket.ts'
+import { receiptOf, rowOf, stateOf } from './speech.ts'
+import { spoiled } from './spoiling.ts'
+
+type Body = Record<string, unknown>
+
+const PATIENCE_MS = 24_000
+const GRID_MS = 20
+// What the newer dialect grants.
+const SOCKETS_OF_USER = 5
+const CALLS_A_MINUTE = 300
+
+/** The brokers of one worker, in its real dialect. */
+export function openFramedBrokers(
+  world: BrokerWorld,
+  actor: Actor,
+  { config, log, dialect }: { config: Config; log: Log; dialect: Dialect }
+): Brokers & { line: Line } {
+  const line = new Line(world, actor)
+  const brokers = openBrokers({ ...config, brokerDialect: dialect }, log)
+  return { line, ...brokers }
+}
+
+/** Serves the sockets and the REST calls of whoever runs now. */
+export function serveFrames(world: BrokerWorld, dialect: Dialect): void {
+  const lineOfNow = () => [...world.lines].find(({ actor }) => actor === world.schedule.current)
+  const calls = new Map<Line, number[]>()
+
+  serveSockets(async url => {
+    const line = lineOfNow()
+    if (!line) throw new Error('its process is gone')
+    await reached(line)
+    const { pathname, searchParams } = new URL(url)
+    const accountId = pathname.startsWith('/account/') ? pathname.split('/').at(2) : undefined
+    const ofAccount = [...line.served].filter(each => (each as Served).account?.accountId === accountId)
+    if (dialect === 'next' && accountId && ofAccount.length >= SOCKETS_OF_USER) throw new Error('too many sockets')
+    const appId = searchParams.get('app_id') ?? searchParams.get('app') ?? ''
+    const socket = new Socket()
+    socket.peer = new Served({ line, socket, dialect, appId, accountId })
+    return socket
+  })
+
+  // The newer dialect buys its addresses over REST.
+  globalThis.fetch = (async (url: string, { headers }: { headers: Record<string, string> }) => {
+    const line = lineOfNow()
+    if (!line) throw new Error('its process is gone')
+    await reached(line)
+    const recent = (calls.get(line) ?? []).filter(at => at > world.schedule.now - 60_000)
+    calls.set(line, [...recent, world.schedule.now])
+    const answer = (status: number, body: object) => ({
+      status,
+      body: [new TextEncoder().encode(JSON.stringify(body))]
+    })
+    if (recent.length >= CALLS_A_MINUTE) {
+      world.counts.add('rest: too many calls')
+      return answer(429, { errors: [{ code: 'TooManyRequests' }] })
+    }
+    const token = headers.authorization?.replace('Bearer ', '') as string
+    if (world.revoked.has(token)) return answer(401, { errors: [{ code: 'Unauthorized' }] })
+    const accountId = world.accountOf.get(token) as string
+    if (!url.endsWith('/otp'))
+      return answer(200, { data: [{ account_id: accountId, account_type: 'demo', currency: 'USD' }] })
+    if (!url.includes(`/${accountId}/`)) return answer(404, { errors: [{ code: 'AccountNotFound' }] })
+    const app = headers[APP_HEADER] ?? ''
+    return answer(200, { data: { url: `ws://broker/account/${accountId}/demo?app=${app}` } })
+  }) as unknown as typeof fetch
+}
+
+/** In which header the newer dialect takes the application here. */
+export const APP_HEADER = 'app-id'
+
+/** Waits until the broker can be reached, not for ever. */
+async function reached(line: Line): Promise<void> {
+  const { schedule, chance } = line.world
+  const after = (ms: number) =>
+    new Promise<void>(resolve => schedule.onGrid(ms, GRID_MS, line.actor, 'connects', () => resolve()))
+  await after(chance.int(1, 20))
+  const waitMs = line.upAt - schedule.now
+  if (waitMs <= 0) return
+  if (waitMs > 9000 || chance.is(0.5)) throw new Error('ECONNREFUSED')
+  await after(waitMs + chance.int(5, 300))
+}
+
+/** One connection, as the broker sees it. */
+class Served implements Peer {
+  readonly line: Line
+  readonly #socket: Socket
+  readonly #dialect: Dialect
+  readonly #appId: string
+  account: { accountId: string; appId: string } | undefined
+  #over = false
+  #token: string | undefined
+  /** Contract or 'transaction' → how its stream is named. */
+  readonly #streams = new Map<string, { id: string; reqId: unknown; listener?: ContractListener }>()
+
+  constructor(given: {
+    line: Line
+    socket: Socket
+    dialect: Dialect
+    appId: string
+    accountId: string | undefined
+  }) {
+    this.line = given.line
+    this.#socket = given.socket
+    this.#dialect = given.dialect
+    this.#appId = given.appId
+    if (given.accountId) this.account = { accountId: given.accountId, appId: given.appId }
+    this.line.served.add(this)
+  }
+
+  receive(text: string): void {
+    const frame = JSON.parse(text) as Body
+    if (frame.buy !== undefined) return void this.#buy(frame)
+    const { schedule, chance, counts, troubles, spentUntil, books } = this.line.world
+    const call = ['authorize', ...Object.keys(this.#calls)].find(name => frame[name] !== undefined) as string
+    const lists = call === 'portfolio' || call === 'statement' || call === 'profit_table'
+    const slow = chance.is(troubles().call)
+    const refuses =
+      chance.is(troubles().call) && !['authorize', 'ping', 'time', 'forget', 'website_status'].includes(call)
+    schedule.after(chance.int(2, 30), null, call, () => {
+      if (this.#over && call !== 'sell') return
+      const spent = lists && schedule.now < (spentUntil.get(this.account?.accountId ?? '') ?? 0)
+      if (spent || refuses) {
+        counts.add('read: refused')
+        return void this.#refuse(frame, 'RateLimit')
+      }
+      const read = this.#calls[call]
+      if (call !== 'authorize' && this.#token !== undefined && this.line.world.revoked.has(this.#token))
+        return void this.#refuse(frame, 'AuthorizationRequired')
+      const body = read?.(frame, books)
+      if (typeof body === 'string') this.#refuse(frame, body)
+      else this.#answer(frame, call, body as Body, slow ? chance.int(1000, 8000) : chance.int(5, 60))
+    })
+  }
+
+  ended(): void {
+    this.#over = true
+    this.line.served.delete(this)
+    for (const pending of this.#pending) pending.reset?.()
+    for (const [contractId, { listener }] of this.#streams) this.#unfollow(contractId, listener)
+    this.#streams.clear()
+  }
+
+  /** The network takes the connection away. */
+  drop(): void {
+    const { schedule, chance } = this.line.world
+    this.ended()
+    schedule.after(chance.int(0, 20), this.line.actor, 'disconnected', () => this.#socket.terminate())
+  }
+
+  /** A contract of the account was sold: told to whoever asked for movements. */
+  moved(deal: Deal): void {
+    const stream = deal.accountId === this.account?.accountId ? this.#streams.get('transaction') : undefined
+    if (!stream) return
+    const transaction = { action: 'sell', contract_id: Number(deal.id), transaction_id: Number(`${deal.id}2`) }
+    this.#send({ transaction, subscription: { id: stream.id }, req_id: stream.reqId }, 20)
+  }
+
+  readonly #pending = new Set<Pending>()
+
+  readonly #calls: Record<string, (frame: Body, books: BrokerWorld['books']) => Body | string> = {
+    authorize: ({ authorize }) => {
+      const token = authorize as string
+      const accountId = this.line.world.accountOf.get(token)
+      if (!accountId || this.line.world.revoked.has(token)) return 'InvalidToken'
+      this.#token = token
+      this.account = { accountId, appId: this.#appId }
+      return { loginid: accountId, is_virtual: 1, currency: 'USD' }
+    },
+    ping: () => ({ ping: 'pong' }),
+    time: (_, books) => ({ time: books.epoch(this.line.world.schedule.now) }),
+    website_status: () => ({ site_status: 'up' }),
+    trading_times: () => ({ markets: [] }),
+    balance: () => ({
+      balance: 1000,
+      currency: 'USD',
+      ...(this.#dialect === 'v3' ? { loginid: this.account?.accountId } : {})
+    }),
+    forget: ({ forget }) => {
+      for (const [contractId, { id, listener }] of this.#streams)
+        if (id === forget) {
+          this.#unfollow(contractId, listener)
+          this.#streams.delete(contractId)
+        }
+      return { forget: 1 }
+    },
+    transaction: frame => {
+      this.#stream('transaction', frame.req_id)
+      return {}
+    },
+    proposal_open_contract: frame => {
+      const { books } = this.line.world
+      const deal = books.deals.get(String(frame.contract_id))
+      if (!deal || deal.accountId !== this.account?.accountId) return {}
+      if (frame.subscribe === 1 && !deal.sale) this.#follow(deal, frame.req_id)
+      return this.#stateOf(deal)
+    },
+    portfolio: () => ({ contracts: this.#rows('portfolio', deal => deal.sale === null) }),
+    statement: ({ date_from: from, limit }) => ({
+      transactions: this.#rows('statement', deal => deal.boughtEpoch >= Number(from)).slice(0, Number(limit))
+    }),
+    profit_table: ({ date_from: from, limit }) => ({
+      transactions: this.#rows('profit_table', deal => deal.sale !== null && deal.boughtEpoch >= Number(from)).slice(
+        0,
+        Number(limit)
+      )
+    }),
+    sell: frame => {
+      const { books, schedule, counts } = this.line.world
+      const deal = books.deals.get(String(frame.sell)) as Deal
+      const sold = schedule.now < deal.endsAt && books.sell(deal, schedule.now, true)
+      counts.add(sold ? 'sale' : 'sale: too late')
+      if (!sold) return 'InvalidSellContractProposal'
+      announce(this.line.world, deal)
+      return { contract_id: Number(deal.id), sold_for: deal.sale!.price, transaction_id: Number(`${deal.id}2`) }
+    }
+  }
+
+  #rows(list: 'portfolio' | 'statement' | 'profit_table', shows: (deal: Deal) => boolean): Body[] {
+    const { books, schedule } = this.line.world
+    const deals = books.of(this.account?.accountId ?? '').filter(deal => deal.visibleAt <= schedule.now && shows(deal))
+    return deals.map(deal => rowOf(list, deal, books)).reverse()
+  }
+
+  #stateOf(deal: Deal): Body {
+    const { world } = this.line
+    return spoiled(world, deal, stateOf(world.books, deal, this.#dialect))
+  }
+
+  #buy(frame: Body): void {
+    const { line, account } = this
+    const { world } = line
+    const { schedule, chance, troubles } = world
+    if (!account) return void this.#refuse(frame, 'AuthorizationRequired')
+    if (this.#token !== undefined && world.revoked.has(this.#token))
+      return void this.#refuse(frame, 'AuthorizationRequired')
+    const fate = chance.weighted(troubles().buys)
+    const answered = world.books.written(account.accountId, { at: schedule.now, by: line.actor.name })
+    let waiting = true
+    const pending: Pending = { written: true, reject() {} }
+    this.#pending.add(pending)
+    const over = () => {
+      waiting = false
+      this.#pending.delete(pending)
+    }
+    meetFate(line, fate, {
+      account: { ...account, token: async () => '' },
+      contract: contractOf(frame),
+      givesUpAt: schedule.now + PATIENCE_MS,
+      onReset: then => {
+        pending.reset = then
+      },
+      waiting: () => waiting && !this.#over,
+      done: (deal, ms) =>
+        this.#answer(frame, 'buy', receiptOf(deal, this.#dialect), ms, () => {
+          over()
+          answered()
+          if (frame.subscribe !== 1) return undefined
+          const { id } = this.#follow(deal, frame.req_id)
+          if (deal.sale || chance.is(0.2)) this.#tell(deal)
+          return id
+        }),
+      refused: (error, ms) => {
+        this.#refuse(frame, error.brokerCode, ms, () => {
+          over()
+          if (error.ran === 'no') answered()
+        })
+      }
+    })
+  }
+
+  #follow(deal: Deal, reqId: unknown): { id: string } {
+    const known = this.#streams.get(deal.id)
+    if (known) return known
+    const listener: ContractListener = {
+      update: (_: ContractState) => this.#tell(deal),
+      // A stream that ends is told with an error, or not at all.
+      lost: () => this.#lose(deal.id)
+    }
+    this.line.hear(deal.id, listener)
+    return this.#stream(deal.id, reqId, listener)
+  }
+
+  #stream(name: string, reqId: unknown, listener?: ContractListener): { id: string } {
+    const stream = { id: this.line.world.chance.int(1e15, 9e15).toString(16), reqId, ...(listener ? { listener } : {}) }
+    this.#streams.set(name, stream)
+    return stream
+  }
+
+  #tell(deal: Deal): void {
+    const stream = this.#streams.get(deal.id)
+    if (!stream) return
+    if (deal.sale) this.#streams.delete(deal.id)
+    this.#send(
+      { proposal_open_contract: this.#stateOf(deal), subscription: { id: stream.id }, req_id: stream.reqId },
+      1
+    )
+  }
+
+  #lose(contractId: string): void {
+    const stream = this.#streams.get(contractId)
+    this.#streams.delete(contractId)
+    if (stream)
+      this.#send(
+        {
+          error: { code: 'InternalServerError', message: 'gone' },
+          req_id: stream.reqId,
+          subscription: { id: stream.id }
+        },
+        1
+      )
+  }
+
+  #unfollow(contractId: string, listener: ContractListener | undefined): void {
+    const listeners = this.line.follows.get(contractId)
+    if (listener) listeners?.delete(listener)
+    if (listeners?.size === 0) this.line.follows.delete(contractId)
+  }
+
+  /** Answers a call; `then` runs right before, and may name the stream that the answer opens. */
+  #answer(frame: Body, call: string, body: Body, ms: number, then: () => string | undefined = () => undefined): void {
+    const plain = call === 'ping' || call === 'time' || call === 'forget'
+    this.line.deliver(ms, call, () => {
+      if (this.#over) return
+      const id = then() ?? this.#streams.get(call === 'transaction' ? call : String(frame.contract_id))?.id
+      const subscription = frame.subscribe === 1 && id ? { subscription: { id } } : {}
+      const answer = plain ? body : { [call]: body }
+      this.#socket.arrive({ ...answer, ...subscription, msg_type: call, req_id: frame.req_id })
+    })
+  }
+
+  #refuse(frame: Body, code: string, ms = 10, then = () => {}): void {
+    this.line.deliver(ms, `refused ${code}`, () => {
+      if (this.#over) return
+      then()
+      this.#socket.arrive({ error: { code, message: `The broker said ${code}.` }, req_id: frame.req_id })
+    })
+  }
+
+  #send(frame: Body, ms: number): void {
+    this.line.deliver(ms, 'frame', () => this.#over || this.#socket.arrive(frame))
+  }
+}
+
+/** The contract that a frame asks for. */
+function contractOf({ parameters }: Body): Contract {
+  const terms = parameters as Body
+  const common = {
+    asset: (terms.symbol ?? terms.underlying_symbol) as string,
+    stake: Number(terms.amount).toFixed(2),
+    currency: terms.currency as string
+  }
+  if (terms.multiplier !== undefined)
+    return {
+      ...common,
+      kind: 'MULTIPLIER',
+      direction: terms.contract_type === 'MULTUP' ? 'up' : 'down',
+      multiplier: Number(terms.multiplier),
+      stopLoss: null,
+      takeProfit: null
+    }
+  return {
+    ...common,
+    kind: 'BINARY',
+    contractType: terms.contract_type as 'CALL',
+    duration: Number(terms.duration),
+    durationUnit: terms.duration_unit as 't',
+    barrier: (terms.barrier as string | undefined) ?? null
+  }
+}

@@ -1,0 +1,43 @@
+// States of contracts that cannot be read, or are not believed: each field missing, null, of another type, out of range.
+import type { Deal } from './books.ts'
+import type { BrokerWorld } from './broker.ts'
+
+type Body = Record<string, unknown>
+
+// What a settlement rests on comes right in the end; of the rest the broker may say nonsense for ever.
+const needed = new Set(['contract_id', 'is_sold', 'status', 'sell_price', 'buy_price', 'profit'])
+
+const nonsense: ((value: unknown) => unknown)[] = [
+  () => undefined,
+  () => null,
+  value => (typeof value === 'number' ? String(value) : 7),
+  () => ({}),
+  () => '1,219.63',
+  () => 1.5,
+  () => -5,
+  () => 1e30,
+  () => 'nonsense'
+]
+
+/** The state, or what a broker out of its mind makes of it. */
+export function spoiled(world: BrokerWorld, deal: Deal, body: Body): Body {
+  const { chance, counts, troubles } = world
+  const { spoil } = troubles()
+  if (spoil === 0 && !deal.odd) return body
+  const told = { ...body }
+  // Some contracts have a field for good that nobody can read.
+  if (chance.is(spoil)) deal.odd ??= { field: optionalOf(world, body), which: chance.int(0, nonsense.length - 1) }
+  if (deal.odd) told[deal.odd.field] = nonsense[deal.odd.which]!(body[deal.odd.field])
+  if (chance.is(spoil)) {
+    const field = chance.of([...needed].filter(name => name in body))
+    counts.add(`state: ${field} is odd`)
+    told[field] = chance.of(nonsense)(body[field])
+  }
+  return told
+}
+
+function optionalOf({ chance, counts }: BrokerWorld, body: Body): string {
+  const field = chance.of(Object.keys(body).filter(name => !needed.has(name)))
+  counts.add('state: a field that is not needed is odd for good')
+  return field
+}
