@@ -142,6 +142,7 @@ async function outcomeOf(
 ): Promise<Reply> {
   const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
   const row = await settled(open, stored.order, { settle: order.settle, signal, early })
+  if (order.settle && isUnsettled(row)) throw unsettled(row, headers)
   if (row.phase === 'open' || row.phase === 'closed') return new Reply(order.present(row), headers)
   throw unplaced(row, headers)
 }
@@ -151,8 +152,23 @@ const REREAD_MS = 1000
 // How often a waiter tries to fail an order whose time is over by its own count.
 const EXPIRE_EVERY_MS = 200
 
-const isDecided = ({ phase }: Outcome, settle: boolean): boolean =>
-  phase === 'failed' || phase === 'closed' || phase === 'review' || (phase === 'open' && !settle)
+const isDecided = (row: Outcome, settle: boolean): boolean =>
+  row.phase === 'failed' ||
+  row.phase === 'closed' ||
+  row.phase === 'review' ||
+  (row.phase === 'open' && !settle) ||
+  isUnsettled(row)
+
+/** Whether the order's contract is over and what the broker reports about it is under review. */
+const isUnsettled = ({ phase, error_code }: Outcome): boolean => phase === 'open' && error_code === 'REVIEW_REQUIRED'
+
+/** The error of an order whose settlement is under review, for whoever waits for that settlement. */
+function unsettled(row: Outcome, headers: Record<string, string> = {}): ApiError {
+  return new ApiError('BROKER_UPSTREAM', row.error_message ?? undefined, {
+    extras: { orderId: row.id, status: 'OPEN' },
+    headers
+  })
+}
 
 /** Waits until the order stands as asked, or time is up; answers how it stands then. */
 async function settled(
@@ -193,7 +209,10 @@ function unplaced(row: Outcome, headers: Record<string, string>): ApiError {
   if (row.phase === 'failed') {
     const upstream = row.error_code === 'BROKER_UPSTREAM'
     const extras = { ...row.error_extras, ...(upstream ? { orderId: row.id, status: 'FAILED' as const } : {}) }
-    return new ApiError(row.error_code ?? 'BROKER_UPSTREAM', row.error_message ?? undefined, { extras, headers })
+    return new ApiError((row.error_code as ErrorCode | null) ?? 'BROKER_UPSTREAM', row.error_message ?? undefined, {
+      extras,
+      headers
+    })
   }
   const message =
     row.phase === 'review'
@@ -257,9 +276,15 @@ export async function close(
   if (row.phase === 'closed') return row
   if (row.phase !== 'open')
     throw new ApiError('CONFLICT', `The order is ${row.status}; only an OPEN order can be CLOSED.`)
-  await ask<object>(open, { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000, signal, trace })
+  try {
+    await ask<object>(open, { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000, signal, trace })
+  } catch (error) {
+    const now = await getOrder(open.db, partner.partnerId, params.id)
+    throw isUnsettled(now) ? unsettled(now) : error
+  }
   const closed = await getOrder(open.db, partner.partnerId, params.id)
   if (closed.phase === 'closed') return closed
+  if (isUnsettled(closed)) throw unsettled(closed)
   throw new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the request.', {
     extras: { orderId: row.id }
   })

@@ -68,8 +68,9 @@ export const ErrorEnvelope = {
     },
     status: {
       type: 'string',
-      enum: ['PENDING', 'FAILED'],
-      description: 'With BROKER_UPSTREAM: FAILED means certainly no contract, PENDING that it is not known yet.',
+      enum: ['PENDING', 'OPEN', 'FAILED'],
+      description:
+        'With BROKER_UPSTREAM: FAILED means certainly no contract, PENDING that it is not known yet, OPEN that the settlement is under review.',
       examples: ['PENDING']
     },
     requiredUsd: { type: 'number', description: 'With WALLET_INSUFFICIENT: the price.', examples: [19.9] },

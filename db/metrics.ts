@@ -6,6 +6,7 @@ import client from 'prom-client'
 import { listAppRefusals } from './app-refusals.ts'
 import { type Db, rows } from './connection.ts'
 import type { Log } from './log.ts'
+import { countPastEnd } from './orders-review.ts'
 import { within } from './within.ts'
 
 const SCRAPE_TIMEOUT_MS = 4000
@@ -50,6 +51,26 @@ export function observeBuy(outcome: 'done' | 'refused' | 'unsent' | 'doubt', sec
   brokerSeconds.observe({ outcome }, seconds)
 }
 
+const implausible = new client.Counter({
+  name: 'service_settlements_implausible_total',
+  help: 'Settled states of contracts that contradicted the order or themselves, and were not booked.'
+})
+const unreadable = new client.Counter({
+  name: 'service_broker_fields_unreadable_total',
+  help: "Fields of contracts' states that the broker sent and that could not be read, by field.",
+  labelNames: ['field']
+})
+
+/** Counts a settled state that was not booked. */
+export function countImplausible(): void {
+  implausible.inc()
+}
+
+/** Counts a field of a contract's state that could not be read. */
+export function countUnreadable(field: string): void {
+  unreadable.inc({ field })
+}
+
 /** Figures read from the database at each scrape. */
 export function collectStoreMetrics(db: Db): void {
   const orders = new client.Gauge({
@@ -86,6 +107,14 @@ export function collectStoreMetrics(db: Db): void {
     help: 'Unresolved differences from the broker’s books.',
     labelNames: ['kind']
   })
+  const pastEnd = new client.Gauge({
+    name: 'service_orders_past_end',
+    help: 'Open orders whose contract has ended: the broker cannot be asked, or what it reports cannot be booked.'
+  })
+  const pastEndOldest = new client.Gauge({
+    name: 'service_orders_past_end_oldest_seconds',
+    help: 'How long ago the contract of the oldest of these ended.'
+  })
   const pool = new client.Gauge({ name: 'service_pool_waiting', help: 'Callers waiting for a database connection.' })
   scrapes.push(async () => {
     const { pool: tarn } = db.client as { pool: { numPendingAcquires(): number } }
@@ -116,7 +145,10 @@ export function collectStoreMetrics(db: Db): void {
     drift.set(Number(sum?.drift ?? 0))
     refused.reset()
     for (const { dialect, appId } of await listAppRefusals(db)) refused.set({ dialect, app_id: appId }, 1)
-    for (const kind of ['ORPHAN', 'MISMATCH']) findings.set({ kind }, 0)
+    const { count: past, oldestSeconds } = await countPastEnd(db)
+    pastEnd.set(past)
+    pastEndOldest.set(oldestSeconds)
+    for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) findings.set({ kind }, 0)
     for (const { kind, count } of await rows<{ kind: string; count: number }>(
       db,
       'select kind, count(*) as count from contract_findings where resolved_at is null group by kind'

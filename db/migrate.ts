@@ -29,6 +29,7 @@ import * as marketplaceChanges from './migrations/0022_marketplace_changes.ts'
 import * as accountProof from './migrations/0023_account_proof.ts'
 import * as appRefusals from './migrations/0024_app_refusals.ts'
 import * as evidence from './migrations/0025_evidence.ts'
+import * as unsettled from './migrations/0026_unsettled.ts'
 
 interface Migration {
   name: string
@@ -61,7 +62,8 @@ const migrations: Migration[] = [
   { name: '0022_marketplace_changes', up: marketplaceChanges.up },
   { name: '0023_account_proof', up: accountProof.up },
   { name: '0024_app_refusals', up: appRefusals.up },
-  { name: '0025_evidence', up: evidence.up }
+  { name: '0025_evidence', up: evidence.up },
+  { name: '0026_unsettled', up: unsettled.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

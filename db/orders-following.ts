@@ -5,6 +5,9 @@ import { among, type Db, rows, sql } from './connection.ts'
 import { addToFollows } from './copy.ts'
 import type { OrderRow } from './orders.ts'
 
+// What the broker's clock may be ahead of the database's.
+const AHEAD_SECONDS = '600'
+
 /** How a contract ended. */
 export interface Settlement {
   id: string
@@ -12,8 +15,8 @@ export interface Settlement {
   entryPrice: string | null
   exitPrice: string | null
   commission: string | null
-  /** Epoch seconds. */
-  closedAt: number
+  /** Epoch seconds; null, and what cannot be (before the purchase, in the future), becomes now. */
+  closedAt: number | null
   /** A copy. */
   copied: boolean
 }
@@ -37,8 +40,10 @@ async function markClosed(trx: Db, settlements: Settlement[]): Promise<Closed[]>
     trx,
     sql`update orders o
         set phase = 'closed', pnl = s.pnl, entry_price = s."entryPrice", exit_price = s."exitPrice",
-            commission = coalesce(s.commission, o.commission), closed_at = to_timestamp(s."closedAt"),
-            current_value = null, unrealized_pnl = null, follower = null, lease_until = null
+            commission = coalesce(s.commission, o.commission),
+            closed_at = case when s."closedAt" between floor(extract(epoch from o.opened_at)) and extract(epoch from now()) + ${AHEAD_SECONDS}
+                             then to_timestamp(s."closedAt") else greatest(now(), o.opened_at) end,
+            error_code = null, error_message = null, current_value = null, unrealized_pnl = null, follower = null, lease_until = null
        from jsonb_to_recordset(:settlements::jsonb) as s (id text, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
             commission numeric, "closedAt" float8)
       where o.id = ${among('ids')} and o.id = s.id and o.phase = 'open'
@@ -90,13 +95,24 @@ export async function countNeighbours(db: Db, worker: string): Promise<number> {
 }
 
 /** What following a contract takes. */
-export type Following = Pick<
-  OrderRow,
-  'id' | 'broker_order_id' | 'buy_price' | 'broker_account_id' | 'account_id' | 'app_id' | 'dialect' | 'follow_id'
->
+export type Following = Pick<OrderRow, (typeof following)[number]>
 
-export const followingColumns =
-  'o.id, o.broker_order_id, o.buy_price, o.broker_account_id, o.account_id, o.app_id, o.dialect, o.follow_id'
+const following = [
+  'id',
+  'kind',
+  'broker_order_id',
+  'buy_price',
+  'payout',
+  'multiplier',
+  'broker_account_id',
+  'account_id',
+  'app_id',
+  'dialect',
+  'follow_id',
+  'error_code'
+] as const
+
+export const followingColumns = following.map(column => `o.${column}`).join(', ')
 
 /** Takes over open orders that nobody follows, or whose follower's lease ran out. */
 export async function takeOver(db: Db, options: { worker: string; limit: number }): Promise<Following[]> {

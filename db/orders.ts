@@ -61,7 +61,8 @@ export interface OrderRow {
   entry_price: string | null
   exit_price: string | null
   closed_at: Date | null
-  error_code: ErrorCode | null
+  /** Why the order failed, or that it waits for a review: what a partner reads as `error`. */
+  error_code: ErrorCode | 'REVIEW_REQUIRED' | null
   error_message: string | null
   error_extras: ErrorExtras | null
   retryable: boolean
@@ -184,7 +185,7 @@ export async function listOrders(
   if (filter.partnerId) query.where({ partner_id: filter.partnerId })
   if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
   if (filter.status) query.where({ status: filter.status })
-  if (filter.review) query.where({ phase: 'review' })
+  if (filter.review) query.whereRaw(`(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`)
   if (filter.cursor) {
     const [micros, id] = readCursor(filter.cursor)
     query.whereRaw(`(created_at, id) < (timestamptz 'epoch' + ? * interval '1 microsecond', ?)`, [micros, id])

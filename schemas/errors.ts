@@ -50,7 +50,7 @@ export interface ErrorExtras {
   requiredScope?: string
   secondsUntilOpen?: number | null
   orderId?: string
-  status?: 'PENDING' | 'FAILED'
+  status?: 'PENDING' | 'OPEN' | 'FAILED'
   requiredUsd?: number
   balanceUsd?: number
   saasStatus?: string

@@ -273,10 +273,12 @@ care('hears each frame of a contract once per frame, and none after its settleme
   const bought = await session.buy(even, { ...plainly, listener: heard.listener })
   await heard.settled()
   assert.is(bought.contractId, '5')
+  // A flag that cannot be read does not end the contract, and does not hide the rest.
   assert.equal(
-    heard.states.map(each => each.bidPrice ?? each.status),
-    ['1', 'won']
+    heard.states.map(each => each.bidPrice ?? each.unreadable?.join() ?? each.status),
+    ['1', 'is_sold', '']
   )
+  assert.is(heard.states.at(-1)?.status, 'won')
   await close()
 })
 

@@ -129,12 +129,12 @@ settling('are written although one of them cannot be', async () => {
   await renewLease(db, 'settling', LONG_MS)
   const [good, bad] = [await makeFollowed('settling'), await makeFollowed('settling')] as [string, string]
   const { close } = openSettling(worker.open)
-  const order = (id: string) => ({ id, buy_price: '10', follow_id: null })
+  const order = async (id: string) => ({ ...(await db('orders').where({ id }).first()), broker_order_id: '1' })
   const ended = { ...closedState, sellPrice: '12', exitPrice: '101.5', sellTime: 1_700_000_000 }
   const [written, refused] = await Promise.allSettled([
-    close(order(good), ended),
+    close(await order(good), ended),
     // More digits than a numeric takes.
-    close(order(bad), { ...ended, exitPrice: '9'.repeat(140_000) })
+    close(await order(bad), { ...ended, exitPrice: '9'.repeat(140_000) })
   ])
   assert.is(written.status, 'fulfilled')
   assert.is(refused.status, 'rejected')

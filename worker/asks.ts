@@ -13,7 +13,8 @@ import { BrokerError, type ContractState, type Evidence } from './broker/port.ts
 import { candidatesOf } from './evidence.ts'
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
-import { markOf, type Settling } from './settle.ts'
+import { markOf } from './outcome.ts'
+import type { Settling } from './settle.ts'
 
 const BATCH = 50
 const MAX_UNDER_WAY = 200

@@ -1,8 +1,7 @@
 // Following contracts to their end: the worker that bought (or took over) a contract hears its stream, and holds one
 // short lease for all of them.
-import { Big } from 'big.js'
 import { gather, isDataError } from '../db/gather.ts'
-import type { OrderRow } from '../db/orders.ts'
+import { countUnreadable } from '../db/metrics.ts'
 import {
   type Closed,
   closeOrders,
@@ -15,11 +14,16 @@ import {
   type Settlement,
   takeOver
 } from '../db/orders-following.ts'
+import { REVIEW_MESSAGE, resolveSettledFindings, unmarkUnsettled } from '../db/orders-review.ts'
 import { openSession } from './accounts.ts'
 import { BrokerError, type ContractListener, type ContractState } from './broker/port.ts'
+import { type Followed, followingOf } from './followed.ts'
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
+import { markOf, settlementOf } from './outcome.ts'
 import { persist } from './persist.ts'
+import { contradictions, lacksPrices } from './plausible.ts'
+import { openRechecks } from './rechecks.ts'
 
 // Contracts followed by one worker, and taken over in one go.
 const MAX_FOLLOWED = 20_000
@@ -34,6 +38,8 @@ const MAX_SILENCE_MS = 15 * 60_000
 const ASKED_AT_ONCE = 20
 // Values written in a round; beyond that a contract's turn comes in one of the next.
 const MARKED_AT_ONCE = 500
+// How long a plausible settlement waits for an entry or exit price that is missing.
+const PRICES_MS = 60_000
 
 export interface Expected {
   listener: ContractListener
@@ -45,28 +51,20 @@ export interface Expected {
 
 export interface Settling {
   /** A contract about to be bought: hears its stream from the first message. */
-  expect(order: Pick<OrderRow, 'id'>): Expected
+  expect(order: Pick<Following, 'id'>): Expected
   /** Follows an open order's contract; the lease is held already. */
   follow(order: Following): Promise<void>
-  /** Writes what is known to be the end of an open order; undefined when it was closed before. */
-  close(order: Pick<OrderRow, 'id' | 'buy_price' | 'follow_id'>, state: ContractState): Promise<Closed | undefined>
+  /**
+   * Writes what is known to be the end of an open order; undefined when it was closed before. Throws BROKER_UPSTREAM when
+   * the state contradicts the order or itself: then the order is marked instead.
+   */
+  close(order: Following, state: ContractState): Promise<Closed | undefined>
   /** Takes over orders nobody follows; answers how many. */
   sweep(): Promise<number>
   renew(): Promise<void>
   /** Lets go of all, once the ends under way are written. */
   release(): Promise<void>
   followed(): number
-}
-
-interface Followed {
-  order: Following | undefined
-  last: ContractState | undefined
-  /** Whether the order's current value is what was heard last. */
-  marked: boolean
-  closing: boolean
-  /** When it was last heard of or asked for, or when its rest ends; and how much longer silence is no news. */
-  heardAt: number
-  patienceMs: number
 }
 
 export function openSettling(open: Open): Settling {
@@ -76,6 +74,7 @@ export function openSettling(open: Open): Settling {
   /** Open orders that name this worker, and that it knew nothing of when it looked last. */
   let strangers = new Set<string>()
   let markedUpTo = 0
+  const { doubt, recheck, review } = openRechecks(open, { followed, take, settle })
 
   const saveClosed = gather(
     async (settlements: Settlement[]) => {
@@ -87,18 +86,37 @@ export function openSettling(open: Open): Settling {
     { isolate: isDataError }
   )
 
-  function close(
-    order: Pick<OrderRow, 'id' | 'buy_price' | 'follow_id'>,
-    state: ContractState
-  ): Promise<Closed | undefined> {
-    return saveClosed(settlementOf(order, state, open.clock.wall()))
+  const write = (order: Following, state: ContractState) => saveClosed(settlementOf(order, state))
+
+  async function close(order: Following, state: ContractState): Promise<Closed | undefined> {
+    const why = contradictions(order, state)
+    if (why.length === 0) return write(order, state)
+    if (!(await review(order, why))) return undefined
+    throw new BrokerError('BROKER_UPSTREAM', REVIEW_MESSAGE, { brokerCode: 'Implausible' })
   }
 
   function settle(id: string, entry: Followed): void {
-    if (followed.get(id) !== entry || !entry.order || !entry.last?.settled || entry.closing) return
+    const { order, last } = entry
+    if (followed.get(id) !== entry || !order || !last?.settled || entry.closing) return
+    const why = contradictions(order, last)
+    if (why.length > 0) {
+      doubt(id, entry, why)
+      return
+    }
+    if (lacksPrices(last)) {
+      entry.pricesUntil ??= clock.now() + PRICES_MS
+      if (clock.now() < entry.pricesUntil) {
+        recheck(id, entry)
+        return
+      }
+    }
+    entry.cancelRecheck?.()
     entry.closing = true
-    const closing = close(entry.order, entry.last).then(
-      () => followed.delete(id),
+    const closing = write(order, last).then(
+      () => {
+        followed.delete(id)
+        if (entry.inReview) resolveSettledFindings(db).catch((error: unknown) => log.warn({ err: error }, 'findings'))
+      },
       (error: unknown) => {
         // A sweep reads the contract again, once it is noticed that nobody follows it.
         followed.delete(id)
@@ -109,39 +127,65 @@ export function openSettling(open: Open): Settling {
     void closing.then(() => closings.delete(closing))
   }
 
-  function listen(id: string): { entry: Followed; listener: ContractListener } {
+  function take(entry: Followed, state: ContractState): void {
+    entry.last = state
+    entry.marked = false
+    entry.heardAt = clock.now()
+    entry.patienceMs = SILENCE_MS
+    for (const field of state.unreadable ?? []) countUnreadable(field)
+    if (state.settled || !entry.inReview || !entry.order || contradictions(entry.order, state).length > 0) return
+    entry.inReview = false
+    unmarkUnsettled(db, entry.order.id).catch((error: unknown) => {
+      entry.inReview = true
+      log.warn({ err: error }, 'a mark could not be taken back')
+    })
+  }
+
+  function listen(id: string): Followed {
+    const listener: ContractListener = {
+      update(state) {
+        // The end is told once; nothing that was said before it may take it back.
+        if (entry.last?.settled) return
+        take(entry, state)
+        settle(id, entry)
+      },
+      rests(ms) {
+        entry.heardAt = clock.now() + ms
+      },
+      lost(cause) {
+        if (entry.closing || followed.get(id) !== entry) return
+        drop(id)
+        log.info({ err: cause, orderId: id }, 'lost the stream of a contract')
+        handBack([id], 0)
+      }
+    }
     const entry: Followed = {
       order: undefined,
       last: undefined,
       marked: false,
       closing: false,
       heardAt: clock.now(),
-      patienceMs: SILENCE_MS
+      patienceMs: SILENCE_MS,
+      rechecks: 0,
+      cancelRecheck: undefined,
+      pricesUntil: undefined,
+      inReview: false,
+      listener
     }
     followed.set(id, entry)
-    return {
-      entry,
-      listener: {
-        update(state) {
-          // The end is told once; nothing that was said before it may take it back.
-          if (entry.last?.settled) return
-          entry.last = state
-          entry.marked = false
-          entry.heardAt = clock.now()
-          entry.patienceMs = SILENCE_MS
-          settle(id, entry)
-        },
-        rests(ms) {
-          entry.heardAt = clock.now() + ms
-        },
-        lost(cause) {
-          if (entry.closing || followed.get(id) !== entry) return
-          followed.delete(id)
-          log.info({ err: cause, orderId: id }, 'lost the stream of a contract')
-          handBack([id], 0)
-        }
-      }
-    }
+    return entry
+  }
+
+  function own(entry: Followed, order: Following): void {
+    entry.order = followingOf(order)
+    entry.inReview = order.error_code === 'REVIEW_REQUIRED'
+    // Another worker has read it before.
+    if (entry.inReview) entry.rechecks = 1
+  }
+
+  function drop(id: string): void {
+    followed.get(id)?.cancelRecheck?.()
+    followed.delete(id)
   }
 
   function handBack(ids: string[], retryMs: number): void {
@@ -155,7 +199,7 @@ export function openSettling(open: Open): Settling {
   function forget(id: string): void {
     const { order, closing } = followed.get(id) ?? {}
     if (!order || closing) return
-    followed.delete(id)
+    drop(id)
     openSession(open, refOf(order))
       .then(session => session.unfollow(order.broker_order_id as string))
       .catch((error: unknown) => log.info({ err: error, orderId: id }, 'a contract could not be let go'))
@@ -164,14 +208,17 @@ export function openSettling(open: Open): Settling {
   async function follow(order: Following): Promise<void> {
     // An entry without its row belongs to a buy that is still waiting for its answer: adoption overtook it.
     if (followed.get(order.id)?.order) return
-    const { entry, listener } = listen(order.id)
-    entry.order = followingOf(order)
+    const entry = listen(order.id)
+    const { listener } = entry
+    own(entry, order)
     try {
       const session = await openSession(open, refOf(order))
       listener.update(await session.follow(order.broker_order_id as string, listener))
     } catch (error) {
-      if (followed.get(order.id) === entry) followed.delete(order.id)
-      const rejected = !(error instanceof BrokerError) || error.rejected
+      if (followed.get(order.id) === entry) drop(order.id)
+      const unknown = error instanceof BrokerError && error.code === 'INVALID_CONTRACT'
+      if (unknown) await review(order, ['the broker does not know this contract'])
+      const rejected = unknown || !(error instanceof BrokerError) || error.rejected
       log.warn({ err: error, orderId: order.id }, 'a contract cannot be followed now')
       handBack([order.id], rejected ? REJECTED_RETRY_MS : RETRY_MS)
     }
@@ -197,7 +244,7 @@ export function openSettling(open: Open): Settling {
     const now = clock.now()
     let room = ASKED_AT_ONCE
     for (const [id, entry] of followed) {
-      if (!entry.order || entry.closing || now - entry.heardAt < entry.patienceMs) continue
+      if (!entry.order || entry.closing || entry.cancelRecheck || now - entry.heardAt < entry.patienceMs) continue
       if (--room < 0) return
       entry.heardAt = now
       entry.patienceMs = Math.min(MAX_SILENCE_MS, entry.patienceMs * 2)
@@ -210,22 +257,22 @@ export function openSettling(open: Open): Settling {
   async function askFor(id: string, entry: Followed, order: Following): Promise<void> {
     const session = await openSession(open, refOf(order))
     const state = await session.contract(order.broker_order_id as string)
-    if (!state.settled || entry.last?.settled) return
-    entry.last = state
+    if (!state.settled || entry.last?.settled || entry.closing) return
+    take(entry, state)
     settle(id, entry)
   }
 
   return {
     expect({ id }) {
-      const { entry, listener } = listen(id)
+      const entry = listen(id)
       return {
-        listener,
+        listener: entry.listener,
         opened(order) {
-          entry.order = followingOf(order)
+          own(entry, order)
           settle(id, entry)
         },
         cancel() {
-          if (followed.get(id) === entry) followed.delete(id)
+          if (followed.get(id) === entry) drop(id)
         }
       }
     },
@@ -252,51 +299,12 @@ export function openSettling(open: Open): Settling {
       if (lost.length > 0) handBack(lost, 0)
     },
     async release() {
-      followed.clear()
+      for (const id of [...followed.keys()]) drop(id)
       await Promise.all(closings)
       await endLease(db, worker).catch((error: unknown) =>
         log.warn({ err: error }, 'the lease could not be ended; it runs out by itself')
       )
     },
     followed: () => followed.size
-  }
-}
-
-// Of what is kept as long as a contract is open, nothing else of its row.
-function followingOf(order: Following): Following {
-  const { id, broker_order_id, buy_price, broker_account_id, account_id, app_id, dialect, follow_id } = order
-  return { id, broker_order_id, buy_price, broker_account_id, account_id, app_id, dialect, follow_id }
-}
-
-/** The result of a settled contract. The profit is what it paid back less what it cost, in exact decimals. */
-export function settlementOf(
-  order: Pick<OrderRow, 'id' | 'buy_price' | 'follow_id'>,
-  state: ContractState,
-  wallMs: number
-): Settlement {
-  const paid = order.buy_price ?? state.buyPrice
-  return {
-    id: order.id,
-    pnl: state.sellPrice === null ? (state.profit ?? '0') : new Big(state.sellPrice).minus(paid).toFixed(),
-    entryPrice: state.entryPrice,
-    // A contract sold early has no exit tick: the spot it was sold at decided.
-    exitPrice: state.exitPrice ?? state.currentSpot,
-    commission: state.commission,
-    closedAt: state.sellTime ?? Math.floor(wallMs / 1000),
-    copied: order.follow_id !== null
-  }
-}
-
-/** What an open contract is worth by this state; undefined where the broker gave no price. */
-export function markOf(order: Pick<OrderRow, 'id' | 'buy_price'>, state: ContractState): Mark | undefined {
-  if (state.settled || state.bidPrice === null) return undefined
-  return {
-    id: order.id,
-    currentValue: state.bidPrice,
-    unrealizedPnl: new Big(state.bidPrice).minus(order.buy_price ?? state.buyPrice).toFixed(),
-    commission: state.commission,
-    // Multipliers end about a century ahead: that is no expiry.
-    expiryAt:
-      state.expiryTime !== null && state.expiryTime < state.purchaseTime + 400 * 86_400 ? state.expiryTime : null
   }
 }

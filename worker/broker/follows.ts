@@ -229,7 +229,8 @@ export class Follows {
     }
     if (frame.proposal_open_contract === undefined) return false
     const state = this.#read(frame)
-    if (state.contractId !== follow.contractId) return false
+    // A settled state under another id is for the listener to judge; of an open contract it is of no use.
+    if (state.contractId !== follow.contractId && !state.settled) return false
     // What was on its way when the rest began; only an end is news.
     const resting = this.#rests.has(follow.contractId)
     if (resting && !state.settled) return true

@@ -11,18 +11,9 @@ import { modeOfAddress, Rest, userOf } from './next-rest.ts'
 import { unknowns } from './next-unknowns.ts'
 import { Patience } from './patience.ts'
 import { type Broker, BrokerError, type ContractState } from './port.ts'
-import {
-  type Body,
-  decimalOf,
-  idOf,
-  integerOf,
-  numberOf,
-  optionalDecimal,
-  optionalInteger,
-  optionalText,
-  textOf
-} from './reading.ts'
-import { readEvidence, statusOf, termsOfRequest, unsigned } from './wording.ts'
+import { type Body, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
+import { readContractState } from './states.ts'
+import { readEvidence, termsOfRequest, unsigned } from './wording.ts'
 
 export interface NextOptions extends ClientOptions {
   /** The REST base address, without a trailing slash. */
@@ -102,33 +93,18 @@ function createNextDialect({ url, appIdHeader, callsPerMinute }: NextOptions): D
   }
 }
 
-const ends = new Set<unknown>(['won', 'lost', 'sold', 'cancelled'])
-
 function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
-  const settled = body.is_sold === 1 || ends.has(body.status)
-  const sellPrice = settled ? optionalDecimal(body, 'sell_price') : null
-  const asset = optionalText(body, 'underlying_symbol')
+  const fields = new Fields(body)
+  const asset = fields.text('underlying_symbol')
   const decimals = asset === null ? undefined : pipSizeOf(asset)
-  const price = (field: string) => printed(optionalDecimal(body, field), decimals)
-  return {
-    contractId: idOf(body, 'contract_id'),
-    status: statusOf(body, { settled, sellPrice }),
-    settled,
-    buyPrice: decimalOf(body, 'buy_price'),
-    payout: optionalDecimal(body, 'payout'),
-    bidPrice: optionalDecimal(body, 'bid_price'),
-    profit: optionalDecimal(body, 'profit'),
-    sellPrice,
+  const price = (name: string) => printed(fields.price(name), decimals)
+  const state = readContractState(fields, {
     entryPrice: price('entry_spot'),
     exitPrice: price('exit_spot'),
-    currentSpot: price('current_spot'),
-    commission: optionalDecimal(body, 'commission'),
-    purchaseTime: integerOf(body, 'purchase_time'),
-    sellTime: optionalInteger(body, 'sell_time'),
-    expiryTime: optionalInteger(body, 'date_expiry') ?? optionalInteger(body, 'expiry_time'),
-    sellable: body.is_valid_to_sell === 1,
-    shortcode: optionalText(body, 'shortcode')
-  }
+    currentSpot: price('current_spot')
+  })
+  // Here either the flag or a final status says that a contract is over, so that one without the other is no contradiction.
+  return state.settled && state.said?.sold === false ? { ...state, said: { ...state.said, sold: null } } : state
 }
 
 /** A price with the decimals it is printed with: whether the broker keeps last zeros is not known. */

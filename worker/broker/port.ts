@@ -80,12 +80,16 @@ export interface Bought {
   expiryTime: number | null
 }
 
-/** A contract as the broker tells it. `settled` means that nothing about its result will change any more. */
+/**
+ * A contract as the broker shows it. `settled` means that it is over. Any field may be missing or unreadable, and is null
+ * then: whether a settled state can be believed is decided in worker/plausible.ts.
+ */
 export interface ContractState {
-  contractId: string
+  /** null where it cannot be read. */
+  contractId: string | null
   status: 'open' | 'won' | 'lost' | 'sold' | 'cancelled'
   settled: boolean
-  buyPrice: string
+  buyPrice: string | null
   payout: string | null
   bidPrice: string | null
   /** Realised once settled, indicative before. */
@@ -95,11 +99,15 @@ export interface ContractState {
   exitPrice: string | null
   currentSpot: string | null
   commission: string | null
-  purchaseTime: number
+  purchaseTime: number | null
   sellTime: number | null
   expiryTime: number | null
   sellable: boolean
   shortcode: string | null
+  /** What the broker's own flag and status say, from which `settled` and `status` follow; null where they cannot be read. */
+  said?: { sold: boolean | null; status: ContractState['status'] | null }
+  /** Names of the broker's fields that were sent and could not be read. */
+  unreadable?: readonly string[]
 }
 
 /** A contract seen in a list of the account (portfolio, statement, profit table), for reconciliation. */
@@ -113,6 +121,7 @@ export interface Evidence {
   payout: string | null
   /** Of a closed contract, where the list tells it. */
   sellPrice?: string | null
+  sellTime?: number | null
   purchaseTime: number
   /** Parsed by shortcode.ts; null when it could not be read. */
   terms: ContractTerms | null

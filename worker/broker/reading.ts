@@ -86,5 +86,99 @@ const plainDecimal = /^[+-]?\d{1,30}(\.\d{1,20})?$/
 export function plain(value: number): string {
   const text = String(value)
   if (!text.includes('e')) return text
+  // toFixed keeps the exponent of such a number, whose zeros would then be cut off: 1e30 would read as 1000.
+  if (Math.abs(value) >= 1e21) return BigInt(value).toString()
   return value.toFixed(20).replace(/\.?0+$/, '')
+}
+
+// Bounds of what can be a figure of a contract at all: beyond them a number is garbage, however well it is formed.
+const mostMoney = 1e12
+const firstTime = Date.UTC(2000) / 1000
+const lastTime = Date.UTC(2300) / 1000
+const grouped = /^[+-]?\d{1,3}(,\d{3})+(\.\d{1,20})?$/
+
+/**
+ * Fields of a body that may be missing or garbage: null is returned for both, and garbage is listed in `unreadable`. For
+ * frames of which one bad field must not spoil the rest.
+ */
+export class Fields {
+  /** Names of the fields that were sent and could not be read. */
+  readonly unreadable: string[] = []
+  readonly #body: Body
+
+  constructor(body: Body) {
+    this.#body = body
+  }
+
+  /** An identifier that the broker prints as an integer. */
+  id(field: string): string | null {
+    return this.#read(field, () => idOf(this.#body, field))
+  }
+
+  /** An amount of money, not negative. */
+  amount(field: string): string | null {
+    return this.#read(field, value => bounded(decimalIn(value), amount => amount >= 0 && amount < mostMoney))
+  }
+
+  /** An amount of money that may be negative. */
+  signedAmount(field: string): string | null {
+    return this.#read(field, value => bounded(decimalIn(value), amount => Math.abs(amount) < mostMoney))
+  }
+
+  /** A price of the market, above zero. */
+  price(field: string): string | null {
+    return this.#read(field, value => bounded(decimalIn(value), price => price > 0 && price < mostMoney))
+  }
+
+  /** Epoch seconds; a fraction is cut off. */
+  time(field: string): number | null {
+    return this.#read(field, value => {
+      const seconds = Math.floor(Number(bounded(decimalIn(value), time => time >= firstTime && time < lastTime)))
+      return Number.isSafeInteger(seconds) ? seconds : null
+    })
+  }
+
+  /** 0 or 1, as a number, a text or a boolean. */
+  flag(field: string): boolean | null {
+    return this.#read(field, value => {
+      if (value === 1 || value === '1' || value === true) return true
+      return value === 0 || value === '0' || value === false ? false : null
+    })
+  }
+
+  text(field: string): string | null {
+    return this.#read(field, value => (typeof value === 'string' ? value : null))
+  }
+
+  /** One of these texts. */
+  oneOf<Text extends string>(field: string, texts: readonly Text[]): Text | null {
+    return this.#read(field, value => texts.find(text => text === value) ?? null)
+  }
+
+  #read<T>(field: string, read: (value: unknown) => T | null): T | null {
+    const value = this.#body[field]
+    if (value === undefined || value === null) return null
+    let found: T | null
+    try {
+      found = read(value)
+    } catch (error) {
+      if (!(error instanceof BadFrame)) throw error
+      found = null
+    }
+    if (found === null && !this.unreadable.includes(field)) this.unreadable.push(field)
+    return found
+  }
+}
+
+/** A number or text as plain decimal text, thousands separated by commas or not; null for anything else. */
+function decimalIn(value: unknown): string | null {
+  if (typeof value === 'number' && Number.isFinite(value)) return plain(value)
+  if (typeof value !== 'string') return null
+  const text = grouped.test(value) && /[.]|,\d{3},/.test(value) ? value.replaceAll(',', '') : value
+  if (!plainDecimal.test(text)) return null
+  return text.startsWith('+') ? text.slice(1) : text
+}
+
+function bounded(text: string | null, fits: (value: number) => boolean): string | null {
+  return text !== null && fits(Number(text)) ? text : null
 }

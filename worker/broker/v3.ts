@@ -1,5 +1,6 @@
 // The broker's API v3: one socket per account, authorised with the account's token; requests and answers as its
 // schemas say. Everything that is not v3's own is in the files beside this.
+import Big from 'big.js'
 import { type ClientOptions, createClient } from './client.ts'
 import { confirmAccount, readToken, tokenRefused } from './credentials.ts'
 import type { Dialect, PipSizeOf, Place } from './dialect.ts'
@@ -7,22 +8,10 @@ import { readAnswer } from './line.ts'
 import { decimalsOf } from './market.ts'
 import { type AccountFacts, type Broker, type BrokerAccount, BrokerError, type ContractState } from './port.ts'
 import type { Limits } from './quota.ts'
-import {
-  BadFrame,
-  type Body,
-  bodyOf,
-  decimalOf,
-  idOf,
-  integerOf,
-  numberOf,
-  optionalDecimal,
-  optionalInteger,
-  optionalText,
-  plain,
-  textOf
-} from './reading.ts'
+import { BadFrame, type Body, bodyOf, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
 import type { Connection, Frame, Stream } from './sockets.ts'
-import { readEvidence, statusOf, termsOfRequest, unsigned } from './wording.ts'
+import { readContractState } from './states.ts'
+import { readEvidence, termsOfRequest, unsigned } from './wording.ts'
 
 export interface V3Options extends ClientOptions {
   /** The WebSocket address; `app_id` and `l` are added to it. */
@@ -184,39 +173,25 @@ function readLimits(body: Body): Limits {
 }
 
 function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
-  const settled = flag(body, 'is_sold')
-  const sellPrice = settled ? optionalDecimal(body, 'sell_price') : null
-  const price = (...fields: string[]) => spotOf(body, fields, pipSizeOf)
-  return {
-    contractId: idOf(body, 'contract_id'),
-    status: statusOf(body, { settled, sellPrice }),
-    settled,
-    buyPrice: decimalOf(body, 'buy_price'),
-    payout: optionalDecimal(body, 'payout'),
-    bidPrice: optionalDecimal(body, 'bid_price'),
-    profit: optionalDecimal(body, 'profit'),
-    sellPrice,
+  const fields = new Fields(body)
+  const price = (...names: string[]) => spotOf(fields, names, pipSizeOf)
+  return readContractState(fields, {
     entryPrice: price('entry_tick', 'entry_spot'),
     exitPrice: price('exit_tick', 'sell_spot'),
-    currentSpot: price('current_spot'),
-    commission: optionalDecimal(body, 'commission') ?? optionalDecimal(body, 'commision'),
-    purchaseTime: integerOf(body, 'purchase_time'),
-    sellTime: optionalInteger(body, 'sell_time'),
-    expiryTime: optionalInteger(body, 'date_expiry') ?? optionalInteger(body, 'expiry_time'),
-    sellable: body.is_valid_to_sell === 1,
-    shortcode: optionalText(body, 'shortcode')
-  }
+    currentSpot: price('current_spot')
+  })
 }
 
 /** A price as printed: the display value where there is one, since numbers have lost their last zeros. */
-function spotOf(body: Body, fields: string[], pipSizeOf: PipSizeOf): string | null {
-  for (const field of fields) {
-    const printed = optionalDecimal(body, `${field}_display_value`)
+function spotOf(fields: Fields, names: string[], pipSizeOf: PipSizeOf): string | null {
+  for (const name of names) {
+    const printed = fields.price(`${name}_display_value`)
     if (printed !== null) return printed
-    const value = body[field]
-    if (typeof value !== 'number') continue
-    const decimals = typeof body.underlying === 'string' ? pipSizeOf(body.underlying) : undefined
-    return decimals === undefined ? plain(value) : value.toFixed(decimals)
+    const value = fields.price(name)
+    if (value === null) continue
+    const asset = fields.text('underlying')
+    const decimals = asset === null ? undefined : pipSizeOf(asset)
+    return decimals === undefined ? value : new Big(value).toFixed(decimals)
   }
   return null
 }

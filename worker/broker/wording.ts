@@ -1,7 +1,7 @@
 // What both dialects word alike: the terms of a contract asked for, and the rows of an account's lists.
 import type { Request } from './dialect.ts'
-import type { Contract, ContractState, Evidence } from './port.ts'
-import { type Body, idOf, integerOf, optionalDecimal, optionalInteger, optionalText } from './reading.ts'
+import type { Contract, Evidence } from './port.ts'
+import { type Body, Fields, idOf, integerOf, optionalInteger, optionalText } from './reading.ts'
 import { parseShortcode } from './shortcode.ts'
 
 /** The terms of a contract; the dialects differ in what they call its asset. */
@@ -28,6 +28,8 @@ export function readEvidence(
   { time, price }: { time: string; price: string }
 ): Evidence {
   const shortcode = optionalText(row, 'shortcode') ?? ''
+  // One figure that cannot be read must not hide the contract, nor the rows around it.
+  const fields = new Fields(row)
   const appId = optionalInteger(row, 'app_id')
   return {
     source,
@@ -35,8 +37,10 @@ export function readEvidence(
     transactionId: idOf(row, 'transaction_id'),
     appId: appId === null ? null : String(appId),
     buyPrice: price,
-    payout: optionalDecimal(row, 'payout'),
-    ...(source === 'profit_table' ? { sellPrice: optionalDecimal(row, 'sell_price') } : {}),
+    payout: fields.amount('payout'),
+    ...(source === 'profit_table'
+      ? { sellPrice: fields.amount('sell_price'), sellTime: fields.time('sell_time') }
+      : {}),
     purchaseTime: integerOf(row, time),
     terms: parseShortcode(shortcode),
     shortcode
@@ -46,17 +50,4 @@ export function readEvidence(
 /** Statements show a purchase as a negative amount. */
 export function unsigned(amount: string): string {
   return amount.startsWith('-') ? amount.slice(1) : amount
-}
-
-const statuses = ['open', 'won', 'lost', 'sold', 'cancelled'] as const
-
-/** The broker leaves the status null at times; a settled contract then counts by what it paid. */
-export function statusOf(
-  body: Body,
-  { settled, sellPrice }: { settled: boolean; sellPrice: string | null }
-): ContractState['status'] {
-  const status = statuses.find(each => each === body.status)
-  if (!settled) return 'open'
-  if (status !== undefined && status !== 'open') return status
-  return Number(sellPrice ?? 0) > 0 ? 'won' : 'lost'
 }

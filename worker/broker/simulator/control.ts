@@ -53,10 +53,20 @@ const rule = shape(
   ['effect']
 )
 
+const stateRule = shape({
+  set: { type: 'object' },
+  drop: { type: 'array', items: text, maxItems: 100 },
+  when: { type: 'string', enum: ['over', 'open', 'always'] },
+  loginid: text,
+  contractId: number,
+  probability: { type: 'number', minimum: 0, maximum: 1 },
+  times: { type: 'integer', minimum: 1 }
+})
+
 const routes: Record<string, Route> = {
   'GET /control/state': { handle: (_input, controlled) => state(controlled) },
   'GET /control/faults': { handle: (_input, { faults }) => faults.settings },
-  // Changes what it names; `rules` replaces all rules, `add` puts one behind them.
+  // Changes what it names; `rules` and `states` replace all of theirs, `add` puts one rule behind those there are.
   'POST /control/faults': {
     body: shape({
       latencyMs: number,
@@ -64,6 +74,7 @@ const routes: Record<string, Route> = {
       down: bool,
       marketClosedCode: { type: 'string', enum: ['MarketIsClosed', 'ContractBuyValidationError', 'InvalidtoBuy'] },
       rules: { type: 'array', items: rule },
+      states: { type: 'array', items: stateRule },
       add: rule,
       settlementDelayMs: number,
       frozen: codes,

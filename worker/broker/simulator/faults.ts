@@ -59,6 +59,7 @@ export interface FaultSettings {
   /** Code under which a closed market is refused on proposal and buy. */
   marketClosedCode: 'MarketIsClosed' | 'ContractBuyValidationError' | 'InvalidtoBuy'
   rules: FaultRule[]
+  states: StateRule[]
 }
 
 /** What is known of a call when it is looked at for faults. */
@@ -70,9 +71,36 @@ export interface CallFacts {
   appId: AppId
 }
 
+/**
+ * Spoils the states of contracts, wherever they are sent: in answers and in updates. Fields are named as the dialect of the
+ * connection names them.
+ */
+export interface StateRule {
+  /** Replaces fields; null sends null. */
+  set?: Record<string, unknown>
+  /** Leaves fields out. */
+  drop?: string[]
+  /** Which states it spoils. Default: `over`, those of contracts that were sold. */
+  when?: 'over' | 'open' | 'always'
+  /** Only contracts of this login id. */
+  loginid?: string
+  contractId?: number
+  /** Chance in 0…1 that a matching state is spoilt; default 1. */
+  probability?: number
+  /** How many states the rule still spoils; default: until it is removed. */
+  times?: number
+}
+
 const MAX_RULES = 200
 
-const calm: FaultSettings = { latencyMs: 0, jitterMs: 0, down: false, marketClosedCode: 'MarketIsClosed', rules: [] }
+const calm: FaultSettings = {
+  latencyMs: 0,
+  jitterMs: 0,
+  down: false,
+  marketClosedCode: 'MarketIsClosed',
+  rules: [],
+  states: []
+}
 
 export class Faults {
   #settings: FaultSettings
@@ -81,7 +109,7 @@ export class Faults {
 
   constructor(seed: number, settings: Partial<FaultSettings> = {}) {
     this.#chance = random(seed)
-    this.#settings = { ...calm, ...settings, rules: [...(settings.rules ?? [])] }
+    this.#settings = { ...calm, ...settings, rules: [...(settings.rules ?? [])], states: [...(settings.states ?? [])] }
   }
 
   get settings(): Readonly<FaultSettings> {
@@ -93,11 +121,13 @@ export class Faults {
     this.#changed.push(listener)
   }
 
-  /** Changes the settings named, `rules` as a whole. */
+  /** Changes the settings named, `rules` and `states` as a whole. */
   set(settings: Partial<FaultSettings>): void {
     const rules = settings.rules ? settings.rules.map(rule => ({ ...rule })) : this.#settings.rules
     if (rules.length > MAX_RULES) throw new RangeError(`At most ${MAX_RULES} fault rules`)
-    this.#settings = { ...this.#settings, ...settings, rules }
+    const states = settings.states ? settings.states.map(rule => ({ ...rule })) : this.#settings.states
+    if (states.length > MAX_RULES) throw new RangeError(`At most ${MAX_RULES} state rules`)
+    this.#settings = { ...this.#settings, ...settings, rules, states }
     for (const listener of this.#changed) listener(this.#settings)
   }
 
@@ -124,6 +154,25 @@ export class Faults {
       return rule
     }
     return null
+  }
+
+  /** A contract's state as the rules let it out: the first that matches changes it. */
+  spoil(body: Record<string, unknown>, { loginid, over }: { loginid: string | undefined; over: boolean }): object {
+    const { states } = this.#settings
+    if (states.length === 0) return body
+    const rule = states.find(
+      ({ when = 'over', loginid: whose, contractId, probability }) =>
+        (when === 'always' || (when === 'over') === over) &&
+        (whose === undefined || whose === loginid) &&
+        (contractId === undefined || contractId === body.contract_id) &&
+        (probability === undefined || this.#chance() < probability)
+    )
+    if (rule === undefined) return body
+    if (rule.times !== undefined && --rule.times <= 0)
+      this.#settings = { ...this.#settings, states: states.filter(other => other !== rule) }
+    const spoilt = { ...body, ...rule.set }
+    for (const field of rule.drop ?? []) delete spoilt[field]
+    return spoilt
   }
 
   /** Milliseconds from request to answer. */

@@ -53,7 +53,7 @@ export class Connection {
     this.#key = v3.newId()
     this.streams = new Streams(
       () => v3.newId(),
-      v3.speech,
+      { say: (field, body) => v3.say(field, body), maxStreams: v3.speech.maxStreams },
       text => this.#peer.send(text)
     )
     this.#lastSeen = v3.engine.clock.now()
@@ -232,7 +232,7 @@ export class Connection {
     if (this.#closed) return
     const type = answer.msgType ?? this.#speech.calls[name]?.msgType ?? name
     const subscription = answer.stream ? `,"subscription":{"id":"${answer.stream.id}"}` : ''
-    const body = Object.entries(answer.body).map(([field, value]) => [field, this.#speech.say(field, value)])
+    const body = Object.entries(answer.body).map(([field, value]) => [field, this.#v3.say(field, value)])
     const text = `${JSON.stringify(Object.fromEntries(body)).slice(0, -1)},"msg_type":"${type}",${tail}${subscription}}`
     for (let i = 0; i < times; i++) if (!this.#peer.send(text)) return
     answer.sent?.()

@@ -31,10 +31,10 @@ export class Streams {
   #byId = new Map<string, Opened>()
   #byKey = new Map<string, Opened>()
   #newId: () => string
-  #speech: Speech
+  #speech: Pick<Speech, 'say' | 'maxStreams'>
   #send: (text: string) => void
 
-  constructor(newId: () => string, speech: Speech, send: (text: string) => void) {
+  constructor(newId: () => string, speech: Pick<Speech, 'say' | 'maxStreams'>, send: (text: string) => void) {
     this.#newId = newId
     this.#speech = speech
     this.#send = send

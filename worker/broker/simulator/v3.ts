@@ -94,6 +94,16 @@ export class V3 {
     return connection
   }
 
+  /** A body under its field, in the dialect's words; the state of a contract as the faults let it out. */
+  say(field: string, body: unknown): unknown {
+    const said = this.speech.say(field, body)
+    if (field !== 'proposal_open_contract' || this.faults.settings.states.length === 0) return said
+    const contract = this.engine.contracts.get((body as { contract_id?: number }).contract_id as number)
+    if (!contract) return said
+    const facts = { loginid: contract.account.loginid, over: contract.status !== 'open' }
+    return this.faults.spoil(said as Record<string, unknown>, facts)
+  }
+
   /** Announces maintenance on every status stream and cuts all connections `dropAfterMs` later. */
   maintain(dropAfterMs: number): void {
     const { clock } = this.engine
