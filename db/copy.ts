@@ -188,10 +188,26 @@ export interface Follower {
   dialect: string
 }
 
-/** Active followers of a leader that can trade, by id after `after`, at most `limit`. Suspended and unpaid partners are left out. */
+/** Where the parts of a leader's active follows end, by id, each part of `size` at most. */
+export async function partEnds(db: Db, { leaderId, size }: { leaderId: string; size: number }): Promise<string[]> {
+  const found = await rows<{ id: string }>(
+    db,
+    `select id from (
+       select id, row_number() over (order by id) as place, count(*) over () as many
+         from follows where leader_id = :leaderId and status = 'ACTIVE') numbered
+      where place % :size = 0 or place = many order by id`,
+    { leaderId, size }
+  )
+  return found.map(({ id }) => id)
+}
+
+/**
+ * Active followers of a leader that can trade, with ids after `after` up to `upTo`, at most `limit`. Suspended and unpaid
+ * partners are left out.
+ */
 export async function listFollowers(
   db: Db,
-  { leaderId, after, limit }: { leaderId: string; after: string; limit: number }
+  { leaderId, after, upTo, limit }: { leaderId: string; after: string; upTo: string; limit: number }
 ): Promise<Follower[]> {
   return rows<Follower>(
     db,
@@ -202,8 +218,8 @@ export async function listFollowers(
        join traders t on t.id = f.trader_id
        join broker_accounts a on a.id = t.active_account_id and a.status = 'CONNECTED'
        join partners p on p.id = f.partner_id and p.plan_active and p.suspended_at is null
-      where f.leader_id = :leaderId and f.status = 'ACTIVE' and f.id > :after
+      where f.leader_id = :leaderId and f.status = 'ACTIVE' and f.id > :after and f.id <= :upTo
       order by f.id limit :limit`,
-    { leaderId, after, limit }
+    { leaderId, after, upTo, limit }
   )
 }

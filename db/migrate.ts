@@ -2,7 +2,7 @@
 import type { Knex } from 'knex'
 import pg from 'pg'
 import { PgBoss } from 'pg-boss'
-import { deadLetterOf, type QueueName, queues } from '../schemas/jobs.ts'
+import { deadLetterOf, type QueueName, type QueueRule, queues } from '../schemas/jobs.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 import * as partners from './migrations/0001_partners.ts'
 import * as traders from './migrations/0002_traders.ts'
@@ -126,15 +126,15 @@ async function applyMissing(db: Db, url: string): Promise<string[]> {
   boss.on('error', () => {})
   await boss.start()
   try {
-    for (const [name, rule] of Object.entries(queues)) {
+    for (const [name, rule] of Object.entries<QueueRule>(queues)) {
       const dead = deadLetterOf(name as QueueName)
       await boss.createQueue(dead, { retentionSeconds: 30 * 86_400 })
       const options = {
         deadLetter: dead,
-        retryLimit: rule.retryLimit,
-        retryDelay: rule.retryDelaySeconds,
-        retryBackoff: true,
-        expireInSeconds: rule.expireSeconds,
+        retryLimit: rule.retry?.limit ?? 0,
+        retryDelay: rule.retry?.delaySeconds ?? 0,
+        retryBackoff: rule.retry !== undefined,
+        expireInSeconds: rule.retry?.expireSeconds ?? 60,
         retentionSeconds: 86_400,
         deleteAfterSeconds: 3600,
         notify: false

@@ -66,7 +66,7 @@ export async function takeOrders(
   const found = await rows<{ jobs: number; account: string } & Claimed>(
     db,
     // An api that is upgraded after its workers goes on storing a job an order, `{ orderId, accountId }`.
-    sql`with taken as (${queue.taking('order.place', limit, among)}),
+    sql`with ${queue.taking('order.place', limit, among)},
      accounts as (select distinct account_id from taken
                    cross join lateral jsonb_array_elements_text(coalesce(data->'accountIds', jsonb_build_array(data->'accountId'))) a (account_id)),
      ${claiming}

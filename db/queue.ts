@@ -1,8 +1,10 @@
 // The queue: jobs are stored in the caller's transaction, fetched and completed in groups. Queue rules
 // are declared in schemas/jobs.ts; db/migrate.ts creates them.
 import { fromKnex, PgBoss } from 'pg-boss'
-import type { JobData, QueueName } from '../schemas/jobs.ts'
-import { type Db, DURABLE, execute } from './connection.ts'
+import { deadLetterOf, type JobData, type QueueName, queues } from '../schemas/jobs.ts'
+import { matches } from '../schemas/validator.ts'
+import { type Db, DURABLE, execute, rows } from './connection.ts'
+import { conditionOf } from './job-condition.ts'
 import type { Log } from './log.ts'
 
 // Longer than its upkeep takes on a large table.
@@ -20,21 +22,30 @@ export interface Queue {
     trx: Db,
     name: Name,
     data: JobData[Name][],
-    options?: { startAfterSeconds?: number }
+    options?: { priority?: number }
   ): Promise<void>
   /**
    * The same as a part of a statement: an insert, to be one of its common table expressions. `jobs` is a select of what
    * the jobs carry, one jsonb each.
    */
   enqueueing(name: QueueName, jobs: string): string
-  /** Takes up to `limit` jobs within `trx`; they are nobody else's once it commits. */
+  /**
+   * Takes up to `limit` jobs within `trx`; they are nobody else's once it commits. Those whose data breaks their schema
+   * become dead letters in the same transaction, and are not returned.
+   */
   fetch<Name extends QueueName>(trx: Db, name: Name, limit: number): Promise<Job<Name>[]>
-  /** Takes up to `limit` jobs for good, oldest first: they are done with this statement. */
+  /** Takes up to `limit` jobs for good, oldest first: they are done with this statement, as `taking` describes. */
   take<Name extends QueueName>(db: Db, name: Name, limit: number): Promise<JobData[Name][]>
-  /** The same as a part of a statement: an update that returns the jobs' `data`; of `recent` ones or of all. */
+  /**
+   * The same as common table expressions, of which `taken` has the jobs' `data`; of `recent` ones or of all. What breaks its
+   * schema becomes a dead letter in the same statement, and is not in `taken`.
+   */
   taking(name: QueueName, limit: number, among?: 'recent' | 'all'): string
   complete(trx: Db, name: QueueName, jobs: Job[]): Promise<void>
-  /** Gives a job back to be tried again with back-off; past its retries it becomes a dead letter. */
+  /**
+   * Counts a failed try: the job is tried again with back-off, and past its retries it becomes a dead letter. Also for a
+   * job whose fetch was rolled back with the work; if somebody else has fetched it since, nothing changes.
+   */
   fail(trx: Db, name: QueueName, job: Job, error: unknown): Promise<void>
   /** pg-boss itself, for schedules and statistics. */
   boss: PgBoss
@@ -71,28 +82,32 @@ export async function openQueue(options: {
   await boss.start()
   // The part of the job table that a queue is in: over the whole of it, statements take twice as long to plan.
   const tables = new Map((await boss.getQueues()).map(({ name, table }) => [name, table]))
+  const { log } = options
   const tableOf = (name: QueueName) => `pgboss.${tables.get(name) ?? 'job'}`
   const taking: Queue['taking'] = (name, limit, among = 'all') => takingFrom(tableOf(name), { name, limit, among })
   return {
     boss,
-    async enqueue(trx, name, data, { startAfterSeconds } = {}) {
-      const jobs = data.map(item => ({
-        data: item as object,
-        ...(startAfterSeconds ? { startAfter: startAfterSeconds } : {})
-      }))
+    async enqueue(trx, name, data, { priority } = {}) {
+      const jobs = data.map(item => ({ data: item as object, ...(priority === undefined ? {} : { priority }) }))
       await boss.insert(name, jobs, { db: on(trx) })
     },
     enqueueing: (name, jobs) => enqueueingInto(tableOf(name), { name, jobs }),
     async fetch(trx, name, limit) {
-      return (await boss.fetch(name, { batchSize: limit, db: fromKnex(trx) } as never)) as never
+      const jobs = (await boss.fetch(name, { batchSize: limit, db: fromKnex(trx) } as never)) as Job<typeof name>[]
+      const broken = jobs.filter(({ data }) => !matches(queues[name].data, data))
+      if (broken.length === 0) return jobs
+      log.error({ queue: name, jobs: broken.map(({ id }) => id) }, 'job data breaks its schema')
+      const ids = broken.map(({ id }) => id)
+      await rows(trx, `update ${tableOf(name)} set retry_limit = retry_count where name = :name and id = any(:ids)`, {
+        name,
+        ids
+      })
+      await boss.fail(name, ids, { message: BROKEN }, { db: fromKnex(trx) })
+      return jobs.filter(job => !broken.includes(job))
     },
     taking,
     async take(db, name, limit) {
-      const taken = await execute<{ data: never }>(
-        db,
-        `with taken as (${taking(name, limit)}) select data from taken`,
-        []
-      )
+      const taken = await execute<{ data: never }>(db, `with ${taking(name, limit)} select data from taken`, [])
       return taken.map(({ data }) => data)
     },
     async complete(trx, name, jobs) {
@@ -106,6 +121,15 @@ export async function openQueue(options: {
     },
     async fail(trx, name, job, error) {
       const message = error instanceof Error ? error.message : String(error)
+      // pg-boss counts a try when a job is fetched again after a fetch that was committed.
+      await rows(
+        trx,
+        `update ${tableOf(name)}
+            set state = 'active', started_on = pgboss.job_now(),
+                retry_count = case when started_on is null then retry_count else retry_count + 1 end
+          where name = :name and id = :id and state < 'active'`,
+        { name, id: job.id }
+      )
       await boss.fail(name, job.id, { message }, { db: fromKnex(trx) })
     },
     async close() {
@@ -113,6 +137,9 @@ export async function openQueue(options: {
     }
   }
 }
+
+// Why a job is a dead letter that was never tried.
+const BROKEN = 'The data of the job breaks the schema of its queue.'
 
 // A job may be found so long after it was stored and still be recent: more than a worker takes from a commit to its look.
 const RECENT_SECONDS = 3
@@ -142,13 +169,24 @@ function takingFrom(
   { name, limit, among }: { name: QueueName; limit: number; among: 'recent' | 'all' }
 ): string {
   const recent = ` and priority = 0 and created_on > pgboss.job_now() - interval '${RECENT_SECONDS} seconds'`
-  return `update ${table}
-             set state = 'completed', started_on = pgboss.job_now(), completed_on = pgboss.job_now()
+  return `fetched as (
+          update ${table}
+             set state = case when ${conditionOf(queues[name].data, 'data')} then 'completed' else 'failed' end::pgboss.job_state,
+                 started_on = pgboss.job_now(), completed_on = pgboss.job_now()
            where name = '${name}'
              and id = any(array(select id from ${table}
                                  where name = '${name}' and state < 'active' and not blocked and start_after <= pgboss.job_now()${among === 'recent' ? recent : ''}
                                  order by priority desc, created_on limit ${limit} for update skip locked))
-          returning data`
+          returning id, name, data, state, created_on
+       ), broken as (
+          insert into pgboss.job (name, data, retry_limit, start_after, created_on, keep_until, deletion_seconds, expire_seconds,
+                 source_name, source_id, source_created_on, source_retry_count, source_output, source_root_id)
+          select q.name, f.data, q.retry_limit, pgboss.job_now(), pgboss.job_now(),
+                 pgboss.job_now() + q.retention_seconds * interval '1 second', q.deletion_seconds, q.expire_seconds,
+                 f.name, f.id, f.created_on, 0, jsonb_build_object('message', '${BROKEN}'), f.id
+            from fetched f join pgboss.queue q on q.name = '${deadLetterOf(name)}'
+           where f.state = 'failed'
+       ), taken as (select data from fetched where state = 'completed')`
 }
 
 /** The connection as pg-boss takes it, for statements worth preparing. */

@@ -5,12 +5,19 @@ import { idField, type Schema } from './fields.ts'
 
 export interface QueueRule {
   wake: 'commit' | 'clock'
-  /** Shape of a job's data; a job that does not match ends in the dead-letter queue. */
+  /** Shape of a job's data; a job that does not match ends in the dead-letter queue (db/queue.ts). */
   data: Schema
-  retryLimit: number
-  retryDelaySeconds: number
-  /** A job still active after this is taken to have died with its worker, and runs again. */
-  expireSeconds: number
+  /**
+   * Absent where fetching a job completes it: the rows it points to carry the work from then on, so that there is nothing
+   * to retry.
+   */
+  retry?: {
+    limit: number
+    /** Before the first retry; twice as long before each further one. */
+    delaySeconds: number
+    /** A job still active after this is taken to have died with its worker, and runs again. */
+    expireSeconds: number
+  }
   /** For clock queues with a schedule: cron, UTC. */
   cron?: string
 }
@@ -23,9 +30,7 @@ const nothing = { type: ['object', 'null'], additionalProperties: true } as cons
 const everyMinute = {
   wake: 'clock',
   data: nothing,
-  retryLimit: 1,
-  retryDelaySeconds: 10,
-  expireSeconds: 600,
+  retry: { limit: 1, delaySeconds: 10, expireSeconds: 600 },
   cron: '* * * * *'
 } as const
 
@@ -36,46 +41,49 @@ export const queues = {
   /** Orders are queued on these broker accounts: buy them. */
   'order.place': {
     wake: 'commit',
-    data: only({
-      accountIds: { type: 'array', minItems: 1, maxItems: ORDERS_A_JOB, items: { type: 'string', minLength: 1 } }
-    }),
-    retryLimit: 5,
-    retryDelaySeconds: 1,
-    expireSeconds: 30
+    data: {
+      anyOf: [
+        only({
+          accountIds: { type: 'array', minItems: 1, maxItems: ORDERS_A_JOB, items: { type: 'string', minLength: 1 } }
+        }),
+        // Of an api that is upgraded after its workers.
+        only({ orderId: { type: 'string', minLength: 1 }, accountId: { type: 'string', minLength: 1 } })
+      ]
+    }
   },
   /** Somebody waits for an answer from the broker: balance, sale, specification, candles, evidence. */
   ask: {
     wake: 'commit',
-    data: only({ askId: idField('ask', 'The question.') }),
-    retryLimit: 2,
-    retryDelaySeconds: 1,
-    expireSeconds: 60
+    data: only({ askId: idField('ask', 'The question.') })
   },
   /** A site is to be rendered. */
   'template.deploy': {
     wake: 'commit',
     data: only({ deploymentId: idField('dep', 'The deployment.'), revision: { type: 'integer', minimum: 1 } }),
-    retryLimit: 3,
-    retryDelaySeconds: 2,
-    expireSeconds: 60
+    retry: { limit: 3, delaySeconds: 2, expireSeconds: 60 }
   },
-  /** A leader's contract was bought: copy the order to its followers. */
+  /** A leader's contract was bought: copy the order to its followers, or to those whose ids are in a range. */
   'copy.fanout': {
     wake: 'commit',
-    data: only({ orderId: idField('ord', "The leader's order.") }),
-    retryLimit: 5,
-    retryDelaySeconds: 1,
-    expireSeconds: 60
+    data: {
+      type: 'object',
+      additionalProperties: false,
+      required: ['orderId'],
+      properties: {
+        orderId: idField('ord', "The leader's order."),
+        after: idField('fol', 'Only follows after this one.'),
+        upTo: idField('fol', 'Only follows up to this one.')
+      }
+    },
+    retry: { limit: 5, delaySeconds: 1, expireSeconds: 60 }
   },
   /** Each active account's recent contracts are compared with our orders; the period is AUDIT_MINUTES. */
-  'orders.audit': { ...everyMinute, retryDelaySeconds: 60 },
+  'orders.audit': { ...everyMinute, retry: { ...everyMinute.retry, delaySeconds: 60 } },
   /** Rows that nobody needs any more are deleted. */
   housekeeping: {
     wake: 'clock',
     data: nothing,
-    retryLimit: 1,
-    retryDelaySeconds: 60,
-    expireSeconds: 300,
+    retry: { limit: 1, delaySeconds: 60, expireSeconds: 300 },
     cron: '*/10 * * * *'
   },
   /** Closed orders are added up by trader and day. */
@@ -91,7 +99,7 @@ export interface JobData {
   'order.place': { accountIds: string[] }
   ask: { askId: string }
   'template.deploy': { deploymentId: string; revision: number }
-  'copy.fanout': { orderId: string }
+  'copy.fanout': { orderId: string; after?: string; upTo?: string }
   'orders.audit': object
   housekeeping: object
   'trader.days': object

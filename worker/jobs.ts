@@ -8,6 +8,7 @@ import { failStaleDeployments } from '../db/templates.ts'
 import { deleteOldTraderDays } from '../db/trader-days.ts'
 import { deleteOldUsage } from '../db/usage.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
+import { violations } from '../schemas/validator.ts'
 import { openAsking } from './asks.ts'
 import { auditContracts } from './audit.ts'
 import { checkBilling } from './billing.ts'
@@ -118,7 +119,12 @@ export async function startWork(open: Open): Promise<Running> {
 
   for (const name of Object.keys(scheduled) as ClockQueue[]) {
     await queue.boss.schedule(name, queues[name].cron, {}, { tz: 'UTC' })
-    await queue.boss.work(name, { pollingIntervalSeconds: 10 }, async () => scheduled[name](open))
+    await queue.boss.work(name, { pollingIntervalSeconds: 10 }, async ([job]) => {
+      const [broken] = violations(queues[name].data, job?.data)
+      if (broken)
+        throw new Error(`The data of the job breaks the schema of its queue: ${broken.path} ${broken.message}`)
+      await scheduled[name](open)
+    })
   }
   log.info({ worker: open.worker }, 'working')
 

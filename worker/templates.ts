@@ -34,7 +34,7 @@ export async function renderDeployments({ db, queue, log }: Pick<Open, 'db' | 'q
     } catch (error) {
       log.error({ err: error, deploymentId: job.data.deploymentId }, 'a site could not be rendered')
       await db.transaction(async trx => {
-        if (job.retryCount >= queues['template.deploy'].retryLimit) await markUnrendered(trx, job.data)
+        if (job.retryCount >= queues['template.deploy'].retry.limit) await markUnrendered(trx, job.data)
         await queue.fail(trx, 'template.deploy', job, error)
       })
     }
