@@ -24,6 +24,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
   scope: 'trading:write',
   body: Exchange,
   response: Connection,
+  atomic: true,
   errors: [],
   async handle({ partner, body }, { db, vault }): Promise<Connection> {
     const named = body.accounts.map(({ accountId }) => accountId)
@@ -112,6 +113,7 @@ export const activateAccount: Operation<{ body: ActiveAccountChoice }> = {
   scope: 'trading:write',
   body: ActiveAccountChoice,
   response: ActiveAccount,
+  atomic: true,
   errors: ['TRADER_NOT_FOUND', 'ACCOUNT_NOT_FOUND'],
   async handle({ partner, body }, { db }) {
     const { traderId } = await getTrader(db, partner.partnerId, body.traderExternalId)

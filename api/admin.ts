@@ -19,6 +19,7 @@ export const refundPurchase: Operation<{ params: IdParams; body: Refund }> = {
   params: idParams('pur', 'purchaseId of the purchase.'),
   body: Refund,
   response: Purchase,
+  atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle({ partner, params, body }, { db }) {
     return db.transaction(async trx => {

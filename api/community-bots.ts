@@ -45,6 +45,7 @@ export const createCommunityBot: Operation<{ body: NewCommunityBot }> = {
   scope: 'community:write',
   body: NewCommunityBot,
   response: CommunityBot,
+  atomic: true,
   errors: ['CONFLICT'],
   async handle(asked, { db }) {
     const { name, description, symbol, config } = asked.body
@@ -83,6 +84,7 @@ export const deleteCommunityBot: Operation<{ params: { id: string } }> = {
   scope: 'community:write',
   params: botParams,
   response: DeletedCommunityBot,
+  atomic: true,
   errors: ['NOT_FOUND'],
   async handle(asked, { db }) {
     await remove(db, partyOf(asked), asked.params.id)
@@ -100,6 +102,7 @@ export const likeCommunityBot: Operation<{ params: { id: string } }> = {
   scope: 'community:write',
   params: botParams,
   response: Like,
+  atomic: true,
   errors: ['NOT_FOUND'],
   async handle(asked, { db }) {
     const { liked, likes } = await toggleLike(db, partyOf(asked), asked.params.id)

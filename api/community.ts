@@ -63,6 +63,7 @@ export const updateCommunityProfile: Operation<{ body: ProfileUpdate }> = {
   scope: 'community:write',
   body: ProfileUpdate,
   response: Profile,
+  atomic: true,
   errors: [],
   async handle(asked, { db }): Promise<Profile> {
     const { displayName, bio, avatarUrl, isPublic } = asked.body
@@ -127,6 +128,7 @@ export const postMessage: Operation<{ body: NewMessage }> = {
   scope: 'community:write',
   body: NewMessage,
   response: Message,
+  atomic: true,
   errors: [],
   async handle(asked, { db }) {
     return presentMessage(await insertMessage(db, partyOf(asked), asked.body.content), asked)
@@ -153,6 +155,7 @@ export const deleteMessage: Operation<{ params: { id: string } }> = {
   scope: 'community:write',
   params: { type: 'object', required: ['id'], properties: { id: pathId('msg', 'messageId of the message.') } },
   response: DeletedMessage,
+  atomic: true,
   errors: ['NOT_FOUND'],
   async handle(asked, { db }) {
     await remove(db, partyOf(asked), asked.params.id)

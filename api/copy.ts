@@ -103,6 +103,7 @@ export const unfollowLeader: Operation<{ body: UnfollowRequest }> = {
   scope: 'copy:write',
   body: UnfollowRequest,
   response: Follow,
+  atomic: true,
   errors: ['TRADER_NOT_FOUND', 'LEADER_NOT_FOUND'],
   async handle({ partner, body }, { db }) {
     const { traderId } = await getTrader(db, partner.partnerId, body.traderExternalId)

@@ -18,6 +18,7 @@ export const createKey: Operation<{ body: NewKey }> = {
   scope: null,
   body: NewKey,
   response: IssuedKey,
+  atomic: true,
   errors: ['CONFLICT'],
   async handle({ partner, body }, { db, pepper }): Promise<IssuedKey> {
     const scopes = body.scopes ? [...new Set(body.scopes)] : defaultScopes
@@ -74,6 +75,7 @@ export const revokeKey: Operation<{ params: { id: string } }> = {
   scope: null,
   params: { type: 'object', required: ['id'], properties: { id: pathId('key', 'keyId of the key.') } },
   response: RevokedKey,
+  atomic: true,
   errors: ['NOT_FOUND'],
   async handle({ partner, params }, { db }): Promise<RevokedKey> {
     const { keyId, revokedAt } = await db.transaction(async trx => {

@@ -56,6 +56,7 @@ export const createCreatorBot: Operation<{ body: NewBot }> = {
   scope: 'marketplace:write',
   body: NewBot,
   response: CreatorBot,
+  atomic: true,
   errors: [],
   async handle(asked, { db }) {
     const { body } = asked
@@ -97,6 +98,7 @@ export const updateCreatorBot: Operation<{ params: IdParams; body: BotChanges }>
   params: idParams('bot', 'botId of the bot.'),
   body: BotChanges,
   response: CreatorBot,
+  atomic: true,
   errors: ['NOT_FOUND'],
   async handle(asked, { db }) {
     const { body } = asked
@@ -131,6 +133,7 @@ export const publishBot: Operation<{ params: IdParams }> = {
   scope: 'marketplace:write',
   params: idParams('bot', 'botId of the bot.'),
   response: CreatorBot,
+  atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle(asked, { db }) {
     const { partyId } = partyOf(asked)
@@ -150,6 +153,7 @@ export const retireBot: Operation<{ params: IdParams }> = {
   scope: 'marketplace:write',
   params: idParams('bot', 'botId of the bot.'),
   response: CreatorBot,
+  atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle(asked, { db }) {
     const { partyId } = partyOf(asked)

@@ -12,6 +12,7 @@ const BOTS_AT_MOST = 1000
 function presentPayout(payout: PayoutRecord) {
   return {
     payoutId: payout.payoutId,
+    traderExternalId: payout.traderExternalId,
     amountUsd: shown(payout.amountUsd),
     destinationAddress: payout.destinationAddress,
     status: payout.status,
@@ -70,6 +71,7 @@ export const requestPayout: Operation<{ body: NewPayout }> = {
   scope: 'marketplace:write',
   body: NewPayout,
   response: Payout,
+  atomic: true,
   errors: ['CONFLICT'],
   async handle(asked, { db }) {
     const wanted = {

@@ -8,8 +8,8 @@ import {
   type SubscriptionRow,
   subscribeToBot as subscribe
 } from '../db/marketplace-sales.ts'
-import { Purchase, PurchaseList, Subscription, SubscriptionList } from '../schemas/marketplace-sales.ts'
-import { shown } from '../schemas/money.ts'
+import { Purchase, PurchaseList, Sale, Subscription, SubscriptionList } from '../schemas/marketplace-sales.ts'
+import { shown, usdOf } from '../schemas/money.ts'
 import { type IdParams, idParams, partyOf } from './marketplace.ts'
 import type { Operation } from './operations.ts'
 
@@ -40,42 +40,54 @@ function presentSubscription(row: SubscriptionRow) {
   }
 }
 
-export const purchaseBot: Operation<{ params: IdParams }> = {
+function saleOf({ params, body }: { params: IdParams; body: Sale }) {
+  const { expectedPriceUsd: expected } = body
+  return {
+    botId: params.id,
+    expectedUsd: expected === undefined ? undefined : usdOf(expected, '/body/expectedPriceUsd')
+  }
+}
+
+export const purchaseBot: Operation<{ params: IdParams; body: Sale }> = {
   name: 'purchaseBot',
   method: 'POST',
   path: '/v1/marketplace/bots/{id}/purchase',
   tag: 'Marketplace',
   summary: 'Buy a bot',
   description:
-    "The one-time price leaves the partner's wallet. Safe to repeat: who has the bot gets the first purchase again, and no money moves. One's own bot and one without a one-time price are a 409; a price of 0 is free.",
+    "The one-time price leaves the partner's wallet. Safe to repeat: who has the bot gets the first purchase again, and no money moves. One's own bot and one without a one-time price are a 409; a price of 0 is free. With expectedPriceUsd it is bought at that price or not at all.",
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
   params: idParams('bot', 'botId of the bot.'),
+  body: Sale,
   response: Purchase,
-  errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT'],
+  atomic: true,
+  errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT', 'PRICE_CHANGED'],
   async handle(asked, { db, config }) {
-    const sale = { botId: asked.params.id, feePct: config.marketplaceFeePct }
+    const sale = { ...saleOf(asked), feePct: config.marketplaceFeePct }
     return presentPurchase(await db.transaction(trx => purchase(trx, partyOf(asked), sale)))
   }
 }
 
-export const subscribeToBot: Operation<{ params: IdParams }> = {
+export const subscribeToBot: Operation<{ params: IdParams; body: Sale }> = {
   name: 'subscribeToBot',
   method: 'POST',
   path: '/v1/marketplace/bots/{id}/subscribe',
   tag: 'Marketplace',
   summary: 'Subscribe to a bot',
   description:
-    "The first month leaves the partner's wallet at once, the others as they begin; the price stays what it was. Who subscribes already gets that subscription, a cancellation taken back, and no money moves. One's own bot and one without a monthly price are a 409.",
+    "The first month leaves the partner's wallet at once, the others as they begin; the price stays what it was. Who subscribes already gets that subscription, a cancellation taken back, and no money moves. One's own bot and one without a monthly price are a 409. With expectedPriceUsd it is subscribed to at that price or not at all.",
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
   params: idParams('bot', 'botId of the bot.'),
+  body: Sale,
   response: Subscription,
-  errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT'],
+  atomic: true,
+  errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT', 'PRICE_CHANGED'],
   async handle(asked, { db, config }) {
-    const sale = { botId: asked.params.id, feePct: config.marketplaceFeePct }
+    const sale = { ...saleOf(asked), feePct: config.marketplaceFeePct }
     return presentSubscription(await db.transaction(trx => subscribe(trx, partyOf(asked), sale)))
   }
 }
@@ -93,6 +105,7 @@ export const cancelSubscription: Operation<{ params: IdParams }> = {
   scope: 'marketplace:write',
   params: idParams('sub', 'subscriptionId of the subscription.'),
   response: Subscription,
+  atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle(asked, { db }) {
     const { partyId } = partyOf(asked)

@@ -141,6 +141,7 @@ export const reviewBot: Operation<{ params: IdParams; body: NewReview }> = {
   params: idParams('bot', 'botId of the bot.'),
   body: NewReview,
   response: Review,
+  atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle(asked, { db }) {
     const party = partyOf(asked)

@@ -133,6 +133,11 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   response: Schema
   /** Codes besides those that its auth, scope and schemas bring. */
   errors: ErrorCode[]
+  /**
+   * All its effects are in the database, through `open.db`: under an Idempotency-Key it runs in one transaction with the
+   * storing of its answer. It must neither wait for a worker nor hash a password.
+   */
+  atomic?: true
   /** Header fields besides those of every answer. */
   headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]
   handle(asked: Asked<Input>, open: Open): Promise<unknown>

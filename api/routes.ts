@@ -8,6 +8,7 @@ import { bodyLimit } from '../schemas/sizes.ts'
 import { check, invalid } from '../schemas/validator.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './authenticate.ts'
 import { checkLength, readBody } from './body.ts'
+import { once } from './idempotency.ts'
 import { limitKey, limitTrader } from './limit.ts'
 import type { Open, Operation } from './operations.ts'
 import { Reply } from './respond.ts'
@@ -36,23 +37,26 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   if (typeof named === 'string') await limitTrader(ctx, partner, named, open)
 
   let gone: AbortSignal | undefined
-  const answer = await row.handle(
-    {
-      partner,
-      trader: actor,
-      params,
-      query,
-      body,
-      requestId: ctx.state.requestId,
-      trace: ctx.state.trace,
-      // Most handlers never look: it is made for those that do.
-      get signal() {
-        gone ??= open.waits.signalFor(ctx.res)
-        return gone
-      }
-    },
-    open
-  )
+  const asked = {
+    partner,
+    trader: actor,
+    params,
+    query,
+    body,
+    requestId: ctx.state.requestId,
+    trace: ctx.state.trace,
+    // Most handlers never look: it is made for those that do.
+    get signal() {
+      gone ??= open.waits.signalFor(ctx.res)
+      return gone
+    }
+  }
+  const answer = await once(ctx, open, {
+    row,
+    partner,
+    asked: { party: actor?.traderId ?? partner.partnerId, params, query, body },
+    handle: opened => row.handle(asked, opened)
+  })
   ctx.status = 200
   if (answer instanceof Reply) {
     ctx.set(answer.headers)

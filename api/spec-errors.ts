@@ -3,6 +3,7 @@
 import { catalogue } from '../schemas/error-catalogue.ts'
 import { type ErrorCode, errors } from '../schemas/errors.ts'
 import { MAX_DETAILS } from '../schemas/validator.ts'
+import { takesKey } from './idempotency.ts'
 import type { Operation } from './operations.ts'
 import { docsOf } from './respond.ts'
 import { headersOf } from './spec-headers.ts'
@@ -76,7 +77,9 @@ export const ErrorEnvelope = {
     requiredUsd: { type: 'number', description: 'With WALLET_INSUFFICIENT: the price.', examples: [19.9] },
     balanceUsd: { type: 'number', description: 'With WALLET_INSUFFICIENT: what the wallet holds.', examples: [4.25] },
     saasStatus: { type: 'string', description: 'With SUBSCRIPTION_INACTIVE: the standing.', examples: ['INACTIVE'] },
-    topUpUsd: { type: 'number', description: 'With SUBSCRIPTION_INACTIVE: what the wallet lacks.', examples: [148.5] }
+    topUpUsd: { type: 'number', description: 'With SUBSCRIPTION_INACTIVE: what the wallet lacks.', examples: [148.5] },
+    priceUsd: { type: 'number', minimum: 0, description: 'With PRICE_CHANGED: the price now.', examples: [24.9] },
+    limit: { type: 'integer', minimum: 0, description: 'With LIMIT_REACHED: the bound.', examples: [1000] }
   },
   examples: [exampleOfCode('VALIDATION_FAILED')]
 } as const
@@ -86,6 +89,9 @@ export function exampleOfCode(code: ErrorCode): object {
   const { message = errors[code].message, extras = {} } = catalogue[code]
   return { error: code, message, requestId: REQUEST_ID, docs: docsOf('https://api.example.com', code), ...extras }
 }
+
+// What an Idempotency-Key can bring.
+const KEY_CODES = ['VALIDATION_FAILED', 'IDEMPOTENCY_IN_PROGRESS', 'IDEMPOTENCY_KEY_REUSED', 'LIMIT_REACHED'] as const
 
 /** Every code an operation can answer: its own, and those of its checks. */
 export function codesOf(row: Operation): ErrorCode[] {
@@ -104,6 +110,7 @@ export function codesOf(row: Operation): ErrorCode[] {
   if (row.params || row.query || row.body) codes.add('VALIDATION_FAILED')
   // A body nobody asked for is refused by its length as well, whatever the method.
   codes.add('PAYLOAD_TOO_LARGE')
+  if (takesKey(row)) for (const code of KEY_CODES) codes.add(code)
   if (row.body) for (const code of ['MALFORMED_JSON', 'UNSUPPORTED_MEDIA_TYPE'] as const) codes.add(code)
   for (const code of row.errors) codes.add(code)
   return [...codes].sort((a, b) => errors[a].status - errors[b].status || a.localeCompare(b))
@@ -131,9 +138,10 @@ export class ErrorResponses {
   #refer(row: Operation, status: number, codes: ErrorCode[]): object {
     const replayed = row.headers?.includes('Idempotent-Replayed') && codes.some(code => REPLAYED.has(code))
     const name = (replayed ? 'Order' : '') + codes.map(pascal).join('Or')
+    const retry = codes.includes('IDEMPOTENCY_IN_PROGRESS') ? (['Retry-After'] as const) : []
     this.responses[name] ??= {
       description: codes.map(code => `\`${code}\`: ${catalogue[code].cause}`).join('\n\n'),
-      headers: headersOf(status, replayed ? ['Idempotent-Replayed'] : []),
+      headers: headersOf(status, replayed ? ['Idempotent-Replayed'] : retry),
       content: {
         'application/json': {
           schema: {

@@ -25,9 +25,13 @@ export const headers = {
     pattern: LIST('q=\\d+;w=\\d+')
   }),
   RetryAfter: header('Seconds to wait before the next try.', '17', { pattern: '^\\d+$' }),
-  Replayed: header('`true` when this answers an earlier request with the same clientOrderId.', 'true', {
-    pattern: '^true$'
-  }),
+  Replayed: header(
+    '`true` when this answers an earlier request with the same clientOrderId or Idempotency-Key.',
+    'true',
+    {
+      pattern: '^true$'
+    }
+  ),
   SessionCookie: header(
     'The session of the trader for browsers, as the cookie `trader_session`; removed by logging out.',
     'trader_session=Zm9yIHRoZSBleGFtcGxlIG9ubHksIG5vdCBhIHRva2V; Path=/; HttpOnly; Secure; SameSite=Lax'
@@ -35,16 +39,30 @@ export const headers = {
   Challenge: header('Names the scheme of the key.', 'Bearer')
 } as const
 
+/** What requests that change something may carry, but the placing of orders. */
+export const idempotencyKey = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description:
+    'Your own id of what is asked for, 8 to 64 visible ASCII characters, new for each. A repeat within 24 hours gets the first answer again, with `Idempotent-Replayed: true`, and nothing is done twice; a request that was refused frees its key.',
+  schema: { type: 'string' },
+  example: '5d0b7a5e-4c0e-4a3a-9a53-0a3c3bb8c1f2'
+} as const
+
 const ref = (name: keyof typeof headers) => ({ $ref: `#/components/headers/${name}` })
 
 /** Header fields of a response by its status; `extra` are those of the operation. */
-export function headersOf(status: number, extra: readonly ('Idempotent-Replayed' | 'Set-Cookie')[] = []): object {
+export function headersOf(
+  status: number,
+  extra: readonly ('Idempotent-Replayed' | 'Set-Cookie' | 'Retry-After')[] = []
+): object {
   return {
     'X-Request-Id': ref('RequestId'),
     RateLimit: ref('RateLimit'),
     'RateLimit-Policy': ref('RateLimitPolicy'),
     ...(status === 401 ? { 'WWW-Authenticate': ref('Challenge') } : {}),
-    ...(status === 429 || status === 503 ? { 'Retry-After': ref('RetryAfter') } : {}),
+    ...(status === 429 || status === 503 || extra.includes('Retry-After') ? { 'Retry-After': ref('RetryAfter') } : {}),
     ...(extra.includes('Idempotent-Replayed') ? { 'Idempotent-Replayed': ref('Replayed') } : {}),
     ...(extra.includes('Set-Cookie') ? { 'Set-Cookie': ref('SessionCookie') } : {})
   }

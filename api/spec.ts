@@ -3,9 +3,10 @@
 import type { Schema } from '../schemas/fields.ts'
 import { bodyLimit } from '../schemas/sizes.ts'
 import { guides, tags } from './guides.ts'
+import { takesKey } from './idempotency.ts'
 import type { Operation } from './operations.ts'
 import { ErrorEnvelope, ErrorResponses } from './spec-errors.ts'
-import { headers, headersOf, requestHeaders } from './spec-headers.ts'
+import { headers, headersOf, idempotencyKey, requestHeaders } from './spec-headers.ts'
 import { samplesOf } from './spec-samples.ts'
 import { Components, exampleOf } from './spec-schemas.ts'
 
@@ -119,7 +120,11 @@ function describeOperation(
   row: Operation,
   { components, errors, baseUrl }: { components: Components; errors: ErrorResponses; baseUrl: string }
 ): object {
-  const parameters = [...parametersOf(row.params, 'path'), ...parametersOf(row.query, 'query')]
+  const parameters = [
+    ...parametersOf(row.params, 'path'),
+    ...parametersOf(row.query, 'query'),
+    ...(takesKey(row) ? [idempotencyKey] : [])
+  ]
   const json = (schema: Schema) => ({
     'application/json': { schema: components.refer(schema), ...examplesOf(schema) }
   })
@@ -140,12 +145,15 @@ function describeOperation(
         }
       : {}),
     responses: {
-      200: { description: row.summary, headers: headersOf(200, row.headers), content: json(row.response) },
+      200: { description: row.summary, headers: headersOf(200, headersOfRow(row)), content: json(row.response) },
       ...errors.of(row)
     },
     'x-codeSamples': samplesOf(row, baseUrl)
   }
 }
+
+const headersOfRow = (row: Operation) =>
+  takesKey(row) ? [...(row.headers ?? []), 'Idempotent-Replayed' as const] : row.headers
 
 // A schema with several examples shows each, by the state it is about.
 function examplesOf(schema: Schema): object {

@@ -52,6 +52,7 @@ export const deployTemplate: Operation<{ params: TemplatePath; body: NewDeployme
   params: TemplatePath,
   body: NewDeployment,
   response: Deployment,
+  atomic: true,
   errors: ['NOT_FOUND', 'TENANT_SLUG_TAKEN', 'CONFLICT'],
   async handle({ partner, params, body }, { db, queue, bus, config }): Promise<Deployment> {
     const template = findTemplate(params.slug)

@@ -119,6 +119,7 @@ export const logOutTrader: Operation<object> = {
   auth: 'trader',
   scope: 'traders:write',
   response: LoggedOut,
+  atomic: true,
   errors: [],
   headers: ['Set-Cookie'],
   async handle({ trader }, { db, config }) {

@@ -16,6 +16,7 @@ export const collectTrade: Operation<{ body: TradeRecord }> = {
   scope: 'trades:write',
   body: TradeRecord,
   response: CollectedTrade,
+  atomic: true,
   errors: [],
   async handle({ partner, body }, { db }): Promise<CollectedTrade> {
     if (body.metadata) checkFreeform(body.metadata, '/body/metadata')

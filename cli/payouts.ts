@@ -3,6 +3,7 @@
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
 import type { Db } from '../db/connection.ts'
+import { getEarnings } from '../db/earnings.ts'
 import {
   approvePayout,
   getPayout,
@@ -12,7 +13,7 @@ import {
   rejectPayout
 } from '../db/payouts.ts'
 import { PayoutFilter, PayoutPayment, PayoutRef, PayoutRejection } from '../schemas/commands.ts'
-import { shown } from '../schemas/money.ts'
+import { isLess, shown } from '../schemas/money.ts'
 import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
 
@@ -32,7 +33,15 @@ export function addPayouts(program: Command): void {
         }),
         {
           input: PayoutFilter,
-          show: ['payoutId', 'partnerId', 'amountUsd', 'destinationAddress', 'status', 'requestedAt']
+          show: [
+            'payoutId',
+            'partnerId',
+            'traderExternalId',
+            'amountUsd',
+            'destinationAddress',
+            'status',
+            'requestedAt'
+          ]
         }
       )
     )
@@ -94,14 +103,20 @@ interface Decision {
 /** Asks, with the amount and the whole address, and takes one step in a payout's life. */
 async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, question, step }: Decision) {
   const asked = await getPayout(db, payoutId)
-  const what = `${payoutId} (${asked.status}), ${shown(asked.amountUsd)} USD of ${asked.partnerId} to ${asked.destinationAddress}`
-  await confirm(question(what))
+  const { availableUsd } = await getEarnings(db, { partnerId: asked.partnerId, partyId: asked.partnerId })
+  const warning = isLess(availableUsd, '0')
+    ? `After refunds the earnings of ${asked.partnerId} are ${shown(availableUsd)} USD: what is paid out now has been paid back to buyers.`
+    : undefined
+  const whose =
+    asked.traderExternalId === null ? asked.partnerId : `${asked.partnerId}, asked for by ${asked.traderExternalId},`
+  const what = `${payoutId} (${asked.status}), ${shown(asked.amountUsd)} USD of ${whose} to ${asked.destinationAddress}`
+  await confirm(warning ? `${warning} ${question(what)}` : question(what))
   return db.transaction(async trx => {
     const payout = await step(trx)
     const { partnerId, amountUsd, destinationAddress, reference, reason } = payout
     const details = { partnerId, amountUsd, destinationAddress, reference, reason }
     await recordAudit(trx, { actor, action, target: payoutId, details })
-    return presentPayout(payout)
+    return { ...presentPayout(payout), ...(warning ? { warning } : {}) }
   })
 }
 
@@ -109,6 +124,7 @@ function presentPayout(payout: PayoutRecord) {
   return {
     payoutId: payout.payoutId,
     partnerId: payout.partnerId,
+    traderExternalId: payout.traderExternalId,
     amountUsd: shown(payout.amountUsd),
     destinationAddress: payout.destinationAddress,
     status: payout.status,

@@ -3,6 +3,7 @@ import { SingleBar } from 'cli-progress'
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
 import { resealPepper } from '../db/crypto.ts'
+import { resealAnswers } from '../db/idempotency.ts'
 import { countSealed, resealStep } from '../db/token-rotation.ts'
 import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
@@ -63,17 +64,25 @@ async function rotate({ db, vault, actor, json }: Opened) {
       after = step.after
     }
   }
+  let answers = 0
+  for (const { keyId } of old) {
+    let step: number
+    do {
+      step = await resealAnswers(db, vault, { oldKeyId: keyId, limit: STEP })
+      answers += step
+    } while (step === STEP)
+  }
   const pepper = await resealPepper(db, vault)
   bar?.stop()
   await recordAudit(db, {
     actor,
     action: 'tokens.rotated',
     target: vault.keyId,
-    details: { ...done, pepper, unreadable: unreadable.length }
+    details: { ...done, answers, pepper, unreadable: unreadable.length }
   })
   if (unreadable.length > 0)
     throw new Refusal(
       `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange.`
     )
-  return { keyId: vault.keyId, ...done, pepper, remaining: await countSealed(db) }
+  return { keyId: vault.keyId, ...done, answers, pepper, remaining: await countSealed(db) }
 }

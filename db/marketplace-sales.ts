@@ -3,7 +3,7 @@
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import type { PurchaseStatus, SubscriptionStatus } from '../schemas/marketplace-sales.ts'
-import { isLess, negated, splitSale } from '../schemas/money.ts'
+import { isLess, negated, shown, splitSale } from '../schemas/money.ts'
 import { databaseNow, endOfPeriod } from './billing.ts'
 import { type Db, rows } from './connection.ts'
 import { accounts, type Entry, findTransfer, transfer } from './ledger.ts'
@@ -51,19 +51,32 @@ export function saleEntries(sale: { buyer: string; creator: string; price: strin
   return { entries: entries.filter(({ amountUsd }) => amountUsd !== '0.00'), feeUsd, netUsd }
 }
 
-function refuseSale(bot: BotRow, partyId: string, price: string | null, what: string): asserts price is string {
+/** What is to be sold, at what fee; `expectedUsd` is the price the buyer was shown, where it says so. */
+export interface SaleOf {
+  botId: string
+  feePct: string
+  expectedUsd?: string | undefined
+}
+
+function refuseSale(
+  { bot, partyId, what, expectedUsd }: { bot: BotRow; partyId: string; what: string; expectedUsd: string | undefined },
+  price: string | null
+): asserts price is string {
   if (bot.party_id === partyId) throw new ApiError('CONFLICT', "One's own bot is not for sale to oneself.")
   if (price === null) throw new ApiError('CONFLICT', `The bot has no ${what} price.`)
+  if (expectedUsd === undefined || (!isLess(price, expectedUsd) && !isLess(expectedUsd, price))) return
+  const priceUsd = shown(price)
+  throw new ApiError('PRICE_CHANGED', `The ${what} price is ${priceUsd} USD now.`, { extras: { priceUsd } })
 }
 
 /**
  * Buys a bot, once: a party that has it gets its first purchase, and no money moves. Throws NOT_FOUND,
- * CONFLICT (one's own bot, no one-time price) or WALLET_INSUFFICIENT.
+ * CONFLICT (one's own bot, no one-time price), PRICE_CHANGED or WALLET_INSUFFICIENT.
  */
 export async function purchaseBot(
   trx: Db,
   { partnerId, partyId }: Party,
-  { botId, feePct }: { botId: string; feePct: string }
+  { botId, feePct, expectedUsd }: SaleOf
 ): Promise<PurchaseRow> {
   const bot = await lockVisibleBot(trx, botId, partyId)
   const live = () =>
@@ -72,7 +85,7 @@ export async function purchaseBot(
     >
   const first = await live()
   if (first) return first
-  refuseSale(bot, partyId, bot.one_time_price, 'one-time')
+  refuseSale({ bot, partyId, what: 'one-time', expectedUsd }, bot.one_time_price)
   const price = bot.one_time_price
   const { entries, feeUsd, netUsd } = saleEntries({ buyer: partnerId, creator: bot.partner_id, price, feePct })
   const [purchase] = await rows<PurchaseRow>(
@@ -142,12 +155,13 @@ export async function refundPurchase(trx: Db, purchaseId: string, reason: string
 
 /**
  * Subscribes to a bot and pays the first month. Who subscribes already gets that subscription, its cancellation
- * taken back, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price) or WALLET_INSUFFICIENT.
+ * taken back, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price),
+ * PRICE_CHANGED or WALLET_INSUFFICIENT.
  */
 export async function subscribeToBot(
   trx: Db,
   { partnerId, partyId }: Party,
-  { botId, feePct }: { botId: string; feePct: string }
+  { botId, feePct, expectedUsd }: SaleOf
 ): Promise<SubscriptionRow> {
   const bot = await lockVisibleBot(trx, botId, partyId)
   const [kept] = await rows<SubscriptionRow>(
@@ -158,7 +172,7 @@ export async function subscribeToBot(
     { botId, partyId }
   )
   if (kept) return kept
-  refuseSale(bot, partyId, bot.monthly_price, 'monthly')
+  refuseSale({ bot, partyId, what: 'monthly', expectedUsd }, bot.monthly_price)
   const price = bot.monthly_price
   const now = await databaseNow(trx)
   const [subscription] = (await rows<SubscriptionRow>(

@@ -30,6 +30,7 @@ import * as accountProof from './migrations/0023_account_proof.ts'
 import * as appRefusals from './migrations/0024_app_refusals.ts'
 import * as evidence from './migrations/0025_evidence.ts'
 import * as unsettled from './migrations/0026_unsettled.ts'
+import * as idempotencyKeys from './migrations/0027_idempotency_keys.ts'
 
 interface Migration {
   name: string
@@ -63,7 +64,8 @@ const migrations: Migration[] = [
   { name: '0023_account_proof', up: accountProof.up },
   { name: '0024_app_refusals', up: appRefusals.up },
   { name: '0025_evidence', up: evidence.up },
-  { name: '0026_unsettled', up: unsettled.up }
+  { name: '0026_unsettled', up: unsettled.up },
+  { name: '0027_idempotency_keys', up: idempotencyKeys.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -14,6 +14,8 @@ import { accounts, move, transfer } from './ledger.ts'
 export interface PayoutRecord {
   payoutId: string
   partnerId: string
+  /** Which trader asked for it; null for the partner itself. */
+  traderExternalId: string | null
   amountUsd: string
   destinationAddress: string
   status: PayoutStatus
@@ -29,6 +31,7 @@ export interface PayoutRecord {
 interface PayoutRow {
   id: string
   partner_id: string
+  trader_external_id: string | null
   amount: string
   destination_address: string
   status: PayoutStatus
@@ -40,12 +43,13 @@ interface PayoutRow {
 }
 
 const columns = `id, partner_id, round(amount, 2)::text as amount, destination_address, status, requested_at, decided_at,
-  paid_at, reference, reason`
+  paid_at, reference, reason, (select external_id from traders where traders.id = payouts.party_id) as trader_external_id`
 
 function toPayout(row: PayoutRow): PayoutRecord {
   return {
     payoutId: row.id,
     partnerId: row.partner_id,
+    traderExternalId: row.trader_external_id,
     amountUsd: row.amount,
     destinationAddress: row.destination_address,
     status: row.status,

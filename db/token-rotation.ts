@@ -9,6 +9,8 @@ export interface SealedUnder {
   accounts: number
   /** The installation's own secrets, the pepper among them. */
   secrets: number
+  /** Answers kept under Idempotency-Keys. */
+  answers: number
 }
 
 /** How much is sealed under each key. */
@@ -16,9 +18,10 @@ export async function countSealed(db: Db): Promise<SealedUnder[]> {
   return rows<SealedUnder>(
     db,
     `select key_id as "keyId", count(*) filter (where what = 'account') as accounts,
-            count(*) filter (where what = 'secret') as secrets
+            count(*) filter (where what = 'secret') as secrets, count(*) filter (where what = 'answer') as answers
        from (select token_key_id as key_id, 'account' as what from broker_accounts
-             union all select key_id, 'secret' from secrets) as sealed
+             union all select key_id, 'secret' from secrets
+             union all select token_key_id, 'answer' from idempotency_keys where token_key_id is not null) as sealed
       group by key_id order by key_id`
   )
 }

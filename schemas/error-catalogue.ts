@@ -105,6 +105,21 @@ export const catalogue: Record<ErrorCode, Explained> = {
     remedy: 'Read the record again and decide anew.',
     message: 'The order is PENDING; only an OPEN order can be CLOSED.'
   },
+  PRICE_CHANGED: {
+    cause: 'The price is not `expectedPriceUsd` any more; `priceUsd` is what it is now. No money moved.',
+    remedy: 'Show the new price and ask again.',
+    extras: { priceUsd: 24.9 }
+  },
+  LIMIT_REACHED: {
+    cause: 'The partner, or the trader, keeps as many records or bytes of this kind as one may; `limit` is how many.',
+    remedy: 'Delete what is not needed, or ask the operator.',
+    message: 'The limit of 1000 marketplace bots of a partner and its traders is reached.',
+    extras: { limit: 1000 }
+  },
+  IDEMPOTENCY_IN_PROGRESS: {
+    cause: 'The first request under this `Idempotency-Key` has not been answered yet.',
+    remedy: 'Wait the seconds in `Retry-After`, then repeat the same request.'
+  },
   EMAIL_TAKEN: { cause: 'A trader of yours has this e-mail already.', remedy: 'Log in instead.' },
   TENANT_SLUG_TAKEN: { cause: 'Another partner’s site has this `tenantSlug`.', remedy: 'Choose another one.' },
   PAYLOAD_TOO_LARGE: {
@@ -115,6 +130,10 @@ export const catalogue: Record<ErrorCode, Explained> = {
   UNSUPPORTED_MEDIA_TYPE: {
     cause: 'The body is not declared as JSON in UTF-8, or it is compressed.',
     remedy: 'Send `Content-Type: application/json`, uncompressed.'
+  },
+  IDEMPOTENCY_KEY_REUSED: {
+    cause: 'The same `Idempotency-Key` came within 24 hours with another operation, path, body or trader session.',
+    remedy: 'A new request needs a new key; a repeat needs the same request.'
   },
   MARKET_CLOSED: {
     cause: 'The market of this asset is closed now.',

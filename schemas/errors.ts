@@ -23,10 +23,14 @@ export const errors = {
   REQUEST_TIMEOUT: { status: 408, message: 'The request took too long to arrive.' },
   CLIENT_ORDER_ID_REUSED: { status: 409, message: 'This clientOrderId was used with other parameters.' },
   CONFLICT: { status: 409, message: 'The state of the record does not allow this.' },
+  PRICE_CHANGED: { status: 409, message: 'The price is not the expected one; see priceUsd.' },
+  LIMIT_REACHED: { status: 409, message: 'The bound on what one party may keep is reached; see limit.' },
+  IDEMPOTENCY_IN_PROGRESS: { status: 409, message: 'The first request under this Idempotency-Key is still running.' },
   EMAIL_TAKEN: { status: 409, message: 'This e-mail already has an account.' },
   TENANT_SLUG_TAKEN: { status: 409, message: 'This tenantSlug is taken.' },
   PAYLOAD_TOO_LARGE: { status: 413, message: 'The body is larger than this operation takes.' },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, message: 'Send the body as application/json, in UTF-8 and uncompressed.' },
+  IDEMPOTENCY_KEY_REUSED: { status: 422, message: 'This Idempotency-Key came with another request before.' },
   MARKET_CLOSED: { status: 422, message: 'The market is closed.' },
   INVALID_CONTRACT: {
     status: 422,
@@ -55,6 +59,8 @@ export interface ErrorExtras {
   balanceUsd?: number
   saasStatus?: string
   topUpUsd?: number
+  priceUsd?: number
+  limit?: number
 }
 
 /**

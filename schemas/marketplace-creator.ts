@@ -168,6 +168,7 @@ export const Payout = {
   additionalProperties: false,
   required: [
     'payoutId',
+    'traderExternalId',
     'amountUsd',
     'destinationAddress',
     'status',
@@ -179,6 +180,11 @@ export const Payout = {
   ],
   properties: {
     payoutId: idField('pay', 'Identifier of the payout.'),
+    traderExternalId: {
+      type: ['string', 'null'],
+      description: 'The trader who asked for it; null when the partner did.',
+      examples: ['user-42']
+    },
     amountUsd: amount('What is paid'),
     destinationAddress: NewPayout.properties.destinationAddress,
     status: {

@@ -2,6 +2,7 @@
 import type { FromSchema } from 'json-schema-to-ts'
 import { idField, timestamp } from './fields.ts'
 import { botId, lines, orNull } from './marketplace.ts'
+import { MAX_PRICE_USD } from './marketplace-creator.ts'
 import { listOf } from './pages.ts'
 
 const priceUsd = { type: 'number', minimum: 0, description: 'Price in USD.', examples: [19.9] } as const
@@ -51,6 +52,22 @@ export const Subscription = {
 export type SubscriptionStatus = 'ACTIVE' | 'PAST_DUE' | 'CANCELED'
 
 export const SubscriptionList = listOf(Subscription)
+
+/** Body of a purchase and of a subscription; without it the price is whatever it is. */
+export const Sale = {
+  type: 'object',
+  properties: {
+    expectedPriceUsd: {
+      type: 'number',
+      minimum: 0,
+      maximum: MAX_PRICE_USD,
+      description: 'The price that was shown; another one is a 409 PRICE_CHANGED, and no money moves.',
+      examples: [19.9]
+    }
+  },
+  examples: [{ expectedPriceUsd: 19.9 }]
+} as const
+export type Sale = FromSchema<typeof Sale>
 
 /** Body of the refund, and the reason of `operator purchases refund`. */
 export const Refund = {

@@ -5,7 +5,7 @@ import { refundPurchase } from '../api/admin.ts'
 import { getMarketplaceBot, reviewBot } from '../api/marketplace.ts'
 import { retireBot, updateCreatorBot } from '../api/marketplace-creator.ts'
 import { getCreatorEarnings } from '../api/marketplace-earnings.ts'
-import { listMyPurchases, purchaseBot } from '../api/marketplace-sales.ts'
+import { listMyPurchases, purchaseBot, subscribeToBot } from '../api/marketplace-sales.ts'
 import { signUpTrader } from '../api/traders.ts'
 import { listAudit } from '../db/audit.ts'
 import { balanceOf } from '../db/ledger.ts'
@@ -41,6 +41,23 @@ buying('is refused for a bot that is unknown, a draft or retired', async () => {
   await creator.call(retireBot, of(botId))
   for (const id of ['bot_unknown', draftId, botId]) assert.is((await buyer.call(purchaseBot, of(id))).status, 404)
   assert.equal(await books(db, buyer), ['50.00', '0.00', '0.00'])
+})
+
+buying('at an expected price is refused once the price is another, names it, and moves nothing', async () => {
+  const { creator, buyer, botId } = await market(5, '50')
+  await creator.call(updateCreatorBot, { ...of(botId), body: { oneTimePriceUsd: 7.5, monthlyPriceUsd: 2 } })
+  for (const [row, priceUsd] of [
+    [purchaseBot, 7.5],
+    [subscribeToBot, 2]
+  ] as const) {
+    const { status, body } = await buyer.call(row, { ...of(botId), body: { expectedPriceUsd: 5 } })
+    assert.equal([status, body.error, body.priceUsd], [409, 'PRICE_CHANGED', priceUsd])
+  }
+  assert.equal(await books(db, buyer), ['50.00', '0.00', '0.00'])
+  const fine = await buyer.call(purchaseBot, { ...of(botId), body: { expectedPriceUsd: 7.5 } })
+  assert.equal([fine.status, fine.body.priceUsd], [200, 7.5])
+  // Who has the bot gets the first purchase again: no price is asked.
+  assert.equal((await buyer.call(purchaseBot, { ...of(botId), body: { expectedPriceUsd: 5 } })).body, fine.body)
 })
 
 buying("is refused for one's own bot, and for one without a one-time price", async () => {

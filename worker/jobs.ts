@@ -1,6 +1,7 @@
 // The map of a worker: which loop looks after what, and which handler runs a scheduled job.
 import { deleteOldAsks } from '../db/asks.ts'
 import { WORK } from '../db/bus.ts'
+import { deleteOldKeys } from '../db/idempotency.ts'
 import { listWaitingAccounts } from '../db/orders-claiming.ts'
 import { countNeighbours, forgetFollowers, noteClockOffset } from '../db/orders-following.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
@@ -39,6 +40,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await failStaleDeployments(db)
     await deleteOldSessions(db)
     await deleteOldUsage(db)
+    await deleteOldKeys(db)
     await deleteOldTraderDays(db)
   },
   'trader.days': openAddingUp(),
