@@ -2,7 +2,7 @@
 // same path as binary orders.
 
 import type { Outcome } from '../db/orders.ts'
-import { number, time } from '../db/orders-entry.ts'
+import { number, presentConverted, time } from '../db/orders-entry.ts'
 import type { Terms } from '../db/orders-storing.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { asset, pathId } from '../schemas/fields.ts'
@@ -57,6 +57,7 @@ export function presentMultiplier(row: Outcome) {
     direction: row.direction,
     multiplier: Number(row.multiplier),
     stake: Number(row.stake),
+    ...presentConverted(row),
     buyPrice: Number(row.buy_price),
     commission: number(row.commission),
     stopLoss: number(row.stop_loss),

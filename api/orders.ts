@@ -2,7 +2,7 @@
 
 import { disconnected } from '../db/accounts.ts'
 import { expireOrders, getOrder, listOrders as list, type OrderRow, type Outcome } from '../db/orders.ts'
-import { number, presentEntry, time } from '../db/orders-entry.ts'
+import { number, presentConverted, presentEntry, time } from '../db/orders-entry.ts'
 import { type Draft, findStored, hashTerms, type Stored, type StoredOrder, type Terms } from '../db/orders-storing.ts'
 import { ApiError, type ErrorCode } from '../schemas/errors.ts'
 import { pathId } from '../schemas/fields.ts'
@@ -228,6 +228,7 @@ export function presentOrder(row: Outcome): Order {
     brokerOrderId: row.broker_order_id as string,
     status: row.status,
     stake: Number(row.stake),
+    ...presentConverted(row),
     potentialPayout: Number(row.payout ?? 0),
     buyPrice: Number(row.buy_price),
     openedAt: time(row.opened_at) as string

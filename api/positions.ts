@@ -2,7 +2,7 @@
 // partner's traders they are the last known ones, and being looked at makes old ones new for the next time.
 
 import { listPositions, type OrderRow } from '../db/orders.ts'
-import { number, time } from '../db/orders-entry.ts'
+import { number, presentConverted, time } from '../db/orders-entry.ts'
 import { getTrader } from '../db/traders.ts'
 import { PositionList, PositionsQuery } from '../schemas/multipliers.ts'
 import { ask } from './ask.ts'
@@ -70,6 +70,7 @@ function presentPosition(row: OrderRow) {
     asset: row.asset,
     ...(row.kind === 'BINARY' ? { contractType: row.contract_type } : { direction: row.direction }),
     stake: Number(row.stake),
+    ...presentConverted(row),
     buyPrice: Number(row.buy_price),
     currentValue: number(row.current_value),
     unrealizedPnl: number(row.unrealized_pnl),

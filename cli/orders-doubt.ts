@@ -65,6 +65,8 @@ export async function reconcile(opened: Opened, { orderId, adopt, absent }: Reco
         asset: order.asset,
         contractType: order.contract_type,
         stake: order.stake,
+        stakeInAccount: order.stake_in_account,
+        exchangeRate: order.exchange_rate,
         duration: order.duration,
         durationUnit: order.duration_unit,
         barrier: order.barrier

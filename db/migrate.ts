@@ -31,6 +31,7 @@ import * as appRefusals from './migrations/0024_app_refusals.ts'
 import * as evidence from './migrations/0025_evidence.ts'
 import * as unsettled from './migrations/0026_unsettled.ts'
 import * as idempotencyKeys from './migrations/0027_idempotency_keys.ts'
+import * as stakeInAccount from './migrations/0028_stake_in_account.ts'
 
 interface Migration {
   name: string
@@ -65,7 +66,8 @@ const migrations: Migration[] = [
   { name: '0024_app_refusals', up: appRefusals.up },
   { name: '0025_evidence', up: evidence.up },
   { name: '0026_unsettled', up: unsettled.up },
-  { name: '0027_idempotency_keys', up: idempotencyKeys.up }
+  { name: '0027_idempotency_keys', up: idempotencyKeys.up },
+  { name: '0028_stake_in_account', up: stakeInAccount.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -6,6 +6,12 @@ export const number = (value: string | null): number | null => (value === null ?
 /** A timestamp column as ISO 8601. */
 export const time = (value: Date | null): string | null => value?.toISOString() ?? null
 
+/** What the stake came to on an account in another currency; nothing on one in USD. */
+export function presentConverted(row: Pick<OrderRow, 'stake_in_account' | 'exchange_rate'>) {
+  if (row.stake_in_account === null || row.exchange_rate === null) return {}
+  return { stakeInAccount: Number(row.stake_in_account), exchangeRate: Number(row.exchange_rate) }
+}
+
 /** An order in a list: every field, null while unknown. */
 export function presentEntry(row: OrderRow) {
   return {
@@ -13,6 +19,8 @@ export function presentEntry(row: OrderRow) {
     brokerOrderId: row.broker_order_id,
     status: row.status,
     stake: Number(row.stake),
+    stakeInAccount: number(row.stake_in_account),
+    exchangeRate: number(row.exchange_rate),
     potentialPayout: number(row.payout),
     buyPrice: number(row.buy_price),
     openedAt: time(row.opened_at),

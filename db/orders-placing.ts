@@ -6,6 +6,31 @@ import type { OrderRow } from './orders.ts'
 import { type Following, followingColumns } from './orders-following.ts'
 import type { Queue } from './queue.ts'
 
+/** A claimed order's stake in the currency of its account. */
+export interface ConvertedStake {
+  id: string
+  attempt: number
+  currency: string
+  /** With all decimals of the currency. */
+  stakeInAccount: string
+  /** Units of the currency that one USD was worth. */
+  exchangeRate: string
+}
+
+/** Commits what the stakes of claims come to on their accounts; answers the ids of those that `sender` still holds. */
+export async function commitStakes(db: Db, stakes: ConvertedStake[], sender: string): Promise<string[]> {
+  const committed = await rows<{ id: string }>(
+    db,
+    sql`update orders o
+        set stake_in_account = s."stakeInAccount", exchange_rate = s."exchangeRate", currency = coalesce(o.currency, s.currency)
+       from jsonb_to_recordset(:stakes::jsonb) as s (id text, attempt int, currency text, "stakeInAccount" numeric, "exchangeRate" numeric)
+      where o.id = ${among('ids')} and o.id = s.id and o.attempt = s.attempt and o.phase = 'sending' and o.sender = :sender
+     returning o.id`,
+    { stakes: JSON.stringify(stakes), ids: stakes.map(({ id }) => id), sender }
+  )
+  return committed.map(({ id }) => id)
+}
+
 /** The broker's receipt for an order. */
 export interface Receipt {
   id: string

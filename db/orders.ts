@@ -25,7 +25,12 @@ export interface OrderRow {
   contract_type: string | null
   direction: 'up' | 'down' | null
   multiplier: string | null
+  /** In USD. */
   stake: string
+  /** In the account's currency; null on an account in USD, and before it was converted. */
+  stake_in_account: string | null
+  /** Units of the account's currency that one USD was worth; null with the former. */
+  exchange_rate: string | null
   duration: number | null
   duration_unit: 't' | 's' | 'm' | 'h' | 'd' | null
   barrier: string | null
@@ -94,6 +99,8 @@ const outcome = [
   'direction',
   'multiplier',
   'stake',
+  'stake_in_account',
+  'exchange_rate',
   'stop_loss',
   'take_profit',
   'broker_order_id',

@@ -68,6 +68,25 @@ export const money = {
   examples: [10]
 } as const
 
+/** A stake as it was asked for. */
+export const stakeUsd = { type: 'number', description: 'What was asked for, in USD.', examples: [10] } as const
+
+/** What the stake came to on an account in another currency. */
+export const converted = {
+  stakeInAccount: {
+    type: 'number',
+    description:
+      "The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD.",
+    examples: [9.21]
+  },
+  exchangeRate: {
+    type: 'number',
+    description:
+      "Units of the account's currency that one USD was worth at the broker right before the purchase; only with stakeInAccount.",
+    examples: [0.9214]
+  }
+} as const
+
 export const price = { type: 'number', description: 'Market price.', examples: [1219.5] } as const
 
 export const pageSize = {

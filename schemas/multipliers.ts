@@ -3,11 +3,13 @@ import type { FromSchema } from 'json-schema-to-ts'
 import {
   asset,
   clientOrderId,
+  converted,
   currency,
   idField,
   money,
   nullable,
   price,
+  stakeUsd,
   timestamp,
   traderExternalId
 } from './fields.ts'
@@ -29,14 +31,16 @@ const stopLoss = {
   type: 'number',
   minimum: 0,
   maximum: 1_000_000,
-  description: 'Close when the loss reaches this amount; 0 or absent: none.',
+  description:
+    "Close when the loss reaches this amount of the account's currency, unlike the stake, which is in USD; 0 or absent: none.",
   examples: [5]
 } as const
 const takeProfit = {
   type: 'number',
   minimum: 0,
   maximum: 1_000_000,
-  description: 'Close when the profit reaches this amount; 0 or absent: none.',
+  description:
+    "Close when the profit reaches this amount of the account's currency, unlike the stake, which is in USD; 0 or absent: none.",
   examples: [20]
 } as const
 
@@ -52,7 +56,8 @@ export const MultiplierOrderRequest = {
       type: 'number',
       minimum: 1,
       maximum: 1_000_000,
-      description: 'Stake in the account currency, at least 1.',
+      description:
+        "Stake in USD, at least 1. On an account in another currency it is converted at the broker's own rate right before the purchase and rounded down to the currency's decimals.",
       examples: [10]
     },
     multiplier,
@@ -80,8 +85,8 @@ const opened = {
   asset,
   direction,
   multiplier,
-  stake: money,
-  buyPrice: { ...money, description: 'What the contract cost.' },
+  stake: stakeUsd,
+  buyPrice: { ...money, description: 'What the contract cost in the account currency.' },
   commission: {
     ...nullable(money),
     description: 'Commission of the broker; null while it is not known.',
@@ -97,7 +102,7 @@ export const OpenMultiplierOrder = {
   type: 'object',
   additionalProperties: false,
   required: openedFields,
-  properties: opened,
+  properties: { ...opened, ...converted },
   description: 'A multiplier order whose contract runs.'
 } as const
 
@@ -107,6 +112,7 @@ export const ClosedMultiplierOrder = {
   required: [...openedFields, 'pnl', 'entryPrice', 'exitPrice', 'closedAt'],
   properties: {
     ...opened,
+    ...converted,
     status: { const: 'CLOSED', description: 'Sold or stopped out.', examples: ['CLOSED'] },
     pnl: { ...money, description: 'Profit or loss in the account currency.', examples: [3.21] },
     entryPrice: { ...nullable(price), description: 'Price at the start.' },
@@ -225,8 +231,9 @@ export const Position = {
     asset,
     contractType: { type: 'string', description: 'For binary orders.', examples: ['CALL'] },
     direction: { ...direction, description: 'For multiplier orders.' },
-    stake: money,
-    buyPrice: { ...money, description: 'What the contract cost.' },
+    stake: stakeUsd,
+    ...converted,
+    buyPrice: { ...money, description: 'What the contract cost in the account currency.' },
     currentValue: {
       ...nullable(money),
       description: 'What a sale would bring at markedAt; null before the first mark.',

@@ -7,6 +7,7 @@ import {
   accountMode,
   asset,
   clientOrderId,
+  converted,
   currency,
   cursor,
   idField,
@@ -15,6 +16,7 @@ import {
   nullable,
   pageSize,
   price,
+  stakeUsd,
   timestamp,
   traderExternalId
 } from './fields.ts'
@@ -43,7 +45,8 @@ const stake = {
   type: 'number',
   minimum: 0.35,
   maximum: 1_000_000,
-  description: 'Stake in the account currency, at least 0.35.',
+  description:
+    "Stake in USD, at least 0.35. On an account in another currency it is converted at the broker's own rate right before the purchase and rounded down to the currency's decimals.",
   examples: [10]
 } as const
 const duration = {
@@ -134,13 +137,22 @@ export function settlesInline(order: BinaryOrder): boolean {
 
 const orderId = idField('ord', 'Identifier of the order.')
 const brokerOrderId = { type: 'string', description: "The broker's contract id.", examples: ['290769704688'] } as const
+const buyPrice = {
+  ...money,
+  description:
+    'What the contract cost in the account currency: the stake, and the markup where the broker charges it on top.'
+} as const
 const opened = {
   orderId,
   brokerOrderId,
   status: orderStatus,
-  stake: money,
-  potentialPayout: { ...money, description: 'What the contract pays if it wins.', examples: [19.53] },
-  buyPrice: { ...money, description: 'What the contract cost.' },
+  stake: stakeUsd,
+  potentialPayout: {
+    ...money,
+    description: 'What the contract pays if it wins, in the account currency.',
+    examples: [19.53]
+  },
+  buyPrice,
   openedAt: timestamp
 } as const
 const closed = {
@@ -156,7 +168,7 @@ export const OpenOrder = {
   type: 'object',
   additionalProperties: false,
   required: openedFields,
-  properties: { ...opened, status: { const: 'OPEN', description: 'Bought.', examples: ['OPEN'] } },
+  properties: { ...opened, ...converted, status: { const: 'OPEN', description: 'Bought.', examples: ['OPEN'] } },
   description: 'An order whose contract runs; it settles by itself.'
 } as const
 
@@ -166,6 +178,7 @@ export const ClosedOrder = {
   required: [...openedFields, 'pnl', 'entryPrice', 'exitPrice', 'closedAt'],
   properties: {
     ...opened,
+    ...converted,
     status: { const: 'CLOSED', description: 'Settled or sold.', examples: ['CLOSED'] },
     ...closed,
     entryPrice: {
@@ -221,6 +234,8 @@ export interface Order {
   stake: number
   potentialPayout: number
   buyPrice: number
+  stakeInAccount?: number
+  exchangeRate?: number
   openedAt: string
   pnl?: number
   entryPrice?: number | null
@@ -238,7 +253,9 @@ const listed = {
   orderId,
   brokerOrderId: nullable(brokerOrderId),
   status: orderStatus,
-  stake: money,
+  stake: stakeUsd,
+  stakeInAccount: nullable(converted.stakeInAccount),
+  exchangeRate: nullable(converted.exchangeRate),
   potentialPayout: nullable(opened.potentialPayout),
   buyPrice: nullable(opened.buyPrice),
   openedAt: nullable(timestamp),
@@ -282,6 +299,8 @@ export const OrderEntry = {
   examples: [
     {
       ...Order.examples[0],
+      stakeInAccount: null,
+      exchangeRate: null,
       kind: 'BINARY',
       clientOrderId: '0b9f5e6e-6f0f-4b4e-9a35-0c9d3f0f8a11',
       traderExternalId: 'user-42',

@@ -486,6 +486,8 @@ program('refuses wrong options by name', () => {
     [['--limits', 'none'], /--limits must be published or off/],
     [['--revoked-app-ids', '1,x'], /--revoked-app-ids/],
     [['--socket-base', 'http://127.0.0.1:1'], /--socket-base must be ws:/],
+    [['--markup-pct', '4'], /--markup-pct must be a whole number from 0 to 3/],
+    [['--markup-on-top'], /--markup-on-top needs --markup-pct/],
     [['--colour'], /--colour/]
   ]
   for (const [argv, text] of cases) assert.throws(() => parseOptions(argv), text)
@@ -495,6 +497,7 @@ program('refuses wrong options by name', () => {
     limits: 'off',
     mode: 'lenient'
   })
+  assert.equal(parseOptions(['--markup-pct', '2', '--markup-on-top']), { markup: { pct: 2, onTop: true } })
   assert.is(parseOptions(['--help']), null)
 })
 

@@ -16,6 +16,7 @@ import type { Evidence } from './broker/port.ts'
 import { matches } from './broker/shortcode.ts'
 import type { Open } from './open.ts'
 import { contractOf } from './orders.ts'
+import { ceilingOf } from './stake.ts'
 
 // Accounts compared in one run, one after another: each costs two calls of the account's tightest budget (25 a minute,
 // shared with the looks into orders in doubt), and at most about 16 where there is a lot to compare.
@@ -141,9 +142,10 @@ async function meantBy(open: Open, { accountRowId }: DueAccount, item: Evidence)
   const from = new Date(boughtMs - orderTtlMs - reconcileAfterMs - reconcileCrashedMs - SLACK_MS)
   const orders = await ordersSentAround(open.db, { accountRowId, from, to: new Date(boughtMs + SLACK_MS) })
   const { terms, buyPrice } = item
-  const fits = orders.find(
-    order => !new Big(buyPrice).gt(order.stake) && (terms === null || matches(terms, contractOf(order)))
-  )
+  const fits = orders.find(order => {
+    const contract = contractOf(order)
+    return !new Big(buyPrice).gt(ceilingOf(contract)) && (terms === null || matches(terms, contract))
+  })
   return fits?.id ?? null
 }
 

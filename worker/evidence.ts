@@ -8,6 +8,7 @@ import type { Evidence, Session } from './broker/port.ts'
 import { matches } from './broker/shortcode.ts'
 import type { Open } from './open.ts'
 import { contractOf, refOf } from './orders.ts'
+import { ceilingOf } from './stake.ts'
 
 // The broker's clock is known to the second.
 const SLACK_SECONDS = 2
@@ -49,12 +50,13 @@ export async function candidatesOf(open: Open, order: Doubt, wallMs: number): Pr
   const session = await openSession(open, refOf(order))
   const window = await windowOf(open, order, wallMs)
   const contract = contractOf(order)
+  const ceiling = ceilingOf(contract)
   const lists = await readLists(session, Math.min(window.from, window.nearFrom.ownApplication))
   const candidates: Candidates = { inWindow: [], near: [], complete: lists.readFrom <= window.from, window }
   const fitting = new Map<string, Evidence>()
   for (const item of lists.rows) {
     const ours = item.appId === null || item.appId === order.app_id
-    if (!ours || fitting.has(item.contractId) || new Big(item.buyPrice).gt(order.stake)) continue
+    if (!ours || fitting.has(item.contractId) || new Big(item.buyPrice).gt(ceiling)) continue
     // Terms that cannot be read may be this order's: such a contract is kept, and never adopted unseen.
     if (item.terms === null || matches(item.terms, contract)) fitting.set(item.contractId, item)
   }

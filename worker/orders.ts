@@ -25,6 +25,7 @@ import { BrokerError, type Contract } from './broker/port.ts'
 import type { Open } from './open.ts'
 import { persist } from './persist.ts'
 import type { Expected, Settling } from './settle.ts'
+import { ceilingOf, openStakes } from './stake.ts'
 
 // Jobs taken from the queue in one statement, and buys under way in one worker.
 const JOBS_AT_ONCE = 10
@@ -91,6 +92,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     return claims
   })
 
+  const stakeOf = openStakes(open)
   // Claiming statements whose outcome was lost, by number, and when (monotonic).
   const lostClaims = new Map<number, number>()
   let claimNo = 0
@@ -169,11 +171,10 @@ export function openPlacing(open: Open, settling: Settling): Placing {
       return !written
     }
     try {
-      const { session, currency } = await inTime(deadline, openFor(order), giveUp)
-      const contract = contractOf({ ...order, currency })
+      const { session, contract } = await inTime(deadline, openFor(order), giveUp)
       const sentAt = clock.now()
       const { listener } = following
-      const terms = { beforeSend, signal: late.signal, listener, maxPrice: order.stake }
+      const terms = { beforeSend, signal: late.signal, listener, maxPrice: ceilingOf(contract) }
       const bought = await inTime(deadline, session.buy(contract, terms), giveUp)
       observeBuy('done', (clock.now() - sentAt) / 1000)
       log.info(
@@ -187,7 +188,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
         transactionId: bought.transactionId,
         buyPrice: bought.buyPrice,
         payout: bought.payout,
-        currency,
+        currency: contract.currency,
         openedAt: bought.purchaseTime,
         expiryAt: bought.expiryTime,
         leads: order.leads
@@ -218,8 +219,9 @@ export function openPlacing(open: Open, settling: Settling): Placing {
 
   async function openFor(order: Claimed) {
     const session = await openSession(open, refOf(order))
-    const { broker_account_id: accountRowId, currency } = order
-    return { session, currency: await currencyOf(open, session, { accountRowId, currency }) }
+    const { broker_account_id: accountRowId, currency: known } = order
+    const currency = await currencyOf(open, session, { accountRowId, currency: known })
+    return { session, contract: contractOf({ ...order, currency, ...(await stakeOf(order, currency)) }) }
   }
 
   /** Unless something was written by the end of the permit, the order is given back before anybody takes it for in doubt. */
@@ -308,6 +310,7 @@ type TermColumn =
   | 'kind'
   | 'asset'
   | 'stake'
+  | 'stake_in_account'
   | 'currency'
   | 'contract_type'
   | 'direction'
@@ -318,9 +321,9 @@ type TermColumn =
   | 'stop_loss'
   | 'take_profit'
 
-/** The contract an order asks for, in the port's words. */
+/** The contract an order asks for, in the port's words and the account's currency. */
 export function contractOf(order: Pick<OrderRow, TermColumn>): Contract {
-  const shared = { asset: order.asset, stake: order.stake, currency: order.currency ?? '' }
+  const shared = { asset: order.asset, stake: order.stake_in_account ?? order.stake, currency: order.currency ?? '' }
   if (order.kind === 'MULTIPLIER') {
     return {
       ...shared,

@@ -2,16 +2,25 @@
 // ours, so the account's lists decide (worker/evidence.ts). One contract of the order's terms that was bought in its
 // window and belongs to no other order is its own. No such contract, in repeated checks that began after nothing of the
 // purchase could be executed any more, is absence. Everything else is for the operator.
+import { Big } from 'big.js'
 import { WORK } from '../db/bus.ts'
 import { markFailed, type Opened, openOrders } from '../db/orders-placing.ts'
-import { arrivalTimes, countLook, type Doubt, markReview, ownedContracts, takeDoubts } from '../db/orders-resolving.ts'
+import {
+  arrivalTimes,
+  countLook,
+  type Doubt,
+  markReview,
+  ownedContracts,
+  paysMarkupOnTop,
+  takeDoubts
+} from '../db/orders-resolving.ts'
 import { openSession } from './accounts.ts'
 import type { Evidence } from './broker/port.ts'
 import { endOf } from './broker/shortcode.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import { type Candidates, candidatesOf, type Window } from './evidence.ts'
 import type { Open } from './open.ts'
-import { type Placing, refOf } from './orders.ts'
+import { contractOf, type Placing, refOf } from './orders.ts'
 import type { Settling } from './settle.ts'
 
 // Conclusive checks that must find nothing before an order counts as absent, and the pause between them.
@@ -111,6 +120,9 @@ async function decide(
  */
 async function isOurs(open: Open, order: Doubt, found: Evidence, window: Window): Promise<boolean> {
   if (found.terms === null) return false
+  // A binary contract's code does not tell its stake: a dearer one is ours with a markup on top, or another's with more at stake.
+  const dearer = found.terms.stake === null && new Big(found.buyPrice).gt(contractOf(order).stake)
+  if (dearer && !(await paysMarkupOnTop(open.db, order))) return false
   if (found.appId !== null) return true
   if (found.purchaseTime > window.permitEnd) return false
   const session = await openSession(open, refOf(order))

@@ -109,7 +109,7 @@ function drawEvidence({ order }: Story, orderId: string, columns: number) {
     `${order.kind} ${contractOf(order)} on ${order.asset}`,
     order.duration === null ? '' : `for ${order.duration} ${order.duration_unit}`,
     order.barrier === null ? '' : `barrier ${order.barrier}`,
-    `stake ${order.stake} ${order.currency ?? ''}`
+    `stake ${order.stake} USD${order.stake_in_account === null ? '' : ` (${order.stake_in_account} ${order.currency})`}`
   ]
   const head = [
     tones.title(cut(order.id, columns)),

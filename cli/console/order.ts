@@ -65,7 +65,9 @@ export function drawStory({ order, audit }: Story, orderId: string, { columns }:
 
   section('Asked for')
   fact('Contract', `${order.kind} ${contractOf(order)} on ${order.asset}`)
-  fact('Stake', money(order.stake))
+  fact('Stake', `${order.stake} USD`)
+  if (order.stake_in_account !== null)
+    fact('On account', `${money(order.stake_in_account)} at ${order.exchange_rate} for one USD`)
   fact('Duration', order.duration === null ? null : `${order.duration} ${order.duration_unit}`)
   fact('Barrier', order.barrier)
   fact('Stop loss', money(order.stop_loss))

@@ -152,7 +152,7 @@ export function meetFate(line: Line, fate: BuyFate, written: Written): void {
     int: (low, high) => chance.int(low, high),
     otherTerms() {
       const { contract } = written
-      const dearer = { ...contract, stake: new Big(contract.stake).plus('0.5').toFixed(2) }
+      const dearer = { ...contract, stake: new Big(contract.stake).times('1.5').toFixed(2) }
       if (contract.kind === 'MULTIPLIER' || chance.is(0.5)) return dearer
       return { ...contract, duration: contract.duration + 1 }
     },

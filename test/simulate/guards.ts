@@ -209,7 +209,7 @@ export const guards: Guard[] = [
     'const ours = true',
     { file: evidence }
   ),
-  decision('a contract dearer than the stake is not the order’s', ' || new Big(item.buyPrice).gt(order.stake)', '', {
+  decision('a contract dearer than the ceiling is not the order’s', ' || new Big(item.buyPrice).gt(ceiling)', '', {
     file: evidence
   }),
   decision(

@@ -47,6 +47,8 @@ export interface Dialect {
   /** A quote for a multiplier, to read its commission from. */
   quoteMultiplier(asset: string, terms: { currency: string; multiplier: number; stake: number }): Request
   contractsFor(asset: string, currency: string): Request
+  /** Calls that tell the rates from a currency and the decimals of all; null where the dialect has none. */
+  exchange: { ratesFrom(currency: string): Request; currencies: Request } | null
   /** The account a balance is about; null where the connection alone says so. */
   accountOfBalance(body: Body): string | null
   /** These read a body and throw BadFrame when it is not what we rely on. */

@@ -2,10 +2,10 @@
 // remembered for as long as it may be.
 import Big from 'big.js'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
-import type { Dialect } from './dialect.ts'
+import type { Dialect, Request } from './dialect.ts'
 import { type DaySessions, Hours, secondsUntil, type TradingDay } from './hours.ts'
 import { type Line, readAnswer } from './line.ts'
-import { BrokerError, type Market, type MarketSymbol } from './port.ts'
+import { BrokerError, type Exchange, type Market, type MarketSymbol, stakeCurrency } from './port.ts'
 import { type Body, bodyOf, integerOf, listOf, numberOf, optionalDecimal, optionalText } from './reading.ts'
 import type { Frame, Log } from './sockets.ts'
 
@@ -23,6 +23,9 @@ const symbolsFreshMs = 5_000
 const clockFreshMs = 180_000
 // The wall clock is corrected by less than this from one minute to the next unless it is set.
 const CLOCK_STEP_MS = 500
+// At most thirty calls a minute of an application, of 180 that it has.
+const ratesFreshMs = 2_000
+const digitsFreshMs = 3_600_000
 const maxCandles = 1_000
 const maxQuoted = 1_000
 const reopeningWithinMs = 4_000
@@ -36,6 +39,8 @@ export class MarketData implements Market {
   readonly #quoted = new Map<string, Quoted>()
   // The wall clock minus the monotonic one when the offset was measured.
   #offsetLeadMs = 0
+  #rates: Fresh<Map<string, string>> | null = null
+  #digits: Fresh<Map<string, number>> | null = null
 
   constructor(options: MarketOptions) {
     this.#options = options
@@ -101,6 +106,16 @@ export class MarketData implements Market {
     return { asset, currency, ...offer, ...(this.#quoted.get(key) ?? unquoted), marketOpen, secondsUntilOpen }
   }
 
+  async exchange(currency: string): Promise<Exchange | null> {
+    const calls = this.#options.dialect.exchange
+    if (calls === null) return null
+    this.#rates = this.#fresh(this.#rates, ratesFreshMs, () => this.#readRates(calls.ratesFrom(stakeCurrency)))
+    this.#digits = this.#fresh(this.#digits, digitsFreshMs, () => this.#readDigits(calls.currencies))
+    const [rates, digits] = await Promise.all([this.#rates.value, this.#digits.value])
+    const [rate, decimals] = [rates.get(currency), digits.get(currency)]
+    return rate === undefined || decimals === undefined ? null : { rate, digits: decimals }
+  }
+
   clockOffset(): Promise<number> {
     // A wall clock that was set, or a machine that was suspended, makes what was measured before worthless.
     const wallLeadMs = this.#options.now() - performance.now()
@@ -124,6 +139,40 @@ export class MarketData implements Market {
     const halfwayMs = (askedAt + now()) / 2
     // The broker says whole seconds, cut off: on average it is half a second later there.
     return readAnswer(frame, each => integerOf(each, 'time')) + 0.5 - halfwayMs / 1000
+  }
+
+  /** Currency → its rate; empty where the broker says that it has none. */
+  async #readRates(request: Request): Promise<Map<string, string>> {
+    let frame: Frame
+    try {
+      frame = await this.#options.line.read('exchange_rates', request)
+    } catch (error) {
+      if (error instanceof BrokerError && saysNoRates(error)) return new Map()
+      throw error
+    }
+    return readAnswer(frame, ({ exchange_rates: answer }) => {
+      const rates = bodyOf(bodyOf(answer, 'exchange_rates').rates, 'rates')
+      return new Map(
+        Object.keys(rates).flatMap(currency => {
+          const rate = optionalDecimal(rates, currency)
+          return rate === null || new Big(rate).lte(0) ? [] : [[currency, rate]]
+        })
+      )
+    })
+  }
+
+  /** Currency → decimals of its amounts. */
+  async #readDigits(request: Request): Promise<Map<string, number>> {
+    const frame = await this.#options.line.read('website_status', request)
+    return readAnswer(frame, ({ website_status: answer }) => {
+      const currencies = bodyOf(bodyOf(answer, 'website_status').currencies_config, 'currencies_config')
+      return new Map(
+        Object.entries(currencies).map(([currency, config]) => [
+          currency,
+          integerOf(bodyOf(config, currency), 'fractional_digits')
+        ])
+      )
+    })
   }
 
   async #readSymbols(): Promise<MarketSymbol[]> {
@@ -241,6 +290,11 @@ function readTradingDay(times: unknown, assetOf: (row: Body) => string): Trading
 
 function readSessions(times: Body): DaySessions {
   return { open: listOf(times.open, 'open').map(String), close: listOf(times.close ?? [], 'close').map(String) }
+}
+
+/** The broker answered that there are no rates, or that it does not know the question. */
+function saysNoRates({ code, brokerCode }: BrokerError): boolean {
+  return code === 'INVALID_CONTRACT' || brokerCode === 'UnrecognisedRequest'
 }
 
 function unknownAsset(): BrokerError {

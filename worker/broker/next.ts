@@ -72,6 +72,8 @@ function createNextDialect({ url, appIdHeader, callsPerMinute }: NextOptions): D
       return { proposal: 1, ...terms, amount: stake, multiplier }
     },
     contractsFor: asset => ({ contracts_for: asset }),
+    // Accounts are in USD here by the documents, and no call tells a rate.
+    exchange: null,
     // The socket is the account's; that the login id told is the account's id is nowhere promised.
     accountOfBalance: () => null,
     readState,

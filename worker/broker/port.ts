@@ -37,6 +37,16 @@ export interface MultiplierContract {
   takeProfit: string | null
 }
 
+/** The currency of stakes on the wire. */
+export const stakeCurrency = 'USD'
+
+/** What one unit of the stakes' currency is worth in another one. */
+export interface Exchange {
+  rate: string
+  /** Decimals of an amount of the currency. */
+  digits: number
+}
+
 export type Contract = BinaryContract | MultiplierContract
 
 /** A broker account as the port needs it: who, under which application, and how to get its token. */
@@ -210,7 +220,7 @@ export interface BuyOptions {
   beforeSend(): void
   /** Ends the wait for an answer that has not come (never the purchase itself). */
   signal?: AbortSignal
-  /** Ceiling price; the stake for both kinds. */
+  /** Ceiling price: the stake and the most markup the broker may add, in the account's currency. */
   maxPrice: string
   /** When given, the contract is followed from its purchase on, and heard here. */
   listener?: ContractListener
@@ -256,6 +266,8 @@ export interface Market {
   candles(asset: string, range: { granularitySeconds: number; count: number }): Promise<Candle[]>
   /** Throws BrokerError NOT_FOUND for an unknown asset. */
   multiplierSpec(asset: string, currency: string): Promise<MultiplierSpec>
+  /** The broker's own rate into the currency, seconds old at most; null where it tells none. */
+  exchange(currency: string): Promise<Exchange | null>
   /** The broker's clock minus ours, in seconds. */
   clockOffset(): Promise<number>
 }

@@ -74,6 +74,10 @@ function createV3Dialect(url: string): Dialect {
       return { proposal: 1, ...terms }
     },
     contractsFor: (asset, currency) => ({ contracts_for: asset, currency }),
+    exchange: {
+      ratesFrom: currency => ({ exchange_rates: 1, base_currency: currency }),
+      currencies: { website_status: 1 }
+    },
     accountOfBalance: body => textOf(body, 'loginid'),
     readState,
     readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),

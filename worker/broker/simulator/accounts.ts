@@ -1,6 +1,8 @@
-// The simulated broker's customers: accounts, their money in whole cents with every movement of it, and the
-// tokens that open them. A token of the form sim-<loginid>[-<flag>…] opens its account on first use.
+// The simulated broker's customers: accounts, their money in whole cents (the smallest unit of the currency, see
+// currencies.ts) with every movement of it, and the tokens that open them. A token of the form
+// sim-<loginid>[-<flag>…] opens its account on first use.
 import type { Contract } from './contracts.ts'
+import { currencies, startIn, toAmount, unitsWithin } from './currencies.ts'
 import { Refusal } from './refusal.ts'
 
 export type Scope = 'read' | 'trade' | 'trading_information' | 'payments' | 'admin'
@@ -66,9 +68,6 @@ const FULL: Scope[] = ['read', 'trade', 'trading_information', 'payments', 'admi
 const READ_ONLY: Scope[] = ['read', 'trading_information']
 const TOKEN = /^sim-([A-Z]{2,4}[0-9]{1,10})((?:-[A-Za-z0-9]+)*)$/
 
-/** Currencies accounts may have; all of them count in hundredths. */
-export const currencies = ['USD', 'EUR', 'GBP', 'AUD'] as const
-
 export class Accounts {
   readonly all = new Map<string, Account>()
   #presets = new Map<string, { loginid: string; scopes: Scope[] }>()
@@ -93,14 +92,11 @@ export class Accounts {
     if (this.#revoked.has(loginid)) throw invalid()
     if (!this.all.has(loginid) && this.all.size >= MAX_ACCOUNTS) throw invalid()
     const flags = new Set(match?.[2]?.split('-').slice(1))
-    const account =
-      this.all.get(loginid) ??
-      this.create({
-        loginid,
-        balance: (flags.has('poor') ? POOR_CENTS : START_CENTS) / 100,
-        currency: currencies.find(currency => flags.has(currency)) ?? 'USD',
-        virtual: flags.has('demo') ? true : flags.has('real') ? false : undefined
-      })
+    const currency = currencies.find(currency => flags.has(currency)) ?? 'USD'
+    const units = flags.has('poor') ? startIn(currency, POOR_CENTS) : startIn(currency, START_CENTS)
+    const virtual = flags.has('demo') ? true : flags.has('real') ? false : undefined
+    const balance = toAmount(units, currency)
+    const account = this.all.get(loginid) ?? this.create({ loginid, balance, currency, virtual })
     if (account.disabled || flags.has('disabled')) throw disabled(account)
     const scopes = preset?.scopes ?? (flags.has('readonly') ? READ_ONLY : FULL)
     return { token, account, scopes: new Set(scopes) }
@@ -124,13 +120,15 @@ export class Accounts {
       known.disabled = preset.disabled ?? known.disabled
       return known
     }
+    const currency = preset.currency ?? 'USD'
+    const start = startIn(currency, START_CENTS)
     const account: Account = {
       loginid,
       userId: Number(loginid.replace(/\D/g, '')),
-      currency: preset.currency ?? 'USD',
+      currency,
       isVirtual: preset.virtual ?? /^(VR|DOT)/.test(loginid),
       disabled: preset.disabled ?? false,
-      balanceCents: Math.round((preset.balance ?? START_CENTS / 100) * 100),
+      balanceCents: preset.balance === undefined ? start : unitsWithin(preset.balance, currency).floor,
       createdMs: this.#now(),
       open: new Map(),
       closed: [],

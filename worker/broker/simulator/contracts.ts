@@ -1,6 +1,7 @@
 // A contract: its terms, its facts, and the words and codes made from them. What it costs is in pricing.ts,
 // what may be bought in offers.ts, how it lives in engine.ts.
 import type { Account, AppId } from './accounts.ts'
+import { printUnits } from './currencies.ts'
 import { lastDigit, printPips, type Tick } from './market.ts'
 import type { MarketSymbol } from './symbols.ts'
 
@@ -29,6 +30,8 @@ export interface Terms {
   stopLoss?: number | undefined
   cancellation?: string | undefined
   markupPct?: number | undefined
+  /** The markup is paid beside the stake instead of being taken from what a win pays. */
+  markupOnTop?: boolean | undefined
 }
 
 /** A level in pips: fixed, or so far from the entry tick. */
@@ -53,6 +56,7 @@ export interface Offer {
   takeProfitCents: number | null
   stopLossCents: number | null
   markupPct: number
+  markupOnTop: boolean
 }
 
 export type Status = 'open' | 'won' | 'lost' | 'sold' | 'cancelled'
@@ -148,12 +152,12 @@ export function shortcodeOf(
 ): string {
   const symbol = offer.symbol.code.toUpperCase()
   if (offer.kind === 'multiplier') {
-    const takeProfit = ((offer.takeProfitCents ?? 0) / 100).toFixed(2)
-    const stake = (offer.amountCents / 100).toFixed(2)
+    const takeProfit = printUnits(offer.takeProfitCents ?? 0, offer.currency)
+    const stake = printUnits(offer.amountCents, offer.currency)
     return `${offer.type}_${symbol}_${stake}_${offer.multiplier}_${facts.startEpoch}_${facts.expiryEpoch}_0_${takeProfit}_N1`
   }
   const expiry = offer.kind === 'ticks' ? `${offer.ticks}T` : `${facts.expiryEpoch}${offer.fixedExpiry ? 'F' : ''}`
-  const head = `${offer.type}_${symbol}_${(facts.payoutCents / 100).toFixed(2)}_${facts.startEpoch}_${expiry}`
+  const head = `${offer.type}_${symbol}_${printUnits(facts.payoutCents, offer.currency)}_${facts.startEpoch}_${expiry}`
   if (isDigit(offer.type)) return offer.digit === null ? head : `${head}_${offer.digit}_0`
   const { relative, pips } = offer.barrier
   return `${head}_${relative ? `S${pips}P` : Math.round((pips * 1e6) / 10 ** offer.symbol.decimals)}_0`

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { Ajv, type ValidateFunction } from 'ajv'
 import type { AccountPreset } from './accounts.ts'
-import { currencies } from './accounts.ts'
+import { currencies, printUnits, toAmount } from './currencies.ts'
 import type { Engine } from './engine.ts'
 import { effects, type FaultSettings, type Faults } from './faults.ts'
 import { ledgerEntry } from './ledger.ts'
@@ -135,7 +135,30 @@ const routes: Record<string, Route> = {
     ),
     handle(input, { engine }) {
       const account = engine.accounts.create(input as unknown as AccountPreset)
-      return { loginid: account.loginid, balance: account.balanceCents / 100, disabled: account.disabled }
+      return {
+        loginid: account.loginid,
+        balance: toAmount(account.balanceCents, account.currency),
+        disabled: account.disabled
+      }
+    }
+  },
+  // What a dollar is worth in a currency; null takes the rate away.
+  'POST /control/rates': {
+    body: shape(
+      { currency: { type: 'string', enum: currencies }, rate: { type: ['number', 'null'], exclusiveMinimum: 0 } },
+      ['currency', 'rate']
+    ),
+    handle(input, { engine }) {
+      engine.rates.set(input.currency as string, input.rate as number | null)
+      return engine.rates.from('USD')
+    }
+  },
+  // What applications charge from now on: percent of the payout, taken from it or paid on top of the stake.
+  'POST /control/markup': {
+    body: shape({ pct: { ...number, maximum: 3 }, onTop: bool }, ['pct', 'onTop']),
+    handle(input, { engine }) {
+      engine.markup = { pct: input.pct as number, onTop: input.onTop as boolean }
+      return engine.markup
     }
   },
   'POST /control/maintenance': {
@@ -202,7 +225,7 @@ function state({ engine, faults, quota, v3, next }: Controlled): unknown {
     accounts: [...accounts.all.values()].map(account => ({
       loginid: account.loginid,
       currency: account.currency,
-      balance: (account.balanceCents / 100).toFixed(2),
+      balance: printUnits(account.balanceCents, account.currency),
       isVirtual: account.isVirtual,
       disabled: account.disabled,
       open: account.open.size

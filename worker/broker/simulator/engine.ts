@@ -5,6 +5,7 @@ import type { Account, AccountPreset, Accounts, AppId } from './accounts.ts'
 import { Books } from './books.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { type Contract, expiryOf, type Offer, shortcodeOf, type Terms } from './contracts.ts'
+import { printUnits, Rates } from './currencies.ts'
 import { type Journal, noJournal } from './journal.ts'
 import { finalCents, Lives, type Sale } from './lives.ts'
 import { Market, type Tick } from './market.ts'
@@ -26,7 +27,16 @@ export interface EngineOptions {
   /** Most contracts remembered; older closed ones are forgotten. Default 500 000. */
   maxContracts?: number
   accounts?: AccountPreset[]
+  /** What applications charge on every purchase; none by default. */
+  markup?: Markup
   journal?: Journal
+}
+
+/** A markup of the applications: percent of the payout, of a multiplier's stake. */
+export interface Markup {
+  pct: number
+  /** Paid beside the stake; else a win pays less, and a multiplier's commission is higher. */
+  onTop: boolean
 }
 
 /** A priced offer at a moment. */
@@ -72,6 +82,9 @@ export class Engine {
   readonly market: Market
   readonly books: Books
   readonly lives: Lives
+  readonly rates = new Rates()
+  /** Of every application; a purchase that names a percentage has that one. */
+  markup: Markup
   #timeScale: number
   #journal: Journal
 
@@ -85,6 +98,7 @@ export class Engine {
       settlementDelayMs: options.settlementDelayMs ?? (tickMs === null ? 500 : Math.ceil(tickMs / 2)),
       close: (contract, sale) => this.#close(contract, sale)
     })
+    this.markup = options.markup ?? { pct: 0, onTop: false }
     this.#timeScale = options.timeScale ?? 1
     this.#journal = options.journal ?? noJournal
     const maxContracts = options.maxContracts ?? MAX_CONTRACTS
@@ -104,7 +118,8 @@ export class Engine {
   /** Prices terms now. Throws Refusal. */
   quote(terms: Terms, account: Account | null): Quote {
     const nowMs = this.clock.now()
-    const offer = offerOf(terms, nowMs)
+    const { pct, onTop } = this.markup
+    const offer = offerOf({ ...terms, markupPct: terms.markupPct ?? pct, markupOnTop: onTop }, nowMs)
     if (account && account.currency !== offer.currency) {
       const text = `The provided currency ${offer.currency} is not the currency of the account.`
       throw new Refusal('NotDefaultCurrency', text, { field: 'currency', args: [offer.currency] })
@@ -165,8 +180,10 @@ export class Engine {
     const { bidCents, spot, unsellable } = this.value(contract)
     if (unsellable) throw new Refusal(unsellable.reason, unsellable.message)
     if (bidCents < facts.floorCents) {
-      throw new Refusal('PriceMoved', `The contract can only be sold for ${(bidCents / 100).toFixed(2)}.`, {
-        args: [contract.offer.currency, facts.floorCents / 100, bidCents / 100]
+      const { currency } = contract.offer
+      const print = (cents: number) => printUnits(cents, currency)
+      throw new Refusal('PriceMoved', `The contract can only be sold for ${print(bidCents)}.`, {
+        args: [currency, print(facts.floorCents), print(bidCents)]
       })
     }
     contract.exit = spot
@@ -225,7 +242,7 @@ export class Engine {
     this.lives.takeEntry(contract)
     if (contract.offer.kind === 'multiplier') {
       const closed = this.market.sessions.isOpen(contract.offer.symbol, nowMs) ? null : obstacles.closed
-      return { bidCents: contract.buyCents + multiplierProfit(contract, spot.pips), spot, unsellable: closed }
+      return { bidCents: contract.offer.amountCents + multiplierProfit(contract, spot.pips), spot, unsellable: closed }
     }
     const leftMs = contract.endMs - nowMs
     const lengthMs = contract.endMs - contract.boughtMs
@@ -289,7 +306,7 @@ export class Engine {
 }
 
 function insufficient(account: Account, askCents: number): Refusal {
-  const [has, needs] = [(account.balanceCents / 100).toFixed(2), (askCents / 100).toFixed(2)]
+  const [has, needs] = [printUnits(account.balanceCents, account.currency), printUnits(askCents, account.currency)]
   const text = `Your account balance (${has} ${account.currency}) is insufficient to buy this contract (${needs} ${account.currency}).`
   return new Refusal('InsufficientBalance', text, { args: [account.currency, has, needs] })
 }

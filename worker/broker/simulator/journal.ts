@@ -4,6 +4,7 @@ import { closeSync, existsSync, openSync, readFileSync, truncateSync, writeSync 
 import type { Account } from './accounts.ts'
 import type { Deposit, SaleEntry } from './books.ts'
 import type { Contract, Offer } from './contracts.ts'
+import { toAmount } from './currencies.ts'
 import type { Engine } from './engine.ts'
 import type { Tick } from './market.ts'
 import { symbols } from './symbols.ts'
@@ -105,7 +106,7 @@ function readLines(path: string): Line[] {
 function replayLine(engine: Engine, line: Line): void {
   if (line.kind === 'account') {
     const { loginid, currency, cents, createdMs, transactionId } = line
-    engine.books.restoreAccount({ loginid, currency, balance: cents / 100 }, { createdMs, transactionId })
+    engine.books.restoreAccount({ loginid, currency, balance: toAmount(cents, currency) }, { createdMs, transactionId })
     return
   }
   if (line.kind === 'deposit') {

@@ -1,6 +1,7 @@
 // The broker's own books, as tests and audits read them: one entry a contract, money as decimal strings.
 import type { AppId } from './accounts.ts'
 import { type Contract, printBarrier } from './contracts.ts'
+import { printUnits } from './currencies.ts'
 
 export interface LedgerEntry {
   contractId: number
@@ -9,9 +10,11 @@ export interface LedgerEntry {
   contractType: string
   symbol: string
   currency: string
-  /** What was paid; for purchases by payout, what that came to. */
+  /** What was paid less a markup on top of it; for purchases by payout, what that came to. */
   stake: string
   buyPrice: string
+  /** What the application charged. */
+  markup: string
   payout: string
   commission: string
   duration: number | null
@@ -39,6 +42,7 @@ export interface LedgerEntry {
 /** A contract's entry. */
 export function ledgerEntry(contract: Contract): LedgerEntry {
   const { offer, account, sellCents } = contract
+  const decimal = (cents: number) => printUnits(cents, offer.currency)
   return {
     contractId: contract.id,
     loginid: account.loginid,
@@ -46,8 +50,9 @@ export function ledgerEntry(contract: Contract): LedgerEntry {
     contractType: offer.type,
     symbol: offer.symbol.code,
     currency: offer.currency,
-    stake: decimal(contract.buyCents),
+    stake: decimal(offer.basis === 'stake' ? offer.amountCents : contract.buyCents),
     buyPrice: decimal(contract.buyCents),
+    markup: decimal(contract.markupCents),
     payout: decimal(contract.payoutCents),
     commission: decimal(contract.commissionCents),
     duration: offer.kind === 'multiplier' ? null : offer.ticks || offer.seconds,
@@ -68,8 +73,4 @@ export function ledgerEntry(contract: Contract): LedgerEntry {
     shortcode: contract.shortcode,
     delivered: contract.delivered
   }
-}
-
-function decimal(cents: number): string {
-  return (cents / 100).toFixed(2)
 }

@@ -144,14 +144,14 @@ export class Lives {
   #closeAtLimit(contract: Contract, tick: Tick): boolean {
     const { takeProfitCents, stopLossCents } = contract.offer
     const profit = multiplierProfit(contract, tick.pips)
-    const stoppedOut = profit <= -contract.buyCents
+    const stoppedOut = profit <= -contract.offer.amountCents
     const stopped = stopLossCents !== null && profit <= -stopLossCents
     const taken = takeProfitCents !== null && profit >= takeProfitCents
     if (!stoppedOut && !stopped && !taken) return false
     contract.ended = true
     contract.exit = tick
     const status = profit > 0 ? 'won' : 'lost'
-    this.#close(contract, { status, cents: contract.buyCents + profit, appId: BROKER_APP_ID })
+    this.#close(contract, { status, cents: contract.offer.amountCents + profit, appId: BROKER_APP_ID })
     return true
   }
 

@@ -2,6 +2,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { Ajv } from 'ajv'
 import type { Account, AppId, Grant } from './accounts.ts'
+import { startIn, toAmount } from './currencies.ts'
 import { APP_ID_HEADER, kindOf, type Next } from './next.ts'
 import { Refusal } from './refusal.ts'
 
@@ -158,7 +159,7 @@ const routes: Record<string, (rest: Rest, asked: Asked) => Answer> = {
   }),
   'POST reset-demo-balance': (rest, { account }) => {
     if (!account?.isVirtual) throw new RestError(400, 'BadInputRequest', 'Only play money can be reset.')
-    rest.next.front.engine.books.deposited(account, RESET_CENTS - account.balanceCents)
+    rest.next.front.engine.books.deposited(account, startIn(account.currency, RESET_CENTS) - account.balanceCents)
     return { data: presentAccount(account) }
   }
 }
@@ -197,7 +198,7 @@ function presentAccount(account: Account): Record<string, unknown> {
   return {
     account_id: account.loginid,
     account_type: kindOf(account),
-    balance: account.balanceCents / 100,
+    balance: toAmount(account.balanceCents, account.currency),
     currency: account.currency,
     group: 'row',
     status: account.disabled ? 'inactive' : 'active'

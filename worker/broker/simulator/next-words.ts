@@ -1,6 +1,7 @@
 // The newer dialect's words: requests turned into the first dialect's, and its answers and updates turned out of them.
 // Fields are renamed and left out, and a contract's money and prices become texts.
 
+import { digitsOf } from './currencies.ts'
 import { toNextError } from './next-errors.ts'
 import { nextCalls, nextComplaints } from './next-requests.ts'
 import { Refusal } from './refusal.ts'
@@ -81,14 +82,15 @@ const words: Record<string, (body: never) => unknown> = {
   })
 }
 
-/** A contract: its prices as printed, its money as text with two decimals. */
+/** A contract: its prices as printed, its money as text with the currency's decimals. */
 function sayContract(body: Body): Body {
   // There is no such contract.
   if (body.contract_id === undefined) return body
   const said: Body = { underlying_symbol: body.underlying }
+  const digits = digitsOf(String(body.currency))
   for (const [field, value] of Object.entries(body)) {
     if (left.has(field) || field.startsWith('sell_spot') || isDisplayed.test(field)) continue
-    said[field] = money.has(field) && typeof value === 'number' ? value.toFixed(2) : value
+    said[field] = money.has(field) && typeof value === 'number' ? value.toFixed(digits) : value
   }
   const print = (field: string) => body[`${field}_display_value`] ?? null
   if (body.entry_tick !== undefined) {

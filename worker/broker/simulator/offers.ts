@@ -1,5 +1,4 @@
 // What may be bought: the checks that turn terms into an offer, and the catalogue of a symbol.
-import { currencies } from './accounts.ts'
 import {
   type Barrier,
   type ContractType,
@@ -10,19 +9,32 @@ import {
   riseFallTypes,
   type Terms
 } from './contracts.ts'
+import { digitsOf, isCurrency, limitIn, printUnits, toUnits } from './currencies.ts'
 import type { Price } from './pricing.ts'
 import { Refusal } from './refusal.ts'
 import { type MarketSymbol, symbols } from './symbols.ts'
 
-export const MIN_STAKE_CENTS = 35
-export const MIN_MULTIPLIER_STAKE_CENTS = 100
-export const MAX_MULTIPLIER_STAKE_CENTS = 200_000
-export const MAX_PAYOUT_CENTS = 500_000
+const MIN_STAKE_CENTS = 35
+const MIN_MULTIPLIER_STAKE_CENTS = 100
+const MAX_MULTIPLIER_STAKE_CENTS = 200_000
+const MAX_PAYOUT_CENTS = 500_000
+const MIN_LIMIT_CENTS = 10
 export const MAX_SECONDS = 365 * 86_400
 const MAX_MARKUP_PCT = 3
 const UNIT_SECONDS = { t: 0, s: 1, m: 60, h: 3_600, d: 86_400 } as const
 
 const known = new Set<string>([...riseFallTypes, ...digitTypes, ...multiplierTypes])
+
+/** The bounds of amounts, in whole smallest units of the currency. */
+export function boundsIn(currency: string) {
+  return {
+    minStake: limitIn(currency, MIN_STAKE_CENTS),
+    minMultiplierStake: limitIn(currency, MIN_MULTIPLIER_STAKE_CENTS),
+    maxMultiplierStake: limitIn(currency, MAX_MULTIPLIER_STAKE_CENTS),
+    maxPayout: limitIn(currency, MAX_PAYOUT_CENTS),
+    minLimit: limitIn(currency, MIN_LIMIT_CENTS)
+  }
+}
 
 /** The contract types a symbol offers. */
 export function typesOf(symbol: MarketSymbol): ContractType[] {
@@ -41,7 +53,7 @@ export function offerOf(terms: Terms, nowMs: number): Offer {
   if (!known.has(type) || !typesOf(symbol).includes(type)) {
     throw new Refusal('ContractNotOffered', 'Trading is not offered for this asset.', { field: 'contract_type' })
   }
-  if (!currencies.includes(terms.currency as (typeof currencies)[number])) {
+  if (!isCurrency(terms.currency)) {
     throw new Refusal('NotDefaultCurrency', 'The provided currency is invalid.', { field: 'currency' })
   }
   const markupPct = terms.markupPct ?? 0
@@ -70,7 +82,8 @@ export function offerOf(terms: Terms, nowMs: number): Offer {
     multiplier: 0,
     takeProfitCents: null,
     stopLossCents: null,
-    markupPct
+    markupPct,
+    markupOnTop: terms.markupOnTop ?? false
   }
   if (multiplierTypes.includes(type as 'MULTUP')) return multiplierOffer(offer, terms)
   takeDuration(offer, terms, nowMs)
@@ -84,11 +97,13 @@ function amountOf(terms: Terms): number {
   if (amount === undefined || amount <= 0) {
     throw new Refusal('InvalidStake', 'Please enter a stake amount.', { field: 'amount' })
   }
-  const cents = Math.round(amount * 100)
-  if (Math.abs(amount * 100 - cents) > 1e-6) {
+  const cents = toUnits(amount, terms.currency)
+  if (cents === undefined) {
+    const digits = digitsOf(terms.currency)
     const word = terms.basis === 'stake' ? 'Stake' : 'Payout'
     const reason = terms.basis === 'stake' ? 'IncorrectStakeDecimals' : 'IncorrectPayoutDecimals'
-    throw new Refusal(reason, `${word} can not have more than 2 decimal places.`, { field: 'amount', args: [2] })
+    const text = `${word} can not have more than ${digits} decimal places.`
+    throw new Refusal(reason, text, { field: 'amount', args: [digits] })
   }
   return cents
 }
@@ -175,11 +190,14 @@ export function limitsOf(
   limits: { takeProfit?: number | null | undefined; stopLoss?: number | null | undefined }
 ): { takeProfitCents?: number | null; stopLossCents?: number | null } {
   const commission = Math.round(offer.amountCents * offer.symbol.commissionRate * offer.multiplier)
-  const takeProfitCents = limitOf(limits.takeProfit, { field: 'take_profit', min: 10, max: MAX_PAYOUT_CENTS })
+  const { currency } = offer
+  const { minLimit: min, maxPayout } = boundsIn(currency)
+  const takeProfitCents = limitOf(limits.takeProfit, { field: 'take_profit', min, max: maxPayout, currency })
   const stopLossCents = limitOf(limits.stopLoss, {
     field: 'stop_loss',
-    min: Math.max(10, commission + 1),
-    max: offer.amountCents
+    min: Math.max(min, commission + 1),
+    max: offer.amountCents,
+    currency
   })
   return {
     ...(takeProfitCents === undefined ? {} : { takeProfitCents }),
@@ -189,20 +207,22 @@ export function limitsOf(
 
 function limitOf(
   amount: number | null | undefined,
-  rule: { field: string; min: number; max: number }
+  rule: { field: string; min: number; max: number; currency: string }
 ): number | null | undefined {
   if (amount === undefined || amount === null) return amount
-  const cents = Math.round(amount * 100)
-  if (Math.abs(amount * 100 - cents) > 1e-6) {
-    throw new Refusal('IncorrectStakeDecimals', 'Only 2 decimal places are allowed.', { field: rule.field, args: [2] })
+  const cents = toUnits(amount, rule.currency)
+  if (cents === undefined) {
+    const digits = digitsOf(rule.currency)
+    const text = `Only ${digits} decimal places are allowed.`
+    throw new Refusal('IncorrectStakeDecimals', text, { field: rule.field, args: [digits] })
   }
   if (cents < rule.min) {
-    const min = (rule.min / 100).toFixed(2)
+    const min = printUnits(rule.min, rule.currency)
     const text = `Enter an amount equal to or higher than ${min}.`
     throw new Refusal('LimitOrderAmountTooLow', text, { field: rule.field, args: [min] })
   }
   if (cents > rule.max) {
-    const max = (rule.max / 100).toFixed(2)
+    const max = printUnits(rule.max, rule.currency)
     const text = `Enter an amount equal to or lower than ${max}.`
     throw new Refusal('LimitOrderAmountTooHigh', text, { field: rule.field, args: [max] })
   }
@@ -211,34 +231,37 @@ function limitOf(
 
 /** Throws where the price of an offer is outside what is sold. */
 export function checkPrice(offer: Offer, price: Price): void {
-  if (offer.kind === 'multiplier') checkMultiplierStake(price.askCents)
-  else checkBinaryPrice(price)
+  if (offer.kind === 'multiplier') checkMultiplierStake(offer)
+  else checkBinaryPrice(price, offer.currency)
 }
 
-function checkMultiplierStake(askCents: number): void {
-  const [min, max] = [decimal(MIN_MULTIPLIER_STAKE_CENTS), decimal(MAX_MULTIPLIER_STAKE_CENTS)]
-  if (askCents < MIN_MULTIPLIER_STAKE_CENTS) {
+function checkMultiplierStake({ amountCents, currency }: Offer): void {
+  const { minMultiplierStake, maxMultiplierStake } = boundsIn(currency)
+  const [min, max] = [printUnits(minMultiplierStake, currency), printUnits(maxMultiplierStake, currency)]
+  if (amountCents < minMultiplierStake) {
     throw new Refusal('StakeLimits', `Please enter a stake amount of at least ${min}.`, {
       field: 'amount',
       args: [min]
     })
   }
-  if (askCents > MAX_MULTIPLIER_STAKE_CENTS) {
+  if (amountCents > maxMultiplierStake) {
     throw new Refusal('StakeLimits', `Maximum stake allowed is ${max}.`, { field: 'amount', args: [max] })
   }
 }
 
-function checkBinaryPrice({ askCents, payoutCents }: Price): void {
-  const [min, max, stake, payout] = [MIN_STAKE_CENTS, MAX_PAYOUT_CENTS, askCents, payoutCents].map(decimal)
+function checkBinaryPrice({ askCents, payoutCents }: Price, currency: string): void {
+  const { minStake, maxPayout } = boundsIn(currency)
+  const print = (cents: number) => printUnits(cents, currency)
+  const [min, max, stake, payout] = [minStake, maxPayout, askCents, payoutCents].map(print)
   const bounds = `Minimum stake of ${min} and maximum payout of ${max}.`
   const field = 'amount'
-  if (askCents < MIN_STAKE_CENTS) {
+  if (askCents < minStake) {
     throw new Refusal('StakeLimits', `${bounds} Current stake is ${stake}.`, {
       field,
       args: [`${min}`, `${max}`, `${stake}`]
     })
   }
-  if (payoutCents > MAX_PAYOUT_CENTS) {
+  if (payoutCents > maxPayout) {
     const args = [`${min}`, `${max}`, `${payout}`]
     throw new Refusal('PayoutLimits', `${bounds} Current payout is ${payout}.`, { field, args })
   }
@@ -252,12 +275,8 @@ export function checkCeiling(offer: Offer, askCents: number, maxCents: number): 
     const text = "Contract's stake amount is more than the maximum purchase price."
     throw new Refusal('StakeMoreThanPrice', text, { field: 'price' })
   }
-  const [was, is] = [decimal(maxCents), decimal(askCents)]
+  const [was, is] = [printUnits(maxCents, offer.currency), printUnits(askCents, offer.currency)]
   throw new Refusal('PriceMoved', `The contract price has moved from ${was} to ${is}.`, {
     args: [offer.currency, was, is]
   })
-}
-
-function decimal(cents: number): string {
-  return (cents / 100).toFixed(2)
 }

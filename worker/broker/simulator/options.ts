@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import type { AccountPreset, AppId } from './accounts.ts'
 import type { Clock } from './clock.ts'
+import type { Markup } from './engine.ts'
 import type { FaultSettings } from './faults.ts'
 import type { Limits } from './quota.ts'
 
@@ -32,6 +33,8 @@ export interface SimulatorOptions {
   revokedAppIds?: AppId[]
   /** Accounts there are from the start. */
   accounts?: AccountPreset[]
+  /** What applications charge on every purchase; none by default. */
+  markup?: Markup
   faults?: Partial<FaultSettings>
   /** Most contracts remembered; older closed ones are forgotten. Default 500 000. */
   maxContracts?: number
@@ -55,6 +58,8 @@ export const usage = `Options of the simulated broker:
   --journal FILE           keep contracts in a file over restarts
   --socket-base ADDRESS    where one-time addresses lead: ws://host:port of what stands before this broker
   --revoked-app-ids A,B    application ids to refuse
+  --markup-pct N           markup of every application in percent, 0 to 3 (0)
+  --markup-on-top          charge the markup beside the stake instead of taking it from what a win pays
   --help                   show this`
 
 const numbers = {
@@ -65,7 +70,8 @@ const numbers = {
   'jitter-ms': { min: 0, max: 60_000 },
   'settlement-delay-ms': { min: 0, max: 3_600_000 },
   'time-scale': { min: 1, max: 1_000_000 },
-  'idle-ms': { min: 100, max: 86_400_000 }
+  'idle-ms': { min: 100, max: 86_400_000 },
+  'markup-pct': { min: 0, max: 3 }
 } as const
 
 /** Reads a command line. Throws UsageError; answers null when help was asked for. */
@@ -82,6 +88,7 @@ export function parseOptions(argv: string[]): SimulatorOptions | null {
         'socket-base': text,
         'revoked-app-ids': text,
         lenient: { type: 'boolean' },
+        'markup-on-top': { type: 'boolean' },
         help: { type: 'boolean', short: 'h' }
       }
     }).values
@@ -102,6 +109,7 @@ export function parseOptions(argv: string[]): SimulatorOptions | null {
     limits: readLimits(values.limits),
     journal: values.journal as string | undefined,
     mode: values.lenient ? 'lenient' : undefined,
+    markup: readMarkup(given('markup-pct'), values['markup-on-top'] === true),
     socketBase: readBase(values['socket-base']),
     revokedAppIds: readIds(values['revoked-app-ids'])
   })
@@ -120,6 +128,12 @@ function readNumber(name: keyof typeof numbers, value: string | boolean | undefi
 function readLimits(value: string | boolean | undefined): 'published' | 'off' | undefined {
   if (value === undefined || value === 'published' || value === 'off') return value
   throw new UsageError('--limits must be published or off')
+}
+
+function readMarkup(pct: number | undefined, onTop: boolean): Markup | undefined {
+  if (pct !== undefined) return { pct, onTop }
+  if (onTop) throw new UsageError('--markup-on-top needs --markup-pct')
+  return undefined
 }
 
 function readBase(value: string | boolean | undefined): string | undefined {

@@ -1,5 +1,6 @@
 // What contracts cost and are worth. A payout's price is payout × (chance + commission + markup); a
-// multiplier's value follows the price. Money in whole cents.
+// multiplier's value follows the price. A markup on top of the price leaves payout and commission as they are and is
+// paid beside the stake: the broker's documents show both ways. Money in whole cents.
 import { barrierPips, type Contract, isDigit, type Offer } from './contracts.ts'
 import type { Tick } from './market.ts'
 import type { MarketSymbol } from './symbols.ts'
@@ -21,8 +22,15 @@ export function priceOf(offer: Offer, spot: Tick): Price {
   if (offer.kind === 'multiplier') {
     const rate = offer.symbol.commissionRate * offer.multiplier
     const markupCents = Math.round((offer.amountCents * offer.markupPct) / 100)
-    const commissionCents = Math.round(offer.amountCents * rate) + markupCents
-    return { askCents: offer.amountCents, payoutCents: 0, markupCents, commissionCents }
+    const commissionCents = Math.round(offer.amountCents * rate)
+    return offer.markupOnTop
+      ? { askCents: offer.amountCents + markupCents, payoutCents: 0, markupCents, commissionCents }
+      : { askCents: offer.amountCents, payoutCents: 0, markupCents, commissionCents: commissionCents + markupCents }
+  }
+  if (offer.markupOnTop && offer.basis === 'stake') {
+    const payoutCents = Math.round(offer.amountCents / (chance(offer, spot) + COMMISSION))
+    const markupCents = Math.round((payoutCents * offer.markupPct) / 100)
+    return { askCents: offer.amountCents + markupCents, payoutCents, markupCents, commissionCents: 0 }
   }
   const cost = chance(offer, spot) + COMMISSION + offer.markupPct / 100
   const payoutCents = offer.basis === 'payout' ? offer.amountCents : Math.round(offer.amountCents / cost)
@@ -85,11 +93,11 @@ export function bidOf(contract: Contract, spot: Tick, secondsLeft: number): numb
 
 /** The profit of a multiplier contract at a price, never less than losing the stake. */
 export function multiplierProfit(contract: Contract, pips: number): number {
-  const { offer, entry, buyCents, commissionCents } = contract
+  const { offer, entry, commissionCents } = contract
   if (!entry) return -commissionCents
   const side = offer.type === 'MULTUP' ? 1 : -1
-  const gross = side * buyCents * offer.multiplier * (pips / entry.pips - 1)
-  return Math.max(-buyCents, Math.round(gross) - commissionCents)
+  const gross = side * offer.amountCents * offer.multiplier * (pips / entry.pips - 1)
+  return Math.max(-offer.amountCents, Math.round(gross) - commissionCents)
 }
 
 /** The price, in pips, at which a multiplier contract's profit would be `profitCents`. */

@@ -236,6 +236,13 @@ export const calls: Record<string, CallRule> = {
     msgType: 'tick'
   },
   website_status: { ...open, fields: { website_status: flag, subscribe: bit }, required: ['website_status'] },
+  // The documents name this call and hold no schema of it; it is written as its answer is known. No stream of rates here.
+  exchange_rates: {
+    ...open,
+    fields: { exchange_rates: flag, base_currency: currency, target_currency: currency },
+    required: ['exchange_rates', 'base_currency'],
+    loginid: true
+  },
   time: { ...open, fields: { time: flag }, required: ['time'] },
   ping: { ...open, fields: { ping: flag }, required: ['ping'], class: null },
   forget: { ...open, fields: { forget: streamId }, required: ['forget'] },

@@ -1,6 +1,7 @@
 // Calls about accounts: who one is, what one has, and what has moved.
 import type { Account, AppId, Grant, Row } from './accounts.ts'
 import { type Contract, longcodeOf, printBarrier } from './contracts.ts'
+import { toAmount } from './currencies.ts'
 import type { Handler, Request } from './v3.ts'
 import { V3Error } from './v3-errors.ts'
 
@@ -24,7 +25,7 @@ const authorize: Handler = (request, { v3, connection }) => {
 function presentGrant({ account, scopes }: Grant, all: Grant[]): Record<string, unknown> {
   return {
     account_list: all.map(grant => presentListed(grant.account)),
-    balance: account.balanceCents / 100,
+    balance: toAmount(account.balanceCents, account.currency),
     country: 'aq',
     currency: account.currency,
     email: `${account.loginid.toLowerCase()}@example.com`,
@@ -70,7 +71,7 @@ const balance: Handler = (request, { account, connection, tail }) => {
     throw new V3Error('PermissionDenied', 'This token does not open that account.')
   }
   const present = (id?: string) => ({
-    balance: account.balanceCents / 100,
+    balance: toAmount(account.balanceCents, account.currency),
     currency: account.currency,
     loginid: account.loginid,
     ...(id === undefined ? {} : { id })
@@ -85,14 +86,14 @@ const balance: Handler = (request, { account, connection, tail }) => {
 const portfolio: Handler = (request, { account }) => {
   const contracts = [...account.open.values()].filter(typeFilter(request)).map(contract => ({
     app_id: numeric(contract.appId),
-    buy_price: contract.buyCents / 100,
+    buy_price: toAmount(contract.buyCents, account.currency),
     contract_id: contract.id,
     contract_type: contract.offer.type,
     currency: contract.offer.currency,
     date_start: contract.startEpoch,
     expiry_time: contract.expiryEpoch,
     longcode: longcodeOf(contract.offer),
-    payout: contract.payoutCents / 100,
+    payout: toAmount(contract.payoutCents, account.currency),
     purchase_time: contract.startEpoch,
     shortcode: contract.shortcode,
     symbol: contract.offer.symbol.code,
@@ -118,13 +119,13 @@ const profitTable: Handler = (request, { account }) => {
   })
   const transactions = picked.map(contract => ({
     app_id: numeric(contract.appId),
-    buy_price: contract.buyCents / 100,
+    buy_price: toAmount(contract.buyCents, account.currency),
     contract_id: contract.id,
     contract_type: contract.offer.type,
     duration_type: contract.offer.kind === 'ticks' ? 'ticks' : 'seconds',
-    payout: contract.payoutCents / 100,
+    payout: toAmount(contract.payoutCents, account.currency),
     purchase_time: contract.startEpoch,
-    sell_price: (contract.sellCents ?? 0) / 100,
+    sell_price: toAmount(contract.sellCents ?? 0, account.currency),
     sell_time: seconds(contract.soldMs ?? 0),
     transaction_id: contract.buyTransaction,
     underlying_symbol: contract.offer.symbol.code,
@@ -149,19 +150,22 @@ const statement: Handler = (request, { account }) => {
     offset: (request.offset as number | undefined) ?? 0,
     limit: (request.limit as number | undefined) ?? DEFAULT_STATEMENT
   })
-  const transactions = picked.map(row => presentRow(row, described))
+  const transactions = picked.map(row => presentRow(row, { described, currency: account.currency }))
   return { body: { statement: { count: transactions.length, transactions } } }
 }
 
-function presentRow(row: Row, described: boolean): Record<string, unknown> {
+function presentRow(
+  row: Row,
+  { described, currency }: { described: boolean; currency: string }
+): Record<string, unknown> {
   const { contract } = row
   return {
     action_type: row.action,
-    amount: row.amountCents / 100,
+    amount: toAmount(row.amountCents, currency),
     app_id: numeric(row.appId),
-    balance_after: row.balanceCents / 100,
+    balance_after: toAmount(row.balanceCents, currency),
     contract_id: contract?.id ?? null,
-    payout: contract && row.action === 'buy' ? contract.payoutCents / 100 : null,
+    payout: contract && row.action === 'buy' ? toAmount(contract.payoutCents, currency) : null,
     reference_id: row.referenceId,
     transaction_id: row.transactionId,
     transaction_time: seconds(row.atMs),
@@ -184,8 +188,8 @@ function presentTransaction(id: string, account: Account, row: Row): Record<stri
   const { contract } = row
   const common = {
     action: row.action,
-    amount: row.amountCents / 100,
-    balance: row.balanceCents / 100,
+    amount: toAmount(row.amountCents, account.currency),
+    balance: toAmount(row.balanceCents, account.currency),
     currency: account.currency,
     id,
     transaction_id: row.transactionId,

@@ -1,8 +1,9 @@
 // Contracts and quotes as the first dialect shows them: numbers for money, texts for printed prices.
 import { type Contract, isDigit, longcodeOf, printBarrier, ticksNeeded } from './contracts.ts'
+import { printUnits, toAmount } from './currencies.ts'
 import type { Engine, Quote } from './engine.ts'
 import { printPips, type Tick } from './market.ts'
-import { MAX_MULTIPLIER_STAKE_CENTS, MAX_PAYOUT_CENTS, MIN_MULTIPLIER_STAKE_CENTS, MIN_STAKE_CENTS } from './offers.ts'
+import { boundsIn } from './offers.ts'
 import { multiplierLevel } from './pricing.ts'
 
 /** A quote under its proposal id. */
@@ -12,39 +13,45 @@ export function presentQuote(
 ): Record<string, unknown> {
   const { askCents, payoutCents, commissionCents } = price
   const multiplier = offer.kind === 'multiplier'
+  const { currency } = offer
+  const bounds = boundsIn(currency)
+  const print = (cents: number) => printUnits(cents, currency)
   return {
-    ask_price: askCents / 100,
+    ask_price: toAmount(askCents, currency),
     date_expiry: expiryEpoch,
     date_start: startEpoch,
-    display_value: (askCents / 100).toFixed(2),
+    display_value: print(askCents),
     id,
     longcode: longcodeOf(offer),
-    payout: payoutCents / 100,
+    payout: toAmount(payoutCents, currency),
     spot: spot.quote,
     spot_time: spot.epoch,
     contract_details: {
-      maximum_stake: ((multiplier ? MAX_MULTIPLIER_STAKE_CENTS : MAX_PAYOUT_CENTS) / 100).toFixed(2),
-      minimum_stake: ((multiplier ? MIN_MULTIPLIER_STAKE_CENTS : MIN_STAKE_CENTS) / 100).toFixed(2)
+      maximum_stake: print(multiplier ? bounds.maxMultiplierStake : bounds.maxPayout),
+      minimum_stake: print(multiplier ? bounds.minMultiplierStake : bounds.minStake)
     },
     ...(multiplier
       ? {
-          commission: commissionCents / 100,
+          commission: toAmount(commissionCents, currency),
           limit_order: limitsOf({
             offer,
             entryPips: spot.pips,
-            stakeCents: askCents,
+            stakeCents: offer.amountCents,
             commissionCents,
             startEpoch,
             displayed: true
           }),
           multiplier: offer.multiplier,
           validation_params: {
-            stake: { min: '1.00', max: (MAX_MULTIPLIER_STAKE_CENTS / 100).toFixed(2) },
-            stop_loss: { min: (Math.max(10, commissionCents + 1) / 100).toFixed(2), max: (askCents / 100).toFixed(2) },
-            take_profit: { min: '0.10', max: (MAX_PAYOUT_CENTS / 100).toFixed(2) }
+            stake: { min: print(bounds.minMultiplierStake), max: print(bounds.maxMultiplierStake) },
+            stop_loss: {
+              min: print(Math.max(bounds.minLimit, commissionCents + 1)),
+              max: print(offer.amountCents)
+            },
+            take_profit: { min: print(bounds.minLimit), max: print(bounds.maxPayout) }
           }
         }
-      : { validation_params: { stake: { min: '0.35' }, payout: { max: (MAX_PAYOUT_CENTS / 100).toFixed(2) } } })
+      : { validation_params: { stake: { min: print(bounds.minStake) }, payout: { max: print(bounds.maxPayout) } } })
   }
 }
 
@@ -55,12 +62,13 @@ export function presentContract(engine: Engine, contract: Contract): Record<stri
   const sold = contract.status !== 'open'
   const expired = contract.ended
   const profitCents = bidCents - buyCents
+  const amount = (cents: number) => toAmount(cents, offer.currency)
   return {
     account_id: contract.account.userId,
     barrier: printBarrier(contract),
     barrier_count: isDigit(offer.type) && offer.digit === null ? 0 : 1,
-    bid_price: bidCents / 100,
-    buy_price: buyCents / 100,
+    bid_price: amount(bidCents),
+    buy_price: amount(buyCents),
     contract_id: contract.id,
     contract_type: offer.type,
     currency: offer.currency,
@@ -83,15 +91,15 @@ export function presentContract(engine: Engine, contract: Contract): Record<stri
     is_valid_to_cancel: 0,
     is_valid_to_sell: unsellable ? 0 : 1,
     longcode: longcodeOf(offer),
-    profit: profitCents / 100,
+    profit: amount(profitCents),
     profit_percentage: Number(((profitCents / buyCents) * 100).toFixed(2)),
     purchase_time: contract.startEpoch,
     shortcode: contract.shortcode,
     status: contract.status,
     underlying: offer.symbol.code,
-    ...(offer.kind === 'multiplier' ? multiplierOf(contract) : { payout: contract.payoutCents / 100 }),
+    ...(offer.kind === 'multiplier' ? multiplierOf(contract) : { payout: amount(contract.payoutCents) }),
     ...(offer.kind === 'ticks' ? ticksOf(contract) : {}),
-    ...(contract.markupCents > 0 ? { app_markup_amount: (contract.markupCents / 100).toFixed(2) } : {}),
+    ...(contract.markupCents > 0 ? { app_markup_amount: printUnits(contract.markupCents, offer.currency) } : {}),
     ...saleOf(contract, spot),
     ...(unsellable && !sold ? { validation_error: unsellable.message, validation_error_code: 'General' } : {})
   }
@@ -133,7 +141,7 @@ function ticksOf({ offer, ticks }: Contract): Record<string, unknown> {
 function multiplierOf(contract: Contract): Record<string, unknown> {
   const open = contract.status === 'open' ? 1 : 0
   return {
-    commission: contract.commissionCents / 100,
+    commission: toAmount(contract.commissionCents, contract.offer.currency),
     is_valid_to_update: { stop_loss: open, stop_out: 0, take_profit: open },
     limit_order: presentLimits(contract, { displayed: true }),
     multiplier: contract.offer.multiplier
@@ -146,7 +154,7 @@ function saleOf(contract: Contract, spot: Tick): Record<string, unknown> {
   }
   const last = contract.exit ?? spot
   return {
-    sell_price: (contract.sellCents ?? 0) / 100,
+    sell_price: toAmount(contract.sellCents ?? 0, contract.offer.currency),
     sell_spot: last.quote,
     sell_spot_display_value: printPips(last.symbol, last.pips),
     sell_spot_time: last.epoch,
@@ -159,10 +167,10 @@ type LimitOrders = Partial<Record<'stop_out' | 'take_profit' | 'stop_loss', Reco
 
 /** A multiplier contract's limits; `displayed` adds the printed amounts. */
 export function presentLimits(contract: Contract, { displayed }: { displayed: boolean }): LimitOrders {
-  const { offer, entry, buyCents, commissionCents } = contract
+  const { offer, entry, commissionCents } = contract
   const entryPips = entry?.pips ?? 0
   const startEpoch = Math.floor(contract.limitsChangedMs / 1000)
-  return limitsOf({ offer, entryPips, stakeCents: buyCents, commissionCents, startEpoch, displayed })
+  return limitsOf({ offer, entryPips, stakeCents: offer.amountCents, commissionCents, startEpoch, displayed })
 }
 
 function limitsOf(facts: {
@@ -176,10 +184,10 @@ function limitsOf(facts: {
   const { offer, stakeCents, displayed } = facts
   const order = (name: string, profitCents: number) => ({
     display_name: name,
-    order_amount: profitCents / 100,
+    order_amount: toAmount(profitCents, offer.currency),
     order_date: facts.startEpoch,
     value: printPips(offer.symbol, multiplierLevel(offer, { ...facts, profitCents })),
-    ...(displayed ? { display_order_amount: (profitCents / 100).toFixed(2) } : {})
+    ...(displayed ? { display_order_amount: printUnits(profitCents, offer.currency) } : {})
   })
   return {
     stop_out: order('Stop out', -stakeCents),

@@ -1,10 +1,11 @@
 // Calls about prices, live and past, and about the broker itself. What is traded is in v3-catalogue.ts.
-import { currencies } from './accounts.ts'
+import { currencies, digitsOf } from './currencies.ts'
 import type { Tick } from './market.ts'
 import type { CallClass } from './quota.ts'
 import type { MarketSymbol } from './symbols.ts'
 import type { Answer, Call, Handler, V3 } from './v3.ts'
 import { symbolOf } from './v3-catalogue.ts'
+import { V3Error } from './v3-errors.ts'
 import type { Stream } from './v3-stream.ts'
 
 const MAX_HISTORY = 5_000
@@ -49,6 +50,19 @@ const websiteStatus: Handler = (request, { v3, connection, tail }) => {
   return { body: { website_status: present() }, stream }
 }
 
+const exchangeRates: Handler = (request, { v3: { engine } }) => {
+  const base = request.base_currency as string
+  const target = request.target_currency as string | undefined
+  const rates = engine.rates.from(base)
+  if (!rates || (target !== undefined && rates[target] === undefined)) {
+    throw new V3Error('InvalidCurrency', 'There is no exchange rate for this currency.')
+  }
+  const asked = target === undefined ? rates : { [target]: rates[target] }
+  return {
+    body: { exchange_rates: { base_currency: base, date: Math.floor(engine.clock.now() / 1000), rates: asked } }
+  }
+}
+
 function limitOf(v3: V3, callClass: CallClass): { hourly: number; minutely: number } {
   const limit = v3.quota.limits?.[callClass]
   return { hourly: limit?.hour ?? UNLIMITED, minutely: limit?.minute ?? UNLIMITED }
@@ -56,14 +70,14 @@ function limitOf(v3: V3, callClass: CallClass): { hourly: number; minutely: numb
 
 function currencyConfig(name: string): Record<string, unknown> {
   return {
-    fractional_digits: 2,
+    fractional_digits: digitsOf(name),
     is_deposit_suspended: 0,
     is_suspended: 0,
     is_withdrawal_suspended: 0,
     name,
     stake_default: 10,
     transfer_between_accounts: { fees: {}, limits: null },
-    type: 'fiat'
+    type: name === 'BTC' ? 'crypto' : 'fiat'
   }
 }
 
@@ -173,6 +187,7 @@ export const marketCalls: Record<string, Handler> = {
   forget,
   forget_all: forgetAll,
   website_status: websiteStatus,
+  exchange_rates: exchangeRates,
   ticks,
   ticks_history: ticksHistory
 }

@@ -1,6 +1,7 @@
 // Calls that trade: quoting, buying, following and selling contracts.
 import type { Account } from './accounts.ts'
 import { type Contract, longcodeOf, type Terms } from './contracts.ts'
+import { toAmount, unitsWithin } from './currencies.ts'
 import { priceMoves } from './pricing.ts'
 import { Refusal } from './refusal.ts'
 import type { Answer, Call, Handler, Request } from './v3.ts'
@@ -61,7 +62,8 @@ const buy: Handler = (request, call) => {
   if (!terms) throw new V3Error('InvalidContractProposal', 'Unknown contract proposal.')
   // A rate limit is hit before the call is looked at: nothing may be bought that is then refused.
   if (request.subscribe === 1) connection.streams.checkRoom()
-  const maxCents = Math.floor((request.price as number) * 100 + 1e-6)
+  const { currency } = account
+  const maxCents = unitsWithin(request.price as number, currency).floor
   const contract = v3.engine.buy(account, { appId: connection.appId, terms, maxCents })
   if (byId) {
     connection.proposals.delete(id)
@@ -69,11 +71,11 @@ const buy: Handler = (request, call) => {
   }
   const body = {
     buy: {
-      balance_after: account.balanceCents / 100,
-      buy_price: contract.buyCents / 100,
+      balance_after: toAmount(account.balanceCents, currency),
+      buy_price: toAmount(contract.buyCents, currency),
       contract_id: contract.id,
       longcode: longcodeOf(contract.offer),
-      payout: contract.payoutCents / 100,
+      payout: toAmount(contract.payoutCents, currency),
       purchase_time: contract.startEpoch,
       shortcode: contract.shortcode,
       start_time: contract.startEpoch,
@@ -162,15 +164,15 @@ const sell: Handler = (request, { v3, connection, account }) => {
   const contract = v3.engine.sell(account, {
     appId: connection.appId,
     contractId: request.sell as number,
-    floorCents: Math.ceil((request.price as number) * 100 - 1e-6)
+    floorCents: unitsWithin(request.price as number, account.currency).ceiling
   })
   return {
     body: {
       sell: {
-        balance_after: account.balanceCents / 100,
+        balance_after: toAmount(account.balanceCents, account.currency),
         contract_id: contract.id,
         reference_id: contract.buyTransaction,
-        sold_for: (contract.sellCents ?? 0) / 100,
+        sold_for: toAmount(contract.sellCents ?? 0, account.currency),
         transaction_id: contract.sellTransaction
       }
     }
