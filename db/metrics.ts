@@ -179,17 +179,36 @@ export function collectBudget(budget: () => Record<string, number>): void {
   })
 }
 
+/** A gauge of what of the broker cannot be reached, with the seconds since when: no series while all can. */
+export function collectUnreachable(unreachable: () => { what: string; since: number }[]): void {
+  const gauge = new client.Gauge({
+    name: 'service_broker_unreachable_seconds',
+    help: 'For how long an address of the broker has been unreachable for this worker; absent while it can be reached.',
+    labelNames: ['address']
+  })
+  scrapes.push(async () => {
+    gauge.reset()
+    for (const { what, since } of unreachable()) gauge.set({ address: what }, (Date.now() - since) / 1000)
+  })
+}
+
 const scrapes: (() => Promise<void>)[] = []
 
 /** Why the process cannot work right now; empty when it can. */
 export type Ready = () => Promise<string[]>
 
-/** A readiness check: the database responds within its bound and wake-ups can be received. */
-export function readiness(db: Db, bus: { healthy(): boolean }): Ready {
+/** A readiness check: the database answers within its bound, hints arrive, and nothing of `broker` is unreachable. */
+export function readiness(
+  db: Db,
+  bus: { healthy(): boolean },
+  broker?: { unreachable(): { what: string; since: number; cause: string }[] }
+): Ready {
   return async () => {
     const wrong: string[] = []
     await within(SCRAPE_TIMEOUT_MS, rows(db, 'select 1')).catch(() => wrong.push('the database does not answer'))
     if (!bus.healthy()) wrong.push('wake-ups are down')
+    for (const { what, since, cause } of broker?.unreachable() ?? [])
+      wrong.push(`broker unreachable since ${new Date(since).toISOString()}: ${what} (${cause})`)
     return wrong
   }
 }

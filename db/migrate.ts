@@ -32,6 +32,7 @@ import * as evidence from './migrations/0025_evidence.ts'
 import * as unsettled from './migrations/0026_unsettled.ts'
 import * as idempotencyKeys from './migrations/0027_idempotency_keys.ts'
 import * as stakeInAccount from './migrations/0028_stake_in_account.ts'
+import * as notBefore from './migrations/0029_not_before.ts'
 
 interface Migration {
   name: string
@@ -67,7 +68,8 @@ const migrations: Migration[] = [
   { name: '0025_evidence', up: evidence.up },
   { name: '0026_unsettled', up: unsettled.up },
   { name: '0027_idempotency_keys', up: idempotencyKeys.up },
-  { name: '0028_stake_in_account', up: stakeInAccount.up }
+  { name: '0028_stake_in_account', up: stakeInAccount.up },
+  { name: '0029_not_before', up: notBefore.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -1,6 +1,6 @@
 // From queued to sending. The rules these statements keep:
 //   - at most one order per broker account is between intent and answer (a unique index says so too);
-//   - waiting orders of an account go in order of arrival;
+//   - waiting orders of an account go in order of arrival; while the oldest may not be claimed yet, none is;
 //   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
 import { among, type Db, listing, rows, sql } from './connection.ts'
 import type { OrderRow } from './orders.ts'
@@ -121,8 +121,9 @@ const claiming = `heads as materialized (
         order by h.id
      ), mine as materialized (
        select m.id from heads h
-        cross join lateral (select o.id, o.phase, o.expires_at from orders o where o.id = h.id for update skip locked) m
+        cross join lateral (select o.id, o.phase, o.expires_at, o.not_before from orders o where o.id = h.id for update skip locked) m
         where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
+          and (m.not_before is null or m.not_before <= clock_timestamp())
      ), clock as materialized (select clock_timestamp() as at),
      claimed as (
        update orders o
@@ -163,7 +164,8 @@ export async function listWaitingAccounts(db: Db, ageMs: number, limit: number):
        select o.account_id from orders o
         where o.phase = 'queued'
           and (o.expires_at <= clock_timestamp()
-               or (o.queued_at < clock_timestamp() - :ageMs * interval '1 millisecond'
+               or ((o.not_before is null or o.not_before <= clock_timestamp())
+                   and o.queued_at < clock_timestamp() - :ageMs * interval '1 millisecond'
                    and not exists (select 1 from orders s where s.account_id = o.account_id and s.phase = 'sending')))
         order by o.expires_at limit :limit) as waiting`,
     { ageMs, limit }

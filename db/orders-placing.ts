@@ -120,16 +120,19 @@ export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow
   )
 }
 
+/** A claim given back, and for how long nobody claims the order. */
+export interface Unsent {
+  id: string
+  attempt: number
+  pauseMs?: number
+}
+
 /**
  * Gives back orders that this sender certainly did not send: queued again while there is time, failed (502,
- * may be retried) when there is none. Someone else's reconciliation of the row wins.
+ * may be retried) when there is none. Nobody claims one before its pause is over. Someone else's reconciliation of the
+ * row wins.
  */
-export async function releaseUnsent(
-  trx: Db,
-  claims: { id: string; attempt: number }[],
-  sender: string,
-  reason: string
-): Promise<OrderRow[]> {
+export async function releaseUnsent(trx: Db, claims: Unsent[], sender: string, reason: string): Promise<OrderRow[]> {
   return rows<OrderRow>(
     trx,
     `with clock as materialized (select clock_timestamp() as at)
@@ -138,11 +141,18 @@ export async function releaseUnsent(
             error_code = case when o.expires_at > clock.at then null else 'BROKER_UPSTREAM' end,
             error_message = case when o.expires_at > clock.at then null else :reason end,
             retryable = o.expires_at <= clock.at,
+            not_before = case when c.pause_ms > 0 then clock.at + c.pause_ms * interval '1 millisecond' end,
             sender = null, sent_at = null, permit_until = null, reconcile_at = null
-       from unnest(:ids::text[], :attempts::int[]) as c (id, attempt), clock
+       from unnest(:ids::text[], :attempts::int[], :pauses::int[]) as c (id, attempt, pause_ms), clock
       where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending' and o.sender = :sender
      returning o.*`,
-    { ids: claims.map(({ id }) => id), attempts: claims.map(({ attempt }) => attempt), sender, reason }
+    {
+      ids: claims.map(({ id }) => id),
+      attempts: claims.map(({ attempt }) => attempt),
+      pauses: claims.map(({ pauseMs = 0 }) => Math.round(pauseMs)),
+      sender,
+      reason
+    }
   )
 }
 

@@ -4,9 +4,9 @@ import * as assert from 'uvu/assert'
 import { WebSocket } from 'ws'
 import { Rest } from '../worker/broker/next-rest.ts'
 import { unknowns } from '../worker/broker/next-unknowns.ts'
-import { Patience } from '../worker/broker/patience.ts'
 import type { BrokerAccount, BrokerError } from '../worker/broker/port.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { Pauses } from '../worker/pauses.ts'
 import { answering, appIdHeader, closeNext, newNextAccount, nextClientOf } from './broker-next-port.ts'
 import { ears, even, lines, ownedBy, plainly, simulator, up, upTo } from './broker-port.ts'
 import { failure } from './broker-script.ts'
@@ -197,22 +197,15 @@ budgets('let a user have so many sockets; the one unused longest makes room', as
   await own.close()
 })
 
-budgets('have whoever fails to open wait longer each time', async () => {
-  const patience = new Patience({ firstMs: 40, mostMs: 80 })
-  const waited = async () => {
-    const startedAt = performance.now()
-    await patience.wait('a')
-    return performance.now() - startedAt
-  }
-  patience.failed('a')
-  assert.ok((await waited()) < 15, 'the first failure costs nothing')
-  patience.failed('a')
-  assert.ok((await waited()) >= 15)
-  for (let time = 0; time < 10; time++) patience.failed('a')
-  const longest = await waited()
-  assert.ok(longest >= 30 && longest < 1_000, String(longest))
-  patience.succeeded('a')
-  assert.ok((await waited()) < 15)
+budgets('have whoever fails again and again wait longer each time, up to a bound', () => {
+  const pauses = new Pauses({ firstMs: 40, mostMs: 80 })
+  const between = (ms: number, least: number) => assert.ok(ms >= least && ms <= least * 1.25, String(ms))
+  between(pauses.failed('a'), 40)
+  between(pauses.failed('a'), 80)
+  for (let time = 0; time < 50; time++) between(pauses.failed('a'), 80)
+  between(pauses.failed('b'), 40)
+  pauses.succeeded('a')
+  between(pauses.failed('a'), 40)
 })
 
 const secrets = suite('its secrets')

@@ -8,6 +8,7 @@ import {
   collectClockOffset,
   collectProcessMetrics,
   collectStoreMetrics,
+  collectUnreachable,
   readiness,
   serveMetrics
 } from '../db/metrics.ts'
@@ -46,11 +47,12 @@ collectProcessMetrics()
 collectStoreMetrics(store.db)
 collectBudget(() => brokers.budget())
 collectClockOffset(() => work.clockOffsetMs())
+collectUnreachable(() => brokers.unreachable())
 const metrics = await serveMetrics({
   host: config.metricsHost,
   port: config.metricsPort,
   log,
-  ready: readiness(store.db, bus),
+  ready: readiness(store.db, bus, brokers),
   warnings: () => work.warnings()
 })
 

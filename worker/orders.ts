@@ -15,7 +15,8 @@ import {
   type Receipt,
   type Refusal,
   releaseLostClaims,
-  releaseUnsent
+  releaseUnsent,
+  type Unsent
 } from '../db/orders-placing.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
@@ -23,6 +24,7 @@ import { currencyOf, openSession, rejectToken } from './accounts.ts'
 import { isAppRefused } from './broker/errors.ts'
 import { BrokerError, type Contract } from './broker/port.ts'
 import type { Open } from './open.ts'
+import { Pauses } from './pauses.ts'
 import { persist } from './persist.ts'
 import type { Expected, Settling } from './settle.ts'
 import { ceilingOf, openStakes } from './stake.ts'
@@ -36,6 +38,9 @@ const LOOK_AMONG_ALL_MS = 5000
 const LOST_CLAIM_MS = 120_000
 // More lost claims than that are left to resolution.
 const MAX_LOST_CLAIMS = 1000
+// Pauses before an account's orders are claimed again after a claim that could not be sent, growing while that goes on.
+const UNSENT_PAUSES = { firstMs: 250, mostMs: 2000 }
+const LONGEST_PAUSE_MS = 8000
 
 export interface Placing {
   /** Takes queued jobs, commits the intent and sends; answers whether there may be more. */
@@ -53,6 +58,9 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   const underWay = new Set<Promise<void>>()
   let stopped = false
   let lookAmongAllAt = 0
+  const pauses = new Pauses(UNSENT_PAUSES)
+  /** Ends the pauses that are under way, by account. */
+  const resuming = new Map<string, () => void>()
 
   const told = (orders: Pick<OrderRow, 'origin' | 'id'>[]): void => {
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
@@ -79,7 +87,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     },
     { isolate: isDataError }
   )
-  const saveUnsent = gather(async (unsent: { id: string; attempt: number; reason: string }[]) => {
+  const saveUnsent = gather(async (unsent: (Unsent & { reason: string })[]) => {
     const reason = (unsent[0] as { reason: string }).reason
     const orders = await persist(open, () => releaseUnsent(db, unsent, worker, reason))
     told(orders.filter(({ phase }) => phase === 'failed'))
@@ -177,6 +185,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
       const terms = { beforeSend, signal: late.signal, listener, maxPrice: ceilingOf(contract) }
       const bought = await inTime(deadline, session.buy(contract, terms), giveUp)
       observeBuy('done', (clock.now() - sentAt) / 1000)
+      pauses.succeeded(order.account_id)
       log.info(
         { orderId: order.id, trace: order.trace, contractId: bought.contractId, ms: Math.round(clock.now() - sentAt) },
         'bought'
@@ -198,7 +207,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
       else await recognise(order, bought.contractId, following)
     } catch (error) {
       following.cancel()
-      await conclude(order, error, { written, startedAt })
+      if ((await conclude(order, error, { written, startedAt })) === 'released') return
     }
     // Only now, with this order out of the way, the next one of the account can be claimed.
     await claimNext(order.account_id)
@@ -236,19 +245,14 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     order: Claimed,
     error: unknown,
     { written, startedAt }: { written: boolean; startedAt: number }
-  ): Promise<void> {
+  ): Promise<'released' | undefined> {
     if (error instanceof ApiError) {
-      return void (await saveFailed({ id: order.id, attempt: order.attempt, code: error.code, message: error.message }))
+      await saveFailed({ id: order.id, attempt: order.attempt, code: error.code, message: error.message })
+      return
     }
     if (!(error instanceof BrokerError)) {
       log.error({ err: error, orderId: order.id }, 'placing an order failed on our side')
-      if (!written)
-        await saveUnsent({
-          id: order.id,
-          attempt: order.attempt,
-          reason: 'The order could not be sent to the broker.'
-        })
-      return
+      return written ? undefined : release(order, 'The order could not be sent to the broker.')
     }
     if (error.rejected)
       await rejectToken(open, refOf(order), error).catch((cause: unknown) => log.warn({ err: cause }, 'account'))
@@ -256,19 +260,35 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     if (error.ran === 'unknown') {
       observeBuy('doubt', (clock.now() - startedAt) / 1000)
       log.warn({ ...facts, err: error }, 'an order is in doubt')
-      return void (await saveSevered({ id: order.id, attempt: order.attempt }))
+      await saveSevered({ id: order.id, attempt: order.attempt })
+      return
     }
     // A refused application is refused again within the order's time; the caller learns it now.
     if (!written && error.code === 'BROKER_UPSTREAM' && !isAppRefused(error.brokerCode)) {
       observeBuy('unsent', (clock.now() - startedAt) / 1000)
       log.info(facts, 'an order was not sent')
-      return void (await saveUnsent({ id: order.id, attempt: order.attempt, reason: error.message }))
+      return release(order, error.message, error.retryMs)
     }
     observeBuy('refused', (clock.now() - startedAt) / 1000)
     log.info(facts, 'the broker refused an order')
     const extras = error.code === 'MARKET_CLOSED' ? { extras: { secondsUntilOpen: error.secondsUntilOpen } } : {}
     const code = error.code === 'NOT_FOUND' ? 'INVALID_CONTRACT' : error.code
     await saveFailed({ id: order.id, attempt: order.attempt, code, message: error.message, ...extras })
+  }
+
+  /** Gives an order back that was not sent, and claims for its account again when the pause is over. */
+  async function release(order: Claimed, reason: string, retryMs = 0): Promise<'released'> {
+    const { id, attempt, account_id: accountId } = order
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(retryMs, pauses.failed(accountId)))
+    await saveUnsent({ id, attempt, reason, pauseMs })
+    resuming.get(accountId)?.()
+    if (stopped) return 'released'
+    const cancel = clock.after(pauseMs, () => {
+      resuming.delete(accountId)
+      claimNext(accountId).catch((error: unknown) => log.warn({ err: error, accountId }, 'claiming after a pause'))
+    })
+    resuming.set(accountId, cancel)
+    return 'released'
   }
 
   return {
@@ -279,6 +299,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     },
     async drain() {
       stopped = true
+      for (const cancel of resuming.values()) cancel()
       await Promise.allSettled(underWay)
     }
   }

@@ -21,6 +21,7 @@ import { type Followed, followingOf } from './followed.ts'
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
 import { markOf, settlementOf } from './outcome.ts'
+import { Pauses } from './pauses.ts'
 import { persist } from './persist.ts'
 import { contradictions, lacksPrices } from './plausible.ts'
 import { openRechecks } from './rechecks.ts'
@@ -28,8 +29,8 @@ import { openRechecks } from './rechecks.ts'
 // Contracts followed by one worker, and taken over in one go.
 const MAX_FOLLOWED = 20_000
 const TAKE_OVER = 200
-// A contract whose stream cannot be had is offered to others again after this.
-const RETRY_MS = 1500
+// A contract whose stream cannot be had is offered to others again after a pause that grows each time.
+const RETRY_PAUSES = { firstMs: 1500, mostMs: 30_000 }
 const REJECTED_RETRY_MS = 60_000
 // A stream may fall silent without ending, as one does whose market is closed. A contract not heard of for so long
 // is asked for, then less and less often, a few in a round: the calls cost the account's budget.
@@ -75,6 +76,7 @@ export function openSettling(open: Open): Settling {
   let strangers = new Set<string>()
   let markedUpTo = 0
   const { doubt, recheck, review } = openRechecks(open, { followed, take, settle })
+  const pauses = new Pauses(RETRY_PAUSES)
 
   const saveClosed = gather(
     async (settlements: Settlement[]) => {
@@ -214,13 +216,14 @@ export function openSettling(open: Open): Settling {
     try {
       const session = await openSession(open, refOf(order))
       listener.update(await session.follow(order.broker_order_id as string, listener))
+      pauses.succeeded(order.id)
     } catch (error) {
       if (followed.get(order.id) === entry) drop(order.id)
       const unknown = error instanceof BrokerError && error.code === 'INVALID_CONTRACT'
       if (unknown) await review(order, ['the broker does not know this contract'])
       const rejected = unknown || !(error instanceof BrokerError) || error.rejected
       log.warn({ err: error, orderId: order.id }, 'a contract cannot be followed now')
-      handBack([order.id], rejected ? REJECTED_RETRY_MS : RETRY_MS)
+      handBack([order.id], rejected ? REJECTED_RETRY_MS : pauses.failed(order.id))
     }
   }
 

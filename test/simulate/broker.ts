@@ -155,10 +155,11 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     market: () => ({ clockOffset: async () => offset() }) as Market,
     reachable: async () => world.schedule.now >= line.upAt,
     budget: () => ({}),
+    unreachable: () => [],
     share() {},
     async close() {}
   }
-  return { line, of: () => broker, budget: () => ({}), share() {}, async close() {} }
+  return { line, of: () => broker, budget: () => ({}), unreachable: () => [], share() {}, async close() {} }
 }
 
 async function openSession(line: Line, account: BrokerAccount): Promise<Session> {

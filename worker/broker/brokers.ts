@@ -4,6 +4,7 @@ import type { Config } from '../../schemas/config.ts'
 import { ConfigError } from '../../schemas/config.ts'
 import { createNextBroker } from './next.ts'
 import { type Broker, BrokerError } from './port.ts'
+import type { Unreachable } from './reachability.ts'
 import { createV3Broker } from './v3.ts'
 
 export interface Brokers {
@@ -11,6 +12,8 @@ export interface Brokers {
   of(dialect: string): Broker
   /** Tells among how many workers what is granted to this machine's address is divided. */
   share(workers: number): void
+  /** What of the brokers cannot be reached right now. */
+  unreachable(): Unreachable[]
   /** Fraction of the call budget left, by dialect and class. */
   budget(): Record<string, number>
   close(): Promise<void>
@@ -56,6 +59,7 @@ export function openBrokers(config: Config, log: Log): Brokers {
       sharing = workers
       for (const broker of open.values()) broker.share(workers)
     },
+    unreachable: () => [...open.values()].flatMap(broker => broker.unreachable()),
     budget() {
       const left: Record<string, number> = {}
       for (const [dialect, broker] of open)

@@ -6,6 +6,7 @@ import { Line } from './line.ts'
 import { MarketData } from './market.ts'
 import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
 import { Budget, type Limits } from './quota.ts'
+import { Reachability, type Unreachable } from './reachability.ts'
 import { AccountSession } from './session.ts'
 import { Connection, type Counters, type Log } from './sockets.ts'
 
@@ -54,6 +55,8 @@ class Client implements Broker {
   readonly #counters: Counters = { invalid: 0, stray: 0, unreadable: 0 }
   readonly #handshakes = new Gate(maxHandshakes)
   readonly #sweeper: NodeJS.Timeout
+  readonly #reachability: Reachability
+  #lastAppId = ''
   #limits: Limits
   #closed = false
 
@@ -71,6 +74,11 @@ class Client implements Broker {
       now: Date.now,
       ...options
     }
+    this.#reachability = new Reachability({
+      what: new URL(dialect.probeAddress('')).origin,
+      log: this.#options.log,
+      probe: () => this.#probe()
+    })
     this.#sweeper = setInterval(() => this.#sweep(), Math.max(50, this.#options.idleCloseMs / 4))
     this.#sweeper.unref()
   }
@@ -104,6 +112,20 @@ class Client implements Broker {
     }
   }
 
+  unreachable(): Unreachable[] {
+    const { down } = this.#reachability
+    return [...(down === null ? [] : [down]), ...(this.#dialect.unreachable?.() ?? [])]
+  }
+
+  /** Opens a socket and closes it: any answer shows that the broker is there. */
+  async #probe(): Promise<void> {
+    const { connectTimeoutMs, log } = this.#options
+    const url = this.#dialect.probeAddress(this.#lastAppId)
+    const counters: Counters = { invalid: 0, stray: 0, unreadable: 0 }
+    const connection = await Connection.open({ url, connectTimeoutMs, log, counters, onClose: () => {} })
+    connection.close()
+  }
+
   share(workers: number): void {
     this.#dialect.share?.(workers)
   }
@@ -119,6 +141,8 @@ class Client implements Broker {
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#sweeper)
+    this.#reachability.close()
+    this.#dialect.close?.()
     for (const { line, session } of this.#sessions.values()) {
       line.close()
       session.follows.close(closed())
@@ -188,6 +212,7 @@ class Client implements Broker {
     if (this.#closed) throw closed()
     const { connectTimeoutMs, answerTimeoutMs, log } = this.#options
     const { appId, budget, onClose } = opening
+    this.#lastAppId = appId
     const forgets = this.#dialect.classOf('forget')
     const forgetBudget = { take: () => budget.take(forgets), backOff: () => budget.backOff(forgets) }
     this.#makeRoom(this.#connected, this.#options.maxConnections)
@@ -203,7 +228,9 @@ class Client implements Broker {
       },
       connect: url =>
         this.#handshakes.run(connectTimeoutMs, () =>
-          Connection.open({ url, connectTimeoutMs, log, counters: this.#counters, forgetBudget, onClose })
+          this.#reachability.guard(() =>
+            Connection.open({ url, connectTimeoutMs, log, counters: this.#counters, forgetBudget, onClose })
+          )
         ),
       claimSeat: (user, most) => {
         entry.user = user

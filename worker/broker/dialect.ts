@@ -3,6 +3,7 @@
 
 import type { BrokerAccount, Contract, ContractState, Evidence, MarketSymbol } from './port.ts'
 import type { Budget, Limits } from './quota.ts'
+import type { Unreachable } from './reachability.ts'
 import type { Body } from './reading.ts'
 import type { Connection, Log } from './sockets.ts'
 
@@ -38,6 +39,11 @@ export interface Dialect {
   share?: (workers: number) => void
   /** Call → class of the budget it counts in. */
   classOf(call: string): string
+  /** Where any answer shows that the broker's sockets can be reached. */
+  probeAddress(appId: string): string
+  /** What else of the broker cannot be reached right now. */
+  unreachable?: () => Unreachable[]
+  close?: () => void
   /** A connection for market data, no account behind it. */
   openMarket(place: Place): Promise<Connection>
   /** A connection authorised for the account, and for no other; BROKER_DISCONNECTED when the token is refused. */

@@ -1,7 +1,8 @@
 // The line to the broker from one place (an account, or the market data of an application): opened when first used,
 // shared by all who call from there, opened again when it broke. Every call passes its budget here.
 import { setTimeout as delay } from 'node:timers/promises'
-import { isOurFault, isRateLimit, wantsReauthorising } from './errors.ts'
+import { pauseAfter } from '../pauses.ts'
+import { isAppRefused, isOurFault, isRateLimit, wantsReauthorising } from './errors.ts'
 import { BrokerError } from './port.ts'
 import type { Budget } from './quota.ts'
 import { BadFrame } from './reading.ts'
@@ -35,6 +36,8 @@ export interface LineCall {
 export type ReadOptions = Pick<LineCall, 'answer' | 'timeoutMs' | 'stream'>
 
 const readAgainMs = 250
+/** Pauses between attempts to open the connection after failures in a row. */
+const openPauses = { firstMs: 250, mostMs: 8_000 }
 
 export class Line {
   /** Monotonic ms of the last call. */
@@ -43,6 +46,9 @@ export class Line {
   #current: Connection | null = null
   #opening: Promise<Connection> | null = null
   #closed: BrokerError | null = null
+  #failures = 0
+  #failure: BrokerError | null = null
+  #openAgainAt = 0
 
   constructor(options: LineOptions) {
     this.#options = options
@@ -58,14 +64,31 @@ export class Line {
     return this.#opening !== null || (this.#current !== null && this.#current.pending > 0)
   }
 
-  /** The connection, opened if there is none; many askers share one opening. */
+  /**
+   * The connection, opened if there is none; many callers share one opening. For a while after one that failed, longer
+   * each time in a row, rejects at once with the same error.
+   */
   connect(): Promise<Connection> {
     if (this.#closed !== null) return Promise.reject(this.#closed)
     const up = this.current
     if (up !== null) return Promise.resolve(up)
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = null
-    })
+    const waitMs = this.#openAgainAt - performance.now()
+    if (this.#failure !== null && waitMs > 0) return Promise.reject(repeated(this.#failure, waitMs))
+    this.#opening ??= this.#open()
+      .then(
+        connection => {
+          this.#failures = 0
+          this.#failure = null
+          return connection
+        },
+        (error: unknown) => {
+          this.#failed(error)
+          throw error
+        }
+      )
+      .finally(() => {
+        this.#opening = null
+      })
     return this.#opening
   }
 
@@ -131,6 +154,15 @@ export class Line {
       ran: 'no'
     })
     this.hangUp()
+  }
+
+  /** A refused token needs no pause, since a new one may come at any time; nor does a broker that cannot be reached. */
+  #failed(error: unknown): void {
+    if (!(error instanceof BrokerError) || error.rejected || isAppRefused(error.brokerCode)) return
+    if (error.retryMs !== undefined) return
+    this.#failures += 1
+    this.#failure = error
+    this.#openAgainAt = performance.now() + pauseAfter(this.#failures, openPauses)
   }
 
   async #open(): Promise<Connection> {
@@ -207,6 +239,10 @@ const passing = new Set(['Disconnected', 'NotConnected', 'TooManyPending', 'Cong
 function passes(error: unknown): boolean {
   if (!(error instanceof BrokerError) || error.rejected) return false
   return passing.has(error.brokerCode) || isRateLimit(error)
+}
+
+function repeated({ code, message, brokerCode, cause }: BrokerError, retryMs: number): BrokerError {
+  return new BrokerError(code, message, { brokerCode, ran: 'no', cause, retryMs })
 }
 
 function goingDown(): BrokerError {

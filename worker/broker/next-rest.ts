@@ -6,7 +6,9 @@ import { isBusy, readRestError, restRefusal, unreachable } from './next-refusals
 import { unknowns } from './next-unknowns.ts'
 import { type AccountFacts, BrokerError } from './port.ts'
 import { Budget, type Limits } from './quota.ts'
+import { Reachability, type Unreachable } from './reachability.ts'
 import { type Body, bodyOf, listOf, optionalText, textOf } from './reading.ts'
+import type { Log } from './sockets.ts'
 
 export interface RestOptions {
   /** Without a trailing slash. */
@@ -15,6 +17,7 @@ export interface RestOptions {
   appIdHeader: string
   /** Granted to this machine's address; the published number, where none is given. */
   callsPerMinute?: number | undefined
+  log?: Log
 }
 
 export interface Asking {
@@ -31,15 +34,27 @@ export class Rest {
   readonly #options: RestOptions
   readonly #ofAddress: Budget
   readonly #ofUsers = new Map<string, Budget>()
+  readonly #reachability: Reachability
 
   constructor(options: RestOptions) {
     this.#options = options
     this.#ofAddress = new Budget(this.#part(1))
+    const { base, log } = options
+    this.#reachability = new Reachability({ what: base, log, probe: () => this.#probe() })
   }
 
   /** Divides the budget of this machine's address among so many workers. */
   share(workers: number): void {
     this.#ofAddress.setLimits(this.#part(workers))
+  }
+
+  /** The REST address, while it cannot be reached. */
+  unreachable(): Unreachable[] {
+    return this.#reachability.down === null ? [] : [this.#reachability.down]
+  }
+
+  close(): void {
+    this.#reachability.close()
   }
 
   #part(workers: number): Limits {
@@ -81,7 +96,12 @@ export class Rest {
     const budget = this.#budgetOf(token)
     await budget.take(only, { waitMs: unknowns.restWaitMs })
     await this.#ofAddress.take(only, { waitMs: unknowns.restWaitMs })
-    const { status, body } = await this.#send(method, path, { appId, token })
+    const { status, body } = await this.#reachability.guard(async () => {
+      const answer = await this.#send(method, path, { appId, token })
+      if (answer.status >= 500 && !isBusy(answer.status, answer.body))
+        throw restRefusal(answer.status, answer.body, this.#options)
+      return answer
+    })
     // Whose limit was exceeded, the broker does not say: the user's, or this address's by others behind it.
     for (const each of [budget, this.#ofAddress]) {
       if (isBusy(status, body)) each.backOff(only)
@@ -110,6 +130,21 @@ export class Rest {
       const late = cause instanceof Error && cause.name === 'TimeoutError'
       throw unreachable(late ? 'no answer in time' : codeOf(cause))
     }
+  }
+
+  async #probe(): Promise<void> {
+    let status: number
+    try {
+      const response = await fetch(this.#options.base, {
+        redirect: 'manual',
+        signal: AbortSignal.timeout(unknowns.restTimeoutMs)
+      })
+      await response.body?.cancel()
+      status = response.status
+    } catch (cause) {
+      throw unreachable(codeOf(cause))
+    }
+    if (status >= 500) throw unreachable(`status ${status}`)
   }
 
   /** The address in an answer, if it is one we may connect to. */

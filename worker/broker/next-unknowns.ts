@@ -60,9 +60,6 @@ export const unknowns = {
   /** Public market data has no address of its own in the documents' examples: the REST host, over WebSocket. */
   publicSocket: (base: string) => `${base.replace(/^http/, 'ws')}/trading/v1/options/ws/public`,
 
-  /** Pauses between attempts to open an account's socket. */
-  openAgain: { firstMs: 1_000, mostMs: 8_000 },
-
   /** Tokens are opaque; these are the characters a header may carry. */
   tokenForm: /^[\x21-\x7e]{1,4096}$/,
   accountForm: /^\w[\w-]{0,63}$/

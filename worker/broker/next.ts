@@ -9,8 +9,7 @@ import { decimalsOf } from './market.ts'
 import { RefusedApplications } from './next-refusals.ts'
 import { modeOfAddress, Rest, userOf } from './next-rest.ts'
 import { unknowns } from './next-unknowns.ts'
-import { Patience } from './patience.ts'
-import { type Broker, BrokerError, type ContractState } from './port.ts'
+import type { Broker, ContractState } from './port.ts'
 import { type Body, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
 import { readContractState } from './states.ts'
 import { readEvidence, termsOfRequest, unsigned } from './wording.ts'
@@ -29,21 +28,21 @@ export function createNextBroker(options: NextOptions): Broker {
   return createClient(createNextDialect(options), options)
 }
 
-function createNextDialect({ url, appIdHeader, callsPerMinute }: NextOptions): Dialect {
-  const rest = new Rest({ base: url, appIdHeader, callsPerMinute })
-  const patience = new Patience(unknowns.openAgain)
+function createNextDialect({ url, appIdHeader, callsPerMinute, log }: NextOptions): Dialect {
+  const rest = new Rest({ base: url, appIdHeader, callsPerMinute, log })
   const applications = new RefusedApplications()
   return {
     limits: unknowns.limits,
     classOf: call => unknowns.classes[call] ?? 'general',
     maxStreams: unknowns.streamsOfConnection,
     share: workers => rest.share(workers),
+    probeAddress: () => unknowns.publicSocket(url),
+    unreachable: () => rest.unreachable(),
+    close: () => rest.close(),
     openMarket: place => place.connect(unknowns.publicSocket(url)),
     async openAccount(place, account) {
       const { appId, accountId } = account
       applications.check(appId)
-      const key = `${appId} ${accountId} ${account.credentialId ?? ''}`
-      await patience.wait(key)
       const token = await readToken(account, unknowns.tokenForm)
       try {
         place.claimSeat(userOf(token), unknowns.socketsOfUser)
@@ -52,13 +51,9 @@ function createNextDialect({ url, appIdHeader, callsPerMinute }: NextOptions): D
         if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(asking))
         const address = await rest.socketAddress(asking)
         await confirmAccount(account, { mode: modeOfAddress(address), currency: null })
-        const connection = await place.connect(address)
-        patience.succeeded(key)
-        return connection
+        return await place.connect(address)
       } catch (error) {
-        // A refused token is not tried again before there is a new one, and that need not wait; nor is an application.
-        const refused = applications.note(appId, error) || (error instanceof BrokerError && error.rejected)
-        if (!refused) patience.failed(key)
+        applications.note(appId, error)
         throw error
       }
     },

@@ -4,6 +4,7 @@
 import type { RejectedReason } from '../../schemas/accounts.ts'
 import type { ErrorCode } from '../../schemas/errors.ts'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
+import type { Unreachable } from './reachability.ts'
 
 export type BinaryType =
   | 'CALL'
@@ -176,6 +177,8 @@ export class BrokerError extends Error {
   readonly secondsUntilOpen: number | null
   /** Of a closed market: when it opens as the broker itself said, in epoch seconds, the most trusted first. */
   readonly openings: readonly number[]
+  /** Ms until another attempt may succeed, where that is known. */
+  readonly retryMs: number | undefined
 
   constructor(
     code: BrokerError['code'],
@@ -188,6 +191,7 @@ export class BrokerError extends Error {
       reason?: RejectedReason
       secondsUntilOpen?: number | null
       openings?: readonly number[]
+      retryMs?: number | undefined
       cause?: unknown
     }
   ) {
@@ -200,6 +204,7 @@ export class BrokerError extends Error {
     this.reason = this.rejected ? (facts.reason ?? 'TOKEN_REFUSED') : null
     this.secondsUntilOpen = facts.secondsUntilOpen ?? null
     this.openings = facts.openings ?? []
+    this.retryMs = facts.retryMs
   }
 }
 
@@ -280,6 +285,8 @@ export interface Broker {
   market(appId: string): Market
   /** Answers within its time-out whether the broker can be reached. */
   reachable(appId: string): Promise<boolean>
+  /** What of the broker cannot be reached right now; empty while it can, or while nobody tried. */
+  unreachable(): Unreachable[]
   /** How full the call budgets are, for metrics: class → fraction left of the tightest window. */
   budget(): Record<string, number>
   /** Tells among how many workers what is granted to this machine's address is divided; until then one. */

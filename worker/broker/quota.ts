@@ -151,7 +151,8 @@ class ClassBudget {
       this.#count(now)
       return
     }
-    if (ready - now > waitMs || queued >= maxWaiting) return Promise.reject(exhausted(`class ${this.#name}`))
+    if (ready - now > waitMs || queued >= maxWaiting)
+      return Promise.reject(exhausted(`class ${this.#name}`, Math.max(0, ready - now)))
     return new Promise((resolve, reject) => {
       const stop = () => waiting.fail(exhausted(`class ${this.#name}`))
       const leave = () => {
@@ -251,12 +252,13 @@ class ClassBudget {
   }
 }
 
-/** The refusal of a call that the budget has no room for. */
-export function exhausted(cause: string): BrokerError {
+/** The refusal of a call that the budget has no room for; `retryMs` is when it has, where that is known. */
+export function exhausted(cause: string, retryMs?: number): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', 'Too many calls to the broker for this account right now.', {
     brokerCode: 'QuotaExhausted',
     ran: 'no',
-    cause
+    cause,
+    retryMs
   })
 }
 

@@ -51,6 +51,7 @@ function createV3Dialect(url: string): Dialect {
     classOf: call => classes[call] ?? 'general',
     // Nothing is said of a limit; this is a bound of ours.
     maxStreams: 1_000,
+    probeAddress: appId => addressOf(url, appId),
     openMarket: place => openSocket(url, place),
     openAccount: async (place, account) => {
       const token = await readToken(account, wellFormedToken)
@@ -98,12 +99,16 @@ function createV3Dialect(url: string): Dialect {
   }
 }
 
-async function openSocket(url: string, place: Place, watched = true): Promise<Connection> {
+function addressOf(url: string, appId: string): string {
   const address = new URL(url)
-  address.searchParams.set('app_id', place.appId)
+  address.searchParams.set('app_id', appId)
   // Some refusals can only be told apart by their text, and that is English here.
   address.searchParams.set('l', 'EN')
-  const connection = await place.connect(address.href)
+  return address.href
+}
+
+async function openSocket(url: string, place: Place, watched = true): Promise<Connection> {
+  const connection = await place.connect(addressOf(url, place.appId))
   if (watched) watchSite(connection, place)
   return connection
 }

@@ -1,0 +1,36 @@
+// Growing pauses between attempts at what failed, for each key on its own.
+
+export interface PauseOptions {
+  firstMs: number
+  mostMs: number
+}
+
+const MAX_KEYS = 20_000
+
+export class Pauses {
+  readonly #options: PauseOptions
+  readonly #failures = new Map<string, number>()
+
+  constructor(options: PauseOptions) {
+    this.#options = options
+  }
+
+  /** Records a failure; returns how many ms to wait before the next attempt: twice as long each time in a row. */
+  failed(key: string): number {
+    const count = (this.#failures.get(key) ?? 0) + 1
+    this.#failures.delete(key)
+    this.#failures.set(key, count)
+    const oldest = this.#failures.keys().next().value
+    if (this.#failures.size > MAX_KEYS && oldest !== undefined) this.#failures.delete(oldest)
+    return pauseAfter(count, this.#options)
+  }
+
+  succeeded(key: string): void {
+    this.#failures.delete(key)
+  }
+}
+
+/** The pause after so many failures in a row, in ms; up to a quarter longer by chance, so that many do not return at once. */
+export function pauseAfter(failures: number, { firstMs, mostMs }: PauseOptions): number {
+  return Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 20)) * (1 + Math.random() / 4)
+}
