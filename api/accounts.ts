@@ -1,5 +1,6 @@
 // The token exchange, a trader's broker accounts, and which of them is active.
 import { type AccountRecord, activateAccount as activate, listAccounts as list, upsertAccount } from '../db/accounts.ts'
+import { storeRenewal } from '../db/token-renewal.ts'
 import { connectTrader, getTrader, upsertTrader } from '../db/traders.ts'
 import {
   AccountList,
@@ -41,17 +42,17 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
         name: body.name ?? null
       })
       const accounts: AccountRecord[] = []
-      for (const { accountId, accountMode, currency, token } of body.accounts) {
-        accounts.push(
-          await upsertAccount(trx, vault, {
-            partnerId: partner.partnerId,
-            traderId,
-            accountId,
-            accountMode,
-            currency: currency ?? null,
-            token
-          })
-        )
+      for (const { accountId, accountMode, currency, token, refreshToken, tokenExpiresAt } of body.accounts) {
+        const account = await upsertAccount(trx, vault, {
+          partnerId: partner.partnerId,
+          traderId,
+          accountId,
+          accountMode,
+          currency: currency ?? null,
+          token
+        })
+        await storeRenewal(trx, vault, account.id, { refreshToken, expiresAt: tokenExpiresAt })
+        accounts.push(account)
       }
       const trader = await connectTrader(trx, traderId, (accounts[0] as AccountRecord).id)
       const active =

@@ -181,6 +181,8 @@ export interface StoredToken extends Sealed {
   currency: string | null
   /** Whether the broker has accepted this version for this account. */
   proven: boolean
+  /** Whether it has ended by what was said of it. */
+  expired: boolean
 }
 
 /**
@@ -204,9 +206,12 @@ async function readToken(
   accountRowId: string,
   dialect: string
 ): Promise<{ usable: boolean; rejectedReason: RejectedReason; token: StoredToken } | undefined> {
-  const [row] = await rows<AccountRow & { usable: boolean; token_key_id: string; token_sealed: Buffer }>(
+  const [row] = await rows<
+    AccountRow & { usable: boolean; expired: boolean; token_key_id: string; token_sealed: Buffer }
+  >(
     db,
     `select a.token_key_id, a.token_sealed, a.token_version, a.proven_version, a.account_mode, a.currency, a.rejected_reason,
+            coalesce(a.renewal_version = a.token_version and a.token_expires_at <= now(), false) as expired,
             a.status = 'CONNECTED' or p.broker_dialect <> :dialect as usable
        from broker_accounts a join partners p on p.id = a.partner_id
       where a.id = :accountRowId`,
@@ -222,10 +227,16 @@ async function readToken(
         version: row.token_version,
         accountMode: row.account_mode,
         currency: row.currency,
-        proven: row.proven_version === row.token_version
+        proven: row.proven_version === row.token_version,
+        expired: row.expired
       }
     }
   )
+}
+
+/** A token as it is stored. */
+export function sealToken(vault: Vault, accountRowId: string, token: string): Sealed {
+  return vault.seal(token, context(accountRowId))
 }
 
 /** Opens a token for one use. Workers only. */

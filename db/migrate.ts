@@ -33,6 +33,7 @@ import * as unsettled from './migrations/0026_unsettled.ts'
 import * as idempotencyKeys from './migrations/0027_idempotency_keys.ts'
 import * as stakeInAccount from './migrations/0028_stake_in_account.ts'
 import * as notBefore from './migrations/0029_not_before.ts'
+import * as tokenRenewal from './migrations/0031_token_renewal.ts'
 
 interface Migration {
   name: string
@@ -69,7 +70,8 @@ const migrations: Migration[] = [
   { name: '0026_unsettled', up: unsettled.up },
   { name: '0027_idempotency_keys', up: idempotencyKeys.up },
   { name: '0028_stake_in_account', up: stakeInAccount.up },
-  { name: '0029_not_before', up: notBefore.up }
+  { name: '0029_not_before', up: notBefore.up },
+  { name: '0031_token_renewal', up: tokenRenewal.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

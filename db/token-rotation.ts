@@ -3,10 +3,13 @@
 import { resealToken } from './accounts.ts'
 import { type Db, rows } from './connection.ts'
 import type { Vault } from './crypto.ts'
+import { resealRefresh } from './token-renewal.ts'
 
 export interface SealedUnder {
   keyId: string
   accounts: number
+  /** Tokens that renew others. */
+  refreshes: number
   /** The installation's own secrets, the pepper among them. */
   secrets: number
   /** Answers kept under Idempotency-Keys. */
@@ -18,12 +21,22 @@ export async function countSealed(db: Db): Promise<SealedUnder[]> {
   return rows<SealedUnder>(
     db,
     `select key_id as "keyId", count(*) filter (where what = 'account') as accounts,
-            count(*) filter (where what = 'secret') as secrets, count(*) filter (where what = 'answer') as answers
+            count(*) filter (where what = 'secret') as secrets, count(*) filter (where what = 'refresh') as refreshes,
+            count(*) filter (where what = 'answer') as answers
        from (select token_key_id as key_id, 'account' as what from broker_accounts
+             union all select refresh_key_id, 'refresh' from broker_accounts where refresh_key_id is not null
              union all select key_id, 'secret' from secrets
              union all select token_key_id, 'answer' from idempotency_keys where token_key_id is not null) as sealed
       group by key_id order by key_id`
   )
+}
+
+interface Found {
+  id: string
+  token_version: number
+  /** null: sealed under another key. */
+  token_sealed: Buffer | null
+  refresh_sealed: Buffer | null
 }
 
 export interface Step {
@@ -43,17 +56,21 @@ export async function resealStep(
   vault: Vault,
   { oldKeyId, after, limit }: { oldKeyId: string; after: string; limit: number }
 ): Promise<Step> {
-  const found = await rows<{ id: string; token_sealed: Buffer; token_version: number }>(
+  const found = await rows<Found>(
     db,
-    `select id, token_sealed, token_version from broker_accounts
-      where token_key_id = :oldKeyId and id > :after order by id limit :limit`,
+    `select id, token_version, case when token_key_id = :oldKeyId then token_sealed end as token_sealed,
+            case when refresh_key_id = :oldKeyId then refresh_sealed end as refresh_sealed
+       from broker_accounts
+      where (token_key_id = :oldKeyId or refresh_key_id = :oldKeyId) and id > :after order by id limit :limit`,
     { oldKeyId, after, limit }
   )
   const unreadable: string[] = []
-  const fresh = found.flatMap(({ id, token_sealed, token_version }) => {
+  const fresh = found.flatMap(({ id, token_sealed, refresh_sealed, token_version }) => {
+    const anew = (reseal: typeof resealToken, sealed: Buffer | null) =>
+      sealed === null ? null : reseal(vault, id, { keyId: oldKeyId, sealed }).sealed.toString('hex')
     try {
-      const { keyId, sealed } = resealToken(vault, id, { keyId: oldKeyId, sealed: token_sealed })
-      return [{ id, version: token_version, key_id: keyId, sealed: sealed.toString('hex') }]
+      const token = anew(resealToken, token_sealed)
+      return [{ id, version: token_version, token, refresh: anew(resealRefresh, refresh_sealed) }]
     } catch {
       // Told by its id: the rest must not wait for one damaged row.
       unreadable.push(id)
@@ -64,11 +81,15 @@ export async function resealStep(
   const moved = await rows<{ id: string }>(
     db,
     `update broker_accounts a
-        set token_key_id = v.key_id, token_sealed = decode(v.sealed, 'hex')
-       from jsonb_to_recordset(:fresh::jsonb) as v (id text, version int, key_id text, sealed text)
-      where a.id = v.id and a.token_version = v.version and a.token_key_id = :oldKeyId
+        set token_key_id = case when v.token is null then a.token_key_id else :keyId end,
+            token_sealed = coalesce(decode(v.token, 'hex'), a.token_sealed),
+            refresh_key_id = case when v.refresh is null then a.refresh_key_id else :keyId end,
+            refresh_sealed = coalesce(decode(v.refresh, 'hex'), a.refresh_sealed)
+       from jsonb_to_recordset(:fresh::jsonb) as v (id text, version int, token text, refresh text)
+      where a.id = v.id and a.token_version = v.version
+        and (v.token is null or a.token_key_id = :oldKeyId) and (v.refresh is null or a.refresh_key_id = :oldKeyId)
      returning a.id`,
-    { fresh: JSON.stringify(fresh), oldKeyId }
+    { fresh: JSON.stringify(fresh), oldKeyId, keyId: vault.keyId }
   )
   return {
     resealed: moved.length,

@@ -39,6 +39,22 @@ export const Exchange = {
             description: "The broker's token for this account; stored encrypted (AES-256-GCM), never answered.",
             examples: ['sim-VRTC1234567']
           },
+          refreshToken: {
+            type: 'string',
+            minLength: 10,
+            maxLength: 4096,
+            pattern: '^[\\u0021-\\u007e]+$',
+            description:
+              'What the broker gave to renew the token with, where its tokens expire; stored like the token. The service renews ahead of the end; do not use it yourself meanwhile.',
+            examples: ['refresh-of-VRTC1234567']
+          },
+          tokenExpiresAt: {
+            type: 'string',
+            format: 'date-time',
+            description:
+              'When the token ends, where it does. Without a refreshToken, or when the broker refuses that one, the account is REJECTED with TOKEN_EXPIRED then.',
+            examples: ['2026-11-23T10:00:00Z']
+          },
           accountMode,
           currency
         }

@@ -36,6 +36,10 @@ export const environment = {
       description: 'the protocol new partners speak with the broker'
     },
     BROKER_NEXT_URL: { ...text("the REST base of the broker's newer protocol"), pattern: '^https?://[^/]+' },
+    BROKER_NEXT_AUTH_URL: {
+      ...text('where that protocol renews tokens that expire; the REST base unless given'),
+      pattern: '^https?://[^/]+'
+    },
     BROKER_NEXT_APP_HEADER: {
       ...text('the HTTP header in which that protocol carries the application id; its documents name it'),
       pattern: '^[A-Za-z0-9-]{1,64}$'
@@ -144,7 +148,7 @@ export interface Config {
   brokerUrl: string | undefined
   brokerDialect: 'v3' | 'next'
   /** The newer protocol's REST base, without a trailing slash. */
-  brokerNext: { url: string; appIdHeader: string; callsPerMinute: number } | undefined
+  brokerNext: { url: string; authUrl: string; appIdHeader: string; callsPerMinute: number } | undefined
   brokerAnswerTimeoutMs: number
   brokerMaxConnections: number
   tokenKeys: string | undefined
@@ -211,6 +215,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     brokerNext: str('BROKER_NEXT_URL')
       ? {
           url: (str('BROKER_NEXT_URL') as string).replace(/\/+$/, ''),
+          authUrl: (str('BROKER_NEXT_AUTH_URL') ?? (str('BROKER_NEXT_URL') as string)).replace(/\/+$/, ''),
           appIdHeader: str('BROKER_NEXT_APP_HEADER') as string,
           callsPerMinute: num('BROKER_NEXT_CALLS')
         }

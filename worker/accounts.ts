@@ -59,10 +59,16 @@ export async function openSession(
       await markRejected(db, account.accountRowId, {
         version: read.version,
         dialect: account.dialect,
-        reason: error.reason ?? 'TOKEN_REFUSED'
+        reason: reasonOf(error, read)
       })
     throw error
   }
+}
+
+/** A refused token whose end has passed was refused for that. */
+function reasonOf({ reason }: Pick<BrokerError, 'reason'>, { expired }: Pick<StoredToken, 'expired'>): RejectedReason {
+  const told = reason ?? 'TOKEN_REFUSED'
+  return told === 'TOKEN_REFUSED' && expired ? 'TOKEN_EXPIRED' : told
 }
 
 /** In what the account differs from what was said when it was exchanged; what the broker does not say differs in nothing. */
@@ -80,7 +86,7 @@ export async function rejectToken(
 ): Promise<void> {
   const sealed = await findSealedToken(db, accountRowId, dialect)
   if (!sealed) return
-  await markRejected(db, accountRowId, { version: sealed.version, dialect, reason: reason ?? 'TOKEN_REFUSED' })
+  await markRejected(db, accountRowId, { version: sealed.version, dialect, reason: reasonOf({ reason }, sealed) })
 }
 
 /** The account's currency: as it is known, else as the broker tells, and then remembered. */

@@ -19,12 +19,15 @@ import { startLoop } from './loop.ts'
 import type { Open } from './open.ts'
 import { openPlacing } from './orders.ts'
 import { reconcile } from './reconcile.ts'
+import { renewTokens } from './renewal.ts'
 import { openSettling } from './settle.ts'
 import { renderDeployments } from './templates.ts'
 import { openAddingUp } from './trader-days.ts'
 
 // Hints wake these loops; the clock is for hints that were lost.
 const QUEUE_POLL_MS = 2000
+// Tokens are renewed minutes ahead.
+const RENEWAL_MS = 5000
 
 type ClockQueue = { [Name in QueueName]: (typeof queues)[Name]['wake'] extends 'clock' ? Name : never }[QueueName]
 
@@ -116,6 +119,13 @@ export async function startWork(open: Open): Promise<Running> {
       return false
     }
   })
+  const renewal = startLoop({
+    name: 'renewal',
+    everyMs: Math.min(config.sweepMs * 5, RENEWAL_MS),
+    log,
+    clock,
+    round: () => renewTokens(open)
+  })
   const byTopic = new Map(Object.entries(loops))
   const deaf = await bus.hear(WORK, ({ topic }) => byTopic.get(topic)?.wake())
 
@@ -135,7 +145,7 @@ export async function startWork(open: Open): Promise<Running> {
     clockOffsetMs: () => databaseClock.offsetMs,
     async stop() {
       deaf()
-      await Promise.all([...Object.values(loops), sweep].map(loop => loop.stop()))
+      await Promise.all([...Object.values(loops), sweep, renewal].map(loop => loop.stop()))
       await Promise.all([placing.drain(), asking.drain()])
       await lease.stop()
       await settling.release()

@@ -122,7 +122,7 @@ async function checkKeys(db: Db, config: Config): Promise<Finding[]> {
   }
   const old = sealed.filter(({ keyId }) => keyId !== vault.keyId)
   if (old.length > 0) {
-    const count = old.reduce((sum, { accounts, secrets }) => sum + accounts + secrets, 0)
+    const count = old.reduce((sum, { accounts, refreshes, secrets }) => sum + accounts + refreshes + secrets, 0)
     return [warn(check, `${count} secrets are still sealed under an older key`, 'run `operator tokens rotate`')]
   }
   return [ok(check, `all sealed under '${vault.keyId}'`)]

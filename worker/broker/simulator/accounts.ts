@@ -1,6 +1,6 @@
 // The simulated broker's customers: accounts, their money in whole cents (the smallest unit of the currency, see
 // currencies.ts) with every movement of it, and the tokens that open them. A token of the form
-// sim-<loginid>[-<flag>…] opens its account on first use.
+// sim-<loginid>[-<flag>…] opens its account on first use; the flag x<epoch> says when it ends.
 import type { Contract } from './contracts.ts'
 import { currencies, startIn, toAmount, unitsWithin } from './currencies.ts'
 import { Refusal } from './refusal.ts'
@@ -92,6 +92,8 @@ export class Accounts {
     if (this.#revoked.has(loginid)) throw invalid()
     if (!this.all.has(loginid) && this.all.size >= MAX_ACCOUNTS) throw invalid()
     const flags = new Set(match?.[2]?.split('-').slice(1))
+    const [ends] = [...flags].filter(flag => /^x\d{1,10}$/.test(flag))
+    if (ends !== undefined && this.#now() >= Number(ends.slice(1)) * 1000) throw invalid()
     const currency = currencies.find(currency => flags.has(currency)) ?? 'USD'
     const units = flags.has('poor') ? startIn(currency, POOR_CENTS) : startIn(currency, START_CENTS)
     const virtual = flags.has('demo') ? true : flags.has('real') ? false : undefined

@@ -4,10 +4,12 @@ import { Ajv } from 'ajv'
 import type { Account, AppId, Grant } from './accounts.ts'
 import { startIn, toAmount } from './currencies.ts'
 import { APP_ID_HEADER, kindOf, type Next } from './next.ts'
+import type { OAuth } from './next-oauth.ts'
 import { Refusal } from './refusal.ts'
 
 interface Rest {
   next: Next
+  oauth: OAuth
   /** ws://host:port */
   socketBase(): string
   revokedAppIds: readonly AppId[]
@@ -65,6 +67,10 @@ export function nextRest(rest: Rest, others: RequestListener): RequestListener {
   const counts = new Counts(() => rest.next.front.engine.clock.now())
   return (request, response) => {
     const path = new URL(request.url ?? '/', 'http://localhost').pathname
+    if (path === '/oauth2/token' && request.method === 'POST') {
+      rest.oauth.answer(request, response).catch(() => response.destroy())
+      return
+    }
     if (path !== '/v1/health' && !path.startsWith(`${ROOT}/`)) {
       others(request, response)
       return

@@ -9,6 +9,7 @@ import { Faults } from './faults.ts'
 import { openJournal } from './journal.ts'
 import { type LedgerEntry, ledgerEntry } from './ledger.ts'
 import { APP_ID_HEADER, Next, nextLimits } from './next.ts'
+import { OAuth } from './next-oauth.ts'
 import { nextRest } from './next-rest.ts'
 import type { SimulatorOptions } from './options.ts'
 import { type Limits, publishedLimits, Quota } from './quota.ts'
@@ -29,6 +30,8 @@ export interface Simulator {
   nextUrl: string
   appIdHeader: string
   next: Next
+  /** Where its tokens are renewed. */
+  oauth: OAuth
   /** Every contract there is, in the order of purchase. */
   ledger(): LedgerEntry[]
   /** Cuts every connection and frees the port. */
@@ -69,9 +72,10 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_FRAME_BYTES, perMessageDeflate: false })
   const ledger = () => [...engine.contracts.values()].map(ledgerEntry)
   const revokedAppIds = options.revokedAppIds ?? []
+  const oauth = new OAuth(next, revokedAppIds)
   const server = createServer(
     nextRest(
-      { next, revokedAppIds, socketBase: () => options.socketBase ?? `ws://${HOST}:${port}` },
+      { next, oauth, revokedAppIds, socketBase: () => options.socketBase ?? `ws://${HOST}:${port}` },
       control({ engine, faults, quota, v3, next })
     )
   )
@@ -126,6 +130,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     nextUrl: `http://${HOST}:${port}`,
     appIdHeader: APP_ID_HEADER,
     next,
+    oauth,
     ledger,
     async close() {
       v3.close()
