@@ -1,5 +1,6 @@
 // The token exchange, a trader's broker accounts, and which of them is active.
 import { type AccountRecord, activateAccount as activate, listAccounts as list, upsertAccount } from '../db/accounts.ts'
+import { judgeMismatches } from '../db/copy-fanout.ts'
 import { storeRenewal } from '../db/token-renewal.ts'
 import { connectTrader, getTrader, upsertTrader } from '../db/traders.ts'
 import {
@@ -55,6 +56,8 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
         accounts.push(account)
       }
       const trader = await connectTrader(trx, traderId, (accounts[0] as AccountRecord).id)
+      // The mode or the currency of the active account may be another now.
+      await judgeMismatches(trx, traderId)
       const active =
         accounts.find(({ id }) => id === trader.activeAccountId) ??
         (await list(trx, traderId)).find(({ id }) => id === trader.activeAccountId)
@@ -118,7 +121,11 @@ export const activateAccount: Operation<{ body: ActiveAccountChoice }> = {
   errors: ['TRADER_NOT_FOUND', 'ACCOUNT_NOT_FOUND'],
   async handle({ partner, body }, { db }) {
     const { traderId } = await getTrader(db, partner.partnerId, body.traderExternalId)
-    const account = await activate(db, traderId, body.accountId)
+    const account = await db.transaction(async trx => {
+      const activated = await activate(trx, traderId, body.accountId)
+      await judgeMismatches(trx, traderId)
+      return activated
+    })
     return { traderId, activeAccountId: account.accountId, activeAccountMode: account.accountMode }
   }
 }

@@ -1,6 +1,15 @@
 // Copy trading: leaders, following, and how one's follows stand. The copying itself is worker/copy.ts.
+
+import type { AccountRecord } from '../db/accounts.ts'
 import { requireConnected } from '../db/accounts.ts'
-import { follow as begin, type FollowRecord, listLeaders as list, listFollows, unfollow as stop } from '../db/copy.ts'
+import {
+  follow as begin,
+  type FollowRecord,
+  type LeaderRecord,
+  listLeaders as list,
+  listFollows,
+  unfollow as stop
+} from '../db/copy.ts'
 import { getTrader } from '../db/traders.ts'
 import {
   CopyQuery,
@@ -36,6 +45,8 @@ export const listLeaders: Operation<{ query: LeadersQuery }> = {
         leaderId: leader.leaderId,
         displayName: leader.displayName ?? `Trader ${leader.leaderId.slice(-4)}`,
         scope,
+        accountMode: leader.accountMode,
+        currency: leader.currency,
         followers: leader.followers,
         trades: leader.trades,
         winRatePct: leader.winRatePct,
@@ -53,12 +64,19 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
   tag: 'Copy trading',
   summary: 'Follow a leader',
   description:
-    "From now on each order the leader places is copied to the trader's active account, stake × riskPct / 100. Following again updates the terms, and resumes a follow that was paused or stopped.",
+    'From now on each order the leader places is copied to the account that is active now, stake × riskPct / 100, whatever account is active later. Both accounts have the same mode and currency (else 409). Following again takes the active account and its balance anew, updates the terms, and resumes a follow that was paused or stopped.',
   auth: 'key',
   scope: 'copy:write',
   body: FollowRequest,
   response: Follow,
-  errors: ['TRADER_NOT_FOUND', 'LEADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'CONFLICT', 'BROKER_UPSTREAM'],
+  errors: [
+    'TRADER_NOT_FOUND',
+    'LEADER_NOT_FOUND',
+    'BROKER_DISCONNECTED',
+    'FOLLOW_MISMATCH',
+    'CONFLICT',
+    'BROKER_UPSTREAM'
+  ],
   async handle({ partner, body, signal }, open) {
     const { db, gathered } = open
     const { leaderId, traderExternalId } = body
@@ -69,14 +87,16 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     const [leader] = own ? [own] : await list(db, { partnerId: partner.partnerId, everywhere: true, leaderId })
     if (!leader) throw new ApiError('LEADER_NOT_FOUND')
     requireConnected(trading.account)
-    const { id: accountRowId } = trading.account
-    const { balance } = await ask<{ balance: string }>(open, {
+    const { id: accountRowId, accountId, accountMode } = trading.account
+    checkAgreement(leader, trading.account)
+    const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
       kind: 'balance',
       key: accountRowId,
       data: { accountRowId },
       signal
     })
-    const { riskPct = 100, maxDrawdownPct = 20 } = body
+    checkAgreement(leader, { ...trading.account, currency })
+    const { riskPct = 100, maxDrawdownPct = 20, mirrorCloses = true } = body
     const { traderId } = trading
     return presentFollow(
       await begin(db, {
@@ -86,10 +106,29 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
         leaderId,
         riskPct,
         maxDrawdownPct,
+        mirrorCloses,
+        accountRowId,
+        accountId,
+        accountMode,
+        currency,
         balance
       })
     )
   }
+}
+
+/** Throws FOLLOW_MISMATCH unless both accounts have one mode and, as far as they are known, one currency. */
+function checkAgreement(
+  leader: Pick<LeaderRecord, 'accountMode' | 'currency'>,
+  { accountId, accountMode, currency }: Pick<AccountRecord, 'accountId' | 'accountMode' | 'currency'>
+): void {
+  const known = leader.currency !== null && currency !== null
+  if (leader.accountMode === accountMode && (!known || leader.currency === currency)) return
+  const named = (mode: string, code: string | null) => `a ${mode} account in ${code ?? 'an unknown currency'}`
+  throw new ApiError(
+    'FOLLOW_MISMATCH',
+    `The leader trades ${named(leader.accountMode, leader.currency)}, account ${accountId} is ${named(accountMode, currency)}.`
+  )
 }
 
 export const unfollowLeader: Operation<{ body: UnfollowRequest }> = {
@@ -144,9 +183,19 @@ function presentFollow(record: FollowRecord) {
     followId: record.followId,
     traderExternalId: record.traderExternalId,
     leaderId: record.leaderId,
+    accountId: record.accountId,
+    accountMode: record.accountMode,
+    currency: record.currency,
     riskPct: Number(record.riskPct),
     maxDrawdownPct: Number(record.maxDrawdownPct),
+    mirrorCloses: record.mirrorCloses,
     status: record.status,
+    openCopies: record.openCopies,
+    skippedCopies: record.skippedCopies,
+    lastSkipped:
+      record.skippedAt === null
+        ? null
+        : { orderId: record.skippedOrder, reason: record.skippedReason, at: record.skippedAt.toISOString() },
     createdAt: record.createdAt.toISOString()
   }
 }

@@ -1,6 +1,7 @@
 // Copy trading: leaders by record, follows, and the followers an order is copied to.
 import { newId } from '../schemas/ids.ts'
 import { type Db, rows } from './connection.ts'
+import type { SkipReason } from './copy-fanout.ts'
 import { tradedSegments } from './trader-days.ts'
 
 const RECORD_TRADES = 10
@@ -8,6 +9,9 @@ const RECORD_TRADES = 10
 export interface LeaderRecord {
   leaderId: string
   displayName: string | null
+  /** Of the active account; the currency is null while it is not known. */
+  accountMode: 'REAL' | 'DEMO'
+  currency: string | null
   followers: number
   trades: number
   winRatePct: number
@@ -51,11 +55,13 @@ export async function listLeaders(
          join (select trader_id, max(greatest(own_fall, coalesce(high, 0) - low)) as fall from falls group by trader_id) f using (trader_id)
      )
      select s.trader_id as "leaderId", s.trades, s.pnl,
-            -- A name given to the partner alone does not leave it.
-            case when :everywhere then c.display_name else coalesce(c.display_name, t.name) end as "displayName",
+            -- A name given to the partner alone, or shown to its own community, does not leave it.
+            case when :everywhere then case when c.is_public then nullif(c.display_name, '') end
+                 else coalesce(nullif(c.display_name, ''), t.name) end as "displayName",
+            a.account_mode as "accountMode", a.currency,
             round(100.0 * s.wins / s.trades, 2)::float8 as "winRatePct", round(100.0 * s.fall / s.stakes, 2)::float8 as "maxDrawdownPct",
             (select count(*)::int from follows f where f.leader_id = s.trader_id and f.status = 'ACTIVE') as followers
-       from summary s join traders t on t.id = s.trader_id left join community_profiles c on c.party_id = s.trader_id
+       from summary s join traders t on t.id = s.trader_id join broker_accounts a on a.id = t.active_account_id left join community_profiles c on c.party_id = s.trader_id
       order by s.pnl desc, s.trader_id`,
     { partnerId, everywhere, leaderId }
   )
@@ -65,18 +71,35 @@ export interface FollowRecord {
   followId: string
   traderExternalId: string
   leaderId: string
+  /** Where the copies go, whatever account is active. */
+  accountId: string
+  accountMode: 'REAL' | 'DEMO'
+  /** null while it is not known. */
+  currency: string | null
   riskPct: string
   maxDrawdownPct: string
-  status: 'ACTIVE' | 'PAUSED_DRAWDOWN' | 'STOPPED'
+  mirrorCloses: boolean
+  status: 'ACTIVE' | 'PAUSED_DRAWDOWN' | 'PAUSED_MISMATCH' | 'STOPPED'
+  openCopies: number
+  skippedCopies: number
+  skippedReason: SkipReason | null
+  skippedOrder: string | null
+  skippedAt: Date | null
   createdAt: Date
 }
 
-const columns = `id as "followId", trader_external_id as "traderExternalId", leader_id as "leaderId", risk_pct as "riskPct",
-  max_drawdown_pct as "maxDrawdownPct", status, created_at as "createdAt"`
+// A follow that a process of the version before stored names no account: the active one is meant.
+const columns = `f.id as "followId", f.trader_external_id as "traderExternalId", f.leader_id as "leaderId",
+  a.account_id as "accountId", coalesce(f.account_mode, a.account_mode) as "accountMode", coalesce(f.currency, a.currency) as currency,
+  f.risk_pct as "riskPct", f.max_drawdown_pct as "maxDrawdownPct", f.mirror_closes as "mirrorCloses", f.status,
+  (select count(*)::int from orders o where o.follow_id = f.id and o.phase in ('queued', 'sending', 'open', 'review')) as "openCopies",
+  f.skipped_copies as "skippedCopies", f.skipped_reason as "skippedReason", f.skipped_order as "skippedOrder",
+  f.skipped_at as "skippedAt", f.created_at as "createdAt"`
+const withAccount = `join traders t on t.id = f.trader_id join broker_accounts a on a.id = coalesce(f.broker_account_id, t.active_account_id)`
 
 /**
- * Begins to follow, or updates the terms. While the follow is active its base stays; one that was paused or
- * stopped begins anew, with the balance of now and no losses.
+ * Begins to follow, or begins anew: with the account, its balance of now and no losses. What earlier copies made stays in
+ * the sum of all.
  */
 export async function follow(
   db: Db,
@@ -87,19 +110,29 @@ export async function follow(
     leaderId: string
     riskPct: number
     maxDrawdownPct: number
+    mirrorCloses: boolean
+    accountRowId: string
+    accountId: string
+    accountMode: string
+    currency: string
     balance: string
   }
 ): Promise<FollowRecord> {
   const [row] = await rows<FollowRecord>(
     db,
-    `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
-     values (:id, :partnerId, :traderId, :traderExternalId, :leaderId, :riskPct, :maxDrawdownPct, 'ACTIVE', :balance)
-     on conflict (trader_id, leader_id) do update
-       set risk_pct = excluded.risk_pct, max_drawdown_pct = excluded.max_drawdown_pct, status = 'ACTIVE',
-           base_balance = case follows.status when 'ACTIVE' then follows.base_balance else excluded.base_balance end,
-           since = case follows.status when 'ACTIVE' then follows.since else now() end,
-           since_pnl = case follows.status when 'ACTIVE' then follows.since_pnl else 0 end
-     returning ${columns}`,
+    `with f as (
+       insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, mirror_closes, status,
+              base_balance, broker_account_id, account_id, account_mode, currency)
+       values (:id, :partnerId, :traderId, :traderExternalId, :leaderId, :riskPct, :maxDrawdownPct, :mirrorCloses, 'ACTIVE',
+              :balance, :accountRowId, :accountId, :accountMode, :currency)
+       on conflict (trader_id, leader_id) do update
+         set risk_pct = excluded.risk_pct, max_drawdown_pct = excluded.max_drawdown_pct, mirror_closes = excluded.mirror_closes,
+             status = 'ACTIVE', base_balance = excluded.base_balance, since = clock_timestamp(), since_pnl = 0,
+             broker_account_id = excluded.broker_account_id, account_id = excluded.account_id,
+             account_mode = excluded.account_mode, currency = excluded.currency
+       returning *
+     )
+     select ${columns} from f ${withAccount}`,
     { id: newId('follow'), ...asked }
   )
   return row as FollowRecord
@@ -112,7 +145,10 @@ export async function unfollow(
 ): Promise<FollowRecord | undefined> {
   const [row] = await rows<FollowRecord>(
     db,
-    `update follows set status = 'STOPPED' where trader_id = :traderId and leader_id = :leaderId returning ${columns}`,
+    `with f as (
+       update follows set status = 'STOPPED' where trader_id = :traderId and leader_id = :leaderId returning *
+     )
+     select ${columns} from f ${withAccount}`,
     { traderId, leaderId }
   )
   return row
@@ -128,98 +164,10 @@ export interface FollowStandingRecord extends FollowRecord {
 export async function listFollows(db: Db, traderId: string): Promise<FollowStandingRecord[]> {
   return rows<FollowStandingRecord>(
     db,
-    `select ${columns}, (select count(*)::int from orders o where o.follow_id = f.id) as "copiedOrders", pnl,
-            case when base_balance > 0 then round(100 * greatest(0, -since_pnl) / base_balance, 2) end as "drawdownPct"
-       from follows f
+    `select ${columns}, (select count(*)::int from orders o where o.follow_id = f.id) as "copiedOrders", f.pnl,
+            case when f.base_balance > 0 then round(100 * greatest(0, -f.since_pnl) / f.base_balance, 2) end as "drawdownPct"
+       from follows f ${withAccount}
       where f.trader_id = :traderId order by f.created_at desc, f.id desc limit 200`,
     { traderId }
-  )
-}
-
-// Follows are locked in the order of their ids by everyone who changes several, so that nobody waits in a circle.
-const lossPassed = '-since_pnl > base_balance * max_drawdown_pct / 100'
-
-/**
- * Adds closed copies to what their follows made, and pauses those whose loss passed their limit. Call it in the
- * transaction that closes them, once for each.
- */
-export async function addToFollows(trx: Db, copies: { orderId: string; followId: string }[]): Promise<void> {
-  const followIds = [...new Set(copies.map(({ followId }) => followId))]
-  // By a statement of its own: the next one sees since when losses count as it is now.
-  await rows(trx, 'select id from follows where id = any(:followIds) order by id for no key update', { followIds })
-  await rows(
-    trx,
-    `update follows f set pnl = f.pnl + s.pnl, since_pnl = f.since_pnl + s.since_pnl
-       from (select o.follow_id, sum(o.pnl) as pnl, coalesce(sum(o.pnl) filter (where o.queued_at >= g.since), 0) as since_pnl
-               from orders o join follows g on g.id = o.follow_id where o.id = any(:orderIds) group by o.follow_id) s
-      where f.id = s.follow_id`,
-    { orderIds: copies.map(({ orderId }) => orderId) }
-  )
-  await rows(
-    trx,
-    `update follows set status = 'PAUSED_DRAWDOWN' where id = any(:followIds) and status = 'ACTIVE' and ${lossPassed}`,
-    { followIds }
-  )
-}
-
-/** Pauses those follows of a leader whose loss passed their limit, be it that the limit was lowered. */
-export async function pauseDrawdowns(trx: Db, leaderId: string): Promise<void> {
-  await rows(
-    trx,
-    `update follows set status = 'PAUSED_DRAWDOWN'
-      where id = any(array(select id from follows where leader_id = :leaderId and status = 'ACTIVE' and ${lossPassed}
-                            order by id for no key update))`,
-    { leaderId }
-  )
-}
-
-/** A follower with the account its copies go to. */
-export interface Follower {
-  followId: string
-  partnerId: string
-  traderId: string
-  traderExternalId: string
-  riskPct: string
-  accountRowId: string
-  accountId: string
-  accountMode: string
-  currency: string | null
-  appId: string
-  dialect: string
-}
-
-/** Where the parts of a leader's active follows end, by id, each part of `size` at most. */
-export async function partEnds(db: Db, { leaderId, size }: { leaderId: string; size: number }): Promise<string[]> {
-  const found = await rows<{ id: string }>(
-    db,
-    `select id from (
-       select id, row_number() over (order by id) as place, count(*) over () as many
-         from follows where leader_id = :leaderId and status = 'ACTIVE') numbered
-      where place % :size = 0 or place = many order by id`,
-    { leaderId, size }
-  )
-  return found.map(({ id }) => id)
-}
-
-/**
- * Active followers of a leader that can trade, with ids after `after` up to `upTo`, at most `limit`. Suspended and unpaid
- * partners are left out.
- */
-export async function listFollowers(
-  db: Db,
-  { leaderId, after, upTo, limit }: { leaderId: string; after: string; upTo: string; limit: number }
-): Promise<Follower[]> {
-  return rows<Follower>(
-    db,
-    `select f.id as "followId", f.partner_id as "partnerId", f.trader_id as "traderId", f.trader_external_id as "traderExternalId",
-            f.risk_pct as "riskPct", a.id as "accountRowId", a.account_id as "accountId", a.account_mode as "accountMode", a.currency,
-            p.broker_app_id as "appId", p.broker_dialect as dialect
-       from follows f
-       join traders t on t.id = f.trader_id
-       join broker_accounts a on a.id = t.active_account_id and a.status = 'CONNECTED'
-       join partners p on p.id = f.partner_id and p.plan_active and p.suspended_at is null
-      where f.leader_id = :leaderId and f.status = 'ACTIVE' and f.id > :after and f.id <= :upTo
-      order by f.id limit :limit`,
-    { leaderId, after, upTo, limit }
   )
 }

@@ -34,6 +34,7 @@ import * as idempotencyKeys from './migrations/0027_idempotency_keys.ts'
 import * as stakeInAccount from './migrations/0028_stake_in_account.ts'
 import * as notBefore from './migrations/0029_not_before.ts'
 import * as tokenRenewal from './migrations/0031_token_renewal.ts'
+import * as copyAccounts from './migrations/0032_copy_accounts.ts'
 
 interface Migration {
   name: string
@@ -71,7 +72,8 @@ const migrations: Migration[] = [
   { name: '0027_idempotency_keys', up: idempotencyKeys.up },
   { name: '0028_stake_in_account', up: stakeInAccount.up },
   { name: '0029_not_before', up: notBefore.up },
-  { name: '0031_token_renewal', up: tokenRenewal.up }
+  { name: '0031_token_renewal', up: tokenRenewal.up },
+  { name: '0032_copy_accounts', up: copyAccounts.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

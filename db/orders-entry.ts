@@ -43,6 +43,7 @@ export function presentEntry(row: OrderRow) {
     barrier: row.barrier,
     createdAt: row.created_at.toISOString(),
     copiedFrom: row.copied_from,
+    raisedToMinimum: row.raised_to_minimum,
     error: row.error_code === null ? null : { error: row.error_code, message: row.error_message ?? '' }
   }
 }

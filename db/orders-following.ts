@@ -2,8 +2,9 @@
 // lease for all of its orders; once it ran out they are anybody's. (A lease on each row made following cost a write of
 // every open order every few seconds.)
 import { among, type Db, rows, sql } from './connection.ts'
-import { addToFollows } from './copy.ts'
+import { addToFollows } from './copy-fanout.ts'
 import type { OrderRow } from './orders.ts'
+import type { Queue } from './queue.ts'
 
 // What the broker's clock may be ahead of the database's.
 const AHEAD_SECONDS = '600'
@@ -19,35 +20,52 @@ export interface Settlement {
   closedAt: number | null
   /** A copy. */
   copied: boolean
+  /** The contract was sold, or called off, before its own end. */
+  early?: boolean
 }
 
 /** A closed order, as far as its end concerns others. */
-export type Closed = Pick<OrderRow, 'id' | 'origin' | 'follow_id'>
+export type Closed = Pick<OrderRow, 'id' | 'origin' | 'follow_id'> & {
+  /** A job was stored that closes the copies of this order. */
+  closes_copies: boolean
+}
 
-/** Closes open orders with their result; what a copy made counts for its follow in the same transaction. */
-export async function closeOrders(db: Db, settlements: Settlement[]): Promise<Closed[]> {
-  if (!settlements.some(({ copied }) => copied)) return markClosed(db, settlements)
+/**
+ * Closes open orders with their result. What a copy made counts for its follow in the same transaction; a leader's order
+ * that ended early stores, with its end, the job that closes its copies.
+ */
+export async function closeOrders(db: Db, queue: Queue, settlements: Settlement[]): Promise<Closed[]> {
+  if (!settlements.some(({ copied }) => copied)) return markClosed(db, queue, settlements)
   return db.transaction(async trx => {
-    const orders = await markClosed(trx, settlements)
+    const orders = await markClosed(trx, queue, settlements)
     const copies = orders.flatMap(({ id, follow_id }) => (follow_id ? [{ orderId: id, followId: follow_id }] : []))
     if (copies.length > 0) await addToFollows(trx, copies)
     return orders
   })
 }
 
-async function markClosed(trx: Db, settlements: Settlement[]): Promise<Closed[]> {
+async function markClosed(trx: Db, queue: Queue, settlements: Settlement[]): Promise<Closed[]> {
+  const closing = queue.enqueueing(
+    'copy.close',
+    `select jsonb_build_object('orderId', id) from closed where closes_copies`
+  )
   return rows<Closed>(
     trx,
-    sql`update orders o
-        set phase = 'closed', pnl = s.pnl, entry_price = s."entryPrice", exit_price = s."exitPrice",
+    sql`with closed as (
+     update orders o
+        set phase = 'closed', close_at = null,
+            -- A multiplier has no expiry: whatever ended it, a copy goes on with a price of its own.
+            closed_early = coalesce(s.early, false) or o.kind = 'MULTIPLIER', pnl = s.pnl, entry_price = s."entryPrice", exit_price = s."exitPrice",
             commission = coalesce(s.commission, o.commission),
             closed_at = case when s."closedAt" between floor(extract(epoch from o.opened_at)) and extract(epoch from now()) + ${AHEAD_SECONDS}
                              then to_timestamp(s."closedAt") else greatest(now(), o.opened_at) end,
             error_code = null, error_message = null, current_value = null, unrealized_pnl = null, follower = null, lease_until = null
        from jsonb_to_recordset(:settlements::jsonb) as s (id text, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
-            commission numeric, "closedAt" float8)
+            commission numeric, "closedAt" float8, early boolean)
       where o.id = ${among('ids')} and o.id = s.id and o.phase = 'open'
-     returning o.id, o.origin, o.follow_id`,
+     returning o.id, o.origin, o.follow_id, o.leads and o.closed_early as closes_copies
+     ), closing as (${closing})
+     select * from closed`,
     { settlements: JSON.stringify(settlements), ids: settlements.map(({ id }) => id) }
   )
 }

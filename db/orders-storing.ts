@@ -42,6 +42,7 @@ export interface Draft {
   trace?: string | null
   copiedFrom?: string | null
   followId?: string | null
+  raisedToMinimum?: boolean | null
 }
 
 /** What a repeat is compared by. */
@@ -117,7 +118,8 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
     origin: draft.origin,
     trace: draft.trace ?? null,
     copied_from: draft.copiedFrom ?? null,
-    follow_id: draft.followId ?? null
+    follow_id: draft.followId ?? null,
+    raised_to_minimum: draft.raisedToMinimum ?? null
   }))
   const enqueued = queue.enqueueing(
     'order.place',
@@ -130,17 +132,18 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
     sql`with stored as (
        insert into orders as o (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
            app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
-           duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, trace, copied_from, follow_id, leads)
+           duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, trace, copied_from, follow_id, raised_to_minimum,
+           leads)
        select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
               v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
               v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, 'queued',
-              clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.trace, v.copied_from, v.follow_id,
-              v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status = 'ACTIVE')
+              clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.trace, v.copied_from, v.follow_id, v.raised_to_minimum,
+              v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status in ('ACTIVE', 'PAUSED_MISMATCH'))
          from jsonb_to_recordset(:values::jsonb) as v (id text, partner_id text, trader_id text, trader_external_id text,
               broker_account_id text, account_id text, account_mode text, currency text, app_id text, dialect text, kind text,
               client_order_id text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,
               stake numeric, duration int, duration_unit text, barrier text, stop_loss numeric, take_profit numeric, ttl_ms int,
-              origin text, trace text, copied_from text, follow_id text)
+              origin text, trace text, copied_from text, follow_id text, raised_to_minimum boolean)
         order by v.partner_id, v.client_order_id, v.id
        on conflict do nothing
        returning o.account_id, ${columns}

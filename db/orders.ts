@@ -77,6 +77,13 @@ export interface OrderRow {
   origin: string | null
   copied_from: string | null
   follow_id: string | null
+  /** Of a copy: its stake was raised to the broker's least. */
+  raised_to_minimum: boolean | null
+  /** The contract ended before its own expiry. */
+  closed_early: boolean
+  /** When the contract is to be sold because its leader closed, and how often that was tried. */
+  close_at: Date | null
+  close_tries: number
   /** The trader had followers when it placed this order. */
   leads: boolean
   /** Trace id of the request that asked last. */

@@ -1,6 +1,6 @@
 // Copy trading: leaders, following, and how a follow stands.
 import type { FromSchema } from 'json-schema-to-ts'
-import { idField, money, nullable, timestamp, traderExternalId } from './fields.ts'
+import { accountId, accountMode, currency, idField, money, nullable, timestamp, traderExternalId } from './fields.ts'
 
 const leaderId = idField('trd', 'Identifier of the leader.')
 const percent = { type: 'number', description: 'Percent.', examples: [12.5] } as const
@@ -17,11 +17,24 @@ export type LeadersQuery = FromSchema<typeof LeadersQuery>
 export const Leader = {
   type: 'object',
   additionalProperties: false,
-  required: ['leaderId', 'displayName', 'scope', 'followers', 'trades', 'winRatePct', 'pnl', 'maxDrawdownPct'],
+  required: [
+    'leaderId',
+    'displayName',
+    'scope',
+    'accountMode',
+    'currency',
+    'followers',
+    'trades',
+    'winRatePct',
+    'pnl',
+    'maxDrawdownPct'
+  ],
   properties: {
     leaderId,
     displayName: { type: 'string', description: "The leader's name as it is shown.", examples: ['Ada'] },
     scope,
+    accountMode: { ...accountMode, description: "Of the leader's active account." },
+    currency: { ...nullable(currency), description: "Of the leader's active account; null while it is not known." },
     followers: { type: 'integer', minimum: 0, description: 'Active followers.', examples: [42] },
     trades: {
       type: 'integer',
@@ -71,8 +84,15 @@ export const FollowRequest = {
       minimum: 5,
       maximum: 90,
       default: 20,
-      description: 'The follow pauses when its loss exceeds this share of the balance at the time of following.',
+      description:
+        'What may be lost, in percent of the balance at the time of following. An order is copied only if what is lost since, the worst case of open copies and its own worst case (the stake; of a multiplier its stop loss, if it has one) stay within it.',
       examples: [20]
+    },
+    mirrorCloses: {
+      type: 'boolean',
+      default: true,
+      description: 'Whether copies are sold when the leader closes the order they copy.',
+      examples: [true]
     }
   }
 } as const
@@ -89,13 +109,53 @@ const follow = {
   followId: idField('fol', 'Identifier of the follow.'),
   traderExternalId,
   leaderId,
+  accountId: {
+    ...accountId,
+    description: 'The account that copies go to: the one that was active when the follow began.'
+  },
+  accountMode,
+  currency: { ...nullable(currency), description: 'Of that account; null while it is not known.' },
   riskPct: { ...percent, description: "A copy's stake in percent of the leader's.", examples: [50] },
-  maxDrawdownPct: { ...percent, description: 'Where the follow pauses.', examples: [20] },
+  maxDrawdownPct: {
+    ...percent,
+    description: 'What may be lost, in percent of the balance at the time of following.',
+    examples: [20]
+  },
+  mirrorCloses: {
+    type: 'boolean',
+    description: 'Whether copies are sold when the leader closes its order.',
+    examples: [true]
+  },
   status: {
     type: 'string',
-    enum: ['ACTIVE', 'PAUSED_DRAWDOWN', 'STOPPED'],
-    description: 'PAUSED_DRAWDOWN: the loss reached maxDrawdownPct; following again resumes.',
+    enum: ['ACTIVE', 'PAUSED_DRAWDOWN', 'PAUSED_MISMATCH', 'STOPPED'],
+    description:
+      "PAUSED_DRAWDOWN: no copy fits into maxDrawdownPct any more; following again resumes. PAUSED_MISMATCH: the leader's account differs from accountId in mode or currency; it resumes by itself when they agree again.",
     examples: ['ACTIVE']
+  },
+  openCopies: { type: 'integer', minimum: 0, description: 'Copies not closed yet.', examples: [1] },
+  skippedCopies: {
+    type: 'integer',
+    minimum: 0,
+    description: "The leader's orders that were not copied.",
+    examples: [2]
+  },
+  lastSkipped: {
+    type: ['object', 'null'],
+    additionalProperties: false,
+    required: ['orderId', 'reason', 'at'],
+    properties: {
+      orderId: idField('ord', "The leader's order."),
+      reason: {
+        type: 'string',
+        enum: ['DRAWDOWN', 'MISMATCH', 'DISCONNECTED', 'PARTNER_INACTIVE', 'LEADER_CLOSED'],
+        description:
+          'DRAWDOWN: it did not fit into maxDrawdownPct. MISMATCH: the accounts differ in mode or currency. DISCONNECTED: the broker refused the token. PARTNER_INACTIVE: the plan is unpaid or suspended. LEADER_CLOSED: the leader had closed it already.',
+        examples: ['DRAWDOWN']
+      },
+      at: timestamp
+    },
+    description: 'The last of them, and why; null when there was none.'
   },
   createdAt: timestamp
 } as const
@@ -103,7 +163,7 @@ const follow = {
 export const Follow = {
   type: 'object',
   additionalProperties: false,
-  required: ['followId', 'traderExternalId', 'leaderId', 'riskPct', 'maxDrawdownPct', 'status', 'createdAt'],
+  required: Object.keys(follow) as (keyof typeof follow)[],
   properties: follow
 } as const
 

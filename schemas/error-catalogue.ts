@@ -78,6 +78,12 @@ export const catalogue: Record<ErrorCode, Explained> = {
     cause: 'The trader has no broker account of that id.',
     remedy: 'See `GET /v1/accounts`, or exchange a token for the account.'
   },
+  FOLLOW_MISMATCH: {
+    cause:
+      "The leader's active account and this trader's differ in mode (REAL, DEMO) or currency; the message names both.",
+    remedy: 'Activate an account of the same mode and currency, or choose a leader by `accountMode` and `currency`.',
+    message: 'The leader trades a REAL account in USD, account VRTC1234567 is a DEMO account in USD.'
+  },
   LEADER_NOT_FOUND: {
     cause: 'There is no such leader, or this trader does not follow it.',
     remedy: 'Choose one of `GET /v1/copy/leaders`.'

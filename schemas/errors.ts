@@ -22,6 +22,7 @@ export const errors = {
   METHOD_NOT_ALLOWED: { status: 405, message: 'This path does not take that method; see Allow.' },
   REQUEST_TIMEOUT: { status: 408, message: 'The request took too long to arrive.' },
   CLIENT_ORDER_ID_REUSED: { status: 409, message: 'This clientOrderId was used with other parameters.' },
+  FOLLOW_MISMATCH: { status: 409, message: 'The two accounts differ in mode or currency.' },
   CONFLICT: { status: 409, message: 'The state of the record does not allow this.' },
   PRICE_CHANGED: { status: 409, message: 'The price is not the expected one; see priceUsd.' },
   LIMIT_REACHED: { status: 409, message: 'The bound on what one party may keep is reached; see limit.' },

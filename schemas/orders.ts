@@ -278,6 +278,11 @@ const listed = {
   barrier: nullable(barrier),
   createdAt: timestamp,
   copiedFrom: nullable(idField('ord', "The leader's order this one copies.")),
+  raisedToMinimum: {
+    type: ['boolean', 'null'],
+    description: "Of a copy: whether its stake was raised to the broker's least; null for other orders.",
+    examples: [null]
+  },
   error: {
     type: ['object', 'null'],
     additionalProperties: false,
@@ -316,6 +321,7 @@ export const OrderEntry = {
       barrier: null,
       createdAt: '2026-11-21T07:59:59.500Z',
       copiedFrom: null,
+      raisedToMinimum: null,
       error: null
     }
   ]

@@ -147,6 +147,8 @@ following('a copy is never copied, and a refusal of one follower touches nobody 
   await follow(middle.traderExternalId, leader.traderId)
   await follow(poor.traderExternalId, leader.traderId)
   await follow(last.traderExternalId, middle.traderId)
+  // Its limit would keep the copy from being asked for at all.
+  await harness.open.db('follows').where({ trader_id: poor.traderId }).update({ base_balance: '1000' })
   await place(partner, leader.traderExternalId, { stake: 5 })
   await until('the copies', async () => {
     const [mine] = await copiesOf(partner, middle.traderExternalId)
@@ -166,7 +168,7 @@ following('a copy is never copied, and a refusal of one follower touches nobody 
     await partner.call(unfollowLeader, { body: { traderExternalId, leaderId: leader.traderId } })
 })
 
-following('pauses when the loss passes the limit, and following again resumes', async () => {
+following('pauses when the loss reaches the limit, and following again resumes', async () => {
   const follower = await partner.makeTrader()
   const steady = await partner.makeTrader()
   await partner.call(followLeader, {
@@ -175,7 +177,7 @@ following('pauses when the loss passes the limit, and following again resumes', 
   const { body } = await partner.call(followLeader, {
     body: { traderExternalId: follower.traderExternalId, leaderId: leader.traderId, maxDrawdownPct: 5 }
   })
-  await harness.open.db('follows').where({ id: body.followId }).update({ base_balance: '10' })
+  await harness.open.db('follows').where({ id: body.followId }).update({ base_balance: '40' })
   const standing = async () =>
     (await partner.call(listMyFollows, { query: { traderExternalId: follower.traderExternalId } })).body.data[0]
   const copiesClosed = async () =>
@@ -183,7 +185,7 @@ following('pauses when the loss passes the limit, and following again resumes', 
   await until(
     'a loss',
     async () => {
-      // Every other one loses; 2 is 20 % of 10, once what was won before is set aside.
+      // Every other one loses; 2 is 5 % of 40, once what was won before is set aside.
       await harness.open.db('follows').where({ id: body.followId }).update({ since_pnl: '0' })
       await place(partner, leader.traderExternalId)
       await fannedOut()
@@ -192,7 +194,7 @@ following('pauses when the loss passes the limit, and following again resumes', 
     },
     30_000
   )
-  assert.ok((await standing()).drawdownPct > 5)
+  assert.ok((await standing()).drawdownPct >= 5)
   const before = (await copiesOf(partner, follower.traderExternalId)).length
   const { body: next } = await place(partner, leader.traderExternalId)
   await fannedOut()

@@ -141,7 +141,7 @@ async function candles(
 }
 
 /** Sells an open order's contract. Repeating is safe: the broker sells once, and the contract's own state decides. */
-async function close(open: Open, settling: Settling, orderId: string): Promise<object> {
+export async function close(open: Open, settling: Settling, orderId: string): Promise<object> {
   const [order] = await findOrders(open.db, [orderId])
   if (order?.phase !== 'open') return { orderId }
   const session = await openSession(open, refOf(order))

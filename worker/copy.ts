@@ -1,19 +1,15 @@
 // Copying: when a leader's contract is bought, one order per active follower is stored, in groups. A copy is
 // an order like any other from there on; the unique pair of leader's order and follow makes a repeat harmless.
-import { Big } from 'big.js'
 import { WORK } from '../db/bus.ts'
 import type { Db } from '../db/connection.ts'
-import { type Follower, listFollowers, partEnds, pauseDrawdowns } from '../db/copy.ts'
-import { findOrders, type OrderRow } from '../db/orders.ts'
-import { type Draft, storeOrders } from '../db/orders-storing.ts'
+import { findLeading, lockForCopying, partEnds, storeDecisions, takeCandidates } from '../db/copy-fanout.ts'
+import { storeOrders } from '../db/orders-storing.ts'
 import type { Job, Queue } from '../db/queue.ts'
+import { judge } from './copy-terms.ts'
 import type { Open } from './open.ts'
 
 // Followers served in one transaction. A part that fails is tried again by itself, and holds nobody up for long.
 const PART = 200
-// What the broker takes at least, in the currency of a dollar account.
-const MIN_STAKE = { BINARY: '0.35', MULTIPLIER: '1' } as const
-
 /**
  * Takes one fan-out job and copies the order to its part of the followers; returns how many jobs were taken. The work is
  * done in the transaction of the fetch, so that the job of a worker that dies is free at once; a failure is counted in a
@@ -47,15 +43,23 @@ async function copyPart(
   open: Open,
   { orderId, after = '', upTo }: { orderId: string; after?: string; upTo?: string }
 ): Promise<number> {
-  const { queue } = open
-  const [leading] = await findOrders(trx, [orderId])
+  const { queue, config } = open
+  await lockForCopying(trx, orderId)
+  const leading = await findLeading(trx, orderId)
   if (!leading || leading.copied_from !== null) return 0
   const leaderId = leading.trader_id
-  await pauseDrawdowns(trx, leaderId)
   const end = upTo ?? (await planParts(trx, queue, { orderId, leaderId }))
-  const followers = await listFollowers(trx, { leaderId, after, upTo: end, limit: PART })
-  const drafts = followers.map(follower => copyOf(leading, follower, open))
-  return (await storeOrders(trx, queue, drafts)).length
+  const candidates = await takeCandidates(trx, { orderId, leaderId, after, upTo: end, limit: PART })
+  // The time to live counts from the leader's own purchase: a tick contract is worthless late.
+  const ttlMs = Math.max(0, Math.round(config.orderTtlMs - Math.max(0, leading.age_ms)))
+  const judged = candidates.filter(({ copied }) => !copied).map(candidate => judge(leading, candidate, ttlMs))
+  const stored = await storeOrders(
+    trx,
+    queue,
+    judged.flatMap(({ draft }) => draft ?? [])
+  )
+  await storeDecisions(trx, { orderId, decided: judged.map(({ decided }) => decided) })
+  return stored.length
 }
 
 /**
@@ -73,45 +77,4 @@ async function planParts(
     await queue.enqueue(trx, 'copy.fanout', [data], { priority: -1 - index })
   }
   return ends[0] ?? ''
-}
-
-function copyOf(leading: OrderRow, follower: Follower, { config, clock }: Open): Draft {
-  const scaled = new Big(leading.stake).times(follower.riskPct).div(100).round(2, Big.roundHalfUp)
-  const least = MIN_STAKE[leading.kind]
-  // The time to live counts from the leader's own purchase: a tick contract is worthless late.
-  const age = clock.wall() - (leading.sent_at ?? leading.queued_at).getTime()
-  return {
-    partnerId: follower.partnerId,
-    appId: follower.appId,
-    dialect: follower.dialect,
-    traderId: follower.traderId,
-    traderExternalId: follower.traderExternalId,
-    accountRowId: follower.accountRowId,
-    accountId: follower.accountId,
-    accountMode: follower.accountMode,
-    currency: follower.currency,
-    clientOrderId: null,
-    terms: {
-      kind: leading.kind,
-      asset: leading.asset,
-      contractType: leading.contract_type,
-      direction: leading.direction,
-      multiplier: leading.multiplier,
-      stake: scaled.lt(least) ? least : scaled.toFixed(),
-      duration: leading.duration,
-      durationUnit: leading.duration_unit,
-      barrier: leading.barrier,
-      stopLoss: scaleLimit(leading.stop_loss, follower.riskPct),
-      takeProfit: scaleLimit(leading.take_profit, follower.riskPct)
-    },
-    ttlMs: Math.max(0, Math.round(config.orderTtlMs - Math.max(0, age))),
-    origin: null,
-    copiedFrom: leading.id,
-    followId: follower.followId
-  }
-}
-
-// Limits are amounts of money, so they scale with the stake.
-function scaleLimit(limit: string | null, riskPct: string): string | null {
-  return limit === null ? null : new Big(limit).times(riskPct).div(100).round(2, Big.roundHalfUp).toFixed()
 }

@@ -14,6 +14,7 @@ import { openAsking } from './asks.ts'
 import { auditContracts } from './audit.ts'
 import { checkBilling } from './billing.ts'
 import { fanOut } from './copy.ts'
+import { markCopies, sellMarked } from './copy-closing.ts'
 import { DatabaseClock } from './database-clock.ts'
 import { startLoop } from './loop.ts'
 import type { Open } from './open.ts'
@@ -84,6 +85,20 @@ export async function startWork(open: Open): Promise<Running> {
       log,
       clock,
       round: async () => (await fanOut(open)) > 0
+    }),
+    'copy.close': startLoop({
+      name: 'copy.close',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: async () => (await markCopies(open)) > 0
+    }),
+    'copy.sell': startLoop({
+      name: 'copy.sell',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: async () => (await sellMarked(open, settling)) > 0
     }),
     'template.deploy': startLoop({
       name: 'template.deploy',

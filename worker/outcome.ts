@@ -22,7 +22,8 @@ export function settlementOf(
     exitPrice: state.exitPrice ?? (early ? state.currentSpot : null),
     commission: state.commission,
     closedAt: state.sellTime,
-    copied: order.follow_id !== null
+    copied: order.follow_id !== null,
+    early
   }
 }
 

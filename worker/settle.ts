@@ -1,5 +1,6 @@
 // Following contracts to their end: the worker that bought (or took over) a contract hears its stream, and holds one
 // short lease for all of them.
+import { WORK } from '../db/bus.ts'
 import { gather, isDataError } from '../db/gather.ts'
 import { countUnreadable } from '../db/metrics.ts'
 import {
@@ -69,7 +70,7 @@ export interface Settling {
 }
 
 export function openSettling(open: Open): Settling {
-  const { db, bus, config, log, worker, clock } = open
+  const { db, queue, bus, config, log, worker, clock } = open
   const followed = new Map<string, Followed>()
   const closings = new Set<Promise<unknown>>()
   /** Open orders that name this worker, and that it knew nothing of when it looked last. */
@@ -80,8 +81,9 @@ export function openSettling(open: Open): Settling {
 
   const saveClosed = gather(
     async (settlements: Settlement[]) => {
-      const orders = await persist(open, () => closeOrders(db, settlements))
+      const orders = await persist(open, () => closeOrders(db, queue, settlements))
       for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
+      if (orders.some(({ closes_copies }) => closes_copies)) bus.publish(WORK, 'copy.close', 'new')
       const byId = new Map(orders.map(order => [order.id, order]))
       return settlements.map(({ id }) => byId.get(id))
     },

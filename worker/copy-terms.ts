@@ -1,0 +1,120 @@
+// What a copy is: its stake, its limits, the most it can lose, and whether that still fits into the follow's limit.
+import { Big } from 'big.js'
+import type { Candidate, Decided, Leading, SkipReason } from '../db/copy-fanout.ts'
+import type { Draft } from '../db/orders-storing.ts'
+
+// What the broker takes at least: stakes in USD, limits in the account's currency.
+const LEAST_STAKE = { BINARY: '0.35', MULTIPLIER: '1' } as const
+const LEAST_LIMIT = '0.1'
+const CENT = '0.01'
+
+export interface Judged {
+  decided: Decided
+  /** Absent where the order is not copied. */
+  draft?: Draft
+}
+
+/** Decides whether an order is copied for a follow, and as what. `ttlMs` is how long the copy may wait to be placed. */
+export function judge(leading: Leading, candidate: Candidate, ttlMs: number): Judged {
+  const { followId, accountRowId } = candidate
+  const decided = (status: Decided['status'], reason: SkipReason | null = null): Decided => ({
+    followId,
+    accountRowId,
+    status,
+    reason
+  })
+  if (leading.closed_early) return { decided: decided(candidate.status, 'LEADER_CLOSED') }
+  if (!agree(leading, candidate)) return { decided: decided('PAUSED_MISMATCH', 'MISMATCH') }
+  if (!candidate.partnerActive) return { decided: decided('ACTIVE', 'PARTNER_INACTIVE') }
+  if (!candidate.connected) return { decided: decided('ACTIVE', 'DISCONNECTED') }
+  const terms = scale(leading, candidate.riskPct)
+  const limit = new Big(candidate.baseBalance).times(candidate.maxDrawdownPct).div(100)
+  if (new Big(candidate.lost).plus(candidate.atRisk).plus(terms.worstCase).gt(limit)) {
+    // Open copies may still win; what is lost already is lost.
+    const exhausted = new Big(candidate.lost).plus(inAccount(leading, LEAST_STAKE.BINARY)).gt(limit)
+    return { decided: decided(exhausted ? 'PAUSED_DRAWDOWN' : 'ACTIVE', 'DRAWDOWN') }
+  }
+  return { decided: decided('ACTIVE'), draft: draftOf(leading, candidate, { terms, ttlMs }) }
+}
+
+function agree(leading: Leading, { accountMode, followedMode, currency }: Candidate): boolean {
+  // An unknown currency may be any.
+  return (
+    leading.account_mode === accountMode &&
+    accountMode === followedMode &&
+    leading.currency === currency &&
+    currency !== null
+  )
+}
+
+/** What a stake in USD costs in the account's currency, by what the leader paid for its own. */
+function inAccount(leading: Leading, stake: string): Big {
+  return leading.buy_price === null ? new Big(stake) : new Big(stake).times(leading.buy_price).div(leading.stake)
+}
+
+export interface CopyTerms {
+  stake: string
+  stopLoss: string | null
+  takeProfit: string | null
+  raisedToMinimum: boolean
+  /** In the account's currency. */
+  worstCase: Big
+}
+
+type Scaled = Pick<Leading, 'kind' | 'stake' | 'buy_price' | 'stop_loss' | 'take_profit' | 'commission'>
+
+/** A leader's terms for a follower's stake. Limits are amounts of money: they scale with the stake the copy really has. */
+export function scale(leading: Scaled, riskPct: string): CopyTerms {
+  const asked = new Big(leading.stake).times(riskPct).div(100).round(2, Big.roundHalfUp)
+  const least = LEAST_STAKE[leading.kind]
+  const raisedToMinimum = asked.lt(least)
+  const stake = raisedToMinimum ? new Big(least) : asked
+  const factor = stake.div(leading.stake)
+  // A stop loss covers the commission at least.
+  const commission = new Big(leading.commission ?? 0).times(factor).plus(CENT).round(2, Big.roundUp)
+  const stopLoss = scaleLimit(leading.stop_loss, factor, commission.gt(LEAST_LIMIT) ? commission : new Big(LEAST_LIMIT))
+  const takeProfit = scaleLimit(leading.take_profit, factor, new Big(LEAST_LIMIT))
+  const price = inAccount(leading as Leading, stake.toFixed())
+  const worstCase = stopLoss !== null && price.gt(stopLoss) ? new Big(stopLoss) : price
+  return { stake: stake.toFixed(), stopLoss, takeProfit, raisedToMinimum, worstCase }
+}
+
+function scaleLimit(limit: string | null, factor: Big, least: Big): string | null {
+  if (limit === null) return null
+  const scaled = new Big(limit).times(factor).round(2, Big.roundHalfUp)
+  if (scaled.eq(0)) return null
+  return (scaled.lt(least) ? least : scaled).toFixed()
+}
+
+function draftOf(leading: Leading, candidate: Candidate, { terms, ttlMs }: { terms: CopyTerms; ttlMs: number }): Draft {
+  return {
+    partnerId: candidate.partnerId,
+    appId: candidate.appId,
+    dialect: candidate.dialect,
+    traderId: candidate.traderId,
+    traderExternalId: candidate.traderExternalId,
+    accountRowId: candidate.accountRowId,
+    accountId: candidate.accountId,
+    accountMode: candidate.accountMode,
+    currency: candidate.currency,
+    clientOrderId: null,
+    terms: {
+      kind: leading.kind,
+      asset: leading.asset,
+      contractType: leading.contract_type,
+      direction: leading.direction,
+      multiplier: leading.multiplier,
+      stake: terms.stake,
+      duration: leading.duration,
+      durationUnit: leading.duration_unit,
+      barrier: leading.barrier,
+      stopLoss: terms.stopLoss,
+      takeProfit: terms.takeProfit
+    },
+    ttlMs,
+    origin: null,
+    copiedFrom: leading.id,
+    followId: candidate.followId,
+    raisedToMinimum: terms.raisedToMinimum
+  }
+}
