@@ -171,6 +171,33 @@ stalled(
   }
 )
 
+stalled(
+  'executed by the broker after its sender has reset the connection is known before its order is absent',
+  async () => {
+    // The broker had it all along, and takes its whole time-out, counted from the reset.
+    const worker = await startTestWorker({
+      ...harness.env,
+      PERMIT_MS: '500',
+      BROKER_ANSWER_TIMEOUT_MS: '3000',
+      RECONCILE_AFTER_MS: '3000'
+    })
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1, delayMs: 5800 })
+    const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
+    const place = () =>
+      partner.call(placeBinaryOrder, { body: { traderExternalId, clientOrderId: 'late-arrival', ...terms } })
+    const first = await place()
+    const second = first.body.status === 'FAILED' ? await place() : first
+    const contracts = () => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+    await until('the purchase', () => contracts()[0], 20_000)
+    // Where the broker does not say whose it is, one bought so long after it was sent is for the operator.
+    const ends = dialect === 'v3' ? ['closed'] : ['review']
+    await until('a decision', async () => ends.includes((await orderOf(accountId)).phase), 20_000)
+    assert.is(contracts().length, 1, JSON.stringify([first.body, second.body]))
+    await worker.stop()
+  }
+)
+
 // The other dialect's budgets are not the broker's to tell.
 if (dialect === 'v3')
   stalled(

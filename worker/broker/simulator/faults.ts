@@ -17,7 +17,7 @@ export const effects = [
   'timeout',
   /** Answer `Timeout`, and run the call `delayMs` later. */
   'timeout-late',
-  /** Run the call and never answer. */
+  /** Run the call, `delayMs` later where given, and never answer. */
   'mute',
   /** Neither run the call nor answer. */
   'ignore',

@@ -181,7 +181,7 @@ export class Connection {
         })
         return
       case 'mute':
-        later(half, () => void this.#execute(asked))
+        later(half + (fate.delayMs ?? 0), () => void this.#execute(asked))
         return
     }
     const wait = half + (fate?.effect === 'slow' ? (fate.delayMs ?? LATE_MS) : 0)
