@@ -45,6 +45,14 @@ import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
 import { listOpenPositions } from './positions.ts'
 import { getSpec } from './spec.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts'
+import {
+  changePassword,
+  confirmPassword,
+  disableTrader,
+  enableTrader,
+  endSessions,
+  resetPassword
+} from './trader-credentials.ts'
 import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from './traders.ts'
 import { collectTrade, listTradeHistory } from './trades.ts'
 import { getUsage } from './usage.ts'
@@ -89,6 +97,8 @@ export interface Asked<Input extends { params?: unknown; query?: unknown; body?:
   query: Input['query']
   body: Input['body']
   requestId: string
+  /** From X-End-User-IP, where the row says `endUser`. */
+  endUserIp: string | undefined
   /** Trace id, for what the workers do on this request's behalf. */
   trace: string
   /** Aborts when the caller goes away or the process stops. */
@@ -138,6 +148,8 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
    * storing of its answer. It must neither wait for a worker nor hash a password.
    */
   atomic?: true
+  /** The end user's address may come along in X-End-User-IP, for the bounds on guessing. */
+  endUser?: true
   /** Header fields besides those of every answer. */
   headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]
   handle(asked: Asked<Input>, open: Open): Promise<unknown>
@@ -172,6 +184,12 @@ export const operations: Operation[] = [
   logInTrader,
   getTraderMe,
   logOutTrader,
+  changePassword,
+  resetPassword,
+  confirmPassword,
+  endSessions,
+  disableTrader,
+  enableTrader,
   collectTrade,
   listTradeHistory,
   getUsage,

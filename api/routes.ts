@@ -8,6 +8,7 @@ import { bodyLimit } from '../schemas/sizes.ts'
 import { check, invalid } from '../schemas/validator.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './authenticate.ts'
 import { checkLength, readBody } from './body.ts'
+import { endUserIpOf } from './guessing.ts'
 import { once } from './idempotency.ts'
 import { limitKey, limitTrader } from './limit.ts'
 import type { Open, Operation } from './operations.ts'
@@ -44,6 +45,7 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
     query,
     body,
     requestId: ctx.state.requestId,
+    endUserIp: row.endUser ? endUserIpOf(ctx) : undefined,
     trace: ctx.state.trace,
     // Most handlers never look: it is made for those that do.
     get signal() {

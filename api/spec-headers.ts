@@ -39,6 +39,17 @@ export const headers = {
   Challenge: header('Names the scheme of the key.', 'Bearer')
 } as const
 
+/** What requests that check a password may carry. */
+export const endUserIp = {
+  name: 'X-End-User-IP',
+  in: 'header',
+  required: false,
+  description:
+    'Address of the end user (IPv4 or IPv6) from whom the attempt comes. Failures are counted by it, so that guessing from elsewhere does not slow this user down. Only your servers know it: pass what your own proxies say, never what the browser sends.',
+  schema: { type: 'string' },
+  example: '203.0.113.7'
+} as const
+
 /** What requests that change something may carry, but the placing of orders. */
 export const idempotencyKey = {
   name: 'Idempotency-Key',

@@ -14,6 +14,7 @@ import * as multipliers from '../schemas/multipliers.ts'
 import * as orders from '../schemas/orders.ts'
 import * as partners from '../schemas/partners.ts'
 import * as templates from '../schemas/templates.ts'
+import * as traderCredentials from '../schemas/trader-credentials.ts'
 import * as traders from '../schemas/traders.ts'
 import * as trades from '../schemas/trades.ts'
 import * as usage from '../schemas/usage.ts'
@@ -32,6 +33,7 @@ const nouns = [
   partners,
   templates,
   traders,
+  traderCredentials,
   trades,
   usage
 ]

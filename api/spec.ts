@@ -6,7 +6,7 @@ import { guides, tags } from './guides.ts'
 import { takesKey } from './idempotency.ts'
 import type { Operation } from './operations.ts'
 import { ErrorEnvelope, ErrorResponses } from './spec-errors.ts'
-import { headers, headersOf, idempotencyKey, requestHeaders } from './spec-headers.ts'
+import { endUserIp, headers, headersOf, idempotencyKey, requestHeaders } from './spec-headers.ts'
 import { samplesOf } from './spec-samples.ts'
 import { Components, exampleOf } from './spec-schemas.ts'
 
@@ -123,7 +123,8 @@ function describeOperation(
   const parameters = [
     ...parametersOf(row.params, 'path'),
     ...parametersOf(row.query, 'query'),
-    ...(takesKey(row) ? [idempotencyKey] : [])
+    ...(takesKey(row) ? [idempotencyKey] : []),
+    ...(row.endUser ? [endUserIp] : [])
   ]
   const json = (schema: Schema) => ({
     'application/json': { schema: components.refer(schema), ...examplesOf(schema) }

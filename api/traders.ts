@@ -1,5 +1,6 @@
 // Traders' own accounts: sign up, log in, who am I, log out.
 import { listAccounts } from '../db/accounts.ts'
+import { requireRoom } from '../db/bounds.ts'
 import { hashPassword, isPassword } from '../db/passwords.ts'
 import { insertTraderSession, revokeSession } from '../db/sessions.ts'
 import { findLogin, getTraderById, insertSignup, type TraderRecord } from '../db/traders.ts'
@@ -7,9 +8,10 @@ import { setCookie, TRADER_COOKIE } from '../schemas/cookies.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { LoggedOut, Login, Signup, TraderAccount, TraderLogin } from '../schemas/traders.ts'
 import { presentAccount } from './accounts.ts'
-import { countLogin } from './limit.ts'
+import { guarded } from './guessing.ts'
 import type { Open, Operation, SessionTrader } from './operations.ts'
 import { Reply } from './respond.ts'
+import { refuseCommon } from './trader-credentials.ts'
 
 export const signUpTrader: Operation<{ body: Signup }> = {
   name: 'signUpTrader',
@@ -18,18 +20,27 @@ export const signUpTrader: Operation<{ body: Signup }> = {
   tag: 'Traders',
   summary: 'Sign a trader up',
   description:
-    "Makes a trader with e-mail and password and logs it in. Its traderExternalId is its traderId: upload its broker tokens under it through the exchange, and it can trade. The session's token stands in the answer and in the cookie trader_session.",
+    "Makes a trader with e-mail and password and logs it in. Its traderExternalId is its traderId: upload its broker tokens under it through the exchange, and it can trade. The session's token stands in the answer and in the cookie trader_session. A password that is used by everybody is refused.",
   auth: 'key',
   scope: 'traders:write',
   body: Signup,
   response: TraderLogin,
+  endUser: true,
   errors: ['EMAIL_TAKEN'],
   headers: ['Set-Cookie'],
-  async handle({ partner, body }, open) {
-    const passwordHash = await hashPassword(body.password)
-    const { partnerId } = partner
+  async handle({ partner: { partnerId }, body, endUserIp, signal }, open) {
+    const { email, name = null } = body
+    await refuseCommon(body.password, '/body/password')
+    // Looked up before anything is hashed; that an e-mail is taken counts as a failed guess.
+    const guess = { what: 'signup', partnerId, subject: email, endUserIp, signal } as const
+    const free = await guarded(guess, open, async () =>
+      (await findLogin(open.db, { partnerId, email })) ? undefined : true
+    )
+    if (!free) throw new ApiError('EMAIL_TAKEN')
+    await requireRoom(open.db, 'traders', partnerId)
+    const passwordHash = await hashPassword(partnerId, body.password)
     return open.db.transaction(async trx => {
-      const trader = await insertSignup(trx, { partnerId, email: body.email, name: body.name ?? null, passwordHash })
+      const trader = await insertSignup(trx, { partnerId, email, name, passwordHash })
       return logIn(trader, { ...open, db: trx })
     })
   }
@@ -42,22 +53,18 @@ export const logInTrader: Operation<{ body: Login }> = {
   tag: 'Traders',
   summary: 'Log a trader in',
   description:
-    'Answers as signing up does. A wrong password and an unknown e-mail are not told apart. After 10 failures of an e-mail within 15 minutes further logins of it are refused for the rest of that time.',
+    'Answers as signing up does. A wrong password and an unknown e-mail are not told apart. After 10 failures within 15 minutes further logins of the e-mail take longer, up to 8 seconds, one at a time; pass the address of the end user in X-End-User-IP, and only that address is slowed.',
   auth: 'key',
   scope: 'traders:write',
   body: Login,
   response: TraderLogin,
+  endUser: true,
   errors: ['INVALID_CREDENTIALS'],
   headers: ['Set-Cookie'],
-  async handle({ partner, body }, open) {
-    const login = { partnerId: partner.partnerId, email: body.email }
-    const counted = await countLogin(login, open)
-    const found = await findRight(login, body.password, open).catch(async (error: unknown) => {
-      await counted.undecided()
-      throw error
-    })
+  async handle({ partner: { partnerId }, body, endUserIp, signal }, open) {
+    const guess = { what: 'login', partnerId, subject: body.email, endUserIp, signal } as const
+    const found = await guarded(guess, open, () => findRight({ partnerId, email: body.email }, body.password, open))
     if (!found) throw new ApiError('INVALID_CREDENTIALS')
-    await counted.succeeded()
     return logIn(found, open)
   }
 }
@@ -69,8 +76,8 @@ async function findRight(
   { db }: Open
 ): Promise<TraderRecord | undefined> {
   const found = await findLogin(db, login)
-  const right = await isPassword(found?.passwordHash, password)
-  return right ? found?.trader : undefined
+  const right = await isPassword(login.partnerId, found?.passwordHash, password)
+  return right && found?.disabledAt === null ? found.trader : undefined
 }
 
 /** Opens a session; told in the body for servers, in a cookie for browsers. */

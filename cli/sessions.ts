@@ -38,7 +38,7 @@ export function addSessions(program: Command): void {
 
   sessions
     .command('list')
-    .description("List a partner's sessions that have not expired, newest first")
+    .description('List sessions of a partner and of its traders that have not expired, newest first')
     .requiredOption('--partner <partnerId>', 'whose sessions')
     .addHelpText('after', examples('sessions list --partner ptn_01jd…'))
     .action(
@@ -47,15 +47,16 @@ export function addSessions(program: Command): void {
           await getPartner(db, partner)
           const found = await listPartnerSessions(db, partner)
           return {
-            data: found.map(({ sessionId, createdAt, expiresAt, revokedAt }) => ({
+            data: found.map(({ sessionId, traderId, createdAt, expiresAt, revokedAt }) => ({
               sessionId,
+              traderId,
               createdAt,
               expiresAt,
               revokedAt
             }))
           }
         },
-        { input: OfPartner, show: ['sessionId', 'createdAt', 'expiresAt', 'revokedAt'] }
+        { input: OfPartner, show: ['sessionId', 'traderId', 'createdAt', 'expiresAt', 'revokedAt'] }
       )
     )
 

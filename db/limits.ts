@@ -16,6 +16,8 @@ export interface Limits {
   hit(name: string, limit: number, windowSeconds?: number): Promise<Count>
   /** Takes one hit back: what was counted beforehand turned out not to count. */
   giveBack(name: string, limit: number, windowSeconds?: number): Promise<void>
+  /** How many hits `name` has in its window; counts none. */
+  count(name: string, limit: number, windowSeconds?: number): Promise<number>
   /** Starts the count of `name` afresh. */
   forget(name: string, limit: number, windowSeconds?: number): Promise<void>
   close(): Promise<void>
@@ -79,6 +81,9 @@ export async function openLimits(options: {
     },
     async giveBack(name, limit, windowSeconds) {
       await limiterOf(limit, windowSeconds).reward(name)
+    },
+    async count(name, limit, windowSeconds) {
+      return (await limiterOf(limit, windowSeconds).get(name))?.consumedPoints ?? 0
     },
     async forget(name, limit, windowSeconds) {
       await limiterOf(limit, windowSeconds).delete(name)

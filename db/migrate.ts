@@ -35,6 +35,7 @@ import * as stakeInAccount from './migrations/0028_stake_in_account.ts'
 import * as notBefore from './migrations/0029_not_before.ts'
 import * as tokenRenewal from './migrations/0031_token_renewal.ts'
 import * as copyAccounts from './migrations/0032_copy_accounts.ts'
+import * as traderCredentials from './migrations/0033_trader_credentials.ts'
 
 interface Migration {
   name: string
@@ -73,7 +74,8 @@ const migrations: Migration[] = [
   { name: '0028_stake_in_account', up: stakeInAccount.up },
   { name: '0029_not_before', up: notBefore.up },
   { name: '0031_token_renewal', up: tokenRenewal.up },
-  { name: '0032_copy_accounts', up: copyAccounts.up }
+  { name: '0032_copy_accounts', up: copyAccounts.up },
+  { name: '0033_trader_credentials', up: traderCredentials.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

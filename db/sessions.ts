@@ -51,12 +51,21 @@ export async function insertPartnerSession(
   return insertSession(trx, pepper, { partnerId, traderId: null, ttlHours })
 }
 
-/** Issues a trader's session for `ttlHours`. */
+const MAX_OF_TRADER = 50
+
+/** Issues a trader's session for `ttlHours`; of more than 50 that hold, the oldest end. */
 export async function insertTraderSession(
   trx: Db,
   pepper: Pepper,
   session: { partnerId: string; traderId: string; ttlHours: number }
 ): Promise<IssuedSession> {
+  await rows(
+    trx,
+    `update sessions set revoked_at = now() where id in
+       (select id from sessions where trader_id = :traderId and revoked_at is null and expires_at > now()
+         order by created_at desc, id desc offset :kept)`,
+    { traderId: session.traderId, kept: MAX_OF_TRADER - 1 }
+  )
   return insertSession(trx, pepper, session)
 }
 
@@ -99,7 +108,8 @@ export async function findTraderSession(
     db,
     `select s.id, s.trader_id, t.external_id, s.expires_at
        from sessions s join traders t on t.id = s.trader_id
-      where s.hash = :hash and s.partner_id = :partnerId and s.revoked_at is null and s.expires_at > now()`,
+      where s.hash = :hash and s.partner_id = :partnerId and s.revoked_at is null and s.expires_at > now()
+        and t.disabled_at is null`,
     { hash: hashToken(pepper, token), partnerId }
   )
   return (
@@ -115,6 +125,8 @@ export async function findTraderSession(
 export interface SessionRecord {
   sessionId: string
   partnerId: string
+  /** Whose session it is; null for the partner's own. */
+  traderId: string | null
   createdAt: Date
   expiresAt: Date
   revokedAt: Date | null
@@ -123,17 +135,19 @@ export interface SessionRecord {
 interface SessionRow {
   id: string
   partner_id: string
+  trader_id: string | null
   created_at: Date
   expires_at: Date
   revoked_at: Date | null
 }
 
-const columns = ['id', 'partner_id', 'created_at', 'expires_at', 'revoked_at']
+const columns = ['id', 'partner_id', 'trader_id', 'created_at', 'expires_at', 'revoked_at']
 
 function toSession(row: SessionRow): SessionRecord {
   return {
     sessionId: row.id,
     partnerId: row.partner_id,
+    traderId: row.trader_id,
     createdAt: row.created_at,
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at
@@ -150,12 +164,11 @@ export async function revokeSession(trx: Db, sessionId: string): Promise<Session
   return toSession(row)
 }
 
-/** A partner's own sessions that are not expired, newest first, at most 1000. */
+/** Sessions of a partner and of its traders that are not expired, newest first, at most 1000. */
 export async function listPartnerSessions(db: Db, partnerId: string): Promise<SessionRecord[]> {
   const found = (await db('sessions')
     .select(columns)
     .where({ partner_id: partnerId })
-    .whereNull('trader_id')
     .where('expires_at', '>', db.fn.now())
     .orderBy([
       { column: 'created_at', order: 'desc' },

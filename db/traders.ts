@@ -70,6 +70,35 @@ export async function upsertTrader(
   return toTrader(row as TraderRow)
 }
 
+/** A trader who signed up. */
+export interface Login {
+  trader: TraderRecord
+  passwordHash: string
+  /** When the partner disabled it; null for one that may log in. */
+  disabledAt: Date | null
+}
+
+interface LoginRow extends TraderRow {
+  password_hash: string
+  disabled_at: Date | null
+}
+
+const toLogin = (row: LoginRow): Login => ({
+  trader: toTrader(row),
+  passwordHash: row.password_hash,
+  disabledAt: row.disabled_at
+})
+
+/** A trader of this partner who signed up, by its id. */
+export async function findLoginById(db: Db, partnerId: string, traderId: string): Promise<Login | undefined> {
+  const [row] = await rows<LoginRow>(
+    db,
+    'select * from traders where id = :traderId and partner_id = :partnerId and password_hash is not null',
+    { partnerId, traderId }
+  )
+  return row && toLogin(row)
+}
+
 /** Makes a trader who signs up; its external id is its own id. Throws EMAIL_TAKEN. */
 export async function insertSignup(
   trx: Db,
@@ -87,19 +116,22 @@ export async function insertSignup(
   return toTrader(row)
 }
 
-/** The trader of this partner who signed up with that e-mail, compared without case, and its password's hash. */
+/**
+ * The trader of this partner who signed up with that e-mail, compared without case, and its password's hash; one that the
+ * partner has disabled is there, too.
+ */
 export async function findLogin(
   db: Db,
   { partnerId, email }: { partnerId: string; email: string }
-): Promise<{ trader: TraderRecord; passwordHash: string } | undefined> {
-  const [row] = await rows<TraderRow & { password_hash: string }>(
+): Promise<Login | undefined> {
+  const [row] = await rows<LoginRow>(
     db,
     `select * from traders
       where partner_id = :partnerId and lower(email collate "C") = lower(:email collate "C")
         and password_hash is not null`,
     { partnerId, email }
   )
-  return row && { trader: toTrader(row), passwordHash: row.password_hash }
+  return row && toLogin(row)
 }
 
 /** Marks the trader as connected, on its active account or, for a new one, on `firstAccount`. */

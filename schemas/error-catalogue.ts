@@ -35,7 +35,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   INVALID_CREDENTIALS: {
     cause: 'No trader has this e-mail with this password; which of the two is wrong is not told.',
-    remedy: 'Let the trader try again; ten failures close the account’s login for a quarter of an hour.'
+    remedy: 'Let the trader try again; after ten failures the next attempts take longer, up to 8 seconds.'
   },
   SUBSCRIPTION_INACTIVE: {
     cause: 'The plan fee is unpaid. `topUpUsd` is what the wallet lacks.',

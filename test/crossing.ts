@@ -48,6 +48,9 @@ export async function makeCrossings(
 
   return {
     ...tradingCrossings(trader, { binary, multiplier, own, twin }),
+    endSessions: { input: { body: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
+    disableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
+    enableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
     revokeKey: { input: { params: { id: owner.keyId } }, told: 'NOT_FOUND' },
     deleteMessage: { input: { params: { id: messageId } }, told: 'NOT_FOUND' },
     deleteCommunityBot: { input: { params: { id: communityBot } }, told: 'NOT_FOUND' },

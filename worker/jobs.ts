@@ -6,6 +6,7 @@ import { listWaitingAccounts } from '../db/orders-claiming.ts'
 import { countNeighbours, forgetFollowers, noteClockOffset } from '../db/orders-following.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
 import { failStaleDeployments } from '../db/templates.ts'
+import { deleteOldResets } from '../db/trader-credentials.ts'
 import { deleteOldTraderDays } from '../db/trader-days.ts'
 import { deleteOldUsage } from '../db/usage.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
@@ -45,6 +46,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldSessions(db)
     await deleteOldUsage(db)
     await deleteOldKeys(db)
+    await deleteOldResets(db)
     await deleteOldTraderDays(db)
   },
   'trader.days': openAddingUp(),

@@ -10,7 +10,7 @@ import { startApi } from '../processes.ts'
 const ATTEMPTS = 1000
 const AT_A_TIME = 20
 const samples = Number(process.argv[2] ?? 300)
-// An e-mail is refused after ten failures.
+// An e-mail is slowed down after ten failures.
 const GUESSES = 8
 
 const harness = await openHarness()
