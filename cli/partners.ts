@@ -1,6 +1,7 @@
 // operator partners: who they are and whether they may call.
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
+import { chargePartner, databaseNow } from '../db/billing.ts'
 import type { Db } from '../db/connection.ts'
 import {
   countTraders,
@@ -9,13 +10,12 @@ import {
   insertPartner,
   listPartners,
   type PartnerRecord,
-  resumePartner,
-  setBroker,
-  setPlan,
-  suspendPartner
+  setBroker
 } from '../db/partners.ts'
+import { type PlanChange, previewPlan, setPlan } from '../db/plans.ts'
+import { resumePartner, suspendPartner } from '../db/standing.ts'
 import { getWallet, topUp } from '../db/wallets.ts'
-import { BrokerChange, PartnerRef, PlanChange } from '../schemas/commands.ts'
+import { BrokerChange, PlanChange as NewPlan, PartnerRef } from '../schemas/commands.ts'
 import type { Config } from '../schemas/config.ts'
 import { shown } from '../schemas/money.ts'
 import { brokerAppIdForms, NewPartner, SuspendPartner } from '../schemas/partners.ts'
@@ -87,21 +87,11 @@ export function addPartners(program: Command): void {
 
   partners
     .command('set-plan <partnerId> <plan>')
-    .description('Put a partner on another plan; its fee applies from the next period')
-    .addHelpText('after', examples('partners set-plan ptn_01jd… SCALE'))
-    .action(
-      withStore(
-        async ({ db, actor }, { partnerId, plan }: PlanChange) =>
-          db.transaction(async trx => {
-            const before = await getPartner(trx, partnerId)
-            const partner = await setPlan(trx, partnerId, plan)
-            const details = { from: before.plan, to: plan }
-            await recordAudit(trx, { actor, action: 'partners.set-plan', target: partnerId, details })
-            return presentPartner(partner)
-          }),
-        { input: PlanChange }
-      )
+    .description(
+      'Put a partner on another plan: an upgrade at once, charged for the rest of the period; a downgrade after it'
     )
+    .addHelpText('after', examples('partners set-plan ptn_01jd… SCALE'))
+    .action(withStore(changePlan, { input: NewPlan }))
 
   partners
     .command('set-broker <partnerId>')
@@ -117,6 +107,29 @@ the partner exchanges those and makes them active; the old ones stay, and show a
 ${examples('partners set-broker ptn_01jd… --dialect next --broker-app-id app-7Q2')}`
     )
     .action(withStore(setPartnersBroker, { input: BrokerChange }))
+}
+
+/** Puts a partner on another plan, after saying what that costs and asking. */
+export async function changePlan({ db, config, actor, confirm }: Opened, { partnerId, plan }: NewPlan) {
+  const prices = config.planPrices
+  const preview = await previewPlan(db, { partnerId, plan, prices })
+  await confirm(`${sayChange(preview)} Change the plan of ${partnerId}?`)
+  return db.transaction(async trx => {
+    // The instant of the preview, so that it costs what was said.
+    const now = preview.takesEffect === 'NOW' ? preview.asked : undefined
+    const { partner, change } = await setPlan(trx, { partnerId, plan, prices, now, expectedUsd: preview.chargeUsd })
+    const { from, to, takesEffect, chargeUsd } = change
+    const details = { from, to, takesEffect, chargeUsd }
+    await recordAudit(trx, { actor, action: 'partners.set-plan', target: partnerId, details })
+    return { ...presentPartner(partner), takesEffect, effectiveAt: change.at, chargedUsd: shown(chargeUsd) }
+  })
+}
+
+function sayChange({ from, to, takesEffect, at, chargeUsd, periodEnd, feeUsd }: PlanChange): string {
+  if (takesEffect === 'AT_PERIOD_END')
+    return `${from} stays until ${at.toISOString()}, which is paid; then ${to} for ${shown(feeUsd)} USD a month.`
+  const now = shown(chargeUsd) > 0 ? `${shown(chargeUsd)} USD now for the time until then` : 'nothing now'
+  return `${from} becomes ${to} at once: ${now}, and from ${periodEnd.toISOString()} on ${shown(feeUsd)} USD a month.`
 }
 
 async function setPartnersBroker({ db, actor }: Opened, { partnerId, dialect, brokerAppId }: BrokerChange) {
@@ -156,9 +169,12 @@ export async function suspend({ db, actor, confirm }: Opened, { partnerId, reaso
 }
 
 /** Ends a partner's suspension. */
-export async function resume({ db, actor }: Opened, { partnerId }: PartnerRef) {
+export async function resume({ db, config, actor }: Opened, { partnerId }: PartnerRef) {
   return db.transaction(async trx => {
-    const partner = await resumePartner(trx, partnerId)
+    await resumePartner(trx, partnerId)
+    // What became due meanwhile is charged now, so that the partner may call at once.
+    await chargePartner(trx, partnerId, { now: await databaseNow(trx), prices: config.planPrices })
+    const partner = await getPartner(trx, partnerId)
     await recordAudit(trx, { actor, action: 'partners.resume', target: partnerId })
     return presentPartner(partner)
   })
@@ -187,6 +203,7 @@ function presentPartner(partner: PartnerRecord) {
     partnerId: partner.partnerId,
     name: partner.name,
     plan: partner.plan,
+    nextPlan: partner.nextPlan,
     saasStatus: partner.saasStatus,
     suspendedReason: partner.suspendedReason,
     brokerAppId: partner.brokerAppId,

@@ -54,7 +54,7 @@ export function addWallet(program: Command): void {
 
   wallet
     .command('statement')
-    .description('List what moved in a wallet, newest first')
+    .description('List what moved in a wallet, what for and for which time, newest first')
     .requiredOption('--partner <partnerId>', 'whose wallet')
     .option('--limit <count>', 'how many at most', '50')
     .option('--cursor <text>', 'nextCursor of the page before')
@@ -68,18 +68,19 @@ export function addWallet(program: Command): void {
           await getPartner(db, partner)
           const { data, nextCursor } = await listStatement(db, { partnerId: partner, limit, cursor })
           return {
-            data: data.map(({ transferId, at, kind, reference, amountUsd, balanceUsd }) => ({
+            data: data.map(({ transferId, at, kind, reference, amountUsd, balanceUsd, explained }) => ({
               transferId,
               createdAt: at,
               kind,
               reference,
+              ...explained,
               amountUsd: shown(amountUsd),
               balanceUsd: shown(balanceUsd)
             })),
             nextCursor
           }
         },
-        { input: StatementQuery, show: ['createdAt', 'kind', 'amountUsd', 'balanceUsd', 'reference'] }
+        { input: StatementQuery, show: ['createdAt', 'description', 'amountUsd', 'balanceUsd', 'reference'] }
       )
     )
 }

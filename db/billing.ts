@@ -11,7 +11,9 @@
 //   fee, charged as soon as the wallet covers it: by the top-up that makes it so, whatever the clock, or
 //   by the next check (after a refund, say, or a change to a cheaper plan). Months without service are not
 //   charged: the new period begins with the payment.
-// - Suspension by the operator is another matter and changes nothing of this.
+// - While the operator has a partner suspended nothing is charged. When it is resumed, the period that is paid ends as much
+//   later as the suspension lasted (db/standing.ts).
+// - A change to a cheaper plan waits for the end of the period that is paid (db/plans.ts).
 
 import { ApiError } from '../schemas/errors.ts'
 import { lacking } from '../schemas/money.ts'
@@ -44,13 +46,17 @@ export async function databaseNow(db: Db): Promise<Date> {
   return (row as { now: Date }).now
 }
 
-interface BilledRow {
+export interface BilledRow {
   id: string
   plan: Plan
+  next_plan: Plan | null
   plan_active: boolean
   suspended: boolean
+  suspended_at: Date | null
+  period_start: Date
   period_end: Date
   billing_anchor: Date
+  created_at: Date
 }
 
 /** What charging a partner came to. */
@@ -72,24 +78,31 @@ export async function chargePartner(
 ): Promise<Charged> {
   const partner = await lockPartner(trx, partnerId)
   const outcome: Charged = { charged: 0, activated: false, deactivated: false }
+  if (partner.suspended) return outcome
   if (!partner.plan_active) {
     // Paid ahead of its time only after a rehearsal with a later clock: then the period is the one to come.
     const late = now > partner.period_end
     const start = late ? now : partner.period_end
-    const paid = await chargePeriod(trx, partner, { start, price: prices[partner.plan] })
+    const anchor = late ? start : partner.billing_anchor
+    const paid = await chargePeriod(trx, partner, { start, anchor, price: prices[partner.plan] })
     if (paid === 'short') return outcome
-    await enterPeriod(trx, partner, { start, anchor: late ? start : partner.billing_anchor })
+    await enterPeriod(trx, partner, { start, anchor })
+    await trx('partners').where({ id: partner.id }).update({ active_since: now })
     return { charged: paid, activated: true, deactivated: false }
   }
   for (let i = 0; i < PERIODS_AT_ONCE && partner.period_end <= now; i++) {
     const start = partner.period_end
-    const paid = await chargePeriod(trx, partner, { start, price: prices[partner.plan] })
+    const anchor = partner.billing_anchor
+    partner.plan = partner.next_plan ?? partner.plan
+    partner.next_plan = null
+    const paid = await chargePeriod(trx, partner, { start, anchor, price: prices[partner.plan] })
     if (paid === 'short') {
-      await trx('partners').where({ id: partner.id, plan_active: true }).update({ plan_active: false })
+      const changes = { plan_active: false, plan: partner.plan, next_plan: null }
+      await trx('partners').where({ id: partner.id, plan_active: true }).update(changes)
       return { ...outcome, deactivated: true }
     }
     outcome.charged += paid
-    partner.period_end = await enterPeriod(trx, partner, { start, anchor: partner.billing_anchor })
+    partner.period_end = await enterPeriod(trx, partner, { start, anchor })
   }
   return outcome
 }
@@ -98,7 +111,8 @@ export async function chargePartner(
 export async function lockPartner(trx: Db, partnerId: string): Promise<BilledRow> {
   const [partner] = await rows<BilledRow>(
     trx,
-    `select id, plan, plan_active, suspended_at is not null as suspended, period_end, billing_anchor
+    `select id, plan, next_plan, plan_active, suspended_at is not null as suspended, suspended_at, period_start, period_end,
+            billing_anchor, created_at
        from partners where id = :partnerId for no key update`,
     { partnerId }
   )
@@ -110,14 +124,14 @@ export async function lockPartner(trx: Db, partnerId: string): Promise<BilledRow
 async function chargePeriod(
   trx: Db,
   { id, plan }: BilledRow,
-  { start, price }: { start: Date; price: string }
+  { start, anchor, price }: { start: Date; anchor: Date; price: string }
 ): Promise<0 | 1 | 'short'> {
   if (Number(price) === 0) return 0
   const outcome = await tryTransfer(trx, {
     reference: `fee:${id}:${start.toISOString()}`,
     kind: 'plan_fee',
     entries: move(accounts.wallet(id), accounts.fees, price),
-    details: { plan, periodStart: start.toISOString() }
+    details: { plan, periodStart: start.toISOString(), periodEnd: endOfPeriod(anchor, start).toISOString() }
   })
   if ('short' in outcome) return 'short'
   return outcome.repeated ? 0 : 1
@@ -129,9 +143,14 @@ async function enterPeriod(
   { start, anchor }: { start: Date; anchor: Date }
 ): Promise<Date> {
   const end = endOfPeriod(anchor, start)
-  const moved = await trx('partners')
-    .where({ id: partner.id, period_end: partner.period_end })
-    .update({ plan_active: true, period_start: start, period_end: end, billing_anchor: anchor })
+  const moved = await trx('partners').where({ id: partner.id, period_end: partner.period_end }).update({
+    plan: partner.plan,
+    next_plan: null,
+    plan_active: true,
+    period_start: start,
+    period_end: end,
+    billing_anchor: anchor
+  })
   if (moved !== 1) throw new Error(`The period of ${partner.id} moved although its row was locked.`)
   return end
 }
@@ -139,7 +158,7 @@ async function enterPeriod(
 /** Where a partner stands with its fee. */
 export interface Standing {
   balanceUsd: string
-  /** The price of its plan: what the next fee will be. */
+  /** What the next fee will be: the price of its plan, or of the one it changes to then. */
   feeUsd: string
   /** When the next fee falls due, or fell due where it is unpaid. */
   nextFeeAt: Date
@@ -153,20 +172,21 @@ export interface Standing {
 export async function standingOf(db: Db, partnerId: string, prices: Prices): Promise<Standing> {
   const [row] = await rows<{
     plan: Plan
+    next_plan: Plan | null
     plan_active: boolean
     suspended: boolean
     period_end: Date
     balance: string | null
   }>(
     db,
-    `select p.plan, p.plan_active, p.suspended_at is not null as suspended, p.period_end, a.balance::text
+    `select p.plan, p.next_plan, p.plan_active, p.suspended_at is not null as suspended, p.period_end, a.balance::text
        from partners p left join ledger_accounts a on a.id = :wallet
       where p.id = :partnerId`,
     { partnerId, wallet: accounts.wallet(partnerId) }
   )
   if (!row) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
   const balanceUsd = row.balance ?? '0.00'
-  const feeUsd = prices[row.plan]
+  const feeUsd = prices[row.next_plan ?? row.plan]
   return {
     balanceUsd,
     feeUsd,

@@ -13,6 +13,7 @@ import { type Db, rows } from './connection.ts'
 export type TransferKind =
   | 'topup'
   | 'plan_fee'
+  | 'plan_upgrade'
   | 'sale'
   | 'subscription'
   | 'refund'

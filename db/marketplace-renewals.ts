@@ -6,7 +6,7 @@ import type { BillingContext } from './billing-check.ts'
 import { type Db, rows } from './connection.ts'
 import { tryTransfer } from './ledger.ts'
 import { lockBot } from './marketplace.ts'
-import { type SubscriptionRow, saleEntries } from './marketplace-sales.ts'
+import { periodDetails, type SubscriptionRow, saleEntries } from './marketplace-sales.ts'
 
 /** How long an unpaid subscription stays usable after its period. */
 export const GRACE_DAYS = 3
@@ -69,7 +69,22 @@ async function isDue(db: Db, id: string, now: Date): Promise<boolean> {
   return (await rows(db, sql, { id, now })).length > 0
 }
 
+interface Buyer {
+  locked_out: boolean
+  active_since: Date | null
+}
+
+/**
+ * The order of locks begins with the buyer here: its standing must not change meanwhile, and whoever changes it goes on
+ * to its subscriptions.
+ */
 async function renew(trx: Db, { id, bot_id: botId }: Due, as: { now: Date; feePct: string }): Promise<Outcome> {
+  const [buyer] = await rows<Buyer>(
+    trx,
+    `select not plan_active or suspended_at is not null as locked_out, active_since from partners
+      where id = (select partner_id from marketplace_subscriptions where id = :id) for share`,
+    { id }
+  )
   const bot = await lockBot(trx, botId)
   const [due] = await rows<SubscriptionRow & { unpaid_too_long: boolean }>(
     trx,
@@ -79,23 +94,30 @@ async function renew(trx: Db, { id, bot_id: botId }: Due, as: { now: Date; feePc
         for no key update`,
     { id, now: as.now, grace: GRACE_DAYS }
   )
-  if (!due || !bot) return 'settled by another'
-  if (due.cancel_at_period_end) return cancel(trx, due, as.now)
+  if (!due || !bot || !buyer) return 'settled by another'
+  if (due.cancel_at_period_end || bot.status === 'RETIRED') return cancel(trx, due, as.now)
+  // Who can neither use it nor cancel it does not pay for it.
+  if (buyer.locked_out) return due.unpaid_too_long ? cancel(trx, due, as.now) : markPastDue(trx, due)
 
   const period = due.periods + 1
-  const { partner_id: buyer, price } = due
-  const { entries, netUsd } = saleEntries({ buyer, creator: bot.partner_id, price, feePct: as.feePct })
+  const { price } = due
+  // After a time in which the buyer was locked out, the month begins when that was over.
+  const late = buyer.active_since !== null && buyer.active_since > due.current_period_end
+  const start = late ? (buyer.active_since as Date) : due.current_period_end
+  const anchor = late ? start : (due.billing_anchor ?? due.created_at)
+  const end = endOfPeriod(anchor, start)
+  const { entries, netUsd } = saleEntries({ buyer: due.partner_id, creator: bot.partner_id, price, feePct: as.feePct })
   if (isLess('0', price)) {
     const reference = `subscription:${id}:${period}`
-    const details = { subscriptionId: id, botId, period }
+    const details = periodDetails({ id, botId, botName: bot.name, period, start, end })
     const paid = await tryTransfer(trx, { reference, kind: 'subscription', entries, details })
     if ('short' in paid) return due.unpaid_too_long ? cancel(trx, due, as.now) : markPastDue(trx, due)
   }
-  const end = endOfPeriod(due.created_at, due.current_period_end)
   await rows(
     trx,
-    `update marketplace_subscriptions set status = 'ACTIVE', periods = :period, current_period_end = :end where id = :id`,
-    { id, period, end }
+    `update marketplace_subscriptions set status = 'ACTIVE', periods = :period, current_period_end = :end, billing_anchor = :anchor
+      where id = :id`,
+    { id, period, end, anchor }
   )
   await rows(
     trx,

@@ -64,3 +64,15 @@ export async function saveReview(
   )
   return review as ReviewRow
 }
+
+/** Takes the review of a party that has the bot no more out of the bot's figures. The bot is locked. */
+export async function takeReviewBack(trx: Db, botId: string, partyId: string): Promise<void> {
+  if (await ownsBot(trx, botId, partyId)) return
+  await rows(
+    trx,
+    `with gone as (delete from marketplace_reviews where bot_id = :botId and party_id = :partyId returning rating)
+     update marketplace_bots set rating_sum = rating_sum - gone.rating, rating_count = rating_count - 1
+       from gone where id = :botId`,
+    { botId, partyId }
+  )
+}

@@ -8,6 +8,7 @@ import { databaseNow, endOfPeriod } from './billing.ts'
 import { type Db, rows } from './connection.ts'
 import { accounts, type Entry, findTransfer, transfer } from './ledger.ts'
 import { type BotRow, lockBot, lockVisibleBot, type Party } from './marketplace.ts'
+import { takeReviewBack } from './marketplace-reviews.ts'
 
 export interface PurchaseRow {
   id: string
@@ -33,6 +34,23 @@ export interface SubscriptionRow {
   current_period_end: Date
   cancel_at_period_end: boolean
   created_at: Date
+  /** The day its periods end on, once they were moved; else that of created_at. */
+  billing_anchor: Date | null
+  refunded_at: Date | null
+  refund_reason: string | null
+}
+
+/** What the books keep of a month paid, for whoever reads the statement. */
+export function periodDetails(paid: {
+  id: string
+  botId: string
+  botName: string
+  period: number
+  start: Date
+  end: Date
+}): Record<string, unknown> {
+  const { id: subscriptionId, botId, botName, period, start, end } = paid
+  return { subscriptionId, botId, botName, period, periodStart: start.toISOString(), periodEnd: end.toISOString() }
 }
 
 /** The price leaves the buyer's wallet: the fee to the platform, the rest to the creator's earnings. */
@@ -108,7 +126,7 @@ export async function purchaseBot(
       reference: `purchase:${purchase.id}`,
       kind: 'sale',
       entries,
-      details: { purchaseId: purchase.id, botId }
+      details: { purchaseId: purchase.id, botId, botName: bot.name }
     })
   return purchase
 }
@@ -121,11 +139,11 @@ export async function getPurchase(db: Db, purchaseId: string): Promise<PurchaseR
 }
 
 /**
- * Pays a purchase back, the platform's fee included: the mirror of its sale, once. Earnings may go below zero.
- * Throws NOT_FOUND, or CONFLICT when it is REFUNDED already.
+ * Pays a purchase back, the platform's fee included: the mirror of its sale, once. Earnings may go below zero. Its download
+ * leaves the bot's figures, and so does the review of a party that has the bot no more. Throws NOT_FOUND, or CONFLICT when it is REFUNDED already.
  */
 export async function refundPurchase(trx: Db, purchaseId: string, reason: string): Promise<PurchaseRow> {
-  const { bot_id: botId } = await getPurchase(trx, purchaseId)
+  const { bot_id: botId, party_id: partyId } = await getPurchase(trx, purchaseId)
   await lockBot(trx, botId)
   const [purchase] = await rows<PurchaseRow>(
     trx,
@@ -137,20 +155,80 @@ export async function refundPurchase(trx: Db, purchaseId: string, reason: string
   if (!purchase) throw new ApiError('CONFLICT', 'The purchase is REFUNDED; only one that is COMPLETED can be REFUNDED.')
   await rows(
     trx,
-    `update marketplace_bots set sales = sales - 1, gross = gross - :price::numeric, net = net - (:price::numeric - :fee::numeric)
+    `update marketplace_bots
+        set downloads = greatest(0, downloads - 1), sales = sales - 1, gross = gross - :price::numeric,
+            net = net - (:price::numeric - :fee::numeric)
       where id = :botId`,
     { botId, price: purchase.price, fee: purchase.fee }
   )
+  await takeReviewBack(trx, botId, partyId)
   // A bot sold for nothing moved nothing.
   const sale = await findTransfer(trx, `purchase:${purchase.id}`)
   if (sale)
     await transfer(trx, {
       reference: `refund:${purchase.id}`,
       kind: 'refund',
-      entries: sale.entries.map(({ account, amountUsd }) => ({ account, amountUsd: negated(amountUsd) })),
-      details: { purchaseId: purchase.id, botId }
+      entries: mirrored(sale.entries),
+      details: { purchaseId: purchase.id, botId, reason }
     })
   return purchase
+}
+
+/** Throws NOT_FOUND. */
+export async function getSubscription(db: Db, subscriptionId: string): Promise<SubscriptionRow> {
+  const found = (await db('marketplace_subscriptions').where({ id: subscriptionId }).first()) as
+    | SubscriptionRow
+    | undefined
+  if (!found) throw new ApiError('NOT_FOUND', `There is no subscription ${subscriptionId}.`)
+  return found
+}
+
+/**
+ * Pays the last month of a subscription back, the platform's fee included: the mirror of its payment, once. The
+ * subscription ends at once, if it has not; download and review as with a purchase. Throws NOT_FOUND, or CONFLICT when
+ * it was paid back already.
+ */
+export async function refundSubscription(trx: Db, subscriptionId: string, reason: string): Promise<SubscriptionRow> {
+  const { bot_id: botId, party_id: partyId } = await getSubscription(trx, subscriptionId)
+  await lockBot(trx, botId)
+  const [before] = await rows<SubscriptionRow>(
+    trx,
+    'select * from marketplace_subscriptions where id = :subscriptionId for no key update',
+    { subscriptionId }
+  )
+  if (!before || before.refunded_at)
+    throw new ApiError('CONFLICT', 'The last month of the subscription is REFUNDED; nothing is left to be REFUNDED.')
+  const [refunded] = (await rows<SubscriptionRow>(
+    trx,
+    `update marketplace_subscriptions
+        set status = 'CANCELED', canceled_at = coalesce(canceled_at, now()), refunded_at = now(), refund_reason = :reason
+      where id = :subscriptionId returning *`,
+    { subscriptionId, reason }
+  )) as [SubscriptionRow]
+  // A month that cost nothing moved nothing.
+  const paid = await findTransfer(trx, `subscription:${subscriptionId}:${before.periods}`)
+  const earned = paid?.entries.find(({ account }) => account.startsWith('earnings:'))?.amountUsd ?? '0.00'
+  await rows(
+    trx,
+    `update marketplace_bots
+        set downloads = greatest(0, downloads - 1), subscribers = subscribers - :ended,
+            gross = gross - :price::numeric, net = net - :net::numeric
+      where id = :botId`,
+    { botId, ended: before.status === 'CANCELED' ? 0 : 1, price: paid ? before.price : '0', net: earned }
+  )
+  await takeReviewBack(trx, botId, partyId)
+  if (paid)
+    await transfer(trx, {
+      reference: `refund:${subscriptionId}:${before.periods}`,
+      kind: 'refund',
+      entries: mirrored(paid.entries),
+      details: { subscriptionId, botId, period: before.periods, reason }
+    })
+  return refunded
+}
+
+function mirrored(entries: Entry[]): Entry[] {
+  return entries.map(({ account, amountUsd }) => ({ account, amountUsd: negated(amountUsd) }))
 }
 
 /**
@@ -161,7 +239,7 @@ export async function refundPurchase(trx: Db, purchaseId: string, reason: string
 export async function subscribeToBot(
   trx: Db,
   { partnerId, partyId }: Party,
-  { botId, feePct, expectedUsd }: SaleOf
+  { botId, feePct, expectedUsd, now: given }: SaleOf & { now?: Date }
 ): Promise<SubscriptionRow> {
   const bot = await lockVisibleBot(trx, botId, partyId)
   const [kept] = await rows<SubscriptionRow>(
@@ -174,13 +252,14 @@ export async function subscribeToBot(
   if (kept) return kept
   refuseSale({ bot, partyId, what: 'monthly', expectedUsd }, bot.monthly_price)
   const price = bot.monthly_price
-  const now = await databaseNow(trx)
+  const now = given ?? (await databaseNow(trx))
+  const end = endOfPeriod(now, now)
   const [subscription] = (await rows<SubscriptionRow>(
     trx,
     `insert into marketplace_subscriptions (id, bot_id, partner_id, party_id, price, created_at, current_period_end)
      values (:id, :botId, :partnerId, :partyId, :price, :now, :end)
      returning *`,
-    { id: newId('subscription'), botId, partnerId, partyId, price, now, end: endOfPeriod(now, now) }
+    { id: newId('subscription'), botId, partnerId, partyId, price, now, end }
   )) as [SubscriptionRow]
   const { entries, netUsd } = saleEntries({ buyer: partnerId, creator: bot.partner_id, price, feePct })
   await rows(
@@ -195,7 +274,7 @@ export async function subscribeToBot(
       reference: `subscription:${subscription.id}:1`,
       kind: 'subscription',
       entries,
-      details: { subscriptionId: subscription.id, botId, period: 1 }
+      details: periodDetails({ id: subscription.id, botId, botName: bot.name, period: 1, start: now, end })
     })
   return subscription
 }

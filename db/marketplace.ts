@@ -223,9 +223,18 @@ export async function publishBot(trx: Db, botId: string, partyId: string): Promi
   return bot
 }
 
-/** PUBLISHED → RETIRED: neither listed nor sold; who has it keeps it. Throws NOT_FOUND, or CONFLICT naming both states. */
+/**
+ * PUBLISHED → RETIRED: neither listed nor sold; who bought it keeps it. Subscriptions run to the end of what is paid and
+ * end there, also when the bot is published again: who wants to go on subscribes anew. Throws NOT_FOUND, or CONFLICT naming both
+ * states.
+ */
 export async function retireBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
   const bot = await move(trx, botId, partyId, { to: 'RETIRED', from: ['PUBLISHED'] })
+  await rows(
+    trx,
+    `update marketplace_subscriptions set cancel_at_period_end = true where bot_id = :botId and status <> 'CANCELED'`,
+    { botId }
+  )
   await unlistBot(trx, bot)
   return bot
 }

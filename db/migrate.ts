@@ -36,6 +36,7 @@ import * as notBefore from './migrations/0029_not_before.ts'
 import * as tokenRenewal from './migrations/0031_token_renewal.ts'
 import * as copyAccounts from './migrations/0032_copy_accounts.ts'
 import * as traderCredentials from './migrations/0033_trader_credentials.ts'
+import * as fairBilling from './migrations/0034_fair_billing.ts'
 
 interface Migration {
   name: string
@@ -75,7 +76,8 @@ const migrations: Migration[] = [
   { name: '0029_not_before', up: notBefore.up },
   { name: '0031_token_renewal', up: tokenRenewal.up },
   { name: '0032_copy_accounts', up: copyAccounts.up },
-  { name: '0033_trader_credentials', up: traderCredentials.up }
+  { name: '0033_trader_credentials', up: traderCredentials.up },
+  { name: '0034_fair_billing', up: fairBilling.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -9,6 +9,8 @@ export interface PartnerRecord {
   partnerId: string
   name: string
   plan: Plan
+  /** The cheaper plan it changes to with the next period. */
+  nextPlan: Plan | null
   saasStatus: SaasStatus
   suspendedReason: string | null
   brokerAppId: string
@@ -20,6 +22,7 @@ interface PartnerRow {
   id: string
   name: string
   plan: Plan
+  next_plan: Plan | null
   plan_active: boolean
   suspended_at: Date | null
   suspended_reason: string | null
@@ -74,6 +77,7 @@ function toPartner(row: PartnerRow): PartnerRecord {
     partnerId: row.id,
     name: row.name,
     plan: row.plan,
+    nextPlan: row.next_plan,
     saasStatus: saasStatusOf(row),
     suspendedReason: row.suspended_reason,
     brokerAppId: row.broker_app_id,
@@ -86,6 +90,7 @@ const columns = [
   'id',
   'name',
   'plan',
+  'next_plan',
   'plan_active',
   'suspended_at',
   'suspended_reason',
@@ -153,29 +158,6 @@ async function transition(
   if (row) return toPartner(row)
   await getPartner(trx, partnerId)
   throw new ApiError('CONFLICT', refusal)
-}
-
-/** Stops a partner whatever it has paid. Throws NOT_FOUND, or CONFLICT when it is suspended already. */
-export async function suspendPartner(trx: Db, partnerId: string, reason: string): Promise<PartnerRecord> {
-  const changes = { suspended_at: trx.fn.now(), suspended_reason: reason }
-  return transition(
-    trx,
-    partnerId,
-    changes,
-    q => void q.whereNull('suspended_at'),
-    `${partnerId} is SUSPENDED already.`
-  )
-}
-
-/** Ends a suspension. Throws NOT_FOUND, or CONFLICT when there is none. */
-export async function resumePartner(trx: Db, partnerId: string): Promise<PartnerRecord> {
-  const changes = { suspended_at: null, suspended_reason: null }
-  return transition(trx, partnerId, changes, q => void q.whereNotNull('suspended_at'), `${partnerId} is not SUSPENDED.`)
-}
-
-/** Puts a partner on another plan; its fee applies from the next period. */
-export async function setPlan(trx: Db, partnerId: string, plan: Plan): Promise<PartnerRecord> {
-  return transition(trx, partnerId, { plan }, () => {}, '')
 }
 
 /**

@@ -5,6 +5,7 @@ import type { SaasStatus } from '../schemas/partners.ts'
 import { chargePartner, databaseNow, lockPartner, type Prices, standingOf } from './billing.ts'
 import { type Db, rows } from './connection.ts'
 import { accounts, lockAccounts, move, type TransferKind, transfer } from './ledger.ts'
+import { type Explained, explain } from './movements.ts'
 
 export interface Wallet {
   partnerId: string
@@ -71,6 +72,8 @@ export interface StatementEntry {
   /** Above zero: came in. */
   amountUsd: string
   balanceUsd: string
+  /** What for, in words, and for which time. */
+  explained: Explained
 }
 
 /**
@@ -91,11 +94,12 @@ export async function listStatement(
     created_at: Date
     kind: TransferKind
     reference: string
+    details: Record<string, unknown>
     amount: string
     balance: string
   }>(
     db,
-    `select e.version, e.transfer_id, t.created_at, t.kind, t.reference, round(e.amount, 2)::text as amount, e.balance::text
+    `select e.version, e.transfer_id, t.created_at, t.kind, t.reference, t.details, round(e.amount, 2)::text as amount, e.balance::text
        from ledger_entries e join ledger_transfers t on t.id = e.transfer_id
       where e.account_id = :account and e.version < coalesce(:before::bigint, 9223372036854775807)
       order by e.version desc limit :limit`,
@@ -109,7 +113,8 @@ export async function listStatement(
       kind: row.kind,
       reference: row.reference,
       amountUsd: row.amount,
-      balanceUsd: row.balance
+      balanceUsd: row.balance,
+      explained: explain(row)
     })),
     nextCursor: found.length > limit ? String(page.at(-1)?.version) : null
   }

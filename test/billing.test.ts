@@ -7,8 +7,11 @@ import { getMe } from '../api/me.ts'
 import { endOfPeriod, standingOf } from '../db/billing.ts'
 import { checkBilling } from '../db/billing-check.ts'
 import { balanceOf, move, transfer } from '../db/ledger.ts'
-import { resumePartner, setPlan, suspendPartner } from '../db/partners.ts'
+import { getPartner } from '../db/partners.ts'
+import { previewPlan, setPlan } from '../db/plans.ts'
+import { resumePartner, suspendPartner } from '../db/standing.ts'
 import { getWallet } from '../db/wallets.ts'
+import type { Plan } from '../schemas/partners.ts'
 import { closeAll, openHarness } from './harness.ts'
 import { billingMakers, refusalOf } from './money-makers.ts'
 
@@ -97,15 +100,82 @@ checking('charges each period that went by in service when checks were missed, u
   assert.is((await standingOf(db, partner, prices)).planActive, false)
 })
 
-checking('charges the plan a partner has when the next period begins', async () => {
-  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '1000' })
-  await trialEnds(partner, '2026-01-15T00:00:00Z')
-  await check(new Date('2026-01-15T00:00:00Z'))
-  await setPlan(db, partner, 'SCALE')
-  await check(new Date('2026-01-16T00:00:00Z'))
-  assert.is(await balanceOf(db, `wallet:${partner}`), '951.00')
-  await check(new Date('2026-02-15T00:00:00Z'))
-  assert.is(await balanceOf(db, `wallet:${partner}`), '152.00')
+const changePlan = (partnerId: string, plan: Plan, now?: string, expectedUsd?: string) =>
+  db.transaction(trx => setPlan(trx, { partnerId, plan, prices, now: now ? new Date(now) : undefined, expectedUsd }))
+
+checking('charges an upgrade for the rest of the period at once, and its price from the next one', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '2000' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  const asked = { partnerId: partner, plan: 'SCALE', prices, now: new Date('2026-04-25T00:00:00Z') } as const
+  const preview = await previewPlan(db, asked)
+  assert.equal([preview.takesEffect, preview.chargeUsd], ['NOW', '375.00'], 'half of 30 days of 750 USD')
+  assert.is(await balanceOf(db, `wallet:${partner}`), '1951.00', 'a preview charges nothing')
+  const { change } = await changePlan(partner, 'SCALE', '2026-04-25T00:00:00Z', '375.00')
+  assert.is(change.chargeUsd, '375.00')
+  assert.is(await balanceOf(db, `wallet:${partner}`), '1576.00')
+  await changePlan(partner, 'SCALE', '2026-04-26T00:00:00Z')
+  await check(new Date('2026-05-10T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '777.00')
+})
+
+checking('refuses an upgrade that the wallet cannot pay, or that costs something else than was said', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '100' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  assert.is((await refusalOf(changePlan(partner, 'SCALE', '2026-04-25T00:00:00Z'))).code, 'WALLET_INSUFFICIENT')
+  const other = changePlan(partner, 'PRO', '2026-04-26T00:00:00Z', '75.00')
+  assert.is((await refusalOf(other)).code, 'CONFLICT')
+  assert.is(await balanceOf(db, `wallet:${partner}`), '51.00')
+  assert.is((await getPartner(db, partner)).plan, 'LAUNCH')
+})
+
+checking('lets a downgrade wait for the end of the period that is paid', async () => {
+  const partner = await newPartner({ plan: 'PRO', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  const { change } = await changePlan(partner, 'LAUNCH', '2026-04-11T00:00:00Z')
+  assert.equal([change.takesEffect, change.chargeUsd], ['AT_PERIOD_END', '0.00'])
+  const waiting = await getPartner(db, partner)
+  assert.equal([waiting.plan, waiting.nextPlan], ['PRO', 'LAUNCH'])
+  assert.is((await getWallet(db, partner, prices)).feeUsd, '49.00')
+  await check(new Date('2026-05-10T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '252.00')
+  const after = await getPartner(db, partner)
+  assert.equal([after.plan, after.nextPlan], ['LAUNCH', null])
+})
+
+checking('takes a waiting downgrade back when the plan of now is set again', async () => {
+  const partner = await newPartner({ plan: 'PRO', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  await changePlan(partner, 'LAUNCH', '2026-04-11T00:00:00Z')
+  await changePlan(partner, 'PRO', '2026-04-12T00:00:00Z')
+  await check(new Date('2026-05-10T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '102.00')
+})
+
+checking('charges no plan change in a trial', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+  const { change } = await changePlan(partner, 'PRO')
+  assert.equal([change.takesEffect, change.chargeUsd], ['NOW', '0.00'])
+  assert.is(await balanceOf(db, `wallet:${partner}`), '500.00')
+})
+
+checking('charges nothing for a suspension, by which the paid period is longer', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  await suspendPartner(db, partner, 'a reason', new Date('2026-05-05T00:00:00Z'))
+  await check(new Date('2026-05-10T00:00:00Z'))
+  await check(new Date('2026-05-20T00:00:00Z'))
+  assert.equal(await fees(partner), ['2026-04-10T00:00:00.000Z'])
+  await db.transaction(trx => resumePartner(trx, partner, new Date('2026-05-25T00:00:00Z')))
+  await check(new Date('2026-05-29T23:59:59Z'))
+  assert.equal(await fees(partner), ['2026-04-10T00:00:00.000Z'])
+  await check(new Date('2026-05-30T00:00:00Z'))
+  assert.equal(await fees(partner), ['2026-04-10T00:00:00.000Z', '2026-05-30T00:00:00.000Z'])
+  assert.is((await getWallet(db, partner, prices)).nextFeeAt.toISOString(), '2026-06-30T00:00:00.000Z')
 })
 
 checking('charges each partner once when ten checks run at once', async () => {
@@ -186,7 +256,7 @@ unpaid(
 unpaid('becomes active by the check once a cheaper plan is covered', async () => {
   const partner = await newPartner({ plan: 'SCALE', balance: '60' })
   await check()
-  await setPlan(db, partner, 'LAUNCH')
+  await changePlan(partner, 'LAUNCH')
   assert.equal(await check(), { charged: 1, activated: 1, deactivated: 0 })
   assert.is(await balanceOf(db, `wallet:${partner}`), '11.00')
 })
@@ -220,10 +290,15 @@ unpaid('and a suspended partner are two things: neither ends the other', async (
   await check()
   assert.is((await partner.call(getMe)).body.error, 'PARTNER_SUSPENDED')
   await resumePartner(db, id)
+  await check()
   assert.is((await partner.call(getMe)).body.error, 'SUBSCRIPTION_INACTIVE')
   await suspendPartner(db, id, 'a reason')
-  assert.equal(await pay(id, '49'), { balanceUsd: '0.00', saasStatus: 'SUSPENDED', repeated: false })
+  assert.equal(await pay(id, '49'), { balanceUsd: '49.00', saasStatus: 'SUSPENDED', repeated: false })
+  await check()
+  assert.is(await balanceOf(db, `wallet:${id}`), '49.00', 'a suspended partner is not charged')
   await resumePartner(db, id)
+  await check()
+  assert.is(await balanceOf(db, `wallet:${id}`), '0.00')
   assert.is((await partner.call(getMe)).status, 200)
 })
 

@@ -107,7 +107,8 @@ partners('suspend stops the next request, resume lets it through, and both are i
 
 partners('set-plan shows in what the partner sees of itself', async () => {
   const { partnerId, key } = await makePartner({ plan: 'LAUNCH' })
-  assert.is((await document('partners', 'set-plan', partnerId, 'SCALE')).plan, 'SCALE')
+  const changed = await document('partners', 'set-plan', partnerId, 'SCALE', '--yes')
+  assert.equal([changed.plan, changed.takesEffect, changed.chargedUsd], ['SCALE', 'NOW', 0])
   assert.is((await me(key)).body.plan, 'SCALE')
 })
 

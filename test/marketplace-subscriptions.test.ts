@@ -5,7 +5,9 @@ import { getMarketplaceBot, reviewBot } from '../api/marketplace.ts'
 import { retireBot, updateCreatorBot } from '../api/marketplace-creator.ts'
 import { getCreatorEarnings } from '../api/marketplace-earnings.ts'
 import { cancelSubscription, listMySubscriptions, purchaseBot, subscribeToBot } from '../api/marketplace-sales.ts'
+import { endOfPeriod } from '../db/billing.ts'
 import { checkBilling } from '../db/billing-check.ts'
+import { resumePartner, suspendPartner } from '../db/standing.ts'
 import { closeAll, openHarness, type TestPartner } from './harness.ts'
 import { books, draft, fund, makeBot } from './marketplace-makers.ts'
 
@@ -122,14 +124,97 @@ renewing('ends months where months end', async () => {
   assert.equal(ends, ['2029-03-31', '2029-04-30', '2029-05-31'])
 })
 
-renewing('keeps the price of the day one subscribed, and goes on when the bot is retired', async () => {
+renewing('keeps the price of the day one subscribed', async () => {
   const { creator, buyer, botId } = await market(5, '50')
   const { body } = await buyer.call(subscribeToBot, of(botId))
   await creator.call(updateCreatorBot, { ...of(botId), body: { monthlyPriceUsd: 50 } })
-  await creator.call(retireBot, of(botId))
   await check(new Date(body.currentPeriodEnd))
   assert.equal(await books(db, buyer), ['40.00', '0.00', '0.00'])
   assert.is((await mine(buyer)).priceUsd, 5)
+})
+
+renewing(
+  'takes no new money for a retired bot: subscribers see the end, have it until then, and it comes',
+  async () => {
+    const { creator, buyer, botId } = await market(5, '50')
+    const { body } = await buyer.call(subscribeToBot, of(botId))
+    await creator.call(retireBot, of(botId))
+    assert.equal(await mine(buyer), { ...body, cancelAtPeriodEnd: true })
+    assert.is((await buyer.call(getMarketplaceBot, of(botId))).body.code, draft.code)
+    await check(new Date(body.currentPeriodEnd))
+    assert.is((await mine(buyer)).status, 'CANCELED')
+    assert.equal(await books(db, buyer), ['45.00', '0.00', '0.00'])
+    assert.is((await creator.call(getCreatorEarnings)).body.bots[0].subscribers, 0)
+  }
+)
+
+renewing('takes no new money for a bot that was retired before its subscriptions were told', async () => {
+  const { creator, buyer, botId } = await market(5, '50')
+  const { body } = await buyer.call(subscribeToBot, of(botId))
+  await creator.call(retireBot, of(botId))
+  await db('marketplace_subscriptions').where({ bot_id: botId }).update({ cancel_at_period_end: false })
+  await check(new Date(body.currentPeriodEnd))
+  assert.is((await mine(buyer)).status, 'CANCELED')
+  assert.equal(await books(db, buyer), ['45.00', '0.00', '0.00'])
+})
+
+const lockOut = {
+  'whose plan is inactive': {
+    begin: ({ partnerId }: TestPartner) => db('partners').where({ id: partnerId }).update({ plan_active: false }),
+    end: ({ partnerId }: TestPartner, at: Date) =>
+      db('partners').where({ id: partnerId }).update({ plan_active: true, active_since: at })
+  },
+  'that is suspended': {
+    begin: ({ partnerId }: TestPartner, at: Date) => suspendPartner(db, partnerId, 'a reason', at),
+    end: ({ partnerId }: TestPartner, at: Date) => db.transaction(trx => resumePartner(trx, partnerId, at))
+  }
+}
+
+for (const [standing, { begin, end }] of Object.entries(lockOut)) {
+  renewing(`charges no partner ${standing}: PAST_DUE, then CANCELED after three days`, async () => {
+    const { buyer, botId } = await market(5, '50')
+    const { body } = await buyer.call(subscribeToBot, of(botId))
+    const subscription = () => db('marketplace_subscriptions').where({ id: body.subscriptionId }).first()
+    await begin(buyer, new Date(body.currentPeriodEnd))
+    // Plans cost nothing here: as a plan that stays unpaid.
+    const prices = { LAUNCH: '49', PRO: '199', SCALE: '799' }
+    const locked = (now: Date) => checkBilling(db, { now, prices, feePct: '20' })
+    await locked(new Date(body.currentPeriodEnd))
+    assert.is((await subscription()).status, 'PAST_DUE')
+    assert.equal(await books(db, buyer), ['45.00', '0.00', '0.00'])
+    await locked(after(body.currentPeriodEnd, 3))
+    assert.is((await subscription()).status, 'CANCELED')
+    assert.equal(await books(db, buyer), ['45.00', '0.00', '0.00'])
+  })
+
+  renewing(`begins the next month of a partner ${standing} when that is over`, async () => {
+    const { buyer, botId } = await market(5, '50')
+    const { body } = await buyer.call(subscribeToBot, of(botId))
+    const over = after(body.currentPeriodEnd, 2)
+    await begin(buyer, new Date(body.currentPeriodEnd))
+    await end(buyer, over)
+    await check(over)
+    const renewed = await mine(buyer)
+    assert.is(renewed.status, 'ACTIVE')
+    assert.is(renewed.currentPeriodEnd, endOfPeriod(over, over).toISOString())
+    assert.equal(await books(db, buyer), ['40.00', '0.00', '0.00'])
+    const { details } = await db('ledger_transfers')
+      .where({ reference: `subscription:${body.subscriptionId}:2` })
+      .first()
+    assert.is(details.periodStart, over.toISOString())
+  })
+}
+
+renewing('lengthens a month that is paid by a suspension in it', async () => {
+  const { buyer, botId } = await market(5, '50')
+  const { body } = await buyer.call(subscribeToBot, of(botId))
+  await suspendPartner(db, buyer.partnerId, 'a reason', after(body.currentPeriodEnd, -10))
+  await db.transaction(trx => resumePartner(trx, buyer.partnerId, after(body.currentPeriodEnd, -3)))
+  await check(new Date(body.currentPeriodEnd))
+  assert.equal(await books(db, buyer), ['45.00', '0.00', '0.00'])
+  assert.is((await mine(buyer)).currentPeriodEnd, after(body.currentPeriodEnd, 7).toISOString())
+  await check(after(body.currentPeriodEnd, 7))
+  assert.equal(await books(db, buyer), ['40.00', '0.00', '0.00'])
 })
 
 renewing('renews a free subscription without money', async () => {

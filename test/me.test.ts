@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert'
 import { getMe } from '../api/me.ts'
 import { newApiKey } from '../db/crypto.ts'
 import { revokeKey } from '../db/keys.ts'
-import { resumePartner, suspendPartner } from '../db/partners.ts'
+import { resumePartner, suspendPartner } from '../db/standing.ts'
 import { call, closeAll, openHarness } from './harness.ts'
 
 const harness = await openHarness()

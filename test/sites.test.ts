@@ -2,7 +2,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { deployTemplate, listMyDeployments } from '../api/templates.ts'
-import { suspendPartner } from '../db/partners.ts'
+import { suspendPartner } from '../db/standing.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 

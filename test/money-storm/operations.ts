@@ -2,9 +2,10 @@
 // the references it knows to be in the ledger now; the audit looks for them later.
 import { checkBilling } from '../../db/billing-check.ts'
 import { type Db, rows } from '../../db/connection.ts'
-import { setPlan } from '../../db/partners.ts'
 import { approvePayout, markPayoutPaid, rejectPayout, requestPayout } from '../../db/payouts.ts'
+import { setPlan } from '../../db/plans.ts'
 import { topUp } from '../../db/wallets.ts'
+import { ApiError } from '../../schemas/errors.ts'
 import { plans } from '../../schemas/partners.ts'
 import { marketOperations, type StormBot } from './market.ts'
 import { type Random, seeded } from './random.ts'
@@ -107,8 +108,14 @@ const billingOperation: StormOperation = {
 const planOperation: StormOperation = {
   name: 'set plan',
   weight: 2,
-  async run(db, random, { partners }) {
-    await setPlan(db, random.pick(partners), random.pick(plans))
+  async run(db, random, { partners, now, prices }) {
+    const asked = { partnerId: random.pick(partners), plan: random.pick(plans), prices, now }
+    await db
+      .transaction(trx => setPlan(trx, asked))
+      .catch((error: unknown) => {
+        // An upgrade that the wallet cannot pay changes nothing.
+        if (!(error instanceof ApiError && error.code === 'WALLET_INSUFFICIENT')) throw error
+      })
     return nothing
   }
 }
