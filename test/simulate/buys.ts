@@ -115,7 +115,7 @@ const fates: Record<BuyFate, (way: Way) => void> = {
     way.others(way.tellsApps || !known ? way.int(0, 5000) : way.int(7500, 15_000), { appId: '999' })
   },
   'lost request, bought by the trader before': way => way.others(0, { boughtAt: way.now - way.int(6500, 30_000) }),
-  'lost request, bought by the trader after': way => way.othersAfterwards(way.int(44_500, 47_500)),
+  'lost request, bought by the trader after': way => way.othersAfterwards(way.int(49_500, 52_500)),
   'lost request, the trader bought something else': way => way.others(way.int(0, 5000), { contract: way.otherTerms() }),
   'lost request, the trader bought something unreadable': way => way.others(way.int(0, 5000), { readable: false }),
   'lost answer, unreadable': way => way.run(0, () => {}, { readable: false }),

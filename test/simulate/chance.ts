@@ -161,7 +161,7 @@ const usual: Troubles = {
   frames: false,
   spoil: 0,
   revoke: 0,
-  standstillMs: Infinity,
+  standstillMs: 20_000,
   // Doubts of the last lives are looked into, more than once, while things go wrong.
   calmAfterMs: 40_000
 }
@@ -206,7 +206,13 @@ export const modes = {
   /** Clocks are seconds off, in both directions, and jump. */
   clocks: {
     ...prompt,
-    buys: times(5, doubts),
+    // Whose a purchase is cannot be told by times that jump.
+    buys: {
+      ...times(5, doubts),
+      'lost request, bought by another application': 0,
+      'lost request, bought by the trader before': 0,
+      'lost request, bought by the trader after': 0
+    },
     clocks: { workers: 12_000, broker: 9000, database: 2000, jump: 1 / 4 }
   },
   /** What was sent comes as late as anything allows, while its sender lives. */
@@ -233,14 +239,20 @@ export const modes = {
 
 export type Mode = keyof typeof modes
 
-/** The mode of a seed where none is asked for: half of them are the usual mix. */
+const inTurn = [
+  ...(['database', 'broker', 'crashes', 'frozen', 'crowded', 'clocks'] as const),
+  ...(['late', 'suspended', 'forgetful', 'frames', 'spoiled'] as const)
+]
+
+/** The mode of a seed where none is asked for: each has its turn, and a third of all are the usual mix. */
 export function modeOf(seed: number): Mode {
-  return (['database', 'broker', 'crashes', 'frozen', 'crowded'] as const)[seed % 10] ?? 'usual'
+  return inTurn[seed % 16] ?? 'usual'
 }
 
 /** The dialect of a seed where none is asked for. The audit, by which `frozen` is judged, needs the first one. */
 export function dialectOf(seed: number, mode: Mode): Dialect {
-  return mode !== 'frozen' && seed % 4 === 1 ? 'next' : 'v3'
+  // Each mode comes in both.
+  return mode !== 'frozen' && (seed + Math.floor(seed / 16)) % 4 === 1 ? 'next' : 'v3'
 }
 
 /** How often each kind of event came up. */

@@ -1,12 +1,11 @@
 // One seed in a process of its own: `one.ts <options as JSON>`; its verdict is a line of JSON on stdout.
-import { modes, type Troubles } from './chance.ts'
+import { modes } from './chance.ts'
 import type { Asked } from './run.ts'
 import { makeDatabase } from './setup.ts'
 import './hooks.ts'
 
-const { admin, seed, lives, mode, dialect, wide, buys, sql, traced } = JSON.parse(process.argv[2] ?? '{}') as Asked
-const troubles: Troubles = { ...modes[mode], buys: { ...modes[mode].buys, ...buys } }
-if (wide) troubles.standstillMs = 20_000
+const { admin, seed, lives, mode, dialect, buys, sql, traced } = JSON.parse(process.argv[2] ?? '{}') as Asked
+const troubles = { ...modes[mode], buys: { ...modes[mode].buys, ...buys } }
 const accounts = Math.ceil(lives / troubles.livesOfAccount)
 const { url, parties, drop } = await makeDatabase(admin, { name: `sim_${process.pid}`, accounts, dialect, sql })
 const { simulate } = await import('./world.ts')

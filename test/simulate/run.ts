@@ -25,8 +25,6 @@ export interface Asked {
   lives: number
   mode: Mode
   dialect: Dialect
-  /** Judges orders that stand still, too. */
-  wide?: boolean
   /** Fates of purchases that are to come up more often, or less. */
   buys?: Partial<Troubles['buys']>
   /** Statements that change the simulation's database before it begins. */
@@ -85,7 +83,6 @@ async function main(): Promise<number> {
       mode: { type: 'string' },
       dialect: { type: 'string' },
       jobs: { type: 'string', default: String(Math.min(2, availableParallelism())) },
-      wide: { type: 'boolean', default: false },
       twice: { type: 'boolean', default: false },
       'keep-going': { type: 'boolean', default: false }
     }
@@ -101,7 +98,7 @@ async function main(): Promise<number> {
   if (values.dialect !== undefined && !given) throw new Error(`--dialect is one of ${dialects.join(', ')}`)
   const ask = (admin: string, seed: number, lives: number): Asked => {
     const mode = (values.mode as Mode | undefined) ?? modeOf(seed)
-    return { admin, seed, lives, mode, dialect: given ?? dialectOf(seed, mode), wide: values.wide }
+    return { admin, seed, lives, mode, dialect: given ?? dialectOf(seed, mode) }
   }
   if (values.seed !== undefined) {
     let code = 1

@@ -143,10 +143,10 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     const { line, ...brokers } = options.troubles.frames
       ? openFramedBrokers(broker, actor, { config, log, dialect: options.dialect })
       : openSimulatedBrokers(broker, actor)
-    const handlers = new Map<string, () => Promise<void>>()
+    const handlers = new Map<string, (jobs: object[]) => Promise<void>>()
     const boss = {
       schedule: async () => {},
-      work: async (name: string, _: unknown, run: () => Promise<void>) => void handlers.set(name, run)
+      work: async (name: string, _: unknown, run: (jobs: object[]) => Promise<void>) => void handlers.set(name, run)
     }
     // Nobody copies or publishes here: asking those queues all the time would only cost.
     const fetch: Queue['fetch'] = async (trx, name, limit) =>
@@ -166,7 +166,8 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     }
     schedule.after(0, actor, 'starts', () => {
       startWork(open).then(
-        ({ stop }) => void workers.set(actor, { db, line, stop, audit: () => handlers.get('orders.audit')!() }),
+        ({ stop }) =>
+          void workers.set(actor, { db, line, stop, audit: () => handlers.get('orders.audit')!([{ data: {} }]) }),
         // Without the database a worker does not come up; its process ends, and another is started.
         () => crash(actor)
       )
