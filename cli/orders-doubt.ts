@@ -124,7 +124,8 @@ async function evidenceOf(
   }
 }
 
-async function withWorkers<Result>(
+/** Runs with a bus and a queue to reach the workers, and closes both. */
+export async function withWorkers<Result>(
   opened: Opened,
   run: (tools: { queue: Queue; bus: Bus }) => Promise<Result>
 ): Promise<Result> {

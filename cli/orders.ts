@@ -7,10 +7,11 @@ import { ApiError } from '../schemas/errors.ts'
 import { withStore } from './context.ts'
 import { examples } from './examples.ts'
 import { addOrdersInDoubt } from './orders-doubt.ts'
+import { addOrdersSettle } from './orders-settle.ts'
 import { table } from './output.ts'
 
 export function addOrders(program: Command): void {
-  const orders = program.command('orders').description('Orders: list, show, reconcile, audit')
+  const orders = program.command('orders').description('Orders: list, show, reconcile, audit, settle')
 
   orders
     .command('list')
@@ -64,6 +65,7 @@ export function addOrders(program: Command): void {
     )
 
   addOrdersInDoubt(orders)
+  addOrdersSettle(orders)
 }
 
 function presentListed(row: OrderRow) {

@@ -6,8 +6,10 @@ import { addBilling } from './billing.ts'
 import { addBroker } from './broker.ts'
 import { addCompletion } from './completion.ts'
 import { addConsole } from './console.ts'
+import { addContracts } from './contracts.ts'
 import { addDatabase } from './db.ts'
 import { addDoctor } from './doctor.ts'
+import { addFindings } from './findings.ts'
 import { addKeys } from './keys.ts'
 import { addLedger } from './ledger.ts'
 import { addOrders } from './orders.ts'
@@ -45,6 +47,8 @@ export function createProgram(): Command {
   addLedger(program)
   addTraders(program)
   addOrders(program)
+  addContracts(program)
+  addFindings(program)
   addQueues(program)
   addAudit(program)
   addTokens(program)

@@ -118,7 +118,7 @@ export async function inDoubt(db: Db, accountId: string): Promise<boolean> {
 }
 
 export interface Finding {
-  kind: 'ORPHAN' | 'MISMATCH'
+  kind: 'ORPHAN' | 'MISMATCH' | 'UNSETTLED' | 'IMPLAUSIBLE'
   accountId: string
   contractId: string
   partnerId: string
@@ -141,17 +141,66 @@ export async function insertFinding(db: Db, finding: Finding): Promise<boolean> 
 export interface FindingRecord extends Finding {
   findingId: number
   foundAt: Date
+  resolvedAt: Date | null
+  resolution: string | null
 }
 
-/** Findings nobody resolved yet, newest first, at most `limit`. */
-export async function listFindings(db: Db, limit: number): Promise<FindingRecord[]> {
+const record = `id as "findingId", kind, account_id as "accountId", broker_order_id as "contractId", partner_id as "partnerId",
+  order_id as "orderId", details, found_at as "foundAt", resolved_at as "resolvedAt", resolution`
+
+/** Findings nobody resolved yet, or all, newest first, at most `limit`. */
+export async function listFindings(db: Db, limit: number, { all = false } = {}): Promise<FindingRecord[]> {
   return rows<FindingRecord>(
     db,
-    `select id as "findingId", kind, account_id as "accountId", broker_order_id as "contractId", partner_id as "partnerId",
-            order_id as "orderId", details, found_at as "foundAt"
-       from contract_findings where resolved_at is null order by found_at desc, id desc limit :limit`,
-    { limit }
+    `select ${record} from contract_findings where :all or resolved_at is null order by found_at desc, id desc limit :limit`,
+    { limit, all }
   )
+}
+
+/** One finding, resolved or not. */
+export async function getFinding(db: Db, findingId: number): Promise<FindingRecord | undefined> {
+  const [found] = await rows<FindingRecord>(db, `select ${record} from contract_findings where id = :findingId`, {
+    findingId
+  })
+  return found
+}
+
+/** The unresolved finding that says this contract is nobody's. */
+export async function getOrphan(
+  db: Db,
+  about: { accountId: string; contractId: string }
+): Promise<FindingRecord | undefined> {
+  const [found] = await rows<FindingRecord>(
+    db,
+    `select ${record} from contract_findings
+      where account_id = :accountId and broker_order_id = :contractId and kind = 'ORPHAN' and resolved_at is null`,
+    about
+  )
+  return found
+}
+
+/** Unresolved findings by kind. */
+export async function countFindings(db: Db): Promise<{ kind: Finding['kind']; count: number }[]> {
+  return rows(
+    db,
+    'select kind, count(*) as count from contract_findings where resolved_at is null group by kind order by kind'
+  )
+}
+
+/** Resolves a finding, or with null opens it again; undefined when it was in that state already. */
+export async function decideFinding(
+  trx: Db,
+  { findingId, resolution }: { findingId: number; resolution: string | null }
+): Promise<FindingRecord | undefined> {
+  const [decided] = await rows<FindingRecord>(
+    trx,
+    `update contract_findings
+        set resolved_at = case when :resolution::text is null then null else now() end, resolution = :resolution
+      where id = :findingId and (resolved_at is null) = (:resolution::text is not null)
+     returning ${record}`,
+    { findingId, resolution }
+  )
+  return decided
 }
 
 /** Marks the findings about a contract as dealt with. */

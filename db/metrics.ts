@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import client from 'prom-client'
 import { listAppRefusals } from './app-refusals.ts'
 import { type Db, rows } from './connection.ts'
+import { countFindings } from './contract-audit.ts'
 import type { Log } from './log.ts'
 import { countPastEnd } from './orders-review.ts'
 import { within } from './within.ts'
@@ -149,12 +150,7 @@ export function collectStoreMetrics(db: Db): void {
     pastEnd.set(past)
     pastEndOldest.set(oldestSeconds)
     for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) findings.set({ kind }, 0)
-    for (const { kind, count } of await rows<{ kind: string; count: number }>(
-      db,
-      'select kind, count(*) as count from contract_findings where resolved_at is null group by kind'
-    )) {
-      findings.set({ kind }, count)
-    }
+    for (const { kind, count } of await countFindings(db)) findings.set({ kind }, count)
   })
 }
 

@@ -2,7 +2,6 @@
 // does not know the contract. The order stays OPEN and shows REVIEW_REQUIRED until a plausible state, or the operator,
 // settles it.
 import { type Db, rows } from './connection.ts'
-import type { OrderRow } from './orders.ts'
 
 /** What a partner reads about such an order. */
 export const REVIEW_MESSAGE =
@@ -84,31 +83,4 @@ export async function countPastEnd(db: Db): Promise<{ count: number; oldestSecon
        from orders o where ${pastEnd}`
   )
   return found ?? { count: 0, oldestSeconds: 0 }
-}
-
-/** An open order past its contract's end, as the audit reads it. */
-export type PastEnd = Pick<
-  OrderRow,
-  | 'id'
-  | 'partner_id'
-  | 'kind'
-  | 'broker_order_id'
-  | 'buy_price'
-  | 'payout'
-  | 'multiplier'
-  | 'current_value'
-  | 'expiry_at'
->
-
-/** Open orders of an account that are past their contract's end, oldest first, at most `limit`. */
-export async function listPastEnd(
-  db: Db,
-  { accountRowId, limit }: { accountRowId: string; limit: number }
-): Promise<PastEnd[]> {
-  return rows<PastEnd>(
-    db,
-    `select o.id, o.partner_id, o.kind, o.broker_order_id, o.buy_price, o.payout, o.multiplier, o.current_value, o.expiry_at
-       from orders o where o.broker_account_id = :accountRowId and ${pastEnd} order by o.id limit :limit`,
-    { accountRowId, limit }
-  )
 }

@@ -14,7 +14,7 @@ import type { StateRule } from '../worker/broker/simulator/faults.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { contradictions, lacksPrices, type OwnContract } from '../worker/plausible.ts'
 import { openSettling } from '../worker/settle.ts'
-import { brokerEnv, dialect } from './dialects.ts'
+import { appIds, brokerEnv, dialect } from './dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 import { startTestWorker } from './processes.ts'
@@ -314,10 +314,13 @@ fields('that is a price is asked for again for a minute, and then the order is c
   async function settleWith(times?: number) {
     const trader = await partner.makeTrader()
     await insertOrderRows(db, trader, { phase: 'open' })
-    const order = await db('orders').where({ account_id: trader.accountId }).update({ dialect }).returning('*')
+    const order = await db('orders')
+      .where({ account_id: trader.accountId })
+      .update({ dialect, app_id: appIds[dialect] })
+      .returning('*')
     const session = await worker.open.brokers.of(dialect).session({
       accountId: trader.accountId,
-      appId: '1',
+      appId: appIds[dialect],
       credentialId: order[0].broker_account_id,
       token: async () => `sim-${trader.accountId}`
     })

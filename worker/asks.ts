@@ -1,12 +1,13 @@
 // Answers to what the api asks: each kind is a function from the question's data to its answer.
 import { type AskRow, answerAsk, findAsks, refuseAsk } from '../db/asks.ts'
 import { rows } from '../db/connection.ts'
+import { claimedContracts, inDoubt } from '../db/contract-audit.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
 import { type Mark, markValues } from '../db/orders-following.ts'
 import { arrivalTimes, findDoubt } from '../db/orders-resolving.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { Candle } from '../schemas/market.ts'
-import { openSession, rejectToken } from './accounts.ts'
+import { type AccountRef, openSession, rejectToken } from './accounts.ts'
 import { noteRefusal } from './applications.ts'
 import { auditContracts } from './audit.ts'
 import { BrokerError, type ContractState, type Evidence } from './broker/port.ts'
@@ -35,6 +36,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
     close: data => close(open, settling, data.orderId as string),
     evidence: data => evidence(open, data.orderId as string),
     audit: () => auditContracts(open, { everyMinutes: 0 }),
+    sellOrphan: data => sellOrphan(open, data as unknown as OrphanSale),
     mark: data => mark(open, data.orderIds as string[]),
     markSome: data => markSome(open, data.orderIds as string[]),
     multiplierSpec: data =>
@@ -159,6 +161,29 @@ export async function close(open: Open, settling: Settling, orderId: string): Pr
     return { orderId }
   }
   throw refusal ?? new BrokerError('BROKER_UPSTREAM', 'The sale is not confirmed yet.', { brokerCode: 'NotSettled' })
+}
+
+interface OrphanSale extends AccountRef {
+  contractId: string
+}
+
+/** Sells a contract that no order owns. Throws CONFLICT when one does, or may turn out to. */
+async function sellOrphan(open: Open, { contractId, ...account }: OrphanSale): Promise<object> {
+  const claims = await claimedContracts(open.db, account.accountId, [contractId])
+  if (claims.size > 0 || (await inDoubt(open.db, account.accountId)))
+    throw new ApiError('CONFLICT', 'An order owns this contract, or may: it is not sold.')
+  const session = await openSession(open, account)
+  let refusal: unknown
+  try {
+    await session.sell(contractId)
+  } catch (error) {
+    refusal = error
+  }
+  const { contractId: shown, settled, status, sellPrice, sellTime } = await sold(session, contractId)
+  if (shown !== contractId || !settled)
+    throw refusal ?? new BrokerError('BROKER_UPSTREAM', 'The sale is not confirmed yet.', { brokerCode: 'NotSettled' })
+  const closedAt = sellTime === null ? null : new Date(sellTime * 1000).toISOString()
+  return { contractId, status, soldFor: sellPrice, closedAt }
 }
 
 // After a sale the contract may show as open for a moment more.

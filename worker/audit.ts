@@ -2,6 +2,7 @@
 // protocol can exclude (a process frozen between its last check and the write) and what should not be.
 import { Big } from 'big.js'
 import {
+  type ClaimedContract,
   claimedContracts,
   type DueAccount,
   type Finding,
@@ -11,11 +12,13 @@ import {
   ordersSentAround,
   takeDueAccounts
 } from '../db/contract-audit.ts'
+import { resolveSettledFindings } from '../db/orders-review.ts'
 import { openSession } from './accounts.ts'
 import type { Evidence } from './broker/port.ts'
 import { matches } from './broker/shortcode.ts'
 import type { Open } from './open.ts'
 import { contractOf } from './orders.ts'
+import { auditPastEnd } from './past-end.ts'
 import { ceilingOf } from './stake.ts'
 
 // Accounts compared in one run, one after another: each costs two calls of the account's tightest budget (25 a minute,
@@ -26,12 +29,16 @@ const STATEMENT = { pageRows: 999, pages: 3 }
 const PROFIT_TABLE = { pageRows: 500, pages: 6 }
 // What the broker's clock, told in whole seconds, may differ from ours.
 const SLACK_MS = 5000
+// How long the settlement of a contract that the broker has closed may be under way.
+const SETTLING_MS = 120_000
 
 export interface AuditSummary {
   accounts: number
   contracts: number
   orphans: number
   mismatches: number
+  /** Orders that are open here although their contract is over, reported for the first time. */
+  unsettled: number
   /** Accounts that could not be compared now; they are due again soon. */
   unreachable: number
   /** Accounts with more purchases than one turn reads: compared from the oldest on, and due again soon for the rest. */
@@ -40,7 +47,16 @@ export interface AuditSummary {
 
 /** Compares the accounts that are due. */
 export async function auditContracts(open: Open, { everyMinutes }: { everyMinutes: number }): Promise<AuditSummary> {
-  const summary: AuditSummary = { accounts: 0, contracts: 0, orphans: 0, mismatches: 0, unreachable: 0, behind: 0 }
+  const summary: AuditSummary = {
+    accounts: 0,
+    contracts: 0,
+    orphans: 0,
+    mismatches: 0,
+    unsettled: 0,
+    unreachable: 0,
+    behind: 0
+  }
+  await resolveSettledFindings(open.db)
   // Applications whose broker is down: each of their accounts would only wait for its time-out.
   const down = new Set<string>()
   for (const account of await takeDueAccounts(open.db, { everyMinutes, limit: ACCOUNTS })) {
@@ -57,7 +73,8 @@ export async function auditContracts(open: Open, { everyMinutes }: { everyMinute
       const { findings, undecided } = await compare(open, account, seen)
       for (const finding of findings) {
         if (finding.kind === 'ORPHAN') summary.orphans += 1
-        else summary.mismatches += 1
+        else if (finding.kind === 'MISMATCH') summary.mismatches += 1
+        else summary.unsettled += 1
         if (await insertFinding(open.db, finding)) open.log.error({ ...finding }, 'the books differ')
       }
       // However long the doubt lasts, what it hid is looked at again after it.
@@ -68,6 +85,7 @@ export async function auditContracts(open: Open, { everyMinutes }: { everyMinute
       if (!(await isReachable(open, account))) down.add(application)
     }
   }
+  summary.unsettled += await auditPastEnd(open, { everyMinutes })
   return summary
 }
 
@@ -186,6 +204,29 @@ async function compare(
     }
     if (Object.keys(differs).length > 0)
       findings.push({ kind: 'MISMATCH', ...about, orderId: claim.orderId, details: differs })
+    if (await isUnsettled(open, account, claim, item)) {
+      const { sellPrice: soldFor, sellTime } = item
+      const closedAt = new Date((sellTime as number) * 1000).toISOString()
+      findings.push({
+        kind: 'UNSETTLED',
+        ...about,
+        orderId: claim.orderId,
+        details: { broker: 'closed', soldFor, closedAt }
+      })
+    }
   }
   return { findings, undecided }
+}
+
+/** Whether the broker closed the contract minutes ago, and the order is open still. */
+async function isUnsettled(
+  { db }: Open,
+  { accountId, takenAt }: DueAccount,
+  { contractId, phase }: ClaimedContract,
+  { sellPrice, sellTime }: Evidence
+): Promise<boolean> {
+  if (phase !== 'open' || sellPrice == null || sellTime == null) return false
+  if (sellTime * 1000 > takenAt.getTime() - SETTLING_MS) return false
+  // Settled since the orders were read.
+  return (await claimedContracts(db, accountId, [contractId])).get(contractId)?.phase === 'open'
 }

@@ -16,6 +16,7 @@ import { type Config, ConfigError } from '../../schemas/config.ts'
 import { ApiError } from '../../schemas/errors.ts'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
+import { checkSettlements } from './settlements.ts'
 
 const OLDEST_VERSION = 15
 const SKEW_WARN_MS = 1000
@@ -47,6 +48,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(await checkDurability(db), await checkWorkerClocks(db))
     found.push(await checkProcesses(db))
     found.push(await checkReview(db))
+    found.push(...(await checkSettlements(db)))
     found.push(...(await checkApplications(db)))
     found.push(await checkSums(db))
     return found

@@ -42,7 +42,15 @@ export async function waitForEnd(db: Db, ms: number): Promise<number> {
 export async function askForAudit(ground: Ground): Promise<AuditSummary> {
   const { db, postgres, traders } = ground
   const queue = await openQueue({ url: postgres.url, role: 'sender', log: openLog({ level: 'silent', name: 'chaos' }) })
-  const total: AuditSummary = { accounts: 0, contracts: 0, orphans: 0, mismatches: 0, unreachable: 0, behind: 0 }
+  const total: AuditSummary = {
+    accounts: 0,
+    contracts: 0,
+    orphans: 0,
+    mismatches: 0,
+    unsettled: 0,
+    unreachable: 0,
+    behind: 0
+  }
   try {
     // 200 accounts a time, and some more for those that could not be reached.
     for (let round = 0; round < Math.ceil(traders.length / 200) + 1; round++) {
