@@ -37,7 +37,9 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
     storeOrder: gather(
       async (drafts: Draft[]) => {
         const stored = await storeOrders(db, queue, drafts)
-        if (stored.some(({ created }) => created)) bus.publish(WORK, 'order.place', 'new')
+        const phases = new Set(stored.map(({ created, order }) => created && order.phase))
+        if (phases.has('queued')) bus.publish(WORK, 'order.place', 'new')
+        if (phases.has('unproven')) bus.publish(WORK, 'account.prove', 'new')
         return stored
       },
       { max: 100, concurrency: 2, isolate: isDataError }

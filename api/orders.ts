@@ -102,6 +102,7 @@ export async function place(
     accountId: account.accountId,
     accountMode: account.accountMode,
     currency: account.currency,
+    proven: account.proven,
     clientOrderId: order.clientOrderId,
     terms: order.terms,
     ttlMs: open.config.orderTtlMs,
@@ -152,6 +153,8 @@ const REREAD_MS = 1000
 // How often a waiter tries to fail an order whose time is over by its own count.
 const EXPIRE_EVERY_MS = 200
 
+const isWaiting = (phase: Outcome['phase']): boolean => phase === 'queued' || phase === 'unproven'
+
 const isDecided = (row: Outcome, settle: boolean): boolean =>
   row.phase === 'failed' ||
   row.phase === 'closed' ||
@@ -188,7 +191,7 @@ async function settled(
   let expireAt = performance.now() + Math.max(0, first.ttl_left_ms)
   for (let { phase } = first; ; ) {
     // Listen first, read then, sleep last: no wake-up is lost between them.
-    const until = Math.min(performance.now() + REREAD_MS, deadline, phase === 'queued' ? expireAt : deadline)
+    const until = Math.min(performance.now() + REREAD_MS, deadline, isWaiting(phase) ? expireAt : deadline)
     const woken = bus.wait('order', first.id, until - performance.now(), signal)
     const row = await gathered.order(first.id)
     if (!row) throw new Error(`order ${first.id} was stored and is not there`)
@@ -196,7 +199,7 @@ async function settled(
     if (isDecided(row, settle) || performance.now() >= deadline || signal.aborted) return row
     await woken
     // Should no worker be there to do it, a queued order is failed here when its time is over.
-    if (phase === 'queued' && performance.now() >= expireAt) {
+    if (isWaiting(phase) && performance.now() >= expireAt) {
       const [expired] = await expireOrders(db, [row.id])
       if (expired) return expired
       expireAt = performance.now() + EXPIRE_EVERY_MS

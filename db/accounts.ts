@@ -183,7 +183,20 @@ export interface StoredToken extends Sealed {
   proven: boolean
   /** Whether it has ended by what was said of it. */
   expired: boolean
+  /** Of one that is not proven: seconds in which it must not be tried, since tokens were refused too often. */
+  restSeconds: number
 }
+
+// Refusals of one account after which the next try has to wait, doubling from a second up to a minute; and refusals of all
+// of a partner's accounts in a minute after which none of its unproven ones is tried.
+const FREE_REFUSALS = 3
+const REFUSALS_OF_PARTNER = 30
+const restOfAccount = `case when a.refusals > ${FREE_REFUSALS}
+                            then extract(epoch from a.refused_at - clock_timestamp()) + least(60, 2 ^ (a.refusals - ${FREE_REFUSALS + 1})) end`
+// The oldest of so many refusals of the last minute has to be a minute old.
+const restOfPartner = `(select 60 + extract(epoch from r.refused_at - clock_timestamp()) from broker_accounts r
+                         where r.partner_id = a.partner_id and r.refused_at > clock_timestamp() - interval '1 minute'
+                         order by r.refused_at desc offset ${REFUSALS_OF_PARTNER - 1} limit 1)`
 
 /**
  * The sealed token of an account with its version, unless the broker refused it before. That refusal was of the dialect
@@ -207,12 +220,14 @@ async function readToken(
   dialect: string
 ): Promise<{ usable: boolean; rejectedReason: RejectedReason; token: StoredToken } | undefined> {
   const [row] = await rows<
-    AccountRow & { usable: boolean; expired: boolean; token_key_id: string; token_sealed: Buffer }
+    AccountRow & { usable: boolean; expired: boolean; token_key_id: string; token_sealed: Buffer; rest_seconds: number }
   >(
     db,
     `select a.token_key_id, a.token_sealed, a.token_version, a.proven_version, a.account_mode, a.currency, a.rejected_reason,
             coalesce(a.renewal_version = a.token_version and a.token_expires_at <= now(), false) as expired,
-            a.status = 'CONNECTED' or p.broker_dialect <> :dialect as usable
+            a.status = 'CONNECTED' or p.broker_dialect <> :dialect as usable,
+            case when a.proven_version = a.token_version then 0
+                 else greatest(0, ceil(coalesce(${restOfAccount}, 0)), ceil(coalesce(${restOfPartner}, 0))) end::int as rest_seconds
        from broker_accounts a join partners p on p.id = a.partner_id
       where a.id = :accountRowId`,
     { accountRowId, dialect }
@@ -228,7 +243,8 @@ async function readToken(
         accountMode: row.account_mode,
         currency: row.currency,
         proven: row.proven_version === row.token_version,
-        expired: row.expired
+        expired: row.expired,
+        restSeconds: row.rest_seconds
       }
     }
   )
@@ -259,8 +275,11 @@ export async function markRejected(
   { version, dialect, reason }: { version: number; dialect: string; reason: RejectedReason }
 ): Promise<void> {
   await db.raw(
-    `update broker_accounts a set status = 'REJECTED', rejected_reason = :reason, proven_version = null from partners p
-      where a.id = :accountRowId and a.token_version = :version and p.id = a.partner_id and p.broker_dialect = :dialect`,
+    `update broker_accounts a set status = 'REJECTED', rejected_reason = :reason, proven_version = null,
+            refusals = a.refusals + 1, refused_at = clock_timestamp()
+       from partners p
+      where a.id = :accountRowId and a.token_version = :version and a.status = 'CONNECTED'
+        and p.id = a.partner_id and p.broker_dialect = :dialect`,
     { accountRowId, version, dialect, reason }
   )
 }
@@ -275,7 +294,7 @@ export async function markProven(
   { version, currency }: { version: number; currency: string | null }
 ): Promise<void> {
   await db.raw(
-    `update broker_accounts set proven_version = token_version, currency = coalesce(currency, :currency)
+    `update broker_accounts set proven_version = token_version, currency = coalesce(currency, :currency), refusals = 0, refused_at = null
       where id = :accountRowId and token_version = :version and status = 'CONNECTED'`,
     { accountRowId, version, currency }
   )

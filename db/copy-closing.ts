@@ -16,14 +16,14 @@ export async function wishToClose(
     `with copies as materialized (
        select o.id, o.follow_id, f.mirror_closes
          from orders o join follows f on f.id = o.follow_id
-        where o.copied_from = :orderId and o.follow_id > :after and o.phase in ('queued', 'sending', 'open', 'review')
+        where o.copied_from = :orderId and o.follow_id > :after and o.phase in ('unproven', 'queued', 'sending', 'open', 'review')
         order by o.follow_id limit :limit for no key update of o
      )
      update orders o
-        set close_at = case when o.phase <> 'queued' and c.mirror_closes then coalesce(o.close_at, clock_timestamp()) else o.close_at end,
-            phase = case o.phase when 'queued' then 'failed' else o.phase end,
-            error_code = case o.phase when 'queued' then 'CONFLICT' else o.error_code end,
-            error_message = case o.phase when 'queued' then 'The leader closed the order before this copy was bought.' else o.error_message end
+        set close_at = case when o.phase not in ('unproven', 'queued') and c.mirror_closes then coalesce(o.close_at, clock_timestamp()) else o.close_at end,
+            phase = case when o.phase in ('unproven', 'queued') then 'failed' else o.phase end,
+            error_code = case when o.phase in ('unproven', 'queued') then 'CONFLICT' else o.error_code end,
+            error_message = case when o.phase in ('unproven', 'queued') then 'The leader closed the order before this copy was bought.' else o.error_message end
        from copies c where o.id = c.id
      returning o.id, o.origin, o.phase, o.follow_id, (select count(*) from copies) as many`,
     { orderId, after, limit }

@@ -64,6 +64,8 @@ export interface Candidate {
   followedMode: string
   currency: string | null
   connected: boolean
+  /** Whether the broker has accepted the account's token. */
+  proven: boolean
   /** The partner has a paid plan and is not suspended. */
   partnerActive: boolean
   appId: string
@@ -97,7 +99,7 @@ export async function takeCandidates(
             f.status, f.risk_pct as "riskPct", f.max_drawdown_pct as "maxDrawdownPct",
             a.id as "accountRowId", a.account_id as "accountId", a.account_mode as "accountMode",
             coalesce(f.account_mode, a.account_mode) as "followedMode", coalesce(f.currency, a.currency) as currency,
-            a.status = 'CONNECTED' as connected, p.plan_active and p.suspended_at is null as "partnerActive",
+            a.status = 'CONNECTED' as connected, coalesce(a.proven_version = a.token_version, false) as proven, p.plan_active and p.suspended_at is null as "partnerActive",
             p.broker_app_id as "appId", p.broker_dialect as dialect,
             f.base_balance as "baseBalance", greatest(0, -f.since_pnl) as lost, r.at_risk as "atRisk",
             exists (select from orders c where c.copied_from = :orderId and c.follow_id = f.id) as copied
@@ -109,7 +111,7 @@ export async function takeCandidates(
              select coalesce(sum(case when o.kind = 'MULTIPLIER' then least(o.stop_loss, o.price) else o.price end), 0) as at_risk
                from (select c.kind, c.stop_loss, coalesce(c.buy_price, c.stake * l.buy_price / l.stake, c.stake) as price
                        from orders c join orders l on l.id = c.copied_from
-                      where c.follow_id = f.id and c.phase in ('queued', 'sending', 'open', 'review') and c.queued_at >= f.since) o) r
+                      where c.follow_id = f.id and c.phase in ('unproven', 'queued', 'sending', 'open', 'review') and c.queued_at >= f.since) o) r
       where f.id = any(:ids) and f.${copying}
       order by f.id`,
     { ids: locked.map(({ id }) => id), orderId: range.orderId }

@@ -92,7 +92,7 @@ export interface FollowRecord {
 const columns = `f.id as "followId", f.trader_external_id as "traderExternalId", f.leader_id as "leaderId",
   a.account_id as "accountId", coalesce(f.account_mode, a.account_mode) as "accountMode", coalesce(f.currency, a.currency) as currency,
   f.risk_pct as "riskPct", f.max_drawdown_pct as "maxDrawdownPct", f.mirror_closes as "mirrorCloses", f.status,
-  (select count(*)::int from orders o where o.follow_id = f.id and o.phase in ('queued', 'sending', 'open', 'review')) as "openCopies",
+  (select count(*)::int from orders o where o.follow_id = f.id and o.phase in ('unproven', 'queued', 'sending', 'open', 'review')) as "openCopies",
   f.skipped_copies as "skippedCopies", f.skipped_reason as "skippedReason", f.skipped_order as "skippedOrder",
   f.skipped_at as "skippedAt", f.created_at as "createdAt"`
 const withAccount = `join traders t on t.id = f.trader_id join broker_accounts a on a.id = coalesce(f.broker_account_id, t.active_account_id)`

@@ -123,10 +123,10 @@ export function collectStoreMetrics(db: Db): void {
     const phases = await rows<{ phase: string; count: number; age: number }>(
       db,
       `select phase, count(*) as count, coalesce(extract(epoch from clock_timestamp() - min(coalesce(sent_at, queued_at))), 0)::float8 as age
-         from orders where phase in ('queued', 'sending', 'review') group by phase
+         from orders where phase in ('unproven', 'queued', 'sending', 'review') group by phase
        union all select 'open', count(*), 0 from orders where phase = 'open'`
     )
-    for (const phase of ['queued', 'sending', 'review', 'open']) {
+    for (const phase of ['unproven', 'queued', 'sending', 'review', 'open']) {
       const found = phases.find(row => row.phase === phase)
       orders.set({ phase }, found?.count ?? 0)
       if (phase !== 'open') oldest.set({ phase }, found?.age ?? 0)

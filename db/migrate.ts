@@ -37,6 +37,7 @@ import * as tokenRenewal from './migrations/0031_token_renewal.ts'
 import * as copyAccounts from './migrations/0032_copy_accounts.ts'
 import * as traderCredentials from './migrations/0033_trader_credentials.ts'
 import * as fairBilling from './migrations/0034_fair_billing.ts'
+import * as unprovenOrders from './migrations/0035_unproven_orders.ts'
 
 interface Migration {
   name: string
@@ -77,7 +78,8 @@ const migrations: Migration[] = [
   { name: '0031_token_renewal', up: tokenRenewal.up },
   { name: '0032_copy_accounts', up: copyAccounts.up },
   { name: '0033_trader_credentials', up: traderCredentials.up },
-  { name: '0034_fair_billing', up: fairBilling.up }
+  { name: '0034_fair_billing', up: fairBilling.up },
+  { name: '0035_unproven_orders', up: unprovenOrders.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -34,6 +34,8 @@ export interface Draft {
   accountId: string
   accountMode: string
   currency: string | null
+  /** Whether the broker has accepted the account's token; else the order waits until it has. */
+  proven: boolean
   clientOrderId: string | null
   terms: Terms
   ttlMs: number
@@ -103,6 +105,7 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
     dialect: draft.dialect,
     kind: draft.terms.kind,
     client_order_id: draft.clientOrderId,
+    phase: draft.proven ? 'queued' : 'unproven',
     request_hash: hashTerms(draft.traderExternalId, draft.terms).toString('hex'),
     asset: draft.terms.asset,
     contract_type: draft.terms.contractType,
@@ -124,7 +127,7 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
   const enqueued = queue.enqueueing(
     'order.place',
     `select jsonb_build_object('accountIds', jsonb_agg(account_id))
-       from (select account_id, (row_number() over () - 1) / ${ORDERS_A_JOB} as part from stored) numbered
+       from (select account_id, (row_number() over () - 1) / ${ORDERS_A_JOB} as part from stored where phase = 'queued') numbered
       group by part`
   )
   const inserted = await rows<StoredOrder>(
@@ -136,12 +139,12 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
            leads)
        select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
               v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
-              v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, 'queued',
+              v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, v.phase,
               clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.trace, v.copied_from, v.follow_id, v.raised_to_minimum,
               v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status in ('ACTIVE', 'PAUSED_MISMATCH'))
          from jsonb_to_recordset(:values::jsonb) as v (id text, partner_id text, trader_id text, trader_external_id text,
               broker_account_id text, account_id text, account_mode text, currency text, app_id text, dialect text, kind text,
-              client_order_id text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,
+              client_order_id text, phase text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,
               stake numeric, duration int, duration_unit text, barrier text, stop_loss numeric, take_profit numeric, ttl_ms int,
               origin text, trace text, copied_from text, follow_id text, raised_to_minimum boolean)
         order by v.partner_id, v.client_order_id, v.id
@@ -166,7 +169,9 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
       db,
       sql`with stored as (
          update orders o
-            set phase = 'queued', attempt = o.attempt + 1, queued_at = clock_timestamp(), not_before = null,
+            set phase = case when exists (select from broker_accounts a where a.id = o.broker_account_id
+                                           and a.proven_version = a.token_version) then 'queued' else 'unproven' end,
+                attempt = o.attempt + 1, queued_at = clock_timestamp(), not_before = null,
                 expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', origin = r.origin, trace = r.trace, sent_at = null,
                 permit_until = null, sender = null, reconcile_at = null, looks = 0, absence_checks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null

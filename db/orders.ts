@@ -5,7 +5,8 @@ import { ApiError } from '../schemas/errors.ts'
 import type { OrderStatus } from '../schemas/orders.ts'
 import { among, type Db, rows, sql } from './connection.ts'
 
-export type Phase = 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
+/** `unproven` is before `queued`: the broker has not accepted the account's token yet. */
+export type Phase = 'unproven' | 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
 
 export interface OrderRow {
   id: string
@@ -153,7 +154,7 @@ export async function expireOrders(db: Db, ids: string[]): Promise<OrderRow[]> {
     `update orders
         set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
             error_message = 'The order could not be placed within its time to live; it was not placed.'
-      where id = ${among('ids')} and phase = 'queued' and expires_at <= clock_timestamp()
+      where id = ${among('ids')} and phase in ('unproven', 'queued') and expires_at <= clock_timestamp()
      returning *`,
     { ids }
   )

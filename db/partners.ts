@@ -193,7 +193,7 @@ export async function countUnfinished(
 ): Promise<number> {
   const row = (await db('orders')
     .where({ partner_id: partnerId })
-    .whereIn('phase', ['queued', 'sending', 'open', 'review'])
+    .whereIn('phase', ['unproven', 'queued', 'sending', 'open', 'review'])
     .whereNot({ dialect })
     .count('* as count')
     .first()) as { count: number | string }

@@ -7,13 +7,22 @@ import { exchangeTokens, listAccounts } from '../api/accounts.ts'
 import { getBalance } from '../api/balance.ts'
 import { placeBinaryOrder } from '../api/orders.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
-import { brokerEnv } from './dialects.ts'
-import { closeAll, newAccountId, onClose, openHarness, type TestPartner } from './harness.ts'
+import { brokerEnv, dialect } from './dialects.ts'
+import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from './harness.ts'
 import { startTestWorker } from './processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 21, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
-const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '200' } })
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(simulator),
+    SWEEP_MS: '200',
+    ORDER_TTL_MS: '6000',
+    PERMIT_MS: '1000',
+    RECONCILE_AFTER_MS: '1500',
+    BROKER_ANSWER_TIMEOUT_MS: '2000'
+  }
+})
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
@@ -96,7 +105,7 @@ checking('is refused when the currency given is not its own; where none was give
   assert.is((await accountOf(wrong)).reason, 'CURRENCY_MISMATCH')
   assert.is(contractsOf(accountId).length, 0)
   const silent = await exchange({ accountId, token })
-  assert.is((await place(silent)).body.status, 'CLOSED')
+  assert.is((await partner.call(getBalance, { query: { traderExternalId: silent } })).status, 200)
   assert.is((await accountOf(silent)).currency, 'EUR')
 })
 
@@ -125,5 +134,128 @@ checking("whose token belongs to another account is refused as not the token's",
   assert.is(contractsOf(other).length, 0)
 })
 
-checking.after(closeAll)
-checking.run()
+const naming = suite("a stranger that names somebody's account")
+// The call with which an account is opened.
+const opening = dialect === 'v3' ? 'authorize' : 'otp'
+const phasesOf = (partnerId: string) => harness.open.db('orders').where({ partner_id: partnerId }).pluck('phase')
+
+naming('with a token the broker is slow to refuse does not hold up the owner', async () => {
+  const accountId = newAccountId()
+  const owner = await exchange({ accountId })
+  assert.is((await place(owner)).body.status, 'CLOSED')
+  const stranger = await harness.makePartner()
+  const intruder = await exchange({ accountId, token: `sim-${newAccountId()}` }, undefined, stranger)
+  // Whatever is opened from now on gets no answer; the owner's connection is open.
+  simulator.faults.add({ effect: 'ignore', call: dialect === 'v3' ? 'authorize' : 'accounts' })
+  const intrusions = Promise.all([1, 2, 3].map(() => place(intruder, stranger)))
+  await until('the intrusions to be stored', async () => (await phasesOf(stranger.partnerId)).length === 3)
+  const startedAt = performance.now()
+  for (let i = 0; i < 3; i++) assert.is((await place(owner)).body.status, 'CLOSED')
+  const tookMs = performance.now() - startedAt
+  assert.ok(tookMs < 3000, `${tookMs} ms`)
+  assert.equal(await phasesOf(stranger.partnerId), ['unproven', 'unproven', 'unproven'])
+  simulator.faults.reset()
+  for (const { status, body } of await intrusions) {
+    assert.ok(status === 404 || status === 502, JSON.stringify(body))
+    assert.not(body.brokerOrderId)
+  }
+  assert.is(contractsOf(accountId).length, 4)
+})
+
+naming('again and again with made-up tokens is made to wait', async () => {
+  const [stranger, accountId] = [await harness.makePartner(), newAccountId()]
+  const traderExternalId = `user-${randomUUID()}`
+  const refused: number[] = []
+  let message = ''
+  while (refused.at(-1) !== 502 && refused.length < 12) {
+    await exchange({ accountId, token: `sim-${newAccountId()}` }, traderExternalId, stranger)
+    const { status, body } = await place(traderExternalId, stranger)
+    refused.push(status)
+    message = body.message
+  }
+  assert.equal(refused.slice(0, 4), [404, 404, 404, 404])
+  assert.is(refused.at(-1), 502)
+  assert.match(message, 'the next try is made in')
+  // Its other accounts that were proven go on.
+  assert.is((await place(await exchange({ accountId: newAccountId() }, undefined, stranger), stranger)).status, 200)
+})
+
+naming('with many of its traders uses its own budget up, and nobody else’s', async () => {
+  const [stranger, victim] = [await harness.makePartner(), newAccountId()]
+  const good = await exchange({ accountId: newAccountId() }, undefined, stranger)
+  assert.is((await place(good, stranger)).status, 200)
+  const tried = await Promise.all(
+    Array.from({ length: 60 }, async () =>
+      place(await exchange({ accountId: victim, token: `sim-${newAccountId()}` }, undefined, stranger), stranger)
+    )
+  )
+  assert.ok(tried.every(({ status }) => status === 404 || status === 502))
+  const { status, body } = await place(await exchange({ accountId: newAccountId() }, undefined, stranger), stranger)
+  assert.is(status, 502)
+  assert.match(body.message, 'the next try is made in')
+  // Its proven accounts, and the unproven ones of others, are not concerned.
+  assert.is((await place(good, stranger)).status, 200)
+  assert.is((await place(await exchange({ accountId: newAccountId() }))).status, 200)
+})
+
+const first = suite('the first order of an account')
+
+first('is answered with its end, after one authorisation', async () => {
+  simulator.faults.add({ effect: 'slow', delayMs: 0, call: opening, times: 10 })
+  const traderExternalId = await exchange({ accountId: newAccountId() })
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+  assert.equal(
+    simulator.faults.settings.rules.map(({ times }) => times),
+    [9]
+  )
+  simulator.faults.reset()
+})
+
+first('after a new token is bought with that one, not with what the old one opened', async () => {
+  const accountId = newAccountId()
+  const traderExternalId = await exchange({ accountId })
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+  await exchange({ accountId, token: 'never-issued-to-anybody' }, traderExternalId)
+  const { status, body } = await place(traderExternalId)
+  assert.equal([status, body.error], [404, 'BROKER_DISCONNECTED'])
+  await exchange({ accountId }, traderExternalId)
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+})
+
+first('ends with its time to live when the account cannot be opened, and may be repeated', async () => {
+  const traderExternalId = await exchange({ accountId: newAccountId() })
+  simulator.faults.add({ effect: 'ignore', call: opening })
+  const clientOrderId = randomUUID()
+  const { status, body } = await place(traderExternalId, partner, { clientOrderId })
+  assert.equal([status, body.error, body.status], [502, 'BROKER_UPSTREAM', 'FAILED'])
+  simulator.faults.reset()
+  const again = await until('the repeat', async () => {
+    const { body } = await place(traderExternalId, partner, { clientOrderId })
+    return body.status === 'CLOSED' && body
+  })
+  assert.is(again.orderId, body.orderId)
+})
+
+const sharing = suite('two partners that own an account')
+
+sharing('are kept from each other’s order in doubt', async () => {
+  const accountId = newAccountId()
+  const other = await harness.makePartner()
+  const [one, two] = [await exchange({ accountId }), await exchange({ accountId }, undefined, other)]
+  assert.equal([(await place(one)).body.status, (await place(two, other)).body.status], ['CLOSED', 'CLOSED'])
+  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  const doubtful = place(one)
+  const phases = () => harness.open.db('orders').where({ account_id: accountId }).orderBy('id').pluck('phase')
+  await until('the doubt', async () => (await phases()).includes('sending'))
+  const waiting = place(two, other)
+  await until('the second order', async () => (await phases()).length === 4)
+  assert.equal((await phases()).slice(2), ['sending', 'queued'])
+  const [first, second] = [await doubtful, await waiting]
+  assert.ok([200, 502].includes(first.status) && [200, 502].includes(second.status))
+  const bought = contractsOf(accountId).length
+  assert.ok(bought >= 3 && bought <= 4, `${bought}`)
+})
+
+sharing.after(closeAll)
+for (const tests of [checking, naming, first, sharing]) tests.run()

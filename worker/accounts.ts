@@ -11,7 +11,7 @@ import {
 import type { RejectedReason } from '../schemas/accounts.ts'
 import { noteAdmission, noteRefusal } from './applications.ts'
 import { tokenRefused } from './broker/credentials.ts'
-import { type AccountFacts, BrokerError, type Session } from './broker/port.ts'
+import { type AccountFacts, type BrokerAccount, BrokerError, type Session } from './broker/port.ts'
 import type { Open } from './open.ts'
 
 /** Where an account is and under which application and dialect it is used. */
@@ -24,21 +24,24 @@ export interface AccountRef {
 
 /**
  * The account's session at the broker. Rejects with BrokerError; when the broker refuses the token the
- * account becomes REJECTED, unless a newer token came meanwhile.
+ * account becomes REJECTED, unless a newer token came meanwhile. `anew` tries the stored token even where a connection
+ * is open.
  */
 export async function openSession(
   { db, vault, brokers, log }: Pick<Open, 'db' | 'vault' | 'brokers' | 'log'>,
-  account: AccountRef
+  account: AccountRef,
+  { anew = false } = {}
 ): Promise<Session> {
   let read: StoredToken | undefined
   try {
-    const session = await brokers.of(account.dialect).session({
+    const asked: BrokerAccount = {
       accountId: account.accountId,
       appId: account.appId,
       // Live sessions are shared only within the row whose token opened them.
       credentialId: account.accountRowId,
       async token() {
         read = await getSealedToken(db, account.accountRowId, account.dialect)
+        if (read.restSeconds > 0) throw refusedTooOften(read.restSeconds)
         return unsealToken(vault, account.accountRowId, read)
       },
       compared: () => read?.proven === true,
@@ -50,7 +53,8 @@ export async function openSession(
         await markProven(db, account.accountRowId, { version: read.version, currency: facts.currency })
         read.proven = true
       }
-    })
+    }
+    const session = await brokers.of(account.dialect).session(asked, { anew })
     await noteAdmission({ db, log }, account)
     return session
   } catch (error) {
@@ -69,6 +73,11 @@ export async function openSession(
 function reasonOf({ reason }: Pick<BrokerError, 'reason'>, { expired }: Pick<StoredToken, 'expired'>): RejectedReason {
   const told = reason ?? 'TOKEN_REFUSED'
   return told === 'TOKEN_REFUSED' && expired ? 'TOKEN_EXPIRED' : told
+}
+
+function refusedTooOften(restSeconds: number): BrokerError {
+  const message = `The broker refused tokens of this account, or of too many accounts, again and again: the next try is made in ${restSeconds} s.`
+  return new BrokerError('BROKER_UPSTREAM', message, { brokerCode: 'RefusedTooOften', ran: 'no' })
 }
 
 /** In what the account differs from what was said when it was exchanged; what the broker does not say differs in nothing. */

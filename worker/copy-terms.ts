@@ -97,6 +97,7 @@ function draftOf(leading: Leading, candidate: Candidate, { terms, ttlMs }: { ter
     accountId: candidate.accountId,
     accountMode: candidate.accountMode,
     currency: candidate.currency,
+    proven: candidate.proven,
     clientOrderId: null,
     terms: {
       kind: leading.kind,

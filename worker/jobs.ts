@@ -20,6 +20,7 @@ import { DatabaseClock } from './database-clock.ts'
 import { startLoop } from './loop.ts'
 import type { Open } from './open.ts'
 import { openPlacing } from './orders.ts'
+import { openProving } from './proving.ts'
 import { reconcile } from './reconcile.ts'
 import { renewTokens } from './renewal.ts'
 import { openSettling } from './settle.ts'
@@ -67,6 +68,7 @@ export async function startWork(open: Open): Promise<Running> {
   const { db, bus, queue, config, log, clock } = open
   const settling = openSettling(open)
   const placing = openPlacing(open, settling)
+  const proving = openProving(open, placing, () => loops['account.prove'].wake())
   const asking = openAsking(open, settling)
   const databaseClock = new DatabaseClock()
   // Before an order can name this worker: one that has no lease is taken for gone.
@@ -79,6 +81,13 @@ export async function startWork(open: Open): Promise<Running> {
       log,
       clock,
       round: () => placing.take()
+    }),
+    'account.prove': startLoop({
+      name: 'account.prove',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: () => proving.take()
     }),
     ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, clock, round: async () => (await asking.take()) > 0 }),
     'copy.fanout': startLoop({
@@ -118,6 +127,7 @@ export async function startWork(open: Open): Promise<Running> {
     async round() {
       await databaseClock.measure(open)
       await placing.recover()
+      await proving.expire()
       await placing.claim(await listWaitingAccounts(db, config.sweepMs, 1000))
       const doubts = await reconcile(open, { databaseClock, settling, placing })
       const taken = await settling.sweep()
@@ -163,7 +173,7 @@ export async function startWork(open: Open): Promise<Running> {
     async stop() {
       deaf()
       await Promise.all([...Object.values(loops), sweep, renewal].map(loop => loop.stop()))
-      await Promise.all([placing.drain(), asking.drain()])
+      await Promise.all([proving.drain(), placing.drain(), asking.drain()])
       await lease.stop()
       await settling.release()
     }

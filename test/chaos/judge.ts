@@ -31,7 +31,7 @@ export async function waitForEnd(db: Db, ms: number): Promise<number> {
   for (;;) {
     const [row] = await rows<{ count: number }>(
       db,
-      `select count(*)::int as count from orders where phase in ('queued', 'sending', 'open')`
+      `select count(*)::int as count from orders where phase in ('unproven', 'queued', 'sending', 'open')`
     )
     if (row?.count === 0 || performance.now() > deadline) return row?.count ?? 0
     await sleep(100)

@@ -151,7 +151,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     return known.seconds
   }
   const broker: Broker = {
-    session: account => openSession(line, account),
+    session: (account, options) => openSession(line, account, options),
     market: () => ({ clockOffset: async () => offset() }) as Market,
     reachable: async () => world.schedule.now >= line.upAt,
     budget: () => ({}),
@@ -162,17 +162,20 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
   return { line, of: () => broker, budget: () => ({}), unreachable: () => [], share() {}, async close() {} }
 }
 
-async function openSession(line: Line, account: BrokerAccount): Promise<Session> {
+async function openSession(line: Line, account: BrokerAccount, { anew = false } = {}): Promise<Session> {
   const key = `${account.credentialId}`
   if (line.world.revoked.has(key)) {
     line.authorised.delete(key)
     await account.token()
     throw refusal('BROKER_DISCONNECTED', 'InvalidToken', { rejected: true })
   }
-  if (line.authorised.has(key)) return new SimulatedSession(line, account)
+  if (!anew && line.authorised.has(key)) return new SimulatedSession(line, account)
   await connected(line, 'session')
   // Not every connection is a new one: the token is read for some.
-  if (line.world.chance.is(0.1)) await account.token()
+  if (anew || line.world.chance.is(0.1)) {
+    await account.token()
+    await account.accepted?.({ mode: null, currency: null })
+  }
   line.authorised.add(key)
   return new SimulatedSession(line, account)
 }

@@ -129,9 +129,11 @@ export async function makeDatabase(
          insert into traders (id, partner_id, external_id, active_account_id, connected_at)
          select replace("accountRowId", 'acc_', 'trd_'), "partnerId", "traderExternalId", "accountRowId", now() from given
        )
-       insert into broker_accounts (id, partner_id, trader_id, account_id, account_mode, currency, token_key_id, token_sealed)
+       insert into broker_accounts (id, partner_id, trader_id, account_id, account_mode, currency, token_key_id, token_sealed, proven_version)
        select "accountRowId", "partnerId", replace("accountRowId", 'acc_', 'trd_'), "accountId", 'DEMO',
-              case when right("accountId", 1) = '7' then null else 'USD' end, 'none', '\\x00' from given`,
+              case when right("accountId", 1) = '7' then null else 'USD' end, 'none', '\\x00',
+              -- Every sixth account has never been opened.
+              case when right("accountId", 6)::int % 6 = 0 then null else 1 end from given`,
       [JSON.stringify(parties)]
     )
     for (const statement of sql) await client.query(statement)

@@ -331,7 +331,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
       if (schedule.now > lastBorn + options.troubles.calmAfterMs) calm = true
       if (lives.length === count && lives.every(({ active }) => active === 0)) {
         const left = await database.look<{ broker_order_id: string | null }>(
-          `select broker_order_id from orders where phase in ('queued', 'sending', 'open')`
+          `select broker_order_id from orders where phase in ('unproven', 'queued', 'sending', 'open')`
         )
         // A multiplier that nobody closes stays open.
         over = left.every(({ broker_order_id: id }) => id !== null && !books.deals.get(id)?.sale && isMultiplier(id))

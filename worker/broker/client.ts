@@ -83,7 +83,7 @@ class Client implements Broker {
     this.#sweeper.unref()
   }
 
-  async session(account: BrokerAccount): Promise<Session> {
+  async session(account: BrokerAccount, { anew = false } = {}): Promise<Session> {
     if (this.#closed) throw closed()
     const key = `${account.appId} ${account.accountId} ${account.credentialId ?? ''}`
     let entry = this.#sessions.get(key)
@@ -92,6 +92,7 @@ class Client implements Broker {
       this.#sessions.set(key, entry)
     }
     entry.account = account
+    if (anew && entry.line.current !== null) entry.line.retire(entry.line.current, replaced())
     if (entry.line.current === null) await entry.line.connect()
     return entry.session
   }
@@ -291,6 +292,13 @@ class Client implements Broker {
 
 function isIdle({ line, session }: Entry): boolean {
   return !line.busy && (session === null || session.follows.size === 0)
+}
+
+function replaced(): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker was replaced.', {
+    brokerCode: 'Disconnected',
+    ran: 'no'
+  })
 }
 
 function closed(): BrokerError {

@@ -9,6 +9,7 @@ export async function readToken(account: BrokerAccount, form: RegExp): Promise<s
   try {
     token = await account.token()
   } catch (cause) {
+    if (cause instanceof BrokerError) throw cause
     // There is none, or (far more likely) our own database is away for a moment: that is no refusal of the account.
     const none = cause instanceof ApiError && cause.code === 'BROKER_DISCONNECTED'
     // Why there is none is for the partner to know.

@@ -279,8 +279,11 @@ export interface Market {
 
 /** A broker in one dialect. */
 export interface Broker {
-  /** Opens, or finds, the account's session. Rejects with BrokerError (BROKER_DISCONNECTED when the token is refused). */
-  session(account: BrokerAccount): Promise<Session>
+  /**
+   * Opens, or finds, the account's session; `anew` authorises with the token that is stored now even where a connection is
+   * open. Rejects with BrokerError (BROKER_DISCONNECTED when the token is refused).
+   */
+  session(account: BrokerAccount, options?: { anew?: boolean }): Promise<Session>
   /** Market data under the given application id. */
   market(appId: string): Market
   /** Answers within its time-out whether the broker can be reached. */
