@@ -14,6 +14,7 @@ import {
 import {
   DeletedMessage,
   Leaderboard,
+  LeaderboardQuery,
   Message,
   MessageList,
   NewMessage,
@@ -77,22 +78,26 @@ function presentProfile(profile: ProfileRecord, asked: Acting): Profile {
   return { displayName, bio, avatarUrl, isPublic, updatedAt: updatedAt?.toISOString() ?? null }
 }
 
-export const getLeaderboard: Operation<object> = {
+export const getLeaderboard: Operation<{ query: LeaderboardQuery }> = {
   ...common,
   name: 'getLeaderboard',
   method: 'GET',
   path: '/v1/community/leaderboard',
   summary: 'The best traders of 30 days',
   description:
-    'Traders with a public profile, by the sum of profit and loss of their closed orders and collected trades of the last 30 days; at most 100.',
+    'Traders with a public profile, by the sum of profit and loss of their closed orders and collected trades of the last 30 days. Ranked within one mode and currency, REAL before DEMO; at most 100.',
   scope: 'community:read',
+  query: LeaderboardQuery,
   response: Leaderboard,
   errors: [],
-  async handle({ partner }, { gathered }) {
-    const leaders = await gathered.leaderboard(partner.partnerId)
+  async handle({ partner, query }, { gathered }) {
+    const { accountMode = null, currency = null } = query
+    const leaders = await gathered.leaderboard({ partnerId: partner.partnerId, accountMode, currency })
     return {
-      data: leaders.map((leader, index) => ({
-        rank: index + 1,
+      data: leaders.map(leader => ({
+        rank: leader.rank,
+        accountMode: leader.accountMode,
+        currency: leader.currency,
         ...presentAuthor(leader, { partner }),
         trades: leader.trades,
         winRatePct: Math.round((leader.wins / leader.trades) * 10_000) / 100,

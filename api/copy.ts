@@ -31,7 +31,7 @@ export const listLeaders: Operation<{ query: LeadersQuery }> = {
   tag: 'Copy trading',
   summary: 'Traders one can follow',
   description:
-    'Traders with at least ten orders closed in the last 30 days, best first, at most 100. Other partners are never named.',
+    'Traders with at least ten orders closed in the last 30 days, in mode and currency of their active account; REAL before DEMO, then by currency, the best first, at most 100. Other partners are never named, nor traders of theirs without a public profile.',
   auth: 'key',
   scope: 'copy:read',
   query: LeadersQuery,
@@ -39,7 +39,12 @@ export const listLeaders: Operation<{ query: LeadersQuery }> = {
   errors: [],
   async handle({ partner, query }, { db }) {
     const scope = query.scope ?? 'tenant'
-    const leaders = await list(db, { partnerId: partner.partnerId, everywhere: scope === 'global' })
+    const leaders = await list(db, {
+      partnerId: partner.partnerId,
+      everywhere: scope === 'global',
+      accountMode: query.accountMode ?? null,
+      currency: query.currency ?? null
+    })
     return {
       data: leaders.map(leader => ({
         leaderId: leader.leaderId,
@@ -51,7 +56,8 @@ export const listLeaders: Operation<{ query: LeadersQuery }> = {
         trades: leader.trades,
         winRatePct: leader.winRatePct,
         pnl: Number(leader.pnl),
-        maxDrawdownPct: leader.maxDrawdownPct
+        maxDrawdownPct: leader.maxDrawdownPct,
+        maxDrawdown: Number(leader.maxDrawdown)
       }))
     }
   }

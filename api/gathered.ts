@@ -7,7 +7,7 @@ import { WORK } from '../db/bus.ts'
 import type { Db } from '../db/connection.ts'
 import { gather, isDataError, share } from '../db/gather.ts'
 import { type Caller, findCallers } from '../db/keys.ts'
-import { type RankedRecord, readLeaderboard } from '../db/leaderboard.ts'
+import { type LeaderboardFilter, type RankedRecord, readLeaderboard } from '../db/leaderboard.ts'
 import { findOutcomes, type Outcome } from '../db/orders.ts'
 import { type Draft, type Stored, storeOrders } from '../db/orders-storing.ts'
 import { countTraders } from '../db/partners.ts'
@@ -23,12 +23,13 @@ export interface Gathered {
   storeOrder(draft: Draft): Promise<Stored>
   storeAsk(question: Question): Promise<{ id: string; joined: boolean }>
   /** Reads that add up many rows: one at a time for each partner. */
-  leaderboard(partnerId: string): Promise<RankedRecord[]>
+  leaderboard(query: LeaderboardFilter): Promise<RankedRecord[]>
   usage(partnerId: string): Promise<UsageRecord>
   traders(partnerId: string): Promise<number>
 }
 
 export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bus }): Gathered {
+  const leaderboard = share(query => readLeaderboard(db, JSON.parse(query) as LeaderboardFilter))
   return {
     caller: gather((lookups: string[]) => findCallers(db, lookups)),
     trading: gather((asked: { partnerId: string; externalId: string }[]) => findTrading(db, asked)),
@@ -52,7 +53,7 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
       },
       { isolate: isDataError }
     ),
-    leaderboard: share(partnerId => readLeaderboard(db, partnerId)),
+    leaderboard: query => leaderboard(JSON.stringify(query)),
     usage: share(partnerId => readUsage(db, partnerId)),
     traders: share(partnerId => countTraders(db, partnerId))
   }

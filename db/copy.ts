@@ -17,16 +17,31 @@ export interface LeaderRecord {
   winRatePct: number
   pnl: string
   maxDrawdownPct: number
+  /** The largest fall of the running profit from its peak. */
+  maxDrawdown: string
 }
 
 /**
- * Traders with at least ten orders closed in the last 30 days, copies left out, best first, at most 100: the
+ * Traders with at least ten orders closed in the last 30 days in mode and currency of their active account, copies left
+ * out; REAL before DEMO, then by currency, the best first, at most 100: the
  * partner's own, or with `everywhere` those of every partner whose community profile is public. `leaderId`
  * asks for one of them.
  */
 export async function listLeaders(
   db: Db,
-  { partnerId, everywhere, leaderId = null }: { partnerId: string; everywhere: boolean; leaderId?: string | null }
+  {
+    partnerId,
+    everywhere,
+    leaderId = null,
+    accountMode = null,
+    currency = null
+  }: {
+    partnerId: string
+    everywhere: boolean
+    leaderId?: string | null
+    accountMode?: string | null
+    currency?: string | null
+  }
 ): Promise<LeaderRecord[]> {
   const whose = everywhere
     ? 'p.id in (select partner_id from community_profiles where party_id = partner_id and is_public)'
@@ -35,16 +50,22 @@ export async function listLeaders(
     leaderId === null ? whose : `${whose} and p.id = (select partner_id from traders where id = :leaderId)`
   return rows<LeaderRecord>(
     db,
-    `with ${tradedSegments(partners)}, sums as (
-       select trader_id, sum(own_trades)::int as trades, sum(own_wins)::int as wins, sum(own_pnl) as pnl, sum(own_stake) as stakes
-         from traded where :leaderId::text is null or trader_id = :leaderId
-        group by trader_id having sum(own_trades) >= ${RECORD_TRADES}
-        order by sum(own_pnl) desc, trader_id limit 100
+    `with ${tradedSegments(partners)}, own as materialized (
+       select d.* from traded d
+         join traders t on t.id = d.trader_id
+         join broker_accounts a on a.id = t.active_account_id and a.account_mode = d.account_mode and coalesce(a.currency, '') collate "C" = d.currency
+        where (:leaderId::text is null or d.trader_id = :leaderId) and (:accountMode::text is null or d.account_mode = :accountMode)
+          and (:currency::text is null or d.currency = :currency)
+     ), sums as (
+       select trader_id, account_mode, nullif(currency, '') as currency, sum(own_trades)::int as trades, sum(own_wins)::int as wins,
+              sum(own_pnl) as pnl, sum(own_stake) as stakes
+         from own group by trader_id, account_mode, currency having sum(own_trades) >= ${RECORD_TRADES}
+        order by account_mode desc, nullif(currency, '') nulls last, sum(own_pnl) desc, trader_id limit 100
      ), runs as (
        select trader_id, at, own_pnl, own_stake, own_peak, own_low, own_fall,
               sum(own_pnl) over (partition by trader_id order by at, own_pnl, own_stake rows unbounded preceding) - own_pnl as before,
               row_number() over (partition by trader_id order by at, own_pnl, own_stake) as place
-         from traded where own_trades > 0 and trader_id in (select trader_id from sums)
+         from own where own_trades > 0 and trader_id in (select trader_id from sums)
      ), falls as (
        select trader_id, own_fall, before + own_low as low,
               max(before + own_peak) over (partition by trader_id order by place rows between unbounded preceding and 1 preceding) as high
@@ -58,12 +79,12 @@ export async function listLeaders(
             -- A name given to the partner alone, or shown to its own community, does not leave it.
             case when :everywhere then case when c.is_public then nullif(c.display_name, '') end
                  else coalesce(nullif(c.display_name, ''), t.name) end as "displayName",
-            a.account_mode as "accountMode", a.currency,
+            s.account_mode as "accountMode", s.currency, s.fall as "maxDrawdown",
             round(100.0 * s.wins / s.trades, 2)::float8 as "winRatePct", round(100.0 * s.fall / s.stakes, 2)::float8 as "maxDrawdownPct",
             (select count(*)::int from follows f where f.leader_id = s.trader_id and f.status = 'ACTIVE') as followers
-       from summary s join traders t on t.id = s.trader_id join broker_accounts a on a.id = t.active_account_id left join community_profiles c on c.party_id = s.trader_id
-      order by s.pnl desc, s.trader_id`,
-    { partnerId, everywhere, leaderId }
+       from summary s join traders t on t.id = s.trader_id left join community_profiles c on c.party_id = s.trader_id
+      order by s.account_mode desc, s.currency nulls last, s.pnl desc, s.trader_id`,
+    { partnerId, everywhere, leaderId, accountMode, currency }
   )
 }
 

@@ -38,6 +38,7 @@ import * as copyAccounts from './migrations/0032_copy_accounts.ts'
 import * as traderCredentials from './migrations/0033_trader_credentials.ts'
 import * as fairBilling from './migrations/0034_fair_billing.ts'
 import * as unprovenOrders from './migrations/0035_unproven_orders.ts'
+import * as traderDaysByAccount from './migrations/0036_trader_days_by_account.ts'
 
 interface Migration {
   name: string
@@ -79,7 +80,8 @@ const migrations: Migration[] = [
   { name: '0032_copy_accounts', up: copyAccounts.up },
   { name: '0033_trader_credentials', up: traderCredentials.up },
   { name: '0034_fair_billing', up: fairBilling.up },
-  { name: '0035_unproven_orders', up: unprovenOrders.up }
+  { name: '0035_unproven_orders', up: unprovenOrders.up },
+  { name: '0036_trader_days_by_account', up: traderDaysByAccount.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -1,4 +1,4 @@
-// What traders made, day by day: closed orders added up behind the clock, never in the order path. A reader takes
+// What traders made in each mode and currency, day by day: closed orders added up behind the clock, never in the order path. A reader takes
 // whole days from here and the rest from the orders themselves, in one statement, and so in one snapshot: the
 // part of the first day that is in its window, whatever closed since the last addition, and days that an order
 // closed late has changed. So its sums are those of the orders, however far behind the addition is.
@@ -15,37 +15,43 @@ const KEPT_DAYS = 31
 
 // `offset 0` keeps each look a walk along the index from bound to bound: joined freely, all orders were read.
 const ordersOf = (partner: string, bounds: string) => `lateral (
-             select partner_id, trader_id, closed_at, pnl, stake, copied_from is null as own from orders
+             select partner_id, trader_id, account_mode collate "C" as account_mode,
+                    coalesce(currency, '') collate "C" as currency, closed_at, pnl, stake,
+                    copied_from is null as own from orders
               where partner_id = ${partner} and phase = 'closed' and ${bounds} offset 0) o`
 
 /** Bounds of `ordersOf`: the `day` of a table, up to `until`. */
 const duringDay = (table: string, until: string) =>
   `closed_at >= ${table}.day::timestamp at time zone 'UTC' and closed_at < least((${table}.day + 1)::timestamp at time zone 'UTC', ${until})`
 
+/** What sums are kept for. */
+const account = 'account_mode, currency'
+const key = `partner_id, trader_id, day, ${account}`
+
 /**
- * The facts of orders in `closed (partner_id, trader_id, day, closed_at, pnl, stake, own)`, by trader and day. Of two
- * contracts that ended in the same second the loss comes first.
+ * The facts of orders in `closed (partner_id, trader_id, day, account_mode, currency, closed_at, pnl, stake, own)`, by
+ * trader, day, mode and currency, in the order of the table's columns. Of two contracts that ended in the same second the loss comes first.
  */
 const factsOfClosed = `
   steps as (
     select *, coalesce(sum(pnl) filter (where own) over run, 0) as running, row_number() over run as place
       from closed
-    window run as (partition by partner_id, trader_id, day order by closed_at, pnl, stake rows unbounded preceding)
+    window run as (partition by ${key} order by closed_at, pnl, stake rows unbounded preceding)
   ), falls as (
-    select *, greatest(0, max(running) over (partition by partner_id, trader_id, day order by place)) - running as fall
+    select *, greatest(0, max(running) over (partition by ${key} order by place)) - running as fall
       from steps
   ), facts as (
     select partner_id, trader_id, day, count(*)::int as trades, (count(*) filter (where pnl > 0))::int as wins, sum(pnl) as pnl,
            (count(*) filter (where own))::int as own_trades, (count(*) filter (where own and pnl > 0))::int as own_wins,
            coalesce(sum(pnl) filter (where own), 0) as own_pnl, coalesce(sum(stake) filter (where own), 0) as own_stake,
-           greatest(0, max(running)) as own_peak, least(0, min(running)) as own_low, max(fall) as own_fall
-      from falls group by partner_id, trader_id, day
+           greatest(0, max(running)) as own_peak, least(0, min(running)) as own_low, max(fall) as own_fall, ${account}
+      from falls group by ${key}
   )`
 
 /** The facts of the days in `touched (partner_id, trader_id, day)`, from all their orders closed before `:until`. */
 const factsOfTouched = `
   closed as (
-    select o.partner_id, o.trader_id, t.day, o.closed_at, o.pnl, o.stake, o.own
+    select o.partner_id, o.trader_id, t.day, o.account_mode, o.currency, o.closed_at, o.pnl, o.stake, o.own
       from (select distinct partner_id, day from touched) s
      cross join ${ordersOf('s.partner_id', duringDay('s', ':until::timestamptz'))}
       join touched t on t.partner_id = o.partner_id and t.trader_id = o.trader_id and t.day = s.day
@@ -81,11 +87,12 @@ async function addNewOrders(db: Db, stepSeconds: number): Promise<boolean> {
     await rows(
       trx,
       `with closed as (
-         select o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date as day, o.closed_at, o.pnl, o.stake, o.own
+         select o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date as day, o.account_mode, o.currency, o.closed_at,
+                o.pnl, o.stake, o.own
            from partners p cross join ${ordersOf('p.id', 'closed_at >= :from::timestamptz and closed_at < :until::timestamptz')}
        ), ${factsOfClosed}
        insert into trader_days as d select * from facts
-       on conflict (partner_id, trader_id, day) do update
+       on conflict (${key}) do update
          set trades = d.trades + excluded.trades, wins = d.wins + excluded.wins, pnl = d.pnl + excluded.pnl,
              own_trades = d.own_trades + excluded.own_trades, own_wins = d.own_wins + excluded.own_wins,
              own_pnl = d.own_pnl + excluded.own_pnl, own_stake = d.own_stake + excluded.own_stake,
@@ -120,7 +127,7 @@ async function addUpLateDays(db: Db, limit: number): Promise<boolean> {
          select distinct partner_id, trader_id, day from late
        ), ${factsOfTouched}, stored as (
          insert into trader_days select * from facts
-         on conflict (partner_id, trader_id, day) do update
+         on conflict (${key}) do update
            set trades = excluded.trades, wins = excluded.wins, pnl = excluded.pnl, own_trades = excluded.own_trades,
                own_wins = excluded.own_wins, own_pnl = excluded.own_pnl, own_stake = excluded.own_stake,
                own_peak = excluded.own_peak, own_low = excluded.own_low, own_fall = excluded.own_fall
@@ -178,12 +185,12 @@ export async function findWrongTraderDays(db: Db, { days = KEPT_DAYS }: { days?:
 
 /**
  * Segments of the closed orders of a window of 30 days up to now, as common table expressions to begin a
- * statement with: `traded (partner_id, trader_id, at, trades, wins, pnl, own_trades, own_wins, own_pnl, own_stake,
+ * statement with: `traded (partner_id, trader_id, account_mode, currency, at, trades, wins, pnl, own_trades, own_wins, own_pnl, own_stake,
  * own_peak, own_low, own_fall)`, each a day or a single order. `partners` is the condition on `p.id`.
  */
 export function tradedSegments(partners: string): string {
   const orders = (spans: string, bounds: string) => `
-    select o.partner_id, o.trader_id, o.closed_at, 1, (o.pnl > 0)::int, o.pnl, own::int, (own and o.pnl > 0)::int,
+    select o.partner_id, o.trader_id, o.account_mode, o.currency, o.closed_at, 1, (o.pnl > 0)::int, o.pnl, own::int, (own and o.pnl > 0)::int,
            case when own then o.pnl else 0 end, case when own then o.stake else 0 end, case when own then greatest(0, o.pnl) else 0 end,
            case when own then least(0, o.pnl) else 0 end, case when own then greatest(0, -o.pnl) else 0 end
       from ${spans} cross join span cross join ${ordersOf('asked.id', bounds)}`
@@ -195,8 +202,9 @@ export function tradedSegments(partners: string): string {
     select distinct l.partner_id, l.trader_id, l.day from trader_days_late l cross join span where l.day > span.first_day
   ), asked as materialized (
     select p.id from partners p where ${partners}
-  ), traded (partner_id, trader_id, at, trades, wins, pnl, own_trades, own_wins, own_pnl, own_stake, own_peak, own_low, own_fall) as (
-    select d.partner_id, d.trader_id, d.day::timestamp at time zone 'UTC', d.trades, d.wins, d.pnl, d.own_trades, d.own_wins,
+  ), traded (partner_id, trader_id, account_mode, currency, at, trades, wins, pnl, own_trades, own_wins, own_pnl, own_stake,
+            own_peak, own_low, own_fall) as (
+    select d.partner_id, d.trader_id, d.account_mode, d.currency, d.day::timestamp at time zone 'UTC', d.trades, d.wins, d.pnl, d.own_trades, d.own_wins,
            d.own_pnl, d.own_stake, d.own_peak, d.own_low, d.own_fall
       from asked cross join span cross join lateral (
              select * from trader_days where partner_id = asked.id and day > span.first_day offset 0) d

@@ -1,6 +1,6 @@
 // The community of one partner: profiles, leaderboard, messages, shared bots.
 import type { FromSchema } from 'json-schema-to-ts'
-import { idField, nullable, timestamp } from './fields.ts'
+import { accountMode, currency, idField, nullable, timestamp } from './fields.ts'
 import { freeformLimits } from './freeform.ts'
 
 const line = '^[^\\u0000-\\u001f\\u007f]*$'
@@ -78,9 +78,11 @@ export const Author = {
 export const LeaderboardEntry = {
   type: 'object',
   additionalProperties: false,
-  required: ['rank', 'displayName', 'avatarUrl', 'trades', 'winRatePct', 'pnl'],
+  required: ['rank', 'accountMode', 'currency', 'displayName', 'avatarUrl', 'trades', 'winRatePct', 'pnl'],
   properties: {
-    rank: { type: 'integer', minimum: 1, description: 'Place, by pnl.', examples: [1] },
+    rank: { type: 'integer', minimum: 1, description: 'Place by pnl, within one mode and currency.', examples: [1] },
+    accountMode,
+    currency: { ...nullable(currency), description: 'null where it is not known.' },
     displayName: Profile.properties.displayName,
     avatarUrl,
     trades: { type: 'integer', minimum: 1, description: 'Closed orders and collected trades.', examples: [120] },
@@ -91,7 +93,7 @@ export const LeaderboardEntry = {
       description: 'Share of trades with a profit, to two decimals.',
       examples: [54.17]
     },
-    pnl: { type: 'number', description: 'Sum of profit and loss, currencies unconverted.', examples: [312.4] }
+    pnl: { type: 'number', description: 'Sum of profit and loss, in that currency.', examples: [312.4] }
   }
 } as const
 
@@ -100,9 +102,17 @@ export const Leaderboard = {
   additionalProperties: false,
   required: ['data'],
   properties: {
-    data: { type: 'array', maxItems: 100, description: 'The best first.', items: LeaderboardEntry }
+    data: {
+      type: 'array',
+      maxItems: 100,
+      description: 'REAL before DEMO, then by currency, the best first.',
+      items: LeaderboardEntry
+    }
   }
 } as const
+
+export const LeaderboardQuery = { type: 'object', properties: { accountMode, currency } } as const
+export type LeaderboardQuery = FromSchema<typeof LeaderboardQuery>
 
 const messageId = idField('msg', 'Identifier of the message.')
 const content = {

@@ -11,7 +11,10 @@ const scope = {
   examples: ['tenant']
 } as const
 
-export const LeadersQuery = { type: 'object', properties: { scope: { ...scope, default: 'tenant' } } } as const
+export const LeadersQuery = {
+  type: 'object',
+  properties: { scope: { ...scope, default: 'tenant' }, accountMode, currency }
+} as const
 export type LeadersQuery = FromSchema<typeof LeadersQuery>
 
 export const Leader = {
@@ -27,7 +30,8 @@ export const Leader = {
     'trades',
     'winRatePct',
     'pnl',
-    'maxDrawdownPct'
+    'maxDrawdownPct',
+    'maxDrawdown'
   ],
   properties: {
     leaderId,
@@ -39,7 +43,7 @@ export const Leader = {
     trades: {
       type: 'integer',
       minimum: 10,
-      description: 'Orders closed in the last 30 days, copies left out.',
+      description: 'Orders closed in the last 30 days in this mode and currency, copies left out.',
       examples: [128]
     },
     winRatePct: { ...percent, description: 'Share of them that made a profit.', examples: [55.5] },
@@ -48,7 +52,8 @@ export const Leader = {
       ...percent,
       description: 'Largest fall of the running profit from its peak, in percent of all stakes of the 30 days.',
       examples: [8.1]
-    }
+    },
+    maxDrawdown: { ...money, description: 'The same fall as an amount.', examples: [42.5] }
   }
 } as const
 
@@ -56,7 +61,9 @@ export const LeaderList = {
   type: 'object',
   additionalProperties: false,
   required: ['data'],
-  properties: { data: { type: 'array', description: 'The best first.', items: Leader } }
+  properties: {
+    data: { type: 'array', description: 'REAL before DEMO, then by currency, the best first.', items: Leader }
+  }
 } as const
 
 export const FollowRequest = {

@@ -415,5 +415,26 @@ naming('shows mode and currency, and in the global list no name that is not publ
   assert.is((await find(other, 'global')).displayName, 'Secret Ada')
 })
 
+naming('counts the mode and currency of the active account alone, REAL first, and filters', async () => {
+  const mine = await harness.makePartner()
+  const [ada, bob] = [await mine.makeTrader(), await mine.makeTrader()]
+  for (const trader of [ada, bob]) await insertOrderRows(db, trader, { count: 10, pnl: '2' })
+  await insertOrderRows(db, ada, { count: 3, pnl: '1000' })
+  await db('orders').where({ trader_id: ada.traderId, pnl: '1000' }).update({ account_mode: 'REAL' })
+  await insertOrderRows(db, bob, { pnl: '-5', at: new Date(Date.now() - 60_000) })
+  await db('broker_accounts').where({ trader_id: bob.traderId }).update({ account_mode: 'REAL', currency: 'EUR' })
+  await db('orders').where({ trader_id: bob.traderId }).update({ account_mode: 'REAL', currency: 'EUR' })
+  const list = async (query: Record<string, string> = {}) =>
+    (await mine.call(listLeaders, { query })).body.data.map(
+      ({ leaderId, accountMode, currency, trades, pnl, maxDrawdown }: Record<string, unknown>) =>
+        [leaderId === ada.traderId ? 'ada' : 'bob', accountMode, currency, trades, pnl, maxDrawdown].join(' ')
+    )
+  const all = await list()
+  assert.equal(all, ['bob REAL EUR 11 15 5', 'ada DEMO USD 10 20 0'])
+  assert.equal(await list({ accountMode: 'DEMO' }), [all[1]])
+  assert.equal(await list({ currency: 'EUR' }), [all[0]])
+  assert.equal(await list({ accountMode: 'DEMO', currency: 'EUR' }), [])
+})
+
 naming.after(closeAll)
 for (const tests of [pinned, drawdown, scaling, mirroring, naming]) tests.run()

@@ -66,6 +66,8 @@ leaderboard('ranks by profit, counting closed orders and collected trades alike'
   await collect(partner, bob, { profit_loss: 0, trade_timestamp: daysAgo(29.9).toISOString() })
   await collect(partner, eve, { profit_loss: -3 })
   const entry = (displayName: string, rest: object) => ({
+    accountMode: 'DEMO',
+    currency: 'USD',
     displayName,
     avatarUrl: `https://a.example/${displayName}.png`,
     ...rest
@@ -75,6 +77,46 @@ leaderboard('ranks by profit, counting closed orders and collected trades alike'
     { rank: 2, ...entry('Ada', { trades: 3, winRatePct: 66.67, pnl: 9.06 }) },
     { rank: 3, ...entry('Eve', { trades: 1, winRatePct: 0, pnl: -3 }) }
   ])
+})
+
+leaderboard('ranks within one mode and currency, REAL before DEMO, and adds nothing of different ones', async () => {
+  const partner = await harness.makePartner()
+  const [ada, bob, eve] = [
+    await makeTrader(partner, 'Ada'),
+    await makeTrader(partner, 'Bob'),
+    await makeTrader(partner, 'Eve')
+  ]
+  const change = async (trader: TestTrader, pnl: string, columns: object) => {
+    await insertOrderRows(db, trader, { pnl })
+    await db('orders').where({ trader_id: trader.traderId, pnl }).update(columns)
+  }
+  await change(ada, '10000', { account_mode: 'REAL', currency: 'JPY' })
+  await change(ada, '5000', { account_mode: 'DEMO', currency: 'USD' })
+  await change(bob, '15.3', { account_mode: 'REAL', currency: 'USD' })
+  await change(eve, '20', { account_mode: 'REAL', currency: 'USD' })
+  await change(eve, '7', { account_mode: 'REAL', currency: null })
+  // Collected trades say their currency themselves; their mode follows from the account.
+  await collect(partner, bob, { profit_loss: 3, currency: 'jpy' })
+  await collect(partner, bob, { profit_loss: 4 })
+  const board = async (query: Record<string, string> = {}) =>
+    (await partner.call(getLeaderboard, { query })).body.data.map(
+      ({ rank, displayName, accountMode, currency, pnl }: Record<string, unknown>) =>
+        [rank, displayName, accountMode, currency, pnl].join(' ')
+    )
+  const all = await board()
+  assert.equal(all, [
+    '1 Ada REAL JPY 10000',
+    '1 Eve REAL USD 20',
+    '2 Bob REAL USD 15.3',
+    '1 Eve REAL  7',
+    '1 Bob DEMO JPY 3',
+    '1 Ada DEMO USD 5000',
+    '2 Bob DEMO USD 4'
+  ])
+  assert.equal(await board({ accountMode: 'DEMO' }), all.slice(4))
+  assert.equal(await board({ currency: 'USD' }), [all[1], all[2], all[5], all[6]])
+  assert.equal(await board({ accountMode: 'REAL', currency: 'JPY' }), [all[0]])
+  assert.equal(await board({ currency: 'GBP' }), [])
 })
 
 leaderboard('counts a contract once that was placed here and reported as well', async () => {

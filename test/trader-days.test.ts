@@ -26,9 +26,10 @@ const adding = suite('adding up closed orders')
 /** Closed orders of random traders, results and instants of the last days; every fourth is a copy. */
 async function trade(count: number, { days = 32 }: { days?: number } = {}): Promise<void> {
   await db.raw(
-    `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, app_id, dialect,
+    `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency, app_id, dialect,
        kind, client_order_id, copied_from, request_hash, asset, stake, phase, expires_at, broker_order_id, buy_price, opened_at, pnl, closed_at)
-     select 'ord_' || gen_random_uuid(), t.partner_id, t.id, t.external_id, a.id, a.account_id, 'DEMO', '1', 'v3', 'BINARY',
+     select 'ord_' || gen_random_uuid(), t.partner_id, t.id, t.external_id, a.id, a.account_id,
+       case when n % 7 = 0 then 'REAL' else 'DEMO' end, case n % 5 when 0 then null when 1 then 'EUR' else 'USD' end, '1', 'v3', 'BINARY',
        case when d.copy and first.id is not null then null else gen_random_uuid()::text end, case when d.copy then first.id end,
        '\\x00', 'R_100', 10, 'closed', now(), gen_random_uuid()::text, 10, now(), round((random() * 20 - 10)::numeric, 2),
        date_trunc('minute', now() - random() ^ d.power * :days * interval '1 day')
@@ -44,21 +45,28 @@ async function trade(count: number, { days = 32 }: { days?: number } = {}): Prom
 async function fromOrders(trx: Db) {
   const board = await rows<{ party_id: string; trades: number; wins: number; pnl: string }>(
     trx,
-    `select trader_id as party_id, count(*)::int as trades, (count(*) filter (where pnl > 0))::int as wins, sum(pnl) as pnl
+    `select account_mode as mode, currency, trader_id as party_id, count(*)::int as trades, (count(*) filter (where pnl > 0))::int as wins, sum(pnl) as pnl
        from orders where phase = 'closed' and closed_at > now() - interval '30 days'
-      group by trader_id order by 4 desc, 3 desc, 1`
+      group by trader_id, account_mode, currency order by 1 desc, currency collate "C" nulls last, pnl desc, wins desc, trader_id`
   )
-  const leaders = await rows<{ leaderId: string; trades: number; pnl: string; maxDrawdownPct: number }>(
+  const leaders = await rows<{
+    leaderId: string
+    trades: number
+    pnl: string
+    maxDrawdownPct: number
+    maxDrawdown: number
+  }>(
     trx,
     `with runs as (
        select *, sum(pnl) over (partition by trader_id order by closed_at, pnl rows unbounded preceding) as running,
               row_number() over (partition by trader_id order by closed_at, pnl) as place
          from orders where phase = 'closed' and copied_from is null and closed_at > now() - interval '30 days'
+          and account_mode = 'DEMO' and currency = 'USD'
      ), falls as (
        select *, greatest(0, max(running) over (partition by trader_id order by place)) - running as fall from runs
      )
      select trader_id as "leaderId", count(*)::int as trades, sum(pnl) as pnl,
-            round(100 * max(fall) / sum(stake), 2)::float8 as "maxDrawdownPct"
+            round(100 * max(fall) / sum(stake), 2)::float8 as "maxDrawdownPct", max(fall)::float8 as "maxDrawdown"
        from falls group by trader_id having count(*) >= 10 order by 3 desc, 1`
   )
   return { board, leaders }
@@ -68,19 +76,27 @@ async function fromOrders(trx: Db) {
 async function compare(): Promise<void> {
   await db.transaction(async trx => {
     const expected = await fromOrders(trx)
-    const board = await readLeaderboard(trx, partner.partnerId)
+    const board = await readLeaderboard(trx, { partnerId: partner.partnerId, accountMode: null, currency: null })
     assert.equal(
-      board.map(({ partyId, trades, wins, pnl }) => ({ party_id: partyId, trades, wins, pnl: Number(pnl) })),
+      board.map(({ partyId, accountMode, currency, trades, wins, pnl }) => ({
+        mode: accountMode,
+        currency,
+        party_id: partyId,
+        trades,
+        wins,
+        pnl: Number(pnl)
+      })),
       expected.board.map(row => ({ ...row, pnl: Number(row.pnl) }))
     )
     for (const everywhere of [false, true]) {
       const leaders = await listLeaders(trx, { partnerId: partner.partnerId, everywhere })
       assert.equal(
-        leaders.map(({ leaderId, trades, pnl, maxDrawdownPct }) => ({
+        leaders.map(({ leaderId, trades, pnl, maxDrawdownPct, maxDrawdown }) => ({
           leaderId,
           trades,
           pnl: Number(pnl),
-          maxDrawdownPct
+          maxDrawdownPct,
+          maxDrawdown: Number(maxDrawdown)
         })),
         expected.leaders.map(row => ({ ...row, pnl: Number(row.pnl) }))
       )
@@ -152,7 +168,7 @@ const cents = (amount: string) => Math.round(Number(amount) * 100)
 async function daysOneByOne(): Promise<Map<string, Day>> {
   const orders = await rows<{ key: string; pnl: string; stake: string; own: boolean }>(
     db,
-    `select trader_id || ' ' || (closed_at at time zone 'UTC')::date as key, pnl, stake, copied_from is null as own
+    `select concat_ws(' ', trader_id, (closed_at at time zone 'UTC')::date, account_mode, coalesce(currency, '')) as key, pnl, stake, copied_from is null as own
        from orders where phase = 'closed' and closed_at < (select until from trader_days_until)
         and (closed_at at time zone 'UTC')::date > (now() at time zone 'UTC')::date - 31
       order by closed_at, orders.pnl, stake`
@@ -183,7 +199,7 @@ async function daysOneByOne(): Promise<Map<string, Day>> {
 async function compareDays(): Promise<void> {
   const stored = await rows<Record<keyof Day, string> & { key: string }>(
     db,
-    `select trader_id || ' ' || day as key, * from trader_days where day > (now() at time zone 'UTC')::date - 31`
+    `select concat_ws(' ', trader_id, day, account_mode, currency) as key, * from trader_days where day > (now() at time zone 'UTC')::date - 31`
   )
   const expected = await daysOneByOne()
   assert.is(stored.length, expected.size)
