@@ -85,8 +85,9 @@ export const guards: Guard[] = [
     edits: [
       edit(
         claiming,
-        `(select o.id, o.phase, o.expires_at from orders o where o.id = h.id for update skip locked) m
-        where case m.phase when 'queued' then m.expires_at > clock_timestamp() end`,
+        `(select o.id, o.phase, o.expires_at, o.not_before from orders o where o.id = h.id for update skip locked) m
+        where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
+          and (m.not_before is null or m.not_before <= clock_timestamp())`,
         '(select o.id from orders o where o.id = h.id) m'
       )
     ],
@@ -145,7 +146,7 @@ export const guards: Guard[] = [
     name: 'a buy in doubt is not sent again',
     edits: [
       edit(placing, `if (error.ran === 'unknown') {`, `if (error.ran === undefined) {`),
-      edit(placing, `if (!written && error.code === 'BROKER_UPSTREAM') {`, `if (error.code === 'BROKER_UPSTREAM') {`)
+      edit(placing, `if (!written && error.code === 'BROKER_UPSTREAM' &&`, `if (error.code === 'BROKER_UPSTREAM' &&`)
     ],
     mode: 'broker',
     lives: 300,
@@ -299,6 +300,125 @@ export const guards: Guard[] = [
     edits: [edit(settling, 'if (lost.length > 0) handBack(lost, 0)', '')],
     mode: 'database',
     lives: 600
+  },
+  // Clocks, late arrivals, commits that are gone, suspended machines, lost acknowledgements: put back one by one.
+  {
+    name: "a worker's wrong clock moves no window, and what lies near it is a doubt",
+    edits: [
+      edit(evidence, 'brokerMinusWall + (wallMs - order.read_ms) / 1000', 'brokerMinusWall'),
+      edit(evidence, 'else if (isNear(item, window)) candidates.near.push(item)', '')
+    ],
+    mode: 'clocks',
+    lives: 600
+  },
+  decision(
+    'a contract of the same terms near the window is a doubt',
+    'else if (isNear(item, window)) candidates.near.push(item)',
+    '',
+    { file: evidence, mode: 'clocks', lives: 1500 }
+  ),
+  {
+    name: 'what the broker received before the reset may be executed after it',
+    edits: [
+      edit(
+        resolving,
+        'then 0 else :crashedMs end + :reconcileAfterMs)',
+        'then 0 else 0 + :crashedMs + :reconcileAfterMs end)'
+      )
+    ],
+    mode: 'late',
+    lives: 600
+  },
+  {
+    name: 'a connection on which an order got no answer is reset',
+    edits: [edit('worker/broker/line.ts', "connection.reset('an order got no answer')", 'void connection')],
+    mode: 'frames',
+    buys: { 'held, run after the reset': 20 },
+    lives: 600
+  },
+  {
+    name: 'commits wait for the disk, whatever the server does by itself',
+    edits: [edit('db/connection.ts', "'-c synchronous_commit=on'", "'-c synchronous_commit=off'")],
+    mode: 'forgetful',
+    lives: 1500
+  },
+  {
+    name: 'the permit ends on the wall clock, too, for a machine that was suspended',
+    edits: [edit(placing, ' || clock.wall() >= wallDeadline', '')],
+    mode: 'suspended',
+    lives: 1500
+  },
+  {
+    name: 'a claim whose acknowledgement was lost is given back',
+    edits: [edit(placing, 'if (lostClaims.size === 0) return', 'if (lostClaims.size >= 0) return')],
+    mode: 'database',
+    lives: 300,
+    quick: true
+  },
+  {
+    name: 'a settlement that contradicts itself is not booked',
+    edits: [edit(settling, 'if (why.length > 0) {', 'if (why.length > 99) {')],
+    mode: 'spoiled',
+    lives: 600
+  },
+  // Rows that hardly any life gets to.
+  {
+    name: 'an answer opens the attempt it belongs to',
+    edits: [
+      edit(
+        rows,
+        `and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
+     returning ${'$'}{followingColumns}`,
+        `and o.id = r.id and o.phase in ('sending', 'review')
+     returning ${'$'}{followingColumns}`
+      )
+    ],
+    test: 'test/fences.test.ts'
+  },
+  {
+    name: 'a refusal fails the attempt it belongs to',
+    edits: [
+      edit(
+        rows,
+        `and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
+     returning o.*`,
+        `and o.id = r.id and o.phase in ('sending', 'review')
+     returning o.*`
+      )
+    ],
+    test: 'test/fences.test.ts'
+  },
+  {
+    name: 'a review is of the attempt it belongs to',
+    edits: [
+      edit(
+        resolving,
+        "where id = :id and attempt = :attempt and phase = 'sending'",
+        "where id = :id and :attempt::int > 0 and phase = 'sending'"
+      )
+    ],
+    test: 'test/fences.test.ts'
+  },
+  {
+    name: 'a check is counted for the attempt it belongs to',
+    edits: [
+      edit(
+        resolving,
+        "where o.id = :id and o.attempt = :attempt and o.phase = 'sending'",
+        "where o.id = :id and :attempt::int > 0 and o.phase = 'sending'"
+      )
+    ],
+    test: 'test/fences.test.ts'
+  },
+  {
+    name: 'only an open order is closed',
+    edits: [edit(following, "and o.id = s.id and o.phase = 'open'", 'and o.id = s.id')],
+    test: 'test/fences.test.ts'
+  },
+  {
+    name: 'a follow whose loss passed its limit is paused',
+    edits: [edit('db/copy-fanout.ts', '-since_pnl >= base_balance * max_drawdown_pct / 100', 'since_pnl is null')],
+    test: 'test/copy.test.ts'
   },
   {
     name: 'a contract whose stream fell silent is asked for',
