@@ -1,8 +1,9 @@
 // Questions to the workers and their short-lived answers. Equal reads of one moment share one row.
 import { ApiError, type ErrorCode, type ErrorExtras } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
+import { serving } from './account-leases.ts'
 import { type Bus, WORK } from './bus.ts'
-import { among, type Db, rows } from './connection.ts'
+import { among, type Db, listing, rows, sql } from './connection.ts'
 import type { Queue } from './queue.ts'
 
 export interface AskRow {
@@ -75,6 +76,44 @@ export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefin
   )
   const byId = new Map(found.map(row => [row.id, row]))
   return ids.map(id => byId.get(id))
+}
+
+/** An account that a broker request concerns, and who serves it (null: somebody was just taking it). */
+export interface Share {
+  orderId: string | null
+  worker: string | null
+}
+
+/**
+ * The accounts that these broker requests concern, by request; those that no living worker serves are taken for `worker`.
+ * One about no account has no entry.
+ */
+export async function sharesOf(db: Db, worker: string, asks: AskRow[]): Promise<Map<string, Share[]>> {
+  const named = asks.flatMap(({ id, data }) => {
+    const orderIds = typeof data.orderId === 'string' ? [data.orderId] : ((data.orderIds as string[] | undefined) ?? [])
+    const about = orderIds.map(orderId => ({ id, orderId, accountRowId: '' }))
+    return typeof data.accountRowId === 'string'
+      ? [...about, { id, orderId: '', accountRowId: data.accountRowId }]
+      : about
+  })
+  if (named.length === 0) return new Map()
+  const found = await rows<Share & { id: string }>(
+    db,
+    sql`with named as materialized (
+       select n.id, nullif(n.order_id, '') as order_id,
+              coalesce((select account_id from orders o where o.id = n.order_id),
+                       (select account_id from broker_accounts a where a.id = n.account_row_id)) as account_id
+         from ${listing('ids', 'orderIds', 'accountRowIds')} as n (id, order_id, account_row_id)
+     ), accounts as (select distinct account_id from named where account_id is not null), ${serving}
+     select n.id, n.order_id as "orderId", s.worker from named n join served s using (account_id)`,
+    {
+      ids: named.map(({ id }) => id),
+      orderIds: named.map(({ orderId }) => orderId),
+      accountRowIds: named.map(({ accountRowId }) => accountRowId),
+      sender: worker
+    }
+  )
+  return Map.groupBy(found, ({ id }) => id)
 }
 
 /** Stores an answer; only a waiting question takes one. Answers the channel to wake. */

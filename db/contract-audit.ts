@@ -1,5 +1,6 @@
 // The rows behind the comparison with the broker's books: which accounts are due, what our orders say of
 // their contracts, and what was found.
+import { servedByNoOther } from './account-leases.ts'
 import { type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 
@@ -23,9 +24,13 @@ const OVERLAP_SECONDS = 120
 /**
  * Takes accounts whose orders came after the last comparison, or whose last turn was not carried through, longest due
  * first; each is nobody else's until `everyMinutes` have passed, or a few if its turn is not carried through. So an
- * account that cannot be reached is tried again soon, and behind all that fell due before.
+ * account that cannot be reached is tried again soon, and behind all that fell due before. With a `worker`, only
+ * accounts that no other living one serves.
  */
-export async function takeDueAccounts(db: Db, options: { everyMinutes: number; limit: number }): Promise<DueAccount[]> {
+export async function takeDueAccounts(
+  db: Db,
+  options: { everyMinutes: number; limit: number; worker?: string | null }
+): Promise<DueAccount[]> {
   return rows<DueAccount>(
     db,
     `with due as (
@@ -37,6 +42,7 @@ export async function takeDueAccounts(db: Db, options: { everyMinutes: number; l
           select a.audited_at + interval '1 minute'
                  * case when unfinished then least(:everyMinutes, ${AGAIN_MINUTES}) else :everyMinutes end as at) next
         where a.status = 'CONNECTED'
+          and (:worker::text is null or ${servedByNoOther('a.account_id', ':worker')})
           and (a.audited_at is null or next.at <= now())
           and (unfinished or exists (select 1 from orders o where o.broker_account_id = a.id
                                       and o.queued_at > coalesce(a.compared_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds'))
@@ -50,7 +56,7 @@ export async function takeDueAccounts(db: Db, options: { everyMinutes: number; l
        coalesce(due.compared_at, (select min(o.created_at) from orders o where o.broker_account_id = a.id))
          - interval '${OVERLAP_SECONDS} seconds' as since,
        a.audited_at as "takenAt"`,
-    options
+    { worker: null, ...options }
   )
 }
 

@@ -33,6 +33,9 @@ import * as unsettled from './migrations/0026_unsettled.ts'
 import * as idempotencyKeys from './migrations/0027_idempotency_keys.ts'
 import * as stakeInAccount from './migrations/0028_stake_in_account.ts'
 import * as notBefore from './migrations/0029_not_before.ts'
+
+import * as accountLeases from './migrations/0030_account_leases.ts'
+
 import * as tokenRenewal from './migrations/0031_token_renewal.ts'
 import * as copyAccounts from './migrations/0032_copy_accounts.ts'
 import * as traderCredentials from './migrations/0033_trader_credentials.ts'
@@ -76,6 +79,7 @@ const migrations: Migration[] = [
   { name: '0027_idempotency_keys', up: idempotencyKeys.up },
   { name: '0028_stake_in_account', up: stakeInAccount.up },
   { name: '0029_not_before', up: notBefore.up },
+  { name: '0030_account_leases', up: accountLeases.up },
   { name: '0031_token_renewal', up: tokenRenewal.up },
   { name: '0032_copy_accounts', up: copyAccounts.up },
   { name: '0033_trader_credentials', up: traderCredentials.up },

@@ -1,7 +1,9 @@
 // From queued to sending. The rules these statements keep:
 //   - at most one order per broker account is between intent and answer (a unique index says so too);
 //   - waiting orders of an account go in order of arrival; while the oldest may not be claimed yet, none is;
+//   - an account that another living worker serves is left to it (account-leases.ts);
 //   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
+import { type Served, servedByNoOther, serving } from './account-leases.ts'
 import { among, type Db, listing, rows, sql } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 import type { Queue } from './queue.ts'
@@ -43,14 +45,21 @@ const needed = [
 /** An order that its claimer, and nobody else, may send within `permit_ms` of asking. */
 export type Claimed = Pick<OrderRow, (typeof needed)[number]> & { permit_ms: number }
 
+export interface Claims {
+  claimed: Claimed[]
+  /** Orders that were failed since their time to live is over. */
+  expired: OrderRow[]
+  /** Of the accounts, those that another worker serves, or is about to. */
+  elsewhere: Served[]
+}
+
 /**
  * For each account with nothing in doubt, moves its oldest queued order to `sending`; orders of these
  * accounts whose time to live is over are failed on the way. Send only after its commit. Every claim has an `attempt`
  * of its own: what is written about one, again or late, cannot be taken for the next, even by the same sender.
  */
-export async function claimOrders(db: Db, options: ClaimOptions): Promise<{ claimed: Claimed[]; expired: OrderRow[] }> {
-  const claimed = await claimHeads(db, options)
-  return withExpired(db, options, claimed)
+export async function claimOrders(db: Db, options: ClaimOptions): Promise<Claims> {
+  return withExpired(db, options, await claimHeads(db, options))
 }
 
 /**
@@ -61,36 +70,40 @@ export async function takeOrders(
   db: Db,
   queue: Queue,
   options: Omit<ClaimOptions, 'accountIds'> & { limit: number; among: 'recent' | 'all' }
-): Promise<{ taken: number; claimed: Claimed[]; expired: OrderRow[] }> {
+): Promise<Claims & { taken: number }> {
   const { sender, claimNo, permitMs, reconcileAfterMs, limit, among } = options
-  const found = await rows<{ jobs: number; account: string } & Claimed>(
+  const found = await rows<{ jobs: number; account: string; worker: string | null } & Claimed>(
     db,
     // An api that is upgraded after its workers goes on storing a job an order, `{ orderId, accountId }`.
     sql`with ${queue.taking('order.place', limit, among)},
      accounts as (select distinct account_id from taken
                    cross join lateral jsonb_array_elements_text(coalesce(data->'accountIds', jsonb_build_array(data->'accountId'))) a (account_id)),
-     ${claiming}
-     select (select count(*) from taken) as jobs, a.account_id as account, c.* from accounts a left join claimed c using (account_id)`,
+     ${serving}, ${claiming}
+     select (select count(*) from taken) as jobs, a.account_id as account, a.worker, c.* from served a left join claimed c using (account_id)`,
     { sender, claimNo, permitMs, reconcileAfterMs }
   )
   const claimed = found.filter(({ id }) => id !== null)
   const accountIds = found.map(({ account }) => account)
-  return { taken: found[0]?.jobs ?? 0, ...(await withExpired(db, { ...options, accountIds }, claimed)) }
+  const elsewhere = found.flatMap(({ account, worker }) => (worker === sender ? [] : [{ accountId: account, worker }]))
+  const claims = await withExpired(db, { ...options, accountIds }, { claimed, elsewhere })
+  return { taken: found[0]?.jobs ?? 0, ...claims }
 }
 
 /** Where nothing could be claimed, an order out of time may stand at the head. */
 async function withExpired(
   db: Db,
   options: ClaimOptions,
-  claimed: Claimed[]
-): Promise<{ claimed: Claimed[]; expired: OrderRow[] }> {
+  { claimed, elsewhere }: Omit<Claims, 'expired'>
+): Promise<Claims> {
   const served = new Set(claimed.map(({ account_id }) => account_id))
+  for (const { accountId, worker } of elsewhere) if (worker !== null) served.add(accountId)
   const accountIds = options.accountIds.filter(accountId => !served.has(accountId))
-  if (accountIds.length === 0) return { claimed, expired: [] }
+  if (accountIds.length === 0) return { claimed, expired: [], elsewhere }
   const expired = await expireHeads(db, accountIds)
-  if (expired.length === 0) return { claimed, expired }
+  if (expired.length === 0) return { claimed, expired, elsewhere }
   const freed = [...new Set(expired.map(({ account_id }) => account_id))]
-  return { claimed: [...claimed, ...(await claimHeads(db, { ...options, accountIds: freed }))], expired }
+  const next = await claimHeads(db, { ...options, accountIds: freed })
+  return { claimed: [...claimed, ...next.claimed], expired, elsewhere }
 }
 
 function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
@@ -107,11 +120,11 @@ function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
   )
 }
 
-// Claims for the `accounts` that stand before it. Every row is looked up by its account or id, one by one: planned as
+// Claims for the accounts of `served` before it that `:sender` serves. Every row is looked up by its account or id, one by one: planned as
 // a join on the phase, which holds few rows most of the time, it reads all of them for each of them once there are many.
 const claiming = `heads as materialized (
        select h.id
-         from accounts a
+         from (select account_id from served where worker = :sender) a
         cross join lateral (select o.id from orders o
                              where o.account_id = a.account_id and o.phase = 'queued'
                              order by o.queued_at, o.id limit 1) h
@@ -136,14 +149,18 @@ const claiming = `heads as materialized (
        returning ${needed.map(column => `o.${column}`).join(', ')}, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms
      )`
 
-function claimHeads(db: Db, options: ClaimOptions): Promise<Claimed[]> {
+async function claimHeads(db: Db, options: ClaimOptions): Promise<Omit<Claims, 'expired'>> {
   const { accountIds, sender, claimNo, permitMs, reconcileAfterMs } = options
-  return rows<Claimed>(
+  const found = await rows<{ account: string; worker: string | null } & Claimed>(
     db,
-    sql`with accounts as (select distinct account_id from ${listing('accountIds')} as a (account_id)), ${claiming}
-     select * from claimed`,
+    sql`with accounts as (select distinct account_id from ${listing('accountIds')} as a (account_id)), ${serving}, ${claiming}
+     select a.account_id as account, a.worker, c.* from served a left join claimed c using (account_id)`,
     { accountIds, sender, claimNo, permitMs, reconcileAfterMs }
   )
+  return {
+    claimed: found.filter(({ id }) => id !== null),
+    elsewhere: found.flatMap(({ account, worker }) => (worker === sender ? [] : [{ accountId: account, worker }]))
+  }
 }
 
 /** Of these accounts, the ones that have orders waiting. */
@@ -156,19 +173,26 @@ export async function withWaiting(db: Db, accountIds: string[]): Promise<string[
   return found.map(({ account_id }) => account_id)
 }
 
-/** Accounts whose queued orders have waited longer than `ageMs` with nothing in doubt, or are out of time. */
-export async function listWaitingAccounts(db: Db, ageMs: number, limit: number): Promise<string[]> {
+/**
+ * Accounts that no other living worker serves and whose queued orders have waited longer than `ageMs` with nothing in
+ * doubt, and any whose are out of time.
+ */
+export async function listWaitingAccounts(
+  db: Db,
+  { worker, ageMs, limit }: { worker: string; ageMs: number; limit: number }
+): Promise<string[]> {
   const found = await rows<{ account_id: string }>(
     db,
     `select distinct account_id from (
        select o.account_id from orders o
         where o.phase = 'queued'
           and (o.expires_at <= clock_timestamp()
-               or ((o.not_before is null or o.not_before <= clock_timestamp())
+               or (${servedByNoOther('o.account_id', ':worker')}
+                   and (o.not_before is null or o.not_before <= clock_timestamp())
                    and o.queued_at < clock_timestamp() - :ageMs * interval '1 millisecond'
                    and not exists (select 1 from orders s where s.account_id = o.account_id and s.phase = 'sending')))
         order by o.expires_at limit :limit) as waiting`,
-    { ageMs, limit }
+    { worker, ageMs, limit }
   )
   return found.map(({ account_id }) => account_id)
 }

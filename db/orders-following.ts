@@ -1,6 +1,7 @@
 // From bought to settled. The row names the worker that follows the contract's stream. That worker holds one short
 // lease for all of its orders; once it ran out they are anybody's. (A lease on each row made following cost a write of
 // every open order every few seconds.)
+import { servedByNoOther } from './account-leases.ts'
 import { among, type Db, rows, sql } from './connection.ts'
 import { addToFollows } from './copy-fanout.ts'
 import type { OrderRow } from './orders.ts'
@@ -145,11 +146,14 @@ export async function takeOver(db: Db, options: { worker: string; limit: number 
        select n.name from names n
         where n.name is not null and not exists (select 1 from followers f where f.name = n.name and f.lease_until >= now())
      ), left_alone as (
-       (select id from orders where phase = 'open' and follower is null and (lease_until is null or lease_until < now())
+       (select id from orders
+         where phase = 'open' and follower is null and (lease_until is null or lease_until < now())
+           and ${servedByNoOther('orders.account_id', ':worker')}
          order by lease_until nulls first limit :limit)
        union all
        select o.id from gone
-        cross join lateral (select id from orders where phase = 'open' and follower = gone.name limit :limit) o
+        cross join lateral (select id from orders where phase = 'open' and follower = gone.name
+                               and ${servedByNoOther('orders.account_id', ':worker')} limit :limit) o
      ), mine as (
        select id from orders where id in (select id from left_alone limit :limit) and phase = 'open' for update skip locked
      )

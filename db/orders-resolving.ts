@@ -1,6 +1,7 @@
 // Orders in doubt, as rows: which are due for a check, what their resolution depends on, and what a check found. How the
 // broker's lists decide is in worker/reconcile.ts.
 import type { Config } from '../schemas/config.ts'
+import { servedByNoOther } from './account-leases.ts'
 import { type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 
@@ -31,16 +32,24 @@ export const arrivalTimes = (config: Pick<Config, 'reconcileCrashedMs' | 'reconc
   reconcileAfterMs: config.reconcileAfterMs
 })
 
+// An order in doubt that its account's worker has not checked for so long is anybody's.
+const NEGLECTED_SECONDS = 15
+
 /**
- * Orders in doubt that are due for a check; `reconcile_at` moves on by `everyMs`, so that nobody else checks meanwhile
+ * Orders in doubt that are due for a check, of accounts that no other living worker serves, or that it neglects; `reconcile_at` moves on by `everyMs`, so that nobody else checks meanwhile
  * and a check that dies is made again. `sender` stays: it is whoever claimed the order.
  */
-export async function takeDoubts(db: Db, options: { everyMs: number; limit: number } & ArrivalTimes): Promise<Doubt[]> {
+export async function takeDoubts(
+  db: Db,
+  options: { worker: string; everyMs: number; limit: number } & ArrivalTimes
+): Promise<Doubt[]> {
   return rows<Doubt>(
     db,
     `update orders o
         set reconcile_at = clock_timestamp() + :everyMs * interval '1 millisecond'
       where o.id in (select id from orders where phase = 'sending' and reconcile_at <= clock_timestamp()
+                        and (${servedByNoOther('orders.account_id', ':worker')}
+                             or reconcile_at < clock_timestamp() - interval '${NEGLECTED_SECONDS} seconds')
                       order by reconcile_at limit :limit for update skip locked)
      returning ${doubtColumns}`,
     options

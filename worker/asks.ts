@@ -1,5 +1,6 @@
 // Answers to what the api asks: each kind is a function from the question's data to its answer.
-import { type AskRow, answerAsk, findAsks, refuseAsk } from '../db/asks.ts'
+import { channelOf } from '../db/account-leases.ts'
+import { type AskRow, answerAsk, askWorkers, findAsks, refuseAsk, type Share, sharesOf } from '../db/asks.ts'
 import { rows } from '../db/connection.ts'
 import { claimedContracts, inDoubt } from '../db/contract-audit.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
@@ -19,23 +20,29 @@ import type { Settling } from './settle.ts'
 
 const BATCH = 50
 const MAX_UNDER_WAY = 200
+// When a broker request that was passed to another worker, and is not answered, is passed on again.
+const PASSED_AGAIN_MS = 1000
 
 export interface Asking {
-  /** Takes questions and answers them; answers how many were taken. */
+  /** Takes broker requests, and answers those of accounts that this worker serves; returns how many were taken. */
   take(): Promise<number>
+  /** Answers a broker request that another worker took for an account that this one serves. */
+  answer(askId: string): void
   drain(): Promise<void>
 }
 
 export function openAsking(open: Open, settling: Settling): Asking {
-  const { db, queue, log } = open
-  const underWay = new Set<Promise<void>>()
+  const { db, queue, bus, log, worker } = open
+  /** Broker requests being answered, by id. */
+  const underWay = new Map<string, Promise<void>>()
+  const cancels = new Set<() => void>()
   let stopped = false
 
   const answers: Record<string, (data: Record<string, unknown>) => Promise<object>> = {
     balance: data => balance(open, data.accountRowId as string),
     close: data => close(open, settling, data.orderId as string),
     evidence: data => evidence(open, data.orderId as string),
-    audit: () => auditContracts(open, { everyMinutes: 0 }),
+    audit: () => auditContracts(open, { everyMinutes: 0, all: true }),
     sellOrphan: data => sellOrphan(open, data as unknown as OrphanSale),
     mark: data => mark(open, data.orderIds as string[]),
     markSome: data => markSome(open, data.orderIds as string[]),
@@ -62,29 +69,89 @@ export function openAsking(open: Open, settling: Settling): Asking {
     if (origin) open.bus.publish(origin, 'ask', ask.id)
   }
 
+  function start(ask: AskRow | undefined): void {
+    // One past its time has nobody waiting; answering it would only spend the broker's budget.
+    if (ask?.state !== 'waiting' || ask.expired || underWay.has(ask.id)) return
+    const life = answer(ask)
+      .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
+      .finally(() => underWay.delete(ask.id))
+    underWay.set(ask.id, life)
+  }
+
+  /** Answers those of accounts that this worker serves, and passes the others on. */
+  async function route(ids: string[]): Promise<void> {
+    const asks = await findAsks(db, ids)
+    const waiting = asks.filter(ask => ask?.state === 'waiting' && !ask.expired)
+    const shares = await sharesOf(db, worker, waiting as AskRow[])
+    const passed: string[] = []
+    for (const ask of waiting as AskRow[]) {
+      const workers = [...new Set((shares.get(ask.id) ?? []).map(share => share.worker ?? worker))]
+      const [only = worker] = workers
+      if (workers.length > 1) startParts(ask, shares.get(ask.id) as Share[])
+      else if (only === worker) start(ask)
+      else {
+        bus.publish(channelOf(only), 'ask', ask.id)
+        passed.push(ask.id)
+      }
+    }
+    if (passed.length > 0) later(() => route(passed))
+  }
+
+  /** A hint may be lost, and a worker may end: what is not answered by then is looked at again. */
+  function later(then: () => Promise<void>): void {
+    if (stopped) return
+    const cancel = open.clock.after(PASSED_AGAIN_MS, () => {
+      cancels.delete(cancel)
+      then().catch((error: unknown) => log.warn({ err: error }, 'broker requests could not be passed on'))
+    })
+    cancels.add(cancel)
+  }
+
+  /** One about accounts of several workers is made several broker requests, each about one worker's. */
+  function startParts(ask: AskRow, shares: Share[]): void {
+    if (underWay.has(ask.id)) return
+    const byWorker = Map.groupBy(shares, share => share.worker ?? worker)
+    const timeoutMs = Math.max(1, ask.expires_at.getTime() - open.clock.wall())
+    const parts = [...byWorker].map(([part, some], index) => {
+      const data = { orderIds: some.flatMap(({ orderId }) => orderId ?? []) }
+      if (part === worker) return (answers[ask.kind] as (data: object) => Promise<object>)(data)
+      const key = `${ask.id} ${index}`
+      return askWorkers<object>(db, { queue, bus }, { kind: ask.kind, key, data, timeoutMs })
+    })
+    const life = Promise.allSettled(parts)
+      .then(async ended => {
+        const failure = ended.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined
+        const origin =
+          failure && ask.kind !== 'markSome'
+            ? await refuseAsk(db, ask.id, refusalOf(failure.reason))
+            : await answerAsk(db, ask.id, { marked: shares.length })
+        if (origin) bus.publish(origin, 'ask', ask.id)
+      })
+      .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
+      .finally(() => underWay.delete(ask.id))
+    underWay.set(ask.id, life)
+  }
+
   return {
     async take() {
       const room = MAX_UNDER_WAY - underWay.size
       if (stopped || room <= 0) return 0
       const jobs = await queue.take(db, 'ask', Math.min(BATCH, room))
-      if (jobs.length === 0) return 0
-      // A question past its time has nobody waiting; answering it would only spend the broker's budget.
-      const asks = await findAsks(
-        db,
-        jobs.map(({ askId }) => askId)
-      )
-      for (const ask of asks) {
-        if (ask?.state !== 'waiting' || ask.expired) continue
-        const life = answer(ask)
-          .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
-          .finally(() => underWay.delete(life))
-        underWay.add(life)
-      }
+      if (jobs.length > 0) await route(jobs.map(({ askId }) => askId))
       return jobs.length
+    },
+    answer(askId) {
+      // Beyond the bound it is passed on again later.
+      if (stopped || underWay.size >= MAX_UNDER_WAY) return
+      findAsks(db, [askId]).then(
+        ([ask]) => start(ask),
+        (error: unknown) => log.warn({ err: error }, 'a broker request could not be read')
+      )
     },
     async drain() {
       stopped = true
-      await Promise.allSettled(underWay)
+      for (const cancel of cancels) cancel()
+      await Promise.allSettled(underWay.values())
     }
   }
 }

@@ -1,6 +1,7 @@
 // The audit: each active account's recent contracts at the broker against our rows. It finds what no
 // protocol can exclude (a process frozen between its last check and the write) and what should not be.
 import { Big } from 'big.js'
+import { serveAccounts } from '../db/account-leases.ts'
 import {
   type ClaimedContract,
   claimedContracts,
@@ -45,8 +46,11 @@ export interface AuditSummary {
   behind: number
 }
 
-/** Compares the accounts that are due. */
-export async function auditContracts(open: Open, { everyMinutes }: { everyMinutes: number }): Promise<AuditSummary> {
+/** Compares the accounts that are due, all of them or those that this worker serves or nobody does. */
+export async function auditContracts(
+  open: Open,
+  { everyMinutes, all = false }: { everyMinutes: number; all?: boolean }
+): Promise<AuditSummary> {
   const summary: AuditSummary = {
     accounts: 0,
     contracts: 0,
@@ -59,7 +63,14 @@ export async function auditContracts(open: Open, { everyMinutes }: { everyMinute
   await resolveSettledFindings(open.db)
   // Applications whose broker is down: each of their accounts would only wait for its time-out.
   const down = new Set<string>()
-  for (const account of await takeDueAccounts(open.db, { everyMinutes, limit: ACCOUNTS })) {
+  const due = await takeDueAccounts(open.db, { everyMinutes, limit: ACCOUNTS, worker: all ? null : open.worker })
+  if (!all)
+    await serveAccounts(
+      open.db,
+      open.worker,
+      due.map(({ accountId }) => accountId)
+    )
+  for (const account of due) {
     const application = `${account.dialect} ${account.appId}`
     if (down.has(application)) {
       summary.unreachable += 1

@@ -1,4 +1,5 @@
 // The map of a worker: which loop looks after what, and which handler runs a scheduled job.
+import { channelOf, forgetAccountLeases, releaseAccounts } from '../db/account-leases.ts'
 import { deleteOldAsks } from '../db/asks.ts'
 import { WORK } from '../db/bus.ts'
 import { deleteOldKeys } from '../db/idempotency.ts'
@@ -37,12 +38,14 @@ type ClockQueue = { [Name in QueueName]: (typeof queues)[Name]['wake'] extends '
 /** What the clock starts. */
 const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
   // Every minute it takes the accounts whose AUDIT_MINUTES have passed.
-  async 'orders.audit'(open) {
-    await auditContracts(open, { everyMinutes: open.config.auditMinutes })
+  async 'orders.audit'({ bus }) {
+    // Each worker compares the accounts that it serves.
+    bus.publish(WORK, 'orders.audit', 'due')
   },
   async housekeeping({ db }) {
     await deleteOldAsks(db)
     await forgetFollowers(db)
+    await forgetAccountLeases(db)
     await failStaleDeployments(db)
     await deleteOldSessions(db)
     await deleteOldUsage(db)
@@ -65,7 +68,7 @@ export interface Running {
 
 /** Starts everything a worker does. */
 export async function startWork(open: Open): Promise<Running> {
-  const { db, bus, queue, config, log, clock } = open
+  const { db, bus, queue, config, log, clock, worker } = open
   const settling = openSettling(open)
   const placing = openPlacing(open, settling)
   const proving = openProving(open, placing, () => loops['account.prove'].wake())
@@ -128,7 +131,7 @@ export async function startWork(open: Open): Promise<Running> {
       await databaseClock.measure(open)
       await placing.recover()
       await proving.expire()
-      await placing.claim(await listWaitingAccounts(db, config.sweepMs, 1000))
+      await placing.claim(await listWaitingAccounts(db, { worker, ageMs: config.sweepMs, limit: 1000 }))
       const doubts = await reconcile(open, { databaseClock, settling, placing })
       const taken = await settling.sweep()
       return doubts + taken > 50
@@ -154,7 +157,22 @@ export async function startWork(open: Open): Promise<Running> {
     round: () => renewTokens(open)
   })
   const byTopic = new Map(Object.entries(loops))
-  const deaf = await bus.hear(WORK, ({ topic }) => byTopic.get(topic)?.wake())
+  let auditing = false
+  const deaf = await bus.hear(WORK, ({ topic }) => {
+    byTopic.get(topic)?.wake()
+    if (topic !== 'orders.audit' || auditing) return
+    auditing = true
+    auditContracts(open, { everyMinutes: config.auditMinutes })
+      .catch((error: unknown) => log.warn({ err: error }, 'accounts could not be compared with the broker'))
+      .finally(() => {
+        auditing = false
+      })
+  })
+  // What other workers took from the queue for accounts that this one serves.
+  const unsubscribe = await bus.hear(channelOf(worker), ({ topic, id }) => {
+    if (topic === 'claim') placing.claimNow(id)
+    if (topic === 'ask') asking.answer(id)
+  })
 
   for (const name of Object.keys(scheduled) as ClockQueue[]) {
     await queue.boss.schedule(name, queues[name].cron, {}, { tz: 'UTC' })
@@ -172,7 +190,12 @@ export async function startWork(open: Open): Promise<Running> {
     clockOffsetMs: () => databaseClock.offsetMs,
     async stop() {
       deaf()
+      unsubscribe()
       await Promise.all([...Object.values(loops), sweep, renewal].map(loop => loop.stop()))
+      // Others take orders of these accounts at once, while what is under way here ends.
+      await releaseAccounts(db, worker).catch((error: unknown) =>
+        log.warn({ err: error }, 'accounts could not be released')
+      )
       await Promise.all([proving.drain(), placing.drain(), asking.drain()])
       await lease.stop()
       await settling.release()

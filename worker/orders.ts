@@ -3,11 +3,19 @@
 //   - a buy is sent only by the run whose own update moved the row to `sending`, after that commit;
 //   - right before the write the permit is checked on the monotonic clock, counted from before the claim;
 //   - an outcome in doubt is never resent here: the row stays `sending` until reconciliation decides.
+import { channelOf } from '../db/account-leases.ts'
 import { WORK } from '../db/bus.ts'
 import { gather, isDataError } from '../db/gather.ts'
 import { observeBuy } from '../db/metrics.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
-import { type Claimed, type ClaimOptions, claimOrders, takeOrders, withWaiting } from '../db/orders-claiming.ts'
+import {
+  type Claimed,
+  type ClaimOptions,
+  type Claims,
+  claimOrders,
+  takeOrders,
+  withWaiting
+} from '../db/orders-claiming.ts'
 import {
   markFailed,
   markSevered,
@@ -49,6 +57,8 @@ export interface Placing {
   claim(accountIds: string[]): Promise<void>
   /** Gives back what claiming statements claimed whose outcome was lost; does nothing where there was none. */
   recover(): Promise<void>
+  /** Another worker took a job of this account, which this worker serves: claims for it at once. */
+  claimNow(accountId: string): void
   /** Stops taking; resolves when every buy under way has its answer or is in doubt. */
   drain(): Promise<void>
 }
@@ -106,7 +116,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   let claimNo = 0
 
   /** Claims with `run` and sends what was claimed; a permit counts from before the claim, so it can only end earlier here. */
-  async function claimAndSend<Found extends { claimed: Claimed[]; expired: OrderRow[] }>(
+  async function claimAndSend<Found extends Claims>(
     run: (options: ClaimOptionsOfWorker) => Promise<Found>
   ): Promise<Found> {
     const number = ++claimNo
@@ -119,6 +129,11 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     told(found.expired)
     for (const order of found.claimed)
       start(order, { deadline: permit.from + order.permit_ms, wallDeadline: permit.wallFrom + order.permit_ms })
+    for (const { accountId, worker: other } of found.elsewhere) {
+      // A lost hint costs the time until that worker's next sweep.
+      if (other !== null) bus.publish(channelOf(other), 'claim', accountId)
+      else claimNow(accountId)
+    }
     return found
   }
 
@@ -144,6 +159,20 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     if (more) lookAmongAllAt = 0
     else if (among === 'all') lookAmongAllAt = askedAt + LOOK_AMONG_ALL_MS
     return more
+  }
+
+  const claimFor = gather(
+    async (accountIds: string[]) => {
+      if (!stopped) await claimAndSend(options => claimOrders(db, { ...options, accountIds }))
+      return accountIds
+    },
+    { isolate: isDataError }
+  )
+
+  function claimNow(accountId: string): void {
+    claimFor(accountId).catch((error: unknown) =>
+      log.warn({ err: error, accountId }, 'an account could not be claimed for')
+    )
   }
 
   const claimNext = gather(
@@ -285,7 +314,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     if (stopped) return 'released'
     const cancel = clock.after(pauseMs, () => {
       resuming.delete(accountId)
-      claimNext(accountId).catch((error: unknown) => log.warn({ err: error, accountId }, 'claiming after a pause'))
+      claimNow(accountId)
     })
     resuming.set(accountId, cancel)
     return 'released'
@@ -297,6 +326,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     async claim(accountIds) {
       await Promise.all(accountIds.map(accountId => claimNext(accountId)))
     },
+    claimNow,
     async drain() {
       stopped = true
       for (const cancel of resuming.values()) cancel()

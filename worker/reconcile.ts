@@ -3,6 +3,7 @@
 // window and belongs to no other order is its own. No such contract, in repeated checks that began after nothing of the
 // purchase could be executed any more, is absence. Everything else is for the operator.
 import { Big } from 'big.js'
+import { serveAccounts } from '../db/account-leases.ts'
 import { WORK } from '../db/bus.ts'
 import { markFailed, type Opened, openOrders } from '../db/orders-placing.ts'
 import {
@@ -40,14 +41,21 @@ export interface Resolving {
 
 /** Checks the doubts that are due; returns how many there were. */
 export async function reconcile(open: Open, resolving: Resolving): Promise<number> {
-  const { db, config, clock } = open
+  const { db, config, clock, worker } = open
   const wallBefore = clock.wall()
   const orders = await takeDoubts(db, {
+    worker,
     everyMs: Math.min(LOOK_EVERY_MS, config.reconcileAfterMs),
     limit: TAKE,
     ...arrivalTimes(config)
   })
   const wallMs = (wallBefore + clock.wall()) / 2
+  // Whoever checks opens the account's connection: then it serves the account, if nobody does.
+  await serveAccounts(
+    db,
+    worker,
+    orders.map(({ account_id }) => account_id)
+  )
   await Promise.all(orders.map(order => lookInto(open, resolving, order, wallMs)))
   return orders.length
 }

@@ -1,6 +1,10 @@
 // Following contracts to their end: the worker that bought (or took over) a contract hears its stream, and holds one
 // short lease for all of them.
+
+import { serveAccounts } from '../db/account-leases.ts'
+
 import { WORK } from '../db/bus.ts'
+
 import { gather, isDataError } from '../db/gather.ts'
 import { countUnreadable } from '../db/metrics.ts'
 import {
@@ -287,8 +291,14 @@ export function openSettling(open: Open): Settling {
       const room = MAX_FOLLOWED - followed.size
       if (room <= 0) return 0
       const orders = await takeOver(db, { worker, limit: Math.min(TAKE_OVER, room) })
-      if (orders.length > 0) log.info({ orders: orders.length }, 'taking over open orders')
-      await Promise.all(orders.map(follow))
+      if (orders.length === 0) return 0
+      log.info({ orders: orders.length }, 'taking over open orders')
+      const accountIds = orders.map(({ account_id }) => account_id)
+      const served = new Map((await serveAccounts(db, worker, accountIds)).map(each => [each.accountId, each.worker]))
+      const ours = orders.filter(({ account_id }) => served.get(account_id) === worker)
+      const others = orders.filter(order => !ours.includes(order)).map(({ id }) => id)
+      if (others.length > 0) handBack(others, 0)
+      await Promise.all(ours.map(follow))
       return orders.length
     },
     async renew() {

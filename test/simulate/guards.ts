@@ -283,8 +283,8 @@ export const guards: Guard[] = [
     edits: [
       edit(
         'worker/jobs.ts',
-        'await placing.claim(await listWaitingAccounts(db, config.sweepMs, 1000))',
-        'await listWaitingAccounts(db, config.sweepMs, 1000)'
+        'await placing.claim(await listWaitingAccounts(db, { worker, ageMs: config.sweepMs, limit: 1000 }))',
+        'await listWaitingAccounts(db, { worker, ageMs: config.sweepMs, limit: 1000 })'
       )
     ],
     test: 'test/placing.test.ts'
