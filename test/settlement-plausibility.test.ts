@@ -263,6 +263,8 @@ fields('keeps no contract from its settlement, missing or garbage', async () => 
   const cases = optional
     .split(' ')
     .flatMap(field => [{ drop: [field] }, ...garbage.map(value => ({ set: { [field]: value } }))])
+  // Well-formed times long before the purchase, and long after now.
+  for (const sell_time of [1_000_000_000, 9_000_000_000]) cases.push({ set: { sell_time } })
   // A payout or profit that can be read is checked, and 12.5 is neither.
   const rules = cases.filter(({ set = {} }: StateRule) => set.payout !== 12.5 && set.profit !== 12.5)
   for (let done = 0; done < rules.length; done += 20)
