@@ -2,6 +2,7 @@
 //   - at most one order per broker account is between intent and answer (a unique index says so too);
 //   - waiting orders of an account go in order of arrival; while the oldest may not be claimed yet, none is;
 //   - an account that another living worker serves is left to it (account-leases.ts);
+//   - no order is claimed of a partner that has its share of the worker's places: another partner's goes first, then;
 //   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
 import { type Served, servedByNoOther, serving } from './account-leases.ts'
 import { among, type Db, listing, rows, sql } from './connection.ts'
@@ -17,11 +18,14 @@ export interface ClaimOptions {
   permitMs: number
   /** The broker's own time-out, added to the permit before anyone looks for evidence. */
   reconcileAfterMs: number
+  /** Partners that have their share of the sender's places: none of their orders is claimed. */
+  full?: string[]
 }
 
 const needed = [
   'id',
   'attempt',
+  'partner_id',
   'account_id',
   'broker_account_id',
   'app_id',
@@ -69,18 +73,22 @@ export async function claimOrders(db: Db, options: ClaimOptions): Promise<Claims
 export async function takeOrders(
   db: Db,
   queue: Queue,
-  options: Omit<ClaimOptions, 'accountIds'> & { limit: number; among: 'recent' | 'all' }
+  options: Omit<ClaimOptions, 'accountIds'> & {
+    name?: 'order.place' | 'order.copy'
+    limit: number
+    among: 'recent' | 'all'
+  }
 ): Promise<Claims & { taken: number }> {
-  const { sender, claimNo, permitMs, reconcileAfterMs, limit, among } = options
+  const { sender, claimNo, permitMs, reconcileAfterMs, full = [], name = 'order.place', limit, among } = options
   const found = await rows<{ jobs: number; account: string; worker: string | null } & Claimed>(
     db,
     // An api that is upgraded after its workers goes on storing a job an order, `{ orderId, accountId }`.
-    sql`with ${queue.taking('order.place', limit, among)},
+    sql`with ${queue.taking(name, limit, among)},
      accounts as (select distinct account_id from taken
                    cross join lateral jsonb_array_elements_text(coalesce(data->'accountIds', jsonb_build_array(data->'accountId'))) a (account_id)),
-     ${serving}, ${claiming}
+     ${serving}, ${claiming(full)}
      select (select count(*) from taken) as jobs, a.account_id as account, a.worker, c.* from served a left join claimed c using (account_id)`,
-    { sender, claimNo, permitMs, reconcileAfterMs }
+    { sender, claimNo, permitMs, reconcileAfterMs, ...fullOnly(full) }
   )
   const claimed = found.filter(({ id }) => id !== null)
   const accountIds = found.map(({ account }) => account)
@@ -122,11 +130,11 @@ function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
 
 // Claims for the accounts of `served` before it that `:sender` serves. Every row is looked up by its account or id, one by one: planned as
 // a join on the phase, which holds few rows most of the time, it reads all of them for each of them once there are many.
-const claiming = `heads as materialized (
+const claiming = (full: string[]) => `heads as materialized (
        select h.id
          from (select account_id from served where worker = :sender) a
         cross join lateral (select o.id from orders o
-                             where o.account_id = a.account_id and o.phase = 'queued'
+                             where o.account_id = a.account_id and o.phase = 'queued'${full.length > 0 ? ' and o.partner_id <> all(:full::text[])' : ''}
                              order by o.queued_at, o.id limit 1) h
         cross join lateral (select count(*) as sending from (select from orders s
                              where s.account_id = a.account_id and s.phase = 'sending' limit 1) s) s
@@ -149,13 +157,16 @@ const claiming = `heads as materialized (
        returning ${needed.map(column => `o.${column}`).join(', ')}, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms
      )`
 
+// Mostly nobody has all of its share, and the statement is the one without the condition.
+const fullOnly = (full: string[]) => (full.length > 0 ? { full } : {})
+
 async function claimHeads(db: Db, options: ClaimOptions): Promise<Omit<Claims, 'expired'>> {
-  const { accountIds, sender, claimNo, permitMs, reconcileAfterMs } = options
+  const { accountIds, sender, claimNo, permitMs, reconcileAfterMs, full = [] } = options
   const found = await rows<{ account: string; worker: string | null } & Claimed>(
     db,
-    sql`with accounts as (select distinct account_id from ${listing('accountIds')} as a (account_id)), ${serving}, ${claiming}
+    sql`with accounts as (select distinct account_id from ${listing('accountIds')} as a (account_id)), ${serving}, ${claiming(full)}
      select a.account_id as account, a.worker, c.* from served a left join claimed c using (account_id)`,
-    { accountIds, sender, claimNo, permitMs, reconcileAfterMs }
+    { accountIds, sender, claimNo, permitMs, reconcileAfterMs, ...fullOnly(full) }
   )
   return {
     claimed: found.filter(({ id }) => id !== null),
@@ -173,26 +184,38 @@ export async function withWaiting(db: Db, accountIds: string[]): Promise<string[
   return found.map(({ account_id }) => account_id)
 }
 
+/** How many more orders each partner may have claimed now: those in `partners` as in `rooms`, any other `room`. */
+export interface Rooms {
+  partners: string[]
+  rooms: number[]
+  room: number
+}
+
 /**
  * Accounts that no other living worker serves and whose queued orders have waited longer than `ageMs` with nothing in
- * doubt, and any whose are out of time.
+ * doubt, and any whose are out of time: by turns among partners, copies after orders.
  */
 export async function listWaitingAccounts(
   db: Db,
-  { worker, ageMs, limit }: { worker: string; ageMs: number; limit: number }
+  { worker, ageMs, limit }: { worker: string; ageMs: number; limit: number },
+  { partners, rooms, room }: Rooms = { partners: [], rooms: [], room: limit }
 ): Promise<string[]> {
   const found = await rows<{ account_id: string }>(
     db,
-    `select distinct account_id from (
-       select o.account_id from orders o
+    `select account_id from (
+       select o.account_id, o.partner_id, o.copied_from is not null as copied, o.expires_at,
+              row_number() over (partition by o.partner_id order by o.copied_from is not null, o.expires_at, o.id) as turn
+         from orders o
         where o.phase = 'queued'
           and (o.expires_at <= clock_timestamp()
                or (${servedByNoOther('o.account_id', ':worker')}
                    and (o.not_before is null or o.not_before <= clock_timestamp())
                    and o.queued_at < clock_timestamp() - :ageMs * interval '1 millisecond'
-                   and not exists (select 1 from orders s where s.account_id = o.account_id and s.phase = 'sending')))
-        order by o.expires_at limit :limit) as waiting`,
-    { worker, ageMs, limit }
+                   and not exists (select 1 from orders s where s.account_id = o.account_id and s.phase = 'sending')))) waiting
+       left join unnest(:partners::text[], :rooms::int[]) as b (partner_id, room) using (partner_id)
+      where turn <= coalesce(b.room, :room)
+      group by account_id order by bool_and(copied), min(turn), min(expires_at) limit :limit`,
+    { worker, ageMs, limit, partners, rooms, room }
   )
   return found.map(({ account_id }) => account_id)
 }

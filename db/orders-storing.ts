@@ -124,8 +124,9 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
     follow_id: draft.followId ?? null,
     raised_to_minimum: draft.raisedToMinimum ?? null
   }))
+  // Copies are stored by themselves.
   const enqueued = queue.enqueueing(
-    'order.place',
+    drafts.some(({ copiedFrom }) => copiedFrom) ? 'order.copy' : 'order.place',
     `select jsonb_build_object('accountIds', jsonb_agg(account_id))
        from (select account_id, (row_number() over () - 1) / ${ORDERS_A_JOB} as part from stored where phase = 'queued') numbered
       group by part`

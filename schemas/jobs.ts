@@ -51,6 +51,19 @@ export const queues = {
       ]
     }
   },
+  /** The same for copies: they are bought after what traders themselves ordered. */
+  'order.copy': {
+    wake: 'commit',
+    data: {
+      anyOf: [
+        only({
+          accountIds: { type: 'array', minItems: 1, maxItems: ORDERS_A_JOB, items: { type: 'string', minLength: 1 } }
+        }),
+        // Of an api that is upgraded after its workers.
+        only({ orderId: { type: 'string', minLength: 1 }, accountId: { type: 'string', minLength: 1 } })
+      ]
+    }
+  },
   /** Somebody waits for an answer from the broker: balance, sale, specification, candles, evidence. */
   ask: {
     wake: 'commit',
@@ -111,6 +124,7 @@ export type QueueName = keyof typeof queues
 /** What a job of each queue carries. */
 export interface JobData {
   'order.place': { accountIds: string[] }
+  'order.copy': { accountIds: string[] }
   ask: { askId: string }
   'template.deploy': { deploymentId: string; revision: number }
   'copy.fanout': { orderId: string; after?: string; upTo?: string }

@@ -33,7 +33,7 @@ export async function fanOut(open: Open): Promise<number> {
     await db.transaction(trx => queue.fail(trx, 'copy.fanout', failed, error))
   }
   if (!job) return 0
-  for (const topic of ['order.place', 'account.prove']) bus.publish(WORK, topic, 'new')
+  for (const topic of ['order.copy', 'account.prove']) bus.publish(WORK, topic, 'new')
   return 1
 }
 

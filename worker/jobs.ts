@@ -83,7 +83,18 @@ export async function startWork(open: Open): Promise<Running> {
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: () => placing.take()
+      async round() {
+        const more = await placing.take()
+        if (placing.copiesWait()) loops['order.copy'].wake()
+        return more
+      }
+    }),
+    'order.copy': startLoop({
+      name: 'order.copy',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: () => placing.takeCopies()
     }),
     'account.prove': startLoop({
       name: 'account.prove',

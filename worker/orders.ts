@@ -13,6 +13,7 @@ import {
   type ClaimOptions,
   type Claims,
   claimOrders,
+  listWaitingAccounts,
   takeOrders,
   withWaiting
 } from '../db/orders-claiming.ts'
@@ -35,11 +36,15 @@ import type { Open } from './open.ts'
 import { Pauses } from './pauses.ts'
 import { persist } from './persist.ts'
 import type { Expected, Settling } from './settle.ts'
+import { Shares } from './shares.ts'
 import { ceilingOf, openStakes } from './stake.ts'
 
 // Jobs taken from the queue in one statement, and buys under way in one worker.
 const JOBS_AT_ONCE = 10
 const MAX_UNDER_WAY = 1000
+// Accounts claimed for at once when places became free, and how long at least until the next time.
+const RESUMED_AT_ONCE = 200
+const RESUME_EVERY_MS = 25
 // Mostly only recent jobs are looked for; all of them so often, and while that finds as many as it may take.
 const LOOK_AMONG_ALL_MS = 5000
 // A statement whose outcome was lost may still be executed by the server for so long: longer than its time-out.
@@ -53,6 +58,10 @@ const LONGEST_PAUSE_MS = 8000
 export interface Placing {
   /** Takes queued jobs, commits the intent and sends; answers whether there may be more. */
   take(): Promise<boolean>
+  /** The same for copies, while no orders wait for it. */
+  takeCopies(): Promise<boolean>
+  /** Whether copies were not taken because orders waited, which do so no longer. */
+  copiesWait(): boolean
   /** Sends whatever may be sent next on these accounts. */
   claim(accountIds: string[]): Promise<void>
   /** Gives back what claiming statements claimed whose outcome was lost; does nothing where there was none. */
@@ -66,8 +75,15 @@ export interface Placing {
 export function openPlacing(open: Open, settling: Settling): Placing {
   const { db, queue, bus, config, log, worker, clock } = open
   const underWay = new Set<Promise<void>>()
+  const shares = new Shares(MAX_UNDER_WAY)
   let stopped = false
-  let lookAmongAllAt = 0
+  const lookAmongAllAt = { 'order.place': 0, 'order.copy': 0 }
+  /** Whether the latest take of orders left some. */
+  let ordersWait = false
+  let copiesWait = false
+  /** Whether orders were left for want of places, and when they may be claimed again at the earliest. */
+  let heldBack = false
+  let cancelResume: (() => void) | undefined
   const pauses = new Pauses(UNSENT_PAUSES)
   /** Ends the pauses that are under way, by account. */
   const resuming = new Map<string, () => void>()
@@ -122,10 +138,14 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     const number = ++claimNo
     const permit = { from: clock.now(), wallFrom: clock.wall() }
     const { permitMs, reconcileAfterMs } = config
-    const found = await run({ sender: worker, claimNo: number, permitMs, reconcileAfterMs }).catch((error: unknown) => {
-      if (lostClaims.size < MAX_LOST_CLAIMS) lostClaims.set(number, clock.now())
-      throw error
-    })
+    const full = shares.full()
+    if (full.length > 0) heldBack = true
+    const found = await run({ sender: worker, claimNo: number, permitMs, reconcileAfterMs, full }).catch(
+      (error: unknown) => {
+        if (lostClaims.size < MAX_LOST_CLAIMS) lostClaims.set(number, clock.now())
+        throw error
+      }
+    )
     told(found.expired)
     for (const order of found.claimed)
       start(order, { deadline: permit.from + order.permit_ms, wallDeadline: permit.wallFrom + order.permit_ms })
@@ -148,16 +168,16 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     await Promise.all([...new Set(released.map(({ account_id }) => account_id))].map(accountId => claimNext(accountId)))
   }
 
-  async function take(): Promise<boolean> {
-    const limit = Math.min(JOBS_AT_ONCE, Math.floor((MAX_UNDER_WAY - underWay.size) / ORDERS_A_JOB))
+  async function takeFrom(name: 'order.place' | 'order.copy'): Promise<boolean> {
+    const limit = Math.min(JOBS_AT_ONCE, Math.floor(shares.free / ORDERS_A_JOB))
     if (stopped || limit <= 0) return false
     const askedAt = clock.now()
-    const among = askedAt >= lookAmongAllAt ? 'all' : 'recent'
-    const { taken } = await claimAndSend(options => takeOrders(db, queue, { ...options, limit, among }))
+    const among = askedAt >= lookAmongAllAt[name] ? 'all' : 'recent'
+    const { taken } = await claimAndSend(options => takeOrders(db, queue, { ...options, name, limit, among }))
     const more = taken === limit
     // Where more wait than can be taken at once, the oldest ones go first, however old.
-    if (more) lookAmongAllAt = 0
-    else if (among === 'all') lookAmongAllAt = askedAt + LOOK_AMONG_ALL_MS
+    if (more) lookAmongAllAt[name] = 0
+    else if (among === 'all') lookAmongAllAt[name] = askedAt + LOOK_AMONG_ALL_MS
     return more
   }
 
@@ -175,6 +195,28 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     )
   }
 
+  /** Claims again, by turns among partners, once places are free for orders that were left for want of them. */
+  function resumeSoon(): void {
+    if (!heldBack || cancelResume || stopped) return
+    cancelResume = clock.after(RESUME_EVERY_MS, () => {
+      resume()
+        .catch((error: unknown) => log.warn({ err: error }, 'claiming orders that were held back'))
+        .finally(() => {
+          cancelResume = undefined
+          resumeSoon()
+        })
+    })
+  }
+
+  async function resume(): Promise<void> {
+    const limit = Math.min(RESUMED_AT_ONCE, shares.free)
+    if (stopped || limit <= 0) return
+    const rooms = { ...shares.taken(), room: shares.roomOf(undefined) }
+    const accountIds = await listWaitingAccounts(db, { worker, ageMs: 0, limit }, rooms)
+    heldBack = accountIds.length > 0 || shares.full().length > 0
+    if (accountIds.length > 0) await claimAndSend(options => claimOrders(db, { ...options, accountIds }))
+  }
+
   const claimNext = gather(
     async (accountIds: string[]) => {
       // Most accounts have nothing more waiting: one cheap look saves the two statements of a claim.
@@ -188,8 +230,13 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   function start(order: Claimed, permit: Permit): void {
     const life = send(order, permit)
       .catch((error: unknown) => log.error({ err: error, orderId: order.id }, 'placing an order failed on our side'))
-      .finally(() => underWay.delete(life))
+      .finally(() => {
+        underWay.delete(life)
+        shares.remove(order.partner_id)
+        resumeSoon()
+      })
     underWay.add(life)
+    shares.add(order.partner_id)
   }
 
   async function send(order: Claimed, { deadline, wallDeadline }: Permit): Promise<void> {
@@ -321,7 +368,15 @@ export function openPlacing(open: Open, settling: Settling): Placing {
   }
 
   return {
-    take,
+    async take() {
+      ordersWait = await takeFrom('order.place')
+      return ordersWait
+    },
+    async takeCopies() {
+      copiesWait = ordersWait
+      return !ordersWait && takeFrom('order.copy')
+    },
+    copiesWait: () => copiesWait && !ordersWait,
     recover,
     async claim(accountIds) {
       await Promise.all(accountIds.map(accountId => claimNext(accountId)))
@@ -330,6 +385,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     async drain() {
       stopped = true
       for (const cancel of resuming.values()) cancel()
+      cancelResume?.()
       await Promise.allSettled(underWay)
     }
   }

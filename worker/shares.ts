@@ -27,6 +27,11 @@ export class Shares {
     return { partners, rooms: partners.map(partner => this.roomOf(partner)) }
   }
 
+  /** The partners that may take none. */
+  full(): string[] {
+    return [...this.#counts.keys()].filter(partner => this.roomOf(partner) === 0)
+  }
+
   add(partner: string): void {
     this.#taken += 1
     this.#counts.set(partner, (this.#counts.get(partner) ?? 0) + 1)
