@@ -133,7 +133,7 @@ const following = [
 
 export const followingColumns = following.map(column => `o.${column}`).join(', ')
 
-/** Takes over open orders that nobody follows, or whose follower's lease ran out. */
+/** Takes over open orders that nobody follows, or whose follower's lease ran out; those that end first before the others. */
 export async function takeOver(db: Db, options: { worker: string; limit: number }): Promise<Following[]> {
   return rows<Following>(
     db,
@@ -149,11 +149,12 @@ export async function takeOver(db: Db, options: { worker: string; limit: number 
        (select id from orders
          where phase = 'open' and follower is null and (lease_until is null or lease_until < now())
            and ${servedByNoOther('orders.account_id', ':worker')}
-         order by lease_until nulls first limit :limit)
+         order by expiry_at nulls last limit :limit)
        union all
        select o.id from gone
         cross join lateral (select id from orders where phase = 'open' and follower = gone.name
-                               and ${servedByNoOther('orders.account_id', ':worker')} limit :limit) o
+                               and ${servedByNoOther('orders.account_id', ':worker')}
+                             order by expiry_at nulls last limit :limit) o
      ), mine as (
        select id from orders where id in (select id from left_alone limit :limit) and phase = 'open' for update skip locked
      )

@@ -25,12 +25,12 @@ export interface AccountRef {
 /**
  * The account's session at the broker. Rejects with BrokerError; when the broker refuses the token the
  * account becomes REJECTED, unless a newer token came meanwhile. `anew` tries the stored token even where a connection
- * is open.
+ * is open; `leisurely` opens one after everybody else's.
  */
 export async function openSession(
   { db, vault, brokers, log }: Pick<Open, 'db' | 'vault' | 'brokers' | 'log'>,
   account: AccountRef,
-  { anew = false } = {}
+  { anew = false, leisurely = false } = {}
 ): Promise<Session> {
   let read: StoredToken | undefined
   try {
@@ -39,6 +39,7 @@ export async function openSession(
       appId: account.appId,
       // Live sessions are shared only within the row whose token opened them.
       credentialId: account.accountRowId,
+      leisurely,
       async token() {
         read = await getSealedToken(db, account.accountRowId, account.dialect)
         if (read.restSeconds > 0) throw refusedTooOften(read.restSeconds)

@@ -80,6 +80,8 @@ export function openSettling(open: Open): Settling {
   /** Open orders that name this worker, and that it knew nothing of when it looked last. */
   let strangers = new Set<string>()
   let markedUpTo = 0
+  /** Contracts taken over whose streams are being opened. */
+  let opening = 0
   const { doubt, recheck, review } = openRechecks(open, { followed, take, settle })
   const pauses = new Pauses(RETRY_PAUSES)
 
@@ -220,7 +222,7 @@ export function openSettling(open: Open): Settling {
     const { listener } = entry
     own(entry, order)
     try {
-      const session = await openSession(open, refOf(order))
+      const session = await openSession(open, refOf(order), { leisurely: true })
       listener.update(await session.follow(order.broker_order_id as string, listener))
       pauses.succeeded(order.id)
     } catch (error) {
@@ -264,7 +266,7 @@ export function openSettling(open: Open): Settling {
   }
 
   async function askFor(id: string, entry: Followed, order: Following): Promise<void> {
-    const session = await openSession(open, refOf(order))
+    const session = await openSession(open, refOf(order), { leisurely: true })
     const state = await session.contract(order.broker_order_id as string)
     if (!state.settled || entry.last?.settled || entry.closing) return
     take(entry, state)
@@ -288,9 +290,9 @@ export function openSettling(open: Open): Settling {
     follow,
     close,
     async sweep() {
-      const room = MAX_FOLLOWED - followed.size
+      const room = Math.min(MAX_FOLLOWED - followed.size, TAKE_OVER - opening)
       if (room <= 0) return 0
-      const orders = await takeOver(db, { worker, limit: Math.min(TAKE_OVER, room) })
+      const orders = await takeOver(db, { worker, limit: room })
       if (orders.length === 0) return 0
       log.info({ orders: orders.length }, 'taking over open orders')
       const accountIds = orders.map(({ account_id }) => account_id)
@@ -298,7 +300,12 @@ export function openSettling(open: Open): Settling {
       const ours = orders.filter(({ account_id }) => served.get(account_id) === worker)
       const others = orders.filter(order => !ours.includes(order)).map(({ id }) => id)
       if (others.length > 0) handBack(others, 0)
-      await Promise.all(ours.map(follow))
+      // Their connections may take a while, and the sweep also claims orders: it does not wait for them.
+      opening += ours.length
+      for (const order of ours)
+        void follow(order).finally(() => {
+          opening -= 1
+        })
       return orders.length
     },
     async renew() {

@@ -34,6 +34,8 @@ interface Entry {
   account: BrokerAccount | null
   /** Whose it is, where the dialect counts connections by user. */
   user: string | null
+  /** Aborted when the next, or present, opening is urgent. */
+  hurry: AbortController
 }
 
 const maxHandshakes = 64
@@ -92,6 +94,7 @@ class Client implements Broker {
       this.#sessions.set(key, entry)
     }
     entry.account = account
+    if (account.leisurely !== true && entry.line.current === null) entry.hurry.abort()
     if (anew && entry.line.current !== null) entry.line.retire(entry.line.current, replaced())
     if (entry.line.current === null) await entry.line.connect()
     return entry.session
@@ -161,7 +164,8 @@ class Client implements Broker {
       line: this.#newLine(() => entry, { appId, budget }),
       session: null,
       account: null,
-      user: null
+      user: null,
+      hurry: new AbortController()
     }
     const { log, now } = this.#options
     const market = new MarketData({ line: entry.line, dialect: this.#dialect, log, now, pipSizes: this.#pipSizes })
@@ -186,7 +190,7 @@ class Client implements Broker {
       now,
       secondsUntilReopening: (asset, openings) => this.#market(appId).secondsUntilReopening(asset, openings)
     })
-    const entry = { line, session, account, user: null }
+    const entry = { line, session, account, user: null, hurry: new AbortController() }
     return entry
   }
 
@@ -223,6 +227,7 @@ class Client implements Broker {
       budget,
       log,
       answerTimeoutMs,
+      hurry: entry.hurry.signal,
       learnLimits: limits => {
         this.#limits = limits
         budget.setLimits(limits)
@@ -247,6 +252,8 @@ class Client implements Broker {
     } catch (error) {
       this.#connected.delete(entry)
       throw error
+    } finally {
+      entry.hurry = new AbortController()
     }
   }
 

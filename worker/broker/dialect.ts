@@ -22,6 +22,8 @@ export interface Place {
   claimSeat(user: string, most: number): void
   /** The broker told its limits: they hold here, and for budgets yet to be made. */
   learnLimits(limits: Limits): void
+  /** Aborted once somebody who does not follow contracts waits for the opening: then it goes first. */
+  hurry: AbortSignal
 }
 
 /** A request's body without its number. */

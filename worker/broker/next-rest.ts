@@ -24,6 +24,8 @@ export interface Asking {
   appId: string
   accountId: string
   token: string
+  /** Until it is aborted the call is one that others go before; without it, it goes first. */
+  hurry?: AbortSignal | undefined
 }
 
 const maxAnswerBytes = 65_536
@@ -58,19 +60,19 @@ export class Rest {
   }
 
   #part(workers: number): Limits {
-    const { perMinute, perTenMinutes, perHour } = unknowns.restOfAddress
+    const { perMinute, perTenMinutes, perHour, reserve } = unknowns.restOfAddress
     const granted = (this.#options.callsPerMinute ?? perMinute) / perMinute
     const part = (calls: number) => Math.max(1, Math.floor((calls * granted) / workers))
-    return { [only]: { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour } }
+    return { [only]: { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour, reserve } }
   }
 
   /**
    * A fresh address of the account's socket: good once and for two minutes, and as secret as the token. Rejects with
    * BROKER_DISCONNECTED (rejected) when the token or the account is refused, else with BROKER_UPSTREAM.
    */
-  async socketAddress({ appId, accountId, token }: Asking): Promise<string> {
+  async socketAddress({ appId, accountId, token, hurry }: Asking): Promise<string> {
     if (!unknowns.accountForm.test(accountId)) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
-    const body = await this.#ask('POST', `/trading/v1/options/accounts/${accountId}/otp`, { appId, token })
+    const body = await this.#ask('POST', `/trading/v1/options/accounts/${accountId}/otp`, { appId, token, hurry })
     return this.#trusted(body)
   }
 
@@ -78,8 +80,8 @@ export class Rest {
    * What the broker says of the account, from the list of the user's accounts. Rejects with BROKER_DISCONNECTED (rejected)
    * when the token is refused or does not have the account, else with BROKER_UPSTREAM.
    */
-  async accountFacts({ appId, accountId, token }: Asking): Promise<AccountFacts> {
-    const body = await this.#ask('GET', '/trading/v1/options/accounts', { appId, token })
+  async accountFacts({ appId, accountId, token, hurry }: Asking): Promise<AccountFacts> {
+    const body = await this.#ask('GET', '/trading/v1/options/accounts', { appId, token, hurry })
     let account: Body | undefined
     try {
       const accounts = listOf(bodyOf(body, 'the answer').data, 'data').map(row => bodyOf(row, 'an account'))
@@ -92,10 +94,14 @@ export class Rest {
   }
 
   /** One call within the budgets of the user and of this machine's address. */
-  async #ask(method: 'GET' | 'POST', path: string, { appId, token }: Omit<Asking, 'accountId'>): Promise<unknown> {
+  async #ask(
+    method: 'GET' | 'POST',
+    path: string,
+    { appId, token, hurry }: Omit<Asking, 'accountId'>
+  ): Promise<unknown> {
     const budget = this.#budgetOf(token)
-    await budget.take(only, { waitMs: unknowns.restWaitMs })
-    await this.#ofAddress.take(only, { waitMs: unknowns.restWaitMs })
+    await take(budget, hurry)
+    await take(this.#ofAddress, hurry)
     const { status, body } = await this.#reachability.guard(async () => {
       const answer = await this.#send(method, path, { appId, token })
       if (answer.status >= 500 && !isBusy(answer.status, answer.body))
@@ -192,6 +198,18 @@ function modeOf(kind: unknown): AccountFacts['mode'] {
 /** A name for the token's user that does not give the token away. */
 export function userOf(token: string): string {
   return createHash('sha256').update(token).digest('base64url').slice(0, 22)
+}
+
+/** Waits for room in a budget: in the second row, with less of it, until `hurry` is aborted. */
+async function take(budget: Budget, hurry?: AbortSignal): Promise<void> {
+  if (hurry !== undefined && !hurry.aborted) {
+    try {
+      return await budget.take(only, { waitMs: unknowns.restLeisurelyWaitMs, signal: hurry })
+    } catch (error) {
+      if (!hurry.aborted) throw error
+    }
+  }
+  await budget.take(only, { urgent: true, waitMs: unknowns.restWaitMs })
 }
 
 function unreadable(cause: unknown): BrokerError {

@@ -28,11 +28,13 @@ export const unknowns = {
   } as Readonly<Record<string, string>>,
 
   /** REST calls from one server address, all users together. The workers of a machine share it; machines behind one address are not known of. */
-  restOfAddress: { perMinute: 300, perTenMinutes: 1_000, perHour: 0 } satisfies Windows,
+  restOfAddress: { perMinute: 300, perTenMinutes: 1_000, perHour: 0, reserve: 0.4 } satisfies Windows,
   /** REST calls of one user: 80 in one document, 60 in another. */
   restOfUser: { perMinute: 60, perHour: 0 } satisfies Windows,
   /** How long an opening waits for these budgets. */
   restWaitMs: 10_000,
+  /** The same for an opening that only follows contracts. */
+  restLeisurelyWaitMs: 60_000,
   restTimeoutMs: 10_000,
 
   /**

@@ -46,7 +46,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, log }: NextOption
       const token = await readToken(account, unknowns.tokenForm)
       try {
         place.claimSeat(userOf(token), unknowns.socketsOfUser)
-        const asking = { appId, accountId, token }
+        const asking = { appId, accountId, token, hurry: place.hurry }
         // The account is listed with its mode and currency; the address that every opening is given has the mode alone.
         if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(asking))
         const address = await rest.socketAddress(asking)

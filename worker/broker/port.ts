@@ -62,6 +62,8 @@ export interface BrokerAccount {
    * the token is replaced.
    */
   credentialId?: string
+  /** For following contracts: an opening that orders and other requests go before. */
+  leisurely?: boolean
   /** Unseals the token; called only when a connection has to be authorised, the value is not kept. */
   token(): Promise<string>
   /** Whether what the broker says of the account was compared already for the token that was read last. */

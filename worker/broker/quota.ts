@@ -8,13 +8,15 @@ export interface Windows {
   perMinute: number
   /** Where there is such a window too. */
   perTenMinutes?: number
+  /** The share kept for urgent calls (a tenth). */
+  reserve?: number
   perHour: number
 }
 
 export type Limits = Record<string, Windows>
 
 export interface TakeOptions {
-  /** Purchases and sales: served first, and they alone may use the last tenth. */
+  /** Purchases and sales: served first, and they alone may use the reserve. */
   urgent?: boolean
   /** Longest wait before QuotaExhausted. */
   waitMs?: number
@@ -121,6 +123,7 @@ class ClassBudget {
   readonly #minute: SlidingCount
   readonly #tenMinutes: SlidingCount | null
   readonly #hour: SlidingCount
+  readonly #reserve: number
   readonly #urgent: Waiting[] = []
   readonly #ordinary: Waiting[] = []
   #disarm: (() => void) | null = null
@@ -131,6 +134,7 @@ class ClassBudget {
     this.#name = name
     this.#clock = clock
     this.#minute = new SlidingCount(windows.perMinute, 60_000, 12)
+    this.#reserve = windows.reserve ?? reservedShare
     const { perTenMinutes } = windows
     this.#tenMinutes = perTenMinutes === undefined ? null : new SlidingCount(perTenMinutes, 600_000, 30)
     this.#hour = new SlidingCount(windows.perHour, 3_600_000, 60)
@@ -213,7 +217,7 @@ class ClassBudget {
   }
 
   #readyAt(now: number, urgent: boolean): number {
-    const reserve = urgent ? 0 : reservedShare
+    const reserve = urgent ? 0 : this.#reserve
     return Math.max(
       this.#blockedUntil,
       this.#minute.readyAt(now, reserve),
