@@ -1,5 +1,6 @@
 // The token exchange, a trader's broker accounts, and which of them is active.
 import { type AccountRecord, activateAccount as activate, listAccounts as list, upsertAccount } from '../db/accounts.ts'
+import { closeAtOnce } from '../db/copy-closing.ts'
 import { judgeMismatches } from '../db/copy-fanout.ts'
 import { storeRenewal } from '../db/token-renewal.ts'
 import { connectTrader, getTrader, upsertTrader } from '../db/traders.ts'
@@ -53,6 +54,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
           token
         })
         await storeRenewal(trx, vault, account.id, { refreshToken, expiresAt: tokenExpiresAt })
+        await closeAtOnce(trx, account.id)
         accounts.push(account)
       }
       const trader = await connectTrader(trx, traderId, (accounts[0] as AccountRecord).id)

@@ -35,6 +35,16 @@ export async function wishToClose(
   }
 }
 
+/** Has the marked orders of an account sold at once: its token may be a good one again. */
+export async function closeAtOnce(trx: Db, accountRowId: string): Promise<void> {
+  await rows(
+    trx,
+    `update orders set close_at = clock_timestamp(), close_tries = 0
+      where phase = 'open' and close_at is not null and broker_account_id = :accountRowId`,
+    { accountRowId }
+  )
+}
+
 // After a try that did not close it: 4 s, then twice as long each time, up to a minute.
 const RETRY_SECONDS = 4
 const MAX_RETRY_SECONDS = 60

@@ -1,0 +1,125 @@
+// What a storm of copying must leave behind, by the broker's books: no follow lost more than its limit, every copy of
+// an order that its leader closed is closed, each copy is on the account of its follow, and the sums are the orders'.
+import { Big } from 'big.js'
+import { listMyFollows } from '../../api/copy.ts'
+import { type Db, rows } from '../../db/connection.ts'
+import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
+import type { TestPartner, TestTrader } from '../harness.ts'
+
+export interface Verdict {
+  copies: number
+  skipped: number
+  paused: number
+  /** The deepest fall of a follow, as a share of what it may lose. */
+  worstShare: number
+  /** What broke a promise, in words. */
+  broken: string[]
+}
+
+interface Copy {
+  id: string
+  follow_id: string
+  phase: string
+  account_id: string
+  broker_order_id: string | null
+  stop_loss: string | null
+  pnl: string | null
+  leader_closed_early: boolean
+}
+
+interface Follow {
+  id: string
+  trader_external_id: string
+  account_id: string
+  base_balance: string
+  max_drawdown_pct: string
+  status: string
+}
+
+/** Judges what is left when nothing is under way any more. */
+export async function judge({
+  db,
+  partner,
+  ledger,
+  followers
+}: {
+  db: Db
+  partner: TestPartner
+  ledger: LedgerEntry[]
+  followers: TestTrader[]
+}): Promise<Verdict> {
+  const broken: string[] = []
+  const contracts = new Map(ledger.map(entry => [`${entry.loginid} ${entry.contractId}`, entry]))
+  const follows = await rows<Follow>(db, 'select * from follows order by id')
+  const copies = await rows<Copy>(
+    db,
+    `select o.id, o.follow_id, o.phase, o.account_id, o.broker_order_id, o.stop_loss, o.pnl, l.closed_early as leader_closed_early
+       from orders o join orders l on l.id = o.copied_from order by o.id`
+  )
+  const byFollow = Map.groupBy(copies, copy => copy.follow_id)
+  const owned = new Set<string>()
+  let worstShare = 0
+  for (const follow of follows) {
+    const mine = byFollow.get(follow.id) ?? []
+    const bought: LedgerEntry[] = []
+    let slipped = new Big(0)
+    for (const copy of mine) {
+      if (copy.account_id !== follow.account_id)
+        broken.push(`${copy.id} is on ${copy.account_id}, not ${follow.account_id}`)
+      if (copy.leader_closed_early && !['closed', 'failed'].includes(copy.phase))
+        broken.push(`${copy.id} is ${copy.phase}, its leader closed`)
+      if (copy.broker_order_id === null) continue
+      const contract = contracts.get(`${copy.account_id} ${copy.broker_order_id}`)
+      if (!contract) {
+        broken.push(`${copy.id} owns a contract that the broker does not have`)
+        continue
+      }
+      owned.add(`${copy.account_id} ${copy.broker_order_id}`)
+      bought.push(contract)
+      if (copy.pnl === null || !new Big(copy.pnl).eq(contract.profit ?? 0))
+        broken.push(`${copy.id} has pnl ${copy.pnl}, the broker ${contract.profit}`)
+      // A market that jumps passes a stop loss by what it jumps.
+      const lost = new Big(contract.profit ?? 0).times(-1)
+      if (copy.stop_loss !== null && lost.gt(copy.stop_loss)) slipped = slipped.plus(lost.minus(copy.stop_loss))
+    }
+    const limit = new Big(follow.base_balance).times(follow.max_drawdown_pct).div(100)
+    const deepest = deepestLoss(bought)
+    worstShare = Math.max(worstShare, deepest.div(limit).toNumber())
+    if (deepest.gt(limit.plus(slipped).plus('0.01')))
+      broken.push(`${follow.id} lost ${deepest} of ${limit} it may lose (${slipped} by jumps of the market)`)
+  }
+  for (const trader of followers) {
+    for (const entry of ledger)
+      if (entry.loginid === trader.accountId && !owned.has(`${entry.loginid} ${entry.contractId}`))
+        broken.push(`contract ${entry.contractId} of ${entry.loginid} is nobody's`)
+  }
+  let skipped = 0
+  for (const trader of followers) {
+    const { body } = await partner.call(listMyFollows, { query: { traderExternalId: trader.traderExternalId } })
+    for (const shown of body.data) {
+      const mine = byFollow.get(shown.followId) ?? []
+      const pnl = mine.reduce((sum, copy) => sum.plus(copy.pnl ?? 0), new Big(0))
+      skipped += shown.skippedCopies
+      const told = [shown.copiedOrders, shown.openCopies, shown.pnl]
+      const counted = [mine.length, mine.filter(({ phase }) => phase === 'review').length, pnl.toNumber()]
+      if (JSON.stringify(told) !== JSON.stringify(counted))
+        broken.push(`${shown.followId} shows ${told}, its orders are ${counted}`)
+    }
+  }
+  const paused = follows.filter(({ status }) => status === 'PAUSED_DRAWDOWN').length
+  return { copies: copies.length, skipped, paused, worstShare, broken }
+}
+
+/** The deepest fall below the start, of contracts in the order in which they ended; what is open counts as it is. */
+export function deepestLoss(contracts: Pick<LedgerEntry, 'profit' | 'soldAtMs'>[]): Big {
+  const ended = contracts
+    .filter(({ profit }) => profit !== null)
+    .sort((a, b) => Number(a.soldAtMs) - Number(b.soldAtMs))
+  let sum = new Big(0)
+  let deepest = new Big(0)
+  for (const { profit } of ended) {
+    sum = sum.plus(profit as string)
+    if (sum.times(-1).gt(deepest)) deepest = sum.times(-1)
+  }
+  return deepest
+}
