@@ -1,5 +1,6 @@
 // The token exchange, a trader's broker accounts, and which of them is active.
 import { type AccountRecord, activateAccount as activate, listAccounts as list, upsertAccount } from '../db/accounts.ts'
+import { requireRoom, requireWithin } from '../db/bounds.ts'
 import { closeAtOnce } from '../db/copy-closing.ts'
 import { judgeMismatches } from '../db/copy-fanout.ts'
 import { storeRenewal } from '../db/token-renewal.ts'
@@ -37,12 +38,14 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
       throw new ApiError('VALIDATION_FAILED', `accountId ${named[twice]} is named twice`, { extras: { details } })
     }
     return db.transaction(async trx => {
-      const { traderId } = await upsertTrader(trx, {
+      const { traderId, connectedAt } = await upsertTrader(trx, {
         partnerId: partner.partnerId,
         externalId: body.traderExternalId,
         email: body.email ?? null,
         name: body.name ?? null
       })
+      // Whoever is connected already may always renew its tokens.
+      if (!connectedAt) await requireRoom(trx, 'traders', partner.partnerId)
       const accounts: AccountRecord[] = []
       for (const { accountId, accountMode, currency, token, refreshToken, tokenExpiresAt } of body.accounts) {
         const account = await upsertAccount(trx, vault, {
@@ -57,6 +60,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
         await closeAtOnce(trx, account.id)
         accounts.push(account)
       }
+      await requireWithin(trx, 'accounts', traderId)
       const trader = await connectTrader(trx, traderId, (accounts[0] as AccountRecord).id)
       // The mode or the currency of the active account may be another now.
       await judgeMismatches(trx, traderId)

@@ -1,5 +1,6 @@
 // The community of a partner: profiles, leaderboard, messages. The acting party is the trader whose session
 // accompanies the key, else the partner itself.
+import { requireRoom } from '../db/bounds.ts'
 import {
   type Author,
   getProfile as get,
@@ -81,6 +82,7 @@ function presentProfile(profile: ProfileRecord, asked: Acting): Profile {
 export const getLeaderboard: Operation<{ query: LeaderboardQuery }> = {
   ...common,
   name: 'getLeaderboard',
+  weight: 5,
   method: 'GET',
   path: '/v1/community/leaderboard',
   summary: 'The best traders of 30 days',
@@ -136,6 +138,7 @@ export const postMessage: Operation<{ body: NewMessage }> = {
   atomic: true,
   errors: [],
   async handle(asked, { db }) {
+    await requireRoom(db, 'messages', asked.partner.partnerId)
     return presentMessage(await insertMessage(db, partyOf(asked), asked.body.content), asked)
   }
 }

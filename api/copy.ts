@@ -2,6 +2,7 @@
 
 import type { AccountRecord } from '../db/accounts.ts'
 import { requireConnected } from '../db/accounts.ts'
+import { requireRoom } from '../db/bounds.ts'
 import {
   follow as begin,
   type FollowRecord,
@@ -26,6 +27,7 @@ import type { Operation } from './operations.ts'
 
 export const listLeaders: Operation<{ query: LeadersQuery }> = {
   name: 'listLeaders',
+  weight: 5,
   method: 'GET',
   path: '/v1/copy/leaders',
   tag: 'Copy trading',
@@ -92,6 +94,7 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     const [own] = await list(db, { partnerId: partner.partnerId, everywhere: false, leaderId })
     const [leader] = own ? [own] : await list(db, { partnerId: partner.partnerId, everywhere: true, leaderId })
     if (!leader) throw new ApiError('LEADER_NOT_FOUND')
+    await requireRoom(db, 'follows', trading.traderId)
     requireConnected(trading.account)
     const { id: accountRowId, accountId, accountMode } = trading.account
     checkAgreement(leader, trading.account)

@@ -46,14 +46,16 @@ export async function once(ctx: Context, open: Open, { row, partner, asked, hand
   const { db, vault, config } = open
   const { partnerId } = partner
   const held: HeldKey = { partnerId, key, holder: randomUUID() }
-  const fingerprint = hashSecret(open.pepper, `idempotency:${JSON.stringify([row.name, sorted(asked)])}`)
+  const canonical = JSON.stringify([row.name, sorted(asked)])
+  const fingerprint = hashSecret(open.pepper, `idempotency:${canonical}`)
   const leaseSeconds = row.atomic
     ? ATOMIC_LEASE_SECONDS
     : Math.ceil((config.orderTtlMs + config.settleWaitMs) / 1000) + LEASE_MORE_SECONDS
   const kept = await takeKey(db, vault, held, { fingerprint, leaseSeconds })
   if (kept) return new Reply(kept.body, { ...kept.headers, 'Idempotent-Replayed': 'true' })
   try {
-    await requireRoom(db, 'idempotencyKeys', partnerId)
+    // Answers repeat at most what was sent, and a little more.
+    await requireRoom(db, 'idempotencyKeys', partnerId, canonical.length)
     if (row.atomic) return await db.transaction(trx => keeping(handle({ ...open, db: trx }), trx))
     return await keeping(handle(open), db)
   } catch (error) {

@@ -1,5 +1,6 @@
 // Key management: the partner's own, with its session cookie and nothing else.
 import { recordAudit } from '../db/audit.ts'
+import { requireRoom } from '../db/bounds.ts'
 import { insertKey, listKeys as list, revokeKey as revoke } from '../db/keys.ts'
 import { pathId } from '../schemas/fields.ts'
 import { IssuedKey, KeyList, NewKey, RevokedKey } from '../schemas/keys.ts'
@@ -22,6 +23,7 @@ export const createKey: Operation<{ body: NewKey }> = {
   errors: ['CONFLICT'],
   async handle({ partner, body }, { db, pepper }): Promise<IssuedKey> {
     const scopes = body.scopes ? [...new Set(body.scopes)] : defaultScopes
+    await requireRoom(db, 'keys', partner.partnerId)
     const issued = await db.transaction(async trx => {
       const key = await insertKey(trx, pepper, { partnerId: partner.partnerId, label: body.label ?? null, scopes })
       await recordAudit(trx, { actor: `session:${partner.keyId}`, action: 'keys.issue', target: key.keyId })

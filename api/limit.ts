@@ -6,9 +6,21 @@ import type { Caller, Open } from './operations.ts'
 
 const WINDOW_SECONDS = 60
 
-/** Counts a call of the key. Throws RATE_LIMITED with Retry-After. */
-export async function limitKey(ctx: Context, caller: Caller, { limits, config }: Open): Promise<void> {
-  tell(ctx, 'key', await limits.hit(`key:${caller.keyId}`, config.rateLimits[caller.plan]))
+/** All keys of a partner together have the limit of so many keys, however many there are. */
+const KEYS_OF_PARTNER = 5
+
+/** Counts a call of the key, of the weight of its operation. Throws RATE_LIMITED with Retry-After. */
+export async function limitKey(ctx: Context, caller: Caller, open: Open, weight = 1): Promise<void> {
+  const { limits, config } = open
+  const limit = config.rateLimits[caller.plan]
+  const count = (name: string, most: number) => limits.hit(name, most, undefined, Math.min(weight, most))
+  tell(ctx, 'key', await count(`key:${caller.keyId}`, limit))
+  const { allowed, resetSeconds } = await count(`keys:${caller.partnerId}`, limit * KEYS_OF_PARTNER)
+  if (!allowed)
+    throw limited(
+      `The limit of ${limit * KEYS_OF_PARTNER} calls a minute for all keys of the partner is reached.`,
+      resetSeconds
+    )
 }
 
 /** Counts a call that names a trader. Throws RATE_LIMITED with Retry-After. */
@@ -25,10 +37,12 @@ function tell(ctx: Context, policy: 'key' | 'trader', count: Count): void {
   append(ctx, 'RateLimit-Policy', `"${policy}";q=${count.limit};w=${WINDOW_SECONDS}`)
   append(ctx, 'RateLimit', `"${policy}";r=${count.remaining};t=${count.resetSeconds}`)
   if (!count.allowed) {
-    throw new ApiError('RATE_LIMITED', `The limit of ${count.limit} calls a minute for this ${policy} is reached.`, {
-      headers: { 'Retry-After': String(count.resetSeconds) }
-    })
+    throw limited(`The limit of ${count.limit} calls a minute for this ${policy} is reached.`, count.resetSeconds)
   }
+}
+
+function limited(message: string, resetSeconds: number): ApiError {
+  return new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': String(resetSeconds) } })
 }
 
 function append(ctx: Context, field: string, item: string): void {

@@ -1,5 +1,6 @@
 // The creator's side of the marketplace: writing, publishing and retiring bots. What they earn is in
 // marketplace-earnings.ts.
+import { requireRoom, requireWithin } from '../db/bounds.ts'
 import {
   type BotFacts,
   type BotRow,
@@ -60,7 +61,9 @@ export const createCreatorBot: Operation<{ body: NewBot }> = {
   errors: [],
   async handle(asked, { db }) {
     const { body } = asked
-    const bot = await insertBot(db, partyOf(asked), {
+    const party = partyOf(asked)
+    await requireRoom(db, 'creatorBots', party.partnerId, Buffer.byteLength(body.code))
+    const bot = await insertBot(db, party, {
       name: body.name,
       description: body.description,
       longDescription: body.longDescription ?? null,
@@ -116,8 +119,12 @@ export const updateCreatorBot: Operation<{ params: IdParams; body: BotChanges }>
       monthlyPriceUsd: usdOrNull(body.monthlyPriceUsd, '/body/monthlyPriceUsd'),
       code: body.code
     }
-    const { partyId } = partyOf(asked)
-    return presentOwnBot(await db.transaction(trx => updateBot(trx, asked.params.id, partyId, facts)))
+    const { partyId, partnerId } = partyOf(asked)
+    return db.transaction(async trx => {
+      const bot = await updateBot(trx, asked.params.id, partyId, facts)
+      if (body.code !== undefined) await requireWithin(trx, 'creatorBots', partnerId)
+      return presentOwnBot(bot)
+    })
   }
 }
 

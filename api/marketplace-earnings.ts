@@ -1,4 +1,5 @@
 // What a creator earned, and asking for it.
+import { requireRoom } from '../db/bounds.ts'
 import { getEarnings, listBotEarnings } from '../db/earnings.ts'
 import { listPayouts as list, type PayoutRecord, requestPayout as request } from '../db/payouts.ts'
 import { Earnings, NewPayout, Payout, PayoutPage } from '../schemas/marketplace-creator.ts'
@@ -79,6 +80,7 @@ export const requestPayout: Operation<{ body: NewPayout }> = {
       amountUsd: usdOf(asked.body.amountUsd, '/body/amountUsd'),
       destinationAddress: asked.body.destinationAddress
     }
+    await requireRoom(db, 'payouts', wanted.partnerId)
     return presentPayout(await db.transaction(trx => request(trx, wanted)))
   }
 }

@@ -1,4 +1,5 @@
 // Buying in the marketplace: purchases for ever, subscriptions by the month, and what one has.
+import { requireRoom } from '../db/bounds.ts'
 import {
   cancelSubscription as cancel,
   listPurchases,
@@ -66,7 +67,9 @@ export const purchaseBot: Operation<{ params: IdParams; body: Sale }> = {
   errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT', 'PRICE_CHANGED'],
   async handle(asked, { db, config }) {
     const sale = { ...saleOf(asked), feePct: config.marketplaceFeePct }
-    return presentPurchase(await db.transaction(trx => purchase(trx, partyOf(asked), sale)))
+    const party = partyOf(asked)
+    await requireRoom(db, 'purchases', party.partnerId)
+    return presentPurchase(await db.transaction(trx => purchase(trx, party, sale)))
   }
 }
 
@@ -88,7 +91,9 @@ export const subscribeToBot: Operation<{ params: IdParams; body: Sale }> = {
   errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT', 'PRICE_CHANGED'],
   async handle(asked, { db, config }) {
     const sale = { ...saleOf(asked), feePct: config.marketplaceFeePct }
-    return presentSubscription(await db.transaction(trx => subscribe(trx, partyOf(asked), sale)))
+    const party = partyOf(asked)
+    await requireRoom(db, 'subscriptions', party.partyId)
+    return presentSubscription(await db.transaction(trx => subscribe(trx, party, sale)))
   }
 }
 

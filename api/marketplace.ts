@@ -61,6 +61,7 @@ function presentReview(review: ReviewRow, partyId: string) {
 
 export const listMarketplaceBots: Operation<{ query: BotsQuery }> = {
   name: 'listMarketplaceBots',
+  weight: 2,
   method: 'GET',
   path: '/v1/marketplace/bots',
   tag: 'Marketplace',

@@ -150,6 +150,8 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   atomic?: true
   /** The end user's address may come along in X-End-User-IP, for the bounds on guessing. */
   endUser?: true
+  /** As how many calls it counts in the key's limit; 1 unless it costs much more than others. */
+  weight?: number
   /** Header fields besides those of every answer. */
   headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]
   handle(asked: Asked<Input>, open: Open): Promise<unknown>

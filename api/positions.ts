@@ -10,6 +10,7 @@ import type { Open, Operation } from './operations.ts'
 
 export const listOpenPositions: Operation<{ query: PositionsQuery }> = {
   name: 'listOpenPositions',
+  weight: 5,
   method: 'GET',
   path: '/v1/positions',
   tag: 'Positions',

@@ -108,6 +108,8 @@ export function respond({ log, usage, config }: { log: Log; usage: UsageCounter;
       trace: ctx.state.trace as string,
       operation,
       partnerId,
+      keyId,
+      ip: ctx.ip,
       method: ctx.method,
       status: ctx.status,
       ms: Math.round(seconds * 10_000) / 10,

@@ -21,7 +21,7 @@ const nothing = { type: 'object' } as const
 async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   ctx.state.operation = row.name
   const partner = await (row.auth === 'session' ? authenticateSession : authenticateKey)(ctx, open)
-  await limitKey(ctx, partner, open)
+  await limitKey(ctx, partner, open, row.weight)
   requireScope(partner, row.scope)
   const actor = row.auth === 'trader' || row.actor ? await authenticateTrader(ctx, partner, open) : undefined
   if (row.auth === 'trader' && !actor) throw new ApiError('UNAUTHENTICATED', NO_TRADER)

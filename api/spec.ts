@@ -5,6 +5,7 @@ import { bodyLimit } from '../schemas/sizes.ts'
 import { guides, tags } from './guides.ts'
 import { takesKey } from './idempotency.ts'
 import type { Operation } from './operations.ts'
+import { Reply } from './respond.ts'
 import { ErrorEnvelope, ErrorResponses } from './spec-errors.ts'
 import { endUserIp, headers, headersOf, idempotencyKey, requestHeaders } from './spec-headers.ts'
 import { samplesOf } from './spec-samples.ts'
@@ -14,6 +15,7 @@ export { codesOf, ErrorEnvelope } from './spec-errors.ts'
 
 export const getSpec: Operation<object> = {
   name: 'getSpec',
+  weight: 10,
   method: 'GET',
   path: '/v1/_spec',
   tag: 'Usage',
@@ -36,12 +38,16 @@ export const getSpec: Operation<object> = {
   },
   errors: [],
   async handle(_asked, { config }) {
-    // Read here and not at the top: this file stands in the list itself.
+    // Imported here and not at the top: this file is in the list itself.
     const { operations } = await import('./operations.ts')
-    return describe(operations, config.baseUrl)
+    // As text, made once: writing some 500 kB of JSON takes milliseconds of everybody's time.
+    const text = written.get(config.baseUrl) ?? JSON.stringify(describe(operations, config.baseUrl))
+    written.set(config.baseUrl, text)
+    return new Reply(text, { 'Content-Type': 'application/json; charset=utf-8' })
   }
 }
 
+const written = new Map<string, string>()
 const described = new WeakMap<Operation[], Map<string, object>>()
 
 /** The OpenAPI 3.1 document of these rows, for a service at `baseUrl`; made once for each. */
@@ -133,7 +139,7 @@ function describeOperation(
     operationId: row.name,
     tags: [row.tag],
     summary: row.summary,
-    description: row.scope ? `${row.description}\n\nNeeds the scope \`${row.scope}\`.` : row.description,
+    description: wordsOf(row),
     security: securityOf(row),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(row.body
@@ -151,6 +157,15 @@ function describeOperation(
     },
     'x-codeSamples': samplesOf(row, baseUrl)
   }
+}
+
+function wordsOf({ description, scope, weight = 1 }: Operation): string {
+  const words = [
+    description,
+    scope && `Needs the scope \`${scope}\`.`,
+    weight > 1 && `Counts as ${weight} calls of the key.`
+  ]
+  return words.filter(Boolean).join('\n\n')
 }
 
 const headersOfRow = (row: Operation) =>

@@ -1,4 +1,5 @@
 // Trade records: partners report trades made elsewhere, and read them back.
+import { requireRoom } from '../db/bounds.ts'
 import { collectTrade as collect, listTrades, type StoredTrade } from '../db/trades.ts'
 import { checkFreeform } from '../schemas/freeform.ts'
 import { CollectedTrade, readTradeTimestamp, TradeList, TradeRecord, TradesQuery } from '../schemas/trades.ts'
@@ -20,6 +21,7 @@ export const collectTrade: Operation<{ body: TradeRecord }> = {
   errors: [],
   async handle({ partner, body }, { db }): Promise<CollectedTrade> {
     if (body.metadata) checkFreeform(body.metadata, '/body/metadata')
+    await requireRoom(db, 'trades', partner.partnerId)
     const { tradeId, duplicate, collectedAt } = await collect(db, {
       partnerId: partner.partnerId,
       brokerContractId: body.broker_contract_id,

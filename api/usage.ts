@@ -6,6 +6,7 @@ import type { Operation } from './operations.ts'
 
 export const getUsage: Operation<object> = {
   name: 'getUsage',
+  weight: 2,
   method: 'GET',
   path: '/v1/usage',
   tag: 'Usage',

@@ -1,9 +1,10 @@
 // operator audit: what operators did, newest first.
 import type { Command } from 'commander'
-import { listAudit } from '../db/audit.ts'
+import { listAudit, verifyAudit } from '../db/audit.ts'
 import { AuditQuery } from '../schemas/commands.ts'
 import { withStore } from './context.ts'
 import { examples } from './examples.ts'
+import { Refusal } from './refusals.ts'
 
 export function addAudit(program: Command): void {
   const audit = program.command('audit').description('The log of what operators did')
@@ -20,5 +21,25 @@ export function addAudit(program: Command): void {
         input: AuditQuery,
         show: ['at', 'actor', 'action', 'target', 'details']
       })
+    )
+
+  audit
+    .command('verify')
+    .description(
+      'Prove that no line of the log was changed or taken out; keep the last hash elsewhere for the end of it'
+    )
+    .addHelpText('after', examples('audit verify', 'audit verify --json'))
+    .action(
+      withStore(
+        async ({ db }) => {
+          const { broken, ...verified } = await verifyAudit(db)
+          if (broken) throw new Refusal(`The audit log is broken: ${broken}.`)
+          return { ok: true, ...verified }
+        },
+        {
+          show: ({ entries, lastHash }) =>
+            `All is well: ${entries} lines, each with the hash of the one before. The last hash: ${lastHash ?? 'none'}`
+        }
+      )
     )
 }

@@ -11,7 +11,15 @@ export function print<Result extends object>(
   result: Result,
   { json, show }: { json: boolean; show?: Show<Result> }
 ): void {
-  process.stdout.write(`${json ? JSON.stringify(result, null, 2) : toText(result, show)}\n`)
+  process.stdout.write(`${json ? toJson(result) : toText(result, show)}\n`)
+}
+
+// Escaped, a character is the same to a program and does nothing to a terminal.
+function toJson(result: object): string {
+  return JSON.stringify(result, null, 2).replaceAll(
+    UNSEEN,
+    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  )
 }
 
 function toText<Result extends object>(result: Result, show: Show<Result> | undefined): string {
@@ -97,13 +105,19 @@ function columnsOf(records: object[]): string[] {
   return [...new Set(records.flatMap(record => Object.keys(record)))]
 }
 
+// Controls of terminals (C0, C1) and of the direction of writing, and what has no width: what a partner chose as its name
+// must not steer the terminal or pass for another.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const STEERING = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+// The same without line feeds, which JSON is laid out with.
+const UNSEEN = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+const plain = (text: string) => text.replaceAll(STEERING, '�')
+
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '–'
   if (value instanceof Date) return value.toISOString().replace(INSTANT, '$1Z')
   if (typeof value === 'string' && INSTANT.test(value)) return value.replace(INSTANT, '$1Z')
-  if (Array.isArray(value) && value.every(item => typeof item !== 'object')) return value.join(' ')
-  if (typeof value === 'object') return JSON.stringify(value)
-  // What a partner chose as its name must not steer the terminal.
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  return String(value).replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, '�')
+  if (Array.isArray(value) && value.every(item => typeof item !== 'object')) return plain(value.join(' '))
+  if (typeof value === 'object') return plain(JSON.stringify(value))
+  return plain(String(value))
 }

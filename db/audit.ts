@@ -1,7 +1,7 @@
 // What operators did: who, when, to what.
 import { userInfo } from 'node:os'
 import { newId } from '../schemas/ids.ts'
-import type { Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 
 export interface AuditEntry {
   actor: string
@@ -47,4 +47,33 @@ export async function listAudit(
   const found = (await query) as AuditRecord[]
   const data = found.slice(0, limit)
   return { data, nextCursor: found.length > limit ? (data.at(-1)?.auditId ?? null) : null }
+}
+
+export interface AuditVerified {
+  entries: number
+  /** Hash of the newest line; kept elsewhere, it shows later whether lines were cut off the end. Null without lines. */
+  lastHash: string | null
+  /** Where the chain does not hold, in words; null when it holds. */
+  broken: string | null
+}
+
+/** Recomputes the chain from its first line. The hash is computed here, not by the function that the trigger uses. */
+export async function verifyAudit(db: Db): Promise<AuditVerified> {
+  const [row] = await rows<{ entries: number; last_hash: string | null; wrong_id: string | null; wrong_seq: number }>(
+    db,
+    `with chained as (
+       select id, seq, hash, row_number() over (order by seq) as place,
+              sha256(coalesce(lag(hash) over (order by seq), ''::bytea) || convert_to(jsonb_build_array(
+                seq, id, to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), actor, action, target, details
+              )::text, 'UTF8')) as computed
+         from audit_log
+     ), wrong as (select id, seq from chained where hash <> computed or seq <> place order by seq limit 1)
+     select (select count(*) from chained) as entries,
+            (select encode(hash, 'hex') from chained order by seq desc limit 1) as last_hash,
+            (select id from wrong) as wrong_id, (select seq from wrong) as wrong_seq`
+  )
+  const { entries, last_hash, wrong_id, wrong_seq } = row as NonNullable<typeof row>
+  const broken =
+    wrong_id === null ? null : `line ${wrong_seq} (${wrong_id}) was changed, or one before it was changed or taken out`
+  return { entries, lastHash: last_hash, broken }
 }

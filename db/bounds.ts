@@ -98,12 +98,29 @@ interface Known {
 
 const known = new Map<string, Known>()
 
+/** Makes sure that what `owner` keeps of a kind is within its bound, in the transaction that added to it. Throws LIMIT_REACHED. */
+export async function requireWithin(trx: Db, kind: BoundKind, owner: string): Promise<void> {
+  const bound: Bound = bounds[kind]
+  const held = await countHeld(trx, bound, owner)
+  if (held.records > bound.records) throw refusal(bound, bound.records)
+  if (bound.bytes !== undefined && held.bytes > bound.bytes)
+    throw refusal({ what: `bytes of ${bound.what}` }, bound.bytes)
+}
+
+async function countHeld(db: Db, { sql, records }: Bound, owner: string): Promise<{ records: number; bytes: number }> {
+  const [held] = await rows<{ records: number; bytes: number }>(db, sql, {
+    owner,
+    ...(sql.includes(':most') ? { most: records + 1 } : {})
+  })
+  return held as { records: number; bytes: number }
+}
+
 /**
  * Makes sure that `owner` (a partner's id, for some kinds a trader's) may keep one more record of a kind, of so many bytes.
  * Throws LIMIT_REACHED with `limit`.
  */
 export async function requireRoom(db: Db, kind: BoundKind, owner: string, bytes = 0): Promise<void> {
-  const { sql, ...bound }: Bound = bounds[kind]
+  const bound: Bound = bounds[kind]
   const name = `${kind} ${owner}`
   const credit = known.get(name)
   if (credit && credit.until > performance.now()) {
@@ -113,11 +130,7 @@ export async function requireRoom(db: Db, kind: BoundKind, owner: string, bytes 
     if (credit.bytes >= 0) return
   }
   known.delete(name)
-  const [held] = await rows<{ records: number; bytes: number }>(db, sql, {
-    owner,
-    ...(sql.includes(':most') ? { most: bound.records + 1 } : {})
-  })
-  const { records, bytes: heldBytes } = held as { records: number; bytes: number }
+  const { records, bytes: heldBytes } = await countHeld(db, bound, owner)
   const full = records >= bound.records
   if (bound.records > EXACT) {
     if (known.size >= MAX_KNOWN) known.clear()

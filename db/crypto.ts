@@ -53,14 +53,18 @@ export function openVault(tokenKeys: string): Vault {
     keyIds: [...keys.keys()],
     seal(text, context) {
       const nonce = randomBytes(NONCE_BYTES)
-      const cipher = createCipheriv('aes-256-gcm', current, nonce).setAAD(Buffer.from(context))
+      const cipher = createCipheriv('aes-256-gcm', current, nonce, { authTagLength: TAG_BYTES }).setAAD(
+        Buffer.from(context)
+      )
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       return { keyId, sealed: Buffer.concat([nonce, cipher.getAuthTag(), body]) }
     },
     open({ keyId: id, sealed }, context) {
       const key = keys.get(id)
       if (!key) throw new Error(`no token key has the id '${id}': add it to TOKEN_KEYS`)
-      const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, NONCE_BYTES))
+      const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, NONCE_BYTES), {
+        authTagLength: TAG_BYTES
+      })
         .setAAD(Buffer.from(context))
         .setAuthTag(sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
       return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString(

@@ -12,8 +12,8 @@ export interface Count {
 }
 
 export interface Limits {
-  /** Counts one hit on `name` against `limit` a window (a minute unless told otherwise). */
-  hit(name: string, limit: number, windowSeconds?: number): Promise<Count>
+  /** Counts a hit on `name`, of one point or more, against `limit` a window (a minute unless it is given). */
+  hit(name: string, limit: number, windowSeconds?: number, points?: number): Promise<Count>
   /** Takes one hit back: what was counted beforehand turned out not to count. */
   giveBack(name: string, limit: number, windowSeconds?: number): Promise<void>
   /** How many hits `name` has in its window; counts none. */
@@ -71,9 +71,9 @@ export async function openLimits(options: {
   })
 
   return {
-    async hit(name, limit, windowSeconds) {
+    async hit(name, limit, windowSeconds, points = 1) {
       try {
-        return toCount(limit, true, await limiterOf(limit, windowSeconds).consume(name))
+        return toCount(limit, true, await limiterOf(limit, windowSeconds).consume(name, points))
       } catch (error) {
         if (error instanceof RateLimiterRes) return toCount(limit, false, error)
         throw error

@@ -42,6 +42,7 @@ import * as traderCredentials from './migrations/0033_trader_credentials.ts'
 import * as fairBilling from './migrations/0034_fair_billing.ts'
 import * as unprovenOrders from './migrations/0035_unproven_orders.ts'
 import * as traderDaysByAccount from './migrations/0036_trader_days_by_account.ts'
+import * as auditChain from './migrations/0037_audit_chain.ts'
 
 interface Migration {
   name: string
@@ -85,7 +86,8 @@ const migrations: Migration[] = [
   { name: '0033_trader_credentials', up: traderCredentials.up },
   { name: '0034_fair_billing', up: fairBilling.up },
   { name: '0035_unproven_orders', up: unprovenOrders.up },
-  { name: '0036_trader_days_by_account', up: traderDaysByAccount.up }
+  { name: '0036_trader_days_by_account', up: traderDaysByAccount.up },
+  { name: '0037_audit_chain', up: auditChain.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

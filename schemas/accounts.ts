@@ -9,9 +9,8 @@ export const Exchange = {
     traderExternalId,
     email: {
       type: 'string',
-      format: 'email',
       maxLength: 254,
-      description: "The trader's e-mail address.",
+      description: "The trader's e-mail address: your own note, any text.",
       examples: ['trader@example.com']
     },
     name: {

@@ -57,6 +57,8 @@ const broken = suite('what is not HTTP')
 
 broken('is answered 400 MALFORMED_REQUEST', async () => {
   for (const text of [
+    get('Host: y\r\n'),
+    get('hOST: x\r\n'),
     'good day\r\n\r\n',
     '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
     'GET /v1/me HTTP/9.9\r\nHost: x\r\n\r\n',

@@ -48,6 +48,13 @@ https('is believed from a trusted proxy, with HSTS on the answer', async () => {
   assert.match(answer.headers.get('strict-transport-security') ?? '', /max-age=31536000/)
 })
 
+https('is not believed when a proxy names clear text as well, in whatever order', async () => {
+  for (const scheme of ['https, http', 'http, https', 'https,http', 'https, ']) {
+    const answer = await call(strict.address, getMe, { headers: { authorization, 'x-forwarded-proto': scheme } })
+    assert.is(answer.body.error, 'HTTPS_REQUIRED', scheme)
+  }
+})
+
 https('is not believed from anybody when no proxy is trusted', async () => {
   const open = await openHarness({ url: harness.url, env: { BASE_URL: 'https://api.example.com' } })
   const answer = await call(open.address, getMe, { headers: { authorization, 'x-forwarded-proto': 'https' } })
