@@ -63,6 +63,16 @@ const trade: Scope[] = ['trade']
 const open = { scopes: null, loginid: false, class: 'general' } as const
 const typesFilter = { type: 'array', items: oneOf(...listedTypes) }
 
+function ofUser(call: string): CallRule {
+  return { ...open, fields: { [call]: flag }, required: [call], loginid: true }
+}
+
+function listing(call: string): CallRule {
+  const landing = oneOf(...landingCompanies)
+  const rule = ofUser(call)
+  return { ...rule, fields: { ...rule.fields, landing_company: landing, landing_company_short: landing } }
+}
+
 /** Every call this broker understands. */
 export const calls: Record<string, CallRule> = {
   authorize: {
@@ -251,6 +261,13 @@ export const calls: Record<string, CallRule> = {
     fields: { forget_all: { oneOf: [oneOf(...streams), { type: 'array', items: oneOf(...streams) }] } },
     required: ['forget_all']
   },
+  account_list: { ...open, fields: { account_list: flag }, required: ['account_list'], scopes: ['read'] },
+  // The folder of schemas has none of this one; its fields are those all calls have.
+  get_account_status: { ...ofUser('get_account_status'), scopes: ['read'] },
+  topup_virtual: { ...ofUser('topup_virtual'), scopes: trade },
+  payout_currencies: ofUser('payout_currencies'),
+  asset_index: listing('asset_index'),
+  trading_durations: listing('trading_durations'),
   logout: { ...open, fields: { logout: flag }, required: ['logout'], loginid: true }
 }
 

@@ -43,7 +43,8 @@ function presentGrant({ account, scopes }: Grant, all: Grant[]): Record<string, 
   }
 }
 
-function presentListed(account: Account): Record<string, unknown> {
+/** An account as the lists of a user's accounts show it. */
+export function presentListed(account: Account): Record<string, unknown> {
   return {
     account_category: 'trading',
     account_type: 'binary',

@@ -8,6 +8,7 @@ import type { Speech } from './speech.ts'
 import type { Answer, Handler, Peer, Request, V3 } from './v3.ts'
 import { accountCalls } from './v3-account.ts'
 import { catalogueCalls } from './v3-catalogue.ts'
+import { directoryCalls } from './v3-directory.ts'
 import { V3Error } from './v3-errors.ts'
 import { marketCalls } from './v3-market.ts'
 import { Streams } from './v3-stream.ts'
@@ -15,7 +16,13 @@ import { tradingCalls } from './v3-trading.ts'
 
 const LATE_MS = 1_000
 const HOLD_MS = 200
-const handlers: Record<string, Handler> = { ...accountCalls, ...catalogueCalls, ...marketCalls, ...tradingCalls }
+const handlers: Record<string, Handler> = {
+  ...accountCalls,
+  ...catalogueCalls,
+  ...directoryCalls,
+  ...marketCalls,
+  ...tradingCalls
+}
 const PASSTHROUGH_KEY = /^[A-Za-z0-9_-]{1,50}$/
 const MAX_PASSTHROUGH = 300
 

@@ -97,7 +97,8 @@ const proposalOpenContract: Handler = (request, call) => {
   const contract = v3.engine.find(account, id)
   if (!contract) throw new V3Error('ContractNotFound', 'Unknown contract.', { field: 'contract_id' })
   const body = { proposal_open_contract: presentContract(v3.engine, contract) }
-  if (request.subscribe !== 1) return { body }
+  // The broker's own client relies on it: a contract that has ended gets no stream.
+  if (request.subscribe !== 1 || contract.status !== 'open') return { body }
   return { body, stream: followContract(call, contract, versionOf(contract)) }
 }
 
