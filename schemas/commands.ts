@@ -235,13 +235,16 @@ export const PayoutFilter = {
 } as const
 export type PayoutFilter = FromSchema<typeof PayoutFilter>
 
-export const PayoutRef = {
+export const PayoutApproval = {
   type: 'object',
   additionalProperties: false,
   required: ['payoutId'],
-  properties: { payoutId: id('The payout.') }
+  properties: {
+    payoutId: id('The payout.'),
+    reason: said(3, 500, 'Why an address is approved whose checksum is wrong.')
+  }
 } as const
-export type PayoutRef = FromSchema<typeof PayoutRef>
+export type PayoutApproval = FromSchema<typeof PayoutApproval>
 
 export const PayoutPayment = {
   type: 'object',

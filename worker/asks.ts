@@ -11,7 +11,7 @@ import type { Candle } from '../schemas/market.ts'
 import { type AccountRef, openSession, rejectToken } from './accounts.ts'
 import { noteRefusal } from './applications.ts'
 import { auditContracts } from './audit.ts'
-import { BrokerError, type ContractState, type Evidence } from './broker/port.ts'
+import { BrokerError, type ContractState, type Evidence, stakeCurrency } from './broker/port.ts'
 import { candidatesOf } from './evidence.ts'
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
@@ -48,7 +48,8 @@ export function openAsking(open: Open, settling: Settling): Asking {
     markSome: data => markSome(open, data.orderIds as string[]),
     multiplierSpec: data =>
       multiplierSpec(open, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
-    candles: data => candles(open, data as unknown as CandleQuestion)
+    candles: data => candles(open, data as unknown as CandleQuestion),
+    payout: data => payout(open, data as unknown as PayoutQuestion)
   }
 
   async function answer(ask: AskRow): Promise<void> {
@@ -207,6 +208,22 @@ async function candles(
   { dialect, appId, asset, granularitySeconds, count }: CandleQuestion
 ): Promise<{ candles: Candle[] }> {
   return { candles: await brokers.of(dialect).market(appId).candles(asset, { granularitySeconds, count }) }
+}
+
+interface PayoutQuestion {
+  dialect: string
+  appId: string
+  asset: string
+  contractType: 'CALL' | 'PUT'
+  duration: number
+  durationUnit: 't' | 'm'
+  stake: number
+}
+
+/** What a contract would pay for a stake in USD, if it were bought now and won; no account is behind it. */
+async function payout({ brokers }: Open, { dialect, appId, stake, ...terms }: PayoutQuestion): Promise<object> {
+  const contract = { kind: 'BINARY', currency: stakeCurrency, barrier: null, stake: String(stake), ...terms } as const
+  return { payout: await brokers.of(dialect).market(appId).payoutOf(contract) }
 }
 
 /** Sells an open order's contract. Repeating is safe: the broker sells once, and the contract's own state decides. */
