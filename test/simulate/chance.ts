@@ -206,9 +206,10 @@ export const modes = {
   /** Clocks are seconds off, in both directions, and jump. */
   clocks: {
     ...prompt,
-    // Whose a purchase is cannot be told by times that jump.
+    // Whose a purchase is cannot be told by times that jump, nor which one it is where its terms cannot be read, either.
     buys: {
       ...times(5, doubts),
+      'lost answer, unreadable': 0,
       'lost request, bought by another application': 0,
       'lost request, bought by the trader before': 0,
       'lost request, bought by the trader after': 0

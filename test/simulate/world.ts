@@ -307,10 +307,13 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   let struckAt = 0
   async function lookForStandstill(): Promise<void> {
     if (!Number.isFinite(standstillMs)) return
-    const sending = await database.look<{ id: string; attempt: number; account_id: string }>(
-      `select id, attempt, account_id from orders where phase = 'sending'`
+    const sending = await database.look<{ id: string; attempt: number; account_id: string; sender: string }>(
+      `select id, attempt, account_id, sender from orders where phase = 'sending'`
     )
-    const keys = new Map(sending.map(order => [`${order.id} ${order.attempt}`, order.account_id]))
+    const alive = new Set([...workers.keys()].map(({ name }) => name))
+    const keys = new Map(
+      sending.filter(({ sender }) => alive.has(sender)).map(order => [`${order.id} ${order.attempt}`, order.account_id])
+    )
     for (const key of claimed.keys()) if (!keys.has(key)) claimed.delete(key)
     for (const [key, accountId] of keys) {
       const since = claimed.get(key) ?? schedule.now
