@@ -161,7 +161,8 @@ const usual: Troubles = {
   frames: false,
   spoil: 0,
   revoke: 0,
-  standstillMs: 20_000,
+  // A reset and what follows it take a while where nothing answers; a claim nobody knows of would wait for 68 s.
+  standstillMs: 40_000,
   // Doubts of the last lives are looked into, more than once, while things go wrong.
   calmAfterMs: 40_000
 }
