@@ -34,6 +34,20 @@ export const BrokerChange = {
 } as const
 export type BrokerChange = FromSchema<typeof BrokerChange>
 
+/** Arguments of `operator broker check`. */
+export const BrokerCheck = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['account'],
+  properties: {
+    account: { type: 'string', pattern: '^\\w[\\w-]{0,63}$' },
+    dialect: brokerDialect,
+    brokerAppId,
+    readOnly: { type: 'boolean' }
+  }
+} as const
+export type BrokerCheck = FromSchema<typeof BrokerCheck>
+
 /** A command about everything of one partner: `--partner ID`. */
 export const OfPartner = {
   type: 'object',
