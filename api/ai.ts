@@ -98,6 +98,7 @@ async function readPurse(
   if (!account) return undefined
   requireConnected(account)
   const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
+    partnerId: account.partnerId,
     kind: 'balance',
     key: account.id,
     data: { accountRowId: account.id },
@@ -108,7 +109,7 @@ async function readPurse(
 
 /** The broker's candles; partners with the same application at the same moment share one question. */
 async function readCandles(
-  { brokerAppId, brokerDialect }: Caller,
+  { partnerId, brokerAppId, brokerDialect }: Caller,
   asset: string,
   signal: AbortSignal,
   open: Open
@@ -121,13 +122,13 @@ async function readCandles(
     count: CANDLE_COUNT
   }
   const key = Object.values(data).join(' ')
-  const { candles } = await ask<{ candles: Candle[] }>(open, { kind: 'candles', key, data, signal })
+  const { candles } = await ask<{ candles: Candle[] }>(open, { partnerId, kind: 'candles', key, data, signal })
   return candles
 }
 
 /** The rate at which the suggested contract breaks even, in percent, by the broker's price of now; null where there is none. */
 async function readBreakEven(
-  { brokerAppId, brokerDialect }: Caller,
+  { partnerId, brokerAppId, brokerDialect }: Caller,
   contract: { asset: string } & NonNullable<Signal['suggestion']>,
   signal: AbortSignal,
   open: Open
@@ -136,7 +137,7 @@ async function readBreakEven(
   const data = { dialect: brokerDialect, appId: brokerAppId, asset, contractType, duration, durationUnit, stake }
   const key = Object.values(data).join(' ')
   try {
-    const { payout } = await ask<{ payout: string }>(open, { kind: 'payout', key, data, signal })
+    const { payout } = await ask<{ payout: string }>(open, { partnerId, kind: 'payout', key, data, signal })
     return hundredths((stake / Number(payout)) * 100)
   } catch (error) {
     // The signal stands without it, and says so.

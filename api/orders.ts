@@ -281,7 +281,8 @@ export async function close(
   if (row.phase !== 'open')
     throw new ApiError('CONFLICT', `The order is ${row.status}; only an OPEN order can be CLOSED.`)
   try {
-    await ask<object>(open, { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000, signal, trace })
+    const question = { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000 }
+    await ask<object>(open, { ...question, partnerId: partner.partnerId, signal, trace })
   } catch (error) {
     const now = await getOrder(open.db, partner.partnerId, params.id)
     throw isUnsettled(now) ? unsettled(now) : error

@@ -27,6 +27,7 @@ import {
   releaseUnsent,
   type Unsent
 } from '../db/orders-placing.ts'
+import { Shares } from '../db/shares.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
@@ -36,7 +37,6 @@ import type { Open } from './open.ts'
 import { Pauses } from './pauses.ts'
 import { persist } from './persist.ts'
 import type { Expected, Settling } from './settle.ts'
-import { Shares } from './shares.ts'
 import { ceilingOf, openStakes } from './stake.ts'
 
 // Jobs taken from the queue in one statement, and buys under way in one worker.
