@@ -275,3 +275,12 @@ export const PayoutRejection = {
   properties: { payoutId: id('The payout.'), reason: said(3, 500, 'Why; the creator reads it.') }
 } as const
 export type PayoutRejection = FromSchema<typeof PayoutRejection>
+
+export const RoleRef = {
+  type: 'object',
+  required: ['role'],
+  properties: {
+    role: { type: 'string', pattern: '^[a-z_][a-z0-9_]{0,62}$', maxLength: 63, description: 'Name of a database role.' }
+  }
+} as const
+export type RoleRef = FromSchema<typeof RoleRef>
