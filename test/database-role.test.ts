@@ -58,7 +58,7 @@ running(
     assert.is(bought.status, 200)
     await recordAudit(db, { actor: 'cli:test', action: 'test.write' })
     worker.kill('SIGTERM')
-  assert.is(await worker.ended, 0)
+    assert.is(await worker.ended, 0)
   }
 )
 
