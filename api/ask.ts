@@ -9,19 +9,10 @@ import type { Open } from './operations.ts'
  */
 export async function ask<Answer>(
   { gathered, bus }: Open,
-  question: {
-    partnerId: string
-    kind: string
-    key: string
-    data: object
-    timeoutMs?: number
-    signal: AbortSignal
-    trace?: string
-  }
+  question: { kind: string; key: string; data: object; timeoutMs?: number; signal: AbortSignal; trace?: string }
 ): Promise<Answer> {
-  const { partnerId, kind, key, data, timeoutMs = 15_000, signal, trace } = question
+  const { kind, key, data, timeoutMs = 15_000, signal, trace } = question
   const { id } = await gathered.storeAsk({
-    partnerId,
     kind,
     key,
     data,

@@ -16,7 +16,6 @@ function presentPayout(payout: PayoutRecord) {
     traderExternalId: payout.traderExternalId,
     amountUsd: shown(payout.amountUsd),
     destinationAddress: payout.destinationAddress,
-    addressCheck: payout.addressCheck,
     status: payout.status,
     requestedAt: payout.requestedAt.toISOString(),
     decidedAt: payout.decidedAt?.toISOString() ?? null,

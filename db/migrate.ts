@@ -43,7 +43,7 @@ import * as fairBilling from './migrations/0034_fair_billing.ts'
 import * as unprovenOrders from './migrations/0035_unproven_orders.ts'
 import * as traderDaysByAccount from './migrations/0036_trader_days_by_account.ts'
 import * as auditChain from './migrations/0037_audit_chain.ts'
-import * as askingPartner from './migrations/0038_asking_partner.ts'
+import * as lineage from './migrations/0038_lineage.ts'
 
 interface Migration {
   name: string
@@ -89,7 +89,7 @@ const migrations: Migration[] = [
   { name: '0035_unproven_orders', up: unprovenOrders.up },
   { name: '0036_trader_days_by_account', up: traderDaysByAccount.up },
   { name: '0037_audit_chain', up: auditChain.up },
-  { name: '0038_asking_partner', up: askingPartner.up }
+  { name: '0038_lineage', up: lineage.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

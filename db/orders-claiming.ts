@@ -3,9 +3,11 @@
 //   - waiting orders of an account go in order of arrival; while the oldest may not be claimed yet, none is;
 //   - an account that another living worker serves is left to it (account-leases.ts);
 //   - no order is claimed of a partner that has its share of the worker's places: another partner's goes first, then;
+//   - nothing is claimed while the database is on a history that nobody has noted (db/lineage.ts);
 //   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
 import { type Served, servedByNoOther, serving } from './account-leases.ts'
 import { among, type Db, listing, rows, sql } from './connection.ts'
+import { lineageIsNoted } from './lineage.ts'
 import type { OrderRow } from './orders.ts'
 import type { Queue } from './queue.ts'
 
@@ -47,7 +49,11 @@ const needed = [
 ] as const
 
 /** An order that its claimer, and nobody else, may send within `permit_ms` of asking. */
-export type Claimed = Pick<OrderRow, (typeof needed)[number]> & { permit_ms: number }
+export type Claimed = Pick<OrderRow, (typeof needed)[number]> & {
+  permit_ms: number
+  /** The account's books are to be compared first, or hold contracts that no order owns: the database lost something. */
+  books_due: boolean
+}
 
 export interface Claims {
   claimed: Claimed[]
@@ -145,7 +151,7 @@ const claiming = (full: string[]) => `heads as materialized (
         cross join lateral (select o.id, o.phase, o.expires_at, o.not_before from orders o where o.id = h.id for update skip locked) m
         where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
           and (m.not_before is null or m.not_before <= clock_timestamp())
-     ), clock as materialized (select clock_timestamp() as at),
+     ), clock as materialized (select clock_timestamp() as at where ${lineageIsNoted}),
      claimed as (
        update orders o
           set phase = 'sending', attempt = o.attempt + 1, sender = :sender, claim_no = :claimNo, looks = 0, absence_checks = 0, sent_at = clock.at,
@@ -154,7 +160,10 @@ const claiming = (full: string[]) => `heads as materialized (
                              + :reconcileAfterMs * interval '1 millisecond'
          from clock
         where o.id = any(array(select id from mine))
-       returning ${needed.map(column => `o.${column}`).join(', ')}, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms
+       returning ${needed.map(column => `o.${column}`).join(', ')}, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms,
+         (select a.compared_generation < (select max(generation) from database_lineage)
+                 or exists (select 1 from unowned_contracts u where u.account_id = o.account_id)
+            from broker_accounts a where a.id = o.broker_account_id) as books_due
      )`
 
 // Mostly nobody has all of its share, and the statement is the one without the condition.

@@ -3,6 +3,7 @@ import { ApiError } from '../schemas/errors.ts'
 import type { Bus } from './bus.ts'
 import { type Db, rows } from './connection.ts'
 import { resolveFindings } from './contract-audit.ts'
+import { dismissUnowned } from './lineage.ts'
 import { findOrders, type OrderRow } from './orders.ts'
 import { markFailed, openOrders } from './orders-placing.ts'
 import { type ArrivalTimes, findDoubt } from './orders-resolving.ts'
@@ -80,6 +81,8 @@ export async function declareAbsent(trx: Db, order: OrderRow, times: ArrivalTime
   const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
   const [failed] = await markFailed(trx, [{ id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }])
   if (!failed) throw decidedMeanwhile()
+  // The operator has seen the evidence: the same contracts must not hold the order up again.
+  await dismissUnowned(trx, order.account_id, contractIdsOf(order.evidence))
   return failed
 }
 
@@ -90,4 +93,9 @@ export function announce(bus: Bus, order: OrderRow): void {
 
 function decidedMeanwhile(): ApiError {
   return new ApiError('CONFLICT', 'The order was decided meanwhile; show it and look again.')
+}
+
+function contractIdsOf(evidence: unknown): string[] {
+  if (!Array.isArray(evidence)) return []
+  return evidence.map(({ contractId }: { contractId?: unknown }) => contractId).filter(id => typeof id === 'string')
 }

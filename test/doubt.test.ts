@@ -9,7 +9,7 @@ import { type DueAccount, listFindings, markCompared, takeDueAccounts } from '..
 import { auditContracts } from '../worker/audit.ts'
 import type { Effect, FaultRule } from '../worker/broker/simulator/faults.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
-import { brokerEnv, dialect } from './dialects.ts'
+import { appIds, brokerEnv, dialect } from './dialects.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
 import { startProcess, startTestWorker } from './processes.ts'
 
@@ -37,6 +37,9 @@ const order = (traderExternalId: string) => ({
   duration: 2,
   durationUnit: 't'
 })
+/** An application of somebody else, in each dialect's form. */
+const otherApp = dialect === 'v3' ? '99' : 'app-9Q9'
+
 const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
 const spoil = (accountId: string, effect: Effect, changes: Partial<FaultRule> = {}) =>
@@ -129,7 +132,7 @@ doubt('with two contracts that could be its own is never guessed at: it stands i
   const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   await until('the contract', () => contractsOf(accountId)[0])
   // The trader buys the same with another program under the same application.
-  await buyBeside(accountId, '1')
+  await buyBeside(accountId, appIds[dialect])
   const { status, body } = await answer
   assert.is(status, 502)
   assert.is(body.status, 'PENDING')
@@ -150,7 +153,7 @@ doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that
   const sentAt = Date.now()
   // Past the permit and what the broker's whole seconds hide, but while our own purchase might still have come.
   await until('that moment', () => Date.now() > sentAt + 500 + 4700)
-  await buyBeside(accountId, '99')
+  await buyBeside(accountId, otherApp)
   await answer
   await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
   worker.open.config.reconcileAfterMs = usual
@@ -159,11 +162,11 @@ doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that
 
 doubt(`whose buy never ran, of a trader who trades by other means too: an equal purchase ${fate}`, async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
-  await buyBeside(accountId, '99', { contractType: 'PUT', asset: 'R_50' })
+  await buyBeside(accountId, otherApp, { contractType: 'PUT', asset: 'R_50' })
   spoil(accountId, 'ignore')
   const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   await swallowed(accountId)
-  await buyBeside(accountId, '99')
+  await buyBeside(accountId, otherApp)
   await answer
   await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
   assert.equal(await statusOf(traderExternalId), expected)
@@ -180,8 +183,8 @@ async function makeReview() {
   const answer = partner.call(placeBinaryOrder, { body })
   await until('the contract', () => contractsOf(accountId)[0])
   const session = await worker.open.brokers
-    .of('v3')
-    .session({ accountId, appId: '1', token: async () => `sim-${accountId}` })
+    .of(dialect)
+    .session({ accountId, appId: appIds[dialect], token: async () => `sim-${accountId}` })
   const twin = {
     kind: 'BINARY',
     contractType: 'CALL',
@@ -255,7 +258,12 @@ const reported =
 audit(reported, async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-  const contractId = await buyBeside(accountId, '1', { contractType: 'PUT', asset: 'R_50', stake: '2', duration: 5 })
+  const contractId = await buyBeside(accountId, appIds[dialect], {
+    contractType: 'PUT',
+    asset: 'R_50',
+    stake: '2',
+    duration: 5
+  })
   await auditContracts(worker.open, { everyMinutes: 0 })
   await auditContracts(worker.open, { everyMinutes: 0 })
   const mine = (await listFindings(harness.open.db, 100)).filter(finding => finding.accountId === accountId)

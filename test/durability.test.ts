@@ -1,12 +1,14 @@
 // What a purchase rests on: that a commit, once acknowledged, is not undone. Against a PostgreSQL of its own, whose settings
 // are made as bad as an operator could make them, and with acknowledgements that get lost on their way.
+import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { appendFile, chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { getMe } from '../api/me.ts'
 import { placeBinaryOrder } from '../api/orders.ts'
 import { openDatabase, rows } from '../db/connection.ts'
 import { readDurability } from '../db/durability.ts'
@@ -29,12 +31,14 @@ const simulator = await startSimulator({ tickMs: 10, seed: 9, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({
   url: postgres.url,
-  env: { BROKER_URL: simulator.url, SWEEP_MS: '100', SETTLE_WAIT_MS: '20000' }
+  env: { BROKER_URL: simulator.url, SWEEP_MS: '100', LEASE_MS: '1500', SETTLE_WAIT_MS: '20000' }
 })
 const partner = await harness.makePartner()
 const admin = new pg.Client({ connectionString: postgres.url, options: '-c synchronous_commit=local' })
+// It ends with the server.
+admin.on('error', () => {})
 await admin.connect()
-onClose(() => admin.end())
+onClose(() => admin.end().catch(() => {}))
 
 const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
@@ -123,11 +127,14 @@ const orderOf = (traderExternalId: string) => ({
   durationUnit: 't'
 })
 const phaseOf = async (accountId: string) =>
-  (await admin.query('select phase from orders where account_id = $1', [accountId])).rows[0]?.phase
+  (await admin.query('select phase from orders where account_id = $1 order by id desc limit 1', [accountId])).rows[0]
+    ?.phase
 
 claiming('whose commit did not reach the standby sends nothing, and is given back', async () => {
   const worker = await startWorker({ ...harness.env, ORDER_TTL_MS: '60000' })
   const { traderExternalId, accountId } = await partner.makeTrader()
+  // The account is proven, and its last order out of the way.
+  assert.is((await partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })).body.status, 'CLOSED')
   worker.kill('SIGSTOP')
   harness.open.config.orderTtlMs = 60_000
   const answer = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
@@ -140,11 +147,11 @@ claiming('whose commit did not reach the standby sends nothing, and is given bac
   })
   // Its sender has had the notice by then: whatever it did after the claim would be at the broker.
   await worker.line(/trying again|failed/)
-  assert.is(contractsOf(accountId).length, 0)
+  assert.is(contractsOf(accountId).length, 1)
   await configure(`synchronous_standby_names = ''`)
   const { body } = await answer
   assert.is(body.status, 'CLOSED', JSON.stringify(body))
-  assert.is(contractsOf(accountId).length, 1)
+  assert.is(contractsOf(accountId).length, 2)
   worker.kill('SIGTERM')
   await worker.ended
 })
@@ -181,6 +188,64 @@ claiming(
   }
 )
 
-claiming.after(closeAll)
+const restoring = suite('a restore to an earlier point')
+
+/** With owners and modes: the server runs as a user of its own where root runs the tests. */
+function copy(from: string, to: string): void {
+  const { status, stderr } = spawnSync('cp', ['-a', from, to], { encoding: 'utf8' })
+  assert.is(status, 0, stderr)
+}
+
+/** Puts the cluster's files back as they were in `backup`, as a recovery to that point does: on a new timeline. */
+async function restoreFrom(backup: string): Promise<void> {
+  await postgres.kill()
+  await rm(dir, { recursive: true, force: true })
+  copy(backup, dir)
+  await writeFile(join(dir, 'postgres', 'recovery.signal'), '')
+  await appendFile(join(dir, 'postgres', 'postgresql.auto.conf'), "restore_command = '/bin/false'\n")
+  await postgres.start()
+}
+
+restoring('never buys again what the database has forgotten: it is for the operator', async () => {
+  const trader = await partner.makeTrader()
+  const { accountId } = trader
+  const first = await startWorker(harness.env)
+  assert.is((await partner.call(placeBinaryOrder, { body: orderOf(trader.traderExternalId) })).body.status, 'CLOSED')
+  const backup = `${dir}-backup`
+  onClose(() => rm(backup, { recursive: true, force: true }))
+  await postgres.stop()
+  copy(dir, backup)
+  await postgres.start()
+
+  const forgotten = { ...orderOf(trader.traderExternalId), contractType: 'PUT' }
+  await until('the database', async () => (await partner.call(getMe, {})).status === 200, 20_000)
+  const bought = await partner.call(placeBinaryOrder, { body: forgotten })
+  assert.is(bought.body.status, 'CLOSED', JSON.stringify(bought.body))
+  assert.is(contractsOf(accountId).length, 2)
+  first.kill('SIGKILL')
+  await first.ended
+  await restoreFrom(backup)
+
+  await until('the database', async () => (await partner.call(getMe, {})).status === 200, 20_000)
+  const second = await startWorker(harness.env)
+  await second.line(/the database is on another timeline/)
+  const repeated = await partner.call(placeBinaryOrder, { body: forgotten })
+  assert.is(repeated.body.status, 'PENDING', JSON.stringify(repeated.body))
+  assert.is(contractsOf(accountId).length, 2)
+  // Neither other terms nor other accounts are held up.
+  assert.is((await partner.call(placeBinaryOrder, { body: orderOf(trader.traderExternalId) })).body.status, 'CLOSED')
+  const { orderId } = repeated.body
+  const adopt = ['orders', 'reconcile', orderId, '--adopt', bought.body.brokerOrderId, '--yes', '--json']
+  const decided = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, adopt)
+  assert.is(await decided.ended, 0, decided.lines.join('\n'))
+  const adopted = await partner.call(placeBinaryOrder, { body: forgotten })
+  assert.equal([adopted.body.status, adopted.body.brokerOrderId], ['CLOSED', bought.body.brokerOrderId])
+  assert.is(contractsOf(accountId).length, 3)
+  second.kill('SIGTERM')
+  await second.ended
+})
+
+restoring.after(closeAll)
 committing.run()
 claiming.run()
+restoring.run()

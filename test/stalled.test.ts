@@ -35,12 +35,23 @@ const harness = await openHarness({
     BROKER_ANSWER_TIMEOUT_MS: '700',
     RECONCILE_AFTER_MS: String(RECONCILE_AFTER_MS),
     SWEEP_MS: '100',
+    // A killed worker's accounts are nobody else's until its lease has run out.
+    LEASE_MS: '1500',
     SETTLE_WAIT_MS: '20000'
   }
 })
 const { db } = harness.open
 const partner = await harness.makePartner()
 const withCrashed = (ms: number) => ({ ...harness.env, RECONCILE_CRASHED_MS: String(ms) })
+
+/** A trader whose account the broker has accepted, and whom no worker serves any more. */
+async function makeProven() {
+  const worker = await startTestWorker(harness.env)
+  const trader = await partner.makeTrader()
+  assert.is((await partner.call(getBalance, { query: { traderExternalId: trader.traderExternalId } })).status, 200)
+  await worker.stop()
+  return trader
+}
 
 /** A trader whose connection to the broker is open and, from now on, brings nothing there. */
 async function makeStalled() {
@@ -154,11 +165,12 @@ stalled(
     onClose(async () => silent.close())
     await once(silent, 'listening')
     const nowhere = `127.0.0.1:${(silent.address() as AddressInfo).port}`
+    // An account that the broker has not accepted yet would never be claimed.
+    const { traderExternalId, accountId } = await makeProven()
     const worker = await startTestWorker({
       ...harness.env,
       ...brokerEnv({ url: `ws://${nowhere}/websockets/v3`, nextUrl: `http://${nowhere}`, appIdHeader })
     })
-    const { traderExternalId, accountId } = await partner.makeTrader()
     const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
     const { body } = await partner.call(placeBinaryOrder, {
       body: { traderExternalId, clientOrderId: randomUUID(), ...terms }

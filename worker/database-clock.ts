@@ -1,8 +1,8 @@
 // The database's clock as this worker sees it: how far its own wall clock is off, and how much time has certainly passed
 // since a moment that the database recorded. The database's clock may be set forward while an order is in doubt; this
 // process's monotonic clock cannot be, so both must agree before a waiting time counts as over.
-import { readClock } from '../db/clock.ts'
 import type { Db } from '../db/connection.ts'
+import { readClock } from '../db/lineage.ts'
 import type { Log } from '../db/log.ts'
 import type { Clock } from './clock.ts'
 
@@ -23,21 +23,25 @@ export class DatabaseClock {
   /** This process's wall clock minus the database's in ms, as measured last; null before the first measurement. */
   offsetMs: number | null = null
 
-  /** Reads the database's clock; logs once when the wall clock becomes too different from it, and once when it is right again. */
-  async measure({ db, clock, log }: { db: Db; clock: Clock; log: Log }): Promise<void> {
+  /**
+   * Reads the database's clock; logs once when the wall clock becomes too different from it, and once when it is right
+   * again. Returns whether the database is on the history that was noted last.
+   */
+  async measure({ db, clock, log }: { db: Db; clock: Clock; log: Log }): Promise<boolean> {
     const wallBefore = clock.wall()
-    const databaseMs = await readClock(db)
+    const { nowMs: databaseMs, lineageNoted } = await readClock(db)
     this.record(databaseMs, clock.now())
     const wasOff = this.isOff()
     const wallMs = clock.wall()
     // What the reading took is not known to be on either side of it: it counts as agreement.
     const [early, late] = [wallBefore - databaseMs, wallMs - databaseMs]
     this.offsetMs = early > 0 ? early : Math.min(late, 0)
-    if (this.isOff() === wasOff) return
+    if (this.isOff() === wasOff) return lineageNoted
     const facts = { offsetMs: Math.round(this.offsetMs) }
     if (wasOff) log.info(facts, "this machine's clock agrees with the database's again")
     else
       log.error(facts, "this machine's clock differs from the database's by more than a second: synchronise it (NTP)")
+    return lineageNoted
   }
 
   /** A sentence where the wall clock is off; none where it is right or was never measured. */

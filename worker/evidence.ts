@@ -2,6 +2,7 @@
 // compared with the broker's times where possible (what was bought since the last purchase we know of). Where a time of
 // ours is needed it is the database's; this worker's own clock is used only to measure the difference between the two.
 import { Big } from 'big.js'
+import type { OrderRow } from '../db/orders.ts'
 import { type Doubt, lastPurchaseBefore, ownedContracts } from '../db/orders-resolving.ts'
 import { openSession } from './accounts.ts'
 import type { Evidence, Session } from './broker/port.ts'
@@ -69,8 +70,37 @@ export async function candidatesOf(open: Open, order: Doubt, wallMs: number): Pr
   return candidates
 }
 
-function isNear({ terms, appId, purchaseTime }: Evidence, { nearFrom }: Window): boolean {
-  return terms !== null && purchaseTime >= (appId === null ? nearFrom.anyApplication : nearFrom.ownApplication)
+function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: Window): boolean {
+  // What cannot be read may be anything: only the last minutes of it are a doubt.
+  if (terms === null) return purchaseTime >= from - NEAR_SECONDS
+  return purchaseTime >= (appId === null ? nearFrom.anyApplication : nearFrom.ownApplication)
+}
+
+/**
+ * Contracts of the account that were bought since `since` (database clock) by the partner's application, or by one that the
+ * broker does not name, and that no order owns. Throws when the broker cannot be reached, or lists more than can be read.
+ */
+export async function unownedSince(
+  open: Open,
+  order: Pick<OrderRow, 'account_id' | 'app_id' | 'dialect' | 'broker_account_id'>,
+  since: { databaseMs: number; nowMs: number; wallMs: number }
+): Promise<Evidence[]> {
+  const session = await openSession(open, refOf(order))
+  const brokerMinusWall = await open.brokers.of(order.dialect).market(order.app_id).clockOffset()
+  const atBroker = since.databaseMs / 1000 + brokerMinusWall + (since.wallMs - since.nowMs) / 1000
+  const from = Math.floor(atBroker) - SLACK_SECONDS - CORRECTION_SECONDS
+  const { rows, readFrom } = await readLists(session, from)
+  if (readFrom > from)
+    throw new Error(
+      `The account's lists at the broker since ${new Date(from * 1000).toISOString()} are longer than can be read.`
+    )
+  const ours = new Map(
+    rows
+      .filter(({ appId, purchaseTime }) => (appId === null || appId === order.app_id) && purchaseTime >= from)
+      .map(item => [item.contractId, item])
+  )
+  const owned = await ownedContracts(open.db, order.account_id, [...ours.keys()])
+  return [...ours.values()].filter(({ contractId }) => !owned.has(contractId))
 }
 
 async function windowOf(open: Open, order: Doubt, wallMs: number): Promise<Window> {

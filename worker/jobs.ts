@@ -3,6 +3,7 @@ import { channelOf, forgetAccountLeases, releaseAccounts } from '../db/account-l
 import { deleteOldAsks } from '../db/asks.ts'
 import { WORK } from '../db/bus.ts'
 import { deleteOldKeys } from '../db/idempotency.ts'
+import { forgetUnowned, keepLineage, noteLineage } from '../db/lineage.ts'
 import { listWaitingAccounts } from '../db/orders-claiming.ts'
 import { countNeighbours, forgetFollowers, noteClockOffset } from '../db/orders-following.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
@@ -46,6 +47,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldAsks(db)
     await forgetFollowers(db)
     await forgetAccountLeases(db)
+    await forgetUnowned(db)
     await failStaleDeployments(db)
     await deleteOldSessions(db)
     await deleteOldUsage(db)
@@ -64,6 +66,16 @@ export interface Running {
   clockOffsetMs(): number | null
   /** Takes nothing new, finishes what is at the broker, hands leases back. */
   stop(): Promise<void>
+}
+
+/** The database failed over or was restored: until that is noted nothing is claimed. */
+async function noteChange({ db, log }: Open): Promise<void> {
+  const goodUntil = await noteLineage(db)
+  if (goodUntil)
+    log.error(
+      { goodUntil },
+      'the database is on another timeline: the books of accounts are compared before they buy again'
+    )
 }
 
 /** Starts everything a worker does. */
@@ -103,20 +115,7 @@ export async function startWork(open: Open): Promise<Running> {
       clock,
       round: () => proving.take()
     }),
-    ask: startLoop({
-      name: 'ask',
-      everyMs: QUEUE_POLL_MS,
-      log,
-      clock,
-      round: async () => (await asking.take('ask')) > 0
-    }),
-    sell: startLoop({
-      name: 'sell',
-      everyMs: QUEUE_POLL_MS,
-      log,
-      clock,
-      round: async () => (await asking.take('sell')) > 0
-    }),
+    ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, clock, round: async () => (await asking.take()) > 0 }),
     'copy.fanout': startLoop({
       name: 'copy.fanout',
       everyMs: QUEUE_POLL_MS,
@@ -152,7 +151,7 @@ export async function startWork(open: Open): Promise<Running> {
     log,
     clock,
     async round() {
-      await databaseClock.measure(open)
+      if (!(await databaseClock.measure(open))) await noteChange(open)
       await placing.recover()
       await proving.expire()
       await placing.claim(await listWaitingAccounts(db, { worker, ageMs: config.sweepMs, limit: 1000 }))
@@ -168,6 +167,7 @@ export async function startWork(open: Open): Promise<Running> {
     clock,
     async round() {
       await settling.renew()
+      await keepLineage(db)
       if (databaseClock.offsetMs !== null) await noteClockOffset(db, open.worker, databaseClock.offsetMs)
       open.brokers.share(await countNeighbours(db, open.worker))
       return false

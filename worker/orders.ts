@@ -27,16 +27,18 @@ import {
   releaseUnsent,
   type Unsent
 } from '../db/orders-placing.ts'
-import { Shares } from '../db/shares.ts'
+import { markReview } from '../db/orders-resolving.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
+import { compareBooks, ReviewNeeded } from './books.ts'
 import { isAppRefused } from './broker/errors.ts'
 import { BrokerError, type Contract } from './broker/port.ts'
 import type { Open } from './open.ts'
 import { Pauses } from './pauses.ts'
 import { persist } from './persist.ts'
 import type { Expected, Settling } from './settle.ts'
+import { Shares } from './shares.ts'
 import { ceilingOf, openStakes } from './stake.ts'
 
 // Jobs taken from the queue in one statement, and buys under way in one worker.
@@ -306,7 +308,9 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     const session = await openSession(open, refOf(order))
     const { broker_account_id: accountRowId, currency: known } = order
     const currency = await currencyOf(open, session, { accountRowId, currency: known })
-    return { session, contract: contractOf({ ...order, currency, ...(await stakeOf(order, currency)) }) }
+    const contract = contractOf({ ...order, currency, ...(await stakeOf(order, currency)) })
+    if (order.books_due) await compareBooks(open, order, contract)
+    return { session, contract }
   }
 
   /** Unless something was written by the end of the permit, the order is given back before anybody takes it for in doubt. */
@@ -322,6 +326,12 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     error: unknown,
     { written, startedAt }: { written: boolean; startedAt: number }
   ): Promise<'released' | undefined> {
+    if (error instanceof ReviewNeeded) {
+      log.error({ orderId: order.id, trace: order.trace }, 'an order needs a review')
+      await persist(open, () => markReview(db, { ...order, message: error.message, evidence: error.evidence }))
+      await findKept(order.id).then(kept => told(kept ? [kept] : []))
+      return
+    }
     if (error instanceof ApiError) {
       await saveFailed({ id: order.id, attempt: order.attempt, code: error.code, message: error.message })
       return

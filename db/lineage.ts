@@ -1,0 +1,119 @@
+// Which database this is: the same one as before, or one that may have forgotten something. A failover starts a new
+// timeline, and so does a restore to an earlier point; a dump restored elsewhere has another system identifier. Purchases
+// whose rows were lost are still at the broker, so each account's books are compared before it buys again.
+import { type Db, rows } from './connection.ts'
+
+/** What tells one history of a database from another, as SQL: the cluster's identifier and its timeline. */
+export const databaseIdentity = `(select system_identifier::text from pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)`
+
+/** True while the history that this database is on has been noted, as SQL. No order is claimed otherwise. */
+export const lineageIsNoted = `(select identity from database_lineage order by generation desc limit 1) = ${databaseIdentity}`
+
+/** The database's time (ms since the epoch), and whether the history it is on has been noted. */
+export async function readClock(db: Db): Promise<{ nowMs: number; lineageNoted: boolean }> {
+  const [row] = await rows<{ nowMs: number; lineageNoted: boolean }>(
+    db,
+    `select (extract(epoch from clock_timestamp()) * 1000)::float8 as "nowMs", ${lineageIsNoted} as "lineageNoted"`
+  )
+  return row as { nowMs: number; lineageNoted: boolean }
+}
+
+// Accounts whose books are looked through at once after a change; the others are when they trade again.
+const RECHECKED = 50_000
+
+/**
+ * Notes that the database is on another history than the last one noted. From then on each account's books are compared
+ * before its next purchase, back to the last moment that is certain to be in this database; the audit looks through
+ * the accounts that traded lately. Returns that moment, or undefined when somebody else has noted it.
+ */
+export async function noteLineage(db: Db): Promise<Date | undefined> {
+  return db.transaction(async trx => {
+    const [noted] = await rows<{ goodUntil: Date }>(
+      trx,
+      `insert into database_lineage (generation, identity, good_until)
+       select generation + 1, ${databaseIdentity}, seen_at from database_lineage
+        where generation = (select max(generation) from database_lineage) and identity <> ${databaseIdentity}
+       on conflict do nothing returning good_until as "goodUntil"`
+    )
+    if (!noted) return undefined
+    await rows(
+      trx,
+      `update broker_accounts
+          set compared_at = least(compared_at, :goodUntil::timestamptz) - interval '2 seconds', audited_at = clock_timestamp()
+        where id in (select id from broker_accounts
+                      where status = 'CONNECTED' and audited_at is not null order by audited_at desc limit ${RECHECKED})`,
+      { goodUntil: noted.goodUntil }
+    )
+    return noted.goodUntil
+  })
+}
+
+/** Records that the noted history goes on, so that a later change knows up to when it is certain. */
+export async function keepLineage(db: Db): Promise<void> {
+  await rows(
+    db,
+    `update database_lineage set seen_at = clock_timestamp()
+      where generation = (select max(generation) from database_lineage) and identity = ${databaseIdentity}
+        and seen_at < clock_timestamp() - interval '2 seconds'`
+  )
+}
+
+/** Up to which generation an account's books are to be compared, and since when; undefined where they were. */
+export async function booksDue(db: Db, accountRowId: string): Promise<{ generation: number; since: Date } | undefined> {
+  const [due] = await rows<{ generation: number; since: Date }>(
+    db,
+    `select max(l.generation) as generation, min(l.good_until) as since
+       from broker_accounts a join database_lineage l on l.generation > a.compared_generation
+      where a.id = :accountRowId having count(*) > 0`,
+    { accountRowId }
+  )
+  return due
+}
+
+/** Stores which contracts of an account no order owns, and that its books have been compared up to `generation`. */
+export async function storeUnowned(
+  db: Db,
+  account: { accountRowId: string; accountId: string; generation: number },
+  contracts: { contractId: string }[]
+): Promise<void> {
+  await rows(
+    db,
+    `with stored as (
+       insert into unowned_contracts (account_id, contract_id, evidence)
+       select :accountId, c->>'contractId', c from jsonb_array_elements(:contracts::jsonb) c
+       on conflict do nothing
+     )
+     update broker_accounts set compared_generation = greatest(compared_generation, :generation::int) where id = :accountRowId`,
+    { ...account, contracts: JSON.stringify(contracts) }
+  )
+}
+
+/**
+ * Contracts of an account that no order owned when its books were compared, and that no operator has dismissed; in the
+ * shape in which they were stored.
+ */
+export async function listUnowned<Contract extends { contractId: string }>(
+  db: Db,
+  accountId: string
+): Promise<Contract[]> {
+  const found = await rows<{ evidence: Contract }>(
+    db,
+    'select evidence from unowned_contracts where account_id = :accountId order by contract_id limit 5000',
+    { accountId }
+  )
+  return found.map(({ evidence }) => evidence)
+}
+
+/** Forgets contracts of which the operator has decided that they belong to no order of ours, and those of a month ago. */
+export async function dismissUnowned(db: Db, accountId: string, contractIds: string[]): Promise<void> {
+  await rows(
+    db,
+    `delete from unowned_contracts where account_id = :accountId and contract_id = any(:contractIds::text[])`,
+    { accountId, contractIds }
+  )
+}
+
+/** Forgets what was found longer than 30 days ago. */
+export async function forgetUnowned(db: Db): Promise<void> {
+  await rows(db, `delete from unowned_contracts where found_at < now() - interval '30 days'`)
+}
