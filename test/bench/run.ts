@@ -7,6 +7,7 @@
 //   BENCH_PROFILE  a folder for CPU profiles of api, worker and simulated broker
 import { cpus } from 'node:os'
 import { history, me } from './history.ts'
+import { hostile } from './hostile.ts'
 import { added, fanout, memory, throughput } from './orders.ts'
 import { queueAge } from './queue-age.ts'
 import { rotation } from './rotation.ts'
@@ -35,6 +36,7 @@ const parts: Record<string, Part> = {
   scaling: { what: 'more workers and APIs', run: () => scaling(seconds) },
   copies: { what: 'copies to 1,000 followers', run: fanout },
   start: { what: 'API and `make run`', run: start },
+  hostile: { what: 'a partner beside a hostile one', onRequest: true, run: () => hostile(2 * seconds) },
   sums: { what: 'leaderboard, leaders, usage and follows of a million orders', onRequest: true, run: sums },
   rotation: { what: 'the token key changed under load', onRequest: true, run: rotation },
   logins: { what: 'whether failed logins tell by time', onRequest: true, run: () => import('./logins.ts') },
