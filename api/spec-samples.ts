@@ -62,8 +62,8 @@ function typescript(row: Operation, baseUrl: string): string {
     ...(body ? { body } : {})
   }
   const trader = row.auth === 'trader' ? "  headers: { 'X-Trader-Session': process.env.TRADER_SESSION }" : ''
-  const written = Object.keys(options).length > 0 ? literal(options) : ''
-  const argument = [written, trader && `{\n${trader}\n}`].filter(Boolean).join(', ')
+  const written = Object.entries(options).map(([name, value]) => `  ${name}: ${literal(value, '  ')}`)
+  const argument = trader ? `{\n${[...written, trader].join(',\n')}\n}` : written.length > 0 && literal(options)
   return `import createClient from 'openapi-fetch'
 import type { paths } from './service.ts'
 

@@ -9,7 +9,7 @@ import type { Contract } from '../worker/broker/simulator/contracts.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { systemClock } from '../worker/clock.ts'
 import type { Open } from '../worker/open.ts'
-import { brokerEnv, dialects } from './dialects.ts'
+import { appIds, brokerEnv, dialects } from './dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 
@@ -101,6 +101,8 @@ turns(
 )
 
 const books = suite('the books of a busy account')
+// The partner's application as the simulator's books name it; the newer dialect's lists do not show it.
+const OURS = Number(appIds.v3)
 const seconds = (atMs: number) => Math.floor(atMs / 1000)
 
 /** Purchases as they stand in the broker's books, long settled: copies of one that was really made, in another account. */
@@ -108,7 +110,7 @@ async function openBooks(contractType: 'CALL' | 'PUT') {
   const other = newAccountId()
   const session = await openWorker()
     .brokers.of('v3')
-    .session({ accountId: other, appId: '1', token: async () => `sim-${other}` })
+    .session({ accountId: other, appId: appIds.v3, token: async () => `sim-${other}` })
   const terms = { contractType, asset: 'R_100', stake: '10', currency: 'USD', duration: 5, durationUnit: 't' } as const
   await session.buy({ kind: 'BINARY', barrier: null, ...terms }, { beforeSend: () => {}, maxPrice: '10' })
   const { engine } = simulator
@@ -144,7 +146,7 @@ for (const dialect of dialects)
     await setAside()
     const [call, put] = [await openBooks('CALL'), await openBooks('PUT')]
     const { partnerId, makeTrader } = await harness.makePartner()
-    await db('partners').where({ id: partnerId }).update({ broker_dialect: dialect })
+    await db('partners').where({ id: partnerId }).update({ broker_dialect: dialect, broker_app_id: appIds[dialect] })
     const trader = await makeTrader()
     const { accountId } = trader
     const [first, last] = [minutesAgo(120), minutesAgo(5)]
@@ -153,9 +155,9 @@ for (const dialect of dialects)
     await db('orders').where({ account_id: accountId }).update(sent)
 
     // A frozen sender's contract at either end, and between them what the trader buys with other software.
-    const orphans = [call(accountId, 1, first.getTime() + 1000)]
+    const orphans = [call(accountId, OURS, first.getTime() + 1000)]
     for (let n = 0; n < 8000; n++) put(accountId, 99, first.getTime() + 60_000 + n * 800)
-    orphans.push(call(accountId, 1, last.getTime() + 1000))
+    orphans.push(call(accountId, OURS, last.getTime() + 1000))
     const found = async () =>
       (await listFindings(db, 100))
         .filter(finding => finding.accountId === accountId)
