@@ -2,7 +2,7 @@
 # `make run BROKER_DIALECT=next`.
 
 # No test run takes longer than this; a hanging one ends.
-TEST_LIMIT_SECONDS ?= 1100
+TEST_LIMIT_SECONDS ?= 3000
 limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $(TEST_LIMIT_SECONDS))
 
 # Not through npm, which keeps signals to itself: whoever stops make stops the program in order.

@@ -7,7 +7,7 @@
 // A test file finds its server in TEST_PG_URL.
 import { chmod, glob, mkdtemp, readdir, readFile, stat } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
-import { join, relative, resolve } from 'node:path'
+import { basename, join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import pc from 'picocolors'
 import { acquire, holderOf } from '../db/embedded/lock.ts'
@@ -21,7 +21,7 @@ const { values: flags, positionals: filters } = parseArgs({
   allowPositionals: true,
   options: {
     dir: { type: 'string', default: import.meta.dirname },
-    timeout: { type: 'string', default: '120' },
+    timeout: { type: 'string', default: '300' },
     verbose: { type: 'boolean', short: 'v', default: false }
   }
 })
@@ -94,9 +94,43 @@ async function select(): Promise<TestRun[]> {
   return runs.flat()
 }
 
+// What takes longest begins first, so that no long file is left for the end; measured, longest first.
+const LONGEST = [
+  'run',
+  'simulate',
+  'chaos',
+  'outages',
+  'outage-cost',
+  'stop',
+  'operator-settle',
+  'embedded',
+  'copy-storm',
+  'cli-commands',
+  'doubt',
+  'stalled',
+  'account-proof',
+  'cli',
+  'wrong-clocks',
+  'copy-killed',
+  'durability',
+  'settlement-plausibility',
+  'orders-past-end',
+  'money-storm',
+  'billing-year',
+  'console',
+  'ops',
+  'fuzz'
+]
+
+function orderOf({ path }: TestRun): number {
+  const place = LONGEST.indexOf(basename(path, '.test.ts'))
+  return place < 0 ? LONGEST.length : place
+}
+
 async function inParallel(files: TestRun[], work: (file: TestRun) => Promise<void>): Promise<void> {
-  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(4, availableParallelism())
-  const waiting = [...files]
+  // Tests wait for events most of the time: two files a core keep the cores busy.
+  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(8, 2 * availableParallelism())
+  const waiting = [...files].sort((a, b) => orderOf(a) - orderOf(b))
   const lane = async () => {
     for (let file = waiting.shift(); file && !interrupted.signal.aborted; file = waiting.shift()) await work(file)
   }
