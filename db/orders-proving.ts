@@ -89,7 +89,10 @@ export async function pauseProving(db: Db, accountRowId: string, pauseMs: number
   )
 }
 
-/** Fails the unproven orders of an account; one that ends with BROKER_UPSTREAM may be tried again. Answers the rows. */
+/**
+ * Fails the unproven orders of an account, whose next order may be tried at once; one that ends with BROKER_UPSTREAM may be
+ * tried again. Answers the rows.
+ */
 export async function failUnproven(
   db: Db,
   accountRowId: string,
@@ -97,11 +100,14 @@ export async function failUnproven(
 ): Promise<Pick<OrderRow, 'id' | 'origin'>[]> {
   return rows(
     db,
-    `update orders
+    `with account as (
+       update broker_accounts set prove_at = null where id = :accountRowId returning id, partner_id
+     )
+     update orders o
         set phase = 'failed', error_code = :code, error_message = :message, retryable = (:code = 'BROKER_UPSTREAM')
-      where phase = 'unproven' and broker_account_id = :accountRowId
-        and partner_id = (select partner_id from broker_accounts where id = :accountRowId)
-     returning id, origin`,
+       from account a
+      where o.phase = 'unproven' and o.broker_account_id = a.id and o.partner_id = a.partner_id
+     returning o.id, o.origin`,
     { accountRowId, code, message }
   )
 }

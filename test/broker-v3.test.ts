@@ -2,6 +2,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { WebSocket } from 'ws'
+import { ApiError } from '../schemas/errors.ts'
 import type { ClientOptions } from '../worker/broker/client.ts'
 import type { Session } from '../worker/broker/port.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
@@ -49,20 +50,43 @@ opening("is refused with another account's token", async () => {
 
 opening('does not call the token refused when it is the broker or the application that fails', async () => {
   const broker = clientOf(quick)
-  const account = newAccount()
+  const [account, another] = [newAccount(), newAccount()]
   simulator.faults.add({ effect: 'error', call: 'authorize', code: 'InternalServerError', times: 1 })
   const fault = await failure(broker.session(account))
   assert.is(fault.code, 'BROKER_UPSTREAM')
   assert.is(fault.ran, 'no')
+  // For a while, and for this account alone, nothing else is sent to open it.
+  const repeated = await failure(broker.session(account))
+  assert.equal([repeated.brokerCode, repeated.retryMs! > 0], ['InternalServerError', true])
   simulator.faults.add({ effect: 'ignore', call: 'authorize', times: 1 })
-  assert.is((await failure(broker.session(account))).brokerCode, 'NoAnswer')
+  assert.is((await failure(broker.session(another))).brokerCode, 'NoAnswer')
   const unsealing = await failure(broker.session({ ...newAccount(), token: () => Promise.reject(new Error('no key')) }))
   assert.is(unsealing.brokerCode, 'TokenUnreadable')
   assert.is(unsealing.code, 'BROKER_UPSTREAM')
   const application = await failure(broker.session({ ...newAccount(), appId: 'x' }))
   assert.is(application.brokerCode, 'InvalidAppID')
-  for (const error of [fault, unsealing, application]) assert.not(error.rejected)
-  await broker.session(account)
+  for (const error of [fault, repeated, unsealing, application]) assert.not(error.rejected)
+  for (const each of [account, another])
+    await upTo(() =>
+      broker.session(each).then(
+        () => true,
+        () => false
+      )
+    )
+})
+
+opening('is made at once with a token that is stored after attempts without a usable one', async () => {
+  const broker = clientOf()
+  const none = new ApiError('BROKER_DISCONNECTED', 'There is no token.')
+  for (const [cause, code] of [
+    [none, 'BROKER_DISCONNECTED'],
+    [new Error('no key'), 'BROKER_UPSTREAM']
+  ] as const) {
+    const account = newAccount()
+    for (let time = 0; time < 6; time++)
+      assert.is((await failure(broker.session({ ...account, token: () => Promise.reject(cause) }))).code, code)
+    await broker.session(account, { anew: true })
+  }
 })
 
 buying('is refused with a token that may only read, as a token refused', async () => {

@@ -43,7 +43,7 @@ for (const [args, said] of [
   [['orders', 'list', '--status', 'DONE'], /--status must be one of PENDING, OPEN, CLOSED, FAILED, REVIEW/],
   [['orders', 'list', '--limit', '0'], /--limit must be >= 1/],
   [['orders', 'list', '--cursor', 'abc'], /cursor/],
-  [['queues', 'retry', 'aks'], /<queue> must be one of order\.place, ask/],
+  [['queues', 'retry', 'aks'], /<queue> must be one of order\.place, order\.copy, ask/],
   [['completion', 'tcsh'], /bash, zsh, fish/]
 ] as const)
   usage(`operator ${args.join(' ')}: exit code 2, one line on stderr, nothing on stdout`, async () => {

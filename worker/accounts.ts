@@ -78,7 +78,11 @@ function reasonOf({ reason }: Pick<BrokerError, 'reason'>, { expired }: Pick<Sto
 
 function refusedTooOften(restSeconds: number): BrokerError {
   const message = `The broker refused tokens of this account, or of too many accounts, again and again: the next try is made in ${restSeconds} s.`
-  return new BrokerError('BROKER_UPSTREAM', message, { brokerCode: 'RefusedTooOften', ran: 'no' })
+  return new BrokerError('BROKER_UPSTREAM', message, {
+    brokerCode: 'RefusedTooOften',
+    ran: 'no',
+    retryMs: restSeconds * 1000
+  })
 }
 
 /** In what the account differs from what was said when it was exchanged; what the broker does not say differs in nothing. */

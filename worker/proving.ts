@@ -10,6 +10,7 @@ import {
 } from '../db/orders-proving.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { openSession } from './accounts.ts'
+import { isAppRefused } from './broker/errors.ts'
 import { BrokerError } from './broker/port.ts'
 import type { Open } from './open.ts'
 import type { Placing } from './orders.ts'
@@ -94,6 +95,8 @@ export function openProving(open: Open, placing: Pick<Placing, 'claim'>, wake: (
 function refusalOf(error: unknown): { code: 'BROKER_DISCONNECTED' | 'BROKER_UPSTREAM'; message: string } | undefined {
   if (!(error instanceof BrokerError || error instanceof ApiError)) return undefined
   if (error.code === 'BROKER_DISCONNECTED') return { code: error.code, message: error.message }
-  const wait = error instanceof BrokerError && error.brokerCode === 'RefusedTooOften'
-  return wait ? { code: 'BROKER_UPSTREAM', message: error.message } : undefined
+  if (!(error instanceof BrokerError)) return undefined
+  // Either is refused again within the order's time; the caller learns it now.
+  const final = error.brokerCode === 'RefusedTooOften' || isAppRefused(error.brokerCode)
+  return final ? { code: 'BROKER_UPSTREAM', message: error.message } : undefined
 }

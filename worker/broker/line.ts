@@ -156,9 +156,13 @@ export class Line {
     this.hangUp()
   }
 
-  /** A refused token needs no pause, since a new one may come at any time; nor does a broker that cannot be reached. */
+  /**
+   * A token that is refused, or that is not there or cannot be read yet, needs no pause: a usable one may be stored at any
+   * time, and the next order must not fail for the absence of the previous one. Nor does a broker that cannot be reached.
+   */
   #failed(error: unknown): void {
-    if (!(error instanceof BrokerError) || error.rejected || isAppRefused(error.brokerCode)) return
+    if (!(error instanceof BrokerError) || isAppRefused(error.brokerCode)) return
+    if (error.code === 'BROKER_DISCONNECTED' || error.brokerCode === 'TokenUnreadable') return
     if (error.retryMs !== undefined) return
     this.#failures += 1
     this.#failure = error

@@ -43,8 +43,6 @@ export const meanings: Readonly<Record<string, Meaning>> = {
 
   // Us
   InvalidAppID: application,
-  InvalidApplication: application,
-  ApplicationNotFound: application,
   UnrecognisedRequest: ours,
   BadRequest: ours,
   SanityCheckFailed: ours,

@@ -1,10 +1,12 @@
 // Codes and subcodes that only the broker's newer API names, grouped as meanings.ts groups the others.
-import { byText, doubt, invalid, type Meaning, rejected, slow, stale, upstream } from './meanings.ts'
+import { application, byText, doubt, invalid, type Meaning, rejected, slow, stale, upstream } from './meanings.ts'
 
 const rows: readonly (readonly [Meaning, string])[] = [
   [stale, 'Unauthorized UnauthorizedAccess'],
   [rejected, 'AccessDenied AccountNotFound'],
   [byText, 'ValidationError'],
+  // Neither is published: the first is the name given to a refused application, whichever way the broker words it.
+  [application, 'InvalidApplication ApplicationNotFound'],
   [slow, 'TooManyRequests'],
   [doubt, 'InternalError'],
 
