@@ -32,6 +32,34 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     interrupted.abort(signal)
   })
 
+// What takes longest begins first, so that no long file is left for the end; measured, longest first.
+const LONGEST = [
+  'run',
+  'simulate',
+  'chaos',
+  'outages',
+  'outage-cost',
+  'stop',
+  'operator-settle',
+  'embedded',
+  'copy-storm',
+  'cli-commands',
+  'doubt',
+  'stalled',
+  'account-proof',
+  'cli',
+  'wrong-clocks',
+  'copy-killed',
+  'durability',
+  'settlement-plausibility',
+  'orders-past-end',
+  'money-storm',
+  'billing-year',
+  'console',
+  'ops',
+  'fuzz'
+]
+
 const counts = { passed: 0, failed: 0, skipped: 0 }
 const skips: string[] = []
 const unhappy: string[] = []
@@ -93,34 +121,6 @@ async function select(): Promise<TestRun[]> {
   )
   return runs.flat()
 }
-
-// What takes longest begins first, so that no long file is left for the end; measured, longest first.
-const LONGEST = [
-  'run',
-  'simulate',
-  'chaos',
-  'outages',
-  'outage-cost',
-  'stop',
-  'operator-settle',
-  'embedded',
-  'copy-storm',
-  'cli-commands',
-  'doubt',
-  'stalled',
-  'account-proof',
-  'cli',
-  'wrong-clocks',
-  'copy-killed',
-  'durability',
-  'settlement-plausibility',
-  'orders-past-end',
-  'money-storm',
-  'billing-year',
-  'console',
-  'ops',
-  'fuzz'
-]
 
 function orderOf({ path }: TestRun): number {
   const place = LONGEST.indexOf(basename(path, '.test.ts'))
