@@ -9,7 +9,7 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check lint-spec api worker migrate bench simulate mutants chaos outages money-storm copy-storm fuzz clean
+.PHONY: help install run test check lint-spec api worker migrate bench simulate mutants chaos outages money-storm billing-year copy-storm fuzz clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s%s\n", $$1, $$2 }'
@@ -57,6 +57,9 @@ outages: install ## Take PostgreSQL, Redis, the broker and the disk away for a w
 
 money-storm: install ## Move money from many processes, kill and cut them off, check every promise (SEED=, OPERATIONS=)
 	@$(node) test/money-storm/run.ts
+
+billing-year: install ## Bill 1,000 partners day by day for a year and hold each charge against what a customer would say (SEED=, PARTNERS=)
+	@$(node) test/billing-year/run.ts $(if $(SEED),--seed $(SEED)) $(if $(PARTNERS),--partners $(PARTNERS))
 
 copy-storm: install ## Copy orders to 200 followers while leaders close, accounts switch, tokens go and workers die (SEED=, FOLLOWERS=, ORDERS=)
 	@$(node) test/copy-storm/run.ts

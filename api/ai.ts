@@ -7,9 +7,20 @@ import type { Candle } from '../schemas/market.ts'
 import { invalid } from '../schemas/validator.ts'
 import { analyseBot } from './analysis.ts'
 import { ask } from './ask.ts'
+import { backtestOnce } from './backtest.ts'
+import { hundredths } from './indicators.ts'
 import { BUILT_IN, write } from './language.ts'
 import type { Asked, Caller, Open, Operation } from './operations.ts'
-import { CANDLE_COUNT, CANDLE_SECONDS, decideSignal, type Purse } from './signal.ts'
+import {
+  CANDLE_COUNT,
+  CANDLE_SECONDS,
+  contractCandles,
+  decideSignal,
+  isSynthetic,
+  NO_MEMORY,
+  type Purse,
+  trackRecord
+} from './signal.ts'
 
 export const copilotSignal: Operation<{ body: SignalRequest }> = {
   name: 'copilotSignal',
@@ -18,7 +29,7 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
   tag: 'AI',
   summary: 'A signal for an asset',
   description:
-    "Computed from the broker's one-minute candles. The stake follows `balance`, or the live balance of the trader named; without either it is the minimum. An asset the broker does not have is INVALID_CONTRACT. A signal describes the recent past and promises nothing.",
+    "Computed from the broker's one-minute candles. The stake follows `balance`, or the live balance of the trader named; without either it is the minimum. An asset the broker does not have is INVALID_CONTRACT. On synthetic indices, whose prices have no memory, it says so and suggests no stake; elsewhere it names the rate at which the suggested contract breaks even. `backtest` is what the rules achieved on the last 1,000 candles. A signal describes the recent past and promises nothing.",
   auth: 'key',
   scope: 'ai:read',
   body: SignalRequest,
@@ -34,10 +45,16 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
     const generatedAt = Date.now()
     const decision = decideSignal({ asset: body.asset, candles, purse, now: generatedAt / 1000 })
     const { direction, confidence, suggestion, indicators } = decision
+    const source = `${partner.brokerDialect} ${partner.brokerAppId} ${body.asset}`
+    const record = await backtestOnce(source, candles.slice(0, -1), contractCandles(body.asset))
+    const breakEvenPct =
+      suggestion && (await readBreakEven(partner, { asset: body.asset, ...suggestion }, signal, open))
+    const said = suggestion ? trackRecord({ breakEvenPct, record }) : []
+    const wording = isSynthetic(body.asset) ? [NO_MEMORY] : said
     const written = await write(
       open,
       {
-        facts: { asset: body.asset, direction, confidence, suggestion, indicators },
+        facts: { asset: body.asset, direction, confidence, suggestion, indicators, breakEvenPct, backtest: record },
         shape: 'Write two to five lines, each one sentence on why the analysis came out as it did.',
         lines: { min: 1, max: 5 }
       },
@@ -48,8 +65,11 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
       direction,
       confidence,
       suggestion,
-      rationale: written?.lines ?? decision.rationale,
+      // What must be said is said in our words, whoever wrote the rest.
+      rationale: written ? [...written.lines, ...wording] : [...decision.rationale, ...said],
       indicators,
+      breakEvenPct,
+      backtest: record,
       model: written?.model ?? BUILT_IN,
       generatedAt: new Date(generatedAt).toISOString(),
       validUntil: new Date(generatedAt + CANDLE_SECONDS * 1000).toISOString()
@@ -78,6 +98,7 @@ async function readPurse(
   if (!account) return undefined
   requireConnected(account)
   const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
+    partnerId: account.partnerId,
     kind: 'balance',
     key: account.id,
     data: { accountRowId: account.id },
@@ -88,7 +109,7 @@ async function readPurse(
 
 /** The broker's candles; partners with the same application at the same moment share one question. */
 async function readCandles(
-  { brokerAppId, brokerDialect }: Caller,
+  { partnerId, brokerAppId, brokerDialect }: Caller,
   asset: string,
   signal: AbortSignal,
   open: Open
@@ -101,8 +122,28 @@ async function readCandles(
     count: CANDLE_COUNT
   }
   const key = Object.values(data).join(' ')
-  const { candles } = await ask<{ candles: Candle[] }>(open, { kind: 'candles', key, data, signal })
+  const { candles } = await ask<{ candles: Candle[] }>(open, { partnerId, kind: 'candles', key, data, signal })
   return candles
+}
+
+/** The rate at which the suggested contract breaks even, in percent, by the broker's price of now; null where there is none. */
+async function readBreakEven(
+  { partnerId, brokerAppId, brokerDialect }: Caller,
+  contract: { asset: string } & NonNullable<Signal['suggestion']>,
+  signal: AbortSignal,
+  open: Open
+): Promise<number | null> {
+  const { asset, contractType, duration, durationUnit, stake } = contract
+  const data = { dialect: brokerDialect, appId: brokerAppId, asset, contractType, duration, durationUnit, stake }
+  const key = Object.values(data).join(' ')
+  try {
+    const { payout } = await ask<{ payout: string }>(open, { partnerId, kind: 'payout', key, data, signal })
+    return hundredths((stake / Number(payout)) * 100)
+  } catch (error) {
+    // The signal stands without it, and says so.
+    if (error instanceof ApiError) return null
+    throw error
+  }
 }
 
 export const analyseBotCandles: Operation<{ body: BotAnalysisRequest }> = {

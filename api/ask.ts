@@ -9,10 +9,19 @@ import type { Open } from './operations.ts'
  */
 export async function ask<Answer>(
   { gathered, bus }: Open,
-  question: { kind: string; key: string; data: object; timeoutMs?: number; signal: AbortSignal; trace?: string }
+  question: {
+    partnerId: string
+    kind: string
+    key: string
+    data: object
+    timeoutMs?: number
+    signal: AbortSignal
+    trace?: string
+  }
 ): Promise<Answer> {
-  const { kind, key, data, timeoutMs = 15_000, signal, trace } = question
+  const { partnerId, kind, key, data, timeoutMs = 15_000, signal, trace } = question
   const { id } = await gathered.storeAsk({
+    partnerId,
     kind,
     key,
     data,

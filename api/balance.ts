@@ -23,6 +23,7 @@ export const getBalance: Operation<{ query: AccountQuery }> = {
     const { account } = trading
     requireConnected(account)
     const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
+      partnerId: partner.partnerId,
       kind: 'balance',
       key: account.id,
       data: { accountRowId: account.id },

@@ -99,6 +99,7 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     const { id: accountRowId, accountId, accountMode } = trading.account
     checkAgreement(leader, trading.account)
     const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
+      partnerId: partner.partnerId,
       kind: 'balance',
       key: accountRowId,
       data: { accountRowId },

@@ -1,7 +1,7 @@
 // The reads every request makes, and the one write that must be fast, gathered: requests of one moment
 // share one statement each (db/gather.ts). Always fresh, nothing is cached.
 import { findTrading, type Trading } from '../db/accounts.ts'
-import { type AskRow, findAsks, type Question, storeAsks } from '../db/asks.ts'
+import { type AskRow, findAsks, type Question, queueOf, storeAsks } from '../db/asks.ts'
 import type { Bus } from '../db/bus.ts'
 import { WORK } from '../db/bus.ts'
 import type { Db } from '../db/connection.ts'
@@ -48,7 +48,7 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
     storeAsk: gather(
       async (questions: Question[]) => {
         const stored = await db.transaction(trx => storeAsks(trx, queue, questions))
-        bus.publish(WORK, 'ask', 'new')
+        for (const name of new Set(questions.map(({ kind }) => queueOf(kind)))) bus.publish(WORK, name, 'new')
         return stored
       },
       { isolate: isDataError }

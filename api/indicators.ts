@@ -20,38 +20,50 @@ export function cleanCandles(candles: readonly Candle[]): Candle[] {
 
 /** The indicators of clean candles, as of `lastPrice`. */
 export function computeIndicators(candles: readonly Candle[], lastPrice: number | null): Indicators {
+  const readings = openReadings()
+  for (const candle of candles) readings.add(candle)
+  return readings.at(lastPrice)
+}
+
+/** Indicators that follow candles one by one, oldest first: the same as of all candles so far. */
+export function openReadings(): { add(candle: Candle): void; at(lastPrice: number | null): Indicators } {
   const rsi = new RSI(14)
   const macd = new MACD(new EMA(12), new EMA(26), new EMA(9))
   const bands = new BollingerBands(20, 2)
   const emaFast = new EMA(9)
   const emaSlow = new EMA(21)
   const atr = new ATR(14)
-  for (const candle of candles) {
-    for (const line of [rsi, macd, bands, emaFast, emaSlow]) line.add(candle.close)
-    atr.add(candle)
-  }
-  const crossing = macd.isStable ? macd.getResult() : null
-  const band = bands.getResult()
+  // Without a single fall the index is 100 by definition, and so it would be in a market that does not move.
+  const newest: number[] = []
   return {
-    rsi: flat(candles, 15) ? 50 : finite(rsi.getResult()),
-    macd: finite(crossing?.macd),
-    macdSignal: finite(crossing?.signal),
-    macdHistogram: finite(crossing?.histogram),
-    bollingerUpper: finite(band?.upper),
-    bollingerMiddle: finite(band?.middle),
-    bollingerLower: finite(band?.lower),
-    emaFast: emaFast.isStable ? finite(emaFast.getResult()) : null,
-    emaSlow: emaSlow.isStable ? finite(emaSlow.getResult()) : null,
-    atr: finite(atr.getResult()),
-    lastPrice: finite(lastPrice)
+    add(candle) {
+      for (const line of [rsi, macd, bands, emaFast, emaSlow]) line.add(candle.close)
+      atr.add(candle)
+      newest.push(candle.close)
+      if (newest.length > FLAT_CANDLES) newest.shift()
+    },
+    at(lastPrice) {
+      const crossing = macd.isStable ? macd.getResult() : null
+      const band = bands.getResult()
+      const flat = newest.length === FLAT_CANDLES && newest.every(close => close === newest[0])
+      return {
+        rsi: flat ? 50 : finite(rsi.getResult()),
+        macd: finite(crossing?.macd),
+        macdSignal: finite(crossing?.signal),
+        macdHistogram: finite(crossing?.histogram),
+        bollingerUpper: finite(band?.upper),
+        bollingerMiddle: finite(band?.middle),
+        bollingerLower: finite(band?.lower),
+        emaFast: emaFast.isStable ? finite(emaFast.getResult()) : null,
+        emaSlow: emaSlow.isStable ? finite(emaSlow.getResult()) : null,
+        atr: finite(atr.getResult()),
+        lastPrice: finite(lastPrice)
+      }
+    }
   }
 }
 
-// Without a single fall the index is 100 by definition, and so it would be in a market that does not move.
-function flat(candles: readonly Candle[], count: number): boolean {
-  const last = candles.slice(-count)
-  return last.length === count && last.every(({ close }) => close === last[0]?.close)
-}
+const FLAT_CANDLES = 15
 
 // Ten digits: more than any price is printed with, and no noise of floating point in the answer.
 function finite(value: number | null | undefined): number | null {

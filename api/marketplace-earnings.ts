@@ -16,6 +16,7 @@ function presentPayout(payout: PayoutRecord) {
     traderExternalId: payout.traderExternalId,
     amountUsd: shown(payout.amountUsd),
     destinationAddress: payout.destinationAddress,
+    addressCheck: payout.addressCheck,
     status: payout.status,
     requestedAt: payout.requestedAt.toISOString(),
     decidedAt: payout.decidedAt?.toISOString() ?? null,

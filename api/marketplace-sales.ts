@@ -29,7 +29,7 @@ export function presentPurchase(row: PurchaseRow) {
   }
 }
 
-function presentSubscription(row: SubscriptionRow) {
+export function presentSubscription(row: SubscriptionRow) {
   return {
     subscriptionId: row.id,
     botId: row.bot_id,
@@ -37,7 +37,8 @@ function presentSubscription(row: SubscriptionRow) {
     status: row.status,
     currentPeriodEnd: row.current_period_end.toISOString(),
     cancelAtPeriodEnd: row.cancel_at_period_end,
-    createdAt: row.created_at.toISOString()
+    createdAt: row.created_at.toISOString(),
+    refundedAt: row.refunded_at?.toISOString() ?? null
   }
 }
 

@@ -113,6 +113,7 @@ export const getMultiplierSpec: Operation<{ params: { asset: string } }> = {
   async handle({ partner, params, signal }, open) {
     const { brokerAppId: appId, brokerDialect: dialect } = partner
     const spec = await ask<Offered>(open, {
+      partnerId: partner.partnerId,
       kind: 'multiplierSpec',
       key: `${dialect} ${appId} ${params.asset}`,
       data: { asset: params.asset, currency: 'USD', appId, dialect },

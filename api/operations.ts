@@ -14,7 +14,7 @@ import type { ErrorCode } from '../schemas/errors.ts'
 import type { Schema } from '../schemas/fields.ts'
 import type { Scope } from '../schemas/scopes.ts'
 import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
-import { refundPurchase } from './admin.ts'
+import { refundPurchase, refundSubscription } from './admin.ts'
 import { analyseBotCandles, copilotSignal } from './ai.ts'
 import { getBalance } from './balance.ts'
 import {
@@ -223,5 +223,6 @@ export const operations: Operation[] = [
   getCreatorEarnings,
   requestPayout,
   listPayouts,
-  refundPurchase
+  refundPurchase,
+  refundSubscription
 ]

@@ -30,7 +30,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   tag: 'Orders',
   summary: 'Place a binary or digit contract',
   description:
-    'Tick contracts, and others with waitForSettle, answer with their closed result; the rest answer OPEN and settle by themselves. Idempotent on clientOrderId: a repeat answers the same order (Idempotent-Replayed: true), other parameters under the same id are a 409. After a 502 or a lost connection, repeat the request with the same clientOrderId: it never buys twice.',
+    'Tick contracts, and others with waitForSettle that last up to about 110 seconds, answer with their closed result; the rest answer OPEN and settle by themselves. Time-outs of the client and of proxies on the way must be longer than 140 seconds. Idempotent on clientOrderId: a repeat answers the same order (Idempotent-Replayed: true), other parameters under the same id are a 409. After a 502 or a lost connection, repeat the request with the same clientOrderId: it never buys twice.',
   auth: 'key',
   scope: 'trading:write',
   body: BinaryOrder,
@@ -281,7 +281,8 @@ export async function close(
   if (row.phase !== 'open')
     throw new ApiError('CONFLICT', `The order is ${row.status}; only an OPEN order can be CLOSED.`)
   try {
-    await ask<object>(open, { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000, signal, trace })
+    const question = { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000 }
+    await ask<object>(open, { ...question, partnerId: partner.partnerId, signal, trace })
   } catch (error) {
     const now = await getOrder(open.db, partner.partnerId, params.id)
     throw isUnsettled(now) ? unsettled(now) : error

@@ -27,8 +27,10 @@ export const listOpenPositions: Operation<{ query: PositionsQuery }> = {
     if (traderExternalId !== undefined) {
       const { traderId } = await getTrader(open.db, partner.partnerId, traderExternalId)
       const rows = await listPositions(open.db, { partnerId: partner.partnerId, traderExternalId })
-      if (rows.length > 0)
-        await ask(open, { kind: 'mark', key: traderId, data: { orderIds: rows.map(({ id }) => id) }, signal })
+      if (rows.length > 0) {
+        const data = { orderIds: rows.map(({ id }) => id) }
+        await ask(open, { partnerId: partner.partnerId, kind: 'mark', key: traderId, data, signal })
+      }
     }
     const rows = await listPositions(open.db, {
       partnerId: partner.partnerId,
@@ -58,7 +60,14 @@ function refresh({ gathered, bus, log }: Open, partnerId: string, positions: Ord
     ofAccount.set(account, count + 1)
   }
   if (orderIds.length === 0) return
-  const question = { kind: 'markSome', key: partnerId, data: { orderIds }, origin: bus.origin, timeoutMs: 15_000 }
+  const question = {
+    partnerId,
+    kind: 'markSome',
+    key: partnerId,
+    data: { orderIds },
+    origin: bus.origin,
+    timeoutMs: 15_000
+  }
   gathered.storeAsk(question).catch((error: unknown) => log.warn({ err: error }, 'old values are not read'))
 }
 

@@ -49,7 +49,7 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
     trace: ctx.state.trace,
     // Most handlers never look: it is made for those that do.
     get signal() {
-      gone ??= open.waits.signalFor(ctx.res)
+      gone ??= open.waits.signalFor(ctx.res, partner.partnerId)
       return gone
     }
   }

@@ -1,15 +1,17 @@
 // A signal from candles: pure. Four readings vote, the votes decide direction and confidence, the balance
 // decides the stake. It describes the recent past; nobody can promise the next tick.
-import type { Direction, Indicators, Signal } from '../schemas/ai.ts'
+import type { Backtest, Direction, Indicators, Signal } from '../schemas/ai.ts'
 import type { Candle } from '../schemas/market.ts'
 import { cleanCandles, computeIndicators, hundredths, show, unit } from './indicators.ts'
 
 /** Candles are this long. */
 export const CANDLE_SECONDS = 60
-/** How many are asked for. */
-export const CANDLE_COUNT = 200
-
-const MIN_CANDLES = 30
+/** How many are asked for: those the rules are tried on. */
+export const CANDLE_COUNT = 1000
+/** Fewer give no reading. */
+export const MIN_CANDLES = 30
+// The newest so many give the indicators.
+const READ_CANDLES = 200
 const MIN_SCORE = 0.15
 const MIN_STAKE = 0.35
 const MAX_STAKE = 1000
@@ -37,7 +39,7 @@ export function decideSignal(given: {
   purse: Purse | undefined
   now: number
 }): Decision {
-  const candles = cleanCandles(given.candles)
+  const candles = cleanCandles(given.candles).slice(-READ_CANDLES)
   const newest = candles.at(-1)
   const indicators = computeIndicators(candles.slice(0, -1), newest?.close ?? null)
   const nothing = (reason: string): Decision => ({
@@ -51,10 +53,7 @@ export function decideSignal(given: {
   if (given.now - newest.epoch > CANDLE_SECONDS + STALE_SECONDS)
     return nothing('The newest candle is not from now: the market seems to be closed.')
 
-  const votes = voteOn(indicators)
-  const score = votes.reduce((sum, { vote, weight }) => sum + vote * weight, 0)
-  const confidence = hundredths(Math.abs(unit(score)))
-  const direction: Direction = Math.abs(score) < MIN_SCORE ? 'NEUTRAL' : score > 0 ? 'CALL' : 'PUT'
+  const { votes, direction, confidence } = leaningOf(indicators)
   const { suggestion, remark } = suggest(given.asset, direction, confidence, given.purse)
   const verdict = {
     CALL: 'Taken together the readings lean upwards.',
@@ -63,6 +62,45 @@ export function decideSignal(given: {
   }[direction]
   const rationale = [...votes.map(({ why }) => why), verdict, remark].filter(text => text !== '')
   return { direction, confidence, suggestion, rationale, indicators }
+}
+
+/** Which way the readings lean, how much, and why. */
+export function leaningOf(indicators: Indicators): { votes: Vote[]; direction: Direction; confidence: number } {
+  const votes = voteOn(indicators)
+  const score = votes.reduce((sum, { vote, weight }) => sum + vote * weight, 0)
+  const direction: Direction = Math.abs(score) < MIN_SCORE ? 'NEUTRAL' : score > 0 ? 'CALL' : 'PUT'
+  return { votes, direction, confidence: hundredths(Math.abs(unit(score))) }
+}
+
+/** Length of a suggested contract in candles: currency pairs are offered from a quarter of an hour, others from less. */
+export function contractCandles(asset: string): number {
+  return asset.startsWith('frx') ? 15 : 5
+}
+
+// The families of the broker's synthetic indices: made by a generator of random numbers, by the broker's own account.
+const SYNTHETIC = /^(R_|1HZ|JD|BOOM|CRASH|stpRNG|RD|RB)/i
+
+/** Whether an asset's prices are drawn at random, so that past ones tell nothing of the next. */
+export function isSynthetic(asset: string): boolean {
+  return SYNTHETIC.test(asset)
+}
+
+/** Said of every signal on a synthetic index, whoever words the rest. */
+export const NO_MEMORY =
+  'The prices of this index are random and have no memory: the past does not tell the next one, so no stake is suggested.'
+
+/** What the suggested contract must achieve and what the rules did achieve, in one sentence each. */
+export function trackRecord({ breakEvenPct, record }: { breakEvenPct: number | null; record: Backtest }): string[] {
+  const { candles, signals, wins, winRatePct } = record
+  const done =
+    winRatePct === null
+      ? `On the last ${candles} candles these rules gave no signal.`
+      : `On the last ${candles} candles these rules were right in ${wins} of ${signals} signals (${show(winRatePct)} %).`
+  const needed =
+    breakEvenPct === null
+      ? 'The broker gave no price to compute a break-even rate from.'
+      : `The suggested contract breaks even when it wins ${show(breakEvenPct)} % of the time.`
+  return [needed, done]
 }
 
 interface Vote {
@@ -110,9 +148,9 @@ function suggest(
   confidence: number,
   purse: Purse | undefined
 ): { suggestion: Signal['suggestion']; remark: string } {
+  if (isSynthetic(asset)) return { suggestion: null, remark: NO_MEMORY }
   if (direction === 'NEUTRAL') return { suggestion: null, remark: '' }
-  // Currency pairs are offered from a quarter of an hour, synthetic indices from less.
-  const duration = asset.startsWith('frx') ? 15 : 5
+  const duration = contractCandles(asset)
   const order = (stake: number) => ({ contractType: direction, duration, durationUnit: 'm' as const, stake })
   if (!purse) return { suggestion: order(MIN_STAKE), remark: 'No balance is known, so the stake is the minimum.' }
   if (!DOLLAR_LIKE.has(purse.currency.toUpperCase()))

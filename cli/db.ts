@@ -4,7 +4,9 @@ import { recordAudit } from '../db/audit.ts'
 import { type Db, openDatabase } from '../db/connection.ts'
 import { migrate, migrationStatus } from '../db/migrate.ts'
 import { reachDatabase } from '../db/reach.ts'
+import { grantService, roleExists } from '../db/roles.ts'
 import { locateDatabase } from '../db/store.ts'
+import { RoleRef } from '../schemas/commands.ts'
 import { bare, type Context } from './context.ts'
 import { examples } from './examples.ts'
 import { Refusal } from './refusals.ts'
@@ -30,6 +32,31 @@ export function addDatabase(program: Command): void {
           show: ({ applied }) =>
             applied.length > 0 ? applied.map(name => `applied ${name}`).join('\n') : 'Nothing to do: up to date.'
         }
+      )
+    )
+
+  db.command('grant <role>')
+    .description('Grant a role what api, worker and this tool need, and no more; run as the owner of the tables')
+    .addHelpText(
+      'after',
+      `
+  1. as a superuser: create role trading_service login password '…'
+  2. DATABASE_URL of the owner:   operator db migrate, then operator db grant trading_service
+  3. DATABASE_URL of that role:   api, worker, operator
+${examples('db grant trading_service')}`
+    )
+    .action(
+      bare(
+        (context, { role }: RoleRef) =>
+          withDatabase(context, async db => {
+            if (!(await roleExists(db, role))) throw new Refusal(`There is no role ${role}: create it first.`)
+            await db.transaction(async trx => {
+              await grantService(trx, role)
+              await recordAudit(trx, { actor: context.actor, action: 'db.grant', target: role })
+            })
+            return { granted: role }
+          }),
+        { input: RoleRef }
       )
     )
 

@@ -12,10 +12,11 @@ import {
   type PayoutRecord,
   rejectPayout
 } from '../db/payouts.ts'
-import { PayoutFilter, PayoutPayment, PayoutRef, PayoutRejection } from '../schemas/commands.ts'
+import { PayoutApproval, PayoutFilter, PayoutPayment, PayoutRejection } from '../schemas/commands.ts'
 import { isLess, shown } from '../schemas/money.ts'
 import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
+import { Refusal } from './refusals.ts'
 
 export function addPayouts(program: Command): void {
   const payouts = program.command('payouts').description("Creators' payouts: list, approve, mark paid, reject")
@@ -39,6 +40,7 @@ export function addPayouts(program: Command): void {
             'traderExternalId',
             'amountUsd',
             'destinationAddress',
+            'addressCheck',
             'status',
             'requestedAt'
           ]
@@ -49,8 +51,12 @@ export function addPayouts(program: Command): void {
   payouts
     .command('approve <payoutId>')
     .description('Agree to a payout; it is paid by hand afterwards, and the amount stays held until then')
+    .option(
+      '--reason <text>',
+      'why, where the checksum of the address is wrong: required then, and kept in the audit log'
+    )
     .addHelpText('after', examples('payouts approve pay_01jd…'))
-    .action(withStore(approve, { input: PayoutRef }))
+    .action(withStore(approve, { input: PayoutApproval }))
 
   payouts
     .command('paid <payoutId>')
@@ -67,10 +73,16 @@ export function addPayouts(program: Command): void {
     .action(withStore(reject, { input: PayoutRejection }))
 }
 
-/** Agrees to a payout, after asking. */
-export function approve(opened: Opened, { payoutId }: PayoutRef) {
+/** Agrees to a payout, after asking. Throws Refusal where the address fails its checksum and no reason is given. */
+export async function approve(opened: Opened, { payoutId, reason }: PayoutApproval) {
+  const { addressCheck, destinationAddress } = await getPayout(opened.db, payoutId)
+  if (addressCheck === 'FAILED' && reason === undefined)
+    throw new Refusal(
+      `The checksum of ${destinationAddress} is wrong: say with --reason why it is approved all the same.`
+    )
   return decide(opened, payoutId, {
     action: 'payouts.approve',
+    why: reason,
     question: what => `Approve ${what}?`,
     step: trx => approvePayout(trx, payoutId)
   })
@@ -96,12 +108,14 @@ export function reject(opened: Opened, { payoutId, reason }: PayoutRejection) {
 
 interface Decision {
   action: string
+  /** The operator's reason, where the step keeps none. */
+  why?: string
   question(what: string): string
   step(trx: Db): Promise<PayoutRecord>
 }
 
 /** Asks, with the amount and the whole address, and takes one step in a payout's life. */
-async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, question, step }: Decision) {
+async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, why, question, step }: Decision) {
   const asked = await getPayout(db, payoutId)
   const { availableUsd } = await getEarnings(db, { partnerId: asked.partnerId, partyId: asked.partnerId })
   const warning = isLess(availableUsd, '0')
@@ -109,12 +123,13 @@ async function decide({ db, actor, confirm }: Opened, payoutId: string, { action
     : undefined
   const whose =
     asked.traderExternalId === null ? asked.partnerId : `${asked.partnerId}, asked for by ${asked.traderExternalId},`
-  const what = `${payoutId} (${asked.status}), ${shown(asked.amountUsd)} USD of ${whose} to ${asked.destinationAddress}`
+  const doubt = asked.addressCheck === 'FAILED' ? ', an address whose checksum is wrong' : ''
+  const what = `${payoutId} (${asked.status}), ${shown(asked.amountUsd)} USD of ${whose} to ${asked.destinationAddress}${doubt}`
   await confirm(warning ? `${warning} ${question(what)}` : question(what))
   return db.transaction(async trx => {
     const payout = await step(trx)
-    const { partnerId, amountUsd, destinationAddress, reference, reason } = payout
-    const details = { partnerId, amountUsd, destinationAddress, reference, reason }
+    const { partnerId, amountUsd, destinationAddress, addressCheck, reference, reason } = payout
+    const details = { partnerId, amountUsd, destinationAddress, addressCheck, reference, reason: reason ?? why ?? null }
     await recordAudit(trx, { actor, action, target: payoutId, details })
     return { ...presentPayout(payout), ...(warning ? { warning } : {}) }
   })
@@ -127,6 +142,7 @@ function presentPayout(payout: PayoutRecord) {
     traderExternalId: payout.traderExternalId,
     amountUsd: shown(payout.amountUsd),
     destinationAddress: payout.destinationAddress,
+    addressCheck: payout.addressCheck,
     status: payout.status,
     requestedAt: payout.requestedAt,
     decidedAt: payout.decidedAt,

@@ -1,11 +1,18 @@
 // operator purchases: what was bought in the marketplace, and paying it back.
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
-import { getPurchase, listPurchases, type PurchaseRow, refundPurchase } from '../db/marketplace-sales.ts'
+import {
+  getPurchase,
+  getSubscription,
+  listPurchases,
+  type PurchaseRow,
+  refundPurchase,
+  refundSubscription
+} from '../db/marketplace-sales.ts'
 import { getPartner } from '../db/partners.ts'
 import { PurchaseFilter, PurchaseRefund } from '../schemas/commands.ts'
 import { shown } from '../schemas/money.ts'
-import { withStore } from './context.ts'
+import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
 
 export function addPurchases(program: Command): void {
@@ -32,12 +39,16 @@ export function addPurchases(program: Command): void {
 
   purchases
     .command('refund <purchaseId>')
-    .description("Pay a purchase back, the platform's fee included; the creator's earnings may go below zero")
+    .description(
+      "Pay a purchase, or the last month of a subscription (sub_…), back, the platform's fee included; the creator's earnings may go below zero"
+    )
     .requiredOption('--reason <text>', 'why, for the purchase and the audit log')
     .addHelpText('after', examples('purchases refund pur_01jd… --reason "does not do what it says"'))
     .action(
       withStore(
-        async ({ db, actor, confirm }, { purchaseId, reason }: PurchaseRefund) => {
+        async (opened, { purchaseId, reason }: PurchaseRefund) => {
+          if (purchaseId.startsWith('sub_')) return refundMonth(opened, { subscriptionId: purchaseId, reason })
+          const { db, actor, confirm } = opened
           const { price, partner_id: buyer } = await getPurchase(db, purchaseId)
           await confirm(`Pay ${shown(price)} USD back to ${buyer} for ${purchaseId}?`)
           return db.transaction(async trx => {
@@ -50,6 +61,33 @@ export function addPurchases(program: Command): void {
         { input: PurchaseRefund }
       )
     )
+}
+
+/** Pays the last month of a subscription back and ends it, after asking. */
+async function refundMonth(
+  { db, actor, confirm }: Opened,
+  { subscriptionId, reason }: { subscriptionId: string; reason: string }
+) {
+  const { price, partner_id: buyer } = await getSubscription(db, subscriptionId)
+  await confirm(
+    `Pay ${shown(price)} USD, the last month of ${subscriptionId}, back to ${buyer} and end the subscription?`
+  )
+  return db.transaction(async trx => {
+    const ended = await refundSubscription(trx, subscriptionId, reason)
+    const details = { reason, partnerId: buyer, priceUsd: ended.price }
+    await recordAudit(trx, { actor, action: 'subscriptions.refund', target: subscriptionId, details })
+    return {
+      subscriptionId,
+      partnerId: buyer,
+      partyId: ended.party_id,
+      botId: ended.bot_id,
+      priceUsd: shown(ended.price),
+      status: ended.status,
+      createdAt: ended.created_at,
+      refundedAt: ended.refunded_at,
+      reason: ended.refund_reason
+    }
+  })
 }
 
 function presentPurchase(purchase: PurchaseRow) {

@@ -16,6 +16,8 @@ export interface AskRow {
   error: { code: ErrorCode; message: string; extras?: ErrorExtras } | null
   origin: string
   trace: string | null
+  /** Who asks; null of the operator, and of an api of the version before. */
+  partner_id: string | null
   expires_at: Date
   /** Whether its time was over when it was read, by the database's clock. */
   expired: boolean
@@ -27,10 +29,15 @@ export interface Question {
   key: string
   data: object
   origin: string
+  /** The partner that asks, where one does. */
+  partnerId?: string
   /** Trace id of the request that asks. */
   trace?: string
   timeoutMs: number
 }
+
+/** Sales have a queue of their own, so that none waits behind what is only read. */
+export const queueOf = (kind: string): 'ask' | 'sell' => (kind === 'close' || kind === 'sellOrphan' ? 'sell' : 'ask')
 
 /**
  * Stores questions with their jobs in the transaction `trx`; one that is waiting already is joined. A waiting
@@ -45,9 +52,9 @@ export async function storeAsks(
   const values = [...unique.values()].map(question => ({ id: newId('ask'), ...question, data: question.data }))
   const found = await rows<{ id: string; kind: string; key: string }>(
     trx,
-    `insert into asks (id, kind, key, data, origin, trace, expires_at)
-     select v.id, v.kind, v.key, v.data, v.origin, v.trace, clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
-       from jsonb_to_recordset(:values::jsonb) as v (id text, kind text, key text, data jsonb, origin text, trace text, "timeoutMs" int)
+    `insert into asks (id, kind, key, data, origin, trace, partner_id, expires_at)
+     select v.id, v.kind, v.key, v.data, v.origin, v.trace, v."partnerId", clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
+       from jsonb_to_recordset(:values::jsonb) as v (id text, kind text, key text, data jsonb, origin text, trace text, "partnerId" text, "timeoutMs" int)
       order by v.kind, v.key
      on conflict (kind, key) where state = 'waiting' do update
        set id = case when asks.expires_at < clock_timestamp() then excluded.id else asks.id end,
@@ -58,8 +65,12 @@ export async function storeAsks(
     { values: JSON.stringify(values) }
   )
   const fresh = new Set(values.map(({ id }) => id))
-  const jobs = found.filter(({ id }) => fresh.has(id)).map(({ id }) => ({ askId: id }))
-  if (jobs.length > 0) await queue.enqueue(trx, 'ask', jobs)
+  for (const name of ['ask', 'sell'] as const) {
+    const jobs = found
+      .filter(({ id, kind }) => fresh.has(id) && queueOf(kind) === name)
+      .map(({ id }) => ({ askId: id }))
+    if (jobs.length > 0) await queue.enqueue(trx, name, jobs)
+  }
   const byKey = new Map(found.map(row => [`${row.kind} ${row.key}`, row.id]))
   return questions.map(({ kind, key }) => {
     const id = byKey.get(`${kind} ${key}`) as string
@@ -154,7 +165,7 @@ export async function askWorkers<Answer>(
   question: Omit<Question, 'origin'>
 ): Promise<Answer> {
   const [stored] = await db.transaction(trx => storeAsks(trx, queue, [{ ...question, origin: bus.origin }]))
-  bus.publish(WORK, 'ask', 'new')
+  bus.publish(WORK, queueOf(question.kind), 'new')
   const read = async (id: string) => (await findAsks(db, [id]))[0]
   return awaitAnswer(bus, read, (stored as { id: string }).id, { timeoutMs: question.timeoutMs })
 }
@@ -174,7 +185,8 @@ export async function awaitAnswer<Answer>(
     if (row?.state === 'answered') return row.answer as Answer
     if (row?.state === 'refused') {
       const { code, message, extras } = row.error as NonNullable<AskRow['error']>
-      throw new ApiError(code, message, { extras: extras ?? {} })
+      const headers: Record<string, string> = code === 'RATE_LIMITED' ? { 'Retry-After': '1' } : {}
+      throw new ApiError(code, message, { extras: extras ?? {}, headers })
     }
     if (!row || performance.now() >= deadline || signal?.aborted) {
       throw new ApiError('BROKER_UPSTREAM', 'There was no answer from the broker in time; try again.')

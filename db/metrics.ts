@@ -36,6 +36,17 @@ const brokerSeconds = new client.Histogram({
   buckets: [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20]
 })
 
+const turnedAway = new client.Counter({
+  name: 'service_turned_away_total',
+  help: 'Requests of partners that had all they may have waiting: request (of an api), ask and sell (of a worker).',
+  labelNames: ['what']
+})
+
+/** Counts something that was refused because the partner had its share of places. */
+export function countTurnedAway(what: 'request' | 'ask' | 'sell'): void {
+  turnedAway.inc({ what })
+}
+
 /** Counts a request that has been answered. */
 export function countRequest(request: { operation: string; status: number; code: string; seconds: number }): void {
   httpRequests.inc({ operation: request.operation, status: request.status, code: request.code })

@@ -44,6 +44,7 @@ import * as unprovenOrders from './migrations/0035_unproven_orders.ts'
 import * as traderDaysByAccount from './migrations/0036_trader_days_by_account.ts'
 import * as auditChain from './migrations/0037_audit_chain.ts'
 import * as lineage from './migrations/0038_lineage.ts'
+import * as askingPartner from './migrations/0039_asking_partner.ts'
 
 interface Migration {
   name: string
@@ -89,7 +90,8 @@ const migrations: Migration[] = [
   { name: '0035_unproven_orders', up: unprovenOrders.up },
   { name: '0036_trader_days_by_account', up: traderDaysByAccount.up },
   { name: '0037_audit_chain', up: auditChain.up },
-  { name: '0038_lineage', up: lineage.up }
+  { name: '0038_lineage', up: lineage.up },
+  { name: '0039_asking_partner', up: askingPartner.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -1,6 +1,7 @@
 // From unproven to queued: orders on accounts whose token the broker has not accepted yet. They are in no account's queue and
 // cannot be its one order at the broker. A worker authorises their account first, within a share for each partner.
 import type { ErrorCode } from '../schemas/errors.ts'
+import { servedByNoOther } from './account-leases.ts'
 import { type Db, rows } from './connection.ts'
 import type { OrderRow } from './orders.ts'
 
@@ -15,13 +16,21 @@ export interface Unproven {
   proven: boolean
 }
 
+// No other living worker serves the account, nor, unless this one does as well, another account of the same trader: the one
+// that is going to place its orders authorises it, and keeps the connection.
+const servedHere = `${servedByNoOther('a.account_id', ':worker')}
+             and (exists (select 1 from broker_accounts b join account_leases l on l.account_id = b.account_id
+                           where b.trader_id = a.trader_id and l.worker = :worker)
+                  or not exists (select 1 from broker_accounts b where b.trader_id = a.trader_id
+                                   and not (${servedByNoOther('b.account_id', ':worker')})))`
+
 /**
- * Takes accounts with unproven orders, at most `limit`, by turns among partners; each is nobody else's for `leaseMs`. A partner
+ * Takes accounts with unproven orders that `worker` may serve, at most `limit`, by turns among partners; each is nobody else's for `leaseMs`. A partner
  * in `busy` gets at most its entry in `rooms`, any other at most `room`.
  */
 export async function takeUnproven(
   db: Db,
-  options: { limit: number; room: number; busy: string[]; rooms: number[]; leaseMs: number }
+  options: { worker: string; limit: number; room: number; busy: string[]; rooms: number[]; leaseMs: number }
 ): Promise<Unproven[]> {
   return rows<Unproven>(
     db,
@@ -39,7 +48,7 @@ export async function takeUnproven(
             from (select broker_account_id, min(queued_at) as since from orders
                    where phase = 'unproven' and partner_id = p.id and expires_at > clock_timestamp() group by 1) o
             join broker_accounts a on a.id = o.broker_account_id
-           where a.prove_at is null or a.prove_at <= clock_timestamp()
+           where (a.prove_at is null or a.prove_at <= clock_timestamp()) and ${servedHere}
            order by o.since limit coalesce(b.room, :room)) w
         where p.id is not null
      ), mine as (

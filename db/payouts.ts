@@ -3,6 +3,7 @@
 //
 //   REQUESTED -> APPROVED -> PAID      held -> world
 //   REQUESTED | APPROVED -> REJECTED   held -> earnings
+import { isBase58Check } from '../schemas/base58.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import type { PayoutStatus } from '../schemas/marketplace-creator.ts'
@@ -18,6 +19,8 @@ export interface PayoutRecord {
   traderExternalId: string | null
   amountUsd: string
   destinationAddress: string
+  /** Whether the checksum of the address is right. */
+  addressCheck: 'OK' | 'FAILED'
   status: PayoutStatus
   requestedAt: Date
   decidedAt: Date | null
@@ -52,6 +55,7 @@ function toPayout(row: PayoutRow): PayoutRecord {
     traderExternalId: row.trader_external_id,
     amountUsd: row.amount,
     destinationAddress: row.destination_address,
+    addressCheck: isBase58Check(row.destination_address) ? 'OK' : 'FAILED',
     status: row.status,
     requestedAt: row.requested_at,
     decidedAt: row.decided_at,

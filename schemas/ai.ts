@@ -94,6 +94,33 @@ const suggestion = {
   }
 } as const
 
+export const Backtest = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['candles', 'signals', 'wins', 'winRatePct'],
+  properties: {
+    candles: { type: 'integer', description: 'Candles the rules were tried on.', examples: [999] },
+    signals: { type: 'integer', description: 'How often they gave a direction.', examples: [412] },
+    wins: {
+      type: 'integer',
+      description: 'How often that was right by the end of a contract as suggested.',
+      examples: [203]
+    },
+    winRatePct: {
+      type: ['number', 'null'],
+      description: 'wins of signals in percent; null without signals.',
+      examples: [49.27]
+    }
+  },
+  description: 'What the rules of the signal achieved on the last candles, computed. It promises nothing.'
+} as const
+export interface Backtest {
+  candles: number
+  signals: number
+  wins: number
+  winRatePct: number | null
+}
+
 export const Signal = {
   type: 'object',
   additionalProperties: false,
@@ -104,6 +131,8 @@ export const Signal = {
     'suggestion',
     'rationale',
     'indicators',
+    'breakEvenPct',
+    'backtest',
     'model',
     'generatedAt',
     'validUntil'
@@ -118,10 +147,17 @@ export const Signal = {
       required: ['contractType', 'duration', 'durationUnit', 'stake'],
       properties: suggestion,
       description:
-        'An order that fits the signal; null when it is NEUTRAL, or when the balance cannot carry the minimum stake.'
+        'An order that fits the signal; null when it is NEUTRAL, when the balance cannot carry the minimum stake, and on synthetic indices, whose prices have no memory.'
     },
     rationale: lines('Why, in words.', 'The short average is above the long one.'),
     indicators: Indicators,
+    breakEvenPct: {
+      type: ['number', 'null'],
+      description:
+        'Share of such contracts that must win, in percent, for the suggestion to lose nothing, by the price the broker asks now; null without a suggestion or a price.',
+      examples: [54.05]
+    },
+    backtest: Backtest,
     model,
     generatedAt: timestamp,
     validUntil: { ...timestamp, description: 'Ask again after this: a newer candle has closed.' }
@@ -135,6 +171,8 @@ export interface Signal {
   suggestion: { contractType: 'CALL' | 'PUT'; duration: number; durationUnit: 't' | 'm'; stake: number } | null
   rationale: string[]
   indicators: Indicators
+  breakEvenPct: number | null
+  backtest: Backtest
   model: string
   generatedAt: string
   validUntil: string

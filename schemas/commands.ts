@@ -34,6 +34,20 @@ export const BrokerChange = {
 } as const
 export type BrokerChange = FromSchema<typeof BrokerChange>
 
+/** Arguments of `operator broker check`. */
+export const BrokerCheck = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['account'],
+  properties: {
+    account: { type: 'string', pattern: '^\\w[\\w-]{0,63}$' },
+    dialect: brokerDialect,
+    brokerAppId,
+    readOnly: { type: 'boolean' }
+  }
+} as const
+export type BrokerCheck = FromSchema<typeof BrokerCheck>
+
 /** A command about everything of one partner: `--partner ID`. */
 export const OfPartner = {
   type: 'object',
@@ -235,13 +249,16 @@ export const PayoutFilter = {
 } as const
 export type PayoutFilter = FromSchema<typeof PayoutFilter>
 
-export const PayoutRef = {
+export const PayoutApproval = {
   type: 'object',
   additionalProperties: false,
   required: ['payoutId'],
-  properties: { payoutId: id('The payout.') }
+  properties: {
+    payoutId: id('The payout.'),
+    reason: said(3, 500, 'Why an address is approved whose checksum is wrong.')
+  }
 } as const
-export type PayoutRef = FromSchema<typeof PayoutRef>
+export type PayoutApproval = FromSchema<typeof PayoutApproval>
 
 export const PayoutPayment = {
   type: 'object',
@@ -258,3 +275,12 @@ export const PayoutRejection = {
   properties: { payoutId: id('The payout.'), reason: said(3, 500, 'Why; the creator reads it.') }
 } as const
 export type PayoutRejection = FromSchema<typeof PayoutRejection>
+
+export const RoleRef = {
+  type: 'object',
+  required: ['role'],
+  properties: {
+    role: { type: 'string', pattern: '^[a-z_][a-z0-9_]{0,62}$', maxLength: 63, description: 'Name of a database role.' }
+  }
+} as const
+export type RoleRef = FromSchema<typeof RoleRef>

@@ -97,7 +97,7 @@ export const environment = {
     },
     SESSION_TTL_HOURS: int('life of a session', 12, 1, 8760),
     ORDER_TTL_MS: int('how long an order may wait to be placed', 10_000, 100, 300_000),
-    SETTLE_WAIT_MS: int('how long a request waits for settlement', 45_000, 100, 300_000),
+    SETTLE_WAIT_MS: int('how long a request waits for settlement', 120_000, 100, 300_000),
     PERMIT_MS: int('how long after its commit an order may still be sent', 3000, 50, 60_000),
     RECONCILE_AFTER_MS: int(
       "the broker's own time-out: from then on an order without an answer is looked up",

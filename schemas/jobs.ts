@@ -69,6 +69,11 @@ export const queues = {
     wake: 'commit',
     data: only({ askId: idField('ask', 'The question.') })
   },
+  /** Somebody wants a contract sold: apart from what is only read, which must not hold a sale up. */
+  sell: {
+    wake: 'commit',
+    data: only({ askId: idField('ask', 'The question.') })
+  },
   /** A site is to be rendered. */
   'template.deploy': {
     wake: 'commit',
@@ -126,6 +131,7 @@ export interface JobData {
   'order.place': { accountIds: string[] }
   'order.copy': { accountIds: string[] }
   ask: { askId: string }
+  sell: { askId: string }
   'template.deploy': { deploymentId: string; revision: number }
   'copy.fanout': { orderId: string; after?: string; upTo?: string }
   'copy.close': { orderId: string; after?: string }

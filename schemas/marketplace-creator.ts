@@ -137,6 +137,9 @@ export const Earnings = {
   }
 } as const
 
+/** What the checksum of a payout's address says. */
+export const addressChecks = ['OK', 'FAILED'] as const
+
 export const NewPayout = {
   type: 'object',
   required: ['amountUsd', 'destinationAddress'],
@@ -153,7 +156,8 @@ export const NewPayout = {
       minLength: 34,
       maxLength: 34,
       pattern: '^[\\u0021-\\u007e]*$',
-      description: 'Where to pay: an address of exactly 34 characters.',
+      description:
+        'Where to pay: an address of exactly 34 characters. One whose checksum (base58check) is wrong is taken, and marked.',
       examples: ['TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE']
     }
   }
@@ -171,6 +175,7 @@ export const Payout = {
     'traderExternalId',
     'amountUsd',
     'destinationAddress',
+    'addressCheck',
     'status',
     'requestedAt',
     'decidedAt',
@@ -187,6 +192,13 @@ export const Payout = {
     },
     amountUsd: amount('What is paid'),
     destinationAddress: NewPayout.properties.destinationAddress,
+    addressCheck: {
+      type: 'string',
+      enum: addressChecks,
+      description:
+        'OK: the checksum of the address is right. FAILED: it is not, or the text is no such address; look whether it was mistyped.',
+      examples: ['OK']
+    },
     status: {
       type: 'string',
       enum: payoutStatuses,

@@ -32,7 +32,16 @@ export const PurchaseList = listOf(Purchase)
 export const Subscription = {
   type: 'object',
   additionalProperties: false,
-  required: ['subscriptionId', 'botId', 'priceUsd', 'status', 'currentPeriodEnd', 'cancelAtPeriodEnd', 'createdAt'],
+  required: [
+    'subscriptionId',
+    'botId',
+    'priceUsd',
+    'status',
+    'currentPeriodEnd',
+    'cancelAtPeriodEnd',
+    'createdAt',
+    'refundedAt'
+  ],
   properties: {
     subscriptionId: idField('sub', 'Identifier of the subscription.'),
     botId,
@@ -41,12 +50,17 @@ export const Subscription = {
       type: 'string',
       enum: ['ACTIVE', 'PAST_DUE', 'CANCELED'],
       description:
-        'ACTIVE: paid. PAST_DUE: the month is over and the wallet could not pay the next; still usable, for three days. CANCELED: over.',
+        'ACTIVE: paid. PAST_DUE: the month is over and the next was not paid: the wallet is empty, or the partner INACTIVE or SUSPENDED; still usable, for three days. CANCELED: over.',
       examples: ['ACTIVE']
     },
     currentPeriodEnd: { ...timestamp, description: 'Until when it is paid.' },
-    cancelAtPeriodEnd: { type: 'boolean', description: 'Ends with its period.', examples: [false] },
-    createdAt: timestamp
+    cancelAtPeriodEnd: {
+      type: 'boolean',
+      description: 'Ends with its period: it was canceled, or the bot was retired.',
+      examples: [false]
+    },
+    createdAt: timestamp,
+    refundedAt: { ...orNull(timestamp), description: 'When its last month was paid back.' }
   }
 } as const
 export type SubscriptionStatus = 'ACTIVE' | 'PAST_DUE' | 'CANCELED'

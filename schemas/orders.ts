@@ -90,7 +90,8 @@ export const BinaryOrder = {
     barrier,
     waitForSettle: {
       type: 'boolean',
-      description: 'Wait for the settlement of a contract that is not a tick contract as well.',
+      description:
+        'Wait for the settlement of a contract that is not a tick contract as well. The request waits for 120 seconds (SETTLE_WAIT_MS of the installation): a contract of up to about 110 seconds is answered with its result, a longer one OPEN.',
       examples: [false]
     }
   },

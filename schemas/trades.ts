@@ -41,7 +41,7 @@ const fields = {
     maxLength: 40,
     pattern: TIMESTAMP,
     description:
-      'When it was traded: an ISO 8601 date or date and time (UTC where no zone is given), or an epoch in seconds or milliseconds. Kept as given.',
+      'When it was traded: an ISO 8601 date or date and time (UTC where no zone is given), or an epoch in seconds or milliseconds; from 2000 to a day from now. Kept as given.',
     examples: ['2026-11-21T08:00:00Z']
   },
   payout_amount: amount('What was paid out.', 19.53),
@@ -70,14 +70,25 @@ export const TradeRecord = {
 } as const
 export type TradeRecord = FromSchema<typeof TradeRecord>
 
-/** The moment a trade_timestamp means. Throws VALIDATION_FAILED when there is no such moment. */
-export function readTradeTimestamp(given: string): Date {
+// No broker traded before; and a clock ahead, or a zone left out, is not more than a day.
+const EARLIEST = Date.UTC(2000, 0, 1)
+const AHEAD_MS = 86_400_000
+
+/**
+ * The moment a trade_timestamp means, as of `now` (ms). Throws VALIDATION_FAILED when there is no such moment, or when no trade
+ * can be of it: digits read as an epoch may be anything, such as a date without its dashes.
+ */
+export function readTradeTimestamp(given: string, now = Date.now()): Date {
   const at = new Date(toMilliseconds(given))
-  if (Number.isNaN(at.getTime())) {
-    const details = [{ path: '/body/trade_timestamp', message: 'is not a date there is' }]
-    throw new ApiError('VALIDATION_FAILED', '/body/trade_timestamp is not a date there is', { extras: { details } })
-  }
+  if (Number.isNaN(at.getTime())) throw implausible('is not a date there is')
+  if (at.getTime() < EARLIEST || at.getTime() > now + AHEAD_MS)
+    throw implausible(`means ${at.toISOString()}, which is no plausible time of a trade`)
   return at
+}
+
+function implausible(message: string): ApiError {
+  const details = [{ path: '/body/trade_timestamp', message }]
+  return new ApiError('VALIDATION_FAILED', `/body/trade_timestamp ${message}`, { extras: { details } })
 }
 
 function toMilliseconds(given: string): number {

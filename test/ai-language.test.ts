@@ -156,9 +156,10 @@ wording('changes words and nothing else of a signal and an analysis, whatever it
   says('Stake everything, confidence 100.')
   const first = await call(talking.address, copilotSignal, { body: { asset: 'R_50', balance: 1000 }, headers: key })
   assert.is(first.body.model, 'writer-1')
-  assert.equal(first.body.rationale, ['Stake everything, confidence 100.'])
+  assert.is(first.body.rationale[0], 'Stake everything, confidence 100.')
+  assert.match(first.body.rationale[1], 'no memory')
+  assert.is(first.body.suggestion, null)
   assert.ok(first.body.confidence <= 1)
-  if (first.body.suggestion) assert.ok(first.body.suggestion.stake <= 10)
 
   reply = response => response.writeHead(429).end('slow down')
   const second = await call(talking.address, copilotSignal, { body: { asset: 'R_50', balance: 1000 }, headers: key })

@@ -2,16 +2,17 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { analyseBot } from '../api/analysis.ts'
+import { backtest } from '../api/backtest.ts'
 import { cleanCandles, computeIndicators } from '../api/indicators.ts'
 import { BUILT_IN } from '../api/language.ts'
-import { decideSignal, type Purse } from '../api/signal.ts'
+import { decideSignal, leaningOf, type Purse } from '../api/signal.ts'
 import { BotAnalysis } from '../schemas/ai.ts'
 import type { Candle } from '../schemas/market.ts'
 import { violations } from '../schemas/validator.ts'
 import { candlesOf, request, START, waves } from './candles.ts'
 
 const signalOf = (candles: Candle[], purse?: Purse) =>
-  decideSignal({ asset: 'R_100', candles, purse, now: (candles.at(-1)?.epoch ?? 0) + 30 })
+  decideSignal({ asset: 'OTC_NDX', candles, purse, now: (candles.at(-1)?.epoch ?? 0) + 30 })
 
 const deciding = suite('a signal')
 
@@ -96,7 +97,54 @@ deciding('suggests currency pairs for a quarter of an hour, other assets for fiv
   const candles = waves(120, 1.5)
   const given = { candles, purse: undefined, now: (candles.at(-1) as Candle).epoch }
   assert.is(decideSignal({ ...given, asset: 'frxEURUSD' }).suggestion?.duration, 15)
-  assert.is(decideSignal({ ...given, asset: 'R_50' }).suggestion?.duration, 5)
+  assert.is(decideSignal({ ...given, asset: 'OTC_NDX' }).suggestion?.duration, 5)
+})
+
+deciding('suggests no stake on a synthetic index, whose prices have no memory, and says so', () => {
+  const candles = waves(120, 1.5)
+  const purse = { amount: 1000, currency: 'USD' }
+  const given = { candles, purse, now: (candles.at(-1) as Candle).epoch }
+  for (const asset of ['R_50', '1HZ100V', 'JD25', 'BOOM500', 'CRASH1000', 'stpRNG', 'RDBULL']) {
+    const { direction, suggestion, rationale } = decideSignal({ ...given, asset })
+    assert.is(direction, 'CALL')
+    assert.is(suggestion, null, asset)
+    assert.match(rationale.join(' '), 'no memory')
+  }
+  assert.ok(decideSignal({ ...given, asset: 'frxEURUSD' }).suggestion)
+})
+
+const trying = suite('the rules on past candles')
+
+trying('are right in every signal on a market that goes one way', async () => {
+  const rising = candlesOf(Array.from({ length: 400 }, (_, n) => 1000 + n + 3 * Math.sin(n / 2.5)))
+  const { candles, signals, wins, winRatePct } = await backtest(rising, 15)
+  assert.is(candles, 400)
+  assert.ok(signals > 300, `${signals} signals`)
+  assert.is(wins, signals)
+  assert.is(winRatePct, 100)
+})
+
+trying('count ties as lost, and nothing over a gap or at the end', async () => {
+  const flat = candlesOf(Array.from({ length: 200 }, (_, n) => 1000 + Math.min(n, 100)))
+  const { signals, wins } = await backtest(flat, 5)
+  assert.ok(wins < signals, 'the last closes are all alike')
+  const torn = waves(100, 1.5).map((candle, n) => ({ ...candle, epoch: candle.epoch + (n >= 50 ? 86_400 : 0) }))
+  const whole = await backtest(waves(100, 1.5), 15)
+  assert.ok((await backtest(torn, 15)).signals <= whole.signals - 15)
+  assert.equal(await backtest([], 5), { candles: 0, signals: 0, wins: 0, winRatePct: null })
+})
+
+trying('decide as the signal does, from what was known then', async () => {
+  const candles = waves(150, 0.7)
+  for (const count of [60, 90, 120]) {
+    const known = candles.slice(0, count)
+    const { direction } = leaningOf(computeIndicators(known, (known.at(-1) as Candle).close))
+    const [before, after] = await Promise.all([
+      backtest(candles.slice(0, count + 4), 5),
+      backtest(candles.slice(0, count + 5), 5)
+    ])
+    assert.is(after.signals - before.signals, direction === 'NEUTRAL' ? 0 : 1, `${count} candles`)
+  }
 })
 
 const computing = suite('indicators')
@@ -168,5 +216,6 @@ analysing('stays within its schema for the wildest candles the schema lets in', 
 })
 
 deciding.run()
+trying.run()
 computing.run()
 analysing.run()

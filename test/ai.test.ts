@@ -9,6 +9,7 @@ import { markRejected } from '../db/accounts.ts'
 import type { BotAnalysis } from '../schemas/ai.ts'
 import type { Candle } from '../schemas/market.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
+import { symbols } from '../worker/broker/simulator/symbols.ts'
 import { request, waves } from './candles.ts'
 import { brokerEnv } from './dialects.ts'
 import { call, closeAll, onClose, openHarness } from './harness.ts'
@@ -20,6 +21,10 @@ const harness = await openHarness({ env: { ...brokerEnv(simulator) } })
 const worker = await startTestWorker(harness.env)
 onClose(() => worker.stop())
 const partner = await harness.makePartner()
+
+/** Traded whatever the day is. */
+const currencyPairs = [...symbols.values()].filter(({ market }) => market === 'forex').map(({ code }) => code)
+for (const symbol of symbols.values()) simulator.engine.market.sessions.force(symbol, true)
 
 const signal = suite('POST /v1/ai/copilot/signal')
 
@@ -79,12 +84,15 @@ signal("answers from the broker's candles, in the built-in words", async () => {
   for (const [name, value] of Object.entries(body.indicators)) assert.type(value, 'number', name)
   assert.ok(Date.parse(body.generatedAt) >= before)
   assert.is(Date.parse(body.validUntil) - Date.parse(body.generatedAt), 60_000)
-  assert.is(body.suggestion === null, body.direction === 'NEUTRAL')
+  assert.is(body.suggestion, null)
+  assert.is(body.breakEvenPct, null)
+  assert.match(body.rationale.join(' '), 'no memory')
+  assert.ok(body.backtest.candles > 500)
 })
 
 signal('suggests over many assets only what an order accepts, sized by the balance given', async () => {
   let suggested = 0
-  for (const asset of ['R_10', 'R_25', 'R_50', 'R_75', 'R_100', '1HZ10V', '1HZ25V', '1HZ50V', '1HZ100V']) {
+  for (const asset of currencyPairs) {
     const { status, body } = await partner.call(copilotSignal, { body: { asset, balance: 2000 } })
     if (status === 422) continue
     assert.is(status, 200, JSON.stringify(body))
@@ -93,13 +101,20 @@ signal('suggests over many assets only what an order accepts, sized by the balan
     assert.is(body.suggestion.contractType, body.direction)
     assert.ok(body.suggestion.stake >= 10 && body.suggestion.stake <= 20)
     assert.is(Number(body.suggestion.stake.toFixed(2)), body.suggestion.stake)
+    // The simulated broker pays 1.953 for 1 at even odds.
+    assert.ok(Math.abs(body.breakEvenPct - 51.2) < 0.3, String(body.breakEvenPct))
+    const { signals, wins, winRatePct } = body.backtest
+    assert.is(winRatePct, Number(((wins / signals) * 100).toFixed(2)))
+    const said = body.rationale.join(' ')
+    assert.match(said, `breaks even when it wins ${Number(body.breakEvenPct)} %`)
+    assert.match(said, `right in ${wins} of ${signals} signals`)
   }
   assert.ok(suggested > 0, 'no asset leaned either way')
 })
 
 signal("sizes the stake by the trader's live balance", async () => {
   const { traderExternalId } = await partner.makeTrader()
-  for (const asset of ['R_10', 'R_25', 'R_50', 'R_75', 'R_100']) {
+  for (const asset of currencyPairs) {
     const { status, body } = await partner.call(copilotSignal, { body: { asset, traderExternalId } })
     assert.is(status, 200, JSON.stringify(body))
     if (body.suggestion) assert.ok(body.suggestion.stake > 25, 'a simulated account starts with 10 000')

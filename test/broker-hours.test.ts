@@ -2,6 +2,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type DaySessions, Hours, secondsUntil, statedOpenings } from '../worker/broker/hours.ts'
+import { readTradingDay, withEvents } from '../worker/broker/trading-times.ts'
 
 const hours = suite('seconds until a market opens')
 const at = (text: string) => Date.parse(`${text}Z`) / 1000
@@ -46,6 +47,30 @@ hours('is 0 while a session lasts, its last second included', async () => {
 
 hours('waits out a break', async () => {
   assert.is(await clocked('2026-09-25T12:30:00', {}).walker.secondsUntilOpen('X'), 3_600)
+})
+
+const early = [{ dates: 'Fridays', descrip: 'Closes early (at 20:55)' }]
+
+hours('counts an early close that the events alone announce', async () => {
+  const row = { symbol: 'X', times: allDay, events: early }
+  const markets = [{ name: 'M', submarkets: [{ name: 'S', symbols: [row] }] }]
+  const read = (day: string) => readTradingDay({ markets }, day, ({ symbol }) => String(symbol)).get('X')
+  assert.equal(read('2026-09-24'), allDay)
+  assert.equal(read('2026-09-25'), { open: ['00:00:00'], close: ['20:55:00'] })
+  const { walker } = clocked('2026-09-25T21:00:00', { '2026-09-25': read('2026-09-25') as DaySessions })
+  assert.is(await walker.secondsUntilOpen('X'), at('2026-09-28T08:00:00') - at('2026-09-25T21:00:00'))
+})
+
+hours('applies events to their days, and to the sessions they cut', () => {
+  const on = (dates: string, descrip: string, sessions = withBreak) =>
+    withEvents(sessions, [{ dates, descrip }], '2026-12-24')
+  assert.equal(on('2026-12-24, 2026-12-31', 'Closes early (at 13:00)'), { open: ['08:00:00'], close: ['12:00:00'] })
+  assert.equal(on('2026-12-24', 'Closes early (at 15:00)').close, ['12:00:00', '15:00:00'])
+  assert.equal(on('2026-12-24', 'Opens late (at 09:30)').open, ['09:30:00', '13:30:00'])
+  assert.equal(on('2026-12-24', 'Closes early (at 07:00)'), closed)
+  assert.equal(on('2026-12-31', 'Closes early (at 13:00)'), withBreak)
+  assert.equal(on('2026-12-24', 'Christmas Eve'), withBreak)
+  assert.equal(withEvents(closed, early, '2026-09-25'), closed)
 })
 
 hours('walks over the weekend to Monday', async () => {

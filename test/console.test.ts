@@ -294,8 +294,12 @@ inTerminal('asks before it suspends or approves, and writes who did it', async (
   )
 
   await terminal.press('6')
-  await terminal.shows('❯', '60.00', 'a approve')
+  await terminal.shows('❯', '60.00', 'checksum', 'a approve')
   await terminal.press('a')
+  await terminal.shows('The checksum of the address is wrong.')
+  await terminal.type('confirmed by phone')
+  await terminal.shows('confirmed by phone')
+  await terminal.press('Enter')
   await terminal.shows('Approve', large.payoutId, '[y/n]')
   assert.is((await getPayout(db, large.payoutId)).status, 'REQUESTED')
   await terminal.press('y')
@@ -303,6 +307,7 @@ inTerminal('asks before it suspends or approves, and writes who did it', async (
   assert.is((await getPayout(db, large.payoutId)).status, 'APPROVED')
   const [approved] = (await listAudit(db, { target: large.payoutId, limit: 9 })).data
   assert.equal([approved?.actor, approved?.action], [actor, 'payouts.approve'])
+  assert.is((approved?.details as { reason?: string } | undefined)?.reason, 'confirmed by phone')
   await terminal.press('C-c')
   await terminal.shows('BEFORE', 'ENDED 0')
 })

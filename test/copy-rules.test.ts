@@ -282,7 +282,13 @@ scaling('say whether the stake was raised', async () => {
 })
 
 scaling('leave out a limit that rounds to nothing, and raise one below the least of the broker', () => {
-  const leading = { kind: 'MULTIPLIER', buy_price: '1000', stake: '1000', commission: '20' } as const
+  const leading = {
+    kind: 'MULTIPLIER',
+    buy_price: '1000',
+    stake: '1000',
+    stake_in_account: null,
+    commission: '20'
+  } as const
   const limits = (stop_loss: string | null, take_profit: string | null, riskPct: string) => {
     const { stopLoss, takeProfit, worstCase } = scale({ ...leading, stop_loss, take_profit }, riskPct)
     return [stopLoss, takeProfit, worstCase.toFixed()]
@@ -297,9 +303,15 @@ scaling('leave out a limit that rounds to nothing, and raise one below the least
 })
 
 scaling('are in the currency of the account where the leader paid in it', () => {
-  const leading = { kind: 'BINARY', stop_loss: null, take_profit: null, commission: null } as const
-  const { stake, worstCase } = scale({ ...leading, stake: '10', buy_price: '1500' }, '50')
-  assert.equal([stake, worstCase.toFixed()], ['5', '750'])
+  const none = { stop_loss: null, take_profit: null, commission: null } as const
+  const yen = scale({ kind: 'BINARY', ...none, stake: '10', stake_in_account: '1500', buy_price: '1500' }, '50')
+  assert.equal([yen.stake, yen.worstCase.toFixed()], ['5', '750'])
+  const bitcoin = { stake: '100', stake_in_account: '0.00100000', buy_price: '0.001', commission: null } as const
+  const copy = scale({ kind: 'MULTIPLIER', ...bitcoin, stop_loss: '0.0005', take_profit: '0.000001' }, '10')
+  assert.equal(
+    [copy.stake, copy.stopLoss, copy.takeProfit, copy.worstCase.toFixed()],
+    ['10', '0.00005', '0.000001', '0.00005']
+  )
 })
 
 const mirroring = suite('a leader that closes')

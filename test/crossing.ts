@@ -66,6 +66,10 @@ export async function makeCrossings(
     cancelSubscription: { input: { params: { id: subscriptionId } }, told: 'NOT_FOUND' },
     // With an admin key this is the platform's own doing, for any partner: only a key without admin is refused.
     refundPurchase: { input: { params: { id: purchaseId }, body: { reason: 'mine' } }, told: 'INSUFFICIENT_SCOPE' },
+    refundSubscription: {
+      input: { params: { id: subscriptionId }, body: { reason: 'mine' } },
+      told: 'INSUFFICIENT_SCOPE'
+    },
     deployTemplate: {
       input: { params: { slug: 'nothing' }, body: { tenantSlug: 'tenant', brandName: 'Brand' } },
       told: 'NOT_FOUND'

@@ -2,7 +2,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, listWaitingAccounts } from '../db/orders-claiming.ts'
-import { Shares } from '../worker/shares.ts'
+import { Shares } from '../db/shares.ts'
 import { closeAll, openHarness, type TestPartner } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 

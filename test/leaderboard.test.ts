@@ -47,7 +47,6 @@ leaderboard('is empty without trades of public profiles', async () => {
   await insertOrderRows(db, idle, { phase: 'failed' })
   await insertOrderRows(db, idle, { at: daysAgo(30.01) })
   await collect(partner, idle, { trade_timestamp: daysAgo(30.01).toISOString() })
-  await collect(partner, idle, { trade_timestamp: daysAgo(-2).toISOString() })
   await collect(partner, idle, { trader_external_id: undefined })
   assert.equal((await partner.call(getLeaderboard)).body, { data: [] })
 })

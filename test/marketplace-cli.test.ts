@@ -66,9 +66,9 @@ purchases('refund pays back once, and list shows it', async () => {
 
 const payouts = suite('operator payouts')
 
-async function requested(amountUsd: number) {
+async function requested(amountUsd: number, to = destinationAddress) {
   const { creator } = await sale()
-  const { body } = await creator.call(requestPayout, { body: { amountUsd, destinationAddress } })
+  const { body } = await creator.call(requestPayout, { body: { amountUsd, destinationAddress: to } })
   return { creator, payoutId: body.payoutId as string }
 }
 
@@ -102,6 +102,19 @@ payouts('are paid only after they were approved, each step once when two take it
   assert.equal([body.availableUsd, body.heldUsd, body.paidOutUsd], [30, 0, 50])
   const actions = (await listAudit(db, { limit: 10, target: payoutId })).data.map(({ action }) => action)
   assert.equal(actions, ['payouts.paid', 'payouts.approve'])
+})
+
+payouts('to an address whose checksum is wrong are marked, and approved with a reason only', async () => {
+  const { payoutId } = await requested(50, '!'.repeat(34))
+  const { data } = await documentOf('payouts', 'list', '--status', 'REQUESTED')
+  assert.is(data.find((each: { payoutId: string }) => each.payoutId === payoutId).addressCheck, 'FAILED')
+  const refused = await operator('payouts', 'approve', payoutId, '--yes')
+  assert.is(refused.exit, 1)
+  assert.match(refused.said, 'checksum')
+  const approved = await documentOf('payouts', 'approve', payoutId, '--reason', 'confirmed by phone')
+  assert.equal([approved.status, approved.addressCheck], ['APPROVED', 'FAILED'])
+  const [line] = (await listAudit(db, { limit: 1, target: payoutId })).data
+  assert.is((line?.details as { reason?: string } | undefined)?.reason, 'confirmed by phone')
 })
 
 payouts('rejected are available again, and listed by status', async () => {

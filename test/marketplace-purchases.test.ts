@@ -1,8 +1,8 @@
 // Buying bots and paying them back: who may, what moves, and that it moves once.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { refundPurchase } from '../api/admin.ts'
-import { getMarketplaceBot, reviewBot } from '../api/marketplace.ts'
+import { refundPurchase, refundSubscription } from '../api/admin.ts'
+import { getMarketplaceBot, listBotReviews, reviewBot } from '../api/marketplace.ts'
 import { retireBot, updateCreatorBot } from '../api/marketplace-creator.ts'
 import { getCreatorEarnings } from '../api/marketplace-earnings.ts'
 import { listMyPurchases, purchaseBot, subscribeToBot } from '../api/marketplace-sales.ts'
@@ -257,6 +257,55 @@ refunding('and buying again at the same time end in one of the two orders', asyn
   const again = bought.body.purchaseId !== first.purchaseId
   assert.equal(await books(db, buyer), [again ? '10.00' : '20.00', '0.00', '0.00'])
   assert.equal(await books(db, creator), ['0.00', again ? '8.00' : '0.00', '0.00'])
+})
+
+const reviews = async (partner: TestPartner, botId: string) => {
+  const { rating, reviews: count, downloads } = (await partner.call(getMarketplaceBot, of(botId))).body
+  return [rating, count, downloads]
+}
+
+refunding("takes its download and its review back out of the bot's figures", async () => {
+  const { creator, buyer, botId } = await market(10, '20')
+  const other = await harness.makePartner()
+  await fund(harness, other, '10')
+  const { body } = await buyer.call(purchaseBot, of(botId))
+  await other.call(purchaseBot, of(botId))
+  await buyer.call(reviewBot, { ...of(botId), body: { rating: 1 } })
+  await other.call(reviewBot, { ...of(botId), body: { rating: 5 } })
+  assert.equal(await reviews(creator, botId), [3, 2, 2])
+  await admin.call(refundPurchase, { ...of(body.purchaseId), body: { reason } })
+  assert.equal(await reviews(creator, botId), [5, 1, 1])
+  assert.is((await creator.call(listBotReviews, of(botId))).body.data.length, 1)
+})
+
+refunding('of a subscription pays its last month back once and ends it', async () => {
+  const { creator, buyer } = await market(10, '20')
+  const botId = await makeBot(creator, { monthlyPriceUsd: 10 })
+  const { body } = await buyer.call(subscribeToBot, of(botId))
+  await buyer.call(reviewBot, { ...of(botId), body: { rating: 2 } })
+  const refund = () => admin.call(refundSubscription, { ...of(body.subscriptionId), body: { reason } })
+  const answers = await Promise.all([refund(), refund(), refund()])
+  assert.equal(answers.map(({ status }) => status).sort(), [200, 409, 409])
+  const { body: ended } = answers.find(({ status }) => status === 200) as { body: Record<string, unknown> }
+  assert.is(ended.status, 'CANCELED')
+  assert.ok(ended.refundedAt)
+  assert.equal(await books(db, buyer), ['20.00', '0.00', '0.00'])
+  assert.equal(await books(db, creator), ['0.00', '0.00', '0.00'])
+  assert.equal(await reviews(creator, botId), [null, 0, 0])
+  const { body: earned } = await creator.call(getCreatorEarnings)
+  const figures = earned.bots.find((bot: { botId: string }) => bot.botId === botId)
+  assert.equal([figures.subscribers, figures.grossUsd, figures.netUsd], [0, 0, 0])
+  assert.is((await admin.call(refundSubscription, { ...of('sub_unknown'), body: { reason } })).status, 404)
+})
+
+refunding('leaves the review of a party that has the bot by other means', async () => {
+  const { creator, buyer } = await market(10, '30')
+  const botId = await makeBot(creator, { monthlyPriceUsd: 10, oneTimePriceUsd: 10 })
+  const { body } = await buyer.call(subscribeToBot, of(botId))
+  await buyer.call(purchaseBot, of(botId))
+  await buyer.call(reviewBot, { ...of(botId), body: { rating: 2 } })
+  await admin.call(refundSubscription, { ...of(body.subscriptionId), body: { reason } })
+  assert.equal(await reviews(creator, botId), [2, 1, 1])
 })
 
 const mine = suite('GET /v1/marketplace/my/purchases')

@@ -5,6 +5,7 @@ import { openDatabase } from '../db/connection.ts'
 import { balanceOf, transfer } from '../db/ledger.ts'
 import { insertPartner } from '../db/partners.ts'
 import { approvePayout, listPayouts, markPayoutPaid, rejectPayout, requestPayout } from '../db/payouts.ts'
+import { isBase58Check } from '../schemas/base58.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { closeAll, openTestDatabase } from './harness.ts'
 
@@ -116,9 +117,29 @@ payouts('are decided once when paid and rejected at the same time', async () => 
   assert.is(earnings, status === 'PAID' ? '0.00' : '10.00')
 })
 
+const addresses = suite('isBase58Check')
+
+addresses('tells addresses from texts of their length', () => {
+  const genuine = [
+    'TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE',
+    'TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t',
+    '1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa'
+  ]
+  for (const address of genuine) {
+    assert.ok(isBase58Check(address), address)
+    for (let at = 1; at < address.length; at++) {
+      const mistyped = address.slice(0, at) + (address[at] === 'z' ? 'y' : 'z') + address.slice(at + 1)
+      assert.not.ok(isBase58Check(mistyped), mistyped)
+    }
+  }
+  const made = ['!'.repeat(34), 'T'.repeat(34), '1'.repeat(34), 'z'.repeat(34), '']
+  for (const text of made) assert.not.ok(isBase58Check(text), text)
+})
+
 payouts.after(async () => {
   await db.destroy()
   await closeAll()
 })
 
 payouts.run()
+addresses.run()

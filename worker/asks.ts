@@ -1,8 +1,9 @@
 // Answers to what the api asks: each kind is a function from the question's data to its answer.
 import { channelOf } from '../db/account-leases.ts'
-import { type AskRow, answerAsk, askWorkers, findAsks, refuseAsk, type Share, sharesOf } from '../db/asks.ts'
+import { type AskRow, answerAsk, askWorkers, findAsks, queueOf, refuseAsk, type Share, sharesOf } from '../db/asks.ts'
 import { rows } from '../db/connection.ts'
 import { claimedContracts, inDoubt } from '../db/contract-audit.ts'
+import { countTurnedAway } from '../db/metrics.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
 import { type Mark, markValues } from '../db/orders-following.ts'
 import { arrivalTimes, findDoubt } from '../db/orders-resolving.ts'
@@ -11,21 +12,24 @@ import type { Candle } from '../schemas/market.ts'
 import { type AccountRef, openSession, rejectToken } from './accounts.ts'
 import { noteRefusal } from './applications.ts'
 import { auditContracts } from './audit.ts'
-import { BrokerError, type ContractState, type Evidence } from './broker/port.ts'
+import { BrokerError, type ContractState, type Evidence, stakeCurrency } from './broker/port.ts'
 import { candidatesOf } from './evidence.ts'
 import type { Open } from './open.ts'
 import { refOf } from './orders.ts'
 import { markOf } from './outcome.ts'
+import { RequestPlaces } from './request-places.ts'
 import type { Settling } from './settle.ts'
 
 const BATCH = 50
-const MAX_UNDER_WAY = 200
+// Sales have places of their own, so that no sale waits behind what is only read.
+const PLACES = { underWay: 200, waiting: 1000 }
+const TOO_MANY = 'Too many requests of this partner wait for the broker: try again in a second.'
 // When a broker request that was passed to another worker, and is not answered, is passed on again.
 const PASSED_AGAIN_MS = 1000
 
 export interface Asking {
-  /** Takes broker requests, and answers those of accounts that this worker serves; returns how many were taken. */
-  take(): Promise<number>
+  /** Takes broker requests of a queue, and answers those of accounts that this worker serves; returns how many were taken. */
+  take(name: 'ask' | 'sell'): Promise<number>
   /** Answers a broker request that another worker took for an account that this one serves. */
   answer(askId: string): void
   drain(): Promise<void>
@@ -35,6 +39,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
   const { db, queue, bus, log, worker } = open
   /** Broker requests being answered, by id. */
   const underWay = new Map<string, Promise<void>>()
+  const places = { ask: new RequestPlaces(PLACES), sell: new RequestPlaces(PLACES) }
   const cancels = new Set<() => void>()
   let stopped = false
 
@@ -48,7 +53,8 @@ export function openAsking(open: Open, settling: Settling): Asking {
     markSome: data => markSome(open, data.orderIds as string[]),
     multiplierSpec: data =>
       multiplierSpec(open, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
-    candles: data => candles(open, data as unknown as CandleQuestion)
+    candles: data => candles(open, data as unknown as CandleQuestion),
+    payout: data => payout(open, data as unknown as PayoutQuestion)
   }
 
   async function answer(ask: AskRow): Promise<void> {
@@ -70,12 +76,34 @@ export function openAsking(open: Open, settling: Settling): Asking {
   }
 
   function start(ask: AskRow | undefined): void {
-    // One past its time has nobody waiting; answering it would only spend the broker's budget.
-    if (ask?.state !== 'waiting' || ask.expired || underWay.has(ask.id)) return
-    const life = answer(ask)
-      .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
-      .finally(() => underWay.delete(ask.id))
-    underWay.set(ask.id, life)
+    if (ask?.state !== 'waiting' || ask.expired) return
+    const name = queueOf(ask.kind)
+    if (places[name].admit(ask)) startAll(name)
+    else turnAway(ask).catch((error: unknown) => log.error({ err: error }, 'a refusal could not be stored'))
+  }
+
+  /** Answers what has a place now. */
+  function startAll(name: 'ask' | 'sell'): void {
+    for (let ask = stopped ? undefined : places[name].next(); ask; ask = stopped ? undefined : places[name].next()) {
+      const taken = ask
+      // One past its time has nobody waiting; answering it would only spend the broker's budget.
+      const late = taken.expires_at.getTime() < open.clock.wall()
+      const life = (late ? Promise.resolve() : answer(taken))
+        .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
+        .finally(() => {
+          underWay.delete(taken.id)
+          places[name].done(taken)
+          startAll(name)
+        })
+      underWay.set(taken.id, life)
+    }
+  }
+
+  /** Refuses a request of a partner that has all its share of what may wait. */
+  async function turnAway(ask: AskRow): Promise<void> {
+    countTurnedAway(queueOf(ask.kind))
+    const origin = await refuseAsk(db, ask.id, { code: 'RATE_LIMITED', message: TOO_MANY })
+    if (origin) bus.publish(origin, 'ask', ask.id)
   }
 
   /** Answers those of accounts that this worker serves, and passes the others on. */
@@ -133,16 +161,14 @@ export function openAsking(open: Open, settling: Settling): Asking {
   }
 
   return {
-    async take() {
-      const room = MAX_UNDER_WAY - underWay.size
-      if (stopped || room <= 0) return 0
-      const jobs = await queue.take(db, 'ask', Math.min(BATCH, room))
+    async take(name) {
+      if (stopped) return 0
+      const jobs = await queue.take(db, name, BATCH)
       if (jobs.length > 0) await route(jobs.map(({ askId }) => askId))
       return jobs.length
     },
     answer(askId) {
-      // Beyond the bound it is passed on again later.
-      if (stopped || underWay.size >= MAX_UNDER_WAY) return
+      if (stopped) return
       findAsks(db, [askId]).then(
         ([ask]) => start(ask),
         (error: unknown) => log.warn({ err: error }, 'a broker request could not be read')
@@ -207,6 +233,22 @@ async function candles(
   { dialect, appId, asset, granularitySeconds, count }: CandleQuestion
 ): Promise<{ candles: Candle[] }> {
   return { candles: await brokers.of(dialect).market(appId).candles(asset, { granularitySeconds, count }) }
+}
+
+interface PayoutQuestion {
+  dialect: string
+  appId: string
+  asset: string
+  contractType: 'CALL' | 'PUT'
+  duration: number
+  durationUnit: 't' | 'm'
+  stake: number
+}
+
+/** What a contract would pay for a stake in USD, if it were bought now and won; no account is behind it. */
+async function payout({ brokers }: Open, { dialect, appId, stake, ...terms }: PayoutQuestion): Promise<object> {
+  const contract = { kind: 'BINARY', currency: stakeCurrency, barrier: null, stake: String(stake), ...terms } as const
+  return { payout: await brokers.of(dialect).market(appId).payoutOf(contract) }
 }
 
 /** Sells an open order's contract. Repeating is safe: the broker sells once, and the contract's own state decides. */

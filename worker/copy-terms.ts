@@ -3,10 +3,10 @@ import { Big } from 'big.js'
 import type { Candidate, Decided, Leading, SkipReason } from '../db/copy-fanout.ts'
 import type { Draft } from '../db/orders-storing.ts'
 
-// What the broker takes at least: stakes in USD, limits in the account's currency.
+// What the broker takes at least, in USD.
 const LEAST_STAKE = { BINARY: '0.35', MULTIPLIER: '1' } as const
 const LEAST_LIMIT = '0.1'
-const CENT = '0.01'
+const USD_DIGITS = 2
 
 export interface Judged {
   decided: Decided
@@ -48,7 +48,7 @@ function agree(leading: Leading, { accountMode, followedMode, currency }: Candid
 }
 
 /** What a stake in USD costs in the account's currency, by what the leader paid for its own. */
-function inAccount(leading: Leading, stake: string): Big {
+function inAccount(leading: Pick<Leading, 'buy_price' | 'stake'>, stake: string): Big {
   return leading.buy_price === null ? new Big(stake) : new Big(stake).times(leading.buy_price).div(leading.stake)
 }
 
@@ -61,7 +61,10 @@ export interface CopyTerms {
   worstCase: Big
 }
 
-type Scaled = Pick<Leading, 'kind' | 'stake' | 'buy_price' | 'stop_loss' | 'take_profit' | 'commission'>
+type Scaled = Pick<
+  Leading,
+  'kind' | 'stake' | 'stake_in_account' | 'buy_price' | 'stop_loss' | 'take_profit' | 'commission'
+>
 
 /** A leader's terms for a follower's stake. Limits are amounts of money: they scale with the stake the copy really has. */
 export function scale(leading: Scaled, riskPct: string): CopyTerms {
@@ -70,18 +73,32 @@ export function scale(leading: Scaled, riskPct: string): CopyTerms {
   const raisedToMinimum = asked.lt(least)
   const stake = raisedToMinimum ? new Big(least) : asked
   const factor = stake.div(leading.stake)
-  // A stop loss covers the commission at least.
-  const commission = new Big(leading.commission ?? 0).times(factor).plus(CENT).round(2, Big.roundUp)
-  const stopLoss = scaleLimit(leading.stop_loss, factor, commission.gt(LEAST_LIMIT) ? commission : new Big(LEAST_LIMIT))
-  const takeProfit = scaleLimit(leading.take_profit, factor, new Big(LEAST_LIMIT))
-  const price = inAccount(leading as Leading, stake.toFixed())
+  // Limits are amounts of the account's currency. A stop loss covers the commission at least.
+  const digits = digitsOf(leading.stake_in_account)
+  const smallest = inAccount(leading, LEAST_LIMIT).round(digits, Big.roundUp)
+  const commission = new Big(leading.commission ?? 0).times(factor).plus(`1e-${digits}`).round(digits, Big.roundUp)
+  const stopLoss = scaleLimit(leading.stop_loss, {
+    factor,
+    digits,
+    least: commission.gt(smallest) ? commission : smallest
+  })
+  const takeProfit = scaleLimit(leading.take_profit, { factor, digits, least: smallest })
+  const price = inAccount(leading, stake.toFixed())
   const worstCase = stopLoss !== null && price.gt(stopLoss) ? new Big(stopLoss) : price
   return { stake: stake.toFixed(), stopLoss, takeProfit, raisedToMinimum, worstCase }
 }
 
-function scaleLimit(limit: string | null, factor: Big, least: Big): string | null {
+/** The digits of the account's currency, which a converted stake is written with; without one it is USD. */
+function digitsOf(stakeInAccount: string | null): number {
+  return stakeInAccount === null ? USD_DIGITS : (stakeInAccount.split('.')[1] ?? '').length
+}
+
+function scaleLimit(
+  limit: string | null,
+  { factor, digits, least }: { factor: Big; digits: number; least: Big }
+): string | null {
   if (limit === null) return null
-  const scaled = new Big(limit).times(factor).round(2, Big.roundHalfUp)
+  const scaled = new Big(limit).times(factor).round(digits, Big.roundHalfUp)
   if (scaled.eq(0)) return null
   return (scaled.lt(least) ? least : scaled).toFixed()
 }

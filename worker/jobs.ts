@@ -115,7 +115,20 @@ export async function startWork(open: Open): Promise<Running> {
       clock,
       round: () => proving.take()
     }),
-    ask: startLoop({ name: 'ask', everyMs: QUEUE_POLL_MS, log, clock, round: async () => (await asking.take()) > 0 }),
+    ask: startLoop({
+      name: 'ask',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: async () => (await asking.take('ask')) > 0
+    }),
+    sell: startLoop({
+      name: 'sell',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: async () => (await asking.take('sell')) > 0
+    }),
     'copy.fanout': startLoop({
       name: 'copy.fanout',
       everyMs: QUEUE_POLL_MS,

@@ -28,6 +28,7 @@ import {
   type Unsent
 } from '../db/orders-placing.ts'
 import { markReview } from '../db/orders-resolving.ts'
+import { Shares } from '../db/shares.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
@@ -38,7 +39,6 @@ import type { Open } from './open.ts'
 import { Pauses } from './pauses.ts'
 import { persist } from './persist.ts'
 import type { Expected, Settling } from './settle.ts'
-import { Shares } from './shares.ts'
 import { ceilingOf, openStakes } from './stake.ts'
 
 // Jobs taken from the queue in one statement, and buys under way in one worker.

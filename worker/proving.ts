@@ -8,13 +8,13 @@ import {
   takeUnproven,
   type Unproven
 } from '../db/orders-proving.ts'
+import { Shares } from '../db/shares.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { openSession } from './accounts.ts'
 import { isAppRefused } from './broker/errors.ts'
 import { BrokerError } from './broker/port.ts'
 import type { Open } from './open.ts'
 import type { Placing } from './orders.ts'
-import { Shares } from './shares.ts'
 
 // Accounts being authorised by one worker.
 const MAX_UNDER_WAY = 200
@@ -64,7 +64,7 @@ export function openProving(open: Open, placing: Pick<Placing, 'claim'>, wake: (
       if (stopped || limit <= 0) return false
       const { partners: busy, rooms } = shares.taken()
       const room = shares.roomOf(undefined)
-      const taken = await takeUnproven(db, { limit, room, busy, rooms, leaseMs: LEASE_MS })
+      const taken = await takeUnproven(db, { worker: open.worker, limit, room, busy, rooms, leaseMs: LEASE_MS })
       waiting = taken.length >= Math.min(room, ...rooms)
       for (const account of taken) {
         // Longer under way than the lease: it is still ours.

@@ -8,9 +8,10 @@ import {
   type WalletLine
 } from '../../db/console.ts'
 import { listPayouts, type PayoutRecord } from '../../db/payouts.ts'
-import { PayoutPayment, PayoutRejection } from '../../schemas/commands.ts'
+import { PayoutApproval, PayoutPayment, PayoutRejection } from '../../schemas/commands.ts'
 import { payoutStatuses } from '../../schemas/marketplace-creator.ts'
 import { check } from '../../schemas/validator.ts'
+import type { Opened } from '../context.ts'
 import { approve, recordPaid, reject } from '../payouts.ts'
 import { type Column, clock, columns, cut, toneOf, tones, usd } from './text.ts'
 import { type Action, listing, MARK, type View } from './view.ts'
@@ -30,8 +31,18 @@ const payoutColumns: Column<PayoutRecord>[] = [
   { title: 'Requested', width: 11, of: payout => clock(payout.requestedAt) },
   { title: 'Status', width: 9, of: ({ status }) => status, tone: ({ status }) => toneOf(status) },
   { title: 'USD', width: 12, right: true, of: payout => usd(payout.amountUsd) },
-  { title: 'To', width: 34, of: payout => payout.destinationAddress },
-  { title: 'Reference or reason', width: 8, grow: true, of: payout => payout.reference ?? payout.reason ?? '' },
+  {
+    title: 'To',
+    width: 34,
+    of: payout => payout.destinationAddress,
+    tone: payout => (payout.addressCheck === 'FAILED' ? tones.bad : undefined)
+  },
+  {
+    title: 'Reference or reason',
+    width: 8,
+    grow: true,
+    of: payout => payout.reference ?? payout.reason ?? (payout.addressCheck === 'FAILED' ? 'checksum' : '')
+  },
   { title: 'Partner', width: 30, from: 120, of: payout => payout.partnerId },
   { title: 'Payout', width: 30, from: 150, of: payout => payout.payoutId }
 ]
@@ -97,18 +108,28 @@ export const money: View<Data> = {
   }
 }
 
+async function agree(opened: Opened, approval: PayoutApproval): Promise<string> {
+  await approve(opened, approval)
+  return `${approval.payoutId} is approved.`
+}
+
 /** The steps a payout can take from where it is. */
-function steps({ payoutId, status, amountUsd }: PayoutRecord): Action[] {
+function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Action[] {
   const what = `${usd(amountUsd)} USD`
   const approving: Action = {
     key: 'a',
     says: 'approve',
-    press: () => ({
-      run: async opened => {
-        await approve(opened, { payoutId })
-        return `${payoutId} is approved.`
-      }
-    })
+    press: () =>
+      addressCheck === 'OK'
+        ? { run: opened => agree(opened, { payoutId }) }
+        : {
+            ask: {
+              label: `The checksum of the address is wrong. Reason to approve ${what} all the same`,
+              use: reason => ({
+                run: opened => agree(opened, check<PayoutApproval>(PayoutApproval, { payoutId, reason }, ''))
+              })
+            }
+          }
   }
   const paying: Action = {
     key: 'p',

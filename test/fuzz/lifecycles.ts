@@ -207,7 +207,7 @@ export const lifecycles: Record<string, Lifecycle> = {
       client_broker_loginid: 'CR1',
       profit_loss: 1
     }
-    const body = { ...record, trade_timestamp: '2099-01-01T00:00:00Z' }
+    const body = { ...record, trade_timestamp: new Date().toISOString() }
     const made = await step('collectTrade', { body })
     must((await step('collectTrade', { body })).body.duplicate, AVAILABLE, 'the record is not there')
     const history = await step('listTradeHistory', { query: { limit: 200 } })

@@ -37,7 +37,7 @@ export interface BrokerWorld {
   troubles(): Troubles
   /** Nobody gets through before. */
   downUntil: number
-  /** Whether an order of the account was sent by somebody who never said that nothing is under way any more. */
+  /** Whether what was sent for an order of the account may still be executed. */
   mayArrive(accountId: string): Promise<boolean>
   /** Whose token a token is, by account. */
   accountOf: ReadonlyMap<string, string>

@@ -161,7 +161,8 @@ const usual: Troubles = {
   frames: false,
   spoil: 0,
   revoke: 0,
-  standstillMs: 20_000,
+  // A reset and what follows it take a while where nothing answers; a claim nobody knows of would wait for 68 s.
+  standstillMs: 40_000,
   // Doubts of the last lives are looked into, more than once, while things go wrong.
   calmAfterMs: 40_000
 }
@@ -206,9 +207,10 @@ export const modes = {
   /** Clocks are seconds off, in both directions, and jump. */
   clocks: {
     ...prompt,
-    // Whose a purchase is cannot be told by times that jump.
+    // Whose a purchase is cannot be told by times that jump, nor which one it is where its terms cannot be read, either.
     buys: {
       ...times(5, doubts),
+      'lost answer, unreadable': 0,
       'lost request, bought by another application': 0,
       'lost request, bought by the trader before': 0,
       'lost request, bought by the trader after': 0

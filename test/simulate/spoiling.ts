@@ -4,8 +4,8 @@ import type { BrokerWorld } from './broker.ts'
 
 type Body = Record<string, unknown>
 
-// What a settlement rests on comes right in the end; of the rest the broker may say nonsense for ever.
-const needed = new Set(['contract_id', 'is_sold', 'status', 'sell_price', 'buy_price', 'profit'])
+// What a settlement, or a sale, rests on comes right in the end; of the rest the broker may say nonsense for ever.
+const needed = new Set(['contract_id', 'is_sold', 'status', 'sell_price', 'buy_price', 'profit', 'is_valid_to_sell'])
 
 const nonsense: ((value: unknown) => unknown)[] = [
   () => undefined,
@@ -18,6 +18,8 @@ const nonsense: ((value: unknown) => unknown)[] = [
   () => 1e30,
   () => 'nonsense'
 ]
+// A payout that can be read and differs is no nonsense, but a contradiction that nobody may book.
+const unreadable = [0, 1, 3, 4, 8]
 
 /** The state, or what a broker out of its mind makes of it. */
 export function spoiled(world: BrokerWorld, deal: Deal, body: Body): Body {
@@ -26,7 +28,10 @@ export function spoiled(world: BrokerWorld, deal: Deal, body: Body): Body {
   if (spoil === 0 && !deal.odd) return body
   const told = { ...body }
   // Some contracts have a field for good that nobody can read.
-  if (chance.is(spoil)) deal.odd ??= { field: optionalOf(world, body), which: chance.int(0, nonsense.length - 1) }
+  if (chance.is(spoil) && !deal.odd) {
+    const field = optionalOf(world, body)
+    deal.odd = { field, which: field === 'payout' ? chance.of(unreadable) : chance.int(0, nonsense.length - 1) }
+  }
   if (deal.odd) told[deal.odd.field] = nonsense[deal.odd.which]!(body[deal.odd.field])
   if (chance.is(spoil)) {
     const field = chance.of([...needed].filter(name => name in body))

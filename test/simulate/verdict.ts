@@ -124,7 +124,9 @@ function* liesOf(lives: Life[], orders: AuditedOrder[]): Iterable<string> {
       if (!order || order.id !== orderId) yield `${about} is ${order?.id}`
       else if (status === 'OPEN' || status === 'CLOSED') {
         if (status === 'CLOSED' && order.phase !== 'closed') yield `${about} is ${order.phase}`
-        if (order.broker_order_id !== brokerOrderId) yield `${about} has ${order.broker_order_id}`
+        // A settlement that is not believed is told as an error, which names no contract.
+        if (brokerOrderId !== undefined && order.broker_order_id !== brokerOrderId)
+          yield `${about} has ${order.broker_order_id}`
         if (order.phase !== 'closed' && order.phase !== 'open') yield `${about} is ${order.phase}`
         if (status === 'CLOSED' && (order.pnl === null || !new Big(order.pnl).eq(pnl as number)))
           yield `${about} made ${order.pnl}`

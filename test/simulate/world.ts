@@ -40,6 +40,8 @@ const MANY = 5000
 const BUNCH_MS = 50
 const VACUUM_MS = 500
 const WATCH_MS = 3000
+// So long after a reset what the broker had received may be executed, and a little more.
+const EXECUTED_MS = 25_000
 // The service does it every minute; it is the accounts' turns that count.
 const AUDIT_EVERY_MS = 10_000
 const VACUUM_STATEMENTS = 2500
@@ -95,7 +97,8 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   })
   const mayArrive = async (accountId: string) => {
     const unsaid = await database.look(
-      `select from orders where account_id = $1 and phase = 'sending' and severed_attempt is distinct from attempt`,
+      `select from orders where account_id = $1 and phase = 'sending' and (severed_attempt is distinct from attempt
+               or reset_at > clock_timestamp() - ${EXECUTED_MS} * interval '1 millisecond')`,
       [accountId]
     )
     return unsaid.length > 0
@@ -307,10 +310,13 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   let struckAt = 0
   async function lookForStandstill(): Promise<void> {
     if (!Number.isFinite(standstillMs)) return
-    const sending = await database.look<{ id: string; attempt: number; account_id: string }>(
-      `select id, attempt, account_id from orders where phase = 'sending'`
+    const sending = await database.look<{ id: string; attempt: number; account_id: string; sender: string }>(
+      `select id, attempt, account_id, sender from orders where phase = 'sending'`
     )
-    const keys = new Map(sending.map(order => [`${order.id} ${order.attempt}`, order.account_id]))
+    const alive = new Set([...workers.keys()].map(({ name }) => name))
+    const keys = new Map(
+      sending.filter(({ sender }) => alive.has(sender)).map(order => [`${order.id} ${order.attempt}`, order.account_id])
+    )
     for (const key of claimed.keys()) if (!keys.has(key)) claimed.delete(key)
     for (const [key, accountId] of keys) {
       const since = claimed.get(key) ?? schedule.now

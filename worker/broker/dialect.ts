@@ -54,6 +54,8 @@ export interface Dialect {
   buy(contract: Contract, maxPrice: string): Request
   /** A quote for a multiplier, to read its commission from. */
   quoteMultiplier(asset: string, terms: { currency: string; multiplier: number; stake: number }): Request
+  /** A quote for a contract, to read its payout from. */
+  quote(contract: Contract): Request
   contractsFor(asset: string, currency: string): Request
   /** Calls that tell the rates from a currency and the decimals of all; null where the dialect has none. */
   exchange: { ratesFrom(currency: string): Request; currencies: Request } | null

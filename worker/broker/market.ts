@@ -3,11 +3,20 @@
 import Big from 'big.js'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
 import type { Dialect, Request } from './dialect.ts'
-import { type DaySessions, Hours, secondsUntil, type TradingDay } from './hours.ts'
+import { readDigits, readRates, saysNoRates } from './exchange.ts'
+import { Hours, secondsUntil, type TradingDay } from './hours.ts'
 import { type Line, readAnswer } from './line.ts'
-import { BrokerError, type Exchange, type Market, type MarketSymbol, stakeCurrency } from './port.ts'
-import { type Body, bodyOf, integerOf, listOf, numberOf, optionalDecimal, optionalText } from './reading.ts'
+import {
+  type BinaryContract,
+  BrokerError,
+  type Exchange,
+  type Market,
+  type MarketSymbol,
+  stakeCurrency
+} from './port.ts'
+import { type Body, bodyOf, decimalOf, integerOf, listOf, numberOf, optionalDecimal, optionalText } from './reading.ts'
 import type { Frame, Log } from './sockets.ts'
+import { readTradingDay } from './trading-times.ts'
 
 export interface MarketOptions {
   line: Line
@@ -106,6 +115,12 @@ export class MarketData implements Market {
     return { asset, currency, ...offer, ...(this.#quoted.get(key) ?? unquoted), marketOpen, secondsUntilOpen }
   }
 
+  async payoutOf(contract: BinaryContract): Promise<string> {
+    const { dialect, line } = this.#options
+    const frame = await line.read('proposal', dialect.quote(contract))
+    return readAnswer(frame, ({ proposal }) => decimalOf(bodyOf(proposal, 'proposal'), 'payout'))
+  }
+
   async exchange(currency: string): Promise<Exchange | null> {
     const calls = this.#options.dialect.exchange
     if (calls === null) return null
@@ -143,36 +158,16 @@ export class MarketData implements Market {
 
   /** Currency → its rate; empty where the broker says that it has none. */
   async #readRates(request: Request): Promise<Map<string, string>> {
-    let frame: Frame
     try {
-      frame = await this.#options.line.read('exchange_rates', request)
+      return readAnswer(await this.#options.line.read('exchange_rates', request), readRates)
     } catch (error) {
       if (error instanceof BrokerError && saysNoRates(error)) return new Map()
       throw error
     }
-    return readAnswer(frame, ({ exchange_rates: answer }) => {
-      const rates = bodyOf(bodyOf(answer, 'exchange_rates').rates, 'rates')
-      return new Map(
-        Object.keys(rates).flatMap(currency => {
-          const rate = optionalDecimal(rates, currency)
-          return rate === null || new Big(rate).lte(0) ? [] : [[currency, rate]]
-        })
-      )
-    })
   }
 
-  /** Currency → decimals of its amounts. */
   async #readDigits(request: Request): Promise<Map<string, number>> {
-    const frame = await this.#options.line.read('website_status', request)
-    return readAnswer(frame, ({ website_status: answer }) => {
-      const currencies = bodyOf(bodyOf(answer, 'website_status').currencies_config, 'currencies_config')
-      return new Map(
-        Object.entries(currencies).map(([currency, config]) => [
-          currency,
-          integerOf(bodyOf(config, currency), 'fractional_digits')
-        ])
-      )
-    })
+    return readAnswer(await this.#options.line.read('website_status', request), readDigits)
   }
 
   async #readSymbols(): Promise<MarketSymbol[]> {
@@ -189,7 +184,9 @@ export class MarketData implements Market {
   async #tradingDay(day: string): Promise<TradingDay> {
     const { dialect, line } = this.#options
     const frame = await line.read('trading_times', { trading_times: day })
-    return readAnswer(frame, ({ trading_times: times }) => readTradingDay(times, row => dialect.readTradedAsset(row)))
+    return readAnswer(frame, ({ trading_times: times }) =>
+      readTradingDay(times, day, row => dialect.readTradedAsset(row))
+    )
   }
 
   /**
@@ -273,28 +270,6 @@ function readQuoted(proposal: Body, { stake, multiplier }: { stake: number; mult
     commissionPct:
       commission === null ? null : new Big(commission).times(100).div(stake).div(multiplier).round(6).toFixed()
   }
-}
-
-function readTradingDay(times: unknown, assetOf: (row: Body) => string): TradingDay {
-  const day: TradingDay = new Map()
-  for (const market of listOf(bodyOf(times, 'trading_times').markets, 'markets')) {
-    for (const submarket of listOf(bodyOf(market, 'a market').submarkets ?? [], 'submarkets')) {
-      for (const row of listOf(bodyOf(submarket, 'a submarket').symbols ?? [], 'symbols')) {
-        const body = bodyOf(row, 'a symbol')
-        day.set(assetOf(body), readSessions(bodyOf(body.times, 'times')))
-      }
-    }
-  }
-  return day
-}
-
-function readSessions(times: Body): DaySessions {
-  return { open: listOf(times.open, 'open').map(String), close: listOf(times.close ?? [], 'close').map(String) }
-}
-
-/** The broker answered that there are no rates, or that it does not know the question. */
-function saysNoRates({ code, brokerCode }: BrokerError): boolean {
-  return code === 'INVALID_CONTRACT' || brokerCode === 'UnrecognisedRequest'
 }
 
 function unknownAsset(): BrokerError {

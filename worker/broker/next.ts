@@ -66,6 +66,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, log }: NextOption
       const terms = { contract_type: 'MULTUP', underlying_symbol: asset, currency, basis: 'stake' }
       return { proposal: 1, ...terms, amount: stake, multiplier }
     },
+    quote: contract => ({ proposal: 1, ...termsOfRequest(contract, 'underlying_symbol') }),
     contractsFor: asset => ({ contracts_for: asset }),
     // Accounts are in USD here by the documents, and no call tells a rate.
     exchange: null,

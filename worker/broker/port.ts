@@ -271,6 +271,8 @@ export interface Market {
   secondsUntilOpen(asset: string): Promise<number | null>
   /** Up to `count` (≤ 1000) candles, oldest first; the last one is still forming. */
   candles(asset: string, range: { granularitySeconds: number; count: number }): Promise<Candle[]>
+  /** What the contract would pay if it were bought now and won. Throws BrokerError where it is not offered. */
+  payoutOf(contract: BinaryContract): Promise<string>
   /** Throws BrokerError NOT_FOUND for an unknown asset. */
   multiplierSpec(asset: string, currency: string): Promise<MultiplierSpec>
   /** The broker's own rate into the currency, seconds old at most; null where it tells none. */

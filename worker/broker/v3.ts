@@ -74,6 +74,7 @@ function createV3Dialect(url: string): Dialect {
       const terms = { contract_type: 'MULTUP', symbol: asset, currency, amount: stake, basis: 'stake', multiplier }
       return { proposal: 1, ...terms }
     },
+    quote: contract => ({ proposal: 1, ...termsOfRequest(contract, 'symbol') }),
     contractsFor: (asset, currency) => ({ contracts_for: asset, currency }),
     exchange: {
       ratesFrom: currency => ({ exchange_rates: 1, base_currency: currency }),

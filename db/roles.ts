@@ -1,0 +1,40 @@
+// The role that api, workers and the operator's tool use: it reads and writes rows and owns nothing, so that it can neither
+// change the schema nor take the triggers off that keep ledger and audit log from being changed. Migrations run as the owner.
+import type { Db } from './connection.ts'
+
+const SCHEMAS = ['public', 'pgboss']
+/** What only grows, and what says which migrations there were. */
+const APPEND_ONLY = ['audit_log', 'ledger_entries', 'ledger_transfers']
+const READ_ONLY = ['migrations']
+
+/** Whether a role of that name exists. */
+export async function roleExists(db: Db, role: string): Promise<boolean> {
+  return (await db('pg_roles').where({ rolname: role }).first('rolname')) !== undefined
+}
+
+/**
+ * Grants `role` what the processes need, on what is there and on what later migrations of the same owner make. Run it as the
+ * owner, after the first migration; repeating it changes nothing.
+ */
+export async function grantService(db: Db, role: string): Promise<void> {
+  await db.transaction(async trx => {
+    for (const schema of SCHEMAS) {
+      const named = { schema, role }
+      await trx.raw('grant usage on schema :schema: to :role:', named)
+      await trx.raw('grant select, insert, update, delete on all tables in schema :schema: to :role:', named)
+      await trx.raw('grant usage, select, update on all sequences in schema :schema: to :role:', named)
+      await trx.raw('grant execute on all functions in schema :schema: to :role:', named)
+      await trx.raw(
+        'alter default privileges in schema :schema: grant select, insert, update, delete on tables to :role:',
+        named
+      )
+      await trx.raw(
+        'alter default privileges in schema :schema: grant usage, select, update on sequences to :role:',
+        named
+      )
+    }
+    for (const table of APPEND_ONLY) await trx.raw('revoke update, delete on :table: from :role:', { table, role })
+    for (const table of READ_ONLY)
+      await trx.raw('revoke insert, update, delete on :table: from :role:', { table, role })
+  })
+}
