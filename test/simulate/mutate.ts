@@ -1,10 +1,14 @@
 // Preloaded into a simulation of a mutant: takes a guard out of the source while it is being loaded. A guard that
 // is no longer where it is said to be ends the process, and so does one whose file nobody loaded.
+import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { type Edit, edited } from './guards.ts'
 
 const edits = JSON.parse(process.env.SIMULATION_EDITS ?? '[]') as Edit[]
 const root = new URL('../../', import.meta.url)
+// Before anything is opened: the files themselves may be loaded late.
+for (const [file, wanted] of Map.groupBy(edits, edit => edit.file))
+  wanted.reduce(edited, readFileSync(new URL(file, root), 'utf8'))
 const byUrl = Map.groupBy(edits, ({ file }) => new URL(file, root).href)
 
 registerHooks({
