@@ -23,7 +23,7 @@ run: install ## Run everything on this machine: database, broker simulator, api 
 	@$(node) cli/main.ts run
 
 test: check ## Check types and style, then run every test
-	@$(call node,$(limit)) test/run.ts
+	@$(call node,$(limit)) test/run.ts --again
 
 check: install ## Check types, style and the description
 	@npm run -s check

@@ -22,9 +22,14 @@ const { values: flags, positionals: filters } = parseArgs({
   options: {
     dir: { type: 'string', default: import.meta.dirname },
     timeout: { type: 'string', default: '300' },
-    verbose: { type: 'boolean', short: 'v', default: false }
+    verbose: { type: 'boolean', short: 'v', default: false },
+    // A file that fails beside others runs once more alone at the end, and counts by that run; both are printed. It tells
+    // a test that fails from one that a full machine made fail, which is a defect as well, but not of the service.
+    again: { type: 'boolean', default: false }
   }
 })
+// More failures than that are no accident.
+const MAX_AGAIN = 8
 
 const interrupted = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
@@ -79,7 +84,8 @@ async function run(): Promise<void> {
   if (!server) return report(1)
   try {
     const verbose = flags.verbose || files.length === 1
-    await inParallel(files, async ({ path, dialect }) => {
+    const again: TestRun[] = []
+    const runOne = async ({ path, dialect }: TestRun): Promise<Outcome> => {
       const env = {
         ...process.env,
         TEST_PG_URL: server.url,
@@ -87,10 +93,22 @@ async function run(): Promise<void> {
         ...(pc.isColorSupported ? { FORCE_COLOR: '1' } : {})
       }
       const timeoutMs = Number(flags.timeout) * 1000
-      const outcome = await runFile(path, { env, timeoutMs, signal: interrupted.signal })
-      if (!interrupted.signal.aborted)
-        tell(`${relative(process.cwd(), path)}${dialect ? ` (${dialect})` : ''}`, outcome, verbose)
+      return runFile(path, { env, timeoutMs, signal: interrupted.signal })
+    }
+    await inParallel(files, async file => {
+      const outcome = await runOne(file)
+      if (interrupted.signal.aborted) return
+      if (!flags.again || outcome.failed === 0 || again.length === MAX_AGAIN)
+        return tell(nameOf(file), outcome, verbose)
+      again.push(file)
+      console.log(
+        `\n${outcome.output.trimEnd()}\n\n${pc.yellow('!')} ${nameOf(file)} failed beside others; it runs again alone.`
+      )
     })
+    for (const file of again) {
+      if (interrupted.signal.aborted) break
+      tell(`${nameOf(file)}, alone`, await runOne(file), verbose)
+    }
   } finally {
     await server.close()
   }
@@ -122,14 +140,18 @@ async function select(): Promise<TestRun[]> {
   return runs.flat()
 }
 
+function nameOf({ path, dialect }: TestRun): string {
+  return `${relative(process.cwd(), path)}${dialect ? ` (${dialect})` : ''}`
+}
+
 function orderOf({ path }: TestRun): number {
   const place = LONGEST.indexOf(basename(path, '.test.ts'))
   return place < 0 ? LONGEST.length : place
 }
 
 async function inParallel(files: TestRun[], work: (file: TestRun) => Promise<void>): Promise<void> {
-  // Tests wait for events most of the time: two files a core keep the cores busy.
-  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(8, 2 * availableParallelism())
+  // Tests wait for events a good part of the time: one file more than there are cores keeps the cores busy.
+  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(8, 1 + availableParallelism())
   const waiting = [...files].sort((a, b) => orderOf(a) - orderOf(b))
   const lane = async () => {
     for (let file = waiting.shift(); file && !interrupted.signal.aborted; file = waiting.shift()) await work(file)

@@ -30,9 +30,9 @@ const RECONCILE_AFTER_MS = 1000
 const harness = await openHarness({
   env: {
     ...brokerEnv({ url: `ws://${here}/websockets/v3`, nextUrl: `http://${here}`, appIdHeader }),
-    ORDER_TTL_MS: '4000',
+    ORDER_TTL_MS: '8000',
     PERMIT_MS: '2000',
-    BROKER_ANSWER_TIMEOUT_MS: '700',
+    BROKER_ANSWER_TIMEOUT_MS: '1500',
     RECONCILE_AFTER_MS: String(RECONCILE_AFTER_MS),
     SWEEP_MS: '100',
     // A killed worker's accounts are nobody else's until its lease has run out.
