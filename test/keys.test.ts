@@ -278,7 +278,7 @@ command('issue, list and revoke one, each told in the audit log', async () => {
   const headers = { cookie: issued.cookie }
   assert.is((await call(address, listKeys, { headers })).status, 200)
   const { document: listed } = await operator('list', '--partner', partnerId)
-  assert.equal(Object.keys(listed.data[0]), ['sessionId', 'createdAt', 'expiresAt', 'revokedAt'])
+  assert.equal(Object.keys(listed.data[0]), ['sessionId', 'traderId', 'createdAt', 'expiresAt', 'revokedAt'])
   assert.is((await operator('revoke', issued.sessionId)).exit, 1, 'it asks, and here nobody can answer')
   assert.is((await operator('revoke', issued.sessionId, '--yes')).exit, 0)
   assert.is((await call(address, listKeys, { headers })).status, 401)

@@ -253,6 +253,9 @@ pages('are right by every way to find them, few, many or far back', async () => 
     }
 })
 
+// The creator has as many bots as a partner may have by now.
+const newcomer = await harness.makePartner()
+
 pages('far back stay right whatever comes, goes and changes, in every process', async () => {
   const { db } = harness.open
   const compare = async (what: string) => {
@@ -286,7 +289,7 @@ pages('far back stay right whatever comes, goes and changes, in every process', 
     await creator.call(publishBot, of(botId))
     await compare(`with the bot at ${place} again`)
     await rename(botId, 'Straggler')
-    await makeBot(creator, { name: 'Flock new' })
+    await makeBot(newcomer, { name: 'Flock new' })
     await compare(`with the bot at ${place} renamed and a new one`)
     await rename(botId, 'Flock again')
   }
@@ -302,11 +305,11 @@ pages('count exactly in every process, whoever changes what is listed', async ()
     return (await call<Page>(other.address, listMarketplaceBots, { headers, query })).body.total
   }
   assert.is(await totalOf(), 0)
-  const botId = await makeBot(creator, { name: 'Counted one' })
+  const botId = await makeBot(newcomer, { name: 'Counted one' })
   assert.is(await totalOf(), 1)
-  await makeBot(creator, { name: 'Counted two' })
+  await makeBot(newcomer, { name: 'Counted two' })
   assert.is(await totalOf(), 2)
-  await creator.call(retireBot, of(botId))
+  await newcomer.call(retireBot, of(botId))
   assert.is(await totalOf(), 1)
 })
 

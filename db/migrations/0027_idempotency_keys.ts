@@ -5,7 +5,7 @@ import type { Knex } from 'knex'
 export async function up(db: Knex): Promise<void> {
   await db.raw(`
     create table idempotency_keys (
-      partner_id text not null references partners (id),
+      partner_id text collate "C" not null references partners (id),
       key text collate "C" not null check (char_length(key) between 8 and 64),
       -- HMAC of operation, acting party, path, query and body: the same key with anything else is refused.
       fingerprint bytea not null check (octet_length(fingerprint) = 32),
