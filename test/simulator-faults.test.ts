@@ -484,7 +484,7 @@ program('refuses wrong options by name', () => {
     [['--tick-ms', '0'], /--tick-ms/],
     [['--seed', 'x'], /--seed/],
     [['--limits', 'none'], /--limits must be published or off/],
-    [['--revoked-app-ids', '1,x'], /--revoked-app-ids/],
+    [['--revoked-app-ids', '1,,x'], /--revoked-app-ids/],
     [['--socket-base', 'http://127.0.0.1:1'], /--socket-base must be ws:/],
     [['--markup-pct', '4'], /--markup-pct must be a whole number from 0 to 3/],
     [['--markup-on-top'], /--markup-on-top needs --markup-pct/],

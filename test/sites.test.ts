@@ -47,7 +47,7 @@ serving('answers the 404 envelope for what does not exist', async () => {
   ]) {
     const answer = await get(path)
     assert.is(answer.status, 404, path)
-    assert.equal(Object.keys((await answer.json()) as object), ['error', 'message', 'requestId'])
+    assert.equal(Object.keys((await answer.json()) as object), ['error', 'message', 'requestId', 'docs'])
   }
 })
 
