@@ -10,7 +10,7 @@ import { closeOrder, listOrders, placeBinaryOrder } from '../api/orders.ts'
 import { rows } from '../db/connection.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { scale } from '../worker/copy-terms.ts'
-import { brokerEnv } from './dialects.ts'
+import { brokerEnv, frontOf } from './dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
 import { startTestWorker } from './processes.ts'
@@ -394,15 +394,24 @@ mirroring('fails a copy that still waits to be bought', async () => {
 
 mirroring('closes a copy whose token was refused as soon as there is another', async () => {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  const { traderExternalId, accountId } = follower
   await follow(follower, leader)
   const { orderId } = (await placeMultiplier(leader)).body
   const copy = await copyOf(follower, { orderId })
-  await db('broker_accounts').where({ account_id: follower.accountId }).update({ status: 'REJECTED' })
+  // The broker itself refuses it: a connection that is open already would sell without looking at the stored token.
+  simulator.engine.accounts.revoke(`sim-${accountId}`)
+  frontOf(simulator).cutAll(accountId)
+  const account = () => db('broker_accounts').where({ account_id: accountId }).first()
+  await until('the refusal', async () => (await account()).status === 'REJECTED')
   await partner.call(closeMultiplierOrder, { params: { orderId } })
-  await until('a try', async () => (await db('orders').where({ id: copy.orderId }).first()).close_tries > 0)
+  const waiting = () => db('orders').where({ id: copy.orderId }).first()
+  await until('a try', async () => (await waiting()).close_tries > 0)
+  // The next try is far away, so that only another token can bring it nearer.
+  const far = `update orders set close_at = now() + interval '1 hour' where id = ? and close_at > now()`
+  await until('the next try', async () => (await db.raw(far, [copy.orderId])).rowCount === 1)
   assert.is((await copyOf(follower, { orderId })).status, 'OPEN')
-  await db('broker_accounts').where({ account_id: follower.accountId }).update({ status: 'CONNECTED' })
-  await db('orders').where({ id: copy.orderId }).update({ close_at: new Date() })
+  const accounts = [{ accountId, token: `sim-${accountId}-USD`, accountMode: 'DEMO' as const }]
+  assert.is((await partner.call(exchangeTokens, { body: { traderExternalId, accounts } })).status, 200)
   await copyOf(follower, { orderId, status: 'CLOSED' })
 })
 
