@@ -25,7 +25,10 @@ export interface Scene {
   /** Keys that are good for nothing any more, or not for all, by the only status they may get. */
   badKeys: { key: string; status: number; needs?: 'scope' }[]
   cookie: string
+  /** Sessions that live through the campaign, each of a trader of its own. */
   traderSessions: string[]
+  /** Sessions for the operations that end the one they are sent. */
+  endingSessions: string[]
   /** Values of fields by name: what was made before and what answers told. */
   known: Map<string, unknown[]>
   /** The same of another partner: nobody but that one may know them. */
@@ -74,10 +77,15 @@ export function identifierIn(path: string): string {
   return identified.find(([pattern]) => pattern.test(path))?.[1] ?? 'id'
 }
 
+// Fields that an operation needs where another part of the request is left out: schemas of bodies cannot say so.
+const NEEDED: Record<string, string[]> = { endSessions: ['traderId'] }
+
 /** Inputs that fit the description of an operation. */
 export function inputsFor(operation: Described, scene: Scene): Arbitrary<Input> {
   const known = (name: string) => scene.known.get(name) ?? []
-  const { description } = scene
+  const resolved = scene.description.resolve(operation.body ?? {})
+  const required = [...((resolved.required ?? []) as string[]), ...(NEEDED[operation.name] ?? [])]
+  const body = { ...resolved, required }
   const params = Object.fromEntries(
     Object.entries(operation.params).map(([name, schema]) => [name, valid(schema, known, identifierIn(operation.path))])
   )
@@ -90,14 +98,19 @@ export function inputsFor(operation: Described, scene: Scene): Arbitrary<Input> 
   return fc.record({
     params: fc.record(params, { noNullPrototype: true }),
     query: fc.record(query, { requiredKeys: operation.requiredQuery, noNullPrototype: true }),
-    ...(operation.body ? { body: valid(description.resolve(operation.body), known, operation.name) } : {})
+    ...(operation.body ? { body: valid(body, known, operation.name) } : {})
   }) as Arbitrary<Input>
 }
 
+/** Whether the session sent is over afterwards; a later request with it is a 401 before its body is looked at. */
+export const endsItsSession = ({ name }: Described) => name === 'logOutTrader' || name === 'endSessions'
+
 /** Header fields with the credentials an operation takes. */
-export function credentials({ auth, actor }: Described, scene: Scene, pick = 0): Record<string, string> {
+export function credentials(operation: Described, scene: Scene, pick = 0): Record<string, string> {
+  const { auth, actor } = operation
   if (auth === 'session') return { cookie: scene.cookie }
-  const session = scene.traderSessions[pick % Math.max(1, scene.traderSessions.length)]
+  const sessions = endsItsSession(operation) ? scene.endingSessions : scene.traderSessions
+  const session = sessions[pick % Math.max(1, sessions.length)]
   const withTrader = session !== undefined && (auth === 'trader' || (actor && pick % 2 === 1))
   return { authorization: `Bearer ${scene.key}`, ...(withTrader ? { 'x-trader-session': session } : {}) }
 }

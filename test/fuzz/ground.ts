@@ -16,6 +16,7 @@ import { insertOrderRows } from '../order-rows.ts'
 import { startApi, startWorker, type TestProcess } from '../processes.ts'
 import { learn, type Scene } from './asks.ts'
 import { readDescription } from './description.ts'
+import { PASSWORD } from './values.ts'
 
 const CANARY = 'canary-5b1f0e'
 const TRADERS = 12
@@ -31,7 +32,7 @@ export async function openGround(): Promise<Ground> {
   const simulator = await startSimulator({ tickMs: 50, seed: 3, limits: 'off', timeScale: 100 })
   onClose(() => simulator.close())
   const harness = await openHarness({
-    env: { BROKER_URL: simulator.url, ORDER_TTL_MS: '30000', SETTLE_WAIT_MS: '3000', DATABASE_POOL: '10' }
+    env: { BROKER_URL: simulator.url, ORDER_TTL_MS: '30000', SETTLE_WAIT_MS: '8000', DATABASE_POOL: '10' }
   })
   const [api, worker] = await Promise.all([startApi(harness.env), startWorker(harness.env)])
   return { scene: await openScene(harness, api.address), api, worker }
@@ -51,6 +52,7 @@ async function openScene(harness: Harness, address: string): Promise<Scene> {
     badKeys: [{ key: bare.key, status: 403, needs: 'scope' }, ...(await spentKeys(harness))],
     cookie: (await partner.makeSession()).cookie,
     traderSessions: [],
+    endingSessions: [],
     known: new Map(),
     others: {},
     otherKey: '',
@@ -71,10 +73,11 @@ async function openScene(harness: Harness, address: string): Promise<Scene> {
   for (const asset of ['R_100', 'R_50', '1HZ100V', 'frxEURUSD', 'NOTHING']) learn(scene, 'asset', asset)
   for (const slug of ['horizon', 'midnight', 'bulletin']) learn(scene, 'slug', slug)
   for (const word of ['scalp', 'grid', 'elsewhere']) learn(scene, 'category', word)
-  for (let count = 0; count < 2; count++) {
-    const body = { email: `trader-${count}@fuzz.example`, password: 'correct horse' }
-    const { sessionToken } = (await partner.call(signUpTrader, { body })).body
-    scene.traderSessions.push(sessionToken)
+  for (const [count, sessions] of [scene.traderSessions, scene.traderSessions, scene.endingSessions].entries()) {
+    const body = { email: `trader-${count}@fuzz.example`, password: PASSWORD }
+    const { sessionToken, traderId } = (await partner.call(signUpTrader, { body })).body
+    sessions.push(sessionToken)
+    if (sessions === scene.endingSessions) learn(scene, 'traderId', traderId)
   }
   const seller = await harness.makePartner({ name: 'Seller' })
   for (const price of [0, 2, 7.5])

@@ -1,7 +1,18 @@
 // The classes of requests every operation gets: what fits its description, what does not, and the wrong credentials
 // and methods. The hostile ones are in hostile.ts.
 import fc, { type Arbitrary } from 'fast-check'
-import { type Ask, changed, credentials, type Input, inputsFor, pathOf, placesIn, type Scene, wireOf } from './asks.ts'
+import {
+  type Ask,
+  changed,
+  credentials,
+  endsItsSession,
+  type Input,
+  inputsFor,
+  pathOf,
+  placesIn,
+  type Scene,
+  wireOf
+} from './asks.ts'
 import type { Described } from './description.ts'
 
 /** Makes requests of one class for an operation; null where the class means nothing to it. */
@@ -10,9 +21,9 @@ export type Kind = (operation: Described, scene: Scene) => Arbitrary<Ask> | null
 /** What says that the request itself is at fault. */
 export const REFUSALS = [400, 401, 403, 405, 408, 413, 415, 431] as const
 
-// A session of the scene may have ended on the way, and a password is hardly ever right.
-const mayBeUnknown = ({ auth, actor, answers }: Described) =>
-  auth === 'trader' || actor || answers[401]?.codes.includes('INVALID_CREDENTIALS')
+// The session may have been ended by an earlier request of such an operation, and a password may be wrong.
+const mayBeUnknown = (operation: Described) =>
+  endsItsSession(operation) || operation.answers[401]?.codes.includes('INVALID_CREDENTIALS')
 
 const fits: Kind = (operation, scene) =>
   fc.tuple(inputsFor(operation, scene), fc.nat(1000)).map(([input, pick]) => ({

@@ -4,6 +4,9 @@
 import fc, { type Arbitrary } from 'fast-check'
 import type { Schema } from './description.ts'
 
+/** The password of the fuzzer's own traders. */
+export const PASSWORD = 'correct horse'
+
 /** Values known by the name of a field, from what the fuzzer has seen and made. */
 export type Known = (name: string) => readonly unknown[]
 
@@ -54,6 +57,14 @@ function text(schema: Schema): Arbitrary<string> {
     return fc.tuple(word, word).map(([name, host]) => `${name}@${host}.example`)
   }
   if (format === 'uri') return fc.stringMatching(/^https:\/\/[a-z]{3,20}\.example\/[a-z0-9/]{0,40}$/)
+  if (format === 'date-time') {
+    const time = fc.date({ min: new Date('1970-01-01'), max: new Date('2100-01-01'), noInvalidDate: true })
+    const written = ['Z', '+00:00', '-03:30', '.5Z', 't']
+    return fc.tuple(time, fc.constantFrom(...written)).map(([date, form]) => {
+      const text = date.toISOString()
+      return form === 't' ? text : text.slice(0, 19) + form
+    })
+  }
   const fits = pattern === undefined ? null : new RegExp(pattern, 'u')
   // A pattern about single characters decides which may be used; any other makes the texts itself.
   const repeated = fits === null || /^\^(\(\?=[^)]*\)+)?\[(\\.|[^\]])*\][*+]\$$/.test(String(pattern))
@@ -125,7 +136,10 @@ const meant: Record<string, Arbitrary<unknown>> = {
   clientOrderId: fc.uuid(),
   broker_contract_id: fc.nat(1e9).map(n => `fuzz-${n}`),
   tenantSlug: fc.stringMatching(/^[a-z]{6,20}$/),
-  duration: fc.integer({ min: 1, max: 12 })
+  duration: fc.integer({ min: 1, max: 12 }),
+  // Stays the same, so that the current password is right later too: wrong ones are slowed down. Odd passwords are signed up with.
+  currentPassword: fc.oneof({ weight: 3, arbitrary: fc.constant(PASSWORD) }, fc.constantFrom('!', 'not the one', '🙂')),
+  newPassword: fc.constant(PASSWORD)
 }
 
 /** Values that fit `schema`; `name` is that of the field. */
