@@ -45,11 +45,6 @@ export const bounds = {
     records: 500_000,
     sql: counting('community_messages', 'partner_id = :owner')
   },
-  communityBots: {
-    what: 'community bots of a partner',
-    records: 2000,
-    sql: counting('community_bots', 'partner_id = :owner')
-  },
   creatorBots: {
     what: 'marketplace bots of a partner and its traders',
     records: 1000,
