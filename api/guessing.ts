@@ -94,7 +94,7 @@ interface Counters {
 }
 
 async function countAttempt({ what, partnerId, subject, endUserIp }: Guess, limits: Open['limits']): Promise<Counters> {
-  // Hashed, so that a counter's name is short and tells no address.
+  // Hashed, so that a counter's name is short and does not contain an address.
   const digest = (text: string) => createHash('sha256').update(text.toLowerCase()).digest('base64url')
   const hit = async (name: string) => COUNTED - (await limits.hit(name, COUNTED, WINDOW_SECONDS)).remaining - 1
   const ofPartner = `${what}s:${partnerId}`

@@ -164,7 +164,7 @@ export async function findTrading(
   })
 }
 
-/** Throws BROKER_DISCONNECTED, which tells the reason, when the broker refused the account. */
+/** Throws BROKER_DISCONNECTED with the reason when the broker refused the account. */
 export function requireConnected({ status, rejectedReason }: Pick<AccountRecord, 'status' | 'rejectedReason'>): void {
   if (status === 'REJECTED') throw disconnected(rejectedReason)
 }
@@ -207,7 +207,7 @@ export async function findSealedToken(db: Db, accountRowId: string, dialect: str
   return found?.usable ? found.token : undefined
 }
 
-/** As findSealedToken, but throws BROKER_DISCONNECTED, which tells why the account was refused. */
+/** As findSealedToken, but throws BROKER_DISCONNECTED with the reason why the account was refused. */
 export async function getSealedToken(db: Db, accountRowId: string, dialect: string): Promise<StoredToken> {
   const found = await readToken(db, accountRowId, dialect)
   if (!found?.usable) throw disconnected(found?.rejectedReason ?? null)

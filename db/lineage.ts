@@ -3,7 +3,7 @@
 // whose rows were lost are still at the broker, so each account's books are compared before it buys again.
 import { type Db, rows } from './connection.ts'
 
-/** What tells one history of a database from another, as SQL: the cluster's identifier and its timeline. */
+/** The identity of a history of the database, as SQL: the cluster's identifier and its timeline. */
 export const databaseIdentity = `(select system_identifier::text from pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
 /** True while the history that this database is on has been noted, as SQL. No order is claimed otherwise. */

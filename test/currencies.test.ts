@@ -124,9 +124,9 @@ placing('is left as it is on an account in USD, which shows neither rate nor amo
 
 placing('is refused where less than the smallest amount is left of it', async () => {
   const market = { exchange: async () => ({ rate: '0.02', digits: 0 }) }
-  const refused = await convertStake(market, '10', 'XXX').catch((error: Error) => error)
-  assert.match((refused as Error).message, /less than the smallest amount of XXX/)
-  assert.equal(await convertStake(market, '60', 'XXX'), { stakeInAccount: '1', exchangeRate: '0.02' })
+  const refused = await convertStake(market, '10', 'ABC').catch((error: Error) => error)
+  assert.match((refused as Error).message, /less than the smallest amount of ABC/)
+  assert.equal(await convertStake(market, '60', 'ABC'), { stakeInAccount: '1', exchangeRate: '0.02' })
 })
 
 const doubtful = suite('an order in doubt on an account in another currency')

@@ -18,7 +18,7 @@ import { openSession } from './accounts.ts'
 import type { Evidence } from './broker/port.ts'
 import { matches } from './broker/shortcode.ts'
 import type { Open } from './open.ts'
-import { contractOf } from './orders.ts'
+import { contractOf } from './order-terms.ts'
 import { auditPastEnd } from './past-end.ts'
 import { ceilingOf } from './stake.ts'
 

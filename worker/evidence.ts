@@ -8,7 +8,7 @@ import { openSession } from './accounts.ts'
 import type { Evidence, Session } from './broker/port.ts'
 import { matches } from './broker/shortcode.ts'
 import type { Open } from './open.ts'
-import { contractOf, refOf } from './orders.ts'
+import { contractOf, refOf } from './order-terms.ts'
 import { ceilingOf } from './stake.ts'
 
 // The broker's clock is known to the second.

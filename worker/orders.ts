@@ -34,8 +34,9 @@ import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
 import { compareBooks, ReviewNeeded } from './books.ts'
 import { isAppRefused } from './broker/errors.ts'
-import { BrokerError, type Contract } from './broker/port.ts'
+import { BrokerError } from './broker/port.ts'
 import type { Open } from './open.ts'
+import { contractOf, refOf } from './order-terms.ts'
 import { Pauses } from './pauses.ts'
 import { persist } from './persist.ts'
 import type { Expected, Settling } from './settle.ts'
@@ -411,52 +412,4 @@ type ClaimOptionsOfWorker = Omit<ClaimOptions, 'accountIds'>
 
 function permitExpired(): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', 'The permit to send ran out.', { brokerCode: 'PermitExpired' })
-}
-
-/** Where an order's account is. */
-export function refOf(order: Pick<OrderRow, 'broker_account_id' | 'account_id' | 'app_id' | 'dialect'>) {
-  return {
-    accountRowId: order.broker_account_id,
-    accountId: order.account_id,
-    appId: order.app_id,
-    dialect: order.dialect
-  }
-}
-
-type TermColumn =
-  | 'kind'
-  | 'asset'
-  | 'stake'
-  | 'stake_in_account'
-  | 'currency'
-  | 'contract_type'
-  | 'direction'
-  | 'multiplier'
-  | 'duration'
-  | 'duration_unit'
-  | 'barrier'
-  | 'stop_loss'
-  | 'take_profit'
-
-/** The contract an order asks for, in the port's words and the account's currency. */
-export function contractOf(order: Pick<OrderRow, TermColumn>): Contract {
-  const shared = { asset: order.asset, stake: order.stake_in_account ?? order.stake, currency: order.currency ?? '' }
-  if (order.kind === 'MULTIPLIER') {
-    return {
-      ...shared,
-      kind: 'MULTIPLIER',
-      direction: order.direction as 'up' | 'down',
-      multiplier: Number(order.multiplier),
-      stopLoss: order.stop_loss,
-      takeProfit: order.take_profit
-    }
-  }
-  return {
-    ...shared,
-    kind: 'BINARY',
-    contractType: order.contract_type as never,
-    duration: order.duration as number,
-    durationUnit: order.duration_unit as 't',
-    barrier: order.barrier
-  }
 }

@@ -5,7 +5,7 @@ import { listOverdue, type Overdue, usablePlaces } from '../db/past-end.ts'
 import { openSession } from './accounts.ts'
 import { BrokerError, type ContractState } from './broker/port.ts'
 import type { Open } from './open.ts'
-import { refOf } from './orders.ts'
+import { refOf } from './order-terms.ts'
 import { contradictions } from './plausible.ts'
 
 // Orders looked up in one run, and how many of one account may fail before the rest of it is left for the next.

@@ -8,7 +8,7 @@ import { openSession } from './accounts.ts'
 import type { ContractState } from './broker/port.ts'
 import type { Followed } from './followed.ts'
 import type { Open } from './open.ts'
-import { refOf } from './orders.ts'
+import { refOf } from './order-terms.ts'
 import { contradictions } from './plausible.ts'
 
 // The first pause; it doubles with every read.

@@ -21,7 +21,8 @@ import { endOf } from './broker/shortcode.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import { type Candidates, candidatesOf, type Window } from './evidence.ts'
 import type { Open } from './open.ts'
-import { contractOf, type Placing, refOf } from './orders.ts'
+import { contractOf, refOf } from './order-terms.ts'
+import type { Placing } from './orders.ts'
 import type { Settling } from './settle.ts'
 
 // Conclusive checks that must find nothing before an order counts as absent, and the pause between them.
