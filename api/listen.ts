@@ -1,13 +1,14 @@
 // The HTTP server under the application: its bounds on slow and oversized requests, and the error envelope for what
 // Node refuses before there is a request (malformed HTTP, headers too large, too slow).
 import { readFileSync } from 'node:fs'
-import { createServer, type ServerOptions, type ServerResponse, STATUS_CODES } from 'node:http'
+import { createServer, type RequestListener, type ServerOptions, type ServerResponse, STATUS_CODES } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type Koa from 'koa'
 import type { Log } from '../db/log.ts'
 import { countRequest } from '../db/metrics.ts'
-import type { Config } from '../schemas/config.ts'
+import { systemErrorText } from '../db/system-errors.ts'
+import { type Config, ConfigError } from '../schemas/config.ts'
 import { ApiError, type ErrorCode } from '../schemas/errors.ts'
 import { envelope, requestIdOf } from './respond.ts'
 import { PROTECTION } from './secure.ts'
@@ -32,7 +33,10 @@ const codes: Record<string, ErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT'
 }
 
-/** The server for an application, with TLS where the configuration has a certificate; it does not listen yet. */
+/**
+ * The server for an application, with TLS where the configuration has a certificate; it does not listen yet. Throws
+ * ConfigError when the certificate or its key cannot be used.
+ */
 export function createListener(app: Koa, { config, log }: { config: Config; log: Log }, patience = usual) {
   const handler = app.callback()
   const options: ServerOptions = {
@@ -44,9 +48,7 @@ export function createListener(app: Koa, { config, log }: { config: Config; log:
     // Refused by the application, with the envelope.
     requireHostHeader: false
   }
-  const server = config.tls
-    ? createTlsServer({ ...options, cert: readFileSync(config.tls.cert), key: readFileSync(config.tls.key) }, handler)
-    : createServer(options, handler)
+  const server = config.tls ? createTls(config.tls, options, handler) : createServer(options, handler)
   server.maxHeadersCount = 100
   // Who does not read its answer is cut off; one that waits for its settlement hears nothing until then.
   server.timeout = config.orderTtlMs + config.settleWaitMs + patience.idleMs
@@ -67,6 +69,23 @@ export function createListener(app: Koa, { config, log }: { config: Config; log:
     else refuse(socket, new ApiError(codes[error.code ?? ''] ?? 'MALFORMED_REQUEST'), { config, log })
   })
   return server
+}
+
+function createTls({ cert, key }: { cert: string; key: string }, options: ServerOptions, handler: RequestListener) {
+  const read = (setting: string, file: string) => {
+    try {
+      return readFileSync(file)
+    } catch (cause) {
+      throw new ConfigError(`${setting}: ${systemErrorText(cause) ?? 'cannot be read'}`, { cause })
+    }
+  }
+  const pair = { cert: read('TLS_CERT', cert), key: read('TLS_KEY', key) }
+  try {
+    return createTlsServer({ ...options, ...pair }, handler)
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new ConfigError(`TLS_CERT and TLS_KEY are no certificate with its key (${reason})`, { cause })
+  }
 }
 
 function refuse(socket: Socket, error: ApiError, { config, log }: { config: Config; log: Log }): void {

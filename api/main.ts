@@ -7,8 +7,8 @@ import { collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } f
 import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
+import { listenAt } from '../db/system-errors.ts'
 import { openUsage } from '../db/usage.ts'
-import { ConfigError } from '../schemas/config.ts'
 import { createApp } from './app.ts'
 import { drain } from './drain.ts'
 import { openGathered } from './gathered.ts'
@@ -29,17 +29,8 @@ const waits = openWaits()
 const open = { config, ...store, queue, bus, limits, log, usage, gathered, waits }
 
 const server = createListener(createApp(open), open)
-server.listen(config.port, config.host)
-await new Promise((resolve, reject) =>
-  server.once('listening', resolve).once('error', (error: NodeJS.ErrnoException) => {
-    const taken = error.code === 'EADDRINUSE' || error.code === 'EACCES'
-    reject(taken ? new ConfigError(`PORT ${config.port} of HOST ${config.host} is taken (${error.code})`) : error)
-  })
-)
+await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })
 const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}`
-log.info({ address }, 'listening')
-announceReady({ address })
-
 collectProcessMetrics()
 collectStoreMetrics(store.db)
 const metrics = await serveMetrics({
@@ -48,6 +39,8 @@ const metrics = await serveMetrics({
   log,
   ready: readiness(store.db, bus)
 })
+log.info({ address }, 'listening')
+announceReady({ address })
 
 await stopping
 await endInOrder(log, [

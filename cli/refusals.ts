@@ -1,6 +1,7 @@
 // How a command ends when it does not succeed: one line on stderr for a person, an exit code for a script.
 // 1 is a refusal or a failure, 2 is a wrong use of the command line. Never a stack, never an SQL text.
 import { CommanderError } from 'commander'
+import { systemErrorText } from '../db/system-errors.ts'
 import { ConfigError } from '../schemas/config.ts'
 import { ApiError } from '../schemas/errors.ts'
 
@@ -41,15 +42,21 @@ export function endingOf(error: unknown): Ending {
   if (error instanceof Refusal) return { exitCode: 1, line: oneLine(error.message) }
   // Ctrl-C at a question.
   if (error instanceof Error && error.name === 'ExitPromptError') return { exitCode: 1, line: 'Nothing was changed.' }
-  return { exitCode: 1, line: `INTERNAL: ${unexpected(error)}` }
+  const refused = systemErrorText(error)
+  return { exitCode: 1, line: refused === undefined ? `INTERNAL: ${unexpected(error)}` : sentence(refused) }
 }
 
 // knex puts the statement, with whatever it was bound to, before ' - '; what PostgreSQL said comes last.
 function unexpected(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error))
   const { code } = error as { code?: unknown }
-  const said = error.message.slice(error.message.lastIndexOf(' - ') + 3 * Number(error.message.includes(' - ')))
-  return oneLine(`${said || error.name}${typeof code === 'string' ? ` (${code})` : ''}`)
+  const statement = error.message.lastIndexOf(' - ')
+  const said = statement < 0 ? error.message : error.message.slice(statement + ' - '.length)
+  return oneLine(`${said || error.name}${typeof code === 'string' && !said.includes(code) ? ` (${code})` : ''}`)
+}
+
+function sentence(text: string): string {
+  return oneLine(`${text.charAt(0).toUpperCase()}${text.slice(1)}`)
 }
 
 function oneLine(text: string): string {

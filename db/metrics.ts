@@ -8,6 +8,7 @@ import { type Db, rows } from './connection.ts'
 import { countFindings } from './contract-audit.ts'
 import type { Log } from './log.ts'
 import { countPastEnd } from './orders-review.ts'
+import { listenAt } from './system-errors.ts'
 import { within } from './within.ts'
 
 const SCRAPE_TIMEOUT_MS = 4000
@@ -241,8 +242,7 @@ export async function serveMetrics(options: {
     )
   })
   Object.assign(server, { headersTimeout: 5000, requestTimeout: 5000 })
-  server.listen(options.port, options.host)
-  await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject))
+  await listenAt(server, { ...options, settings: { host: 'METRICS_HOST', port: 'METRICS_PORT' } })
   server.on('error', error => options.log.error({ err: error }, 'metrics'))
   const { port } = server.address() as AddressInfo
   options.log.info({ address: `http://${options.host}:${port}/metrics` }, 'metrics')

@@ -2,7 +2,9 @@
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { type Config, ConfigError, readConfig } from '../schemas/config.ts'
+import { ApiError } from '../schemas/errors.ts'
 import type { Log } from './log.ts'
+import { systemErrorText } from './system-errors.ts'
 import { within } from './within.ts'
 
 /**
@@ -10,7 +12,13 @@ import { within } from './within.ts'
  * environment wins), and the environment itself. Throws ConfigError naming a wrong value.
  */
 export function readEnvironment(): { config: Config; env: NodeJS.ProcessEnv } {
-  if (existsSync('.env')) process.loadEnvFile('.env')
+  if (existsSync('.env')) {
+    try {
+      process.loadEnvFile('.env')
+    } catch (cause) {
+      throw new ConfigError(`the .env file: ${systemErrorText(cause) ?? (cause as Error).message}`, { cause })
+    }
+  }
   return { config: readConfig(process.env), env: process.env }
 }
 
@@ -37,6 +45,19 @@ export function keepHeapSmall(): void {
 const HARD_STOP_MS = 25_000
 const LAST_WORDS_MS = 100
 
+/**
+ * Why a process cannot start, in one line for whoever starts it, and its exit code: 78 (EX_CONFIG) for a wrong setting,
+ * else 1. Undefined for an error that nobody expects at the start, which deserves its stack.
+ */
+export function startFailure(error: unknown): { line: string; exitCode: number } | undefined {
+  if (error instanceof ConfigError) return { line: `Wrong configuration: ${error.message}`, exitCode: 78 }
+  const text = error instanceof ApiError && error.code === 'UNAVAILABLE' ? error.message : systemErrorText(error)
+  return text === undefined ? undefined : { line: `Cannot start: ${text}`, exitCode: 1 }
+}
+
+// Before `announceReady` the person who started the process reads its errors, afterwards the log does.
+let started = false
+
 /** Something to end before the process does. */
 export interface Ending {
   /** For the log. */
@@ -48,6 +69,7 @@ export interface Ending {
 
 /** Tells the process that started this one, where one listens for it, that the work can begin. */
 export function announceReady(facts: { address?: string } = {}): void {
+  started = true
   // With a callback, so that a parent that is gone by now is no error of ours; `stopWithParent` notices.
   if (process.connected) process.send?.({ ready: true, ...facts }, () => {})
 }
@@ -62,13 +84,14 @@ export function stopWithParent(stop: () => void): void {
 
 /**
  * Resolves on the first SIGTERM or SIGINT, or when the process that started this one is gone. A second signal,
- * or 25 s, ends the process hard, which is just as safe for orders. Also ends it with one line when opening fails.
+ * or 25 s, ends the process hard, which is just as safe for orders. Also ends it with one line when it cannot start.
  */
 export function stopOn(log: Log): Promise<void> {
   process.on('uncaughtException', error => {
-    if (error instanceof ConfigError) {
-      process.stderr.write(`Wrong configuration: ${error.message}\n`)
-      process.exit(78)
+    const failure = started ? undefined : startFailure(error)
+    if (failure) {
+      process.stderr.write(`${failure.line.replaceAll(/\s*\n\s*/g, ' ')}\n`)
+      process.exit(failure.exitCode)
     }
     // Neither as 'fatal' nor by ending at once: both make the logger write in one go what it holds, and where nobody
     // reads any more it would try for ever.

@@ -2,11 +2,17 @@
 // the pepper, in one call, and closes last.
 import type { Config } from '../schemas/config.ts'
 import { ConfigError } from '../schemas/config.ts'
+import { ApiError } from '../schemas/errors.ts'
 import { type Db, openDatabase } from './connection.ts'
 import { openPepper, openVault, type Pepper, tokenKeysOf, type Vault } from './crypto.ts'
 import type { Log } from './log.ts'
 import { migrationStatus } from './migrate.ts'
 import { reachDatabase } from './reach.ts'
+import { systemErrorText } from './system-errors.ts'
+
+/** The oldest PostgreSQL that has what the statements need. */
+export const OLDEST_VERSION = 15
+const NO_PRIVILEGE = '42501'
 
 export interface Store {
   url: string
@@ -16,7 +22,10 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** DATABASE_URL, or the embedded PostgreSQL of DATA_DIR: joined when it runs, started when it does not. */
+/**
+ * DATABASE_URL, or the embedded PostgreSQL of DATA_DIR: joined when it runs, started when it does not. Throws UNAVAILABLE
+ * with a sentence when it cannot be started.
+ */
 export async function locateDatabase(
   config: Config,
   tell: (message: string) => void
@@ -24,7 +33,12 @@ export async function locateDatabase(
   if (config.databaseUrl) return { url: config.databaseUrl, stop: async () => {} }
   // Loaded only here: with DATABASE_URL the embedded PostgreSQL need not be installed.
   const { startEmbedded } = await import('./embedded.ts')
-  return startEmbedded({ dataDir: config.dataDir, log: tell })
+  try {
+    return await startEmbedded({ dataDir: config.dataDir, log: tell })
+  } catch (cause) {
+    const reason = systemErrorText(cause) ?? (cause as Error).message
+    throw new ApiError('UNAVAILABLE', `The embedded PostgreSQL: ${reason}`, { cause })
+  }
 }
 
 /**
@@ -40,7 +54,9 @@ export async function openStore(config: Config, options: { name: string; log?: L
     await stop()
   }
   try {
-    await reachDatabase(url)
+    const { majorVersion } = await reachDatabase(url)
+    if (majorVersion < OLDEST_VERSION)
+      throw new ConfigError(`DATABASE_URL names PostgreSQL ${majorVersion}; this needs ${OLDEST_VERSION} or later`)
     const { pending } = await migrationStatus(db)
     if (pending.length > 0)
       throw new ConfigError(
@@ -49,6 +65,9 @@ export async function openStore(config: Config, options: { name: string; log?: L
     return { url, db, vault, pepper: await openPepper(db, vault), close }
   } catch (error) {
     await close()
-    throw error
+    if ((error as { code?: string }).code !== NO_PRIVILEGE) throw error
+    const reason =
+      'DATABASE_URL names a role that may not use these tables: run `operator db grant ROLE` as their owner'
+    throw new ConfigError(reason, { cause: error })
   }
 }

@@ -1,7 +1,9 @@
 // What the operator's tool prints of texts that partners chose: nothing that steers a terminal or reads backwards.
+import { mkdirSync, readFileSync } from 'node:fs'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { print } from '../cli/output.ts'
+import { endingOf } from '../cli/refusals.ts'
 
 // Escape and its C1 form, an override of direction, an isolate, a zero-width space, a line separator.
 const steering = ['\u001b', '\u009b', '\u202e', '\u2066', '\u200b', '\u2028', '\u061c']
@@ -35,6 +37,40 @@ output('escapes them with --json, so that a program reads what was written', () 
   const text = printed(true, { data: [{ name }] })
   for (const character of steering) assert.not.ok(text.includes(character), JSON.stringify(character))
   assert.equal(JSON.parse(text), { data: [{ name }] })
+})
+
+output('says an unexpected error in words, with the path it is about, and no statement', () => {
+  const thrownBy = (run: () => unknown) => {
+    try {
+      run()
+    } catch (error) {
+      return error
+    }
+  }
+  const refused = Object.assign(new AggregateError([]), {
+    errors: [
+      Object.assign(new Error('connect'), {
+        code: 'ECONNREFUSED',
+        errno: -111,
+        syscall: 'connect',
+        address: '::1',
+        port: 9
+      })
+    ]
+  })
+  const table: [unknown, string][] = [
+    [thrownBy(() => readFileSync('/nowhere/a')), 'Cannot open /nowhere/a: no such file or directory (ENOENT)'],
+    [thrownBy(() => mkdirSync('package.json')), 'Cannot make the directory package.json: file already exists (EEXIST)'],
+    [refused, 'Cannot connect to [::1]:9: connection refused (ECONNREFUSED)'],
+    [new TypeError('a is not a function'), 'INTERNAL: a is not a function'],
+    [Object.assign(new Error("It's gone\nat once"), { code: 'E_GONE' }), "INTERNAL: It's gone at once (E_GONE)"],
+    [
+      Object.assign(new Error('select $1 - relation "x" does not exist'), { code: '42P01' }),
+      'INTERNAL: relation "x" does not exist (42P01)'
+    ],
+    [new Error(''), 'INTERNAL: Error']
+  ]
+  for (const [error, line] of table) assert.equal(endingOf(error), { exitCode: 1, line })
 })
 
 output.run()

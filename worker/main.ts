@@ -41,8 +41,6 @@ const statistics = startLoop({
   }
 })
 const work = await startWork({ config, ...store, bus, queue, log, brokers, worker, clock: systemClock })
-announceReady()
-
 collectProcessMetrics()
 collectStoreMetrics(store.db)
 collectBudget(() => brokers.budget())
@@ -55,6 +53,7 @@ const metrics = await serveMetrics({
   ready: readiness(store.db, bus, brokers),
   warnings: () => work.warnings()
 })
+announceReady()
 
 await stopping
 await endInOrder(log, [

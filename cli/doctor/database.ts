@@ -9,7 +9,7 @@ import { listOrders } from '../../db/orders.ts'
 import { listWrongClocks } from '../../db/orders-following.ts'
 import { declaredQueues, queueStandings } from '../../db/queue-standing.ts'
 import { placeOf, reachDatabase } from '../../db/reach.ts'
-import { locateDatabase } from '../../db/store.ts'
+import { locateDatabase, OLDEST_VERSION } from '../../db/store.ts'
 import { countSealed } from '../../db/token-rotation.ts'
 import { findWrongTraderDays, type WrongDay } from '../../db/trader-days.ts'
 import { type Config, ConfigError } from '../../schemas/config.ts'
@@ -18,7 +18,6 @@ import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { checkSettlements } from './settlements.ts'
 
-const OLDEST_VERSION = 15
 const SKEW_WARN_MS = 1000
 const SKEW_FAIL_MS = 30_000
 const WAITING_WARN_SECONDS = 60
