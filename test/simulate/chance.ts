@@ -78,6 +78,10 @@ export interface Troubles {
   spoil: number
   /** An account's token is refused from now on, until its trader comes with another; per virtual second. */
   revoke: number
+  /** Whether traders follow each other, so that orders are copied. */
+  copying: boolean
+  /** A job comes once more after it was done. */
+  repeat: number
   /** Longer than that no order may stand still that its living worker claimed and did not send, ms. */
   standstillMs: number
   /** So long after the last life began nothing goes wrong any more. */
@@ -161,6 +165,8 @@ const usual: Troubles = {
   frames: false,
   spoil: 0,
   revoke: 0,
+  copying: false,
+  repeat: 0,
   // A reset and what follows it take a while where nothing answers; a claim nobody knows of would wait for 68 s.
   standstillMs: 40_000,
   // Doubts of the last lives are looked into, more than once, while things go wrong.
@@ -227,6 +233,18 @@ export const modes = {
   frames: { ...prompt, frames: true, livesOfAccount: 6, livesPerSecond: 150, buys: times(2, fates.slice(1)) },
   /** States make no sense, and tokens are refused while contracts are open. */
   spoiled: { ...prompt, frames: true, livesOfAccount: 6, livesPerSecond: 150, spoil: 1 / 8, revoke: 1 / 2 },
+  /** Orders are copied to followers, closed early, and lost on the way there. */
+  copying: {
+    ...prompt,
+    copying: true,
+    repeat: 1 / 20,
+    livesOfAccount: 5,
+    livesPerSecond: 150,
+    crash: 1 / 40_000,
+    freeze: 1 / 50_000,
+    statement: 1 / 100,
+    outage: 1 / 40
+  },
   /** Many orders of the same terms wait for few accounts. */
   crowded: {
     ...prompt,
@@ -243,7 +261,7 @@ export type Mode = keyof typeof modes
 
 const inTurn = [
   ...(['database', 'broker', 'crashes', 'frozen', 'crowded', 'clocks'] as const),
-  ...(['late', 'suspended', 'forgetful', 'frames', 'spoiled'] as const)
+  ...(['late', 'suspended', 'forgetful', 'frames', 'spoiled', 'copying'] as const)
 ]
 
 /** The mode of a seed where none is asked for: each has its turn, and a third of all are the usual mix. */

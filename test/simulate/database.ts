@@ -67,6 +67,8 @@ export interface Database {
   of(actor: Actor): Db
   /** What became of the actor's transactions when it crashed or froze: the server ends them. */
   abandon(actor: Actor): void
+  /** How many transactions are open. */
+  readonly transactions: number
   /** Asked by the world itself, at once and undisturbed. */
   look<T>(sql: string, values?: unknown[]): Promise<T[]>
   statements: number
@@ -406,6 +408,10 @@ export async function openSimulatedDatabase(options: {
     statements: 0,
     offsetMs: 0,
     dies: false,
+    get transactions() {
+      // One connection is the monitor's.
+      return all.length - 1 - idle.length
+    },
     of: actor => knex({ client: SimulatedClient, version: '18', actor } as never),
     abandon(actor) {
       for (const session of sessionsOf(actor)) {

@@ -421,6 +421,31 @@ export const guards: Guard[] = [
     test: 'test/copy.test.ts'
   },
   {
+    name: 'an order is copied once for each follow, asked for and indexed',
+    edits: [edit('worker/copy.ts', '.filter(({ copied }) => !copied)', '')],
+    sql: ['drop index orders_copy'],
+    mode: 'copying',
+    lives: 600
+  },
+  {
+    name: 'what a copy may lose fits into the limit of its follow',
+    edits: [
+      edit(
+        'worker/copy-terms.ts',
+        'if (new Big(candidate.lost).plus(candidate.atRisk).plus(terms.worstCase).gt(limit)) {',
+        'if (limit.lt(0)) {'
+      )
+    ],
+    mode: 'copying',
+    lives: 600
+  },
+  {
+    name: 'what a leader closes early is closed for its followers',
+    edits: [edit(following, 'from closed where closes_copies', 'from closed where closes_copies is null')],
+    mode: 'copying',
+    lives: 600
+  },
+  {
     name: 'a contract whose stream fell silent is asked for',
     edits: [edit(settling, '      askSilent()\n', '')],
     mode: 'broker',

@@ -45,8 +45,8 @@ export async function verdictOf(end: {
   audit: boolean
   /** How far the database's clock may be from where it was, ms. */
   clockMs: number
-  /** Orders that stood still without a reason. */
-  standstills: string[]
+  /** What the world found wrong by itself: orders that stood still without a reason, copies. */
+  lies: string[]
   schedule: Schedule
   database: Database
   books: Books
@@ -82,7 +82,7 @@ export async function verdictOf(end: {
   report.late = report.findings.filter(({ kind }) => kind === 'late').length
   const mismatches = found.filter(({ kind }) => kind === 'MISMATCH').length
   const falseAlarms = [...reported].filter(id => !excused.has(id) && !foreign.has(id)).length
-  const lies = [...liesOf(lives, orders), ...books.breaches, ...end.standstills]
+  const lies = [...liesOf(lives, orders), ...books.breaches, ...end.lies]
   if (mismatches > 0) lies.push(`the audit reported ${mismatches} orders whose figures are right`)
   if (falseAlarms > 0) lies.push(`the audit reported ${falseAlarms} contracts that have their order`)
   const owners = new Map(orders.map(({ broker_order_id, id }) => [broker_order_id, id]))
@@ -110,6 +110,8 @@ export async function verdictOf(end: {
 function* liesOf(lives: Life[], orders: AuditedOrder[]): Iterable<string> {
   const byClient = new Map<string, AuditedOrder>()
   for (const order of orders) {
+    // A copy is nobody's request.
+    if (order.client_order_id === null) continue
     const key = `${(order as { partner_id?: string }).partner_id} ${order.client_order_id}`
     if (byClient.has(key)) yield `${order.client_order_id} names two orders`
     byClient.set(key, order)

@@ -15,6 +15,7 @@ import { openHub } from './bus.ts'
 import { Chance, Counts, modes, type Troubles } from './chance.ts'
 import { type Api, type Life, live, makeLife } from './clients.ts'
 import { type Actor, clockOf, Schedule, takeOverGlobals } from './clock.ts'
+import { copiesUnderWay, copyLies } from './copying.ts'
 import { openSimulatedDatabase } from './database.ts'
 import { APP_HEADER, openFramedBrokers, serveFrames } from './frames.ts'
 import type { Party } from './setup.ts'
@@ -36,6 +37,7 @@ export interface WorldOptions {
 // More of them serve more lives at once, and cost more while nothing happens.
 const processes = (lives: number) => (lives < MANY ? { workers: 2, apis: 2 } : { workers: 4, apis: 3 })
 const MANY = 5000
+const usedQueues = ['order.place', 'ask']
 // Lives begin in bunches.
 const BUNCH_MS = 50
 const VACUUM_MS = 500
@@ -151,9 +153,21 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
       schedule: async () => {},
       work: async (name: string, _: unknown, run: (jobs: object[]) => Promise<void>) => void handlers.set(name, run)
     }
-    // Nobody copies or publishes here: asking those queues all the time would only cost.
-    const fetch: Queue['fetch'] = async (trx, name, limit) =>
-      name === 'order.place' || name === 'ask' ? queue.fetch(trx, name, limit) : []
+    // Asking queues that stay empty all the time would only cost.
+    const used = new Set(options.troubles.copying ? [...usedQueues, 'copy.fanout', 'copy.close'] : usedQueues)
+    const fetch: Queue['fetch'] = async (trx, name, limit) => {
+      if (!used.has(name)) return []
+      const jobs = await queue.fetch(trx, name, limit)
+      if (jobs.length > 0 && chance.is(troubles().repeat)) {
+        counts.add(`job: ${name} comes twice`)
+        await queue.enqueue(
+          trx,
+          name,
+          jobs.map(({ data }) => data)
+        )
+      }
+      return jobs
+    }
     const db = database.of(actor)
     const open: WorkerOpen = {
       config,
@@ -297,7 +311,8 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   let swept = 0
   const vacuum = () =>
     schedule.really(VACUUM_MS, 'vacuum', async () => {
-      if (database.statements - swept >= VACUUM_STATEMENTS) {
+      // It waits for pages that an open transaction still holds, and that transaction for the next event.
+      if (database.statements - swept >= VACUUM_STATEMENTS && database.transactions === 0) {
         await database.look('vacuum orders, pgboss.job_common, asks')
         swept = database.statements
       }
@@ -341,6 +356,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
         )
         // A multiplier that nobody closes stays open.
         over = left.every(({ broker_order_id: id }) => id !== null && !books.deals.get(id)?.sale && isMultiplier(id))
+        if (over && options.troubles.copying) over = !(await copiesUnderWay(database))
       }
       if (schedule.now > lastBorn + PATIENCE_MS) {
         over = true
@@ -377,7 +393,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   const verdict = await verdictOf({
     ...options,
     clockMs: 2 * clocks.database,
-    standstills,
+    lies: [...standstills, ...(options.troubles.copying ? await copyLies(database, books) : [])],
     schedule,
     database,
     books,
