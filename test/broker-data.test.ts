@@ -138,6 +138,19 @@ market(
   }
 )
 
+market('tells the least amounts of a contract as quotes of it say, and asks no more for a while', async () => {
+  const own = await startSimulator({ limits: 'off' })
+  const there = clientOf({}, own).market(appIds[dialect])
+  const multiplier = { ...up, asset: '1HZ25V', multiplier: 1600, stake: '1000' } as const
+  // The commission of the least stake is 0.50, which a stop loss has to be above.
+  assert.equal(await there.leastOf(multiplier), { stake: '2.50', stopLoss: '0.51', takeProfit: '0.50' })
+  assert.equal(await there.leastOf(even), { stake: '0.35', stopLoss: null, takeProfit: null })
+  own.faults.add({ effect: 'error', call: 'proposal', code: 'ContractBuyValidationError', message: 'No.' })
+  assert.is((await there.leastOf({ ...multiplier, stake: '10' })).stake, '2.50')
+  assert.is((await failure(there.leastOf(up))).code, 'INVALID_CONTRACT')
+  await own.close()
+})
+
 market('tells when a closed market opens', async () => {
   const own = await startSimulator({ limits: 'off' })
   const closed = clientOf({}, own).market('7')

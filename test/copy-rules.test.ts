@@ -281,16 +281,29 @@ scaling('say whether the stake was raised', async () => {
   assert.is(own.raisedToMinimum, null)
 })
 
+scaling('are at least what the broker states in its quote for this asset', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader, { riskPct: 1 })
+  const terms = { asset: '1HZ25V', multiplier: 160, stake: 100, stopLoss: 10, takeProfit: 10 }
+  const { orderId } = (await placeMultiplier(leader, terms)).body
+  const copy = await copyOf(follower, { orderId })
+  assert.equal([copy.stake, copy.raisedToMinimum], [2.5, true])
+  const row = await db('orders').where({ id: copy.orderId }).first()
+  assert.equal([Number(row.stop_loss), Number(row.take_profit)], [0.5, 0.5])
+})
+
 scaling('leave out a limit that rounds to nothing, and raise one below the least of the broker', () => {
   const leading = {
     kind: 'MULTIPLIER',
     buy_price: '1000',
     stake: '1000',
     stake_in_account: null,
+    exchange_rate: null,
     commission: '20'
   } as const
-  const limits = (stop_loss: string | null, take_profit: string | null, riskPct: string) => {
-    const { stopLoss, takeProfit, worstCase } = scale({ ...leading, stop_loss, take_profit }, riskPct)
+  const least = { stake: '1.00', stopLoss: '0.10', takeProfit: '0.10' }
+  const limits = (stop_loss: string | null, take_profit: string | null, riskPct: string, bounds = least) => {
+    const { stopLoss, takeProfit, worstCase } = scale({ ...leading, stop_loss, take_profit }, riskPct, bounds)
     return [stopLoss, takeProfit, worstCase.toFixed()]
   }
   assert.equal(limits('500', '0.4', '10'), ['50', '0.1', '50'])
@@ -300,18 +313,43 @@ scaling('leave out a limit that rounds to nothing, and raise one below the least
   assert.equal(limits('21', null, '10'), ['2.1', null, '2.1'])
   assert.equal(limits('15', null, '10'), ['2.01', null, '2.01'])
   assert.equal(limits(null, null, '10'), [null, null, '100'])
+  assert.equal(limits('500', '60', '1', { stake: '10', stopLoss: '5.50', takeProfit: '0.75' }), ['5.5', '0.75', '5.5'])
 })
 
 scaling('are in the currency of the account where the leader paid in it', () => {
   const none = { stop_loss: null, take_profit: null, commission: null } as const
-  const yen = scale({ kind: 'BINARY', ...none, stake: '10', stake_in_account: '1500', buy_price: '1500' }, '50')
+  const unstated = { stake: null, stopLoss: null, takeProfit: null }
+  const yen = scale(
+    { kind: 'BINARY', ...none, stake: '10', stake_in_account: '1500', exchange_rate: '150', buy_price: '1500' },
+    '50',
+    unstated
+  )
   assert.equal([yen.stake, yen.worstCase.toFixed()], ['5', '750'])
-  const bitcoin = { stake: '100', stake_in_account: '0.00100000', buy_price: '0.001', commission: null } as const
-  const copy = scale({ kind: 'MULTIPLIER', ...bitcoin, stop_loss: '0.0005', take_profit: '0.000001' }, '10')
+  const bitcoin = {
+    stake: '100',
+    stake_in_account: '0.00100000',
+    exchange_rate: '0.00001',
+    buy_price: '0.001',
+    commission: null
+  } as const
+  const copy = scale({ kind: 'MULTIPLIER', ...bitcoin, stop_loss: '0.0005', take_profit: '0.000001' }, '10', unstated)
   assert.equal(
     [copy.stake, copy.stopLoss, copy.takeProfit, copy.worstCase.toFixed()],
     ['10', '0.00005', '0.000001', '0.00005']
   )
+  // The least stake is stated in the account's currency: 1.50 of it are 1.67 USD, and a cent for a rate that moves.
+  const euro = {
+    stake: '10',
+    stake_in_account: '9.00',
+    exchange_rate: '0.9',
+    buy_price: '9',
+    commission: null
+  } as const
+  const small = scale({ kind: 'MULTIPLIER', ...euro, stop_loss: null, take_profit: null }, '1', {
+    ...unstated,
+    stake: '1.50'
+  })
+  assert.equal([small.stake, small.raisedToMinimum], ['1.68', true])
 })
 
 const mirroring = suite('a leader that closes')
@@ -444,14 +482,28 @@ naming('counts the mode and currency of the active account alone, REAL first, an
   await db('orders').where({ trader_id: ada.traderId, pnl: '1000' }).update({ account_mode: 'REAL' })
   await insertOrderRows(db, bob, { pnl: '-5', at: new Date(Date.now() - 60_000) })
   await db('broker_accounts').where({ trader_id: bob.traderId }).update({ account_mode: 'REAL', currency: 'EUR' })
-  await db('orders').where({ trader_id: bob.traderId }).update({ account_mode: 'REAL', currency: 'EUR' })
+  await db('orders').where({ trader_id: bob.traderId }).update({
+    account_mode: 'REAL',
+    currency: 'EUR',
+    stake_in_account: '5',
+    exchange_rate: '0.5'
+  })
   const list = async (query: Record<string, string> = {}) =>
     (await mine.call(listLeaders, { query })).body.data.map(
-      ({ leaderId, accountMode, currency, trades, pnl, maxDrawdown }: Record<string, unknown>) =>
-        [leaderId === ada.traderId ? 'ada' : 'bob', accountMode, currency, trades, pnl, maxDrawdown].join(' ')
+      ({ leaderId, accountMode, currency, trades, pnl, maxDrawdown, maxDrawdownPct }: Record<string, unknown>) =>
+        [
+          leaderId === ada.traderId ? 'ada' : 'bob',
+          accountMode,
+          currency,
+          trades,
+          pnl,
+          maxDrawdown,
+          maxDrawdownPct
+        ].join(' ')
     )
   const all = await list()
-  assert.equal(all, ['bob REAL EUR 11 15 5', 'ada DEMO USD 10 20 0'])
+  // Of stakes of 55 EUR, which are 110 USD.
+  assert.equal(all, ['bob REAL EUR 11 15 5 9.09', 'ada DEMO USD 10 20 0 0'])
   assert.equal(await list({ accountMode: 'DEMO' }), [all[1]])
   assert.equal(await list({ currency: 'EUR' }), [all[0]])
   assert.equal(await list({ accountMode: 'DEMO', currency: 'EUR' }), [])

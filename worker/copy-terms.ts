@@ -2,8 +2,9 @@
 import { Big } from 'big.js'
 import type { Candidate, Decided, Leading, SkipReason } from '../db/copy-fanout.ts'
 import type { Draft } from '../db/orders-storing.ts'
+import type { Least } from './broker/port.ts'
 
-// What the broker takes at least, in USD.
+// What the broker takes at least, in USD, by its documents: where its quote does not say.
 const LEAST_STAKE = { BINARY: '0.35', MULTIPLIER: '1' } as const
 const LEAST_LIMIT = '0.1'
 const USD_DIGITS = 2
@@ -14,8 +15,15 @@ export interface Judged {
   draft?: Draft
 }
 
-/** Decides whether an order is copied for a follow, and as what. `ttlMs` is how long the copy may wait to be placed. */
-export function judge(leading: Leading, candidate: Candidate, ttlMs: number): Judged {
+/** What all copies of an order share. */
+export interface Copying {
+  least: Least
+  /** How long a copy may wait to be placed. */
+  ttlMs: number
+}
+
+/** Decides whether an order is copied for a follow, and as what. */
+export function judge(leading: Leading, candidate: Candidate, { least, ttlMs }: Copying): Judged {
   const { followId, accountRowId } = candidate
   const decided = (status: Decided['status'], reason: SkipReason | null = null): Decided => ({
     followId,
@@ -27,7 +35,7 @@ export function judge(leading: Leading, candidate: Candidate, ttlMs: number): Ju
   if (!agree(leading, candidate)) return { decided: decided('PAUSED_MISMATCH', 'MISMATCH') }
   if (!candidate.partnerActive) return { decided: decided('ACTIVE', 'PARTNER_INACTIVE') }
   if (!candidate.connected) return { decided: decided('ACTIVE', 'DISCONNECTED') }
-  const terms = scale(leading, candidate.riskPct)
+  const terms = scale(leading, candidate.riskPct, least)
   const limit = new Big(candidate.baseBalance).times(candidate.maxDrawdownPct).div(100)
   if (new Big(candidate.lost).plus(candidate.atRisk).plus(terms.worstCase).gt(limit)) {
     // Open copies may still win; what is lost already is lost.
@@ -63,30 +71,42 @@ export interface CopyTerms {
 
 type Scaled = Pick<
   Leading,
-  'kind' | 'stake' | 'stake_in_account' | 'buy_price' | 'stop_loss' | 'take_profit' | 'commission'
+  'kind' | 'stake' | 'stake_in_account' | 'exchange_rate' | 'buy_price' | 'stop_loss' | 'take_profit' | 'commission'
 >
 
-/** A leader's terms for a follower's stake. Limits are amounts of money: they scale with the stake the copy really has. */
-export function scale(leading: Scaled, riskPct: string): CopyTerms {
+/**
+ * A leader's terms for a follower's stake. Limits are amounts of money: they scale with the stake the copy really has.
+ * `bounds` is in the account's currency.
+ */
+export function scale(leading: Scaled, riskPct: string, bounds: Least): CopyTerms {
   const asked = new Big(leading.stake).times(riskPct).div(100).round(2, Big.roundHalfUp)
-  const least = LEAST_STAKE[leading.kind]
+  const least = leastStake(leading, bounds)
   const raisedToMinimum = asked.lt(least)
   const stake = raisedToMinimum ? new Big(least) : asked
   const factor = stake.div(leading.stake)
   // Limits are amounts of the account's currency. A stop loss covers the commission at least.
   const digits = digitsOf(leading.stake_in_account)
-  const smallest = inAccount(leading, LEAST_LIMIT).round(digits, Big.roundUp)
+  const smallest = (stated: string | null) =>
+    new Big(stated ?? inAccount(leading, LEAST_LIMIT)).round(digits, Big.roundUp)
   const commission = new Big(leading.commission ?? 0).times(factor).plus(`1e-${digits}`).round(digits, Big.roundUp)
   const stopLoss = scaleLimit(leading.stop_loss, {
     factor,
     digits,
-    least: commission.gt(smallest) ? commission : smallest
+    least: largest(commission, smallest(bounds.stopLoss))
   })
-  const takeProfit = scaleLimit(leading.take_profit, { factor, digits, least: smallest })
+  const takeProfit = scaleLimit(leading.take_profit, { factor, digits, least: smallest(bounds.takeProfit) })
   const price = inAccount(leading, stake.toFixed())
   const worstCase = stopLoss !== null && price.gt(stopLoss) ? new Big(stopLoss) : price
   return { stake: stake.toFixed(), stopLoss, takeProfit, raisedToMinimum, worstCase }
 }
+
+/** The least stake of a copy in USD. Stated in another currency, it has a cent of room for the rate of the purchase. */
+function leastStake({ kind, exchange_rate: rate }: Scaled, { stake }: Least): string {
+  if (stake === null) return LEAST_STAKE[kind]
+  return rate === null ? stake : new Big(stake).div(rate).plus('0.01').round(USD_DIGITS, Big.roundUp).toFixed()
+}
+
+const largest = (one: Big, other: Big) => (one.gt(other) ? one : other)
 
 /** The digits of the account's currency, which a converted stake is written with; without one it is USD. */
 function digitsOf(stakeInAccount: string | null): number {

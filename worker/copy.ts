@@ -2,14 +2,26 @@
 // an order like any other from there on; the unique pair of leader's order and follow makes a repeat harmless.
 import { WORK } from '../db/bus.ts'
 import type { Db } from '../db/connection.ts'
-import { findLeading, lockForCopying, partEnds, storeDecisions, takeCandidates } from '../db/copy-fanout.ts'
+import {
+  findLeading,
+  type Leading,
+  lockForCopying,
+  partEnds,
+  storeDecisions,
+  takeCandidates
+} from '../db/copy-fanout.ts'
 import { storeOrders } from '../db/orders-storing.ts'
 import type { Job, Queue } from '../db/queue.ts'
+import type { Least } from './broker/port.ts'
 import { judge } from './copy-terms.ts'
 import type { Open } from './open.ts'
+import { contractOf } from './order-terms.ts'
 
 // Followers served in one transaction. A part that fails is tried again by itself, and holds nobody up for long.
 const PART = 200
+// How long copies wait for the broker to say what it takes at least; a quote takes two round trips.
+const LEAST_WITHIN_MS = 1000
+
 /**
  * Takes one fan-out job and copies the order to its part of the followers; returns how many jobs were taken. The work is
  * done in the transaction of the fetch, so that the job of a worker that dies is free at once; a failure is counted in a
@@ -44,6 +56,8 @@ async function copyPart(
   { orderId, after = '', upTo }: { orderId: string; after?: string; upTo?: string }
 ): Promise<number> {
   const { queue, config } = open
+  // Before anything is locked that others wait for.
+  const least = await leastOf(open, await findLeading(trx, orderId))
   await lockForCopying(trx, orderId)
   const leading = await findLeading(trx, orderId)
   if (!leading || leading.copied_from !== null) return 0
@@ -52,7 +66,9 @@ async function copyPart(
   const candidates = await takeCandidates(trx, { orderId, leaderId, after, upTo: end, limit: PART })
   // The time to live counts from the leader's own purchase: a tick contract is worthless late.
   const ttlMs = Math.max(0, Math.round(config.orderTtlMs - Math.max(0, leading.age_ms)))
-  const judged = candidates.filter(({ copied }) => !copied).map(candidate => judge(leading, candidate, ttlMs))
+  const judged = candidates
+    .filter(({ copied }) => !copied)
+    .map(candidate => judge(leading, candidate, { least, ttlMs }))
   const stored = await storeOrders(
     trx,
     queue,
@@ -60,6 +76,25 @@ async function copyPart(
   )
   await storeDecisions(trx, { orderId, decided: judged.map(({ decided }) => decided) })
   return stored.length
+}
+
+const unstated: Least = { stake: null, stopLoss: null, takeProfit: null }
+
+/** What the broker takes at least of the order's kind; nothing stated where it does not say in time. */
+async function leastOf({ brokers, log }: Open, leading: Leading | undefined): Promise<Least> {
+  if (!leading) return unstated
+  const { dialect, app_id: appId, asset } = leading
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<Least>(resolve => {
+    timer = setTimeout(() => resolve(unstated), LEAST_WITHIN_MS)
+  })
+  const stated = Promise.resolve()
+    .then(() => brokers.of(dialect).market(appId).leastOf(contractOf(leading)))
+    .catch((error: unknown) => {
+      log.info({ err: error, asset }, 'the least amounts of a contract could not be read')
+      return unstated
+    })
+  return await Promise.race([stated, late]).finally(() => clearTimeout(timer))
 }
 
 /**

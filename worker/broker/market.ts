@@ -9,7 +9,9 @@ import { type Line, readAnswer } from './line.ts'
 import {
   type BinaryContract,
   BrokerError,
+  type Contract,
   type Exchange,
+  type Least,
   type Market,
   type MarketSymbol,
   stakeCurrency
@@ -35,6 +37,7 @@ const CLOCK_STEP_MS = 500
 // At most thirty calls a minute of an application, of 180 that it has.
 const ratesFreshMs = 2_000
 const digitsFreshMs = 3_600_000
+const leastFreshMs = 300_000
 const maxCandles = 1_000
 const maxQuoted = 1_000
 const reopeningWithinMs = 4_000
@@ -46,6 +49,8 @@ export class MarketData implements Market {
   #offset: Fresh<number> | null = null
   /** What the last quote of an asset in a currency said. */
   readonly #quoted = new Map<string, Quoted>()
+  /** Of what was asked for last, at most as many as quotes. */
+  readonly #least = new Map<string, Fresh<Least>>()
   // The wall clock minus the monotonic one when the offset was measured.
   #offsetLeadMs = 0
   #rates: Fresh<Map<string, string>> | null = null
@@ -119,6 +124,19 @@ export class MarketData implements Market {
     const { dialect, line } = this.#options
     const frame = await line.read('proposal', dialect.quote(contract))
     return readAnswer(frame, ({ proposal }) => decimalOf(bodyOf(proposal, 'proposal'), 'payout'))
+  }
+
+  leastOf(contract: Contract): Promise<Least> {
+    const { asset, currency } = contract
+    const what = contract.kind === 'BINARY' ? contract.contractType : contract.multiplier
+    const key = `${contract.kind} ${what} ${asset} ${currency}`
+    const known = this.#least.get(key) ?? null
+    const fresh = this.#fresh(known, leastFreshMs, () => this.#readLeast(contract))
+    // The one asked for last is the last to go.
+    this.#least.delete(key)
+    this.#least.set(key, fresh)
+    if (this.#least.size > maxQuoted) this.#least.delete(this.#least.keys().next().value as string)
+    return fresh.value
   }
 
   async exchange(currency: string): Promise<Exchange | null> {
@@ -212,6 +230,26 @@ export class MarketData implements Market {
     return null
   }
 
+  /** A quote of the contract says the least stake; the least limits of that stake are in a quote of it. */
+  async #readLeast(contract: Contract): Promise<Least> {
+    const { dialect, line } = this.#options
+    if (contract.kind === 'BINARY') {
+      const frame = await line.read('proposal', dialect.quote(contract))
+      return { ...noLimits, stake: readAnswer(frame, quote => leastIn(quote, 'stake')) }
+    }
+    const { asset, currency, multiplier } = contract
+    const quote = (stake: string) =>
+      line.read('proposal', dialect.quoteMultiplier(asset, { currency, multiplier, stake: Number(stake) }))
+    const frame = await quote(contract.stake)
+    const stake = readAnswer(frame, answer => leastIn(answer, 'stake'))
+    const smallest = stake === null || Number(stake) === Number(contract.stake) ? frame : await quote(stake)
+    return readAnswer(smallest, answer => ({
+      stake,
+      stopLoss: leastIn(answer, 'stop_loss'),
+      takeProfit: leastIn(answer, 'take_profit')
+    }))
+  }
+
   /** What is remembered while it is fresh; askers at the same time share one question; a failure is not remembered. */
   #fresh<T>(known: Fresh<T> | null, freshMs: number, read: () => Promise<T>): Fresh<T> {
     const now = performance.now()
@@ -259,10 +297,22 @@ function readMultiplierOffer({ contracts_for: answer }: Frame): MultiplierOffer 
   return { multipliers: multipliers.filter(Number.isFinite), cancellation, defaultStake }
 }
 
+const noLimits = { stopLoss: null, takeProfit: null }
+
+/** The least amount that a quote states for a term of the contract. */
+function leastIn({ proposal }: Frame, term: 'stake' | 'stop_loss' | 'take_profit'): string | null {
+  return optionalDecimal(boundsIn(bodyOf(proposal, 'proposal'), term), 'min')
+}
+
+/** What a quote states as bounds of a term; empty where it says nothing. */
+function boundsIn(proposal: Body, term: string): Body {
+  const params = proposal.validation_params === undefined ? {} : bodyOf(proposal.validation_params, 'validation_params')
+  return params[term] === undefined ? {} : bodyOf(params[term], `validation_params.${term}`)
+}
+
 /** Both dialects keep the limits of the stake in the quote; those that contracts_for names are of other contracts. */
 function readQuoted(proposal: Body, { stake, multiplier }: { stake: number; multiplier: number }): Quoted {
-  const params = proposal.validation_params === undefined ? {} : bodyOf(proposal.validation_params, 'validation_params')
-  const limits = params.stake === undefined ? {} : bodyOf(params.stake, 'validation_params.stake')
+  const limits = boundsIn(proposal, 'stake')
   const commission = optionalDecimal(proposal, 'commission')
   return {
     minStake: optionalDecimal(limits, 'min') ?? unquoted.minStake,

@@ -50,6 +50,14 @@ export interface Exchange {
 
 export type Contract = BinaryContract | MultiplierContract
 
+/** The least amounts that the broker takes of a contract, in the contract's currency; null where it states none. */
+export interface Least {
+  stake: string | null
+  /** Of a multiplier with the least stake; a larger stake may take more, its commission at least. */
+  stopLoss: string | null
+  takeProfit: string | null
+}
+
 /** A broker account as the port needs it: who, under which application, and how to get its token. */
 export interface BrokerAccount {
   /** The broker's own account id. */
@@ -273,6 +281,8 @@ export interface Market {
   candles(asset: string, range: { granularitySeconds: number; count: number }): Promise<Candle[]>
   /** What the contract would pay if it were bought now and won. Throws BrokerError where it is not offered. */
   payoutOf(contract: BinaryContract): Promise<string>
+  /** The least amounts of such a contract, minutes old at most. Throws BrokerError where it is not offered. */
+  leastOf(contract: Contract): Promise<Least>
   /** Throws BrokerError NOT_FOUND for an unknown asset. */
   multiplierSpec(asset: string, currency: string): Promise<MultiplierSpec>
   /** The broker's own rate into the currency, seconds old at most; null where it tells none. */

@@ -15,24 +15,22 @@ import { Refusal } from './refusal.ts'
 import { type MarketSymbol, symbols } from './symbols.ts'
 
 const MIN_STAKE_CENTS = 35
-const MIN_MULTIPLIER_STAKE_CENTS = 100
 const MAX_MULTIPLIER_STAKE_CENTS = 200_000
 const MAX_PAYOUT_CENTS = 500_000
-const MIN_LIMIT_CENTS = 10
 export const MAX_SECONDS = 365 * 86_400
 const MAX_MARKUP_PCT = 3
 const UNIT_SECONDS = { t: 0, s: 1, m: 60, h: 3_600, d: 86_400 } as const
 
 const known = new Set<string>([...riseFallTypes, ...digitTypes, ...multiplierTypes])
 
-/** The bounds of amounts, in whole smallest units of the currency. */
-export function boundsIn(currency: string) {
+/** The bounds of amounts for a symbol, in whole smallest units of the currency. */
+export function boundsOf({ symbol, currency }: Pick<Offer, 'symbol' | 'currency'>) {
   return {
     minStake: limitIn(currency, MIN_STAKE_CENTS),
-    minMultiplierStake: limitIn(currency, MIN_MULTIPLIER_STAKE_CENTS),
+    minMultiplierStake: limitIn(currency, symbol.leastMultiplierCents),
     maxMultiplierStake: limitIn(currency, MAX_MULTIPLIER_STAKE_CENTS),
     maxPayout: limitIn(currency, MAX_PAYOUT_CENTS),
-    minLimit: limitIn(currency, MIN_LIMIT_CENTS)
+    minLimit: limitIn(currency, symbol.leastLimitCents)
   }
 }
 
@@ -191,7 +189,7 @@ export function limitsOf(
 ): { takeProfitCents?: number | null; stopLossCents?: number | null } {
   const commission = Math.round(offer.amountCents * offer.symbol.commissionRate * offer.multiplier)
   const { currency } = offer
-  const { minLimit: min, maxPayout } = boundsIn(currency)
+  const { minLimit: min, maxPayout } = boundsOf(offer)
   const takeProfitCents = limitOf(limits.takeProfit, { field: 'take_profit', min, max: maxPayout, currency })
   const stopLossCents = limitOf(limits.stopLoss, {
     field: 'stop_loss',
@@ -232,11 +230,12 @@ function limitOf(
 /** Throws where the price of an offer is outside what is sold. */
 export function checkPrice(offer: Offer, price: Price): void {
   if (offer.kind === 'multiplier') checkMultiplierStake(offer)
-  else checkBinaryPrice(price, offer.currency)
+  else checkBinaryPrice(price, offer)
 }
 
-function checkMultiplierStake({ amountCents, currency }: Offer): void {
-  const { minMultiplierStake, maxMultiplierStake } = boundsIn(currency)
+function checkMultiplierStake(offer: Offer): void {
+  const { amountCents, currency } = offer
+  const { minMultiplierStake, maxMultiplierStake } = boundsOf(offer)
   const [min, max] = [printUnits(minMultiplierStake, currency), printUnits(maxMultiplierStake, currency)]
   if (amountCents < minMultiplierStake) {
     throw new Refusal('StakeLimits', `Please enter a stake amount of at least ${min}.`, {
@@ -249,8 +248,9 @@ function checkMultiplierStake({ amountCents, currency }: Offer): void {
   }
 }
 
-function checkBinaryPrice({ askCents, payoutCents }: Price, currency: string): void {
-  const { minStake, maxPayout } = boundsIn(currency)
+function checkBinaryPrice({ askCents, payoutCents }: Price, offer: Offer): void {
+  const { currency } = offer
+  const { minStake, maxPayout } = boundsOf(offer)
   const print = (cents: number) => printUnits(cents, currency)
   const [min, max, stake, payout] = [minStake, maxPayout, askCents, payoutCents].map(print)
   const bounds = `Minimum stake of ${min} and maximum payout of ${max}.`

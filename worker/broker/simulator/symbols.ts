@@ -23,6 +23,9 @@ export interface MarketSymbol {
   digits: boolean
   /** Allowed multipliers; none where multipliers are not offered. */
   multipliers: number[]
+  /** The least stake of a multiplier contract, and the least stop loss and take profit, in US cents. */
+  leastMultiplierCents: number
+  leastLimitCents: number
   /** Commission of a multiplier contract as a part of stake × multiplier. */
   commissionRate: number
   /** Shortest timed contract in seconds. */
@@ -49,6 +52,8 @@ function synthetic(facts: Facts): MarketSymbol {
     riseFall: true,
     digits: true,
     multipliers: [],
+    leastMultiplierCents: 100,
+    leastLimitCents: 10,
     commissionRate: 0.0005 * facts.volatility,
     minSeconds: 15,
     maxTicks: 10,
@@ -68,6 +73,8 @@ function forex(facts: Facts): MarketSymbol {
     riseFall: true,
     digits: false,
     multipliers: [100, 200, 300, 500, 800],
+    leastMultiplierCents: 100,
+    leastLimitCents: 10,
     commissionRate: 0.0001,
     minSeconds: 900,
     maxTicks: 0,
@@ -96,7 +103,7 @@ function volatilityIndex(percent: number, level: number, decimals: number, sprea
   })
 }
 
-function secondIndex(percent: number, level: number): MarketSymbol {
+function secondIndex(percent: number, level: number, other: Partial<MarketSymbol> = {}): MarketSymbol {
   return synthetic({
     code: `1HZ${percent}V`,
     name: `Volatility ${percent} (1s) Index`,
@@ -104,7 +111,8 @@ function secondIndex(percent: number, level: number): MarketSymbol {
     level,
     volatility: percent / 100,
     intervalSeconds: 1,
-    multipliers: multipliers[percent] as number[]
+    multipliers: multipliers[percent] as number[],
+    ...other
   })
 }
 
@@ -115,7 +123,8 @@ const all: MarketSymbol[] = [
   volatilityIndex(75, 41250.77, 4, 5000),
   volatilityIndex(100, 1219.6, 2, 20),
   secondIndex(10, 8641.67),
-  secondIndex(25, 401230.5),
+  // The least amounts differ from one asset to another: whoever assumes them is refused here.
+  secondIndex(25, 401230.5, { leastMultiplierCents: 250, leastLimitCents: 50 }),
   secondIndex(50, 192840.3),
   secondIndex(75, 5120.44),
   secondIndex(100, 1780.21),

@@ -3,7 +3,7 @@ import { type Contract, isDigit, longcodeOf, printBarrier, ticksNeeded } from '.
 import { printUnits, toAmount } from './currencies.ts'
 import type { Engine, Quote } from './engine.ts'
 import { printPips, type Tick } from './market.ts'
-import { boundsIn } from './offers.ts'
+import { boundsOf } from './offers.ts'
 import { multiplierLevel } from './pricing.ts'
 
 /** A quote under its proposal id. */
@@ -14,7 +14,7 @@ export function presentQuote(
   const { askCents, payoutCents, commissionCents } = price
   const multiplier = offer.kind === 'multiplier'
   const { currency } = offer
-  const bounds = boundsIn(currency)
+  const bounds = boundsOf(offer)
   const print = (cents: number) => printUnits(cents, currency)
   return {
     ask_price: toAmount(askCents, currency),
