@@ -45,6 +45,7 @@ import * as traderDaysByAccount from './migrations/0036_trader_days_by_account.t
 import * as auditChain from './migrations/0037_audit_chain.ts'
 import * as lineage from './migrations/0038_lineage.ts'
 import * as askingPartner from './migrations/0039_asking_partner.ts'
+import * as traderDaysStakes from './migrations/0040_trader_days_stakes.ts'
 
 interface Migration {
   name: string
@@ -91,7 +92,8 @@ const migrations: Migration[] = [
   { name: '0036_trader_days_by_account', up: traderDaysByAccount.up },
   { name: '0037_audit_chain', up: auditChain.up },
   { name: '0038_lineage', up: lineage.up },
-  { name: '0039_asking_partner', up: askingPartner.up }
+  { name: '0039_asking_partner', up: askingPartner.up },
+  { name: '0040_trader_days_stakes', up: traderDaysStakes.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

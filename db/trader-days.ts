@@ -16,7 +16,9 @@ const KEPT_DAYS = 31
 // `offset 0` keeps each look a walk along the index from bound to bound: joined freely, all orders were read.
 const ordersOf = (partner: string, bounds: string) => `lateral (
              select partner_id, trader_id, account_mode collate "C" as account_mode,
-                    coalesce(currency, '') collate "C" as currency, closed_at, pnl, stake,
+                    coalesce(currency, '') collate "C" as currency, closed_at, pnl,
+                    -- a stake is in USD; what is counted beside pnl is in the account's currency, too
+                    coalesce(stake_in_account, stake) as stake,
                     copied_from is null as own from orders
               where partner_id = ${partner} and phase = 'closed' and ${bounds} offset 0) o`
 

@@ -27,11 +27,11 @@ const adding = suite('adding up closed orders')
 async function trade(count: number, { days = 32 }: { days?: number } = {}): Promise<void> {
   await db.raw(
     `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency, app_id, dialect,
-       kind, client_order_id, copied_from, request_hash, asset, stake, phase, expires_at, broker_order_id, buy_price, opened_at, pnl, closed_at)
+       kind, client_order_id, copied_from, request_hash, asset, stake, stake_in_account, exchange_rate, phase, expires_at, broker_order_id, buy_price, opened_at, pnl, closed_at)
      select 'ord_' || gen_random_uuid(), t.partner_id, t.id, t.external_id, a.id, a.account_id,
        case when n % 7 = 0 then 'REAL' else 'DEMO' end, case n % 5 when 0 then null when 1 then 'EUR' else 'USD' end, '1', 'v3', 'BINARY',
        case when d.copy and first.id is not null then null else gen_random_uuid()::text end, case when d.copy then first.id end,
-       '\\x00', 'R_100', 10, 'closed', now(), gen_random_uuid()::text, 10, now(), round((random() * 20 - 10)::numeric, 2),
+       '\\x00', 'R_100', 10, case when n % 5 = 1 then 8.57 end, case when n % 5 = 1 then 0.857 end, 'closed', now(), gen_random_uuid()::text, 10, now(), round((random() * 20 - 10)::numeric, 2),
        date_trunc('minute', now() - random() ^ d.power * :days * interval '1 day')
        from generate_series(1, :count) n
       cross join lateral (select n % 4 = 0 as copy, 1 + n % 4 as power, (:traders::text[])[1 + n % :many] as trader) d
@@ -66,7 +66,7 @@ async function fromOrders(trx: Db) {
        select *, greatest(0, max(running) over (partition by trader_id order by place)) - running as fall from runs
      )
      select trader_id as "leaderId", count(*)::int as trades, sum(pnl) as pnl,
-            round(100 * max(fall) / sum(stake), 2)::float8 as "maxDrawdownPct", max(fall)::float8 as "maxDrawdown"
+            round(100 * max(fall) / sum(coalesce(stake_in_account, stake)), 2)::float8 as "maxDrawdownPct", max(fall)::float8 as "maxDrawdown"
        from falls group by trader_id having count(*) >= 10 order by 3 desc, 1`
   )
   return { board, leaders }
@@ -168,10 +168,11 @@ const cents = (amount: string) => Math.round(Number(amount) * 100)
 async function daysOneByOne(): Promise<Map<string, Day>> {
   const orders = await rows<{ key: string; pnl: string; stake: string; own: boolean }>(
     db,
-    `select concat_ws(' ', trader_id, (closed_at at time zone 'UTC')::date, account_mode, coalesce(currency, '')) as key, pnl, stake, copied_from is null as own
+    `select concat_ws(' ', trader_id, (closed_at at time zone 'UTC')::date, account_mode, coalesce(currency, '')) as key, pnl,
+            coalesce(stake_in_account, stake) as stake, copied_from is null as own
        from orders where phase = 'closed' and closed_at < (select until from trader_days_until)
         and (closed_at at time zone 'UTC')::date > (now() at time zone 'UTC')::date - 31
-      order by closed_at, orders.pnl, stake`
+      order by closed_at, orders.pnl, coalesce(stake_in_account, stake)`
   )
   const days = new Map<string, Day>()
   for (const { key, own, ...order } of orders) {
@@ -351,7 +352,7 @@ adding('is checked by eyes that see: a sum that is wrong, a day that is missing'
   await addUp()
   const [first, second] = (await rows(
     db,
-    'select trader_id, day::text as day from trader_days order by 2 desc, 1 limit 2'
+    'select distinct trader_id, day::text as day from trader_days order by 2 desc, 1 limit 2'
   )) as [{ trader_id: string; day: string }, { trader_id: string; day: string }]
   await db.raw('update trader_days set pnl = pnl + 0.01 where trader_id = :trader_id and day = :day::date', first)
   await db.raw('delete from trader_days where trader_id = :trader_id and day = :day::date', second)
