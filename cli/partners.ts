@@ -125,9 +125,10 @@ export async function changePlan({ db, config, actor, confirm }: Opened, { partn
   })
 }
 
-function sayChange({ from, to, takesEffect, at, chargeUsd, periodEnd, feeUsd }: PlanChange): string {
+function sayChange({ from, to, takesEffect, at, suspended, chargeUsd, periodEnd, feeUsd }: PlanChange): string {
+  const later = suspended ? ' and as much longer as the suspension lasts' : ''
   if (takesEffect === 'AT_PERIOD_END')
-    return `${from} stays until ${at.toISOString()}, which is paid; then ${to} for ${shown(feeUsd)} USD a month.`
+    return `${from} stays until ${at.toISOString()}${later}, which is paid; then ${to} for ${shown(feeUsd)} USD a month.`
   const now = shown(chargeUsd) > 0 ? `${shown(chargeUsd)} USD now for the time until then` : 'nothing now'
   return `${from} becomes ${to} at once: ${now}, and from ${periodEnd.toISOString()} on ${shown(feeUsd)} USD a month.`
 }

@@ -13,7 +13,8 @@
 //   charged: the new period begins with the payment.
 // - While the operator has a partner suspended nothing is charged. When it is resumed, the period that is paid ends as much
 //   later as the suspension lasted (db/standing.ts).
-// - A change to a cheaper plan waits for the end of the period that is paid (db/plans.ts).
+// - A change to a cheaper plan, and any change while it is suspended, waits for the end of the period that is paid
+//   (db/plans.ts).
 
 import { ApiError } from '../schemas/errors.ts'
 import { lacking } from '../schemas/money.ts'

@@ -1,5 +1,6 @@
 // Changes of a partner's plan. An upgrade holds at once and is charged for the rest of the period that is paid; a
-// downgrade waits for its end. Where nothing is paid (a trial, an inactive plan) both hold at once and cost nothing now.
+// downgrade waits for its end, and so does any change of a suspended partner: it is not charged while it is locked out.
+// Where nothing is paid (a trial, an inactive plan) both hold at once and cost nothing now.
 import { Big } from 'big.js'
 import { ApiError } from '../schemas/errors.ts'
 import { isLess, usd } from '../schemas/money.ts'
@@ -15,8 +16,9 @@ export interface PlanChange {
   to: Plan
   /** NOW: holds at once. AT_PERIOD_END: with the next period. */
   takesEffect: 'NOW' | 'AT_PERIOD_END'
-  /** When it holds. */
+  /** When it holds; of a suspended partner later by what its suspension lasts. */
   at: Date
+  suspended: boolean
   /** The instant it was computed for. */
   asked: Date
   /** What leaves the wallet now, in USD. */
@@ -79,14 +81,13 @@ async function planOf(
 ): Promise<{ change: PlanChange; now: Date }> {
   const partner = await lockPartner(trx, partnerId)
   const now = given ?? (await databaseNow(trx))
-  // Of a suspended partner the time since is not used up: it is added when it is resumed.
-  const at = partner.suspended_at ?? now
-  const shared = { from: partner.plan, to: plan, asked: now, periodEnd: partner.period_end, feeUsd: prices[plan] }
-  const atOnce = { ...shared, takesEffect: 'NOW', at, chargeUsd: '0.00' } as const
+  const { suspended, period_end: periodEnd } = partner
+  const shared = { from: partner.plan, to: plan, asked: now, suspended, periodEnd, feeUsd: prices[plan] }
+  const atOnce = { ...shared, takesEffect: 'NOW', at: now, chargeUsd: '0.00' } as const
   if (plan === partner.plan || !(await isPaid(trx, partner, prices))) return { change: atOnce, now }
-  if (isLess(prices[plan], prices[partner.plan]))
-    return { change: { ...shared, takesEffect: 'AT_PERIOD_END', at: partner.period_end, chargeUsd: '0.00' }, now }
-  return { change: { ...atOnce, chargeUsd: restOf(partner, { at, prices, plan }) }, now }
+  if (suspended || isLess(prices[plan], prices[partner.plan]))
+    return { change: { ...shared, takesEffect: 'AT_PERIOD_END', at: periodEnd, chargeUsd: '0.00' }, now }
+  return { change: { ...atOnce, chargeUsd: restOf(partner, { at: now, prices, plan }) }, now }
 }
 
 /** Whether the period the partner is in was paid for: no trial, and its plan active. */

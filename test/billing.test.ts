@@ -178,6 +178,22 @@ checking('charges nothing for a suspension, by which the paid period is longer',
   assert.is((await getWallet(db, partner, prices)).nextFeeAt.toISOString(), '2026-06-30T00:00:00.000Z')
 })
 
+checking('charges no upgrade while suspended: it holds from the next period on', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  await suspendPartner(db, partner, 'a reason', new Date('2026-05-05T00:00:00Z'))
+  const { change } = await changePlan(partner, 'PRO', '2026-05-07T00:00:00Z')
+  assert.equal([change.takesEffect, change.chargeUsd, change.suspended], ['AT_PERIOD_END', '0.00', true])
+  assert.is(await balanceOf(db, `wallet:${partner}`), '451.00')
+  await db.transaction(trx => resumePartner(trx, partner, new Date('2026-05-25T00:00:00Z')))
+  await check(new Date('2026-05-29T23:59:59Z'))
+  assert.is((await getPartner(db, partner)).plan, 'LAUNCH')
+  await check(new Date('2026-05-30T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '252.00')
+  assert.is((await getPartner(db, partner)).plan, 'PRO')
+})
+
 checking('charges each partner once when ten checks run at once', async () => {
   await check()
   const partners = await Promise.all(Array.from({ length: 40 }, () => newPartner({ balance: '500' })))

@@ -65,8 +65,10 @@ export async function liveYear(db: Db, { partners, days, seed }: YearOptions): P
     }
   }
   for (let day = 0; day < days; day++) {
+    // At the start of the day: what partners do later that day comes after it, by their clocks too.
     for (const bot of bots)
-      if (random.below(400) === 0) await act('retire or publish', () => turn(db, bot, retired, at(day, random)))
+      if (random.below(400) === 0)
+        await act('retire or publish', () => turn(db, bot, retired, new Date(START + day * DAY)))
     const standings = await standingsOf(db)
     for (const life of lives) {
       const now = at(day, random)
