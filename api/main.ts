@@ -4,7 +4,7 @@ import { openBus } from '../db/bus.ts'
 import { openLimits } from '../db/limits.ts'
 import { openLog } from '../db/log.ts'
 import { collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
-import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
+import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn, warnOfSettings } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
 import { listenAt } from '../db/system-errors.ts'
@@ -16,9 +16,10 @@ import { createListener } from './listen.ts'
 import { openWaits } from './waits.ts'
 
 keepHeapSmall()
-const config = loadEnvironment()
+const config = loadEnvironment('api')
 const log = openLog({ level: config.logLevel, name: 'api' })
 const stopping = stopOn(log)
+warnOfSettings(config, 'api', log)
 const store = await openStore(config, { name: 'api', log })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'sender', log })

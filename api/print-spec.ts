@@ -1,5 +1,5 @@
 // Prints the description of the service without starting it: the same document GET /v1/_spec answers.
-import { loadEnvironment } from '../db/process.ts'
+import { readEnvironment } from '../db/process.ts'
 import { operations } from './operations.ts'
 import { describe } from './spec.ts'
 
@@ -8,4 +8,4 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0)
   throw error
 })
-process.stdout.write(`${JSON.stringify(describe(operations, loadEnvironment().baseUrl), null, 2)}\n`)
+process.stdout.write(`${JSON.stringify(describe(operations, readEnvironment().config.baseUrl), null, 2)}\n`)

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { type Config, ConfigError, readConfig } from '../schemas/config.ts'
+import { findContradictions } from '../schemas/contradictions.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { Log } from './log.ts'
 import { systemErrorText } from './system-errors.ts'
@@ -22,15 +23,23 @@ export function readEnvironment(): { config: Config; env: NodeJS.ProcessEnv } {
   return { config: readConfig(process.env), env: process.env }
 }
 
-/** The configuration; a wrong value ends the process with one line that names it, exit code 78 (EX_CONFIG). */
-export function loadEnvironment(): Config {
+/** The configuration of a process; a wrong value ends it with one line that names it, exit code 78 (EX_CONFIG). */
+export function loadEnvironment(name: 'api' | 'worker'): Config {
   try {
-    return readEnvironment().config
+    const { config } = readEnvironment()
+    const [refused] = findContradictions(config, name).filter(({ severity }) => severity === 'refuse')
+    if (refused) throw new ConfigError(`${refused.found}; ${refused.advice}`)
+    return config
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     process.stderr.write(`Wrong configuration: ${error.message}\n`)
     process.exit(78)
   }
+}
+
+/** Logs the settings that do not work together although the process can start. */
+export function warnOfSettings(config: Config, name: 'api' | 'worker', log: Log): void {
+  for (const { found, advice } of findContradictions(config, name)) log.warn({ advice }, found)
 }
 
 /**

@@ -125,14 +125,19 @@ export const environment = {
       default: 'info',
       description: 'JSON lines on stdout, pretty on a terminal'
     }
-  },
-  dependentRequired: {
-    TLS_CERT: ['TLS_KEY'],
-    TLS_KEY: ['TLS_CERT'],
-    AI_API_KEY: ['AI_BASE_URL'],
-    BROKER_NEXT_URL: ['BROKER_NEXT_APP_HEADER']
   }
 } as const
+
+/** Settings that say nothing without another one. */
+const needed: [keyof typeof environment.properties, keyof typeof environment.properties][] = [
+  ['TLS_CERT', 'TLS_KEY'],
+  ['TLS_KEY', 'TLS_CERT'],
+  ['AI_API_KEY', 'AI_BASE_URL'],
+  ['AI_MODEL', 'AI_BASE_URL'],
+  ['BROKER_NEXT_URL', 'BROKER_NEXT_APP_HEADER'],
+  ['BROKER_NEXT_APP_HEADER', 'BROKER_NEXT_URL'],
+  ['BROKER_NEXT_AUTH_URL', 'BROKER_NEXT_URL']
+]
 
 export interface Config {
   databaseUrl: string | undefined
@@ -194,6 +199,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     })
     throw new ConfigError(lines.join('; '))
   }
+  for (const [name, other] of needed)
+    if (given[name] !== undefined && given[other] === undefined)
+      throw new ConfigError(`${name} needs ${other} as well (${environment.properties[other].description})`)
   const str = (name: string) => e[name] as string | undefined
   const num = (name: string) => e[name] as number
   const host = str('HOST') as string
@@ -204,10 +212,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     dataDir: str('DATA_DIR') as string,
     host,
     port: num('PORT'),
-    baseUrl: (str('BASE_URL') ?? `http://${host.includes(':') ? `[${host}]` : host}:${num('PORT')}`).replace(
-      /\/+$/,
-      ''
-    ),
+    baseUrl: (str('BASE_URL') ?? ownAddress(host, num('PORT'), str('TLS_CERT') !== undefined)).replace(/\/+$/, ''),
     tls: str('TLS_CERT') ? { cert: str('TLS_CERT') as string, key: str('TLS_KEY') as string } : undefined,
     trustProxy: num('TRUST_PROXY'),
     brokerUrl: str('BROKER_URL'),
@@ -256,4 +261,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       : undefined,
     logLevel: str('LOG_LEVEL') as string
   }
+}
+
+function ownAddress(host: string, port: number, tls: boolean): string {
+  return `http${tls ? 's' : ''}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }

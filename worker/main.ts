@@ -12,7 +12,7 @@ import {
   readiness,
   serveMetrics
 } from '../db/metrics.ts'
-import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn } from '../db/process.ts'
+import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn, warnOfSettings } from '../db/process.ts'
 import { openQueue } from '../db/queue.ts'
 import { analyseGrown } from '../db/statistics.ts'
 import { openStore } from '../db/store.ts'
@@ -22,9 +22,10 @@ import { startWork } from './jobs.ts'
 import { startLoop } from './loop.ts'
 
 keepHeapSmall()
-const config = loadEnvironment()
+const config = loadEnvironment('worker')
 const log = openLog({ level: config.logLevel, name: 'worker' })
 const stopping = stopOn(log)
+warnOfSettings(config, 'worker', log)
 const brokers = openBrokers(config, log)
 const { close, ...store } = await openStore(config, { name: 'worker', log })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })

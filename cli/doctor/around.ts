@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { WebSocket } from 'ws'
 import { reachRedis } from '../../db/reach-redis.ts'
 import type { Config } from '../../schemas/config.ts'
+import { findContradictions } from '../../schemas/contradictions.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
 const BROKER_TIMEOUT_MS = 8000
@@ -17,7 +18,7 @@ export async function checkSettings(config: Config): Promise<Finding[]> {
   const found: Finding[] = []
   if (protocol === 'http:' && !LOOPBACK.test(hostname))
     found.push(warn(check, `BASE_URL is ${config.baseUrl}`, 'partners need HTTPS: set an https BASE_URL'))
-  if (config.databaseUrl && !config.tokenKeys)
+  if (config.databaseUrl && !config.redisUrl && !config.tokenKeys)
     found.push(
       warn(
         check,
@@ -25,6 +26,8 @@ export async function checkSettings(config: Config): Promise<Finding[]> {
         'several machines need the same TOKEN_KEYS: set them'
       )
     )
+  for (const { severity, found: told, advice } of findContradictions(config))
+    found.push((severity === 'warn' ? warn : fail)(check, told, advice))
   return found.length > 0 ? found : [ok(check, 'complete and valid')]
 }
 
