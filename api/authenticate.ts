@@ -38,7 +38,8 @@ export async function authenticateKey(ctx: Context, open: Open): Promise<Caller>
     plan: caller.plan,
     saasStatus: caller.saasStatus,
     brokerAppId: caller.brokerAppId,
-    brokerDialect: caller.brokerDialect
+    brokerDialect: caller.brokerDialect,
+    limits: caller.limits
   }
 }
 

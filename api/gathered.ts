@@ -9,7 +9,7 @@ import { gather, isDataError, share } from '../db/gather.ts'
 import { type Caller, findCallers } from '../db/keys.ts'
 import { type LeaderboardFilter, type RankedRecord, readLeaderboard } from '../db/leaderboard.ts'
 import { findOutcomes, type Outcome } from '../db/orders.ts'
-import { type Draft, type Stored, storeOrders } from '../db/orders-storing.ts'
+import { type Draft, type Halted, type Stored, storeOrders } from '../db/orders-storing.ts'
 import { countTraders } from '../db/partners.ts'
 import type { Queue } from '../db/queue.ts'
 import { readUsage, type UsageRecord } from '../db/usage.ts'
@@ -20,7 +20,7 @@ export interface Gathered {
   order(id: string): Promise<Outcome | undefined>
   ask(id: string): Promise<AskRow | undefined>
   /** Stores an order with its job and wakes the workers once both are committed. */
-  storeOrder(draft: Draft): Promise<Stored>
+  storeOrder(draft: Draft): Promise<Stored | Halted>
   storeAsk(question: Question): Promise<{ id: string; joined: boolean }>
   /** Reads that add up many rows: one at a time for each partner. */
   leaderboard(query: LeaderboardFilter): Promise<RankedRecord[]>
@@ -38,7 +38,7 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
     storeOrder: gather(
       async (drafts: Draft[]) => {
         const stored = await storeOrders(db, queue, drafts)
-        const phases = new Set(stored.map(({ created, order }) => created && order.phase))
+        const phases = new Set(stored.map(entry => entry.order && entry.created && entry.order.phase))
         if (phases.has('queued')) bus.publish(WORK, 'order.place', 'new')
         if (phases.has('unproven')) bus.publish(WORK, 'account.prove', 'new')
         return stored

@@ -9,10 +9,18 @@ const WINDOW_SECONDS = 60
 /** All keys of a partner together have the limit of so many keys, however many there are. */
 const KEYS_OF_PARTNER = 5
 
+/** The limits of a partner's calls: its own, or those of its plan and of the configuration. */
+export function rateLimitOf({ limits, plan }: Pick<Caller, 'limits' | 'plan'>, { rateLimits }: Open['config']) {
+  return {
+    perKeyPerMinute: limits.perKeyPerMinute ?? rateLimits[plan],
+    perTraderPerMinute: limits.perTraderPerMinute ?? rateLimits.trader
+  }
+}
+
 /** Counts a call of the key, of the weight of its operation. Throws RATE_LIMITED with Retry-After. */
 export async function limitKey(ctx: Context, caller: Caller, open: Open, weight = 1): Promise<void> {
   const { limits, config } = open
-  const limit = config.rateLimits[caller.plan]
+  const limit = rateLimitOf(caller, config).perKeyPerMinute
   const count = (name: string, most: number) => limits.hit(name, most, undefined, Math.min(weight, most))
   tell(ctx, 'key', await count(`key:${caller.keyId}`, limit))
   const { allowed, resetSeconds } = await count(`keys:${caller.partnerId}`, limit * KEYS_OF_PARTNER)
@@ -30,7 +38,8 @@ export async function limitTrader(
   traderExternalId: string,
   { limits, config }: Open
 ): Promise<void> {
-  tell(ctx, 'trader', await limits.hit(`trader:${caller.partnerId}:${traderExternalId}`, config.rateLimits.trader))
+  const { perTraderPerMinute } = rateLimitOf(caller, config)
+  tell(ctx, 'trader', await limits.hit(`trader:${caller.partnerId}:${traderExternalId}`, perTraderPerMinute))
 }
 
 function tell(ctx: Context, policy: 'key' | 'trader', count: Count): void {

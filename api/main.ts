@@ -5,6 +5,7 @@ import { openLimits } from '../db/limits.ts'
 import { openLog } from '../db/log.ts'
 import { collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
 import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn, warnOfSettings } from '../db/process.ts'
+import { newProcessName, registerProcess } from '../db/processes.ts'
 import { openQueue } from '../db/queue.ts'
 import { openStore } from '../db/store.ts'
 import { listenAt } from '../db/system-errors.ts'
@@ -32,6 +33,7 @@ const open = { config, ...store, queue, bus, limits, log, usage, gathered, waits
 const server = createListener(createApp(open), open)
 await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })
 const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}`
+
 collectProcessMetrics()
 collectStoreMetrics(store.db)
 const metrics = await serveMetrics({
@@ -40,6 +42,7 @@ const metrics = await serveMetrics({
   log,
   ready: readiness(store.db, bus)
 })
+const unregister = registerProcess(store.db, { name: newProcessName(), kind: 'api', address, log })
 log.info({ address }, 'listening')
 announceReady({ address })
 
@@ -49,7 +52,7 @@ await endInOrder(log, [
   { name: 'usage counts', end: () => usage.close(), untilMs: 22_000 },
   {
     name: 'queue, bus and limits',
-    end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close()]),
+    end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close(), unregister()]),
     untilMs: 23_000
   },
   { name: 'database', end: () => store.close(), untilMs: 24_000 }

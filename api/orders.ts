@@ -6,6 +6,7 @@ import { number, presentConverted, presentEntry, time } from '../db/orders-entry
 import { type Draft, findStored, hashTerms, type Stored, type StoredOrder, type Terms } from '../db/orders-storing.ts'
 import { ApiError, type ErrorCode } from '../schemas/errors.ts'
 import { pathId } from '../schemas/fields.ts'
+import { type HaltFacts, tradingHalted } from '../schemas/halts.ts'
 import { newId } from '../schemas/ids.ts'
 import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../schemas/orders.ts'
 import { ask } from './ask.ts'
@@ -20,7 +21,8 @@ export const placingErrors: ErrorCode[] = [
   'MARKET_CLOSED',
   'INVALID_CONTRACT',
   'INSUFFICIENT_BALANCE',
-  'BROKER_UPSTREAM'
+  'BROKER_UPSTREAM',
+  'TRADING_HALTED'
 ]
 
 export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
@@ -110,7 +112,9 @@ export async function place(
     trace
   }
   const stored = await open.gathered.storeOrder(draft)
+  if (!stored.order) throw tradingHalted(stored.halt)
   if (!stored.created) checkSameTerms(stored.order, order)
+  if (stored.halt) throw tradingHalted(stored.halt, stored.order.id)
   return outcomeOf(open, stored, { order, signal, early: stored.order.id === id ? early : undefined })
 }
 
@@ -210,6 +214,7 @@ async function settled(
 /** The error of an order without a contract, or whose outcome is not known yet. */
 function unplaced(row: Outcome, headers: Record<string, string>): ApiError {
   if (row.phase === 'failed') {
+    if (row.error_code === 'TRADING_HALTED') return tradingHalted(row.error_extras as HaltFacts, row.id)
     const upstream = row.error_code === 'BROKER_UPSTREAM'
     const extras = { ...row.error_extras, ...(upstream ? { orderId: row.id, status: 'FAILED' as const } : {}) }
     return new ApiError((row.error_code as ErrorCode | null) ?? 'BROKER_UPSTREAM', row.error_message ?? undefined, {

@@ -56,6 +56,9 @@ export function isUnavailable(error: unknown): boolean {
   )
 }
 
+/** Errors above 499 that are no fault of this service. */
+const EXPECTED = new Set<ErrorCode>(['BROKER_UPSTREAM', 'TRADING_HALTED'])
+
 /** Any thrown thing as the error the caller sees. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
@@ -115,7 +118,7 @@ export function respond({ log, usage, config }: { log: Log; usage: UsageCounter;
       ms: Math.round(seconds * 10_000) / 10,
       ...(failure ? { error: failure.code } : {})
     }
-    if (failure && failure.status >= 500 && failure.code !== 'BROKER_UPSTREAM')
+    if (failure && failure.status >= 500 && !EXPECTED.has(failure.code))
       log.error({ ...line, err: failure.cause ?? failure }, 'request failed')
     else access.info(line, 'request')
   }

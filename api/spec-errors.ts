@@ -2,6 +2,7 @@
 // set of codes, with an example for every code.
 import { catalogue } from '../schemas/error-catalogue.ts'
 import { type ErrorCode, errors } from '../schemas/errors.ts'
+import { haltScopes } from '../schemas/halts.ts'
 import { MAX_DETAILS } from '../schemas/validator.ts'
 import { takesKey } from './idempotency.ts'
 import type { Operation } from './operations.ts'
@@ -64,14 +65,14 @@ export const ErrorEnvelope = {
     },
     orderId: {
       type: 'string',
-      description: 'With CLIENT_ORDER_ID_REUSED and BROKER_UPSTREAM: the order it is about.',
+      description: 'With CLIENT_ORDER_ID_REUSED, BROKER_UPSTREAM and TRADING_HALTED: the order it is about.',
       examples: ['ord_01k3hv9c7bf5tvxkz1qd3rn8ma']
     },
     status: {
       type: 'string',
       enum: ['PENDING', 'OPEN', 'FAILED'],
       description:
-        'With BROKER_UPSTREAM: FAILED means certainly no contract, PENDING that it is not known yet, OPEN that the settlement is under review.',
+        'With BROKER_UPSTREAM and TRADING_HALTED: FAILED means certainly no contract, PENDING that it is not known yet, OPEN that the settlement is under review.',
       examples: ['PENDING']
     },
     requiredUsd: { type: 'number', description: 'With WALLET_INSUFFICIENT: the price.', examples: [19.9] },
@@ -79,7 +80,18 @@ export const ErrorEnvelope = {
     saasStatus: { type: 'string', description: 'With SUBSCRIPTION_INACTIVE: the standing.', examples: ['INACTIVE'] },
     topUpUsd: { type: 'number', description: 'With SUBSCRIPTION_INACTIVE: what the wallet lacks.', examples: [148.5] },
     priceUsd: { type: 'number', minimum: 0, description: 'With PRICE_CHANGED: the price now.', examples: [24.9] },
-    limit: { type: 'integer', minimum: 0, description: 'With LIMIT_REACHED: the bound.', examples: [1000] }
+    limit: { type: 'integer', minimum: 0, description: 'With LIMIT_REACHED: the bound.', examples: [1000] },
+    scope: {
+      type: 'string',
+      enum: [...haltScopes],
+      description: 'With TRADING_HALTED: what is halted; the widest where it is several.',
+      examples: ['asset']
+    },
+    reason: {
+      type: 'string',
+      description: "With TRADING_HALTED: why, in the operator's words.",
+      examples: ['the broker is being maintained']
+    }
   },
   examples: [exampleOfCode('VALIDATION_FAILED')]
 } as const

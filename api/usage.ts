@@ -2,6 +2,7 @@
 import { standingOf } from '../db/billing.ts'
 import { shown } from '../schemas/money.ts'
 import { Usage } from '../schemas/usage.ts'
+import { rateLimitOf } from './limit.ts'
 import type { Operation } from './operations.ts'
 
 export const getUsage: Operation<object> = {
@@ -31,7 +32,7 @@ export const getUsage: Operation<object> = {
       requests: { total: sum('requests'), errors: sum('errors'), byDay: used.byDay },
       orders: used.orders,
       traders: used.traders,
-      rateLimit: { perKeyPerMinute: config.rateLimits[plan], perTraderPerMinute: config.rateLimits.trader },
+      rateLimit: rateLimitOf(partner, config),
       wallet: {
         balanceUsd: shown(wallet.balanceUsd),
         feeUsd: shown(wallet.feeUsd),

@@ -1,9 +1,16 @@
 // Copying one order: the follows it is copied for, part by part, what each may still lose, and what was decided.
 import { type Db, rows } from './connection.ts'
+import { isHalted } from './halts.ts'
 import type { OrderRow } from './orders.ts'
 
 /** Why an order was not copied. */
-export type SkipReason = 'DRAWDOWN' | 'MISMATCH' | 'DISCONNECTED' | 'PARTNER_INACTIVE' | 'LEADER_CLOSED'
+export type SkipReason =
+  | 'DRAWDOWN'
+  | 'MISMATCH'
+  | 'DISCONNECTED'
+  | 'PARTNER_INACTIVE'
+  | 'LEADER_CLOSED'
+  | 'TRADING_HALTED'
 
 // Copying and closing of the copies of one order exclude each other: whichever comes second sees what the first one did.
 const LOCK = `hashtextextended('copies ' || :orderId, 0)`
@@ -70,6 +77,8 @@ export interface Candidate {
   partnerActive: boolean
   appId: string
   dialect: string
+  /** Placing is halted for the copy. */
+  halted: boolean
   /** In the account's currency: the balance when the follow began, what copies lost since, and what open ones may lose. */
   baseBalance: string
   lost: string
@@ -101,12 +110,14 @@ export async function takeCandidates(
             coalesce(f.account_mode, a.account_mode) as "followedMode", coalesce(f.currency, a.currency) as currency,
             a.status = 'CONNECTED' as connected, coalesce(a.proven_version = a.token_version, false) as proven, p.plan_active and p.suspended_at is null as "partnerActive",
             p.broker_app_id as "appId", p.broker_dialect as dialect,
+            ${isHalted('w')} as halted,
             f.base_balance as "baseBalance", greatest(0, -f.since_pnl) as lost, r.at_risk as "atRisk",
             exists (select from orders c where c.copied_from = :orderId and c.follow_id = f.id) as copied
        from follows f
        join traders t on t.id = f.trader_id
        join broker_accounts a on a.id = coalesce(f.broker_account_id, t.active_account_id)
        join partners p on p.id = f.partner_id
+      cross join lateral (select f.partner_id, p.broker_app_id as app_id, (select asset from orders where id = :orderId) as asset) w
       cross join lateral (
              select coalesce(sum(case when o.kind = 'MULTIPLIER' then least(o.stop_loss, o.price) else o.price end), 0) as at_risk
                from (select c.kind, c.stop_loss, coalesce(c.buy_price, c.stake * l.buy_price / l.stake, c.stake) as price

@@ -12,6 +12,7 @@ import { type Db, rows } from './connection.ts'
 /** What a movement is for. */
 export type TransferKind =
   | 'topup'
+  | 'debit'
   | 'plan_fee'
   | 'plan_upgrade'
   | 'sale'

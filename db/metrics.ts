@@ -3,9 +3,11 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import client from 'prom-client'
+import { haltScopes } from '../schemas/halts.ts'
 import { listAppRefusals } from './app-refusals.ts'
 import { type Db, rows } from './connection.ts'
 import { countFindings } from './contract-audit.ts'
+import { listHalts } from './halts.ts'
 import type { Log } from './log.ts'
 import { countPastEnd } from './orders-review.ts'
 import { listenAt } from './system-errors.ts'
@@ -115,6 +117,11 @@ export function collectStoreMetrics(db: Db): void {
     help: 'Applications the broker refuses now; anything is an alarm.',
     labelNames: ['dialect', 'app_id']
   })
+  const halts = new client.Gauge({
+    name: 'service_trading_halts',
+    help: 'Halts of trading in force, by scope.',
+    labelNames: ['scope']
+  })
   const findings = new client.Gauge({
     name: 'service_contract_findings',
     help: 'Unresolved differences from the broker’s books.',
@@ -158,6 +165,8 @@ export function collectStoreMetrics(db: Db): void {
     drift.set(Number(sum?.drift ?? 0))
     refused.reset()
     for (const { dialect, appId } of await listAppRefusals(db)) refused.set({ dialect, app_id: appId }, 1)
+    for (const scope of haltScopes) halts.set({ scope }, 0)
+    for (const { scope } of await listHalts(db)) halts.inc({ scope })
     const { count: past, oldestSeconds } = await countPastEnd(db)
     pastEnd.set(past)
     pastEndOldest.set(oldestSeconds)

@@ -46,6 +46,7 @@ import * as auditChain from './migrations/0037_audit_chain.ts'
 import * as lineage from './migrations/0038_lineage.ts'
 import * as askingPartner from './migrations/0039_asking_partner.ts'
 import * as traderDaysStakes from './migrations/0040_trader_days_stakes.ts'
+import * as badDay from './migrations/0041_bad_day.ts'
 
 interface Migration {
   name: string
@@ -93,7 +94,8 @@ const migrations: Migration[] = [
   { name: '0037_audit_chain', up: auditChain.up },
   { name: '0038_lineage', up: lineage.up },
   { name: '0039_asking_partner', up: askingPartner.up },
-  { name: '0040_trader_days_stakes', up: traderDaysStakes.up }
+  { name: '0040_trader_days_stakes', up: traderDaysStakes.up },
+  { name: '0041_bad_day', up: badDay.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -28,6 +28,8 @@ export function explain({ kind, details }: Movement): Explained {
     switch (kind) {
       case 'topup':
         return text('reference') === null ? 'Paid in' : `Paid in: ${text('reference')}`
+      case 'debit':
+        return `Taken out by the operator: ${text('reason')}`
       case 'plan_fee':
         return `Plan ${text('plan')}, a month`
       case 'plan_upgrade':

@@ -3,10 +3,12 @@
 //   - waiting orders of an account go in order of arrival; while the oldest may not be claimed yet, none is;
 //   - an account that another living worker serves is left to it (account-leases.ts);
 //   - no order is claimed of a partner that has its share of the worker's places: another partner's goes first, then;
+//   - no order is claimed that a halt of trading applies to;
 //   - nothing is claimed while the database is on a history that nobody has noted (db/lineage.ts);
 //   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
 import { type Served, servedByNoOther, serving } from './account-leases.ts'
 import { among, type Db, listing, rows, sql } from './connection.ts'
+import { haltMessageOf, haltOf, isHalted } from './halts.ts'
 import { lineageIsNoted } from './lineage.ts'
 import type { OrderRow } from './orders.ts'
 import type { Queue } from './queue.ts'
@@ -57,7 +59,7 @@ export type Claimed = Pick<OrderRow, (typeof needed)[number]> & {
 
 export interface Claims {
   claimed: Claimed[]
-  /** Orders that were failed since their time to live is over. */
+  /** Orders that were failed since their time to live is over, or placing is halted. */
   expired: OrderRow[]
   /** Of the accounts, those that another worker serves, or is about to. */
   elsewhere: Served[]
@@ -103,7 +105,7 @@ export async function takeOrders(
   return { taken: found[0]?.jobs ?? 0, ...claims }
 }
 
-/** Where nothing could be claimed, an order out of time may stand at the head. */
+/** Where nothing could be claimed, an order out of time or a halted one may be at the head. */
 async function withExpired(
   db: Db,
   options: ClaimOptions,
@@ -123,13 +125,17 @@ async function withExpired(
 function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
-    `update orders
-        set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
-            error_message = 'The order could not be placed within its time to live; it was not placed.'
-      where id in (select id from orders
-                    where account_id = ${among('accountIds')} and phase = 'queued' and expires_at <= clock_timestamp()
-                    order by id for update skip locked)
-     returning *`,
+    sql`update orders o
+        set phase = 'failed', retryable = true, error_extras = w.halt,
+            error_code = case when w.halt is null then 'BROKER_UPSTREAM' else 'TRADING_HALTED' end,
+            error_message = case when w.halt is null then 'The order could not be placed within its time to live; it was not placed.'
+                                 else ${haltMessageOf('w.halt')} end
+       from (select q.id, ${haltOf('q')} as halt from orders q
+              where q.account_id = ${among('accountIds')} and q.phase = 'queued'
+                and (q.expires_at <= clock_timestamp() or ${isHalted('q')})
+              order by q.id for update of q skip locked) w
+      where o.id = w.id
+     returning o.*`,
     { accountIds }
   )
 }
@@ -148,9 +154,10 @@ const claiming = (full: string[]) => `heads as materialized (
         order by h.id
      ), mine as materialized (
        select m.id from heads h
-        cross join lateral (select o.id, o.phase, o.expires_at, o.not_before from orders o where o.id = h.id for update skip locked) m
+        cross join lateral (select o.id, o.phase, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id for update skip locked) m
         where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
           and (m.not_before is null or m.not_before <= clock_timestamp())
+          and not ${isHalted('m')}
      ), clock as materialized (select clock_timestamp() as at where ${lineageIsNoted}),
      claimed as (
        update orders o

@@ -104,7 +104,7 @@ export interface Refusal {
 }
 
 /**
- * Marks orders as failed: certainly without a contract. A 502 may be tried again under the same id; any
+ * Marks orders as failed: certainly without a contract. A 502 or a halt may be tried again under the same id; any
  * other refusal is the order's answer for ever.
  */
 export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow[]> {
@@ -112,7 +112,7 @@ export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow
     trx,
     sql`update orders o
         set phase = 'failed', error_code = r.code, error_message = r.message, error_extras = r.extras,
-            retryable = (r.code = 'BROKER_UPSTREAM')
+            retryable = r.code in ('BROKER_UPSTREAM', 'TRADING_HALTED')
        from jsonb_to_recordset(:refusals::jsonb) as r (id text, attempt int, code text, message text, extras jsonb)
       where o.id = ${among('ids')} and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
      returning o.*`,

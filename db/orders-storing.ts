@@ -1,8 +1,10 @@
 // Orders stored with their jobs in one statement: those of a group share it, and a job among up to ORDERS_A_JOB of them.
 import { hash } from 'node:crypto'
+import type { HaltFacts } from '../schemas/halts.ts'
 import { newId } from '../schemas/ids.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { type Db, rows, sql } from './connection.ts'
+import { haltOf, isHalted } from './halts.ts'
 import type { OrderRow } from './orders.ts'
 import type { Queue } from './queue.ts'
 
@@ -83,15 +85,24 @@ export interface Stored {
   order: StoredOrder
   /** false when this is a repeat that found its order. */
   created: boolean
+  /** Why a failed order that may be repeated was not queued again. */
+  halt?: HaltFacts
+}
+
+/** An order that is not stored, since placing is halted. */
+export interface Halted {
+  order?: undefined
+  halt: HaltFacts
 }
 
 /**
  * Stores orders and their jobs at once: no transaction around it is needed. A clientOrderId that exists finds its order; a
  * FAILED one that never reached the broker is queued again under the same id. Answers in the order of the
  * drafts; two equal ids among them share one order. A repeat with other terms throws nothing here: compare
- * `request_hash`. Drafts without clientOrderId (copies) that exist already are left as they are.
+ * `request_hash`. Drafts without clientOrderId (copies) that exist already are left as they are; whether a halt applies to
+ * them is looked at when they are claimed.
  */
-export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promise<Stored[]> {
+export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promise<(Stored | Halted)[]> {
   const values = drafts.map(draft => ({
     id: draft.id ?? newId('order'),
     partner_id: draft.partnerId,
@@ -131,9 +142,16 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
        from (select account_id, (row_number() over () - 1) / ${ORDERS_A_JOB} as part from stored where phase = 'queued') numbered
       group by part`
   )
-  const inserted = await rows<StoredOrder>(
+  const handled = await rows<StoredOrder & { draft_id: string; halt: HaltFacts | null }>(
     db,
-    sql`with stored as (
+    sql`with wanted as materialized (
+       select v.*, case when v.copied_from is null then ${haltOf('v')} end as halt
+         from jsonb_to_recordset(:values::jsonb) as v (id text, partner_id text, trader_id text, trader_external_id text,
+              broker_account_id text, account_id text, account_mode text, currency text, app_id text, dialect text, kind text,
+              client_order_id text, phase text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,
+              stake numeric, duration int, duration_unit text, barrier text, stop_loss numeric, take_profit numeric, ttl_ms int,
+              origin text, trace text, copied_from text, follow_id text, raised_to_minimum boolean)
+     ), stored as (
        insert into orders as o (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
            app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
            duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, trace, copied_from, follow_id, raised_to_minimum,
@@ -143,19 +161,19 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
               v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, v.phase,
               clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.trace, v.copied_from, v.follow_id, v.raised_to_minimum,
               v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status in ('ACTIVE', 'PAUSED_MISMATCH'))
-         from jsonb_to_recordset(:values::jsonb) as v (id text, partner_id text, trader_id text, trader_external_id text,
-              broker_account_id text, account_id text, account_mode text, currency text, app_id text, dialect text, kind text,
-              client_order_id text, phase text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,
-              stake numeric, duration int, duration_unit text, barrier text, stop_loss numeric, take_profit numeric, ttl_ms int,
-              origin text, trace text, copied_from text, follow_id text, raised_to_minimum boolean)
+         from wanted v
+        where v.halt is null
         order by v.partner_id, v.client_order_id, v.id
        on conflict do nothing
        returning o.account_id, ${columns}
      ), enqueued as (${enqueued})
-     select * from stored`,
+     select w.id as draft_id, w.halt, s.* from wanted w left join stored s on s.id = w.id
+      where s.id is not null or w.halt is not null`,
     { values: JSON.stringify(values) }
   )
-  const known = new Map(inserted.map(order => [keyOf(order), { order, created: true }]))
+  const inserted = handled.filter(({ halt }) => halt === null)
+  const halted = new Map(handled.flatMap(({ draft_id, halt }) => (halt ? [[draft_id, halt] as const] : [])))
+  const known = new Map<string, Stored>(inserted.map(order => [keyOf(order), { order, created: true }]))
   const repeats = values.filter(value => value.client_order_id !== null && !known.has(keyOf(value)))
   if (repeats.length > 0) {
     const wanted = {
@@ -179,29 +197,32 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
            from unnest(:partners::text[], :clients::text[], :hashes::text[], :ttls::int[], :origins::text[], :traces::text[])
                   as r (partner_id, client_order_id, hash, ttl_ms, origin, trace)
           where o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
-            and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.hash, 'hex')
+            and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.hash, 'hex') and not ${isHalted('o')}
          returning o.account_id, ${columns}
        ), enqueued as (${enqueued})
        select * from stored`,
       wanted
     )
     for (const order of reopened) known.set(keyOf(order), { order, created: true })
-    const found = await rows<StoredOrder>(
+    const found = await rows<StoredOrder & { halt: HaltFacts | null }>(
       db,
-      `select ${columns} from unnest(:partners::text[], :clients::text[]) as r (partner_id, client_order_id)
+      `select ${columns}, case when o.phase = 'failed' and o.retryable then ${haltOf('o')} end as halt
+         from unnest(:partners::text[], :clients::text[]) as r (partner_id, client_order_id)
          join orders o using (partner_id, client_order_id)`,
       { partners: wanted.partners, clients: wanted.clients }
     )
-    for (const order of found) if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false })
+    for (const { halt, ...order } of found)
+      if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false, ...(halt ? { halt } : {}) })
   }
   const told = new Set<string>()
-  return values.flatMap(value => {
+  return values.flatMap((value): (Stored | Halted)[] => {
     const stored = known.get(keyOf(value))
-    if (!stored) return []
+    const halt = halted.get(value.id)
+    if (!stored) return halt ? [{ halt }] : []
     // Of two equal ids in one group only the first one is the order's own request.
     const created = stored.created && !told.has(stored.order.id)
     told.add(stored.order.id)
-    return [{ order: stored.order, created }]
+    return [{ ...stored, created }]
   })
 }
 

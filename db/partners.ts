@@ -15,7 +15,14 @@ export interface PartnerRecord {
   suspendedReason: string | null
   brokerAppId: string
   brokerDialect: string
+  limits: PartnerLimits
   createdAt: Date
+}
+
+/** Calls a minute that a partner's own limits allow; null where the plan's or the configuration's limit holds. */
+export interface PartnerLimits {
+  perKeyPerMinute: number | null
+  perTraderPerMinute: number | null
 }
 
 interface PartnerRow {
@@ -28,6 +35,8 @@ interface PartnerRow {
   suspended_reason: string | null
   broker_app_id: string
   broker_dialect: string
+  key_limit: number | null
+  trader_limit: number | null
   created_at: Date
 }
 
@@ -39,6 +48,7 @@ export interface PartnerFacts {
   saasStatus: SaasStatus
   brokerAppId: string
   brokerDialect: string
+  limits: PartnerLimits
 }
 
 export interface PartnerFactsRow {
@@ -49,11 +59,13 @@ export interface PartnerFactsRow {
   suspended_at: Date | null
   broker_app_id: string
   broker_dialect: string
+  key_limit: number | null
+  trader_limit: number | null
 }
 
 /** The columns of the facts, of `partners p`. */
 export const partnerFactsColumns =
-  'p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at, p.broker_app_id, p.broker_dialect'
+  'p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at, p.broker_app_id, p.broker_dialect, p.key_limit, p.trader_limit'
 
 export function partnerFactsOf(row: PartnerFactsRow): PartnerFacts {
   return {
@@ -62,8 +74,13 @@ export function partnerFactsOf(row: PartnerFactsRow): PartnerFacts {
     plan: row.plan,
     saasStatus: saasStatusOf(row),
     brokerAppId: row.broker_app_id,
-    brokerDialect: row.broker_dialect
+    brokerDialect: row.broker_dialect,
+    limits: limitsOf(row)
   }
+}
+
+function limitsOf({ key_limit, trader_limit }: Pick<PartnerRow, 'key_limit' | 'trader_limit'>): PartnerLimits {
+  return { perKeyPerMinute: key_limit, perTraderPerMinute: trader_limit }
 }
 
 /** Suspension by the operator outranks an unpaid fee; the two are independent. */
@@ -82,6 +99,7 @@ function toPartner(row: PartnerRow): PartnerRecord {
     suspendedReason: row.suspended_reason,
     brokerAppId: row.broker_app_id,
     brokerDialect: row.broker_dialect,
+    limits: limitsOf(row),
     createdAt: row.created_at
   }
 }
@@ -96,6 +114,8 @@ const columns = [
   'suspended_reason',
   'broker_app_id',
   'broker_dialect',
+  'key_limit',
+  'trader_limit',
   'created_at'
 ]
 
@@ -173,6 +193,22 @@ export async function setBroker(
   const partner = await transition(trx, partnerId, changes, () => {}, '')
   await forgetRejections(trx, partnerId)
   return partner
+}
+
+/**
+ * Gives a partner limits of its own, from the next request on; null takes one away, a missing one stays. Throws NOT_FOUND.
+ */
+export async function setLimits(
+  trx: Db,
+  partnerId: string,
+  { perKeyPerMinute, perTraderPerMinute }: Partial<PartnerLimits>
+): Promise<PartnerRecord> {
+  const changes = {
+    ...(perKeyPerMinute === undefined ? {} : { key_limit: perKeyPerMinute }),
+    ...(perTraderPerMinute === undefined ? {} : { trader_limit: perTraderPerMinute })
+  }
+  if (Object.keys(changes).length === 0) return getPartner(trx, partnerId)
+  return transition(trx, partnerId, changes, () => {}, '')
 }
 
 /** How many traders a partner has. */

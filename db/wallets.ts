@@ -64,6 +64,25 @@ export async function topUp(
   return { balanceUsd, saasStatus: suspended ? 'SUSPENDED' : planActive ? 'ACTIVE' : 'INACTIVE', repeated }
 }
 
+/**
+ * Takes money out of a wallet, for a top-up that was wrong. What it paid for meanwhile stays paid. Throws NOT_FOUND, or
+ * WALLET_INSUFFICIENT when the wallet holds less.
+ */
+export async function debitWallet(
+  trx: Db,
+  { partnerId, amountUsd, reason }: { partnerId: string; amountUsd: string; reason: string }
+): Promise<{ balanceUsd: string }> {
+  await lockPartner(trx, partnerId)
+  const wallet = accounts.wallet(partnerId)
+  const { balances } = await transfer(trx, {
+    reference: `debit:${partnerId}:${newId('transfer')}`,
+    kind: 'debit',
+    entries: move(wallet, accounts.world, amountUsd),
+    details: { reason }
+  })
+  return { balanceUsd: balances.get(wallet) as string }
+}
+
 export interface StatementEntry {
   transferId: string
   at: Date

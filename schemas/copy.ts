@@ -155,9 +155,9 @@ const follow = {
       orderId: idField('ord', "The leader's order."),
       reason: {
         type: 'string',
-        enum: ['DRAWDOWN', 'MISMATCH', 'DISCONNECTED', 'PARTNER_INACTIVE', 'LEADER_CLOSED'],
+        enum: ['DRAWDOWN', 'MISMATCH', 'DISCONNECTED', 'PARTNER_INACTIVE', 'LEADER_CLOSED', 'TRADING_HALTED'],
         description:
-          'DRAWDOWN: it did not fit into maxDrawdownPct. MISMATCH: the accounts differ in mode or currency. DISCONNECTED: the broker refused the token. PARTNER_INACTIVE: the plan is unpaid or suspended. LEADER_CLOSED: the leader had closed it already.',
+          'DRAWDOWN: it did not fit into maxDrawdownPct. MISMATCH: the accounts differ in mode or currency. DISCONNECTED: the broker refused the token. PARTNER_INACTIVE: the plan is unpaid or suspended. LEADER_CLOSED: the leader had closed it already. TRADING_HALTED: placing was halted.',
         examples: ['DRAWDOWN']
       },
       at: timestamp

@@ -176,6 +176,13 @@ export const catalogue: Record<ErrorCode, Explained> = {
       "The broker's answer is not known yet; repeat the request with the same clientOrderId, it never buys twice.",
     extras: { orderId: ORDER, status: 'PENDING' }
   },
+  TRADING_HALTED: {
+    cause:
+      'The service’s operator has halted placing: for everybody, for this partner, for its broker application or for the asset, as `scope` says. With `orderId` the order was waiting and is FAILED. Nothing was bought. Contracts may still be closed, and orders that were placed settle.',
+    remedy: 'Wait the seconds in `Retry-After`, then repeat with the same `clientOrderId`.',
+    message: 'Placing is halted, nothing was bought: the broker is being maintained',
+    extras: { scope: 'asset', reason: 'the broker is being maintained' }
+  },
   UNAVAILABLE: {
     cause: 'A part of the service is down or busy, or the process is stopping.',
     remedy: 'Wait the seconds in `Retry-After`, then repeat.'

@@ -42,6 +42,7 @@ export const errors = {
   HEADERS_TOO_LARGE: { status: 431, message: 'The header fields are larger than 16 KiB.' },
   INTERNAL: { status: 500, message: 'Something failed on our side; quote the requestId.' },
   BROKER_UPSTREAM: { status: 502, message: 'The broker did not answer as expected; the call may be repeated.' },
+  TRADING_HALTED: { status: 503, message: 'Placing is halted; see reason. Contracts may still be closed.' },
   UNAVAILABLE: { status: 503, message: 'The service cannot answer right now; try again shortly.' }
 } as const
 
@@ -62,6 +63,8 @@ export interface ErrorExtras {
   topUpUsd?: number
   priceUsd?: number
   limit?: number
+  scope?: 'all' | 'partner' | 'application' | 'asset'
+  reason?: string
 }
 
 /**

@@ -10,6 +10,7 @@ import { markFailed, markSevered, releaseUnsent } from '../db/orders-placing.ts'
 import { countLook, markReview } from '../db/orders-resolving.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { systemClock } from '../worker/clock.ts'
+import { openHalts } from '../worker/halts.ts'
 import type { Open as WorkerOpen } from '../worker/open.ts'
 import { openPlacing } from '../worker/orders.ts'
 import { closeAll, onClose, openHarness, until } from './harness.ts'
@@ -205,7 +206,7 @@ taking('looks among recent ones, or among all', async () => {
 taking('goes on with the oldest where more wait than can be taken at once', async () => {
   // Nobody has orders on these accounts: there is nothing to follow.
   const open = { ...harness.open, worker: 'worker', clock: systemClock } as unknown as WorkerOpen
-  const placing = openPlacing(open, undefined as never)
+  const placing = openPlacing(open, undefined as never, openHalts(open))
   const store = (jobs: number) =>
     queue.enqueue(
       db,

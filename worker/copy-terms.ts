@@ -34,6 +34,7 @@ export function judge(leading: Leading, candidate: Candidate, { least, ttlMs }: 
   if (leading.closed_early) return { decided: decided(candidate.status, 'LEADER_CLOSED') }
   if (!agree(leading, candidate)) return { decided: decided('PAUSED_MISMATCH', 'MISMATCH') }
   if (!candidate.partnerActive) return { decided: decided('ACTIVE', 'PARTNER_INACTIVE') }
+  if (candidate.halted) return { decided: decided('ACTIVE', 'TRADING_HALTED') }
   if (!candidate.connected) return { decided: decided('ACTIVE', 'DISCONNECTED') }
   const terms = scale(leading, candidate.riskPct, least)
   const limit = new Big(candidate.baseBalance).times(candidate.maxDrawdownPct).div(100)

@@ -6,6 +6,7 @@ import { deleteOldKeys } from '../db/idempotency.ts'
 import { forgetUnowned, keepLineage, noteLineage } from '../db/lineage.ts'
 import { listWaitingAccounts } from '../db/orders-claiming.ts'
 import { countNeighbours, forgetFollowers, noteClockOffset } from '../db/orders-following.ts'
+import { forgetProcesses } from '../db/processes.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
 import { failStaleDeployments } from '../db/templates.ts'
 import { deleteOldResets } from '../db/trader-credentials.ts'
@@ -19,6 +20,7 @@ import { checkBilling } from './billing.ts'
 import { fanOut } from './copy.ts'
 import { markCopies, sellMarked } from './copy-closing.ts'
 import { DatabaseClock } from './database-clock.ts'
+import { HALTS_MS, openHalts } from './halts.ts'
 import { startLoop } from './loop.ts'
 import type { Open } from './open.ts'
 import { openPlacing } from './orders.ts'
@@ -47,6 +49,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldAsks(db)
     await forgetFollowers(db)
     await forgetAccountLeases(db)
+    await forgetProcesses(db)
     await forgetUnowned(db)
     await failStaleDeployments(db)
     await deleteOldSessions(db)
@@ -82,7 +85,8 @@ async function noteChange({ db, log }: Open): Promise<void> {
 export async function startWork(open: Open): Promise<Running> {
   const { db, bus, queue, config, log, clock, worker } = open
   const settling = openSettling(open)
-  const placing = openPlacing(open, settling)
+  const halts = openHalts(open)
+  const placing = openPlacing(open, settling, halts)
   const proving = openProving(open, placing, () => loops['account.prove'].wake())
   const asking = openAsking(open, settling)
   const databaseClock = new DatabaseClock()
@@ -150,6 +154,7 @@ export async function startWork(open: Open): Promise<Running> {
       clock,
       round: async () => (await sellMarked(open, settling)) > 0
     }),
+    halts: startLoop({ name: 'halts', everyMs: HALTS_MS, log, clock, round: () => halts.round() }),
     'template.deploy': startLoop({
       name: 'template.deploy',
       everyMs: QUEUE_POLL_MS,

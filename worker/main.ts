@@ -1,6 +1,4 @@
 // The worker process: read config, open, work, drain on SIGTERM.
-import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
 import { openBus } from '../db/bus.ts'
 import { openLog } from '../db/log.ts'
 import {
@@ -13,6 +11,7 @@ import {
   serveMetrics
 } from '../db/metrics.ts'
 import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn, warnOfSettings } from '../db/process.ts'
+import { newProcessName, registerProcess } from '../db/processes.ts'
 import { openQueue } from '../db/queue.ts'
 import { analyseGrown } from '../db/statistics.ts'
 import { openStore } from '../db/store.ts'
@@ -30,7 +29,7 @@ const brokers = openBrokers(config, log)
 const { close, ...store } = await openStore(config, { name: 'worker', log })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'worker', log })
-const worker = `${hostname()}:${process.pid}:${randomBytes(3).toString('hex')}`
+const worker = newProcessName()
 const statistics = startLoop({
   name: 'statistics',
   everyMs: 1000,
@@ -42,6 +41,7 @@ const statistics = startLoop({
   }
 })
 const work = await startWork({ config, ...store, bus, queue, log, brokers, worker, clock: systemClock })
+
 collectProcessMetrics()
 collectStoreMetrics(store.db)
 collectBudget(() => brokers.budget())
@@ -54,6 +54,7 @@ const metrics = await serveMetrics({
   ready: readiness(store.db, bus, brokers),
   warnings: () => work.warnings()
 })
+const unregister = registerProcess(store.db, { name: worker, kind: 'worker', log })
 announceReady()
 
 await stopping
@@ -62,7 +63,7 @@ await endInOrder(log, [
   { name: 'broker', end: () => brokers.close(), untilMs: 22_500 },
   {
     name: 'queue and bus',
-    end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close()]),
+    end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close(), unregister()]),
     untilMs: 23_500
   },
   { name: 'database', end: close, untilMs: 24_500 }

@@ -30,11 +30,13 @@ import {
 import { markReview } from '../db/orders-resolving.ts'
 import { Shares } from '../db/shares.ts'
 import { ApiError } from '../schemas/errors.ts'
+import { type HaltFacts, tradingHalted } from '../schemas/halts.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
 import { compareBooks, ReviewNeeded } from './books.ts'
 import { isAppRefused } from './broker/errors.ts'
 import { BrokerError } from './broker/port.ts'
+import type { Halts } from './halts.ts'
 import type { Open } from './open.ts'
 import { contractOf, refOf } from './order-terms.ts'
 import { Pauses } from './pauses.ts'
@@ -75,7 +77,7 @@ export interface Placing {
   drain(): Promise<void>
 }
 
-export function openPlacing(open: Open, settling: Settling): Placing {
+export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, 'of'>): Placing {
   const { db, queue, bus, config, log, worker, clock } = open
   const underWay = new Set<Promise<void>>()
   const shares = new Shares(MAX_UNDER_WAY)
@@ -247,9 +249,12 @@ export function openPlacing(open: Open, settling: Settling): Placing {
     const startedAt = clock.now()
     const late = new AbortController()
     let written = false
+    let halt: HaltFacts | undefined
     const beforeSend = (): void => {
       // The monotonic clock stops while the machine is suspended, the wall clock may be set: whichever is later counts.
       if (late.signal.aborted || clock.now() >= deadline || clock.wall() >= wallDeadline) throw permitExpired()
+      halt = halts.of(order)
+      if (halt) throw permitExpired()
       written = true
     }
     // From then on it cannot be written any more, whatever the clock says.
@@ -286,7 +291,7 @@ export function openPlacing(open: Open, settling: Settling): Placing {
       else await recognise(order, bought.contractId, following)
     } catch (error) {
       following.cancel()
-      if ((await conclude(order, error, { written, startedAt })) === 'released') return
+      if ((await conclude(order, halt ? tradingHalted(halt) : error, { written, startedAt })) === 'released') return
     }
     // Only now, with this order out of the way, the next one of the account can be claimed.
     await claimNext(order.account_id)
@@ -334,7 +339,13 @@ export function openPlacing(open: Open, settling: Settling): Placing {
       return
     }
     if (error instanceof ApiError) {
-      await saveFailed({ id: order.id, attempt: order.attempt, code: error.code, message: error.message })
+      await saveFailed({
+        id: order.id,
+        attempt: order.attempt,
+        code: error.code,
+        message: error.message,
+        extras: error.extras
+      })
       return
     }
     if (!(error instanceof BrokerError)) {

@@ -207,7 +207,8 @@ const callerOf = ({ partnerId, appId, dialect }: Party): Caller => ({
   plan: 'SCALE',
   saasStatus: 'ACTIVE',
   brokerAppId: appId,
-  brokerDialect: dialect
+  brokerDialect: dialect,
+  limits: { perKeyPerMinute: null, perTraderPerMinute: null }
 })
 
 const present = (row: Outcome) => ({

@@ -85,13 +85,28 @@ export const guards: Guard[] = [
     edits: [
       edit(
         claiming,
-        `(select o.id, o.phase, o.expires_at, o.not_before from orders o where o.id = h.id for update skip locked) m
+        `(select o.id, o.phase, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id for update skip locked) m
         where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
           and (m.not_before is null or m.not_before <= clock_timestamp())`,
-        '(select o.id from orders o where o.id = h.id) m'
+        '(select o.id, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id) m where true'
       )
     ],
     test: 'test/placing.test.ts'
+  },
+  {
+    name: 'no order is claimed that a halt of trading applies to',
+    edits: [edit(claiming, `and not ${'$'}{isHalted('m')}`, '')],
+    test: 'test/halts.test.ts'
+  },
+  {
+    name: 'no order is sent that a halt of trading applies to',
+    edits: [edit(placing, 'if (halt) throw permitExpired()', '')],
+    test: 'test/halts.test.ts'
+  },
+  {
+    name: 'no order is stored that a halt of trading applies to',
+    edits: [edit(storing, 'where v.halt is null', '')],
+    test: 'test/halts.test.ts'
   },
   // The index by itself backs the question where two claims race: test/placing.test.ts waits for its refusal.
   {

@@ -1,0 +1,27 @@
+// Halts of trading: what an operator stops placing for, and how a refused order is answered.
+import { ApiError } from './errors.ts'
+
+/** The widest first: where several halts apply to an order, the first one is named. */
+export const haltScopes = ['all', 'partner', 'application', 'asset'] as const
+export type HaltScope = (typeof haltScopes)[number]
+
+/** Why an order is not placed. */
+export interface HaltFacts {
+  scope: HaltScope
+  reason: string
+}
+
+/** Nobody knows when a halt ends: how often to ask. */
+const RETRY_AFTER_SECONDS = 30
+
+/** The refusal of an order that a halt applies to; with `orderId` where the order is stored and FAILED. */
+export function tradingHalted({ scope, reason }: HaltFacts, orderId?: string): ApiError {
+  const extras = { scope, reason, ...(orderId === undefined ? {} : { orderId, status: 'FAILED' as const }) }
+  const headers = { 'Retry-After': String(RETRY_AFTER_SECONDS) }
+  return new ApiError('TRADING_HALTED', haltMessage(reason), { extras, headers })
+}
+
+/** The refusal in words; the statements that refuse waiting orders store the same. */
+export function haltMessage(reason: string): string {
+  return `Placing is halted, nothing was bought: ${reason}`
+}
