@@ -53,7 +53,7 @@ export async function liveYear(db: Db, { partners, days, seed }: YearOptions): P
   const random = seeded(seed)
   const counts: Record<string, number> = {}
   const lives = await makePartners(db, partners, random)
-  const bots = await makeBots(db, lives.slice(0, Math.max(2, partners / 50)), random)
+  const bots = await makeBots(db, lives.slice(0, Math.max(6, partners / 50)), random)
   const retired = new Map<string, Span[]>(bots.map(({ botId }) => [botId, []]))
   const act = async (name: string, work: () => Promise<unknown>) => {
     try {
@@ -67,7 +67,7 @@ export async function liveYear(db: Db, { partners, days, seed }: YearOptions): P
   for (let day = 0; day < days; day++) {
     // At the start of the day: what partners do later that day comes after it, by their clocks too.
     for (const bot of bots)
-      if (random.below(400) === 0)
+      if (random.below(100) === 0)
         await act('retire or publish', () => turn(db, bot, retired, new Date(START + day * DAY)))
     const standings = await standingsOf(db)
     for (const life of lives) {
@@ -109,7 +109,7 @@ function draw(
     const amountUsd = random.amount(600)
     steps.push(['top up', (trx, now) => topUp(trx, { partnerId, amountUsd, prices, now })])
   }
-  if (often(90)) {
+  if (often(30)) {
     const plan = random.pick(plans)
     steps.push(['set plan', (trx, now) => setPlan(trx, { partnerId, plan, prices, now })])
   }
@@ -117,7 +117,7 @@ function draw(
     if (often(12)) steps.push(['resume', (trx, now) => resume(trx, life, now)])
     return steps
   }
-  if (often(200)) {
+  if (often(120)) {
     steps.push(['suspend', (trx, now) => suspend(trx, life, now)])
     return steps
   }
