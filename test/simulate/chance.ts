@@ -275,6 +275,21 @@ export function dialectOf(seed: number, mode: Mode): Dialect {
   return mode !== 'frozen' && (seed + Math.floor(seed / 16)) % 4 === 1 ? 'next' : 'v3'
 }
 
+// In the newer dialect each connection costs a REST call, of which the broker allows an address 1,000 in ten minutes:
+// accounts beyond that, or a network that fails every few seconds, wait longer for it than a simulation lasts.
+const FRAMED_NEXT = { lives: 1000, disconnect: 1 / 400 }
+
+/** The troubles of a mode in a dialect. */
+export function troublesOf(mode: Mode, dialect: Dialect): Troubles {
+  const troubles: Troubles = modes[mode]
+  return troubles.frames && dialect === 'next' ? { ...troubles, disconnect: FRAMED_NEXT.disconnect } : troubles
+}
+
+/** How many of `lives` one simulation of a mode takes. */
+export function livesOf(mode: Mode, dialect: Dialect, lives: number): number {
+  return modes[mode].frames && dialect === 'next' ? Math.min(lives, FRAMED_NEXT.lives) : lives
+}
+
 /** How often each kind of event came up. */
 export class Counts {
   readonly #counts = new Map<string, number>()

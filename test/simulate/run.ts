@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 import { summary } from '../auditor.ts'
 import { type Dialect, dialects } from '../dialects.ts'
-import { dialectOf, type Mode, modeOf, modes, type Troubles } from './chance.ts'
+import { dialectOf, livesOf, type Mode, modeOf, modes, type Troubles } from './chance.ts'
 import type { Edit } from './guards.ts'
 import { withServers } from './server.ts'
 import type { Verdict } from './verdict.ts'
@@ -98,7 +98,8 @@ async function main(): Promise<number> {
   if (values.dialect !== undefined && !given) throw new Error(`--dialect is one of ${dialects.join(', ')}`)
   const ask = (admin: string, seed: number, lives: number): Asked => {
     const mode = (values.mode as Mode | undefined) ?? modeOf(seed)
-    return { admin, seed, lives, mode, dialect: given ?? dialectOf(seed, mode) }
+    const dialect = given ?? dialectOf(seed, mode)
+    return { admin, seed, lives: livesOf(mode, dialect, lives), mode, dialect }
   }
   if (values.seed !== undefined) {
     let code = 1
@@ -149,9 +150,8 @@ async function runMany(
   async function job(admin: string): Promise<void> {
     while (begun < plan.lives && performance.now() < plan.until && (keepGoing || bad === 0)) {
       const seed = next++
-      const lives = Math.min(plan.batch, plan.lives - begun)
-      begun += lives
-      const asked = ask(admin, seed, lives)
+      const asked = ask(admin, seed, Math.min(plan.batch, plan.lives - begun))
+      begun += asked.lives
       const verdict = await runSeed(asked)
       verdicts.push(verdict)
       console.log(describe({ ...asked, ...verdict }))
