@@ -41,6 +41,7 @@ import {
 } from './marketplace-sales.ts'
 import { getMe } from './me.ts'
 import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from './multipliers.ts'
+import { getOrder } from './order-by-id.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
 import { listOpenPositions } from './positions.ts'
 import { getSpec } from './spec.ts'
@@ -166,6 +167,7 @@ export const operations: Operation[] = [
   placeBinaryOrder,
   closeOrder,
   listOrders,
+  getOrder,
   placeMultiplierOrder,
   closeMultiplierOrder,
   listOpenPositions,

@@ -101,15 +101,19 @@ export function routes(operations: Operation[], open: Open): Middleware {
     methods.set(path, [...(methods.get(path) ?? []), row.method])
   }
   // What no row took: the same path under another method, or nothing at all.
-  for (const [path, allowed] of methods) {
-    const Allow = [...allowed, ...(allowed.includes('GET') ? ['HEAD'] : [])].join(', ')
-    router.all(path, () => {
-      throw new ApiError('METHOD_NOT_ALLOWED', `This path takes ${Allow}.`, { headers: { Allow } })
-    })
-  }
+  for (const [path, allowed] of methods) router.all(path, () => refuseMethod(allowed))
   const others = router.routes() as unknown as Middleware
   return (ctx, next) => {
     const row = fixed.get(`${ctx.method} ${ctx.path}`)
-    return row ? run(row, ctx, open) : others(ctx, next)
+    if (row) return run(row, ctx, open)
+    // Before a pattern takes it: /v1/orders/binary is no order called binary.
+    const allowed = methods.get(ctx.path)
+    if (allowed && !(ctx.method === 'HEAD' && allowed.includes('GET'))) refuseMethod(allowed)
+    return others(ctx, next)
   }
+}
+
+function refuseMethod(allowed: string[]): never {
+  const Allow = [...allowed, ...(allowed.includes('GET') ? ['HEAD'] : [])].join(', ')
+  throw new ApiError('METHOD_NOT_ALLOWED', `This path takes ${Allow}.`, { headers: { Allow } })
 }

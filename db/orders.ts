@@ -145,6 +145,19 @@ export async function getOrder(db: Db, partnerId: string, orderId: string): Prom
 }
 
 /**
+ * Has the channel of a process notified when an order that is not at its end changes. One channel is kept: a process that
+ * asked before reads the row by its own clock.
+ */
+export async function notifyOf(db: Db, orderId: string, origin: string): Promise<void> {
+  await rows(
+    db,
+    `update orders set origin = :origin
+      where id = :orderId and phase not in ('closed', 'failed') and origin is distinct from :origin`,
+    { orderId, origin }
+  )
+}
+
+/**
  * Fails orders whose time to live ran out before any worker took them. Conditional on both, so it never
  * races a worker: whoever updates the row first decides.
  */
@@ -180,6 +193,8 @@ export interface OrderFilter {
   partnerId?: string
   traderExternalId?: string
   status?: OrderStatus
+  clientOrderId?: string
+  brokerOrderId?: string
   review?: boolean
   limit: number
   cursor?: string
@@ -200,6 +215,8 @@ export async function listOrders(
   if (filter.partnerId) query.where({ partner_id: filter.partnerId })
   if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
   if (filter.status) query.where({ status: filter.status })
+  if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })
+  if (filter.brokerOrderId !== undefined) query.where({ broker_order_id: filter.brokerOrderId })
   if (filter.review) query.whereRaw(`(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`)
   if (filter.cursor) {
     const [micros, id] = readCursor(filter.cursor)

@@ -124,9 +124,16 @@ export function idField(prefix: string, description: string) {
 }
 
 /** The same field, or null. */
-export function nullable<S extends { readonly type: string }>(field: S) {
-  return { ...field, type: [field.type, 'null'] } as Omit<S, 'type'> & { readonly type: readonly [S['type'], 'null'] }
+export function nullable<S extends { readonly type: string; readonly enum?: readonly string[] }>(field: S) {
+  const values = field.enum === undefined ? {} : { enum: [...field.enum, null] }
+  return { ...field, ...values, type: [field.type, 'null'] } as unknown as Nullable<S>
 }
+
+type Nullable<S extends { readonly type: string; readonly enum?: readonly string[] }> = Omit<S, 'type' | 'enum'> & {
+  readonly type: readonly [S['type'], 'null']
+} & (S extends { readonly enum: infer Values extends readonly string[] }
+    ? { readonly enum: readonly [...Values, null] }
+    : object)
 
 /** A path parameter: any string goes in, an unknown one is a 404. */
 export function pathId(prefix: string, description: string) {

@@ -13,13 +13,8 @@ import {
   timestamp,
   traderExternalId
 } from './fields.ts'
+import { contractType, direction } from './orders.ts'
 
-const direction = {
-  type: 'string',
-  enum: ['up', 'down'],
-  description: 'Which way the market is expected to go.',
-  examples: ['up']
-} as const
 const multiplier = {
   type: 'number',
   minimum: 1,
@@ -229,7 +224,7 @@ export const Position = {
     kind: { type: 'string', enum: ['BINARY', 'MULTIPLIER'], description: 'Kind of order.', examples: ['BINARY'] },
     traderExternalId,
     asset,
-    contractType: { type: 'string', description: 'For binary orders.', examples: ['CALL'] },
+    contractType: { ...contractType, description: 'For binary orders.' },
     direction: { ...direction, description: 'For multiplier orders.' },
     stake: stakeUsd,
     ...converted,

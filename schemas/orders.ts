@@ -62,11 +62,17 @@ const durationUnit = {
   description: 'Ticks, seconds, minutes, hours or days.',
   examples: ['t']
 } as const
-const contractType = {
+export const contractType = {
   type: 'string',
   enum: contractTypes,
   description: 'Kind of binary contract.',
   examples: ['CALL']
+} as const
+export const direction = {
+  type: 'string',
+  enum: ['up', 'down'],
+  description: 'Which way the market is expected to go.',
+  examples: ['up']
 } as const
 const barrier = {
   type: 'string',
@@ -246,9 +252,38 @@ export interface Order {
 
 export const OrdersQuery = {
   type: 'object',
-  properties: { traderExternalId, status: orderStatus, limit: pageSize, cursor }
+  properties: {
+    traderExternalId,
+    status: orderStatus,
+    clientOrderId: { ...clientOrderId, description: 'The order of this idempotency key.' },
+    brokerOrderId: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 64,
+      pattern: '^[\\u0021-\\u007e]+$',
+      description: "The order of this contract, by the broker's id.",
+      examples: ['290769704688']
+    },
+    limit: pageSize,
+    cursor
+  }
 } as const
 export type OrdersQuery = FromSchema<typeof OrdersQuery>
+
+export const OrderQuery = {
+  type: 'object',
+  properties: {
+    wait: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 30,
+      default: 0,
+      description: 'Seconds to wait for the order to be CLOSED or FAILED; 0: answer at once.',
+      examples: [30]
+    }
+  }
+} as const
+export type OrderQuery = FromSchema<typeof OrderQuery>
 
 const listed = {
   orderId,
@@ -271,12 +306,19 @@ const listed = {
   accountMode,
   currency: nullable(currency),
   asset,
-  contractType: nullable({ type: 'string', description: 'For binary orders.', examples: ['CALL'] } as const),
-  direction: nullable({ type: 'string', description: 'For multiplier orders: up or down.', examples: ['up'] } as const),
+  contractType: nullable({ ...contractType, description: 'For binary orders.' }),
+  direction: nullable({ ...direction, description: 'For multiplier orders.' }),
   multiplier: nullable({ type: 'number', description: 'For multiplier orders.', examples: [100] } as const),
   duration: nullable(duration),
-  durationUnit: nullable({ type: 'string', description: durationUnit.description, examples: ['t'] } as const),
+  durationUnit: nullable(durationUnit),
   barrier: nullable(barrier),
+  stopLoss: { ...nullable(money), description: 'For multiplier orders; null: none.', examples: [null] },
+  takeProfit: { ...nullable(money), description: 'For multiplier orders; null: none.', examples: [null] },
+  commission: {
+    ...nullable(money),
+    description: 'What the broker takes for a multiplier contract; null while unknown, and for binary orders.',
+    examples: [null]
+  },
   createdAt: timestamp,
   copiedFrom: nullable(idField('ord', "The leader's order this one copies.")),
   raisedToMinimum: {
@@ -320,6 +362,9 @@ export const OrderEntry = {
       duration: 5,
       durationUnit: 't',
       barrier: null,
+      stopLoss: null,
+      takeProfit: null,
+      commission: null,
       createdAt: '2026-11-21T07:59:59.500Z',
       copiedFrom: null,
       raisedToMinimum: null,

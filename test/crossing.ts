@@ -103,6 +103,7 @@ function tradingCrossings(
     },
     closeOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },
     listOrders: { input: { query }, told: { fine: 'a filter that fits nothing', data: [] } },
+    getOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },
     placeMultiplierOrder: { input: { body: { ...order, direction: 'up', multiplier: 10 } }, told },
     closeMultiplierOrder: { input: { params: { orderId: multiplier } }, told: 'NOT_FOUND' },
     listOpenPositions: { input: { query }, told },
