@@ -1,5 +1,11 @@
 // The token exchange, a trader's broker accounts, and which of them is active.
-import { type AccountRecord, activateAccount as activate, listAccounts as list, upsertAccount } from '../db/accounts.ts'
+import {
+  type AccountRecord,
+  activateAccount as activate,
+  listAccounts as list,
+  presentAccount,
+  upsertAccount
+} from '../db/accounts.ts'
 import { requireRoom, requireWithin } from '../db/bounds.ts'
 import { closeAtOnce } from '../db/copy-closing.ts'
 import { judgeMismatches } from '../db/copy-fanout.ts'
@@ -93,22 +99,6 @@ export const listAccounts: Operation<{ query: AccountQuery }> = {
     const trader = await getTrader(db, partner.partnerId, query.traderExternalId)
     const accounts = await list(db, trader.traderId)
     return { data: accounts.map(account => presentAccount(account, trader.activeAccountId)) }
-  }
-}
-
-/** An account as the wire shows it. */
-export function presentAccount(
-  { id, accountId, accountMode, currency, status, rejectedReason, connectedAt }: AccountRecord,
-  activeId: string | null
-) {
-  return {
-    accountId,
-    accountMode,
-    currency,
-    active: id === activeId,
-    status,
-    ...(rejectedReason === null ? {} : { reason: rejectedReason }),
-    connectedAt: connectedAt.toISOString()
   }
 }
 

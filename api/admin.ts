@@ -1,9 +1,13 @@
 // What a key with admin scope may do: it acts for the platform, whoever's record it is about.
 import { recordAudit } from '../db/audit.ts'
-import { refundPurchase as refund, refundSubscription as refundMonth } from '../db/marketplace-sales.ts'
+import {
+  presentPurchase,
+  presentSubscription,
+  refundPurchase as refund,
+  refundSubscription as refundMonth
+} from '../db/marketplace-sales.ts'
 import { Purchase, Refund, Subscription } from '../schemas/marketplace-sales.ts'
 import { type IdParams, idParams } from './marketplace.ts'
-import { presentPurchase, presentSubscription } from './marketplace-sales.ts'
 import type { Operation } from './operations.ts'
 
 export const refundPurchase: Operation<{ params: IdParams; body: Refund }> = {

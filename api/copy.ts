@@ -5,10 +5,10 @@ import { requireConnected } from '../db/accounts.ts'
 import { requireRoom } from '../db/bounds.ts'
 import {
   follow as begin,
-  type FollowRecord,
   type LeaderRecord,
   listLeaders as list,
   listFollows,
+  presentFollow,
   unfollow as stop
 } from '../db/copy.ts'
 import { getTrader } from '../db/traders.ts'
@@ -185,27 +185,5 @@ export const listMyFollows: Operation<{ query: CopyQuery }> = {
         drawdownPct: record.drawdownPct === null ? null : Number(record.drawdownPct)
       }))
     }
-  }
-}
-
-function presentFollow(record: FollowRecord) {
-  return {
-    followId: record.followId,
-    traderExternalId: record.traderExternalId,
-    leaderId: record.leaderId,
-    accountId: record.accountId,
-    accountMode: record.accountMode,
-    currency: record.currency,
-    riskPct: Number(record.riskPct),
-    maxDrawdownPct: Number(record.maxDrawdownPct),
-    mirrorCloses: record.mirrorCloses,
-    status: record.status,
-    openCopies: record.openCopies,
-    skippedCopies: record.skippedCopies,
-    lastSkipped:
-      record.skippedAt === null
-        ? null
-        : { orderId: record.skippedOrder, reason: record.skippedReason, at: record.skippedAt.toISOString() },
-    createdAt: record.createdAt.toISOString()
   }
 }

@@ -30,6 +30,8 @@ export const tags: Record<Tag, string> = {
   Keys: "The partner's API keys, managed with the cookie `service_session` and never with a key.",
   Traders: "Traders' own accounts with e-mail and password, and their sessions.",
   'Trade records': 'Trades made elsewhere, recorded once each, for history and leaderboard.',
+  Events:
+    'What happened to the partner, in the order in which it happened: a log with cursors that misses nothing. Read it by page, or wait for the next event.',
   Usage: 'What was used in the billing period, and this description.',
   Community:
     'Profiles, leaderboard, messages and shared bots of one partner. The acting party is the trader whose session comes with the key, else the partner itself.',

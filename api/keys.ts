@@ -1,7 +1,7 @@
 // Key management: the partner's own, with its session cookie and nothing else.
 import { recordAudit } from '../db/audit.ts'
 import { requireRoom } from '../db/bounds.ts'
-import { insertKey, listKeys as list, revokeKey as revoke } from '../db/keys.ts'
+import { insertKey, listKeys as list, presentKey, revokeKey as revoke } from '../db/keys.ts'
 import { pathId } from '../schemas/fields.ts'
 import { IssuedKey, KeyList, NewKey, RevokedKey } from '../schemas/keys.ts'
 import { defaultScopes } from '../schemas/scopes.ts'
@@ -52,17 +52,7 @@ export const listKeys: Operation<object> = {
   errors: [],
   async handle({ partner }, { db }) {
     const keys = await list(db, partner.partnerId)
-    return {
-      data: keys.map(({ keyId, label, scopes, hint, createdAt, lastUsedAt, revokedAt }) => ({
-        keyId,
-        label,
-        scopes,
-        hint,
-        createdAt: createdAt.toISOString(),
-        lastUsedAt: lastUsedAt?.toISOString() ?? null,
-        revokedAt: revokedAt?.toISOString() ?? null
-      }))
-    }
+    return { data: keys.map(presentKey) }
   }
 }
 

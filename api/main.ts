@@ -12,6 +12,7 @@ import { listenAt } from '../db/system-errors.ts'
 import { openUsage } from '../db/usage.ts'
 import { createApp } from './app.ts'
 import { drain } from './drain.ts'
+import { openFeed } from './feed.ts'
 import { openGathered } from './gathered.ts'
 import { createListener } from './listen.ts'
 import { openWaits } from './waits.ts'
@@ -28,7 +29,8 @@ const limits = await openLimits({ redisUrl: config.redisUrl, log })
 const usage = openUsage({ db: store.db, log })
 const gathered = openGathered({ db: store.db, queue, bus })
 const waits = openWaits()
-const open = { config, ...store, queue, bus, limits, log, usage, gathered, waits }
+const feed = await openFeed(bus)
+const open = { config, ...store, queue, bus, limits, log, usage, gathered, waits, feed }
 
 const server = createListener(createApp(open), open)
 await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })

@@ -1,7 +1,7 @@
 // What a creator earned, and asking for it.
 import { requireRoom } from '../db/bounds.ts'
 import { getEarnings, listBotEarnings } from '../db/earnings.ts'
-import { listPayouts as list, type PayoutRecord, requestPayout as request } from '../db/payouts.ts'
+import { listPayouts as list, presentPayout, requestPayout as request } from '../db/payouts.ts'
 import { Earnings, NewPayout, Payout, PayoutPage } from '../schemas/marketplace-creator.ts'
 import { shown, usdOf } from '../schemas/money.ts'
 import { type PageQuery, pageQuery } from '../schemas/pages.ts'
@@ -9,22 +9,6 @@ import { partyOf } from './marketplace.ts'
 import type { Operation } from './operations.ts'
 
 const BOTS_AT_MOST = 1000
-
-function presentPayout(payout: PayoutRecord) {
-  return {
-    payoutId: payout.payoutId,
-    traderExternalId: payout.traderExternalId,
-    amountUsd: shown(payout.amountUsd),
-    destinationAddress: payout.destinationAddress,
-    addressCheck: payout.addressCheck,
-    status: payout.status,
-    requestedAt: payout.requestedAt.toISOString(),
-    decidedAt: payout.decidedAt?.toISOString() ?? null,
-    paidAt: payout.paidAt?.toISOString() ?? null,
-    reference: payout.reference,
-    reason: payout.reason
-  }
-}
 
 export const getCreatorEarnings: Operation<object> = {
   name: 'getCreatorEarnings',

@@ -4,43 +4,18 @@ import {
   cancelSubscription as cancel,
   listPurchases,
   listSubscriptions,
-  type PurchaseRow,
+  presentPurchase,
+  presentSubscription,
   purchaseBot as purchase,
-  type SubscriptionRow,
   subscribeToBot as subscribe
 } from '../db/marketplace-sales.ts'
 import { Purchase, PurchaseList, Sale, Subscription, SubscriptionList } from '../schemas/marketplace-sales.ts'
-import { shown, usdOf } from '../schemas/money.ts'
+import { usdOf } from '../schemas/money.ts'
 import { type IdParams, idParams, partyOf } from './marketplace.ts'
 import type { Operation } from './operations.ts'
 
 // What a party has comes in one piece, and not without a bound.
 const LIST_AT_MOST = 1000
-
-/** A purchase as its buyer and the operator see it. */
-export function presentPurchase(row: PurchaseRow) {
-  return {
-    purchaseId: row.id,
-    botId: row.bot_id,
-    priceUsd: shown(row.price),
-    status: row.status,
-    purchasedAt: row.purchased_at.toISOString(),
-    refundedAt: row.refunded_at?.toISOString() ?? null
-  }
-}
-
-export function presentSubscription(row: SubscriptionRow) {
-  return {
-    subscriptionId: row.id,
-    botId: row.bot_id,
-    priceUsd: shown(row.price),
-    status: row.status,
-    currentPeriodEnd: row.current_period_end.toISOString(),
-    cancelAtPeriodEnd: row.cancel_at_period_end,
-    createdAt: row.created_at.toISOString(),
-    refundedAt: row.refunded_at?.toISOString() ?? null
-  }
-}
 
 function saleOf({ params, body }: { params: IdParams; body: Sale }) {
   const { expectedPriceUsd: expected } = body

@@ -27,6 +27,8 @@ import {
 } from './community.ts'
 import { createCommunityBot, deleteCommunityBot, likeCommunityBot, listCommunityBots } from './community-bots.ts'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from './copy.ts'
+import { getEvent, listEvents } from './events.ts'
+import type { Feed } from './feed.ts'
 import type { Gathered } from './gathered.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
 import { getMarketplaceBot, listBotReviews, listMarketplaceBots, reviewBot } from './marketplace.ts'
@@ -72,6 +74,7 @@ export interface Open {
   gathered: Gathered
   usage: UsageCounter
   waits: Waits
+  feed: Feed
 }
 
 /** The partner behind the request's key or session. */
@@ -117,6 +120,7 @@ export type Tag =
   | 'Keys'
   | 'Traders'
   | 'Trade records'
+  | 'Events'
   | 'Usage'
   | 'Community'
   | 'Marketplace'
@@ -196,6 +200,8 @@ export const operations: Operation[] = [
   enableTrader,
   collectTrade,
   listTradeHistory,
+  listEvents,
+  getEvent,
   getUsage,
   getSpec,
   getCommunityProfile,

@@ -2,6 +2,7 @@
 // path and method, credential, standing, the key's limit, scope, the trader's session, body, schema, the trader's limit, handler.
 import Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
+import { WORK } from '../db/bus.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { Schema } from '../schemas/fields.ts'
 import { bodyLimit } from '../schemas/sizes.ts'
@@ -59,6 +60,8 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
     asked: { party: actor?.traderId ?? partner.partnerId, params, query, body },
     handle: opened => row.handle(asked, opened)
   })
+  // What it changed may be an event.
+  if (row.atomic) open.bus.publish(WORK, 'events', 'new')
   ctx.status = 200
   if (answer instanceof Reply) {
     ctx.set(answer.headers)

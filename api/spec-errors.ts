@@ -91,6 +91,16 @@ export const ErrorEnvelope = {
       type: 'string',
       description: "With TRADING_HALTED: why, in the operator's words.",
       examples: ['the broker is being maintained']
+    },
+    oldest: {
+      type: 'string',
+      description: 'With CURSOR_EXPIRED: the cursor before the oldest event that is kept.',
+      examples: ['Zk3vT1nq0aWcJxUe8rYbHg']
+    },
+    latest: {
+      type: 'string',
+      description: 'With CURSOR_EXPIRED: the cursor of the newest event.',
+      examples: ['p0Qm4bJxL7sVd2RkYt9wEA']
     }
   },
   examples: [exampleOfCode('VALIDATION_FAILED')]

@@ -5,6 +5,7 @@ import * as accounts from '../schemas/accounts.ts'
 import * as ai from '../schemas/ai.ts'
 import * as community from '../schemas/community.ts'
 import * as copy from '../schemas/copy.ts'
+import * as events from '../schemas/events.ts'
 import type { Schema } from '../schemas/fields.ts'
 import * as keys from '../schemas/keys.ts'
 import * as marketplace from '../schemas/marketplace.ts'
@@ -24,6 +25,7 @@ const nouns = [
   ai,
   community,
   copy,
+  events,
   keys,
   marketplace,
   creator,

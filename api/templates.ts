@@ -1,7 +1,6 @@
 // Templates: the catalogue, and deploying one as a site. A worker renders it; api/sites.ts serves it.
 import { WORK } from '../db/bus.ts'
-import { type DeploymentRecord, deploySite, listDeployments } from '../db/templates.ts'
-import type { Config } from '../schemas/config.ts'
+import { deploySite, listDeployments, presentDeployment } from '../db/templates.ts'
 import { ApiError } from '../schemas/errors.ts'
 import {
   catalogue,
@@ -86,19 +85,5 @@ export const listMyDeployments: Operation<object> = {
   async handle({ partner }, { db, config }): Promise<{ data: Deployment[] }> {
     const deployments = await listDeployments(db, partner.partnerId)
     return { data: deployments.map(deployment => presentDeployment(deployment, config)) }
-  }
-}
-
-function presentDeployment(row: DeploymentRecord, { baseUrl }: Config): Deployment {
-  return {
-    deploymentId: row.deploymentId,
-    slug: row.template,
-    tenantSlug: row.tenantSlug,
-    brandName: row.brandName,
-    primaryColor: row.primaryColor,
-    contactEmail: row.contactEmail,
-    status: row.status,
-    url: `${baseUrl}/sites/${row.tenantSlug}/`,
-    createdAt: row.createdAt.toISOString()
   }
 }

@@ -1,5 +1,5 @@
 // Traders' own accounts: sign up, log in, who am I, log out.
-import { listAccounts } from '../db/accounts.ts'
+import { listAccounts, presentAccount } from '../db/accounts.ts'
 import { requireRoom } from '../db/bounds.ts'
 import { hashPassword, isPassword } from '../db/passwords.ts'
 import { insertTraderSession, revokeSession } from '../db/sessions.ts'
@@ -7,7 +7,6 @@ import { findLogin, getTraderById, insertSignup, type TraderRecord } from '../db
 import { setCookie, TRADER_COOKIE } from '../schemas/cookies.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { LoggedOut, Login, Signup, TraderAccount, TraderLogin } from '../schemas/traders.ts'
-import { presentAccount } from './accounts.ts'
 import { guarded } from './guessing.ts'
 import type { Open, Operation, SessionTrader } from './operations.ts'
 import { Reply } from './respond.ts'

@@ -111,13 +111,14 @@ function columnsOf(records: object[]): string[] {
 const STEERING = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 // The same without line feeds, which JSON is laid out with.
 const UNSEEN = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
-const plain = (text: string) => text.replaceAll(STEERING, '�')
+/** A text without what steers terminals. */
+export const cleaned = (text: string): string => text.replaceAll(STEERING, '�')
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '–'
   if (value instanceof Date) return value.toISOString().replace(INSTANT, '$1Z')
   if (typeof value === 'string' && INSTANT.test(value)) return value.replace(INSTANT, '$1Z')
-  if (Array.isArray(value) && value.every(item => typeof item !== 'object')) return plain(value.join(' '))
-  if (typeof value === 'object') return plain(JSON.stringify(value))
-  return plain(String(value))
+  if (Array.isArray(value) && value.every(item => typeof item !== 'object')) return cleaned(value.join(' '))
+  if (typeof value === 'object') return cleaned(JSON.stringify(value))
+  return cleaned(String(value))
 }

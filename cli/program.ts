@@ -9,6 +9,7 @@ import { addConsole } from './console.ts'
 import { addContracts } from './contracts.ts'
 import { addDatabase } from './db.ts'
 import { addDoctor } from './doctor.ts'
+import { addEvents } from './events.ts'
 import { addFindings } from './findings.ts'
 import { addKeys } from './keys.ts'
 import { addLedger } from './ledger.ts'
@@ -49,6 +50,7 @@ export function createProgram(): Command {
   addOrders(program)
   addContracts(program)
   addFindings(program)
+  addEvents(program)
   addQueues(program)
   addAudit(program)
   addTokens(program)

@@ -206,7 +206,11 @@ function report({ context: { json, config, env }, options }: Running, { address,
       '',
       `Administer it from another terminal, in this directory${same}:`,
       '',
-      indent(operatorLines(config, [`partners show ${demo.partnerId}`, 'orders list', 'doctor']).join('\n')),
+      indent(
+        operatorLines(config, [`partners show ${demo.partnerId}`, 'orders list', 'events tail', 'doctor']).join('\n')
+      ),
+      '',
+      '`events tail` shows each order as it is bought and settled, and everything else that happens.',
       '',
       'One more worker shares the work, from such a terminal as well:',
       '',

@@ -311,3 +311,27 @@ export async function forgetRejections(trx: Db, partnerId: string): Promise<void
 export async function learnCurrency(db: Db, accountRowId: string, currency: string): Promise<void> {
   await db('broker_accounts').where({ id: accountRowId }).whereNull('currency').update({ currency })
 }
+
+/** An account as the wire shows it. */
+export function presentAccount(
+  {
+    id,
+    accountId,
+    accountMode,
+    currency,
+    status,
+    rejectedReason,
+    connectedAt
+  }: Omit<AccountRecord, 'partnerId' | 'traderId' | 'proven'>,
+  activeId: string | null
+) {
+  return {
+    accountId,
+    accountMode,
+    currency,
+    active: id === activeId,
+    status,
+    ...(rejectedReason === null ? {} : { reason: rejectedReason }),
+    connectedAt: connectedAt.toISOString()
+  }
+}

@@ -32,6 +32,9 @@ export interface Bus {
 /** The channel all workers hear; topic is the queue's name. */
 export const WORK = 'svc_work'
 
+/** The channel of sequencers; the id is a partner whose event log has grown. */
+export const EVENTS = 'svc_events'
+
 interface Transport {
   send(channel: string, payload: string): Promise<void>
   subscribe(channel: string): Promise<void>

@@ -192,3 +192,26 @@ export async function listFollows(db: Db, traderId: string): Promise<FollowStand
     { traderId }
   )
 }
+
+/** A follow as the wire shows it. */
+export function presentFollow(record: FollowRecord) {
+  return {
+    followId: record.followId,
+    traderExternalId: record.traderExternalId,
+    leaderId: record.leaderId,
+    accountId: record.accountId,
+    accountMode: record.accountMode,
+    currency: record.currency,
+    riskPct: Number(record.riskPct),
+    maxDrawdownPct: Number(record.maxDrawdownPct),
+    mirrorCloses: record.mirrorCloses,
+    status: record.status,
+    openCopies: record.openCopies,
+    skippedCopies: record.skippedCopies,
+    lastSkipped:
+      record.skippedAt === null
+        ? null
+        : { orderId: record.skippedOrder, reason: record.skippedReason, at: record.skippedAt.toISOString() },
+    createdAt: record.createdAt.toISOString()
+  }
+}

@@ -74,7 +74,7 @@ function toKey(row: KeyRow): KeyRecord {
     partnerId: row.partner_id,
     label: row.label,
     scopes: row.scopes,
-    hint: `service_live_${row.lookup}_…`,
+    hint: keyHint(row.lookup),
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at,
     revokedAt: row.revoked_at
@@ -128,4 +128,28 @@ export async function revokeKey(trx: Db, keyId: string, partnerId?: string): Pro
     .returning(columns)) as KeyRow[]
   if (!row) throw new ApiError('NOT_FOUND', `There is no key ${keyId}.`)
   return toKey(row)
+}
+
+/** The part of a key that is not secret. */
+export const keyHint = (lookup: string): string => `service_live_${lookup}_…`
+
+/** A key as its partner sees it. */
+export function presentKey({
+  keyId,
+  label,
+  scopes,
+  hint,
+  createdAt,
+  lastUsedAt,
+  revokedAt
+}: Omit<KeyRecord, 'partnerId'>) {
+  return {
+    keyId,
+    label,
+    scopes,
+    hint,
+    createdAt: createdAt.toISOString(),
+    lastUsedAt: lastUsedAt?.toISOString() ?? null,
+    revokedAt: revokedAt?.toISOString() ?? null
+  }
 }

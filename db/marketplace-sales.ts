@@ -332,3 +332,31 @@ export async function listSubscriptions(db: Db, partyId: string, limit: number):
     ])
     .limit(limit) as Promise<SubscriptionRow[]>
 }
+
+/** A purchase as its buyer and the operator see it. */
+export function presentPurchase(
+  row: Pick<PurchaseRow, 'id' | 'bot_id' | 'price' | 'status' | 'purchased_at' | 'refunded_at'>
+) {
+  return {
+    purchaseId: row.id,
+    botId: row.bot_id,
+    priceUsd: shown(row.price),
+    status: row.status,
+    purchasedAt: row.purchased_at.toISOString(),
+    refundedAt: row.refunded_at?.toISOString() ?? null
+  }
+}
+
+/** A subscription as its holder sees it. */
+export function presentSubscription(row: SubscriptionRow) {
+  return {
+    subscriptionId: row.id,
+    botId: row.bot_id,
+    priceUsd: shown(row.price),
+    status: row.status,
+    currentPeriodEnd: row.current_period_end.toISOString(),
+    cancelAtPeriodEnd: row.cancel_at_period_end,
+    createdAt: row.created_at.toISOString(),
+    refundedAt: row.refunded_at?.toISOString() ?? null
+  }
+}

@@ -7,6 +7,7 @@ import { haltScopes } from '../schemas/halts.ts'
 import { listAppRefusals } from './app-refusals.ts'
 import { type Db, rows } from './connection.ts'
 import { countFindings } from './contract-audit.ts'
+import { readOutbox } from './events/sequence.ts'
 import { listHalts } from './halts.ts'
 import type { Log } from './log.ts'
 import { countPastEnd } from './orders-review.ts'
@@ -86,6 +87,16 @@ export function countUnreadable(field: string): void {
   unreadable.inc({ field })
 }
 
+const sequenced = new client.Counter({
+  name: 'service_events_total',
+  help: 'Events that this process moved into the log; their rate is events a second.'
+})
+
+/** Counts events moved into the log. */
+export function countSequenced(events: number): void {
+  sequenced.inc(events)
+}
+
 /** Figures read from the database at each scrape. */
 export function collectStoreMetrics(db: Db): void {
   const orders = new client.Gauge({
@@ -135,6 +146,11 @@ export function collectStoreMetrics(db: Db): void {
     name: 'service_orders_past_end_oldest_seconds',
     help: 'How long ago the contract of the oldest of these ended.'
   })
+  const outbox = new client.Gauge({ name: 'service_events_outbox', help: 'Events that are not in the log yet.' })
+  const lag = new client.Gauge({
+    name: 'service_events_lag_seconds',
+    help: 'How long ago the oldest of these happened.'
+  })
   const pool = new client.Gauge({ name: 'service_pool_waiting', help: 'Callers waiting for a database connection.' })
   scrapes.push(async () => {
     const { pool: tarn } = db.client as { pool: { numPendingAcquires(): number } }
@@ -170,6 +186,9 @@ export function collectStoreMetrics(db: Db): void {
     const { count: past, oldestSeconds } = await countPastEnd(db)
     pastEnd.set(past)
     pastEndOldest.set(oldestSeconds)
+    const { depth, oldestSeconds: waiting } = await readOutbox(db)
+    outbox.set(depth)
+    lag.set(waiting)
     for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) findings.set({ kind }, 0)
     for (const { kind, count } of await countFindings(db)) findings.set({ kind }, count)
   })

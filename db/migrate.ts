@@ -47,6 +47,7 @@ import * as lineage from './migrations/0038_lineage.ts'
 import * as askingPartner from './migrations/0039_asking_partner.ts'
 import * as traderDaysStakes from './migrations/0040_trader_days_stakes.ts'
 import * as badDay from './migrations/0041_bad_day.ts'
+import * as events from './migrations/0042_events.ts'
 
 interface Migration {
   name: string
@@ -95,7 +96,8 @@ const migrations: Migration[] = [
   { name: '0038_lineage', up: lineage.up },
   { name: '0039_asking_partner', up: askingPartner.up },
   { name: '0040_trader_days_stakes', up: traderDaysStakes.up },
-  { name: '0041_bad_day', up: badDay.up }
+  { name: '0041_bad_day', up: badDay.up },
+  { name: '0042_events', up: events.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -7,7 +7,7 @@ import { isBase58Check } from '../schemas/base58.ts'
 import { ApiError } from '../schemas/errors.ts'
 import { newId } from '../schemas/ids.ts'
 import type { PayoutStatus } from '../schemas/marketplace-creator.ts'
-import { isLess, negated } from '../schemas/money.ts'
+import { isLess, negated, shown } from '../schemas/money.ts'
 import { type Db, rows } from './connection.ts'
 import { getEarnings } from './earnings.ts'
 import { accounts, move, transfer } from './ledger.ts'
@@ -48,6 +48,8 @@ interface PayoutRow {
 const columns = `id, partner_id, round(amount, 2)::text as amount, destination_address, status, requested_at, decided_at,
   paid_at, reference, reason, (select external_id from traders where traders.id = payouts.party_id) as trader_external_id`
 
+const addressCheckOf = (address: string) => (isBase58Check(address) ? 'OK' : 'FAILED') as PayoutRecord['addressCheck']
+
 function toPayout(row: PayoutRow): PayoutRecord {
   return {
     payoutId: row.id,
@@ -55,7 +57,7 @@ function toPayout(row: PayoutRow): PayoutRecord {
     traderExternalId: row.trader_external_id,
     amountUsd: row.amount,
     destinationAddress: row.destination_address,
-    addressCheck: isBase58Check(row.destination_address) ? 'OK' : 'FAILED',
+    addressCheck: addressCheckOf(row.destination_address),
     status: row.status,
     requestedAt: row.requested_at,
     decidedAt: row.decided_at,
@@ -196,4 +198,21 @@ export async function listPayouts(
     .limit(limit)
     .offset((page - 1) * limit)) as PayoutRow[]
   return { payouts: found.map(toPayout), total: count.total }
+}
+
+/** A payout as its creator sees it. */
+export function presentPayout(payout: Omit<PayoutRecord, 'partnerId' | 'addressCheck'>) {
+  return {
+    payoutId: payout.payoutId,
+    traderExternalId: payout.traderExternalId,
+    amountUsd: shown(payout.amountUsd),
+    destinationAddress: payout.destinationAddress,
+    addressCheck: addressCheckOf(payout.destinationAddress),
+    status: payout.status,
+    requestedAt: payout.requestedAt.toISOString(),
+    decidedAt: payout.decidedAt?.toISOString() ?? null,
+    paidAt: payout.paidAt?.toISOString() ?? null,
+    reference: payout.reference,
+    reason: payout.reason
+  }
 }

@@ -188,3 +188,21 @@ export async function findSiteFiles(
     return row && { contentType: row.content_type, body: row.body, etag: row.etag }
   })
 }
+
+/** A deployment as the wire shows it. */
+export function presentDeployment(
+  row: Omit<DeploymentRecord, 'partnerId' | 'revision'>,
+  { baseUrl }: { baseUrl: string }
+): Deployment {
+  return {
+    deploymentId: row.deploymentId,
+    slug: row.template,
+    tenantSlug: row.tenantSlug,
+    brandName: row.brandName,
+    primaryColor: row.primaryColor,
+    contactEmail: row.contactEmail,
+    status: row.status,
+    url: `${baseUrl}/sites/${row.tenantSlug}/`,
+    createdAt: row.createdAt.toISOString()
+  }
+}

@@ -114,6 +114,7 @@ export const environment = {
     LEASE_MS: int('how long a worker holds an open order without renewing', 15_000, 300, 600_000),
     SWEEP_MS: int('how often a worker looks for orders nobody moves on', 1000, 50, 60_000),
     AUDIT_MINUTES: int("how often accounts are compared with the broker's books", 15, 1, 1440),
+    EVENT_DAYS: int('for how many days events are kept', 30, 1, 366),
     METRICS_PORT: int('Prometheus metrics, /healthz and /readyz', 0, 0, 65535),
     METRICS_HOST: { ...text('address of the metrics port'), default: '127.0.0.1' },
     AI_BASE_URL: { ...text('an OpenAI-compatible server'), pattern: '^https?://' },
@@ -170,6 +171,7 @@ export interface Config {
   leaseMs: number
   sweepMs: number
   auditMinutes: number
+  eventDays: number
   metricsPort: number
   metricsHost: string
   ai: { baseUrl: string; apiKey: string | undefined; model: string | undefined } | undefined
@@ -250,6 +252,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     leaseMs: num('LEASE_MS'),
     sweepMs: num('SWEEP_MS'),
     auditMinutes: num('AUDIT_MINUTES'),
+    eventDays: num('EVENT_DAYS'),
     metricsPort: num('METRICS_PORT'),
     metricsHost: str('METRICS_HOST') as string,
     ai: str('AI_BASE_URL')

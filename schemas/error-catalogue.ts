@@ -128,6 +128,13 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   EMAIL_TAKEN: { cause: 'A trader of yours has this e-mail already.', remedy: 'Log in instead.' },
   TENANT_SLUG_TAKEN: { cause: 'Another partner’s site has this `tenantSlug`.', remedy: 'Choose another one.' },
+  CURSOR_EXPIRED: {
+    cause:
+      'Events after this cursor are not kept any more, or the log was restored to an earlier point. `oldest` and `latest` are the cursors of what is kept.',
+    remedy:
+      'Read the records themselves (orders, accounts), then go on after `latest`; or after `oldest` to see every event that is kept.',
+    extras: { oldest: 'Zk3vT1nq0aWcJxUe8rYbHg', latest: 'p0Qm4bJxL7sVd2RkYt9wEA' }
+  },
   PAYLOAD_TOO_LARGE: {
     cause: 'The body is larger than the operation takes: 64 KiB to 1 MiB, as its description says.',
     remedy: 'Send less.',

@@ -29,6 +29,7 @@ export const errors = {
   IDEMPOTENCY_IN_PROGRESS: { status: 409, message: 'The first request under this Idempotency-Key is still running.' },
   EMAIL_TAKEN: { status: 409, message: 'This e-mail already has an account.' },
   TENANT_SLUG_TAKEN: { status: 409, message: 'This tenantSlug is taken.' },
+  CURSOR_EXPIRED: { status: 410, message: 'Events after this cursor are not kept any more; see oldest and latest.' },
   PAYLOAD_TOO_LARGE: { status: 413, message: 'The body is larger than this operation takes.' },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, message: 'Send the body as application/json, in UTF-8 and uncompressed.' },
   IDEMPOTENCY_KEY_REUSED: { status: 422, message: 'This Idempotency-Key came with another request before.' },
@@ -65,6 +66,8 @@ export interface ErrorExtras {
   limit?: number
   scope?: 'all' | 'partner' | 'application' | 'asset'
   reason?: string
+  oldest?: string
+  latest?: string
 }
 
 /**

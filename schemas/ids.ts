@@ -24,7 +24,8 @@ export const prefixes = {
   ask: 'ask',
   audit: 'aud',
   entry: 'ent',
-  transfer: 'trf'
+  transfer: 'trf',
+  event: 'evt'
 } as const
 
 export type IdKind = keyof typeof prefixes

@@ -10,6 +10,7 @@ export const areas = [
   'usage',
   'community',
   'marketplace',
+  'events',
   'admin'
 ] as const
 

@@ -9,6 +9,7 @@ import type { Contract } from '../worker/broker/simulator/contracts.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { systemClock } from '../worker/clock.ts'
 import type { Open } from '../worker/open.ts'
+import { openSignal } from '../worker/signal.ts'
 import { appIds, brokerEnv, dialects } from './dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
@@ -28,7 +29,7 @@ const partner = await harness.makePartner()
 function openWorker(changes: Partial<Config> = {}): Open {
   const brokers = openBrokers({ ...config, ...changes }, harness.open.log)
   onClose(() => brokers.close())
-  return { ...harness.open, brokers, worker: 'test', clock: systemClock }
+  return { ...harness.open, brokers, worker: 'test', clock: systemClock, changes: openSignal() }
 }
 
 /** A trader with an order placed just now. */

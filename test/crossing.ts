@@ -3,7 +3,9 @@
 
 import { postMessage } from '../api/community.ts'
 import { createCommunityBot } from '../api/community-bots.ts'
+import { listEvents } from '../api/events.ts'
 import { purchaseBot, subscribeToBot } from '../api/marketplace-sales.ts'
+import { sequenceEvents } from '../db/events/sequence.ts'
 import type { ErrorCode } from '../schemas/errors.ts'
 import type { CallInput, Harness, TestPartner, TestTrader } from './harness.ts'
 import { fund, makeBot, makeDraft } from './marketplace-makers.ts'
@@ -45,6 +47,8 @@ export async function makeCrossings(
   await fund(harness, owner, '100')
   const { purchaseId } = await made(purchaseBot, { params: { id: sold } })
   const { subscriptionId } = await made(subscribeToBot, { params: { id: sold } })
+  await sequenceEvents(db)
+  const { id: eventId } = (await made(listEvents, {})).data[0]
 
   return {
     ...tradingCrossings(trader, { binary, multiplier, own, twin }),
@@ -52,6 +56,11 @@ export async function makeCrossings(
     disableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
     enableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
     revokeKey: { input: { params: { id: owner.keyId } }, told: 'NOT_FOUND' },
+    getEvent: { input: { params: { id: eventId } }, told: 'NOT_FOUND' },
+    listEvents: {
+      input: { query: { traderExternalId: trader.traderExternalId } },
+      told: { fine: 'a filter that fits nothing', data: [] }
+    },
     deleteMessage: { input: { params: { id: messageId } }, told: 'NOT_FOUND' },
     deleteCommunityBot: { input: { params: { id: communityBot } }, told: 'NOT_FOUND' },
     likeCommunityBot: { input: { params: { id: communityBot } }, told: 'NOT_FOUND' },

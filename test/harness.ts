@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { createApp } from '../api/app.ts'
+import { openFeed } from '../api/feed.ts'
 import { openGathered } from '../api/gathered.ts'
 import { createListener } from '../api/listen.ts'
 import type { Open, Operation } from '../api/operations.ts'
@@ -137,7 +138,8 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const limits = await openLimits({ redisUrl: config.redisUrl, log })
   const usage = openUsage({ db, log })
   const gathered = openGathered({ db, queue, bus })
-  const open: Open = { config, db, vault, pepper, bus, queue, limits, log, gathered, usage, waits: openWaits() }
+  const feed = await openFeed(bus)
+  const open: Open = { config, db, vault, pepper, bus, queue, limits, log, gathered, usage, waits: openWaits(), feed }
   const server = createListener(createApp(open), open)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

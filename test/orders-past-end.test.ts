@@ -12,6 +12,7 @@ import type { Contract } from '../worker/broker/simulator/contracts.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { systemClock } from '../worker/clock.ts'
 import type { Open } from '../worker/open.ts'
+import { openSignal } from '../worker/signal.ts'
 import { appIds, brokerEnv, dialect } from './dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from './harness.ts'
 import { insertOrderRows } from './order-rows.ts'
@@ -23,7 +24,7 @@ const { db, config } = harness.open
 const partner = await harness.makePartner()
 const brokers = openBrokers(config, harness.open.log)
 onClose(() => brokers.close())
-const open: Open = { ...harness.open, brokers, worker: 'test', clock: systemClock }
+const open: Open = { ...harness.open, brokers, worker: 'test', clock: systemClock, changes: openSignal() }
 
 const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000)
 

@@ -14,6 +14,7 @@ import { openBrokers } from '../worker/broker/brokers.ts'
 import { systemClock } from '../worker/clock.ts'
 import { startWork } from '../worker/jobs.ts'
 import type { Open as WorkerOpen } from '../worker/open.ts'
+import { openSignal } from '../worker/signal.ts'
 import { onClose, TOKEN_KEYS } from './harness.ts'
 
 export interface TestWorker {
@@ -40,7 +41,8 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
     brokers,
     worker,
     vault: openVault(TOKEN_KEYS),
-    clock: systemClock
+    clock: systemClock,
+    changes: openSignal()
   }
   const work = await startWork(open)
   let stopping: Promise<void> | undefined

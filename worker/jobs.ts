@@ -20,6 +20,7 @@ import { checkBilling } from './billing.ts'
 import { fanOut } from './copy.ts'
 import { markCopies, sellMarked } from './copy-closing.ts'
 import { DatabaseClock } from './database-clock.ts'
+import { keepEventDays, openSequencing } from './events.ts'
 import { HALTS_MS, openHalts } from './halts.ts'
 import { startLoop } from './loop.ts'
 import type { Open } from './open.ts'
@@ -45,7 +46,8 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     // Each worker compares the accounts that it serves.
     bus.publish(WORK, 'orders.audit', 'due')
   },
-  async housekeeping({ db }) {
+  async housekeeping(open) {
+    const { db } = open
     await deleteOldAsks(db)
     await forgetFollowers(db)
     await forgetAccountLeases(db)
@@ -57,6 +59,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldKeys(db)
     await deleteOldResets(db)
     await deleteOldTraderDays(db)
+    await keepEventDays(open)
   },
   'trader.days': openAddingUp(),
   'billing.check': checkBilling
@@ -90,6 +93,7 @@ export async function startWork(open: Open): Promise<Running> {
   const proving = openProving(open, placing, () => loops['account.prove'].wake())
   const asking = openAsking(open, settling)
   const databaseClock = new DatabaseClock()
+  const sequence = openSequencing(open)
   // Before an order can name this worker: one that has no lease is taken for gone.
   await settling.renew()
 
@@ -161,8 +165,10 @@ export async function startWork(open: Open): Promise<Running> {
       log,
       clock,
       round: async () => (await renderDeployments(open)) > 0
-    })
+    }),
+    events: startLoop({ name: 'events', everyMs: config.sweepMs, log, clock, round: sequence })
   }
+  open.changes.listen(() => loops.events.wake())
   const sweep = startLoop({
     name: 'sweep',
     everyMs: config.sweepMs,

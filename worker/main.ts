@@ -19,6 +19,7 @@ import { openBrokers } from './broker/brokers.ts'
 import { systemClock } from './clock.ts'
 import { startWork } from './jobs.ts'
 import { startLoop } from './loop.ts'
+import { openSignal } from './signal.ts'
 
 keepHeapSmall()
 const config = loadEnvironment('worker')
@@ -40,7 +41,18 @@ const statistics = startLoop({
     return false
   }
 })
-const work = await startWork({ config, ...store, bus, queue, log, brokers, worker, clock: systemClock })
+const work = await startWork({
+  config,
+  ...store,
+  bus,
+  queue,
+  log,
+  brokers,
+  worker,
+  clock: systemClock,
+  changes: openSignal()
+})
+announceReady()
 
 collectProcessMetrics()
 collectStoreMetrics(store.db)

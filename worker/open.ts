@@ -7,6 +7,7 @@ import type { Queue } from '../db/queue.ts'
 import type { Config } from '../schemas/config.ts'
 import type { Brokers } from './broker/brokers.ts'
 import type { Clock } from './clock.ts'
+import type { Signal } from './signal.ts'
 
 export interface Open {
   config: Config
@@ -17,6 +18,7 @@ export interface Open {
   vault: Vault
   brokers: Brokers
   clock: Clock
+  changes: Signal
   /** Names this worker in claims and leases. */
   worker: string
 }

@@ -78,7 +78,7 @@ export interface Placing {
 }
 
 export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, 'of'>): Placing {
-  const { db, queue, bus, config, log, worker, clock } = open
+  const { db, queue, bus, config, log, worker, clock, changes } = open
   const underWay = new Set<Promise<void>>()
   const shares = new Shares(MAX_UNDER_WAY)
   let stopped = false
@@ -94,6 +94,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   const resuming = new Map<string, () => void>()
 
   const told = (orders: Pick<OrderRow, 'origin' | 'id'>[]): void => {
+    if (orders.length > 0) changes.give()
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
   }
 
@@ -102,6 +103,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     async (receipts: Receipt[]) => {
       const { orders, copying } = await persist(open, () => openOrders(db, queue, receipts, worker))
       if (copying) bus.publish(WORK, 'copy.fanout', 'new')
+      if (orders.length > 0) changes.give()
       // A tick contract's caller waits for its end, which follows within seconds.
       told(orders.filter(({ duration_unit }) => duration_unit !== 't'))
       const byId = new Map(orders.map(order => [order.id, order]))

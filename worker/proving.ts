@@ -41,6 +41,7 @@ export function openProving(open: Open, placing: Pick<Placing, 'claim'>, wake: (
   let waiting = false
 
   const tell = (orders: { id: string; origin: string | null }[]) => {
+    if (orders.length > 0) open.changes.give()
     for (const { id, origin } of orders) if (origin) bus.publish(origin, 'order', id)
   }
 

@@ -40,6 +40,7 @@ export function openRechecks(
     if (marked?.news) {
       log.error({ orderId: order.id, contractId: order.broker_order_id, why }, 'a settlement needs a review')
       if (marked.origin) bus.publish(marked.origin, 'order', order.id)
+      open.changes.give()
     }
     return marked !== undefined
   }

@@ -108,6 +108,7 @@ async function decide(
       ? `${unclear.length} contract(s) at the broker could be this order's.`
       : "The account's lists at the broker are longer than can be read; this order may be among them."
     await markReview(open.db, { id: order.id, attempt: order.attempt, message, evidence: unclear })
+    open.changes.give()
     log.error({ orderId: order.id, candidates: unclear.map(({ contractId }) => contractId) }, 'an order needs a review')
     return true
   }
@@ -117,6 +118,7 @@ async function decide(
     { id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }
   ])
   if (failed?.origin) open.bus.publish(failed.origin, 'order', failed.id)
+  open.changes.give()
   log.info({ orderId: order.id }, 'an order in doubt proved absent')
   return true
 }
@@ -164,6 +166,7 @@ export async function adopt(
   const { orders, copying } = await openOrders(db, queue, [receipt], worker)
   const [adopted] = orders
   if (!adopted) return undefined
+  open.changes.give()
   if (copying) bus.publish(WORK, 'copy.fanout', 'new')
   log.info({ orderId: order.id, contractId: found.contractId }, 'an order in doubt was found at the broker')
   if (adopted.origin) bus.publish(adopted.origin, 'order', adopted.id)

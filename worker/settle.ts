@@ -89,6 +89,7 @@ export function openSettling(open: Open): Settling {
     async (settlements: Settlement[]) => {
       const orders = await persist(open, () => closeOrders(db, queue, settlements))
       for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
+      if (orders.length > 0) open.changes.give()
       if (orders.some(({ closes_copies }) => closes_copies)) bus.publish(WORK, 'copy.close', 'new')
       const byId = new Map(orders.map(order => [order.id, order]))
       return settlements.map(({ id }) => byId.get(id))

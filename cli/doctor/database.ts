@@ -15,6 +15,7 @@ import { findWrongTraderDays, type WrongDay } from '../../db/trader-days.ts'
 import { type Config, ConfigError } from '../../schemas/config.ts'
 import { ApiError } from '../../schemas/errors.ts'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
+import { checkEvents } from './events.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { checkSettlements } from './settlements.ts'
 
@@ -48,6 +49,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(await checkProcesses(db))
     found.push(await checkReview(db))
     found.push(...(await checkSettlements(db)))
+    found.push(await checkEvents(db))
     found.push(...(await checkApplications(db)))
     found.push(await checkSums(db))
     return found

@@ -129,6 +129,7 @@ function* schedule(
 function remember(scene: Scene, operation: Described, text: string): void {
   const body = JSON.parse(text) as Record<string, unknown>
   if (operation.query.cursor && typeof body.nextCursor === 'string') learn(scene, 'cursor', body.nextCursor)
+  if (operation.query.after && typeof body.cursor === 'string') learn(scene, 'after', body.cursor)
   if (operation.method !== 'POST') return
   const identifier = identifierIn(operation.path)
   const names: Record<string, string> = {

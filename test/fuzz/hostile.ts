@@ -62,7 +62,10 @@ const massAssignment: Kind = (operation, scene) => {
 // What is another partner's answers as if it were not there. A filter fits nothing; the exchange would make a trader
 // of one's own of the name, and an admin key acts for the platform on anybody's purchase.
 const crossed: Kind = (operation, scene) => {
-  const [fine, owns] = [['listOrders'], ['exchangeTokens', 'refundPurchase']]
+  const [fine, owns] = [
+    ['listOrders', 'listEvents'],
+    ['exchangeTokens', 'refundPurchase']
+  ]
   const { others } = scene
   const identifier = identifierIn(operation.path)
   const inPath = Object.keys(operation.params).length > 0 && others[identifier]

@@ -8,6 +8,7 @@ import { openQueue, type Queue } from '../../db/queue.ts'
 import { readConfig } from '../../schemas/config.ts'
 import { startWork } from '../../worker/jobs.ts'
 import type { Open as WorkerOpen } from '../../worker/open.ts'
+import { openSignal } from '../../worker/signal.ts'
 import type { Dialect } from '../dialects.ts'
 import { Books } from './books.ts'
 import { type BrokerWorld, type Line, openSimulatedBrokers } from './broker.ts'
@@ -179,6 +180,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
       vault: { open: (_: unknown, context: string) => context.split(':')[1] } as never,
       brokers,
       clock: clockOf(schedule, actor),
+      changes: openSignal(),
       worker: actor.name
     }
     schedule.after(0, actor, 'starts', () => {

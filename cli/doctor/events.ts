@@ -1,0 +1,21 @@
+// The event log: whether what happens gets into it, and whether it has room for the coming days.
+import type { Db } from '../../db/connection.ts'
+import { countDaysAhead, readOutbox } from '../../db/events/sequence.ts'
+import { type Finding, ok, warn } from './finding.ts'
+
+const LAG_WARN_SECONDS = 30
+
+export async function checkEvents(db: Db): Promise<Finding> {
+  const check = 'events'
+  const { depth, oldestSeconds } = await readOutbox(db)
+  if (oldestSeconds > LAG_WARN_SECONDS)
+    return warn(
+      check,
+      `${depth} events are not in the log yet, the oldest for ${Math.round(oldestSeconds)} s`,
+      'start a worker: it puts them there; if one runs, see its log'
+    )
+  const days = await countDaysAhead(db)
+  if (days < 1)
+    return warn(check, 'the log has no partition for tomorrow', 'start a worker: its housekeeping makes them each hour')
+  return ok(check, `${depth} on their way into the log, which has room for ${days} more days`)
+}

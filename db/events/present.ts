@@ -1,0 +1,187 @@
+// An event as every reader sees it: the record as its own endpoint showed it at that moment. Orders are read from their row,
+// less what they did not have yet; what a record has lost since is in the event's facts.
+import { TypeID } from 'typeid-js'
+import type { EventRecord } from '../../schemas/events.ts'
+import { prefixes } from '../../schemas/ids.ts'
+import { lacking, shown } from '../../schemas/money.ts'
+import { presentAccount } from '../accounts.ts'
+import type { Prices } from '../billing.ts'
+import { presentFollow } from '../copy.ts'
+import { keyHint, presentKey } from '../keys.ts'
+import { presentPurchase, presentSubscription } from '../marketplace-sales.ts'
+import type { OrderRow } from '../orders.ts'
+import { presentEntry } from '../orders-entry.ts'
+import { presentPayout } from '../payouts.ts'
+import { presentDeployment } from '../templates.ts'
+import type { EventRow } from './read.ts'
+
+/** What of the configuration shows in events. */
+export interface Shown {
+  baseUrl: string
+  planPrices: Prices
+}
+
+/** The id of an event on the wire. */
+export const eventIdOf = (uuid: string): string => TypeID.fromUUID(prefixes.event, uuid).toString()
+
+/** The uuid in an event's id and the instant it was made, ms since the epoch; undefined for a text that is none. */
+export function readEventId(id: string): { uuid: string; createdMs: number } | undefined {
+  try {
+    const typed = TypeID.fromString(id)
+    if (typed.getType() !== prefixes.event) return undefined
+    const uuid = typed.toUUID()
+    return { uuid, createdMs: Number.parseInt(uuid.replace('-', '').slice(0, 12), 16) }
+  } catch {
+    return undefined
+  }
+}
+
+/** The event as the wire shows it. */
+export function presentEvent(row: EventRow, installation: Shown): EventRecord {
+  return {
+    id: eventIdOf(row.id),
+    type: row.type,
+    createdAt: row.at.toISOString(),
+    position: row.position,
+    traderExternalId: row.trader,
+    data: dataOf(row, installation)
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: rows as PostgreSQL wrote them to JSON, of as many shapes as there are records
+type Facts = any
+
+function dataOf({ id, type, order, facts: stored }: EventRow, { baseUrl, planPrices }: Shown): object {
+  const facts = stored as Facts
+  switch (type) {
+    case 'order.opened':
+    case 'order.closed':
+    case 'order.failed':
+    case 'order.review':
+      if (!order) throw new Error(`The order of the event ${id} is gone: orders must be kept as long as their events.`)
+      return orderData(type, order, facts)
+    case 'account.connected':
+    case 'account.rejected':
+      return presentAccount(
+        {
+          id: facts.id,
+          accountId: facts.account_id,
+          accountMode: facts.account_mode,
+          currency: facts.currency,
+          status: facts.status,
+          rejectedReason: facts.status === 'REJECTED' ? (facts.rejected_reason ?? 'TOKEN_REFUSED') : null,
+          connectedAt: new Date(facts.connected_at)
+        },
+        facts.active_account_id
+      )
+    case 'follow.paused':
+      return presentFollow({
+        followId: facts.id,
+        traderExternalId: facts.trader_external_id,
+        leaderId: facts.leader_id,
+        accountId: facts.account_id,
+        accountMode: facts.account_mode,
+        currency: facts.currency,
+        riskPct: facts.risk_pct,
+        maxDrawdownPct: facts.max_drawdown_pct,
+        mirrorCloses: facts.mirror_closes,
+        status: facts.status,
+        openCopies: facts.open_copies,
+        skippedCopies: facts.skipped_copies,
+        skippedReason: facts.skipped_reason,
+        skippedOrder: facts.skipped_order,
+        skippedAt: date(facts.skipped_at),
+        createdAt: new Date(facts.created_at)
+      })
+    case 'payout.approved':
+    case 'payout.paid':
+    case 'payout.rejected':
+      return presentPayout({
+        payoutId: facts.id,
+        traderExternalId: facts.trader_external_id,
+        amountUsd: facts.amount,
+        destinationAddress: facts.destination_address,
+        status: facts.status,
+        requestedAt: new Date(facts.requested_at),
+        decidedAt: date(facts.decided_at),
+        paidAt: date(facts.paid_at),
+        reference: facts.reference,
+        reason: facts.reason
+      })
+    case 'plan.active':
+    case 'plan.inactive':
+      return {
+        plan: facts.plan,
+        saasStatus: facts.suspended ? 'SUSPENDED' : facts.plan_active ? 'ACTIVE' : 'INACTIVE',
+        periodEnd: new Date(facts.period_end).toISOString(),
+        topUpUsd: facts.plan_active ? 0 : shown(lacking(facts.balance, planPrices[facts.plan as keyof Prices]))
+      }
+    case 'bot.purchased':
+    case 'bot.refunded':
+      if (facts.side === 'creator')
+        return {
+          purchaseId: facts.id,
+          botId: facts.bot_id,
+          priceUsd: shown(facts.price),
+          netUsd: shown(facts.net),
+          status: facts.status
+        }
+      return presentPurchase({
+        ...facts,
+        purchased_at: new Date(facts.purchased_at),
+        refunded_at: date(facts.refunded_at)
+      })
+    case 'subscription.past_due':
+      return presentSubscription({
+        ...facts,
+        current_period_end: new Date(facts.current_period_end),
+        created_at: new Date(facts.created_at),
+        refunded_at: date(facts.refunded_at)
+      })
+    case 'key.created':
+    case 'key.revoked':
+      return presentKey({
+        keyId: facts.id,
+        label: facts.label,
+        scopes: facts.scopes,
+        hint: keyHint(facts.lookup),
+        createdAt: new Date(facts.created_at),
+        lastUsedAt: date(facts.last_used_at),
+        revokedAt: date(facts.revoked_at)
+      })
+    case 'deployment.live':
+    case 'deployment.failed':
+      return presentDeployment(
+        {
+          deploymentId: facts.id,
+          template: facts.template,
+          tenantSlug: facts.tenant_slug,
+          brandName: facts.brand_name,
+          primaryColor: facts.primary_color,
+          contactEmail: facts.contact_email,
+          status: facts.status,
+          createdAt: new Date(facts.created_at)
+        },
+        { baseUrl }
+      )
+  }
+}
+
+const date = (text: string | null): Date | null => (text === null ? null : new Date(text))
+
+const notEnded = {
+  pnl: null,
+  entry_price: null,
+  exit_price: null,
+  closed_at: null,
+  error_code: null,
+  error_message: null
+} as const
+
+function orderData(type: EventRow['type'], order: OrderRow, facts: Facts): object {
+  if (type === 'order.closed') return presentEntry(order)
+  if (type === 'order.opened') return presentEntry({ ...order, ...notEnded, status: 'OPEN' })
+  const { retryable, ...then } = facts
+  const entry = presentEntry({ ...order, ...notEnded, ...then, opened_at: date(facts.opened_at) })
+  return type === 'order.failed' ? { ...entry, retryable } : entry
+}

@@ -1,0 +1,19 @@
+// Orders were changed: what puts their events into the log is woken. Whoever writes gives the signal, startWork listens.
+
+export interface Signal {
+  give(): void
+  /** Calls `listener` at each signal from now on. */
+  listen(listener: () => void): void
+}
+
+export function openSignal(): Signal {
+  const listeners: (() => void)[] = []
+  return {
+    give() {
+      for (const listener of listeners) listener()
+    },
+    listen(listener) {
+      listeners.push(listener)
+    }
+  }
+}
