@@ -3,7 +3,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ClientOptions } from '../worker/broker/client.ts'
-import type { BinaryContract, BrokerAccount, ContractState } from '../worker/broker/port.ts'
+import type { BinaryContract, Broker, BrokerAccount, BrokerError, ContractState } from '../worker/broker/port.ts'
 import { type Simulator, startSimulator } from '../worker/broker/simulator/server.ts'
 import { clientOf, closeClients, ears, even, newAccount, plainly, relay, simulator, upTo } from './broker-port.ts'
 import { failure, within } from './broker-script.ts'
@@ -35,9 +35,12 @@ function sleeper() {
 }
 
 /** An account with a contract of an hour, followed from its purchase on by a client that lets it rest soon. */
-async function buyHour(options: Partial<ClientOptions> = {}, at?: Simulator) {
+const buyHour = (options: Partial<ClientOptions> = {}, at?: Simulator) =>
+  buyHourOf(clientOf({ ...quickly, ...options }, at))
+
+async function buyHourOf(client: Broker) {
   const account = newAccount()
-  const session = await clientOf({ ...quickly, ...options }, at).session(account)
+  const session = await client.session(account)
   const heard = sleeper()
   const bought = await session.buy(hour, { ...plainly, listener: heard.listener })
   return { account, session, heard, bought, contractId: bought.contractId }
@@ -151,6 +154,31 @@ resting('keeps the stream of its purchase when little is left of the budget for 
   await session.buy(hour, { ...plainly, listener: heard.listener })
   await upTo(() => heard.states.length > 10)
   assert.is(heard.times(), 0)
+  await own.close()
+})
+
+resting('gives its connection to another account, and says when to come back', async () => {
+  const own = await startSimulator({ limits: 'off', tickMs: 20 })
+  const client = clientOf({ ...quickly, maxConnections: 1 }, own)
+  const hour = await buyHourOf(client)
+  await hour.heard.rest()
+  await upTo(() => countStreams(own, hour.account.accountId, 'proposal_open_contract') === 0)
+  // The end of the stream has been acknowledged before this is: no call is under way.
+  await hour.session.balance()
+  const other = await buyHourOf(client)
+  const cause = await within<BrokerError>(
+    'the loss',
+    resolve => void hour.heard.lost.then(each => resolve(each as BrokerError))
+  )
+  assert.is(cause.brokerCode, 'GaveWay')
+  // It rests for an hour, and a sale elsewhere is found within ten minutes.
+  assert.is(cause.retryMs, 600_000)
+  assert.is(frontOf(own).connections.size, 1)
+  // A contract that does not rest keeps its connection.
+  await other.heard.rest()
+  other.session.unfollow(other.contractId)
+  await other.session.buy({ ...even, duration: 10 }, { ...plainly, listener: ears().listener })
+  assert.is((await failure(hour.session.sell(hour.contractId))).brokerCode, 'TooManyConnections')
   await own.close()
 })
 

@@ -167,7 +167,7 @@ export function openSettling(open: Open): Settling {
         if (entry.closing || followed.get(id) !== entry) return
         drop(id)
         log.info({ err: cause, orderId: id }, 'lost the stream of a contract')
-        handBack([id], 0)
+        handBack([id], cause instanceof BrokerError ? (cause.retryMs ?? 0) : 0)
       }
     }
     const entry: Followed = {

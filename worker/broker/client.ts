@@ -39,6 +39,8 @@ interface Entry {
 }
 
 const maxHandshakes = 64
+/** Contracts that rest for less keep their connection: they would be back at once. */
+const MIN_REST_MS = 20_000
 const maxBlankBudgets = 2_000
 
 /** A Broker that speaks the dialect. Opens nothing until it is used. */
@@ -257,17 +259,21 @@ class Client implements Broker {
     }
   }
 
-  /** At the bound, the longest unused connection of these makes room. */
+  /**
+   * At the bound, the longest unused connection of these makes room; where all are in use, the one whose contracts rest
+   * longest, which are followed again before they end.
+   */
   #makeRoom(among: Iterable<Entry>, most: number): void {
     const entries = [...among]
     if (entries.length < most) return
-    const oldest = entries.filter(isIdle).sort((a, b) => a.line.usedAt - b.line.usedAt)[0]
+    const oldest = entries.filter(isIdle).sort((a, b) => a.line.usedAt - b.line.usedAt)[0] ?? longestAtRest(entries)
     if (oldest === undefined) {
       throw new BrokerError('BROKER_UPSTREAM', 'There are too many connections to the broker.', {
         brokerCode: 'TooManyConnections',
         ran: 'no'
       })
     }
+    oldest.session?.follows.giveWay()
     this.#hangUp(oldest)
   }
 
@@ -299,6 +305,19 @@ class Client implements Broker {
 
 function isIdle({ line, session }: Entry): boolean {
   return !line.busy && (session === null || session.follows.size === 0)
+}
+
+/** Of connections without a call under way, the one whose contracts all rest, for the longest time. */
+function longestAtRest(entries: Entry[]): Entry | undefined {
+  let longest: Entry | undefined
+  let longestMs = MIN_REST_MS
+  for (const entry of entries) {
+    const restMs = entry.line.busy ? 0 : (entry.session?.follows.restMs ?? 0)
+    if (restMs <= longestMs) continue
+    longest = entry
+    longestMs = restMs
+  }
+  return longest
 }
 
 function replaced(): BrokerError {

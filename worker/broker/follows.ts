@@ -43,6 +43,8 @@ interface Follow {
 
 const backOffStepMs = 1_000
 const backOffCapMs = 15_000
+// A sale by another program is found so late at most.
+const AWAY_MS = 10 * 60_000
 /** Contracts without a place for a stream that are asked for in one round. */
 const askedPerRound = 10
 const answer = 'proposal_open_contract'
@@ -71,6 +73,13 @@ export class Follows {
   /** Contracts followed. */
   get size(): number {
     return this.#byContract.size
+  }
+
+  /** How long all of them rest from now on, in ms; 0 when one does not. */
+  get restMs(): number {
+    let least = Infinity
+    for (const contractId of this.#byContract.keys()) least = Math.min(least, this.#rests.leftOf(contractId))
+    return Number.isFinite(least) ? least : 0
   }
 
   /** Whether a contract bought now that ends then (epoch seconds) needs no stream for a while. */
@@ -147,6 +156,14 @@ export class Follows {
     }
     this.#rests.down(connection)
     this.#restore()
+  }
+
+  /** Gives up contracts at rest, so that their connection can serve another account: each listener is called with when to return. */
+  giveWay(): void {
+    for (const follow of [...this.#byContract.values()]) {
+      const retryMs = Math.min(this.#rests.leftOf(follow.contractId), AWAY_MS)
+      this.#lose(follow, gaveWay(retryMs))
+    }
   }
 
   /** Gives up everything followed. */
@@ -367,6 +384,14 @@ export class Follows {
       this.#options.log.error({ err: cause, contractId: follow.contractId }, 'a contract listener failed')
     }
   }
+}
+
+function gaveWay(retryMs: number): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The connection of resting contracts was needed for another account.', {
+    brokerCode: 'GaveWay',
+    ran: 'no',
+    retryMs
+  })
 }
 
 /** Refused for good: the token, or the contract is not this account's. */

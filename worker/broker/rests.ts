@@ -28,7 +28,7 @@ const movement = 'transaction'
 
 export class Rests {
   readonly #options: RestsOptions
-  readonly #timers = new Map<string, NodeJS.Timeout>()
+  readonly #timers = new Map<string, { timer: NodeJS.Timeout; endsAt: number }>()
   #source: { connection: Connection; stream: Stream } | null = null
   #opening: Promise<void> | null = null
   #openAgainAt = 0
@@ -45,6 +45,12 @@ export class Rests {
   /** Contracts at rest. */
   ids(): string[] {
     return [...this.#timers.keys()]
+  }
+
+  /** How much longer a contract rests, in ms; 0 when it does not. */
+  leftOf(contractId: string): number {
+    const endsAt = this.#timers.get(contractId)?.endsAt
+    return endsAt === undefined ? 0 : Math.max(0, endsAt - performance.now())
   }
 
   /** For how long sales may have gone unheard, in ms; null when they are heard, or none rests. */
@@ -72,11 +78,11 @@ export class Rests {
   begin(contractId: string, ms: number): void {
     this.end(contractId)
     const timer = setTimeout(() => this.#over(contractId, false), ms)
-    this.#timers.set(contractId, timer.unref())
+    this.#timers.set(contractId, { timer: timer.unref(), endsAt: performance.now() + ms })
   }
 
   end(contractId: string): void {
-    clearTimeout(this.#timers.get(contractId))
+    clearTimeout(this.#timers.get(contractId)?.timer)
     this.#timers.delete(contractId)
   }
 
