@@ -61,8 +61,8 @@ money-storm: install ## Move money from many processes, kill and cut them off, c
 billing-year: install ## Bill 1,000 partners day by day for a year and hold each charge against what a customer would say (SEED=, PARTNERS=)
 	@$(node) test/billing-year/run.ts $(if $(SEED),--seed $(SEED)) $(if $(PARTNERS),--partners $(PARTNERS))
 
-copy-storm: install ## Copy orders to 200 followers while leaders close, accounts switch, tokens go and workers die (SEED=, FOLLOWERS=, ORDERS=)
-	@$(node) test/copy-storm/run.ts
+copy-storm: install ## Copy orders to 200 followers while leaders close, accounts switch, tokens go and workers die (SEED=, FOLLOWERS=, ORDERS=, BROKER_DIALECT=)
+	@TEST_DIALECT="$(BROKER_DIALECT)" $(node) test/copy-storm/run.ts
 
 fuzz: install ## Send every kind of request to every operation, and judge the answers (REQUESTS=, MINUTES=, SEED=)
 	@$(node) test/fuzz/run.ts

@@ -8,6 +8,7 @@ import { followLeader, listLeaders, listMyFollows } from '../api/copy.ts'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../api/multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../api/orders.ts'
 import { rows } from '../db/connection.ts'
+import { Refusal } from '../worker/broker/simulator/refusal.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { scale } from '../worker/copy-terms.ts'
 import { brokerEnv, frontOf } from './dialects.ts'
@@ -385,6 +386,26 @@ mirroring('does not touch copies when its contract ends by itself', async () => 
   await copyOf(follower, { orderId, status: 'CLOSED' })
   const [contract] = simulator.ledger().filter(({ loginid }) => loginid === follower.accountId)
   assert.ok(['won', 'lost'].includes(contract?.status as string))
+})
+
+mirroring('closes the copies when limits that it changed at the broker end its contract', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader)
+  const { orderId, brokerOrderId } = (await placeMultiplier(leader, { stake: 100 })).body
+  await copyOf(follower, { orderId })
+  const account = simulator.engine.accounts.all.get(leader.accountId)
+  assert.ok(account)
+  await until('the broker to take limits again, a second after the purchase', async () => {
+    try {
+      return simulator.engine.update(account, Number(brokerOrderId), { takeProfit: 0.1, stopLoss: 2.5 })
+    } catch (error) {
+      assert.instance(error, Refusal)
+      return false
+    }
+  })
+  await copyOf(follower, { orderId, status: 'CLOSED' })
+  const [contract] = simulator.ledger().filter(({ loginid }) => loginid === follower.accountId)
+  assert.is(contract?.status, 'sold')
 })
 
 mirroring('is not copied any more, and a copy in doubt is sold once it is known', async () => {
