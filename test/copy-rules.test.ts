@@ -474,6 +474,19 @@ mirroring('closes a copy whose token was refused as soon as there is another', a
   await copyOf(follower, { orderId, status: 'CLOSED' })
 })
 
+mirroring('is copied once, however often it is fanned out', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader)
+  const { orderId } = (await placeBinary(leader)).body
+  await copyOf(follower, { orderId })
+  const again = Array.from({ length: 5 }, () => ({ orderId }))
+  await db.transaction(trx => worker.open.queue.enqueue(trx, 'copy.fanout', again))
+  await fannedOut()
+  assert.is((await copiesOf(follower)).length, 1)
+  const { copiedOrders, openCopies, skippedCopies } = await standing(follower)
+  assert.equal([copiedOrders, openCopies, skippedCopies], [1, 1, 0])
+})
+
 const naming = suite('GET /v1/copy/leaders')
 
 naming('shows mode and currency, and in the global list no name that is not public', async () => {

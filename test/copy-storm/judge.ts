@@ -1,5 +1,6 @@
 // What a storm of copying must leave behind, by the broker's books: no follow lost more than its limit, every copy of
-// an order that its leader closed is closed, each copy is on the account of its follow, and the sums are the orders'.
+// an order that its leader closed is closed, no order is copied twice for a follow, each copy is on the account of its
+// follow, and the sums are the orders'.
 import { Big } from 'big.js'
 import { listMyFollows } from '../../api/copy.ts'
 import { type Db, rows } from '../../db/connection.ts'
@@ -19,6 +20,7 @@ export interface Verdict {
 interface Copy {
   id: string
   follow_id: string
+  copied_from: string
   phase: string
   account_id: string
   broker_order_id: string | null
@@ -53,7 +55,7 @@ export async function judge({
   const follows = await rows<Follow>(db, 'select * from follows order by id')
   const copies = await rows<Copy>(
     db,
-    `select o.id, o.follow_id, o.phase, o.account_id, o.broker_order_id, o.stop_loss, o.pnl, l.closed_early as leader_closed_early
+    `select o.id, o.follow_id, o.copied_from, o.phase, o.account_id, o.broker_order_id, o.stop_loss, o.pnl, l.closed_early as leader_closed_early
        from orders o join orders l on l.id = o.copied_from order by o.id`
   )
   const byFollow = Map.groupBy(copies, copy => copy.follow_id)
@@ -63,7 +65,10 @@ export async function judge({
     const mine = byFollow.get(follow.id) ?? []
     const bought: LedgerEntry[] = []
     let slipped = new Big(0)
+    const copied = new Set<string>()
     for (const copy of mine) {
+      if (copied.has(copy.copied_from)) broken.push(`${copy.id} is a second copy of ${copy.copied_from}`)
+      copied.add(copy.copied_from)
       if (copy.account_id !== follow.account_id)
         broken.push(`${copy.id} is on ${copy.account_id}, not ${follow.account_id}`)
       if (copy.leader_closed_early && !['closed', 'failed'].includes(copy.phase))

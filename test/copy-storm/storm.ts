@@ -140,6 +140,11 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
       : partner.call(closeMultiplierOrder, { params: { orderId } }))
     if (answer.status === 200) open.delete(orderId)
   }
+  /** As if a process died after it stored the job and before it knew, and another one stored it again. */
+  async function fanOutAgain(): Promise<void> {
+    const [orderId] = pick([...open]) ?? []
+    if (orderId) await db.transaction(trx => harness.open.queue.enqueue(trx, 'copy.fanout', [{ orderId }]))
+  }
   const switchAccount = (trader: TestTrader & { real: string }) =>
     partner.call(activateAccount, {
       body: {
@@ -174,6 +179,7 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
     await Promise.all([
       ...leaders.filter(() => random() < 2 / leaders.length).map(place),
       ...(random() < 0.6 ? [closeOne()] : []),
+      ...(random() < 0.3 ? [fanOutAgain()] : []),
       ...(random() < 0.1 ? [switchAccount(pick(leaders))] : []),
       ...(random() < 0.3 ? [switchAccount(pick(followers))] : [])
     ])
