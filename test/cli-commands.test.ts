@@ -11,6 +11,7 @@ import { operations } from '../api/operations.ts'
 import { placeBinaryOrder } from '../api/orders.ts'
 import { findSealedToken, unsealToken } from '../db/accounts.ts'
 import { openVault } from '../db/crypto.ts'
+import { accounts, move, transfer } from '../db/ledger.ts'
 import { addUpTraderDays } from '../db/trader-days.ts'
 import { defaultScopes } from '../schemas/scopes.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
@@ -110,6 +111,33 @@ partners('set-plan shows in what the partner sees of itself', async () => {
   const changed = await document('partners', 'set-plan', partnerId, 'SCALE', '--yes')
   assert.equal([changed.plan, changed.takesEffect, changed.chargedUsd], ['SCALE', 'NOW', 0])
   assert.is((await me(key)).body.plan, 'SCALE')
+})
+
+partners('set-plan says what a change costs, and from when, before it changes anything', async () => {
+  const { partnerId, key } = await makePartner({ plan: 'LAUNCH' })
+  // A month of LAUNCH that is paid, a third of it over.
+  const day = 86_400_000
+  const [start, end] = [new Date(Date.now() - 10 * day), new Date(Date.now() + 20 * day)]
+  await open.db('partners').where({ id: partnerId }).update({ period_start: start, period_end: end })
+  await document('wallet', 'topup', '--partner', partnerId, '--amount', '1000')
+  const reference = `fee:${partnerId}:${start.toISOString()}`
+  const fee = { reference, kind: 'plan_fee' as const, details: {} }
+  await transfer(open.db, { ...fee, entries: move(accounts.wallet(partnerId), accounts.fees, '49') })
+  const asked = await run('partners', 'set-plan', partnerId, 'PRO')
+  assert.is(asked.exitCode, 1)
+  assert.match(asked.stderr, /LAUNCH becomes PRO at once: (100|99\.99) USD now for the time until then, and from /)
+  assert.match(asked.stderr, `from ${end.toISOString()} on 199 USD a month. Change the plan of ${partnerId}?`)
+  assert.is((await me(key)).body.plan, 'LAUNCH')
+  const changed = await document('partners', 'set-plan', partnerId, 'PRO', '--yes')
+  assert.ok([100, 99.99].includes(changed.chargedUsd), String(changed.chargedUsd))
+  const back = await run('partners', 'set-plan', partnerId, 'LAUNCH')
+  assert.match(back.stderr, `PRO stays until ${end.toISOString()}, which is paid; then LAUNCH for 49 USD a month.`)
+  await document('partners', 'suspend', partnerId, '--reason', 'unpaid invoice', '--yes')
+  const suspended = await run('partners', 'set-plan', partnerId, 'SCALE')
+  assert.match(
+    suspended.stderr,
+    `PRO stays until ${end.toISOString()} and as much longer as the suspension lasts, which`
+  )
 })
 
 const keys = suite('operator keys')

@@ -66,6 +66,12 @@ money('charge what is due as of --now, stop who cannot pay, and resume who tops 
   // Of the partners of this file two have a balance and three have none.
   assert.equal(document, { charged: 2, activated: 0, deactivated: 3 })
   assert.equal((await operator('wallet', 'show', '--partner', rich.partnerId)).document.balanceUsd, 11)
+  const statement = (await operator('wallet', 'statement', '--partner', rich.partnerId)).document
+  const [fee] = statement.data as { kind: string; description: string; periodStart: string; periodEnd: string }[]
+  assert.is(fee?.kind, 'plan_fee')
+  const [from, to] = [fee?.periodStart.slice(0, 10), fee?.periodEnd.slice(0, 10)]
+  assert.is(fee?.description, `Plan LAUNCH, a month, from ${from} to ${to}`)
+  assert.is(fee?.periodStart, rich.nextFeeAt)
   const refused = await partner.call(getMe)
   assert.equal([refused.status, refused.body.saasStatus, refused.body.topUpUsd], [402, 'INACTIVE', 199])
   const paid = await operator('wallet', 'topup', '--partner', partner.partnerId, '--amount', '200')
