@@ -78,7 +78,7 @@ export function contractCandles(asset: string): number {
 }
 
 // The families of the broker's synthetic indices: made by a generator of random numbers, by the broker's own account.
-const SYNTHETIC = /^(R_|1HZ|JD|BOOM|CRASH|stpRNG|RD|RB)/i
+const SYNTHETIC = /^(R_|1HZ|JD|BOOM|CRASH|stpRNG|RD|RB|DEX|DSI)/i
 
 /** Whether an asset's prices are drawn at random, so that past ones tell nothing of the next. */
 export function isSynthetic(asset: string): boolean {

@@ -104,7 +104,7 @@ deciding('suggests no stake on a synthetic index, whose prices have no memory, a
   const candles = waves(120, 1.5)
   const purse = { amount: 1000, currency: 'USD' }
   const given = { candles, purse, now: (candles.at(-1) as Candle).epoch }
-  for (const asset of ['R_50', '1HZ100V', 'JD25', 'BOOM500', 'CRASH1000', 'stpRNG', 'RDBULL']) {
+  for (const asset of ['R_50', '1HZ100V', 'JD25', 'BOOM500', 'CRASH1000', 'stpRNG', 'RDBULL', 'DEX600UP', 'DSI10']) {
     const { direction, suggestion, rationale } = decideSignal({ ...given, asset })
     assert.is(direction, 'CALL')
     assert.is(suggestion, null, asset)
