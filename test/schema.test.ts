@@ -1,7 +1,9 @@
 // What must hold for every table of the database.
+import { readFile } from 'node:fs/promises'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { rows } from '../db/connection.ts'
+import { readSchema, SCHEMA_FILE } from '../db/schema-text.ts'
 import { closeAll, openHarness } from './harness.ts'
 
 const { open } = await openHarness()
@@ -21,6 +23,10 @@ tables('give each reference the collation of what it refers to, so that joins fi
     different.map(({ column }) => column),
     []
   )
+})
+
+tables('are those of db/schema.sql; `make schema` writes it anew', async () => {
+  assert.fixture(await readSchema(open.db), await readFile(SCHEMA_FILE, 'utf8'))
 })
 
 tables.after(closeAll)
