@@ -86,6 +86,9 @@ const RECOUNT_MS = 600_000
 const MAX_KNOWN = 20_000
 
 interface Known {
+  /** The latest count reached the limit. */
+  full: boolean
+  /** How much more may be made before it is counted again. */
   records: number
   bytes: number
   until: number
@@ -119,10 +122,10 @@ export async function requireRoom(db: Db, kind: BoundKind, owner: string, bytes 
   const name = `${kind} ${owner}`
   const credit = known.get(name)
   if (credit && credit.until > performance.now()) {
-    if (credit.records <= 0) throw refusal(bound, bound.records)
+    if (credit.full) throw refusal(bound, bound.records)
     credit.records -= 1
     credit.bytes -= bytes
-    if (credit.bytes >= 0) return
+    if (credit.records >= 0 && credit.bytes >= 0) return
   }
   known.delete(name)
   const { records, bytes: heldBytes } = await countHeld(db, bound, owner)
@@ -131,7 +134,7 @@ export async function requireRoom(db: Db, kind: BoundKind, owner: string, bytes 
     if (known.size >= MAX_KNOWN) known.clear()
     const room = full ? 0 : Math.ceil(bound.records / 100)
     const bytesLeft = bound.bytes === undefined ? Number.POSITIVE_INFINITY : (bound.bytes - heldBytes) / 100
-    known.set(name, { records: room, bytes: bytesLeft, until: performance.now() + (full ? FULL_MS : RECOUNT_MS) })
+    known.set(name, { full, records: room, bytes: bytesLeft, until: performance.now() + (full ? FULL_MS : RECOUNT_MS) })
   }
   if (full) throw refusal(bound, bound.records)
   if (bound.bytes !== undefined && heldBytes + bytes > bound.bytes)

@@ -8,7 +8,7 @@ import { createCreatorBot, updateCreatorBot } from '../api/marketplace-creator.t
 import { requestPayout } from '../api/marketplace-earnings.ts'
 import { getMe } from '../api/me.ts'
 import { getSpec } from '../api/spec.ts'
-import { bounds } from '../db/bounds.ts'
+import { bounds, requireRoom } from '../db/bounds.ts'
 import { newApiKey } from '../db/crypto.ts'
 import { insertKey } from '../db/keys.ts'
 import { allScopes } from '../schemas/scopes.ts'
@@ -97,6 +97,25 @@ keeping('is bounded in payouts that are not decided, and in keys that were ever 
   }))
   await db.batchInsert('api_keys', made, 500)
   refused(await call(harness.address, createKey, { body: {}, headers: { cookie } }), bounds.keys.records)
+})
+
+keeping('is counted again, not refused, once as much was made as may pass between two counts', async () => {
+  const { partnerId } = await harness.makePartner()
+  const uncounted = bounds.purchases.records / 100
+  for (let made = 0; made < 2 * uncounted + 2; made++) await requireRoom(db, 'purchases', partnerId)
+})
+
+keeping('is refused for a while by the latest count where that reached a large limit', async () => {
+  const { partnerId } = await harness.makePartner()
+  await db.raw(
+    `insert into community_messages (id, partner_id, party_id, content)
+     select 'msg_' || lpad(n::text, 26, '0'), ?, ?, 'x' from generate_series(1, ?) n`,
+    [partnerId, partnerId, bounds.messages.records]
+  )
+  for (let again = 0; again < 2; again++) {
+    const refusal = await requireRoom(db, 'messages', partnerId).catch((error: unknown) => error)
+    assert.is((refusal as { code?: string })?.code, 'LIMIT_REACHED')
+  }
 })
 
 keeping('takes any text as the e-mail of an exchange, and a change of a bot without a body', async () => {
