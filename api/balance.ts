@@ -16,6 +16,7 @@ export const getBalance: Operation<{ query: AccountQuery }> = {
   scope: 'trading:read',
   query: AccountQuery,
   response: Balance,
+  batched: true,
   errors: ['TRADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'BROKER_UPSTREAM'],
   async handle({ partner, query, signal, trace }, open): Promise<Balance> {
     const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: query.traderExternalId })

@@ -85,7 +85,8 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     'CONFLICT',
     'BROKER_UPSTREAM'
   ],
-  async handle({ partner, body, signal }, open) {
+  async handle(asked, open) {
+    const { partner, body } = asked
     const { db, gathered } = open
     const { leaderId, traderExternalId } = body
     const trading = await gathered.trading({ partnerId: partner.partnerId, externalId: traderExternalId })
@@ -103,7 +104,7 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
       kind: 'balance',
       key: accountRowId,
       data: { accountRowId },
-      signal
+      signal: asked.signal
     })
     checkAgreement(leader, { ...trading.account, currency })
     const { riskPct = 100, maxDrawdownPct = 20, mirrorCloses = true } = body

@@ -32,7 +32,9 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
   const leaderboard = share(query => readLeaderboard(db, JSON.parse(query) as LeaderboardFilter))
   return {
     caller: gather((lookups: string[]) => findCallers(db, lookups)),
-    trading: gather((asked: { partnerId: string; externalId: string }[]) => findTrading(db, asked)),
+    trading: gather((asked: { partnerId: string; externalId: string }[]) => findTrading(db, asked), {
+      partyOf: ({ partnerId }) => partnerId
+    }),
     order: gather((ids: string[]) => findOutcomes(db, ids)),
     ask: gather((ids: string[]) => findAsks(db, ids)),
     storeOrder: gather(
@@ -43,7 +45,7 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
         if (phases.has('unproven')) bus.publish(WORK, 'account.prove', 'new')
         return stored
       },
-      { max: 100, concurrency: 2, isolate: isDataError }
+      { max: 100, concurrency: 2, partyOf: ({ partnerId }) => partnerId, isolate: isDataError }
     ),
     storeAsk: gather(
       async (questions: Question[]) => {
@@ -51,7 +53,7 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
         for (const name of new Set(questions.map(({ kind }) => queueOf(kind)))) bus.publish(WORK, name, 'new')
         return stored
       },
-      { isolate: isDataError }
+      { partyOf: ({ partnerId = '' }) => partnerId, isolate: isDataError }
     ),
     leaderboard: query => leaderboard(JSON.stringify(query)),
     usage: share(partnerId => readUsage(db, partnerId)),

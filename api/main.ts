@@ -15,6 +15,7 @@ import { drain } from './drain.ts'
 import { openFeed } from './feed.ts'
 import { openGathered } from './gathered.ts'
 import { createListener } from './listen.ts'
+import { openPlaces } from './places.ts'
 import { openWaits } from './waits.ts'
 
 keepHeapSmall()
@@ -30,7 +31,8 @@ const usage = openUsage({ db: store.db, log })
 const gathered = openGathered({ db: store.db, queue, bus })
 const waits = openWaits()
 const feed = await openFeed(bus)
-const open = { config, ...store, queue, bus, limits, log, usage, gathered, waits, feed }
+const places = openPlaces({ pool: config.databasePool })
+const open = { config, ...store, queue, bus, limits, log, usage, gathered, waits, places, feed }
 
 const server = createListener(createApp(open), open)
 await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })

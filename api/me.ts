@@ -12,6 +12,7 @@ export const getMe: Operation<object> = {
   auth: 'key',
   scope: null,
   response: Partner,
+  batched: true,
   errors: [],
   async handle({ partner }, { gathered }): Promise<Partner> {
     return {

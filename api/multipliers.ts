@@ -25,6 +25,7 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
   body: MultiplierOrderRequest,
   response: MultiplierOrder,
   headers: ['Idempotent-Replayed'],
+  batched: true,
   errors: placingErrors,
   async handle(asked, open) {
     const { body } = asked
@@ -90,10 +91,8 @@ export const closeMultiplierOrder: Operation<{ params: { orderId: string } }> = 
   },
   response: MultiplierOrder,
   errors: ['NOT_FOUND', 'CONFLICT', 'BROKER_DISCONNECTED', 'INVALID_CONTRACT', 'MARKET_CLOSED', 'BROKER_UPSTREAM'],
-  async handle({ partner, params, signal, trace }, open) {
-    return presentMultiplier(
-      await close({ partner, signal, trace, params: { id: params.orderId } }, open, 'MULTIPLIER')
-    )
+  async handle(asked, open) {
+    return presentMultiplier(await close(asked, open, { orderId: asked.params.orderId, kind: 'MULTIPLIER' }))
   }
 }
 

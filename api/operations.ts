@@ -45,6 +45,7 @@ import { getMe } from './me.ts'
 import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from './multipliers.ts'
 import { getOrder } from './order-by-id.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
+import type { Places } from './places.ts'
 import { listOpenPositions } from './positions.ts'
 import { getSpec } from './spec.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts'
@@ -75,6 +76,7 @@ export interface Open {
   usage: UsageCounter
   waits: Waits
   feed: Feed
+  places: Places
 }
 
 /** The partner behind the request's key or session. */
@@ -105,7 +107,10 @@ export interface Asked<Input extends { params?: unknown; query?: unknown; body?:
   endUserIp: string | undefined
   /** Trace id, for what the workers do on this request's behalf. */
   trace: string
-  /** Aborts when the caller goes away or the process stops. */
+  /**
+   * Aborts when the caller goes away or the process stops. Taking it gives the request's place back (places.ts): take it
+   * where the waiting begins.
+   */
   signal: AbortSignal
 }
 
@@ -153,6 +158,8 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
    * storing of its answer. It must neither wait for a worker nor hash a password.
    */
   atomic?: true
+  /** Its statements are batched with those of other requests (db/gather.ts): it takes no connection for itself. */
+  batched?: true
   /** The end user's address may come along in X-End-User-IP, for the bounds on guessing. */
   endUser?: true
   /** As how many calls it counts in the key's limit; 1 unless it costs much more than others. */

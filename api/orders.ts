@@ -38,6 +38,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   body: BinaryOrder,
   response: Order,
   headers: ['Idempotent-Replayed'],
+  batched: true,
   errors: placingErrors,
   async handle(asked, open) {
     const { body } = asked
@@ -152,8 +153,9 @@ async function outcomeOf(
   throw unplaced(row, headers)
 }
 
-// How long a waiter sleeps without a wake-up before it reads the row again.
+// How long a waiter sleeps without a wake-up before it reads the row again; longer each time, since many may wait.
 const REREAD_MS = 1000
+const LONGEST_REREAD_MS = 4000
 // How often a waiter tries to fail an order whose time is over by its own count.
 const EXPIRE_EVERY_MS = 200
 
@@ -193,9 +195,10 @@ async function settled(
     if (row && isDecided(row, settle)) return row
   }
   let expireAt = performance.now() + Math.max(0, first.ttl_left_ms)
-  for (let { phase } = first; ; ) {
+  let rereadMs = REREAD_MS
+  for (let { phase } = first; ; rereadMs = Math.min(2 * rereadMs, LONGEST_REREAD_MS)) {
     // Listen first, read then, sleep last: no wake-up is lost between them.
-    const until = Math.min(performance.now() + REREAD_MS, deadline, isWaiting(phase) ? expireAt : deadline)
+    const until = Math.min(performance.now() + rereadMs, deadline, isWaiting(phase) ? expireAt : deadline)
     const woken = bus.wait('order', first.id, until - performance.now(), signal)
     const row = await gathered.order(first.id)
     if (!row) throw new Error(`order ${first.id} was stored and is not there`)
@@ -265,34 +268,30 @@ export const closeOrder: Operation<{ params: { id: string } }> = {
   response: Order,
   errors: ['NOT_FOUND', 'CONFLICT', 'BROKER_DISCONNECTED', 'INVALID_CONTRACT', 'MARKET_CLOSED', 'BROKER_UPSTREAM'],
   async handle(asked, open) {
-    return presentOrder(await close(asked, open, 'BINARY'))
+    return presentOrder(await close(asked, open, { orderId: asked.params.id, kind: 'BINARY' }))
   }
 }
 
 /** Sells an order's contract, and answers the closed row. Throws NOT_FOUND for another kind's id too. */
 export async function close(
-  {
-    partner,
-    params,
-    signal,
-    trace
-  }: Pick<Asked<{ params: { id: string } }>, 'partner' | 'params' | 'signal' | 'trace'>,
+  asked: Pick<Asked<object>, 'partner' | 'signal' | 'trace'>,
   open: Open,
-  kind: OrderRow['kind']
+  { orderId, kind }: { orderId: string; kind: OrderRow['kind'] }
 ): Promise<OrderRow> {
-  const row = await getOrder(open.db, partner.partnerId, params.id)
-  if (row.kind !== kind) throw new ApiError('NOT_FOUND', `There is no ${kind.toLowerCase()} order ${params.id}.`)
+  const { partner, trace } = asked
+  const row = await getOrder(open.db, partner.partnerId, orderId)
+  if (row.kind !== kind) throw new ApiError('NOT_FOUND', `There is no ${kind.toLowerCase()} order ${orderId}.`)
   if (row.phase === 'closed') return row
   if (row.phase !== 'open')
     throw new ApiError('CONFLICT', `The order is ${row.status}; only an OPEN order can be CLOSED.`)
   try {
     const question = { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000 }
-    await ask<object>(open, { ...question, partnerId: partner.partnerId, signal, trace })
+    await ask<object>(open, { ...question, partnerId: partner.partnerId, signal: asked.signal, trace })
   } catch (error) {
-    const now = await getOrder(open.db, partner.partnerId, params.id)
+    const now = await getOrder(open.db, partner.partnerId, orderId)
     throw isUnsettled(now) ? unsettled(now) : error
   }
-  const closed = await getOrder(open.db, partner.partnerId, params.id)
+  const closed = await getOrder(open.db, partner.partnerId, orderId)
   if (closed.phase === 'closed') return closed
   if (isUnsettled(closed)) throw unsettled(closed)
   throw new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the request.', {

@@ -22,14 +22,15 @@ export const listOpenPositions: Operation<{ query: PositionsQuery }> = {
   query: PositionsQuery,
   response: PositionList,
   errors: ['TRADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'BROKER_UPSTREAM'],
-  async handle({ partner, query, signal }, open) {
+  async handle(asked, open) {
+    const { partner, query } = asked
     const { traderExternalId } = query
     if (traderExternalId !== undefined) {
       const { traderId } = await getTrader(open.db, partner.partnerId, traderExternalId)
       const rows = await listPositions(open.db, { partnerId: partner.partnerId, traderExternalId })
       if (rows.length > 0) {
         const data = { orderIds: rows.map(({ id }) => id) }
-        await ask(open, { partnerId: partner.partnerId, kind: 'mark', key: traderId, data, signal })
+        await ask(open, { partnerId: partner.partnerId, kind: 'mark', key: traderId, data, signal: asked.signal })
       }
     }
     const rows = await listPositions(open.db, {

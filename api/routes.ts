@@ -39,6 +39,7 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   if (typeof named === 'string') await limitTrader(ctx, partner, named, open)
 
   let gone: AbortSignal | undefined
+  let leavePlace = () => {}
   const asked = {
     partner,
     trader: actor,
@@ -48,18 +49,27 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
     requestId: ctx.state.requestId,
     endUserIp: row.endUser ? endUserIpOf(ctx) : undefined,
     trace: ctx.state.trace,
-    // Most handlers never look: it is made for those that do.
+    // Most handlers never look: it is made for those that do. They wait for others, and need no place meanwhile.
     get signal() {
+      leavePlace()
       gone ??= open.waits.signalFor(ctx.res, partner.partnerId)
       return gone
     }
   }
-  const answer = await once(ctx, open, {
-    row,
-    partner,
-    asked: { party: actor?.traderId ?? partner.partnerId, params, query, body },
-    handle: opened => row.handle(asked, opened)
-  })
+  const answering = () =>
+    once(ctx, open, {
+      row,
+      partner,
+      asked: { party: actor?.traderId ?? partner.partnerId, params, query, body },
+      handle: opened => row.handle(asked, opened)
+    })
+  const bytes = row.body ? (ctx.request.length ?? limitOf(row.body)) : 0
+  const answer = await (row.batched
+    ? answering()
+    : open.places.run({ partnerId: partner.partnerId, bytes }, leave => {
+        leavePlace = leave
+        return answering()
+      }))
   // What it changed may be an event.
   if (row.atomic) open.bus.publish(WORK, 'events', 'new')
   ctx.status = 200

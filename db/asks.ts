@@ -152,8 +152,10 @@ async function finish(
   return row?.origin
 }
 
-// A lost wake-up costs at most this long.
+// A lost wake-up costs at most this long, more of a request that has waited for long already: many that wait for a slow
+// broker must not keep the database and this process busy with reading.
 const REREAD_MS = 500
+const LONGEST_REREAD_MS = 4000
 
 /**
  * Asks the workers from a process that asks seldom (the operator's tool). Throws what they refused it with, or
@@ -178,9 +180,9 @@ export async function awaitAnswer<Answer>(
   { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal }
 ): Promise<Answer> {
   const deadline = performance.now() + timeoutMs
-  for (;;) {
+  for (let rereadMs = REREAD_MS; ; rereadMs = Math.min(2 * rereadMs, LONGEST_REREAD_MS)) {
     // Listen first, read then, so that an answer between the two is not missed.
-    const woken = bus.wait('ask', id, Math.min(REREAD_MS, deadline - performance.now()), signal)
+    const woken = bus.wait('ask', id, Math.min(rereadMs, deadline - performance.now()), signal)
     const row = await read(id)
     if (row?.state === 'answered') return row.answer as Answer
     if (row?.state === 'refused') {

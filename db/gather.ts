@@ -1,13 +1,15 @@
 // Many callers, one statement: what arrives while a statement is under way travels together in the next.
 // Under load this turns a round trip per request into one per group; alone it adds one turn of the loop.
 
-export interface GatherOptions {
+export interface GatherOptions<Item> {
   /** Items in one group at most. */
   max?: number
   /** Groups under way at once. */
   concurrency?: number
   /** Items waiting at most; beyond it a caller is refused at once. */
   waiting?: number
+  /** Whose an item is: where more wait than one group takes, these take turns, so that nobody's many hold up another's few. */
+  partyOf?: (item: Item) => string
   /** Whether a failure may be the fault of one item, so that the group is to be run again one by one. */
   isolate?: (error: unknown) => boolean
 }
@@ -21,7 +23,7 @@ export class Overloaded extends Error {}
  */
 export function gather<Item, Value>(
   run: (items: Item[]) => Promise<Value[]>,
-  { max = 200, concurrency = 2, waiting = 20_000, isolate }: GatherOptions = {}
+  { max = 200, concurrency = 2, waiting = 20_000, partyOf, isolate }: GatherOptions<Item> = {}
 ): (item: Item) => Promise<Value> {
   type Caller = { item: Item; resolve(value: Value): void; reject(error: unknown): void }
   const callers: Caller[] = []
@@ -41,10 +43,18 @@ export function gather<Item, Value>(
     }
   }
 
+  function takeGroup(): Caller[] {
+    if (!partyOf || callers.length <= max) return callers.splice(0, max)
+    const group = new Set(byTurns(callers, ({ item }) => partyOf(item), max))
+    const others = callers.filter(caller => !group.has(caller))
+    callers.splice(0, callers.length, ...others)
+    return [...group]
+  }
+
   function flush(): void {
     scheduled = false
     while (callers.length > 0 && active < concurrency) {
-      const group = callers.splice(0, max)
+      const group = takeGroup()
       active += 1
       void settle(group).finally(() => {
         active -= 1
@@ -62,6 +72,18 @@ export function gather<Item, Value>(
         setImmediate(flush)
       }
     })
+}
+
+/** Up to `max` of the items, one of each party by turns; those of one party in their order. */
+function byTurns<Item>(items: Item[], partyOf: (item: Item) => string, max: number): Item[] {
+  const lines = [...Map.groupBy(items, partyOf).values()]
+  const chosen: Item[] = []
+  for (let turn = 0; chosen.length < max && turn < items.length; turn++)
+    for (const line of lines) {
+      const item = line[turn]
+      if (item !== undefined && chosen.length < max) chosen.push(item)
+    }
+  return chosen
 }
 
 /**

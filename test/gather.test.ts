@@ -1,7 +1,28 @@
 // Many callers, one statement: gathering different questions, sharing equal ones.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { share } from '../db/gather.ts'
+import { gather, share } from '../db/gather.ts'
+
+const gathering = suite('gather')
+
+gathering('takes turns among parties where more wait than one group takes', async () => {
+  const { runs, run } = gate()
+  const of = gather(async (items: string[]) => (await run(items.join(' '))).split(' '), {
+    max: 4,
+    concurrency: 1,
+    partyOf: item => item.slice(0, 1)
+  })
+  const all = Promise.all(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'b1', 'c1', 'b2'].map(of))
+  const groups: string[] = []
+  while (groups.length < 3) {
+    await turn()
+    const { key, end } = runs[groups.length] as (typeof runs)[number]
+    groups.push(key)
+    end(key)
+  }
+  assert.equal(groups, ['a1 b1 c1 a2', 'a3 b2 a4 a5', 'a6'])
+  assert.equal(await all, ['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'b1', 'c1', 'b2'])
+})
 
 const sharing = suite('share')
 
@@ -61,4 +82,5 @@ sharing('keeps keys apart, and a failure with those who asked for it', async () 
   assert.equal([await b, await next], ['b', 'again'])
 })
 
+gathering.run()
 sharing.run()

@@ -11,6 +11,7 @@ import { openFeed } from '../api/feed.ts'
 import { openGathered } from '../api/gathered.ts'
 import { createListener } from '../api/listen.ts'
 import type { Open, Operation } from '../api/operations.ts'
+import { openPlaces } from '../api/places.ts'
 import { codesOf, ErrorEnvelope } from '../api/spec.ts'
 import { openWaits } from '../api/waits.ts'
 import { openBus } from '../db/bus.ts'
@@ -139,7 +140,21 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const usage = openUsage({ db, log })
   const gathered = openGathered({ db, queue, bus })
   const feed = await openFeed(bus)
-  const open: Open = { config, db, vault, pepper, bus, queue, limits, log, gathered, usage, waits: openWaits(), feed }
+  const open: Open = {
+    config,
+    db,
+    vault,
+    pepper,
+    bus,
+    queue,
+    limits,
+    log,
+    gathered,
+    usage,
+    waits: openWaits(),
+    places: openPlaces({ pool: 10 }),
+    feed
+  }
   const server = createListener(createApp(open), open)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

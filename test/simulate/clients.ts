@@ -233,11 +233,10 @@ async function closeWith({ open }: Api, { party, terms }: Life, id: string): Pro
   const asked = {
     partner: callerOf(party),
     trace: ''.padStart(32, '5'),
-    params: { id },
     signal: new AbortController().signal
   }
   try {
-    return present(await close(asked, open, terms.kind)) as Answer
+    return present(await close(asked, open, { orderId: id, kind: terms.kind })) as Answer
   } catch (error) {
     return refused(error)
   }
