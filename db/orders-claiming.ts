@@ -47,6 +47,7 @@ const needed = [
   'stop_loss',
   'take_profit',
   'leads',
+  'copied_from',
   'trace'
 ] as const
 
@@ -200,26 +201,34 @@ export async function withWaiting(db: Db, accountIds: string[]): Promise<string[
   return found.map(({ account_id }) => account_id)
 }
 
-/** How many more orders each partner may have claimed now: those in `partners` as in `rooms`, any other `room`. */
+/**
+ * How many more orders each partner may have claimed now: those in `partners` as in `rooms`, any other `room`; and how many
+ * more copies all of them together.
+ */
 export interface Rooms {
   partners: string[]
   rooms: number[]
   room: number
+  copies: number
 }
 
 /**
  * Accounts that no other living worker serves and whose queued orders have waited longer than `ageMs` with nothing in
- * doubt, and any whose are out of time: by turns among partners, copies after orders.
+ * doubt: by turns among partners, copies after orders. Also any whose orders are out of time, whoever has which room:
+ * they are not sent, only failed.
  */
 export async function listWaitingAccounts(
   db: Db,
   { worker, ageMs, limit }: { worker: string; ageMs: number; limit: number },
-  { partners, rooms, room }: Rooms = { partners: [], rooms: [], room: limit }
+  { partners, rooms, room, copies }: Rooms = { partners: [], rooms: [], room: limit, copies: limit }
 ): Promise<string[]> {
   const found = await rows<{ account_id: string }>(
     db,
     `select account_id from (
-       select o.account_id, o.partner_id, o.copied_from is not null as copied, o.expires_at,
+     select account_id, copied, turn, expires_at, expired,
+            row_number() over (partition by copied, expired order by turn, expires_at) as place from (
+     select account_id, bool_and(copied) as copied, min(turn) as turn, min(expires_at) as expires_at, bool_or(expired) as expired from (
+       select o.account_id, o.partner_id, o.copied_from is not null as copied, o.expires_at, o.expires_at <= clock_timestamp() as expired,
               row_number() over (partition by o.partner_id order by o.copied_from is not null, o.expires_at, o.id) as turn
          from orders o
         where o.phase = 'queued'
@@ -229,9 +238,11 @@ export async function listWaitingAccounts(
                    and o.queued_at < clock_timestamp() - :ageMs * interval '1 millisecond'
                    and not exists (select 1 from orders s where s.account_id = o.account_id and s.phase = 'sending')))) waiting
        left join unnest(:partners::text[], :rooms::int[]) as b (partner_id, room) using (partner_id)
-      where turn <= coalesce(b.room, :room)
-      group by account_id order by bool_and(copied), min(turn), min(expires_at) limit :limit`,
-    { worker, ageMs, limit, partners, rooms, room }
+      where turn <= coalesce(b.room, :room) or expired
+      group by account_id) accounts) placed
+      where expired or not copied or place <= :copies
+      order by copied, turn, expires_at limit :limit`,
+    { worker, ageMs, limit, partners, rooms, room, copies }
   )
   return found.map(({ account_id }) => account_id)
 }

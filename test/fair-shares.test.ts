@@ -92,13 +92,35 @@ claiming('goes by turns among partners, within the rooms they have, and comes to
   const turns = of(listed)
   assert.ok(turns.slice(0, 2).includes(modest.partnerId), 'the modest partner has one of the first two turns')
   assert.is(listed.indexOf(copied), listed.length - 1)
-  const rooms = { partners: [greedy.partnerId], rooms: [2], room: 1 }
+  const rooms = { partners: [greedy.partnerId], rooms: [2], room: 1, copies: 1 }
   const within = of(await listWaitingAccounts(db, waiting, rooms))
   assert.equal(
     [greedy, modest].map(({ partnerId }) => within.filter(id => id === partnerId).length),
     [2, 1]
   )
 })
+
+claiming(
+  'leaves copies beyond the room for them, but those whose time is over are found, whoever has which room',
+  async () => {
+    const partner = await harness.makePartner()
+    const copies = await makeQueued(partner, { count: 3 })
+    const [ordered = ''] = await makeQueued(partner)
+    const { id } = await db('orders').where({ account_id: ordered }).first('id')
+    await db('orders').whereIn('account_id', copies).update({ copied_from: id })
+    const waiting = { worker: 'worker', ageMs: -120_000, limit: 1000 }
+    const list = async (copiesRoom: number, room = 1000) => {
+      const listed = await listWaitingAccounts(db, waiting, { partners: [], rooms: [], room, copies: copiesRoom })
+      return listed.filter(account => copies.includes(account) || account === ordered)
+    }
+    assert.equal(await list(0), [ordered])
+    assert.is((await list(1000)).length, 4)
+    await db('orders')
+      .where({ account_id: copies[1] })
+      .update({ expires_at: new Date(Date.now() - 1000) })
+    assert.equal(await list(0, 0), [copies[1]])
+  }
+)
 
 claiming.after(closeAll)
 for (const tests of [sharing, claiming]) tests.run()

@@ -206,7 +206,7 @@ taking('looks among recent ones, or among all', async () => {
 taking('goes on with the oldest where more wait than can be taken at once', async () => {
   // Nobody has orders on these accounts: there is nothing to follow.
   const open = { ...harness.open, worker: 'worker', clock: systemClock } as unknown as WorkerOpen
-  const placing = openPlacing(open, undefined as never, openHalts(open))
+  const placing = openPlacing(open, undefined as never, openHalts(open), () => {})
   const store = (jobs: number) =>
     queue.enqueue(
       db,

@@ -89,7 +89,7 @@ export async function startWork(open: Open): Promise<Running> {
   const { db, bus, queue, config, log, clock, worker } = open
   const settling = openSettling(open)
   const halts = openHalts(open)
-  const placing = openPlacing(open, settling, halts)
+  const placing = openPlacing(open, settling, halts, () => loops['order.copy'].wake())
   const proving = openProving(open, placing, () => loops['account.prove'].wake())
   const asking = openAsking(open, settling)
   const databaseClock = new DatabaseClock()
@@ -178,7 +178,8 @@ export async function startWork(open: Open): Promise<Running> {
       if (!(await databaseClock.measure(open))) await noteChange(open)
       await placing.recover()
       await proving.expire()
-      await placing.claim(await listWaitingAccounts(db, { worker, ageMs: config.sweepMs, limit: 1000 }))
+      const waiting = { worker, ageMs: config.sweepMs, limit: 1000 }
+      await placing.claim(await listWaitingAccounts(db, waiting, placing.rooms()))
       const doubts = await reconcile(open, { databaseClock, settling, placing })
       const taken = await settling.sweep()
       return doubts + taken > 50

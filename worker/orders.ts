@@ -14,6 +14,7 @@ import {
   type Claims,
   claimOrders,
   listWaitingAccounts,
+  type Rooms,
   takeOrders,
   withWaiting
 } from '../db/orders-claiming.ts'
@@ -36,6 +37,7 @@ import { currencyOf, openSession, rejectToken } from './accounts.ts'
 import { compareBooks, ReviewNeeded } from './books.ts'
 import { isAppRefused } from './broker/errors.ts'
 import { BrokerError } from './broker/port.ts'
+import { CopyPlaces } from './copy-places.ts'
 import type { Halts } from './halts.ts'
 import type { Open } from './open.ts'
 import { contractOf, refOf } from './order-terms.ts'
@@ -67,6 +69,8 @@ export interface Placing {
   takeCopies(): Promise<boolean>
   /** Whether copies were not taken because orders waited, which do so no longer. */
   copiesWait(): boolean
+  /** How many more orders may be claimed of whom now. */
+  rooms(): Rooms
   /** Sends whatever may be sent next on these accounts. */
   claim(accountIds: string[]): Promise<void>
   /** Gives back what claiming statements claimed whose outcome was lost; does nothing where there was none. */
@@ -77,7 +81,13 @@ export interface Placing {
   drain(): Promise<void>
 }
 
-export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, 'of'>): Placing {
+/** `wakeCopies` is called when copies that were left for want of places may be taken. */
+export function openPlacing(
+  open: Open,
+  settling: Settling,
+  halts: Pick<Halts, 'of'>,
+  wakeCopies: () => void
+): Placing {
   const { db, queue, bus, config, log, worker, clock, changes } = open
   const underWay = new Set<Promise<void>>()
   const shares = new Shares(MAX_UNDER_WAY)
@@ -86,6 +96,9 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   /** Whether the latest take of orders left some. */
   let ordersWait = false
   let copiesWait = false
+  const copyPlaces = new CopyPlaces(clock)
+  /** Whether copies were left for want of places. */
+  let copiesHeldBack = false
   /** Whether orders were left for want of places, and when they may be claimed again at the earliest. */
   let heldBack = false
   let cancelResume: (() => void) | undefined
@@ -176,7 +189,10 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   }
 
   async function takeFrom(name: 'order.place' | 'order.copy'): Promise<boolean> {
-    const limit = Math.min(JOBS_AT_ONCE, Math.floor(shares.free / ORDERS_A_JOB))
+    const isCopies = name === 'order.copy'
+    const room = isCopies ? Math.min(shares.free, copyPlaces.room) : shares.free
+    const limit = Math.min(JOBS_AT_ONCE, Math.floor(room / ORDERS_A_JOB))
+    if (isCopies) copiesHeldBack = limit <= 0
     if (stopped || limit <= 0) return false
     const askedAt = clock.now()
     const among = askedAt >= lookAmongAllAt[name] ? 'all' : 'recent'
@@ -215,11 +231,16 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     })
   }
 
+  const rooms = (): Rooms => ({
+    ...shares.taken(),
+    room: shares.roomOf(undefined),
+    copies: copyPlaces.room
+  })
+
   async function resume(): Promise<void> {
     const limit = Math.min(RESUMED_AT_ONCE, shares.free)
     if (stopped || limit <= 0) return
-    const rooms = { ...shares.taken(), room: shares.roomOf(undefined) }
-    const accountIds = await listWaitingAccounts(db, { worker, ageMs: 0, limit }, rooms)
+    const accountIds = await listWaitingAccounts(db, { worker, ageMs: 0, limit }, rooms())
     heldBack = accountIds.length > 0 || shares.full().length > 0
     if (accountIds.length > 0) await claimAndSend(options => claimOrders(db, { ...options, accountIds }))
   }
@@ -235,15 +256,22 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   )
 
   function start(order: Claimed, permit: Permit): void {
+    const isCopy = order.copied_from !== null
     const life = send(order, permit)
       .catch((error: unknown) => log.error({ err: error, orderId: order.id }, 'placing an order failed on our side'))
       .finally(() => {
         underWay.delete(life)
         shares.remove(order.partner_id)
+        if (isCopy) copyPlaces.remove()
+        if (copiesHeldBack && copyPlaces.room >= ORDERS_A_JOB) {
+          copiesHeldBack = false
+          wakeCopies()
+        }
         resumeSoon()
       })
     underWay.add(life)
     shares.add(order.partner_id)
+    if (isCopy) copyPlaces.add()
   }
 
   async function send(order: Claimed, { deadline, wallDeadline }: Permit): Promise<void> {
@@ -401,6 +429,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
       return !ordersWait && takeFrom('order.copy')
     },
     copiesWait: () => copiesWait && !ordersWait,
+    rooms,
     recover,
     async claim(accountIds) {
       await Promise.all(accountIds.map(accountId => claimNext(accountId)))

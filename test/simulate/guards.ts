@@ -298,8 +298,8 @@ export const guards: Guard[] = [
     edits: [
       edit(
         'worker/jobs.ts',
-        'await placing.claim(await listWaitingAccounts(db, { worker, ageMs: config.sweepMs, limit: 1000 }))',
-        'await listWaitingAccounts(db, { worker, ageMs: config.sweepMs, limit: 1000 })'
+        'await placing.claim(await listWaitingAccounts(db, waiting, placing.rooms()))',
+        'await listWaitingAccounts(db, waiting, placing.rooms())'
       )
     ],
     test: 'test/placing.test.ts'

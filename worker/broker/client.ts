@@ -242,10 +242,7 @@ class Client implements Broker {
         ),
       claimSeat: (user, most) => {
         entry.user = user
-        this.#makeRoom(
-          [...this.#connected].filter(each => each !== entry && each.user === user),
-          most
-        )
+        this.#makeRoom(new Set([...this.#connected].filter(each => each !== entry && each.user === user)), most)
       }
     }
     try {
@@ -260,21 +257,25 @@ class Client implements Broker {
   }
 
   /**
-   * At the bound, the longest unused connection of these makes room; where all are in use, the one whose contracts rest
-   * longest, which are followed again before they end.
+   * At the bound, the longest unused connections of these make room, a hundredth at once; of the application that has most of
+   * them, so that nobody's many accounts close the connections of others. Where all are in use, the one whose contracts rest
+   * longest does, which are followed again before they end.
    */
-  #makeRoom(among: Iterable<Entry>, most: number): void {
-    const entries = [...among]
-    if (entries.length < most) return
-    const oldest = entries.filter(isIdle).sort((a, b) => a.line.usedAt - b.line.usedAt)[0] ?? longestAtRest(entries)
-    if (oldest === undefined) {
+  #makeRoom(among: ReadonlySet<Entry>, most: number): void {
+    if (among.size < most) return
+    const byApp = [...Map.groupBy(among, ({ account }) => account?.appId).values()]
+    byApp.sort((a, b) => b.length - a.length)
+    const idle = byApp.map(entries => entries.filter(isIdle)).find(entries => entries.length > 0)
+    const resting = idle ? undefined : longestAtRest([...among])
+    const closed = idle?.sort((a, b) => a.line.usedAt - b.line.usedAt).slice(0, Math.ceil(most / 100)) ?? [resting]
+    if (closed[0] === undefined) {
       throw new BrokerError('BROKER_UPSTREAM', 'There are too many connections to the broker.', {
         brokerCode: 'TooManyConnections',
         ran: 'no'
       })
     }
-    oldest.session?.follows.giveWay()
-    this.#hangUp(oldest)
+    resting?.session?.follows.giveWay()
+    for (const entry of closed) if (entry) this.#hangUp(entry)
   }
 
   #sweep(): void {
