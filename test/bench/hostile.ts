@@ -1,109 +1,60 @@
-// A partner beside a hostile one: its orders and GET /v1/me, alone and while the other does one thing after another as fast as
-// its plan allows (SCALE: 200 calls a second). Cases are a list; each answers whatever it is answered.
+// A partner beside a hostile one: its orders and GET /v1/me alone and beside each attack (attacks.ts), in turns, so that what else
+// the machine does falls on both. The hostile partner sends from a process of its own.
+//   BENCH_ROUNDS  turns of each attack (3)
+//   BENCH_CASES   only attacks whose name contains one of these, separated by commas
+import { type ChildProcess, fork } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openPepper, openVault } from '../../db/crypto.ts'
 import { insertKey } from '../../db/keys.ts'
 import { insertPartner } from '../../db/partners.ts'
 import { allScopes } from '../../schemas/scopes.ts'
 import { steady } from './added-time.ts'
+import { type Answered, type Attack, attacks, CALLS_A_SECOND, FOLLOWERS, type Ground, post, TAKEN } from './attacks.ts'
 import { exchange } from './client.ts'
 import { memoryOf, print, verdict } from './report.ts'
 import { each, ms, type Stage, setStage, spread, tickOrder } from './stage.ts'
 
 const TICK_MS = 100
-const CALLS_A_SECOND = 200
-const ORDERS_A_SECOND = 8
-const READS_A_SECOND = 20
+const ORDERS_A_SECOND = 20
+const READS_A_SECOND = 40
 const TRADERS = 40
 const HOSTILE_TRADERS = 300
-const FOLLOWERS = 2000
 const SLOW_MS = 8000
 const HOSTILE_APP = '2'
+const WARM_MS = 2000
 const goals = { order: 1.5, me: 2, memoryMb: 250 }
 
-interface Ground {
-  stage: Stage
-  address: string
-  hostile: { key: string; partnerId: string; traders: string[] }
-  /** The other partner's broker accounts. */
-  victims: string[]
+interface Times {
+  orders: number[]
+  reads: number[]
 }
 
-interface Case {
-  name: string
-  /** Calls a second; as many as the plan allows unless said. */
-  rate?: number
-  /** Makes a call slow at the broker, for the hostile partner's application alone. */
-  slow?: string
-  attack(ground: Ground, index: number): Promise<unknown>
+interface Found {
+  alone: Times
+  beside: Times
+  refused: number
+  memoryMb: number
+  answered: Answered
+  /** Seconds of CPU a second while beside. */
+  cpu: Record<string, number>
 }
 
-const MIB_OF_ITEMS = JSON.stringify({ traderExternalId: 'x', accounts: Array(349_000).fill({}) })
-
-const cases: Case[] = [
-  { name: 'alone', rate: 0, attack: async () => {} },
-  {
-    name: 'bodies of 1 MiB of {} in accounts',
-    rate: 20,
-    attack: ground => post(ground, '/v1/auth/broker/exchange', MIB_OF_ITEMS)
-  },
-  {
-    name: 'sign-ups of a taken e-mail',
-    attack: ground =>
-      post(ground, '/v1/traders/signup', {
-        email: 'taken@example.com',
-        password: 'rather-Long-4711-password',
-        name: 'T'
-      })
-  },
-  {
-    name: 'balances of a slow broker',
-    slow: 'balance',
-    attack: (ground, index) => send(ground, 'GET', `/v1/balance?traderExternalId=${traderOf(ground, index)}`)
-  },
-  {
-    name: 'orders over many accounts, slow broker',
-    slow: 'buy',
-    attack: (ground, index) => post(ground, '/v1/orders/binary', tickOrder(traderOf(ground, index)))
-  },
-  {
-    name: `orders of a leader with ${FOLLOWERS} followers`,
-    rate: 0.5,
-    attack: ground => post(ground, '/v1/orders/binary', tickOrder('leader'))
-  },
-  {
-    name: 'orders on the other’s accounts, made-up tokens',
-    rate: CALLS_A_SECOND / 2,
-    attack: async (ground, index) => {
-      const traderExternalId = `stranger-${index % 50}`
-      const accountId = ground.victims[index % ground.victims.length] as string
-      const accounts = [{ accountId, token: `sim-VRTC${index + 1}`, accountMode: 'DEMO' }]
-      await post(ground, '/v1/auth/broker/exchange', { traderExternalId, accounts })
-      await post(ground, '/v1/orders/binary', tickOrder(traderExternalId))
-    }
-  }
-]
-
-const traderOf = ({ hostile }: Ground, index: number) => hostile.traders[index % hostile.traders.length] as string
-
-function send({ address, hostile }: Ground, method: string, path: string, body?: string) {
-  const headers = { authorization: `Bearer ${hostile.key}`, 'content-type': 'application/json' }
-  return exchange(address, { method, path, headers, ...(body === undefined ? {} : { body }) })
-}
-
-const post = (ground: Ground, path: string, body: object | string) =>
-  send(ground, 'POST', path, typeof body === 'string' ? body : JSON.stringify(body))
-
-/** Measures every case for `seconds` and prints the table. */
+/** Measures every attack `rounds` times for `seconds`, with as long alone before each, and prints the table. */
 export async function hostile(seconds: number): Promise<void> {
+  const rounds = Number(process.env.BENCH_ROUNDS ?? 3)
+  const wanted = process.env.BENCH_CASES?.split(',')
+  const chosen = attacks.filter(({ name }) => wanted?.some(part => name.includes(part)) ?? true)
   const stage = await setStage(['--tick-ms', String(TICK_MS)])
-  const { address, child } = await stage.startApi({ RATE_LIMIT_SCALE: '12000', RATE_LIMIT_TRADER: '1000000' })
+  const { address, child: api } = await stage.startApi({ RATE_LIMIT_SCALE: '12000', RATE_LIMIT_TRADER: '1000000' })
   await stage.startWorker()
   const ground = await makeGround(stage, address)
   const mine = await stage.makeTraders(address, TRADERS)
-  const victims = await stage.db('broker_accounts').where({ partner_id: stage.partnerId }).pluck('account_id')
-  ground.victims.push(...victims)
+  ground.victims.push(...(await stage.db('broker_accounts').where({ partner_id: stage.partnerId }).pluck('account_id')))
+  const attacker = fork('test/bench/attacks.ts', { execArgv: ['--require', './.node-version.cjs'] })
+  attacker.send(ground)
+
   const refused: string[] = []
   const timed = async (method: string, path: string, body?: object): Promise<number> => {
     const startedAt = performance.now()
@@ -118,70 +69,129 @@ export async function hostile(seconds: number): Promise<void> {
     return performance.now() - startedAt
   }
   const order = (index: number) => timed('POST', '/v1/orders/binary', tickOrder(mine[index % TRADERS] as string))
-  for (let round = 0; round < 3; round++) await each(mine, 10, (_, index) => order(index))
-
-  const rows: string[][] = []
-  let alone: { order: number; me: number } | undefined
-  const broken: string[] = []
-  for (const { name, rate = CALLS_A_SECOND, slow, attack } of cases) {
-    if (slow) await fault(stage, { effect: 'slow', call: slow, appId: Number(HOSTILE_APP), delayMs: SLOW_MS })
-    let over = false
-    let highest = 0
-    const watch = (async () => {
-      while (!over) {
-        highest = Math.max(highest, await memoryOf(child.pid))
-        await sleep(100)
-      }
-    })()
-    const attacks = steady(rate, seconds + 2, async index => {
-      await attack(ground, index).catch(() => {})
-      return 0
-    })
-    await sleep(rate > 0 ? 2000 : 0)
-    const before = refused.length
+  const measure = async (): Promise<Times> => {
     const [orders, reads] = await Promise.all([
       steady(ORDERS_A_SECOND, seconds, order),
       steady(READS_A_SECOND, seconds, () => timed('GET', '/v1/me'))
     ])
-    over = true
-    await watch
-    const found = { order: spread(orders).p99, me: spread(reads).p99 }
-    alone ??= found
-    const ratios = { order: found.order / alone.order, me: found.me / alone.me }
-    const turnedAway = refused.length - before
-    const good = ratios.order <= goals.order && ratios.me <= goals.me && turnedAway === 0 && highest < goals.memoryMb
-    if (!good) broken.push(name)
-    rows.push([
-      name,
-      `${ms(spread(orders).p50)} / ${ms(found.order)}`,
-      `${ratios.order.toFixed(2)} ×`,
-      `${ms(spread(reads).p50)} / ${ms(found.me)}`,
-      `${ratios.me.toFixed(2)} ×`,
-      String(turnedAway),
-      `${highest.toFixed(0)} MB`
-    ])
-    // What the attack left has ended before the next one begins.
-    if (slow) await fault(stage, undefined)
-    await attacks
-    await sleep(1000)
+    return { orders, reads }
   }
+  for (let round = 0; round < 10; round++) await each(mine, 20, (_, index) => order(index))
+
+  const found = new Map<Attack, Found>()
+  for (const attack of chosen)
+    found.set(attack, { alone: none(), beside: none(), refused: 0, memoryMb: 0, answered: {}, cpu: {} })
+  for (let round = 0; round < rounds; round++)
+    for (const [attack, so] of found) {
+      add(so.alone, await measure())
+      const { slow, name } = attack
+      if (slow) await fault(stage, { effect: 'slow', call: slow, appId: Number(HOSTILE_APP), delayMs: SLOW_MS })
+      const watch = watchMemory(api)
+      const ended = once(attacker, 'message') as Promise<[Answered]>
+      attacker.send({ name, seconds: seconds + WARM_MS / 1000 })
+      await sleep(WARM_MS)
+      const [turnedAway, before] = [refused.length, await stage.cpuSeconds()]
+      add(so.beside, await measure())
+      const after = await stage.cpuSeconds()
+      so.refused += refused.length - turnedAway
+      for (const [who, used] of Object.entries(after))
+        so.cpu[who] = (so.cpu[who] ?? 0) + (used - (before[who] ?? 0)) / seconds / rounds
+      // What the attack left has ended before anything else is measured.
+      if (slow) await fault(stage, undefined)
+      const [answered] = await ended
+      for (const [status, count] of Object.entries(answered))
+        so.answered[Number(status)] = (so.answered[Number(status)] ?? 0) + count
+      so.memoryMb = Math.max(so.memoryMb, await watch())
+      await settled(stage)
+    }
+  attacker.disconnect()
+  report(found, { seconds, rounds, refused })
+  await stage.close()
+}
+
+const none = (): Times => ({ orders: [], reads: [] })
+
+function add(to: Times, { orders, reads }: Times): void {
+  to.orders.push(...orders)
+  to.reads.push(...reads)
+}
+
+/** Watches a process's memory until the answer is called, which resolves with the most in MB. */
+function watchMemory({ pid }: ChildProcess): () => Promise<number> {
+  let [over, most] = [false, 0]
+  const watching = (async () => {
+    while (!over) {
+      most = Math.max(most, await memoryOf(pid))
+      await sleep(100)
+    }
+  })()
+  return async () => {
+    over = true
+    await watching
+    return most
+  }
+}
+
+/** Waits until no order is on its way any more. */
+async function settled({ db }: Stage): Promise<void> {
+  const deadline = performance.now() + 120_000
+  for (;;) {
+    const left = await db('orders').whereIn('phase', ['unproven', 'queued', 'sending', 'open']).first('id')
+    if (!left) return
+    if (performance.now() > deadline) throw new Error('hostile: orders are still on their way after 120 s')
+    await sleep(200)
+  }
+}
+
+function report(
+  found: Map<Attack, Found>,
+  { seconds, rounds, refused }: { seconds: number; rounds: number; refused: string[] }
+): void {
+  const broken: string[] = []
+  const body = [...found].map(([{ name }, { alone, beside, refused, memoryMb, answered, cpu }]) => {
+    const [order, me] = [spread(beside.orders), spread(beside.reads)]
+    const [orderAlone, meAlone] = [spread(alone.orders), spread(alone.reads)]
+    const ratios = { order: order.p99 / orderAlone.p99, me: me.p99 / meAlone.p99 }
+    const good = ratios.order <= goals.order && ratios.me <= goals.me && refused === 0 && memoryMb < goals.memoryMb
+    if (!good) broken.push(name)
+    return [
+      name,
+      `${ms(orderAlone.p50)} / ${ms(orderAlone.p99)}`,
+      `${ms(order.p50)} / ${ms(order.p99)}`,
+      `${ratios.order.toFixed(2)} ×`,
+      `${ms(meAlone.p50)} / ${ms(meAlone.p99)}`,
+      `${ms(me.p50)} / ${ms(me.p99)}`,
+      `${ratios.me.toFixed(2)} ×`,
+      String(refused),
+      `${memoryMb.toFixed(0)} MB`,
+      Object.entries(answered)
+        .map(([status, count]) => `${count} × ${status}`)
+        .join(', '),
+      Object.entries(cpu)
+        .map(([who, share]) => `${who} ${share.toFixed(2)}`)
+        .join(', ')
+    ]
+  })
   print(
-    `A partner (${ORDERS_A_SECOND} tick orders and ${READS_A_SECOND} GET /v1/me a second, ticks of ${TICK_MS} ms) beside a hostile one (${CALLS_A_SECOND} calls a second unless the case is heavier)`,
+    `A partner (${ORDERS_A_SECOND} tick orders and ${READS_A_SECOND} GET /v1/me a second, ticks of ${TICK_MS} ms) alone and beside a hostile one (${CALLS_A_SECOND} calls a second unless the case is heavier); ${rounds} turns of ${seconds} s each`,
     [
       'the hostile partner sends',
-      'order p50 / p99',
-      'p99 to alone',
-      'me p50 / p99',
-      'p99 to alone',
+      'order alone p50 / p99',
+      'beside',
+      'p99',
+      'me alone p50 / p99',
+      'beside',
+      'p99',
       'refused',
-      'api at most'
+      'api at most',
+      'it is answered',
+      'cores used beside'
     ],
-    rows
+    body
   )
   for (const each of [...new Set(refused)].slice(0, 5)) console.log(`refused: ${each}`)
   const goal = `order p99 ≤ ${goals.order} ×, me p99 ≤ ${goals.me} ×, nothing refused, api < ${goals.memoryMb} MB`
   console.log(verdict(`${goal}${broken.length > 0 ? ` (not: ${broken.join('; ')})` : ''}`, broken.length === 0))
-  await stage.close()
 }
 
 async function makeGround(stage: Stage, address: string): Promise<Ground> {
@@ -193,27 +203,25 @@ async function makeGround(stage: Stage, address: string): Promise<Ground> {
   })
   const pepper = await openPepper(stage.db, openVault(stage.env.TOKEN_KEYS as string))
   const { key } = await insertKey(stage.db, pepper, { partnerId, label: null, scopes: allScopes })
-  const ground: Ground = { stage, address, hostile: { key, partnerId, traders: [] }, victims: [] }
-  const exchangeOne = (traderExternalId: string) => {
+  const traders = Array.from({ length: HOSTILE_TRADERS }, () => `hostile-${randomUUID()}`)
+  const ground: Ground = { address, key, traders, victims: [] }
+  const exchangeOne = async (traderExternalId: string) => {
     const accountId = `VRTC${randomBytes(4).readUInt32BE(0)}`
     const account = { accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }
-    return post(ground, '/v1/auth/broker/exchange', { traderExternalId, accounts: [account] })
+    // What is refused for want of a place is sent again.
+    while (!(await post(ground, '/v1/auth/broker/exchange', { traderExternalId, accounts: [account] })).includes(200))
+      await sleep(100)
   }
-  ground.hostile.traders.push(...Array.from({ length: HOSTILE_TRADERS }, () => `hostile-${randomUUID()}`))
   const followers = Array.from({ length: FOLLOWERS }, (_, index) => `follower-${index}`)
-  await each(['leader', ...ground.hostile.traders, ...followers], 30, exchangeOne)
-  await post(ground, '/v1/traders/signup', {
-    email: 'taken@example.com',
-    password: 'rather-Long-4711-password',
-    name: 'T'
-  })
+  await each(['leader', ...traders, ...followers], 10, exchangeOne)
+  await post(ground, '/v1/traders/signup', TAKEN)
   await stage.db.raw(
     `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
      select 'fol_' || substr(t.id, 5), t.partner_id, t.id, t.external_id, l.id, 50, 90, 'ACTIVE', 1000000
        from traders t join traders l on l.external_id = 'leader' and l.partner_id = t.partner_id
       where t.external_id like 'follower-%'`
   )
-  // As if each had traded before: what a first authorisation costs is measured by the last case alone.
+  // As if each had traded before: what a first authorisation costs is measured by the last attack alone.
   await stage.db.raw('update broker_accounts set proven_version = token_version where partner_id = ?', [partnerId])
   return ground
 }

@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -28,12 +29,14 @@ export interface Stage {
   startApi(env?: Record<string, string>): Promise<{ address: string; child: ChildProcess; readyMs: number }>
   startWorker(env?: Record<string, string>): Promise<ChildProcess>
   makeTraders(api: string, count: number): Promise<string[]>
+  /** Seconds of CPU used up to now by PostgreSQL and by the processes started, by the name of their folder. */
+  cpuSeconds(): Promise<Record<string, number>>
   close(): Promise<void>
 }
 
 /** Sets the stage. `simulator` are options of the simulated broker's command line. */
 export async function setStage(simulator: string[] = []): Promise<Stage> {
-  const children = new Set<ChildProcess>()
+  const children = new Map<ChildProcess, string>()
   const start = (file: string, env: Record<string, string>, args: string[], pattern: RegExp | null) =>
     startProgram(children, { file, env, args, pattern })
   const dataDir = mkdtempSync(join(tmpdir(), 'service-bench-'))
@@ -87,9 +90,18 @@ export async function setStage(simulator: string[] = []): Promise<Stage> {
       })
       return names
     },
+    async cpuSeconds() {
+      const used: Record<string, number> = { PostgreSQL: await cpuOfTree(await postmasterOf(dataDir)) }
+      for (const [{ pid }, file] of children) {
+        const name = file.startsWith('worker/broker/') ? 'broker' : (file.split('/')[0] as string)
+        used[name] = (used[name] ?? 0) + (await cpuOf(pid as number)).own
+      }
+      return used
+    },
     async close() {
-      for (const child of children) child.kill('SIGTERM')
-      await Promise.all([...children].map(child => child.exitCode ?? once(child, 'exit')))
+      const all = [...children.keys()]
+      for (const child of all) child.kill('SIGTERM')
+      await Promise.all(all.map(child => child.exitCode ?? once(child, 'exit')))
       await db.destroy()
       await embedded.stop()
       await removeEmbedded(dataDir)
@@ -97,9 +109,34 @@ export async function setStage(simulator: string[] = []): Promise<Stage> {
   }
 }
 
+const TICKS_A_SECOND = 100
+
+/** CPU seconds of a process, and of its children that have ended; parent 0 when there is no such process. */
+async function cpuOf(pid: number): Promise<{ own: number; ended: number; parent: number }> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  // After the name, which may hold spaces: state, parent, …, utime, stime, cutime, cstime.
+  const fields = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .map(Number)
+  const at = (index: number) => (fields[index] ?? 0) / TICKS_A_SECOND
+  return { own: at(11) + at(12), ended: at(13) + at(14), parent: fields[1] ?? 0 }
+}
+
+/** CPU seconds of a process and its children, those that have ended among them. */
+async function cpuOfTree(root: number): Promise<number> {
+  const { own, ended } = await cpuOf(root)
+  const all = await Promise.all((await readdir('/proc')).filter(name => /^\d+$/.test(name)).map(name => cpuOf(+name)))
+  return all.filter(({ parent }) => parent === root).reduce((sum, child) => sum + child.own, own + ended)
+}
+
+async function postmasterOf(dataDir: string): Promise<number> {
+  return Number((await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')[0])
+}
+
 /** Starts a program of ours; resolves with the line that matches, or, for null, when it announces to be ready. */
 async function startProgram(
-  children: Set<ChildProcess>,
+  children: Map<ChildProcess, string>,
   { file, env, args, pattern }: { file: string; env: Record<string, string>; args: string[]; pattern: RegExp | null }
 ): Promise<{ child: ChildProcess; line: string }> {
   const child = spawn(
@@ -115,7 +152,7 @@ async function startProgram(
       stdio: ['ignore', 'pipe', 'inherit', 'ipc']
     }
   )
-  children.add(child)
+  children.set(child, file)
   child.once('exit', () => children.delete(child))
   const line = await new Promise<string>((resolve, reject) => {
     child.once('exit', code => reject(new Error(`${file} ended with ${code}`)))
