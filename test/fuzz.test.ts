@@ -12,7 +12,7 @@ import { tellReport } from './fuzz/report.ts'
 import { closeAll } from './harness.ts'
 import { seed } from './seed.ts'
 
-const { scene, api, worker } = await openGround()
+const { scene, api, worker, auditShared } = await openGround()
 const crooked = await startCrooked(scene.address)
 
 const fuzzing = suite(`fuzzing, seed ${seed}`)
@@ -24,6 +24,7 @@ fuzzing('finds nothing wrong in any operation, with any class of requests', asyn
   assert.is(report.byOperation.size, scene.description.operations.length)
   console.log(told.at(-1))
   assert.equal(complaintsOf([api, worker]), [])
+  assert.equal(await auditShared(), [])
 })
 
 const finding = suite('a fault put in is found')
@@ -198,6 +199,37 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       operations: ['listOrders'],
       kinds: ['other-partners'],
       fault: { asked: headers => Object.assign(headers, { authorization: `Bearer ${scene.otherKey}` }) }
+    }
+  ],
+  [
+    'an owner refused because of what another did on the account',
+    {
+      check: 'shared_account',
+      operations: ['getBalance'],
+      kinds: ['shared-account'],
+      fault: { answered: turnedInto(404, { error: 'BROKER_DISCONNECTED', message: 'x' }) }
+    }
+  ],
+  [
+    'a stranger served on the account it named',
+    {
+      check: 'shared_account',
+      operations: ['getBalance'],
+      kinds: ['shared-account'],
+      fault: {
+        answered(answer) {
+          answer.status = 200
+        }
+      }
+    }
+  ],
+  [
+    "an owner shown the other owner's name",
+    {
+      check: 'leak',
+      operations: ['listAccounts'],
+      kinds: ['shared-account'],
+      fault: { answered: ({ body }) => Object.assign(body, { data: [scene.sharing.parties[0]?.traderExternalId] }) }
     }
   ],
   [

@@ -1,6 +1,7 @@
 // What the fuzzer asks: a request, the operation it is meant for, and what may come of it.
 import fc, { type Arbitrary } from 'fast-check'
 import type { Described, Description } from './description.ts'
+import type { Sharing } from './sharing.ts'
 import { valid } from './values.ts'
 import type { Wire } from './wire.ts'
 
@@ -9,10 +10,12 @@ export interface Ask {
   /** The class of requests this is one of. */
   kind: string
   wire: Wire
-  /** The only statuses that may be answered, or those that must not; and the check that says so. */
-  expected?: { check: string; only?: readonly number[]; never?: readonly number[] }
+  /** The only statuses that may be answered, or those that must not, the time for it; and the check that says so. */
+  expected?: { check: string; only?: readonly number[]; never?: readonly number[]; withinMs?: number }
   /** Never to be found in the answer. */
   secret?: string
+  /** Never to be found in the answer, in place of the scene's canary: the request is not of the partner that fuzzes. */
+  hidden?: string[]
   /** The request need not reach its operation: what answers unknown paths and methods may answer it. */
   stray?: true
 }
@@ -33,7 +36,9 @@ export interface Scene {
   known: Map<string, unknown[]>
   /** The same of another partner: nobody but that one may know them. */
   others: Record<string, string[]>
-  /** That one's key, for a service made to take us for it. */
+  /** A broker account that several partners use. */
+  sharing: Sharing
+  /** The other partner's key, for a service made to take us for it. */
   otherKey: string
   /** Stands in every text of the other partner that is for itself only. */
   canary: string

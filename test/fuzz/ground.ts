@@ -10,12 +10,14 @@ import { revokeKey } from '../../db/keys.ts'
 import { suspendPartner } from '../../db/standing.ts'
 import { allScopes } from '../../schemas/scopes.ts'
 import { startSimulator } from '../../worker/broker/simulator/server.ts'
-import { call, type Harness, onClose, openHarness, type TestPartner } from '../harness.ts'
+import { audit, booksOf, type Finding, readOrders } from '../auditor.ts'
+import { call, type Harness, newAccountId, onClose, openHarness, type TestPartner, until } from '../harness.ts'
 import { fund, makeBot, makeDraft } from '../marketplace-makers.ts'
 import { insertOrderRows } from '../order-rows.ts'
 import { startApi, startWorker, type TestProcess } from '../processes.ts'
 import { learn, type Scene } from './asks.ts'
 import { readDescription } from './description.ts'
+import type { Sharing } from './sharing.ts'
 import { PASSWORD } from './values.ts'
 
 const CANARY = 'canary-5b1f0e'
@@ -25,6 +27,8 @@ export interface Ground {
   scene: Scene
   api: TestProcess
   worker: TestProcess
+  /** What the broker's books hold against the orders on the shared account, once none is on its way. */
+  auditShared(): Promise<Finding[]>
 }
 
 /** Starts everything on a database of its own; closed by the harness. */
@@ -35,7 +39,23 @@ export async function openGround(): Promise<Ground> {
     env: { BROKER_URL: simulator.url, ORDER_TTL_MS: '30000', SETTLE_WAIT_MS: '8000', DATABASE_POOL: '10' }
   })
   const [api, worker] = await Promise.all([startApi(harness.env), startWorker(harness.env)])
-  return { scene: await openScene(harness, api.address), api, worker }
+  const scene = await openScene(harness, api.address)
+  const { accountId } = scene.sharing
+  const { db } = harness.open
+  return {
+    scene,
+    api,
+    worker,
+    async auditShared() {
+      await until('the orders on the shared account', async () => {
+        const shared = db('orders').where({ account_id: accountId })
+        return !(await shared.whereIn('phase', ['unproven', 'queued', 'sending']).first('id'))
+      })
+      const contracts = booksOf(simulator.ledger().filter(({ loginid }) => loginid === accountId))
+      const orders = (await readOrders(db)).filter(order => order.account_id === accountId)
+      return audit({ contracts, orders, lateToleranceMs: 0, openIsFine: true }).findings
+    }
+  }
 }
 
 /** The same partners and things, asked for at another address. */
@@ -55,6 +75,7 @@ async function openScene(harness: Harness, address: string): Promise<Scene> {
     endingSessions: [],
     known: new Map(),
     others: {},
+    sharing: await makeSharing(harness),
     otherKey: '',
     canary: CANARY
   }
@@ -88,6 +109,25 @@ async function openScene(harness: Harness, address: string): Promise<Scene> {
   learn(scene, 'standing', [partner.partnerId, 'Fuzzing', 'SCALE', 'ACTIVE'].join())
   await makeOthers(harness, scene, seller)
   return scene
+}
+
+/** An account that two partners own, and a third one names; not the one that fuzzes, whose made-up tokens make it wait. */
+async function makeSharing(harness: Harness): Promise<Sharing> {
+  const accountId = newAccountId()
+  const party = async (mark: string, token?: string) => {
+    const of = await harness.makePartner()
+    const options = { externalId: `${mark}-trader`, accountId, ...(token ? { token } : {}) }
+    const { traderExternalId } = await of.makeTrader(options)
+    return { key: of.key, owns: token === undefined, traderExternalId, mark }
+  }
+  return {
+    accountId,
+    parties: [
+      await party(`${CANARY}-owner`),
+      await party(`${CANARY}-co-owner`),
+      await party(`${CANARY}-stranger`, 'sim-VRTC1000000')
+    ]
+  }
 }
 
 /** Keys that are no good: revoked, of a partner that is suspended, of one that has not paid. */

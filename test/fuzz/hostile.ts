@@ -15,6 +15,7 @@ import {
 import { amplification, charsets, duplicateKeys, nesting, unreadable } from './bodies.ts'
 import type { Described, Schema } from './description.ts'
 import type { Kind } from './kinds.ts'
+import { sharedAccount } from './sharing.ts'
 
 const ASSIGNED = 'assigned-by-the-fuzzer'
 const refused = (...only: number[]) => ({ check: 'negative_data_rejection', only })
@@ -237,6 +238,7 @@ export const hostile: Record<string, (operation: Described, scene: Scene) => Arb
   'duplicate-keys': duplicateKeys,
   'deep-nesting': nesting,
   amplification,
+  'shared-account': sharedAccount,
   'wrong-charset': charsets,
   unreadable,
   'duplicate-query': duplicateQuery,

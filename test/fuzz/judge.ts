@@ -19,14 +19,21 @@ const STRAY: Record<number, string[]> = {
 const INSIDES =
   /\n\s+at |\.ts:\d+|node_modules|postgres(ql)?:\/\/|\b(select|insert into|update|delete from)\b.*\b(from|values|set|where)\b|SQLSTATE/i
 
+// Tokens that the fuzzer made up were refused so often that its unproven accounts have to wait: what the service promises.
+const isOwnDoing = (status: number, text: string) =>
+  status === 502 && text.includes('The broker refused tokens of this account, or of too many accounts, again and again')
+
 /** The problems of an answer, empty when it is as described and expected. */
 export function judge(ask: Ask, heard: Heard, scene: Scene): Problem[] {
   const { expected, operation, wire } = ask
   const { status, headers, text } = heard
   const found: Problem[] = []
   const say = (check: string, words: string) => found.push({ check, words })
-  if (status >= 500) say('not_a_server_error', `${status} ${text.slice(0, 300)}`)
+  if (status >= 500 && !expected?.only?.includes(status) && !isOwnDoing(status, text))
+    say('not_a_server_error', `${status} ${text.slice(0, 300)}`)
   if (heard.ms > ANSWER_MS) say('max_response_time', `${Math.round(heard.ms)} ms`)
+  if (expected?.withinMs !== undefined && heard.ms > expected.withinMs)
+    say(expected.check, `answered after ${Math.round(heard.ms)} ms`)
   if (expected?.only && !expected.only.includes(status))
     say(expected.check, `${status} instead of ${expected.only.join(' or ')}: ${text.slice(0, 300)}`)
   if (expected?.never?.includes(status)) say(expected.check, `${status} to a good request: ${text.slice(0, 300)}`)
@@ -59,7 +66,8 @@ export function judge(ask: Ask, heard: Heard, scene: Scene): Problem[] {
   }
   if (status >= 300 && (body as { requestId?: unknown })?.requestId !== id)
     say('response_schema_conformance', 'requestId is not that of the header')
-  if (text.includes(scene.canary)) say('leak', `tells what is another partner's: ${text.slice(0, 500)}`)
+  if ((ask.hidden ?? [scene.canary]).some(mark => text.includes(mark)))
+    say('leak', `tells what is another partner's: ${text.slice(0, 500)}`)
   if (ask.secret && status < 300 && text.includes(ask.secret)) say('mass_assignment', text.slice(0, 500))
   // The description and what people write may well contain such words.
   if (status >= 400 && INSIDES.test(String((body as { message?: unknown })?.message)))

@@ -20,7 +20,7 @@ const requests = whole('REQUESTS', 200_000)
 const names = (process.env.ONLY ?? '').split(',').filter(Boolean)
 console.log(`fuzzing: seed ${seed}, ${requests} requests`)
 try {
-  const { scene, api, worker } = await openGround()
+  const { scene, api, worker, auditShared } = await openGround()
   const operations = names.filter(name => scene.description.operations.some(operation => operation.name === name))
   const kinds = names.filter(name => !operations.includes(name))
   const report = await runCampaign({
@@ -32,7 +32,7 @@ try {
     tell: line => console.log(line)
   })
   for (const line of tellReport(report)) console.log(line)
-  const complaints = complaintsOf([api, worker])
+  const complaints = [...complaintsOf([api, worker]), ...(await auditShared()).map(finding => JSON.stringify(finding))]
   for (const line of complaints) console.log(line)
   if (report.violations.length > 0 || complaints.length > 0) process.exitCode = 1
 } catch (error) {

@@ -1,0 +1,75 @@
+// Requests of three partners about one broker account: two own it, a stranger has named it with made-up tokens. Whatever the
+// others ask, an owner is served in time, the stranger reaches nothing, and nobody is shown anything of another.
+import fc from 'fast-check'
+import type { Ask, Input, Scene } from './asks.ts'
+import { wireOf } from './asks.ts'
+import type { Kind } from './kinds.ts'
+
+/** A broker account of two partners, and who uses it. */
+export interface Sharing {
+  accountId: string
+  /** Owners have the account's token. The names of each hold a mark of that partner. */
+  parties: { key: string; owns: boolean; traderExternalId: string; mark: string }[]
+}
+
+const CURRENCY = { accountMode: 'DEMO', currency: 'USD' }
+// Far above what an order takes on a busy machine, and below the time after which one is given up.
+const IN_TIME_MS = 20_000
+
+const order = { asset: 'R_100', stake: 1 }
+type Of = (parts: { party: Sharing['parties'][number]; accountId: string; id: string; pick: number }) => Input
+const named: Of = ({ party: { traderExternalId } }) => ({ params: {}, query: { traderExternalId } })
+const told =
+  (fields: (parts: Parameters<Of>[0]) => object): Of =>
+  parts => ({
+    params: {},
+    query: {},
+    body: { traderExternalId: parts.party.traderExternalId, ...fields(parts) }
+  })
+
+/** The operations that concern an account, with good inputs; those that reach the broker answer strangers a refusal. */
+const concerned: Record<string, { input: Of; reachesBroker?: true }> = {
+  exchangeTokens: {
+    input: told(({ party, accountId, pick }) => ({
+      accounts: [{ accountId, token: party.owns ? `sim-${accountId}` : `sim-VRTC${1_000_001 + pick}`, ...CURRENCY }]
+    }))
+  },
+  listAccounts: { input: named },
+  activateAccount: { input: told(({ accountId }) => ({ accountId })) },
+  listOrders: { input: named },
+  getBalance: { input: named, reachesBroker: true },
+  placeBinaryOrder: {
+    input: told(({ id, pick }) => ({
+      ...order,
+      clientOrderId: id,
+      contractType: pick % 2 === 0 ? 'CALL' : 'DIGITEVEN',
+      duration: 1 + (pick % 3),
+      durationUnit: 't',
+      waitForSettle: pick % 5 > 0
+    })),
+    reachesBroker: true
+  },
+  placeMultiplierOrder: {
+    input: told(({ id }) => ({ ...order, clientOrderId: id, direction: 'up', multiplier: 40 })),
+    reachesBroker: true
+  }
+}
+
+export const sharedAccount: Kind = (operation, { sharing }: Scene) => {
+  const row = concerned[operation.name]
+  if (!row) return null
+  const { accountId, parties } = sharing
+  return fc
+    .tuple(fc.constantFrom(...parties), fc.noBias(fc.uuid({ version: 4 })), fc.nat(1000))
+    .map(([party, id, pick]): Ask => {
+      const input = row.input({ party, accountId, id, pick })
+      const refused = !party.owns && row.reachesBroker
+      return {
+        operation,
+        kind: 'shared-account',
+        wire: wireOf(operation, input, { authorization: `Bearer ${party.key}` }),
+        expected: { check: 'shared_account', only: refused ? [404, 502] : [200], withinMs: IN_TIME_MS },
+        hidden: parties.filter(other => other !== party).map(({ mark }) => mark)
+      }
+    })
+}
