@@ -1,11 +1,14 @@
 // operator purchases and payouts, as real processes.
+import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { createCreatorBot, publishBot } from '../api/marketplace-creator.ts'
 import { getCreatorEarnings, requestPayout } from '../api/marketplace-earnings.ts'
 import { purchaseBot } from '../api/marketplace-sales.ts'
+import { signUpTrader } from '../api/traders.ts'
 import { listAudit } from '../db/audit.ts'
 import { closeAll, openHarness } from './harness.ts'
-import { fund, makeBot } from './marketplace-makers.ts'
+import { draft, fund, makeBot } from './marketplace-makers.ts'
 import { operator as run } from './operator.ts'
 
 const harness = await openHarness()
@@ -128,6 +131,34 @@ payouts('rejected are available again, and listed by status', async () => {
   ])
   assert.equal(data[0], { ...rejected, partnerId: creator.partnerId })
   assert.is(wrong.exit, 2)
+})
+
+payouts('name the trader who asked, and warn where refunds have taken the earnings below zero', async () => {
+  const creator = await harness.makePartner()
+  const buyer = await harness.makePartner()
+  const trader = await creator.makeTrader({ externalId: `maker-${randomUUID()}` })
+  const signedUp = { email: `${randomUUID()}@example.com`, password: 'rather-Long-4711-password' }
+  const { body: session } = await creator.call(signUpTrader, { body: signedUp })
+  const headers = { 'x-trader-session': session.sessionToken }
+  const { body: made } = await creator.call(createCreatorBot, { body: { ...draft, oneTimePriceUsd: 100 }, headers })
+  const params = { id: made.botId }
+  assert.is((await creator.call(publishBot, { params, headers })).status, 200)
+  await fund(harness, buyer, '100')
+  const { body: bought } = await buyer.call(purchaseBot, { params })
+  const asked = await creator.call(requestPayout, { headers, body: { amountUsd: 80, destinationAddress } })
+  assert.is(asked.status, 200, JSON.stringify(asked.body))
+  const { payoutId, traderExternalId } = asked.body
+  assert.type(traderExternalId, 'string')
+  assert.is.not(traderExternalId, trader.traderExternalId)
+  const { data } = await documentOf('payouts', 'list', '--status', 'REQUESTED')
+  const listed = data.find((each: { payoutId: string }) => each.payoutId === payoutId)
+  assert.is(listed.traderExternalId, traderExternalId)
+  assert.match((await operator('payouts', 'approve', payoutId)).said, `asked for by ${traderExternalId}`)
+  const { warning: none } = await documentOf('payouts', 'approve', payoutId)
+  assert.is(none, undefined)
+  await documentOf('purchases', 'refund', bought.purchaseId, '--reason', 'does not work')
+  const paid = await documentOf('payouts', 'paid', payoutId, '--reference', 'tx 2')
+  assert.match(paid.warning, /-80(\.00)? USD/)
 })
 
 payouts.after(closeAll)

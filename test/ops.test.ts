@@ -141,6 +141,11 @@ traces('given with a request is found on the api’s line and on the worker’s'
   const answer = await call(api.address, placeBinaryOrder, { body: order(), headers })
   assert.is(answer.status, 200, JSON.stringify(answer.body))
   assert.match(await api.line(new RegExp(`"trace":"${trace}".*"operation":"placeBinaryOrder"`)), /request/)
+  const access = await api.line(new RegExp(`"trace":"${trace}"`))
+  assert.equal(
+    [access.includes(`"keyId":"${partner.keyId}"`), /"ip":"(::ffff:)?127\.0\.0\.1"/.test(access)],
+    [true, true]
+  )
   assert.match(await worker.line(new RegExp(`"trace":"${trace}".*"msg":"bought"`)), /contractId/)
   worker.kill('SIGTERM')
   await worker.ended
