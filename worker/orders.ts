@@ -82,12 +82,7 @@ export interface Placing {
 }
 
 /** `wakeCopies` is called when copies that were left for want of places may be taken. */
-export function openPlacing(
-  open: Open,
-  settling: Settling,
-  halts: Pick<Halts, 'of'>,
-  wakeCopies: () => void
-): Placing {
+export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, 'of'>, wakeCopies: () => void): Placing {
   const { db, queue, bus, config, log, worker, clock, changes } = open
   const underWay = new Set<Promise<void>>()
   const shares = new Shares(MAX_UNDER_WAY)

@@ -267,15 +267,15 @@ class Client implements Broker {
     byApp.sort((a, b) => b.length - a.length)
     const idle = byApp.map(entries => entries.filter(isIdle)).find(entries => entries.length > 0)
     const resting = idle ? undefined : longestAtRest([...among])
-    const closed = idle?.sort((a, b) => a.line.usedAt - b.line.usedAt).slice(0, Math.ceil(most / 100)) ?? [resting]
-    if (closed[0] === undefined) {
+    const leaving = idle?.sort((a, b) => a.line.usedAt - b.line.usedAt).slice(0, Math.ceil(most / 100)) ?? [resting]
+    if (leaving[0] === undefined) {
       throw new BrokerError('BROKER_UPSTREAM', 'There are too many connections to the broker.', {
         brokerCode: 'TooManyConnections',
         ran: 'no'
       })
     }
     resting?.session?.follows.giveWay()
-    for (const entry of closed) if (entry) this.#hangUp(entry)
+    for (const entry of leaving) if (entry) this.#hangUp(entry)
   }
 
   #sweep(): void {
