@@ -130,7 +130,8 @@ function sayChange({ from, to, takesEffect, at, suspended, chargeUsd, periodEnd,
   if (takesEffect === 'AT_PERIOD_END')
     return `${from} stays until ${at.toISOString()}${later}, which is paid; then ${to} for ${shown(feeUsd)} USD a month.`
   const now = shown(chargeUsd) > 0 ? `${shown(chargeUsd)} USD now for the time until then` : 'nothing now'
-  return `${from} becomes ${to} at once: ${now}, and from ${periodEnd.toISOString()} on ${shown(feeUsd)} USD a month.`
+  const change = from === to ? `${from} stays` : `${from} becomes ${to} at once`
+  return `${change}: ${now}, and from ${periodEnd.toISOString()} on ${shown(feeUsd)} USD a month.`
 }
 
 async function setPartnersBroker({ db, actor }: Opened, { partnerId, dialect, brokerAppId }: BrokerChange) {

@@ -1,8 +1,10 @@
 // The description: complete, consistent with the rows, every example true to its schema.
+import { readFile } from 'node:fs/promises'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { operations } from '../api/operations.ts'
 import { codesOf, describe, ErrorEnvelope, getSpec } from '../api/spec.ts'
+import { readConfig } from '../schemas/config.ts'
 import { errors } from '../schemas/errors.ts'
 import { openValidator } from './openapi.ts'
 
@@ -52,6 +54,18 @@ describing('is OpenAPI 3.1 and has every operation under its own name, in words'
   }
   const named = new Set(operations.map(({ name }) => name))
   assert.is(named.size, operations.length)
+})
+
+describing('says up to what length a result is inline, and what proxies must bear, as the default is', async () => {
+  const seconds = readConfig({ BROKER_URL: 'ws://127.0.0.1:1' }).settleWaitMs / 1000
+  assert.is(seconds, 120)
+  const placing = rows.find(({ row }) => row.name === 'placeBinaryOrder')?.told
+  assert.match(placing?.description ?? '', `up to about ${seconds - 10} seconds`)
+  assert.match(placing?.description ?? '', `proxies on the way must be longer than ${seconds + 20} seconds`)
+  const { waitForSettle } = (document.components.schemas?.BinaryOrder?.properties ?? {}) as Record<string, Part>
+  assert.match(String(waitForSettle?.description), `waits for ${seconds} seconds`)
+  const guide = await readFile(new URL('../api/guides/going-live.md', import.meta.url), 'utf8')
+  for (const said of ['nginx', 'HAProxy', `before ${seconds + 20} seconds`]) assert.match(guide, said)
 })
 
 describing('explains each tag', () => {
