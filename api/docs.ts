@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { Context, Middleware, Next } from 'koa'
@@ -24,8 +24,8 @@ const PROTECTION = {
 }
 
 const ours = (name: string) => readFile(join(import.meta.dirname, 'docs', name))
-const redocly = dirname(createRequire(import.meta.url).resolve('@redocly/cli/package.json'))
-const redoc = () => readFile(join(redocly, 'lib/chunks/redoc.standalone.js'), 'utf8')
+const bundle = createRequire(import.meta.url).resolve('redoc/bundles/redoc.standalone.js')
+const redoc = () => readFile(bundle, 'utf8')
 
 interface File {
   type: string

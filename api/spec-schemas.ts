@@ -68,8 +68,16 @@ export class Components {
   #inside(part: unknown): unknown {
     if (Array.isArray(part)) return part.map(item => this.refer(item))
     if (part === null || typeof part !== 'object') return part
-    return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, this.refer(value)]))
+    return Object.fromEntries(Object.entries(optional(part)).map(([key, value]) => [key, this.refer(value)]))
   }
+}
+
+// Generators of clients take a field with a default for one that is always there, and so for one that must be sent: in
+// bodies and answers the default is told in words. Parameters keep theirs; they are not referred to.
+function optional(part: object): object {
+  if (!('default' in part) || !('type' in part)) return part
+  const { default: value, description, ...rest } = part as { default: unknown; description?: string }
+  return { ...rest, description: `${description ?? ''} Default: ${JSON.stringify(value)}.`.trim() }
 }
 
 /** An example that matches the schema: its own, else one made of the examples of its parts. */
