@@ -29,10 +29,10 @@ export const serving = `lease as materialized (
        insert into account_leases as l (account_id, worker)
        select f.account_id,
               coalesce((select s.worker
-                          from (select o.trader_id from orders o where o.account_id = f.account_id and o.phase = 'queued' limit 1) t
+                          from broker_accounts t
                           join broker_accounts b on b.trader_id = t.trader_id and b.account_id <> f.account_id
                           join account_leases s on s.account_id = b.account_id
-                         where ${lives('s.worker')} limit 1), :sender)
+                         where t.account_id = f.account_id and ${lives('s.worker')} limit 1), :sender)
          from lease f
         where f.worker is distinct from :sender and (f.worker is null or not ${lives('f.worker')})
         order by f.account_id
@@ -61,8 +61,88 @@ export async function serveAccounts(db: Db, worker: string, accountIds: string[]
   )
 }
 
-/** Gives up all accounts of a worker that is about to end. */
+/** Says that other workers may give accounts to this one. */
+export async function acceptAccounts(db: Db, worker: string): Promise<void> {
+  await rows(db, 'update followers set takes_accounts = true where name = :worker', { worker })
+}
+
+/** A worker has clearly more than its share of accounts where it serves this much more, and one account besides. */
+const MORE_THAN_SHARE = 1.1
+
+/**
+ * Where `worker` serves clearly more accounts than its share among the living workers, gives what is too much to those that
+ * serve less: up to `limit` accounts, all of a trader's together, none in `busy` and none with an order being sent. Returns
+ * the accounts, each with its new worker.
+ */
+export async function evenOut(
+  db: Db,
+  { worker, busy, limit }: { worker: string; busy: string[]; limit: number }
+): Promise<{ accountId: string; worker: string }[]> {
+  const living = await rows<{ name: string; accounts: number }>(
+    db,
+    `select f.name, (select count(*) from account_leases l where l.worker = f.name) as accounts
+       from followers f where f.lease_until >= clock_timestamp() and (f.takes_accounts or f.name = :worker)`,
+    { worker }
+  )
+  const share = Math.ceil(living.reduce((sum, { accounts }) => sum + accounts, 0) / Math.max(1, living.length))
+  const own = living.find(({ name }) => name === worker)?.accounts ?? 0
+  if (own <= share * MORE_THAN_SHARE + 1) return []
+  const rooms = living.filter(({ name, accounts }) => name !== worker && accounts < share)
+  if (rooms.length === 0) return []
+  return rows<{ accountId: string; worker: string }>(
+    db,
+    sql`with mine as materialized (
+       select l.account_id,
+              coalesce((select min(b.trader_id) from broker_accounts b where b.account_id = l.account_id), l.account_id) as trader,
+              l.account_id = any(:busy::text[])
+                or exists (select from orders o where o.account_id = l.account_id and o.phase = 'sending') as busy
+         from account_leases l where l.worker = :worker
+     ), traders as (
+       select trader, sum(count(*)) over (order by trader) as up_to from mine group by trader having not bool_or(busy)
+     ), rooms as (
+       select name, sum(room) over (order by name) as up_to
+         from ${listing('names')} with ordinality as n (name, place)
+         join unnest((select :rooms::int[])) with ordinality as r (room, place) using (place)
+     ), given as (
+       select m.account_id, (select r.name from rooms r where r.up_to >= t.up_to order by r.up_to limit 1) as worker
+         from traders t join mine m using (trader) where t.up_to <= :most
+     )
+     update account_leases l set worker = g.worker, leased_at = clock_timestamp()
+       from given g
+      where l.account_id = g.account_id and l.worker = :worker and g.worker is not null
+        and not exists (select from orders o where o.account_id = l.account_id and o.phase = 'sending')
+     returning l.account_id as "accountId", l.worker`,
+    {
+      worker,
+      busy,
+      most: Math.min(limit, own - share),
+      names: rooms.map(({ name }) => name),
+      rooms: rooms.map(({ accounts }) => share - accounts)
+    }
+  )
+}
+
+/** Gives up the accounts that a worker has served for `idleMs`, has not in use, and that have no orders waiting. */
+export async function releaseIdle(
+  db: Db,
+  { worker, inUse, idleMs }: { worker: string; inUse: string[]; idleMs: number }
+): Promise<string[]> {
+  const released = await rows<{ account_id: string }>(
+    db,
+    `delete from account_leases l
+      where l.worker = :worker and l.leased_at < clock_timestamp() - :idleMs * interval '1 millisecond'
+        and not l.account_id = any(:inUse::text[])
+        and not exists (select from orders o where o.account_id = l.account_id and o.phase = 'queued')
+        and not exists (select from orders o where o.account_id = l.account_id and o.phase = 'sending')
+     returning account_id`,
+    { worker, inUse, idleMs }
+  )
+  return released.map(({ account_id }) => account_id)
+}
+
+/** Gives up all accounts of a worker that is about to end, which takes none from now on. */
 export async function releaseAccounts(db: Db, worker: string): Promise<void> {
+  await rows(db, 'update followers set takes_accounts = false where name = :worker', { worker })
   await rows(
     db,
     `delete from account_leases where account_id in

@@ -48,6 +48,7 @@ import * as askingPartner from './migrations/0039_asking_partner.ts'
 import * as traderDaysStakes from './migrations/0040_trader_days_stakes.ts'
 import * as badDay from './migrations/0041_bad_day.ts'
 import * as events from './migrations/0042_events.ts'
+import * as callRecords from './migrations/0043_call_records.ts'
 
 interface Migration {
   name: string
@@ -97,7 +98,8 @@ const migrations: Migration[] = [
   { name: '0039_asking_partner', up: askingPartner.up },
   { name: '0040_trader_days_stakes', up: traderDaysStakes.up },
   { name: '0041_bad_day', up: badDay.up },
-  { name: '0042_events', up: events.up }
+  { name: '0042_events', up: events.up },
+  { name: '0043_call_records', up: callRecords.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -102,17 +102,6 @@ export async function listWrongClocks(db: Db, limitMs: number): Promise<{ worker
   )
 }
 
-/** How many workers on the machine of `worker` (what stands before the first colon) hold a lease now, itself among them. */
-export async function countNeighbours(db: Db, worker: string): Promise<number> {
-  const [row] = await rows<{ workers: number }>(
-    db,
-    `select count(*) as workers from followers
-      where lease_until >= now() and split_part(name, ':', 1) = split_part(:worker, ':', 1)`,
-    { worker }
-  )
-  return Math.max(1, row?.workers ?? 1)
-}
-
 /** What following a contract takes. */
 export type Following = Pick<OrderRow, (typeof following)[number]>
 

@@ -7,10 +7,10 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getBalance } from '../api/balance.ts'
 import { closeOrder, placeBinaryOrder } from '../api/orders.ts'
-import { releaseAccounts, serveAccounts } from '../db/account-leases.ts'
+import { acceptAccounts, evenOut, releaseAccounts, releaseIdle, serveAccounts } from '../db/account-leases.ts'
 import { rows } from '../db/connection.ts'
 import { claimOrders } from '../db/orders-claiming.ts'
-import { renewLease } from '../db/orders-following.ts'
+import { endLease, renewLease } from '../db/orders-following.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { brokerEnv, frontOf } from './dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from './harness.ts'
@@ -106,12 +106,142 @@ serving('goes to the worker that serves another account of its trader', async ()
   await rows(db, `delete from orders where account_id = :accountId`, { accountId: second.accountId })
 })
 
+const evening = suite('a worker with more accounts than others')
+
+/** How many accounts each of the workers serves. */
+async function servedBy(workers: string[]): Promise<number[]> {
+  const found = await rows<{ accounts: number }>(
+    db,
+    `select (select count(*) from account_leases where worker = w.name) as accounts
+       from unnest(:workers::text[]) with ordinality w (name, place) order by place`,
+    { workers }
+  )
+  return found.map(({ accounts }) => accounts)
+}
+
+evening('gives away what is too much, all accounts of a trader together, none that is busy', async () => {
+  await rows(db, 'delete from account_leases')
+  const traders = await Promise.all(
+    Array.from({ length: 6 }, async () => {
+      const externalId = `user-${randomUUID()}`
+      const [one, other] = [await partner.makeTrader({ externalId }), await partner.makeTrader({ externalId })]
+      return { one, other, accounts: [one.accountId, other.accountId] }
+    })
+  )
+  const all = traders.flatMap(({ accounts }) => accounts)
+  await renewLease(db, 'full', 60_000)
+  assert.is((await serveAccounts(db, 'full', all)).length, 12)
+  const give = (busy: string[] = []) => evenOut(db, { worker: 'full', busy, limit: 100 })
+  // Nobody there who takes accounts: neither one of the version before, nor one that is ending.
+  await renewLease(db, 'old', 60_000)
+  await renewLease(db, 'ending', 60_000)
+  await acceptAccounts(db, 'ending')
+  await releaseAccounts(db, 'ending')
+  assert.equal(await give(), [])
+  await renewLease(db, 'empty', 60_000)
+  await acceptAccounts(db, 'empty')
+  const sending = traders[0]!
+  await insertOrderRows(db, sending.one, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const { claimed } = await claimOrders(db, {
+    accountIds: [sending.one.accountId],
+    sender: 'full',
+    claimNo: 1,
+    permitMs: 1000,
+    reconcileAfterMs: 60_000
+  })
+  assert.is(claimed.length, 1)
+  const busy = traders[1]!
+  const given = await give([busy.other.accountId])
+  assert.is(given.length, 6)
+  const moved = new Set(given.map(({ accountId }) => accountId))
+  for (const { accounts } of traders) assert.is.not(accounts.filter(each => moved.has(each)).length, 1)
+  for (const { accounts } of [sending, busy]) assert.not.ok(moved.has(accounts[0]!))
+  assert.equal(await servedBy(['full', 'empty', 'old', 'ending']), [6, 6, 0, 0])
+  assert.equal(await give(), [])
+  await rows(db, `delete from orders where account_id = :accountId`, { accountId: sending.one.accountId })
+  for (const name of ['full', 'old', 'ending', 'empty']) await endLease(db, name)
+})
+
+evening('gives up what it has not in use, unless orders wait there', async () => {
+  await rows(db, 'delete from account_leases')
+  await renewLease(db, 'one', 60_000)
+  const waiting = await partner.makeTrader()
+  await insertOrderRows(db, waiting, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  await serveAccounts(db, 'one', ['used', 'idle', waiting.accountId])
+  assert.equal(await releaseIdle(db, { worker: 'one', inUse: ['used'], idleMs: 60_000 }), [])
+  assert.equal(await releaseIdle(db, { worker: 'one', inUse: ['used'], idleMs: 0 }), ['idle'])
+  await rows(db, `delete from orders where account_id = :accountId`, { accountId: waiting.accountId })
+  await endLease(db, 'one')
+})
+
+evening('shares with one that joins, while orders are placed and contracts are open', async () => {
+  await rows(db, 'delete from account_leases')
+  for (const name of ['one', 'other']) await endLease(db, name)
+  const traders = await Promise.all(Array.from({ length: 12 }, () => partner.makeTrader()))
+  const first = await startTestWorker(harness.env)
+  const open = await Promise.all(traders.map(trader => place(trader, 10, 'm')))
+  const second = await startTestWorker(harness.env)
+  const joinedAt = performance.now()
+  let evened = false
+  // Orders go on meanwhile; none fails, none waits for long.
+  const trading = traders.map(async trader => {
+    while (!evened) {
+      const startedAt = performance.now()
+      await place(trader, 10, 'm')
+      assert.ok(performance.now() - startedAt < 8000, 'an order waited')
+    }
+  })
+  await until(
+    'the accounts to be evened out',
+    async () => {
+      const [one, other] = (await servedBy([first.open.worker, second.open.worker])) as [number, number]
+      return one <= 7 && other >= 5
+    },
+    60_000
+  ).finally(() => {
+    evened = true
+  })
+  await Promise.all(trading)
+  assert.ok(performance.now() - joinedAt < 60_000)
+  // The contracts are followed where the accounts are, and one connection each is left.
+  await until('each account to have one connection', async () => {
+    const counts = new Map<string, number>()
+    for (const { grants } of frontOf(simulator).connections)
+      for (const id of grants.keys()) counts.set(id, (counts.get(id) ?? 0) + 1)
+    return traders.every(({ accountId }) => (counts.get(accountId) ?? 0) <= 1)
+  })
+  await until('the contracts to be followed by who serves them', async () => {
+    const wrong = await rows(
+      db,
+      `select from orders o join account_leases l using (account_id) where o.phase = 'open' and o.follower is distinct from l.worker`
+    )
+    return wrong.length === 0
+  })
+  await Promise.all(
+    open.map(async ({ orderId }) => {
+      const { status, body } = await partner.call(closeOrder, { params: { id: orderId } })
+      assert.is(status, 200, JSON.stringify(body))
+    })
+  )
+  for (const worker of [first, second]) await worker.stop()
+})
+
 const together = suite('three workers')
 
 together('place, close and read over one connection an account', async () => {
   await rows(db, 'delete from account_leases')
   const workers = await Promise.all([1, 2, 3].map(() => startTestWorker(harness.env)))
   const traders = await Promise.all(Array.from({ length: 12 }, () => partner.makeTrader()))
+  await Promise.all(traders.map(trader => place(trader)))
+  await until(
+    'the accounts to be evened out',
+    async () => {
+      const accounts = await servedBy(workers.map(({ open }) => open.worker))
+      const share = Math.ceil(accounts.reduce((sum, each) => sum + each, 0) / 3)
+      return Math.max(...accounts) <= share * 1.1 + 1
+    },
+    30_000
+  )
   most = new Map()
   await Promise.all(traders.flatMap(trader => [place(trader), place(trader), place(trader)]))
   const long = await Promise.all(traders.map(trader => place(trader, 10, 'm')))
@@ -129,8 +259,6 @@ together('place, close and read over one connection an account', async () => {
   )
   for (const { accountId } of traders)
     assert.is(most.get(accountId), 1, `${accountId} has ${most.get(accountId)} connections`)
-  const serving = await rows<{ worker: string }>(db, 'select distinct worker from account_leases')
-  assert.ok(serving.length > 1, 'every account is served by the same worker')
 
   // One ends in order: its accounts are served by the others at once.
   await workers[0]!.stop()
@@ -155,4 +283,4 @@ together('place, close and read over one connection an account', async () => {
 })
 
 together.after(closeAll)
-for (const tests of [serving, together]) tests.run()
+for (const tests of [serving, evening, together]) tests.run()

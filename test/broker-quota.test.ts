@@ -40,7 +40,7 @@ class HandClock implements BudgetClock {
 function budgetOf(perMinute: number, perHour = 0): { clock: HandClock; budget: Budget } {
   const clock = new HandClock()
   const limits: Limits = { pricing: { perMinute, perHour }, general: { perMinute: 180, perHour: 14_400 } }
-  return { clock, budget: new Budget(limits, clock) }
+  return { clock, budget: new Budget(limits, { clock }) }
 }
 
 /** How many calls go at once. */

@@ -2,7 +2,7 @@
 // does not follow it.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { countNeighbours, endLease, releaseOrders, renewLease, takeOver } from '../db/orders-following.ts'
+import { endLease, releaseOrders, renewLease, takeOver } from '../db/orders-following.ts'
 import { openSession } from '../worker/accounts.ts'
 import type { ContractState } from '../worker/broker/port.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
@@ -78,17 +78,6 @@ leases('of another does not keep an order that was let go, once its pause is ove
   await releaseOrders(db, 'tired', [later], LONG_MS)
   assert.equal(await taken('next'), [now])
   await renewLease(db, 'next', LONG_MS)
-})
-
-leases('tells how many workers a machine has, while they hold theirs', async () => {
-  const machine = `host-${Date.now()}`
-  await renewLease(db, `${machine}:1:aa`, LONG_MS)
-  await renewLease(db, `${machine}:2:bb`, LONG_MS)
-  await renewLease(db, `${machine}-b:1:cc`, LONG_MS)
-  assert.is(await countNeighbours(db, `${machine}:1:aa`), 2)
-  await endLease(db, `${machine}:2:bb`)
-  assert.is(await countNeighbours(db, `${machine}:1:aa`), 1)
-  assert.is(await countNeighbours(db, 'nobody:1:dd'), 1)
 })
 
 leases('does not keep an order that its worker knows nothing of', async () => {

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { openBus } from '../db/bus.ts'
+import { openCallRecords } from '../db/call-records.ts'
 import { openDatabase } from '../db/connection.ts'
 import { openVault } from '../db/crypto.ts'
 import { openLog } from '../db/log.ts'
@@ -30,8 +31,8 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
   const db = openDatabase({ url, pool: 10, name: 'test-worker' })
   const bus = await openBus({ url, redisUrl: config.redisUrl, log })
   const queue = await openQueue({ url, role: 'worker', log })
-  const brokers = openBrokers(config, log)
   const worker = `test:${process.pid}:${randomBytes(3).toString('hex')}`
+  const brokers = openBrokers(config, log, openCallRecords(db, worker))
   const open: WorkerOpen = {
     config,
     db,

@@ -1,11 +1,19 @@
 // The map of a worker: which loop looks after what, and which handler runs a scheduled job.
-import { channelOf, forgetAccountLeases, releaseAccounts } from '../db/account-leases.ts'
+import {
+  acceptAccounts,
+  channelOf,
+  evenOut,
+  forgetAccountLeases,
+  releaseAccounts,
+  releaseIdle
+} from '../db/account-leases.ts'
 import { deleteOldAsks } from '../db/asks.ts'
 import { WORK } from '../db/bus.ts'
+import { forgetCalls } from '../db/call-records.ts'
 import { deleteOldKeys } from '../db/idempotency.ts'
 import { forgetUnowned, keepLineage, noteLineage } from '../db/lineage.ts'
 import { listWaitingAccounts } from '../db/orders-claiming.ts'
-import { countNeighbours, forgetFollowers, noteClockOffset } from '../db/orders-following.ts'
+import { forgetFollowers, noteClockOffset } from '../db/orders-following.ts'
 import { forgetProcesses } from '../db/processes.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
 import { failStaleDeployments } from '../db/templates.ts'
@@ -34,6 +42,11 @@ import { openAddingUp } from './trader-days.ts'
 
 // Hints wake these loops; the clock is for hints that were lost.
 const QUEUE_POLL_MS = 2000
+// How often a worker looks whether it serves more accounts than others, or some in vain, and how many it gives away then.
+const EVEN_OUT_MS = 10_000
+const GIVEN_AT_ONCE = 500
+// An account without a session for so long is nobody's.
+const ACCOUNT_IDLE_MS = 5 * 60_000
 // Tokens are renewed minutes ahead.
 const RENEWAL_MS = 5000
 
@@ -52,6 +65,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await forgetFollowers(db)
     await forgetAccountLeases(db)
     await forgetProcesses(db)
+    await forgetCalls(db)
     await forgetUnowned(db)
     await failStaleDeployments(db)
     await deleteOldSessions(db)
@@ -96,6 +110,21 @@ export async function startWork(open: Open): Promise<Running> {
   const sequence = openSequencing(open)
   // Before an order can name this worker: one that has no lease is taken for gone.
   await settling.renew()
+  await acceptAccounts(db, worker)
+
+  /** Gives accounts to workers that serve fewer, and those up that are not in use. */
+  async function giveAway(): Promise<void> {
+    const given = await evenOut(db, { worker, busy: [...settling.busyAccounts()], limit: GIVEN_AT_ONCE })
+    const inUse = open.brokers.accounts()
+    const idle = await releaseIdle(db, { worker, inUse, idleMs: ACCOUNT_IDLE_MS })
+    const left = [...given.map(({ accountId }) => accountId), ...idle]
+    if (left.length === 0) return
+    log.info({ given: given.length, idle: idle.length }, 'gave accounts away')
+    await settling.leave(left)
+    await open.brokers.leave(left)
+    // What is queued there is claimed at once.
+    for (const { accountId, worker: other } of given) bus.publish(channelOf(other), 'claim', accountId)
+  }
 
   const loops = {
     'order.place': startLoop({
@@ -194,7 +223,16 @@ export async function startWork(open: Open): Promise<Running> {
       await settling.renew()
       await keepLineage(db)
       if (databaseClock.offsetMs !== null) await noteClockOffset(db, open.worker, databaseClock.offsetMs)
-      open.brokers.share(await countNeighbours(db, open.worker))
+      return false
+    }
+  })
+  const evening = startLoop({
+    name: 'even out',
+    everyMs: Math.min(config.leaseMs, EVEN_OUT_MS),
+    log,
+    clock,
+    async round() {
+      await giveAway()
       return false
     }
   })
@@ -240,7 +278,7 @@ export async function startWork(open: Open): Promise<Running> {
     async stop() {
       deaf()
       unsubscribe()
-      await Promise.all([...Object.values(loops), sweep, renewal].map(loop => loop.stop()))
+      await Promise.all([...Object.values(loops), sweep, renewal, evening].map(loop => loop.stop()))
       // Others take orders of these accounts at once, while what is under way here ends.
       await releaseAccounts(db, worker).catch((error: unknown) =>
         log.warn({ err: error }, 'accounts could not be released')

@@ -1,5 +1,6 @@
 // The worker process: read config, open, work, drain on SIGTERM.
 import { openBus } from '../db/bus.ts'
+import { openCallRecords } from '../db/call-records.ts'
 import { openLog } from '../db/log.ts'
 import {
   collectBudget,
@@ -26,11 +27,11 @@ const config = loadEnvironment('worker')
 const log = openLog({ level: config.logLevel, name: 'worker' })
 const stopping = stopOn(log)
 warnOfSettings(config, 'worker', log)
-const brokers = openBrokers(config, log)
+const worker = newProcessName()
 const { close, ...store } = await openStore(config, { name: 'worker', log })
+const brokers = openBrokers(config, log, openCallRecords(store.db, worker))
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'worker', log })
-const worker = newProcessName()
 const statistics = startLoop({
   name: 'statistics',
   everyMs: 1000,

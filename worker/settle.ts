@@ -42,6 +42,8 @@ const REJECTED_RETRY_MS = 60_000
 const SILENCE_MS = 30_000
 const MAX_SILENCE_MS = 15 * 60_000
 const ASKED_AT_ONCE = 20
+// A contract that needs no looking after for so long may be given to another worker.
+const QUIET_MS = 30_000
 // Values written in a round; beyond that a contract's turn comes in one of the next.
 const MARKED_AT_ONCE = 500
 // How long a plausible settlement waits for an entry or exit price that is missing.
@@ -67,6 +69,10 @@ export interface Settling {
   close(order: Following, state: ContractState): Promise<Closed | undefined>
   /** Takes over orders nobody follows; answers how many. */
   sweep(): Promise<number>
+  /** Accounts with a contract that is about to end, or that may be: they are not given to another worker now. */
+  busyAccounts(): Set<string>
+  /** Lets go of the contracts of accounts that another worker serves from now on. */
+  leave(accountIds: string[]): Promise<void>
   renew(): Promise<void>
   /** Lets go of all, once the ends under way are written. */
   release(): Promise<void>
@@ -207,11 +213,11 @@ export function openSettling(open: Open): Settling {
   }
 
   /** Closed by a sale, or taken over while we were away: not ours to follow any more. */
-  function forget(id: string): void {
+  async function forget(id: string): Promise<void> {
     const { order, closing } = followed.get(id) ?? {}
     if (!order || closing) return
     drop(id)
-    openSession(open, refOf(order))
+    await openSession(open, refOf(order))
       .then(session => session.unfollow(order.broker_order_id as string))
       .catch((error: unknown) => log.info({ err: error, orderId: id }, 'a contract could not be let go'))
   }
@@ -309,12 +315,33 @@ export function openSettling(open: Open): Settling {
         })
       return orders.length
     },
+    busyAccounts() {
+      const busy = new Set<string>()
+      const until = clock.now() + QUIET_MS
+      const endsAfter = (clock.wall() + QUIET_MS) / 1000
+      for (const { order, last, closing, heardAt } of followed.values()) {
+        if (!order) continue
+        // One that rests is heard of when its rest ends; a multiplier has no end that is known.
+        const quiet = order.kind === 'MULTIPLIER' || heardAt >= until || (last?.expiryTime ?? 0) > endsAfter
+        if (closing || !quiet) busy.add(order.account_id)
+      }
+      return busy
+    },
+    async leave(accountIds) {
+      const left = new Set(accountIds)
+      const ids = [...followed].flatMap(([id, { order, closing }]) =>
+        order && !closing && left.has(order.account_id) ? [id] : []
+      )
+      if (ids.length === 0) return
+      await Promise.all(ids.map(forget))
+      handBack(ids, 0)
+    },
     async renew() {
       const ids = [...followed].filter(([, { order, closing }]) => order && !closing).map(([id]) => id)
       const held = await renewLease(db, worker, config.leaseMs)
       await markHeard()
       askSilent()
-      for (const id of ids) if (!held.has(id)) forget(id)
+      for (const id of ids) if (!held.has(id)) void forget(id)
       const unknown = [...held].filter(id => !followed.has(id))
       // Twice in a row, so that it is not one just being opened or taken over: an acknowledgement was lost.
       const lost = unknown.filter(id => strangers.has(id))

@@ -156,10 +156,19 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     reachable: async () => world.schedule.now >= line.upAt,
     budget: () => ({}),
     unreachable: () => [],
-    share() {},
+    accounts: () => [],
+    async leave() {},
     async close() {}
   }
-  return { line, of: () => broker, budget: () => ({}), unreachable: () => [], share() {}, async close() {} }
+  return {
+    line,
+    of: () => broker,
+    budget: () => ({}),
+    unreachable: () => [],
+    accounts: () => [],
+    async leave() {},
+    async close() {}
+  }
 }
 
 async function openSession(line: Line, account: BrokerAccount, { anew = false } = {}): Promise<Session> {

@@ -1,4 +1,5 @@
 // The brokers a worker can talk to, one per dialect, made when first needed.
+import type { CallRecords } from '../../db/call-records.ts'
 import type { Log } from '../../db/log.ts'
 import type { Config } from '../../schemas/config.ts'
 import { ConfigError } from '../../schemas/config.ts'
@@ -10,8 +11,12 @@ import { createV3Broker } from './v3.ts'
 export interface Brokers {
   /** The broker in the dialect stored with a partner or an order. Throws BrokerError where no address was given for it. */
   of(dialect: string): Broker
-  /** Tells among how many workers what is granted to this machine's address is divided. */
-  share(workers: number): void
+  /** The ids of accounts that have a session here. */
+  accounts(): string[]
+  /**
+   * Gives up accounts that other workers are going to serve: tells them what was spent, and closes what nobody uses.
+   */
+  leave(accountIds: string[]): Promise<void>
   /** What of the brokers cannot be reached right now. */
   unreachable(): Unreachable[]
   /** Fraction of the call budget left, by dialect and class. */
@@ -24,10 +29,14 @@ const wanted = {
   next: 'BROKER_NEXT_URL is required where BROKER_DIALECT is next: the REST base of the broker'
 } as const
 
-/** Opens no connection yet. Throws ConfigError when the default dialect has no broker. */
-export function openBrokers(config: Config, log: Log): Brokers {
+/**
+ * Opens no connection yet. With `records`, quotas hold over all processes that count there. Throws ConfigError when the
+ * default dialect has no broker.
+ */
+export function openBrokers(config: Config, log: Log, records?: CallRecords): Brokers {
   const shared = {
     log,
+    records,
     answerTimeoutMs: config.brokerAnswerTimeoutMs,
     maxConnections: config.brokerMaxConnections
   }
@@ -39,7 +48,6 @@ export function openBrokers(config: Config, log: Log): Brokers {
   }
   if (!create[config.brokerDialect]) throw new ConfigError(wanted[config.brokerDialect])
   const open = new Map<string, Broker>()
-  let sharing = 1
   return {
     of(dialect) {
       const known = open.get(dialect)
@@ -50,14 +58,12 @@ export function openBrokers(config: Config, log: Log): Brokers {
           brokerCode: 'NotConfigured'
         })
       const broker = make()
-      broker.share(sharing)
       open.set(dialect, broker)
       return broker
     },
-    share(workers) {
-      if (workers === sharing) return
-      sharing = workers
-      for (const broker of open.values()) broker.share(workers)
+    accounts: () => [...open.values()].flatMap(broker => broker.accounts()),
+    async leave(accountIds) {
+      await Promise.all([...open.values()].map(broker => broker.leave(accountIds)))
     },
     unreachable: () => [...open.values()].flatMap(broker => broker.unreachable()),
     budget() {

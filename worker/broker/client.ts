@@ -1,5 +1,6 @@
 // A broker in some dialect: finds or opens each account's session and each application's market, keeps their call
 // budgets, bounds how many connections there are, and closes those nobody uses.
+import type { CallRecords } from '../../db/call-records.ts'
 import type { Dialect, Place } from './dialect.ts'
 import { Gate } from './gate.ts'
 import { Line } from './line.ts'
@@ -25,6 +26,8 @@ export interface ClientOptions {
   restAheadMs?: number
   /** Wall clock, ms. */
   now?: () => number
+  /** Where accounts' calls are recorded, so that their quotas hold over processes. */
+  records?: CallRecords | undefined
 }
 
 interface Entry {
@@ -50,7 +53,7 @@ export function createClient(dialect: Dialect, options: ClientOptions): Broker {
 
 class Client implements Broker {
   readonly #dialect: Dialect
-  readonly #options: Required<ClientOptions>
+  readonly #options: Required<Omit<ClientOptions, 'records'>> & Pick<ClientOptions, 'records'>
   readonly #sessions = new Map<string, Entry & { session: AccountSession }>()
   readonly #markets = new Map<string, { entry: Entry; market: MarketData }>()
   readonly #connected = new Set<Entry>()
@@ -132,8 +135,19 @@ class Client implements Broker {
     connection.close()
   }
 
-  share(workers: number): void {
-    this.#dialect.share?.(workers)
+  accounts(): string[] {
+    return [...this.#sessions.values()].flatMap(({ account }) => (account === null ? [] : [account.accountId]))
+  }
+
+  async leave(accountIds: string[]): Promise<void> {
+    const left = new Set(accountIds)
+    for (const [key, entry] of this.#sessions) {
+      if (entry.account === null || !left.has(entry.account.accountId) || !isIdle(entry)) continue
+      this.#hangUp(entry)
+      this.#sessions.delete(key)
+    }
+    const budgets = [...this.#budgets].filter(([key]) => left.has(key.slice(key.indexOf(' ') + 1)))
+    await Promise.all(budgets.map(([, budget]) => budget.settle()))
   }
 
   budget(): Record<string, number> {
@@ -156,6 +170,8 @@ class Client implements Broker {
     for (const { entry } of this.#markets.values()) entry.line.close()
     // Those whose entry was swept while somebody still held the session.
     for (const entry of [...this.#connected]) entry.line.close()
+    // Whoever serves these accounts next reads what was spent; where that fails, it counts on more.
+    await Promise.allSettled([...[...this.#budgets.values()].map(budget => budget.settle()), this.#dialect.settle?.()])
   }
 
   #market(appId: string): MarketData {
@@ -297,7 +313,10 @@ class Client implements Broker {
     const key = `${appId} ${accountId}`
     let budget = this.#budgets.get(key)
     if (budget === undefined) {
-      budget = new Budget(this.#limits)
+      const scope = `${this.#dialect.name} ${appId} ${accountId}`
+      // Market data is asked for over connections of this process alone.
+      const records = accountId === '' ? undefined : this.#options.records?.of(scope)
+      budget = new Budget(this.#limits, { records })
       this.#budgets.set(key, budget)
     }
     return budget

@@ -33,12 +33,14 @@ export type Request = Record<string, unknown>
 export type PipSizeOf = (asset: string) => number | undefined
 
 export interface Dialect {
+  /** As it is stored with partners and orders. */
+  name: 'v3' | 'next'
   /** Call budgets until the broker tells better; one named `general` holds for all other classes. */
   limits: Limits
   /** Streams one connection may have open at a time. */
   maxStreams: number
-  /** Divides what is granted to this machine's address among so many workers, where the broker counts by address. */
-  share?: (workers: number) => void
+  /** Tells other workers what was spent of quotas that are not an account's. */
+  settle?: () => Promise<void>
   /** Call → class of the budget it counts in. */
   classOf(call: string): string
   /** Where any answer shows that the broker's sockets can be reached. */

@@ -1,13 +1,16 @@
 // The one REST call the newer dialect cannot do without: a one-time address for an account's socket. It is made within
 // the budgets of this machine's address and of the user, and ends like every broker call: answered, or a BrokerError.
 import { createHash } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { CallRecords } from '../../db/call-records.ts'
 import { tokenRefused } from './credentials.ts'
 import { isBusy, readRestError, restRefusal, unreachable } from './next-refusals.ts'
 import { unknowns } from './next-unknowns.ts'
 import { type AccountFacts, BrokerError } from './port.ts'
-import { Budget, type Limits } from './quota.ts'
+import { Budget, type TakeOptions, type Windows } from './quota.ts'
 import { Reachability, type Unreachable } from './reachability.ts'
 import { type Body, bodyOf, listOf, optionalText, textOf } from './reading.ts'
+import { SharedCalls } from './shared-calls.ts'
 import type { Log } from './sockets.ts'
 
 export interface RestOptions {
@@ -17,6 +20,8 @@ export interface RestOptions {
   appIdHeader: string
   /** Granted to this machine's address; the published number, where none is given. */
   callsPerMinute?: number | undefined
+  /** Where the workers of this machine count together; without it, this process counts for itself. */
+  records?: CallRecords | undefined
   log?: Log
 }
 
@@ -35,19 +40,19 @@ const only = 'rest'
 export class Rest {
   readonly #options: RestOptions
   readonly #ofAddress: Budget
+  /** What all workers of this machine spend together. */
+  readonly #ofMachine: SharedCalls | null
   readonly #ofUsers = new Map<string, Budget>()
   readonly #reachability: Reachability
 
   constructor(options: RestOptions) {
     this.#options = options
-    this.#ofAddress = new Budget(this.#part(1))
-    const { base, log } = options
+    const windows = this.#granted()
+    this.#ofAddress = new Budget({ [only]: windows })
+    const { base, log, records } = options
+    const scope = `next rest ${hostname()}`
+    this.#ofMachine = records === undefined ? null : new SharedCalls({ records, scope, windows, log })
     this.#reachability = new Reachability({ what: base, log, probe: () => this.#probe() })
-  }
-
-  /** Divides the budget of this machine's address among so many workers. */
-  share(workers: number): void {
-    this.#ofAddress.setLimits(this.#part(workers))
   }
 
   /** The REST address, while it cannot be reached. */
@@ -59,11 +64,16 @@ export class Rest {
     this.#reachability.close()
   }
 
-  #part(workers: number): Limits {
+  #granted(): Windows {
     const { perMinute, perTenMinutes, perHour, reserve } = unknowns.restOfAddress
     const granted = (this.#options.callsPerMinute ?? perMinute) / perMinute
-    const part = (calls: number) => Math.max(1, Math.floor((calls * granted) / workers))
-    return { [only]: { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour, reserve } }
+    const part = (calls: number) => Math.max(1, Math.floor(calls * granted))
+    return { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour, reserve }
+  }
+
+  /** Tells the other workers what was spent of the users' budgets. */
+  async settle(): Promise<void> {
+    await Promise.allSettled([...this.#ofUsers.values()].map(budget => budget.settle()))
   }
 
   /**
@@ -100,8 +110,10 @@ export class Rest {
     { appId, token, hurry }: Omit<Asking, 'accountId'>
   ): Promise<unknown> {
     const budget = this.#budgetOf(token)
-    await take(budget, hurry)
-    await take(this.#ofAddress, hurry)
+    await takeInTurn(options => budget.take(only, options), hurry)
+    await takeInTurn(options => this.#ofAddress.take(only, options), hurry)
+    const machine = this.#ofMachine
+    if (machine !== null) await takeInTurn(options => machine.take(options), hurry)
     const { status, body } = await this.#reachability.guard(async () => {
       const answer = await this.#send(method, path, { appId, token })
       if (answer.status >= 500 && !isBusy(answer.status, answer.body))
@@ -174,7 +186,8 @@ export class Rest {
     if (budget === undefined) {
       if (this.#ofUsers.size >= maxBlankBudgets)
         for (const [key, each] of this.#ofUsers) if (each.blank) this.#ofUsers.delete(key)
-      budget = new Budget({ [only]: unknowns.restOfUser })
+      const records = this.#options.records?.of(`next user ${user}`)
+      budget = new Budget({ [only]: unknowns.restOfUser }, { records })
       this.#ofUsers.set(user, budget)
     }
     return budget
@@ -200,16 +213,19 @@ export function userOf(token: string): string {
   return createHash('sha256').update(token).digest('base64url').slice(0, 22)
 }
 
-/** Waits for room in a budget: in the second row, with less of it, until `hurry` is aborted. */
-async function take(budget: Budget, hurry?: AbortSignal): Promise<void> {
+/** Waits for a call of a budget: after urgent ones, and without its reserve, until `hurry` is aborted. */
+async function takeInTurn(
+  take: (options: TakeOptions) => Promise<void> | undefined,
+  hurry?: AbortSignal
+): Promise<void> {
   if (hurry !== undefined && !hurry.aborted) {
     try {
-      return await budget.take(only, { waitMs: unknowns.restLeisurelyWaitMs, signal: hurry })
+      return await take({ waitMs: unknowns.restLeisurelyWaitMs, signal: hurry })
     } catch (error) {
       if (!hurry.aborted) throw error
     }
   }
-  await budget.take(only, { urgent: true, waitMs: unknowns.restWaitMs })
+  await take({ urgent: true, waitMs: unknowns.restWaitMs })
 }
 
 function unreadable(cause: unknown): BrokerError {

@@ -9,7 +9,7 @@ import { decimalsOf } from './market.ts'
 import { RefusedApplications } from './next-refusals.ts'
 import { modeOfAddress, Rest, userOf } from './next-rest.ts'
 import { unknowns } from './next-unknowns.ts'
-import type { Broker, ContractState } from './port.ts'
+import { type Broker, BrokerError, type ContractState } from './port.ts'
 import { type Body, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
 import { readContractState } from './states.ts'
 import { readEvidence, termsOfRequest, unsigned } from './wording.ts'
@@ -28,14 +28,15 @@ export function createNextBroker(options: NextOptions): Broker {
   return createClient(createNextDialect(options), options)
 }
 
-function createNextDialect({ url, appIdHeader, callsPerMinute, log }: NextOptions): Dialect {
-  const rest = new Rest({ base: url, appIdHeader, callsPerMinute, log })
+function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: NextOptions): Dialect {
+  const rest = new Rest({ base: url, appIdHeader, callsPerMinute, records, log })
   const applications = new RefusedApplications()
   return {
+    name: 'next',
     limits: unknowns.limits,
     classOf: call => unknowns.classes[call] ?? 'general',
     maxStreams: unknowns.streamsOfConnection,
-    share: workers => rest.share(workers),
+    settle: () => rest.settle(),
     probeAddress: () => unknowns.publicSocket(url),
     unreachable: () => rest.unreachable(),
     close: () => rest.close(),
@@ -51,7 +52,9 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, log }: NextOption
         if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(asking))
         const address = await rest.socketAddress(asking)
         await confirmAccount(account, { mode: modeOfAddress(address), currency: null })
-        return await place.connect(address)
+        return await place.connect(address).catch((error: unknown) => {
+          throw connectionRefused(error)
+        })
       } catch (error) {
         applications.note(appId, error)
         throw error
@@ -89,6 +92,14 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, log }: NextOption
     }),
     readTradedAsset: row => textOf(row, 'underlying_symbol')
   }
+}
+
+/** An address is fresh and the token was just accepted: what is refused then is one more connection of the user. */
+function connectionRefused(error: unknown): unknown {
+  if (!(error instanceof BrokerError) || error.brokerCode !== 'Refused') return error
+  if (!/^status (400|403|409|429)/.test(`${error.cause}`)) return error
+  const message = `The broker refused the connection: the trader may have too many connections open, those of other programs among them (${unknowns.socketsOfUser + 1} are allowed).`
+  return new BrokerError(error.code, message, { brokerCode: 'ConnectionRefused', ran: 'no', cause: error.cause })
 }
 
 function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {

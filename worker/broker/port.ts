@@ -306,8 +306,10 @@ export interface Broker {
   unreachable(): Unreachable[]
   /** How full the call budgets are, for metrics: class → fraction left of the tightest window. */
   budget(): Record<string, number>
-  /** Tells among how many workers what is granted to this machine's address is divided; until then one. */
-  share(workers: number): void
+  /** The ids of accounts that have a session here; an account may be named twice. */
+  accounts(): string[]
+  /** Gives up accounts that other workers are going to serve: tells them what was spent, closes what nobody uses. */
+  leave(accountIds: string[]): Promise<void>
   /** Closes every connection; pending calls end as Disconnected. */
   close(): Promise<void>
 }

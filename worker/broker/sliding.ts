@@ -15,10 +15,22 @@ export class SlidingCount {
     this.#counts = new Array(steps + 1).fill(0)
   }
 
-  add(now: number): void {
+  add(now: number, calls = 1): void {
+    this.addPast(now, { ageMs: 0, calls })
+  }
+
+  /** Counts calls that were made `ageMs` ago. */
+  addPast(now: number, { ageMs, calls }: { ageMs: number; calls: number }): void {
     this.#roll(now)
-    this.#counts[this.#newest % this.#counts.length]! += 1
-    this.#total += 1
+    const step = Math.floor((now - ageMs) / this.#stepMs)
+    if (step < 0 || this.#newest - step >= this.#counts.length) return
+    this.#counts[step % this.#counts.length]! += calls
+    this.#total += calls
+  }
+
+  forget(): void {
+    this.#counts.fill(0)
+    this.#total = 0
   }
 
   used(now: number): number {

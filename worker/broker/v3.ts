@@ -47,6 +47,7 @@ const limits: Limits = {
 
 function createV3Dialect(url: string): Dialect {
   return {
+    name: 'v3',
     limits,
     classOf: call => classes[call] ?? 'general',
     // Nothing is said of a limit; this is a bound of ours.

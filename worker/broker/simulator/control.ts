@@ -233,6 +233,7 @@ function state({ engine, faults, quota, v3, next }: Controlled): unknown {
     faults: faults.settings,
     settlementDelayMs: engine.lives.settlementDelayMs,
     limits: quota.limits ?? 'off',
+    refused: { calls: quota.refused + next.front.quota.refused, ...next.refused },
     closed: all.filter(symbol => !market.sessions.isOpen(symbol)).map(symbol => symbol.code),
     suspended: all.filter(symbol => market.sessions.isSuspended(symbol)).map(symbol => symbol.code),
     frozen: market.sessions.frozen().map(symbol => symbol.code)

@@ -64,7 +64,7 @@ const isAccount = new Ajv().compile({
 
 /** Answers the calls under /trading/v1 and the health check; `others` gets the rest. */
 export function nextRest(rest: Rest, others: RequestListener): RequestListener {
-  const counts = new Counts(() => rest.next.front.engine.clock.now())
+  const counts = new Counts(rest.next)
   return (request, response) => {
     const path = new URL(request.url ?? '/', 'http://localhost').pathname
     if (path === '/oauth2/token' && request.method === 'POST') {
@@ -221,20 +221,24 @@ function toRestError(error: unknown): RestError {
 
 /** Calls counted in fixed windows that begin with the first one. */
 class Counts {
-  #now: () => number
+  #next: Next
   #counts = new Map<string, { since: number; calls: number }>()
 
-  constructor(now: () => number) {
-    this.#now = now
+  constructor(next: Next) {
+    this.#next = next
   }
 
   check(who: string, windows: readonly { ms: number; most: number }[]): void {
     if (this.#counts.size > MAX_COUNTS) this.#counts.clear()
+    const now = this.#next.front.engine.clock.now()
     for (const { ms, most } of windows) {
       const key = `${ms} ${who}`
       const count = this.#counts.get(key)
-      if (!count || this.#now() - count.since >= ms) this.#counts.set(key, { since: this.#now(), calls: 1 })
-      else if (++count.calls > most) throw new RestError(429, 'RateLimit', 'Too many requests.')
+      if (!count || now - count.since >= ms) this.#counts.set(key, { since: now, calls: 1 })
+      else if (++count.calls > most) {
+        this.#next.refused.rest++
+        throw new RestError(429, 'RateLimit', 'Too many requests.')
+      }
     }
   }
 }

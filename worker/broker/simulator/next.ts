@@ -44,6 +44,8 @@ export class Next {
   /** The conversations. */
   readonly front: V3
   readonly limited: boolean
+  /** What was refused as one too many: REST calls, and sockets of a user. */
+  readonly refused = { rest: 0, sockets: 0 }
   #tickets = new Map<string, Ticket>()
   #sockets = new Map<number, number>()
 
@@ -84,7 +86,10 @@ export class Next {
     if (!ticket || ticket.untilMs < this.front.engine.clock.now()) return 401
     const { account } = ticket.grant
     if (kindOf(account) !== kind) return 401
-    if (this.limited && (this.#sockets.get(account.userId) ?? 0) >= SOCKETS_OF_USER) return 400
+    if (this.limited && (this.#sockets.get(account.userId) ?? 0) >= SOCKETS_OF_USER) {
+      this.refused.sockets++
+      return 400
+    }
     return ticket
   }
 

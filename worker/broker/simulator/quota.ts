@@ -27,6 +27,8 @@ interface Counter {
 export class Quota {
   /** null: no limits. */
   limits: Limits | null
+  /** Calls that were refused as one too many. */
+  refused = 0
   #clock: Clock
   #counters = new Map<string, Counter>()
 
@@ -40,7 +42,10 @@ export class Quota {
     const limit = this.limits?.[callClass]
     if (!limit) return true
     const counter = this.#counter(`${callClass} ${who}`)
-    if (counter.minute >= limit.minute || counter.hour >= limit.hour) return false
+    if (counter.minute >= limit.minute || counter.hour >= limit.hour) {
+      this.refused++
+      return false
+    }
     counter.minute++
     counter.hour++
     return true
