@@ -120,10 +120,11 @@ export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow
   )
 }
 
-/** A claim given back, and for how long nobody claims the order. */
+/** A claim given back, why, and for how long nobody claims the order. */
 export interface Unsent {
   id: string
   attempt: number
+  reason: string
   pauseMs?: number
 }
 
@@ -132,26 +133,35 @@ export interface Unsent {
  * may be retried) when there is none. Nobody claims one before its pause is over. Someone else's reconciliation of the
  * row wins.
  */
-export async function releaseUnsent(trx: Db, claims: Unsent[], sender: string, reason: string): Promise<OrderRow[]> {
+export async function releaseUnsent(trx: Db, claims: Unsent[], sender: string): Promise<OrderRow[]> {
   return rows<OrderRow>(
     trx,
-    `with clock as materialized (select clock_timestamp() as at)
+    `with clock as materialized (select clock_timestamp() as at),
+     unsent as materialized (
+       select * from unnest(:ids::text[], :attempts::int[], :pauses::int[], :reasons::text[]) as c (id, attempt, pause_ms, reason)
+     ), leases as materialized (
+       select l.account_id, c.reason from unsent c join orders o using (id) join account_leases l using (account_id)
+        where l.worker = :sender for update of l skip locked
+     ), held_back as (
+       update account_leases l set held_back = leases.reason, held_back_at = clock.at
+         from leases, clock where l.account_id = leases.account_id
+     )
      update orders o
         set phase = case when o.expires_at > clock.at then 'queued' else 'failed' end,
             error_code = case when o.expires_at > clock.at then null else 'BROKER_UPSTREAM' end,
-            error_message = case when o.expires_at > clock.at then null else :reason end,
+            error_message = case when o.expires_at > clock.at then null else c.reason end,
             retryable = o.expires_at <= clock.at,
             not_before = case when c.pause_ms > 0 then clock.at + c.pause_ms * interval '1 millisecond' end,
             sender = null, sent_at = null, permit_until = null, reconcile_at = null
-       from unnest(:ids::text[], :attempts::int[], :pauses::int[]) as c (id, attempt, pause_ms), clock
+       from unsent c, clock
       where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending' and o.sender = :sender
      returning o.*`,
     {
       ids: claims.map(({ id }) => id),
       attempts: claims.map(({ attempt }) => attempt),
       pauses: claims.map(({ pauseMs = 0 }) => Math.round(pauseMs)),
-      sender,
-      reason
+      reasons: claims.map(({ reason }) => reason),
+      sender
     }
   )
 }

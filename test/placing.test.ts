@@ -44,18 +44,18 @@ const fencing = suite('a claim given back and made again')
 fencing('is not given back by the first claim written once more', async () => {
   const { claim, phase } = await makeQueued()
   const first = await claim()
-  assert.is((await releaseUnsent(db, [first], 'worker', 'not sent')).length, 1)
+  assert.is((await releaseUnsent(db, [{ ...first, reason: 'not sent' }], 'worker')).length, 1)
   assert.is(await phase(), 'queued')
   const second = await claim()
   assert.is(second.id, first.id)
-  assert.is((await releaseUnsent(db, [first], 'worker', 'not sent')).length, 0)
+  assert.is((await releaseUnsent(db, [{ ...first, reason: 'not sent' }], 'worker')).length, 0)
   assert.is(await phase(), 'sending')
 })
 
 fencing('is neither looked into nor failed by what was learned about the first one', async () => {
   const { claim, phase } = await makeQueued()
   const first = await claim()
-  await releaseUnsent(db, [first], 'worker', 'not sent')
+  await releaseUnsent(db, [{ ...first, reason: 'not sent' }], 'worker')
   await claim()
   const check = { conclusive: true, pauseMs: 100, crashedMs: 100, reconcileAfterMs: 100 }
   assert.is((await countLook(db, first, check)).absenceChecks, 0)

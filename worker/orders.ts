@@ -128,9 +128,8 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     },
     { isolate: isDataError }
   )
-  const saveUnsent = gather(async (unsent: (Unsent & { reason: string })[]) => {
-    const reason = (unsent[0] as { reason: string }).reason
-    const orders = await persist(open, () => releaseUnsent(db, unsent, worker, reason))
+  const saveUnsent = gather(async (unsent: Unsent[]) => {
+    const orders = await persist(open, () => releaseUnsent(db, unsent, worker))
     told(orders.filter(({ phase }) => phase === 'failed'))
     return unsent
   })
