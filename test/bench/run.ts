@@ -10,6 +10,7 @@ import { history, me } from './history.ts'
 import { hostile } from './hostile.ts'
 import { added, fanout, memory, throughput } from './orders.ts'
 import { queueAge } from './queue-age.ts'
+import { quotas } from './quotas.ts'
 import { rotation } from './rotation.ts'
 import { scaling } from './scaling.ts'
 import { start } from './start.ts'
@@ -36,6 +37,11 @@ const parts: Record<string, Part> = {
   scaling: { what: 'more workers and APIs', run: () => scaling(seconds) },
   copies: { what: 'copies to 1,000 followers', run: fanout },
   start: { what: 'API and `make run`', run: start },
+  quotas: {
+    what: "1,000 orders on an account, 2,000 on 200, within the broker's quotas",
+    onRequest: true,
+    run: quotas
+  },
   hostile: { what: 'a partner beside a hostile one', onRequest: true, run: () => hostile(2 * seconds) },
   sums: { what: 'leaderboard, leaders, usage and follows of a million orders', onRequest: true, run: sums },
   rotation: { what: 'the token key changed under load', onRequest: true, run: rotation },

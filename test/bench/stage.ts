@@ -34,8 +34,8 @@ export interface Stage {
   close(): Promise<void>
 }
 
-/** Sets the stage. `simulator` are options of the simulated broker's command line. */
-export async function setStage(simulator: string[] = []): Promise<Stage> {
+/** Sets the stage. `simulator` are options of the simulated broker's command line, `dialect` is the partner's. */
+export async function setStage(simulator: string[] = [], dialect: 'v3' | 'next' = 'v3'): Promise<Stage> {
   const children = new Map<ChildProcess, string>()
   const start = (file: string, env: Record<string, string>, args: string[], pattern: RegExp | null) =>
     startProgram(children, { file, env, args, pattern })
@@ -49,11 +49,14 @@ export async function setStage(simulator: string[] = []): Promise<Stage> {
     ['--port', '0', '--limits', 'off', ...simulator],
     /"url"/
   )
-  const broker = JSON.parse(sim.line) as { url: string; control: string }
+  const broker = JSON.parse(sim.line) as { url: string; control: string; nextUrl: string; appIdHeader: string }
   const env = {
     DATABASE_URL: embedded.url,
     TOKEN_KEYS,
     BROKER_URL: broker.url,
+    ...(dialect === 'next'
+      ? { BROKER_NEXT_URL: broker.nextUrl, BROKER_NEXT_APP_HEADER: broker.appIdHeader, BROKER_DIALECT: dialect }
+      : {}),
     LOG_LEVEL: 'warn',
     PORT: '0',
     RATE_LIMIT_LAUNCH: '1000000000',
@@ -61,7 +64,12 @@ export async function setStage(simulator: string[] = []): Promise<Stage> {
     RATE_LIMIT_SCALE: '1000000000',
     RATE_LIMIT_TRADER: '1000000000'
   }
-  const { partnerId } = await insertPartner(db, { name: 'Bench', plan: 'SCALE', brokerAppId: '1', brokerDialect: 'v3' })
+  const { partnerId } = await insertPartner(db, {
+    name: 'Bench',
+    plan: 'SCALE',
+    brokerAppId: dialect === 'v3' ? '1' : 'bench-app',
+    brokerDialect: dialect
+  })
   const pepper = await openPepper(db, openVault(TOKEN_KEYS))
   const { key } = await insertKey(db, pepper, { partnerId, label: null, scopes: allScopes })
   return {
