@@ -58,6 +58,8 @@ const LOOK_AMONG_ALL_MS = 5000
 const LOST_CLAIM_MS = 120_000
 // More lost claims than that are left to resolution.
 const MAX_LOST_CLAIMS = 1000
+// How long before a permit's end an order stops waiting for its account's quota.
+const QUOTA_AHEAD_MS = 100
 // Pauses before an account's orders are claimed again after a claim that could not be sent, growing while that goes on.
 const UNSENT_PAUSES = { firstMs: 250, mostMs: 2000 }
 const LONGEST_PAUSE_MS = 8000
@@ -290,7 +292,9 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
       const { session, contract } = await inTime(deadline, openFor(order), giveUp)
       const sentAt = clock.now()
       const { listener } = following
-      const terms = { beforeSend, signal: late.signal, listener, maxPrice: ceilingOf(contract) }
+      // A quota's refusal comes before the permit ends, so that it is the reason that is given.
+      const waitMs = Math.max(0, deadline - sentAt - QUOTA_AHEAD_MS)
+      const terms = { beforeSend, signal: late.signal, listener, maxPrice: ceilingOf(contract), waitMs }
       const bought = await inTime(deadline, session.buy(contract, terms), giveUp)
       observeBuy('done', (clock.now() - sentAt) / 1000)
       pauses.succeeded(order.account_id)

@@ -239,6 +239,8 @@ export interface BuyOptions {
   maxPrice: string
   /** When given, the contract is followed from its purchase on, and heard here. */
   listener?: ContractListener
+  /** How long the purchase may wait for its turn in the account's quota. */
+  waitMs?: number
 }
 
 /** One account's authorised conversation with the broker; shared, re-used and closed by the dialect when idle. */

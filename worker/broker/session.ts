@@ -45,7 +45,7 @@ export class AccountSession implements Session {
 
   async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
     const { dialect, line, answerTimeoutMs } = this.#options
-    const { beforeSend, signal, listener } = options
+    const { beforeSend, signal, listener, waitMs } = options
     const request = dialect.buy(contract, options.maxPrice)
     const purchase = listener === undefined ? undefined : this.#purchaseStream(listener)
     const free = purchase === undefined || this.#mayRest(contract) ? null : this.follows.reserve()
@@ -56,6 +56,7 @@ export class AccountSession implements Session {
         mayRun: true,
         purchase: true,
         timeoutMs,
+        waitMs,
         beforeSend,
         signal,
         stream: purchase?.stream
