@@ -57,6 +57,8 @@ export function serveFrames(world: BrokerWorld, dialect: Dialect): void {
     const line = lineOfNow()
     if (!line) throw new Error('its process is gone')
     await reached(line)
+    // Only whether the broker can be reached is asked there.
+    if (!url.includes('/options/')) return { status: 404, body: null }
     const recent = (calls.get(line) ?? []).filter(at => at > world.schedule.now - 60_000)
     calls.set(line, [...recent, world.schedule.now])
     const answer = (status: number, body: object) => ({
