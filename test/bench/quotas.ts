@@ -100,10 +100,16 @@ async function stateOf(stage: Stage): Promise<State> {
   return (await response.json()) as State
 }
 
-/** Places an order; asks again with the same clientOrderId where the connection broke, as a partner does. */
+/**
+ * Places an order; asks again with the same clientOrderId where the connection broke, and while the order is neither placed nor
+ * failed, as a partner does.
+ */
 async function post(stage: Stage, address: string, order: object): Promise<{ status: number; text: string }> {
   const headers = { authorization: `Bearer ${stage.key}`, 'content-type': 'application/json' }
   const ask = () =>
     exchange(address, { method: 'POST', path: '/v1/orders/binary', headers, body: JSON.stringify(order) })
-  return ask().catch(ask)
+  for (;;) {
+    const answer = await ask().catch(ask)
+    if ((JSON.parse(answer.text) as { status?: string }).status !== 'PENDING') return answer
+  }
 }
