@@ -33,7 +33,7 @@ export function addBilling(program: Command): void {
           }
           return { charged, activated, deactivated }
         },
-        { input: BillingOrder }
+        { input: BillingOrder, acts: true }
       )
     )
 }

@@ -11,7 +11,7 @@ export function addConsole(program: Command): void {
     .command('console')
     .description('Look at orders, partners, queues and money in a full-screen view; every change asks first')
     .addHelpText('after', examples('console'))
-    .action(bare(watch, { input: Nothing }))
+    .action(bare(watch, { input: Nothing, acts: true }))
 }
 
 async function watch(context: Context): Promise<undefined> {

@@ -2,22 +2,24 @@
 // need it and closed whatever happens, the result is printed. A command itself only says what it does.
 import type { Command } from 'commander'
 import { operatorName } from '../db/audit.ts'
+import { SeveralFit } from '../db/named.ts'
 import { readEnvironment } from '../db/process.ts'
 import { openStore, type Store } from '../db/store.ts'
 import type { Config } from '../schemas/config.ts'
 import { ApiError } from '../schemas/errors.ts'
 import type { Schema } from '../schemas/fields.ts'
 import { check } from '../schemas/validator.ts'
-import { print, type Show } from './output.ts'
-import { Refusal, UsageError } from './refusals.ts'
+import { type Format, print, type Show } from './output.ts'
+import { endingOf, Refusal, SaidAlready, UsageError } from './refusals.ts'
+import { heading, pauseOf, repeat } from './watching.ts'
 
 /** What a command without database gets. */
 export interface Context {
   config: Config
   /** The environment the configuration was read from, for processes a command starts. */
   env: NodeJS.ProcessEnv
-  /** Who is at the keyboard, for the audit log. */
-  actor: string
+  /** Who acts, for the audit log. Throws in a command that does not declare that it acts. */
+  readonly actor: string
   json: boolean
   /** Returns when the operator agrees or --yes was given. Throws Refusal when not, or when nobody can be asked. */
   confirm(question: string): Promise<void>
@@ -30,6 +32,7 @@ export interface Opened extends Context, Store {}
 
 interface Globals {
   json?: boolean
+  csv?: boolean
   yes?: boolean
   input: boolean
 }
@@ -39,6 +42,8 @@ export interface Verb<Result> {
   input?: Schema
   /** How a person sees the result; without it fields and lists are shown as they are. */
   show?: Show<Result>
+  /** It changes something: who acts is asked on a terminal where OPERATOR_NAME is unset. */
+  acts?: boolean
 }
 
 type Action = (...given: unknown[]) => Promise<void>
@@ -51,40 +56,79 @@ export function withStore<Input, Result extends object>(
   run: (opened: Opened, input: Input) => Promise<Result>,
   verb: Verb<Result> = {}
 ): Action {
-  return bare<Input, Result>(async (context, input) => {
+  return action<Input, Result>(verb, async (context, input, shown) => {
     const store = await openStore(context.config, { name: 'cli' })
     try {
-      return await run({ ...context, ...store }, input)
+      // Behind the store, not copied into it: who acts is known only to a command that declares that it acts.
+      const opened: Opened = Object.assign(Object.create(context), store)
+      await shown(() => run(opened, input))
     } finally {
       await store.close()
     }
-  }, verb)
+  })
 }
 
 /** The action of a command that opens by itself what it needs. */
 export function bare<Input, Result extends object>(
   run: (context: Context, input: Input) => Promise<Result | undefined>,
-  { input: shape, show }: Verb<Result> = {}
+  verb: Verb<Result> = {}
+): Action {
+  return action<Input, Result>(verb, (context, input, shown) => shown(() => run(context, input)))
+}
+
+type Shown<Result> = (work: () => Promise<Result | undefined>) => Promise<void>
+
+function action<Input, Result extends object>(
+  { input: shape, show, acts = false }: Verb<Result>,
+  perform: (context: Context, input: Input, shown: Shown<Result>) => Promise<void>
 ): Action {
   return async (...given) => {
     const command = given.at(-1) as Command
     const input = inputOf(command, shape) as Input
     const globals = command.optsWithGlobals() as unknown as Globals
+    const format = formatOf(globals)
+    const seconds = pauseOf(command)
+    if (seconds !== undefined && format !== 'text') throw new UsageError('--watch goes without --json and --csv')
     const { config, env } = readEnvironment()
-    const json = globals.json === true
+    const name = config.operatorName ?? (acts ? await askName(globals) : undefined)
     const context: Context = {
       config,
       env,
-      json,
-      actor: operatorName(),
+      json: format === 'json',
+      get actor() {
+        if (!acts) throw new Error(`operator ${command.name()} does not declare that it acts`)
+        return operatorName(name)
+      },
       confirm: question => confirm(question, globals),
       note: text => {
-        if (process.stderr.isTTY && !json) process.stderr.write(`${text}\n`)
+        if (process.stderr.isTTY && format === 'text') process.stderr.write(`${text}\n`)
       }
     }
-    const result = await run(context, input)
-    if (result !== undefined) print(result, { json, show })
+    await perform(context, input, async work => {
+      const round = async (before = '') => {
+        const result = await work().catch(error => offer(error, format))
+        if (result !== undefined) print(result, { format, show, before })
+      }
+      if (seconds === undefined) await round()
+      else await repeat(() => round(heading()), seconds)
+    })
   }
+}
+
+function formatOf({ json, csv }: Globals): Format {
+  if (json && csv) throw new UsageError('--json and --csv exclude each other')
+  if (json) return 'json'
+  return csv ? 'csv' : 'text'
+}
+
+/** Where a name fits several records they are printed, to choose from; everything else is thrown on. */
+function offer(error: unknown, format: Format): never {
+  if (!(error instanceof SeveralFit)) throw error
+  const { candidates, code, message } = error
+  if (format === 'json') print({ error: code, message, candidates }, { format })
+  else print({ data: candidates }, { format })
+  process.stderr.write(`${endingOf(error).line}\n`)
+  throw new SaidAlready(1)
 }
 
 /** Arguments and options as one object; a violated rule is told by the option's own name. */
@@ -93,6 +137,8 @@ function inputOf(command: Command, shape: Schema | undefined): object {
   const positional = names.map((name, i) => [name, command.processedArgs[i]] as const)
   const input: Record<string, unknown> = { ...command.opts(), ...Object.fromEntries(positional) }
   for (const [name, value] of Object.entries(input)) if (value === undefined) delete input[name]
+  // Every command that has it understands it in the same way, see watching.ts.
+  delete input.watch
   if (!shape) return input
   try {
     return check(shape, input, '', { coerce: true })
@@ -105,6 +151,15 @@ function inputOf(command: Command, shape: Schema | undefined): object {
     })
     throw new UsageError(said.join('; '), { cause: error })
   }
+}
+
+/** Who acts, asked where there is a terminal and nobody said so; undefined elsewhere: the account's name has to do. */
+async function askName({ yes, input }: Globals): Promise<string | undefined> {
+  if (yes || !input || !process.stdin.isTTY || !process.stderr.isTTY) return undefined
+  const prompts = await import('@inquirer/prompts')
+  const message = 'Who acts, for the audit log? (OPERATOR_NAME answers this)'
+  const validate = (text: string) => /^[^\p{C}]{1,64}$/u.test(text.trim()) || 'A name of at most 64 characters.'
+  return (await prompts.input({ message, validate }, { output: process.stderr })).trim()
 }
 
 async function confirm(question: string, { yes, input }: Globals): Promise<void> {

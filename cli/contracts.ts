@@ -29,7 +29,7 @@ export function addContracts(program: Command): void {
     .requiredOption('--contract <contractId>', "the broker's contract id")
     .requiredOption('--reason <text>', 'why, for the audit log')
     .addHelpText('after', examples('contracts sell --account VRTC1234 --contract 290769704688 --reason "bought twice"'))
-    .action(withStore(sell, { input: SellContract }))
+    .action(withStore(sell, { input: SellContract, acts: true }))
 }
 
 async function sell(

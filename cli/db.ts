@@ -29,6 +29,7 @@ export function addDatabase(program: Command): void {
             return { applied }
           }),
         {
+          acts: true,
           show: ({ applied }) =>
             applied.length > 0 ? applied.map(name => `applied ${name}`).join('\n') : 'Nothing to do: up to date.'
         }
@@ -56,7 +57,7 @@ ${examples('db grant trading_service')}`
             })
             return { granted: role }
           }),
-        { input: RoleRef }
+        { input: RoleRef, acts: true }
       )
     )
 

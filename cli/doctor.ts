@@ -18,9 +18,10 @@ export function addDoctor(program: Command): void {
     .addHelpText('after', examples('doctor', 'doctor --json'))
     .action(async () => {
       const { json = false } = program.opts() as { json?: boolean }
+      const format = json ? 'json' : 'text'
       const checks = await examine()
       const healthy = checks.every(({ status }) => status !== 'fail')
-      print({ healthy, checks }, { json, show: () => checks.map(line).join('\n') })
+      print({ healthy, checks }, { format, show: () => checks.map(line).join('\n') })
       if (!healthy) throw new SaidAlready(1)
     })
 }

@@ -82,7 +82,7 @@ export function addEvents(program: Command): void {
           })
           return { epoch }
         },
-        { input: Nothing }
+        { input: Nothing, acts: true }
       )
     )
 }

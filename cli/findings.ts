@@ -38,7 +38,10 @@ export function addFindings(program: Command): void {
     .requiredOption('--reason <text>', 'how it was dealt with, for the finding and the audit log')
     .addHelpText('after', examples('findings resolve 12 --reason "the trader bought it by other means"'))
     .action(
-      withStore((opened, decision: FindingDecision) => decide(opened, decision, true), { input: FindingDecision })
+      withStore((opened, decision: FindingDecision) => decide(opened, decision, true), {
+        input: FindingDecision,
+        acts: true
+      })
     )
 
   findings
@@ -47,7 +50,10 @@ export function addFindings(program: Command): void {
     .requiredOption('--reason <text>', 'why, for the audit log')
     .addHelpText('after', examples('findings reopen 12 --reason "resolved by mistake"'))
     .action(
-      withStore((opened, decision: FindingDecision) => decide(opened, decision, false), { input: FindingDecision })
+      withStore((opened, decision: FindingDecision) => decide(opened, decision, false), {
+        input: FindingDecision,
+        acts: true
+      })
     )
 }
 

@@ -34,7 +34,7 @@ export function addKeys(program: Command): void {
           const scopes = readScopes(list)
           return db.transaction(trx => issueKey(trx, pepper, { partnerId, label: label ?? null, scopes, actor }))
         },
-        { input: KeyOrder }
+        { input: KeyOrder, acts: true }
       )
     )
 
@@ -72,7 +72,7 @@ export function addKeys(program: Command): void {
             return { keyId, partnerId: key.partnerId, revokedAt: key.revokedAt }
           })
         },
-        { input: KeyRef }
+        { input: KeyRef, acts: true }
       )
     )
 }

@@ -6,6 +6,7 @@ import { recordAudit } from '../db/audit.ts'
 import { type Bus, openBus } from '../db/bus.ts'
 import { listFindings } from '../db/contract-audit.ts'
 import { openLog } from '../db/log.ts'
+import { getNamedOrder } from '../db/named.ts'
 import { adoptByHand, announce, type Candidate, declareAbsent, getDoubtful } from '../db/orders-deciding.ts'
 import { presentEntry } from '../db/orders-entry.ts'
 import { arrivalTimes } from '../db/orders-resolving.ts'
@@ -21,7 +22,7 @@ const AUDIT_TIMEOUT_MS = 300_000
 
 export function addOrdersInDoubt(orders: Command): void {
   orders
-    .command('reconcile <orderId>')
+    .command('reconcile <order>')
     .description('Show what the broker has about an order in doubt, and decide it with --adopt or --absent')
     .option('--adopt <contractId>', 'this contract is the order’s')
     .option('--absent', 'the broker did not buy it: the order fails and may be repeated')
@@ -33,7 +34,7 @@ export function addOrdersInDoubt(orders: Command): void {
         'orders reconcile ord_01jd… --absent --yes'
       )
     )
-    .action(withStore(reconcile, { input: ReconcileOrder }))
+    .action(withStore(reconcile, { input: ReconcileOrder, acts: true }))
 
   orders
     .command('audit')
@@ -53,9 +54,10 @@ export function addOrdersInDoubt(orders: Command): void {
 }
 
 /** Shows the evidence about an order in doubt or, after asking, decides it. */
-export async function reconcile(opened: Opened, { orderId, adopt, absent }: ReconcileOrder): Promise<object> {
+export async function reconcile(opened: Opened, { order: name, adopt, absent }: ReconcileOrder): Promise<object> {
   if (adopt && absent) throw new UsageError('--adopt and --absent exclude each other')
   const { db, config, actor, confirm, note } = opened
+  const { id: orderId } = await getNamedOrder(db, name)
   const order = await getDoubtful(db, orderId, config.reconcileAfterMs)
   return withWorkers(opened, async ({ queue, bus }) => {
     note('Asking the broker…')

@@ -2,10 +2,11 @@
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
 import { WORK } from '../db/bus.ts'
+import { getNamedOrder } from '../db/named.ts'
 import { findOrders, type OrderRow } from '../db/orders.ts'
 import { announce } from '../db/orders-deciding.ts'
 import { presentEntry } from '../db/orders-entry.ts'
-import { checkHandSettlement, getNamedOrder, settleByHand } from '../db/past-end.ts'
+import { checkHandSettlement, settleByHand } from '../db/past-end.ts'
 import { SettleOrder } from '../schemas/contract-commands.ts'
 import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
@@ -27,7 +28,7 @@ export function addOrdersSettle(orders: Command): void {
         'orders settle 290769704688 --sold-for 0 --closed-at 2026-11-21T08:00:10Z --reason "lost" --yes'
       )
     )
-    .action(withStore(settle, { input: SettleOrder }))
+    .action(withStore(settle, { input: SettleOrder, acts: true }))
 }
 
 async function settle(opened: Opened, { order: name, soldFor, closedAt, reason }: SettleOrder): Promise<object> {

@@ -1,17 +1,53 @@
 // Results on stdout: with --json exactly one document, otherwise a table that fits the terminal or lines of
 // name and value. Colours only on a terminal, and never with NO_COLOR.
 import Table from 'cli-table3'
+import { stringify } from 'csv-stringify/sync'
 import pc from 'picocolors'
+import { UsageError } from './refusals.ts'
 
 /** Column names to show of a list or an object, or a function that writes the text itself. */
 export type Show<Result> = string[] | ((result: Result) => string)
 
-/** Prints a result; `{ data: [...] }` is a table, other objects are lines. */
+export type Format = 'text' | 'json' | 'csv'
+
+/** Prints a result; `{ data: [...] }` is a table, other objects are lines. `before` stands in front of a text. */
 export function print<Result extends object>(
   result: Result,
-  { json, show }: { json: boolean; show?: Show<Result> }
+  { format, show, before = '' }: { format: Format; show?: Show<Result>; before?: string }
 ): void {
-  process.stdout.write(`${json ? toJson(result) : toText(result, show)}\n`)
+  if (format === 'json') process.stdout.write(`${toJson(result)}\n`)
+  else if (format === 'csv') printCsv(result)
+  else process.stdout.write(`${before}${toText(result, show)}\n`)
+}
+
+/** A list with all its fields, whatever a table shows of them; what is not a row of it goes to stderr. */
+function printCsv(result: object): void {
+  const { data, ...rest } = result as { data?: unknown }
+  if (!Array.isArray(data)) throw new UsageError('--csv is for lists; this command takes --json')
+  const records = (data as object[]).map(flat)
+  const columns = columnsOf(records)
+  process.stdout.write(stringify([columns, ...records.map(record => columns.map(name => record[name] ?? ''))], CSV))
+  for (const [name, value] of Object.entries(rest))
+    if (value !== null && value !== undefined) process.stderr.write(`${name}: ${cell(value)}\n`)
+}
+
+// A name that a partner chose must not run as a formula where the file is opened.
+const CSV = { escape_formulas: true, record_delimiter: 'windows' } as const
+
+/** Fields of one level: `{ error: { message } }` becomes `error.message`. */
+function flat(record: object): Record<string, string | number> {
+  const entries = Object.entries(record).flatMap(([name, value]): [string, unknown][] =>
+    value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Date)
+      ? Object.entries(value).map(([inner, each]) => [`${name}.${inner}`, each])
+      : [[name, value]]
+  )
+  return Object.fromEntries(entries.map(([name, value]) => [name, typeof value === 'number' ? value : raw(value)]))
+}
+
+function raw(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  if (value instanceof Date) return value.toISOString()
+  return cell(value)
 }
 
 // Escaped, a character is the same to a program and does nothing to a terminal.
@@ -38,17 +74,24 @@ export function lines(record: object, names: string[] = Object.keys(record)): st
     .join('\n')
 }
 
-/** A table of records; on a terminal its widest columns give way until it fits. */
-export function table(records: object[], names: string[] = columnsOf(records)): string {
+/**
+ * A table of records. On a terminal its widest columns give way until it fits; where that would cut identifiers or
+ * instants, which are worth nothing in part, each record is a block of lines instead.
+ */
+export function table(
+  records: object[],
+  names: string[] = columnsOf(records),
+  available = process.stdout.columns ?? Infinity
+): string {
   if (records.length === 0) return 'None.'
   const body = records.map(record => names.map(name => cell((record as Record<string, unknown>)[name])))
   const natural = names.map((name, i) => Math.max(name.length, ...body.map(row => (row[i] as string).length)))
+  const whole = names.map((name, i) => IDENTIFYING.test(name) || body.some(row => IDENTIFIER.test(row[i] as string)))
+  const widths = fit(natural, whole, available)
+  if (!widths) return records.map(record => lines(record, names)).join('\n\n')
   const drawn = new Table({
     head: names.map(name => pc.bold(name)),
-    colWidths: fit(
-      natural,
-      names.map((_, i) => body.some(row => IDENTIFIER.test(row[i] as string)))
-    ).map(width => width + GAP),
+    colWidths: widths.map(width => width + GAP),
     chars: frameless,
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': GAP, compact: true }
   })
@@ -62,6 +105,8 @@ export function table(records: object[], names: string[] = columnsOf(records)): 
 
 const GAP = 2
 const NARROWEST = 6
+/** Columns whose values somebody copies into another command. */
+const IDENTIFYING = /(Id|Ids|target|reference|subject|hash|address)$/
 const IDENTIFIER = /^[a-z]{3}_[0-9a-z]{26}$|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/
 const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/
 const frameless = {
@@ -83,21 +128,17 @@ const frameless = {
 }
 
 /**
- * Column widths that fit the terminal: the widest column gives way first, one with identifiers or instants last,
- * since those are worth nothing in part. Piped output has no width and keeps everything.
+ * Column widths that fit the terminal, the widest column that may be cut giving way first; undefined when there are none.
+ * Piped output has no width and keeps everything.
  */
-function fit(natural: number[], identifying: boolean[], available = process.stdout.columns ?? Infinity): number[] {
+function fit(natural: number[], whole: boolean[], available: number): number[] | undefined {
   const widths = [...natural]
   const room = available - GAP * widths.length
-  const shrink = (may: (i: number) => boolean) => {
-    while (widths.reduce((sum, width) => sum + width, 0) > room) {
-      const widest = Math.max(...widths.map((width, i) => (may(i) ? width : 0)))
-      if (widest <= NARROWEST) return
-      widths[widths.findIndex((width, i) => may(i) && width === widest)] = widest - 1
-    }
+  while (widths.reduce((sum, width) => sum + width, 0) > room) {
+    const widest = Math.max(0, ...widths.filter((_, i) => !whole[i]))
+    if (widest <= NARROWEST) return undefined
+    widths[widths.findIndex((width, i) => !whole[i] && width === widest)] = widest - 1
   }
-  shrink(i => !identifying[i])
-  shrink(() => true)
   return widths
 }
 

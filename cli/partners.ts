@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
 import { chargePartner, databaseNow } from '../db/billing.ts'
 import type { Db } from '../db/connection.ts'
+import { getNamedPartner } from '../db/named.ts'
 import {
   countTraders,
   countUnfinished,
@@ -10,21 +11,22 @@ import {
   insertPartner,
   listPartners,
   type PartnerRecord,
-  setBroker
+  setBroker,
+  setLimits
 } from '../db/partners.ts'
 import { type PlanChange, previewPlan, setPlan } from '../db/plans.ts'
 import { resumePartner, suspendPartner } from '../db/standing.ts'
 import { getWallet, topUp } from '../db/wallets.ts'
-import { BrokerChange, PlanChange as NewPlan, PartnerRef } from '../schemas/commands.ts'
+import { BrokerChange, PlanChange as NewPlan, PartnerLimit, PartnerName, PartnerRef } from '../schemas/commands.ts'
 import type { Config } from '../schemas/config.ts'
 import { shown } from '../schemas/money.ts'
 import { brokerAppIdForms, NewPartner, SuspendPartner } from '../schemas/partners.ts'
 import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
-import { Refusal } from './refusals.ts'
+import { Refusal, UsageError } from './refusals.ts'
 
 export function addPartners(program: Command): void {
-  const partners = program.command('partners').description('Partners: create, look up, suspend, change the plan')
+  const partners = program.command('partners').description('Partners: create, look up, suspend, change plan and limits')
 
   partners
     .command('create')
@@ -44,7 +46,7 @@ export function addPartners(program: Command): void {
             const { balanceUsd, feeUsd, nextFeeAt } = await getWallet(trx, partner.partnerId, config.planPrices)
             return { ...presentPartner(partner), balanceUsd: shown(balanceUsd), feeUsd: shown(feeUsd), nextFeeAt }
           }),
-        { input: NewPartner }
+        { input: NewPartner, acts: true }
       )
     )
 
@@ -59,16 +61,17 @@ export function addPartners(program: Command): void {
     )
 
   partners
-    .command('show <partnerId>')
-    .description('Show one partner')
-    .addHelpText('after', examples('partners show ptn_01jd…'))
+    .command('show <partner>')
+    .description('Show one partner, by its id, its name or a part of that')
+    .addHelpText('after', examples('partners show ptn_01jd…', 'partners show "Acme Markets"'))
     .action(
       withStore(
-        async ({ db }, { partnerId }: PartnerRef) => ({
-          ...presentPartner(await getPartner(db, partnerId)),
-          tradersCount: await countTraders(db, partnerId)
-        }),
-        { input: PartnerRef }
+        async ({ db }, { partner: name }: PartnerName) => {
+          const partner = await getNamedPartner(db, name)
+          const tradersCount = await countTraders(db, partner.partnerId)
+          return { ...presentPartner(partner), limits: partner.limits, tradersCount }
+        },
+        { input: PartnerName }
       )
     )
 
@@ -77,13 +80,13 @@ export function addPartners(program: Command): void {
     .description('Stop a partner: its calls are answered 403 PARTNER_SUSPENDED until it is resumed')
     .requiredOption('--reason <text>', 'why, for the audit log')
     .addHelpText('after', examples('partners suspend ptn_01jd… --reason "unpaid invoice"'))
-    .action(withStore(suspend, { input: SuspendPartner }))
+    .action(withStore(suspend, { input: SuspendPartner, acts: true }))
 
   partners
     .command('resume <partnerId>')
     .description('End a suspension')
     .addHelpText('after', examples('partners resume ptn_01jd…'))
-    .action(withStore(resume, { input: PartnerRef }))
+    .action(withStore(resume, { input: PartnerRef, acts: true }))
 
   partners
     .command('set-plan <partnerId> <plan>')
@@ -91,7 +94,18 @@ export function addPartners(program: Command): void {
       'Put a partner on another plan: an upgrade at once, charged for the rest of the period; a downgrade after it'
     )
     .addHelpText('after', examples('partners set-plan ptn_01jd… SCALE'))
-    .action(withStore(changePlan, { input: NewPlan }))
+    .action(withStore(changePlan, { input: NewPlan, acts: true }))
+
+  partners
+    .command('set-limit <partnerId>')
+    .description('Give a partner limits of its own for its calls, in force from the next one on')
+    .option('--per-key <calls>', 'calls a minute of each key; `default`: as its plan has it')
+    .option('--per-trader <calls>', 'calls a minute that name one trader; `default`: as configured')
+    .addHelpText(
+      'after',
+      examples('partners set-limit ptn_01jd… --per-key 60', 'partners set-limit ptn_01jd… --per-key default')
+    )
+    .action(withStore(changeLimits, { input: PartnerLimit, acts: true }))
 
   partners
     .command('set-broker <partnerId>')
@@ -106,7 +120,7 @@ unfinishedElsewhere is 0. Where the broker gives traders other accounts and toke
 the partner exchanges those and makes them active; the old ones stay, and show as REJECTED once used.
 ${examples('partners set-broker ptn_01jd… --dialect next --broker-app-id app-7Q2')}`
     )
-    .action(withStore(setPartnersBroker, { input: BrokerChange }))
+    .action(withStore(setPartnersBroker, { input: BrokerChange, acts: true }))
 }
 
 /** Puts a partner on another plan, after saying what that costs and asking. */
@@ -148,6 +162,20 @@ async function setPartnersBroker({ db, actor }: Opened, { partnerId, dialect, br
       ...presentPartner(partner),
       unfinishedElsewhere: await countUnfinished(trx, partnerId, { notIn: dialect })
     }
+  })
+}
+
+async function changeLimits({ db, actor }: Opened, { partnerId, perKey, perTrader }: PartnerLimit) {
+  if (perKey === undefined && perTrader === undefined) throw new UsageError('give --per-key or --per-trader')
+  const limitOf = (given: string | undefined) =>
+    given === undefined ? undefined : given === 'default' ? null : Number(given)
+  return db.transaction(async trx => {
+    const { limits: from } = await getPartner(trx, partnerId)
+    const changes = { perKeyPerMinute: limitOf(perKey), perTraderPerMinute: limitOf(perTrader) }
+    const partner = await setLimits(trx, partnerId, changes)
+    const details = { from, to: partner.limits }
+    await recordAudit(trx, { actor, action: 'partners.set-limit', target: partnerId, details })
+    return { ...presentPartner(partner), limits: partner.limits }
   })
 }
 

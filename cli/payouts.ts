@@ -56,21 +56,21 @@ export function addPayouts(program: Command): void {
       'why, where the checksum of the address is wrong: required then, and kept in the audit log'
     )
     .addHelpText('after', examples('payouts approve pay_01jd…'))
-    .action(withStore(approve, { input: PayoutApproval }))
+    .action(withStore(approve, { input: PayoutApproval, acts: true }))
 
   payouts
     .command('paid <payoutId>')
     .description('Record that an approved payout was paid; the amount leaves the books')
     .requiredOption('--reference <text>', 'proof of the payment')
     .addHelpText('after', examples('payouts paid pay_01jd… --reference 5e2f…'))
-    .action(withStore(recordPaid, { input: PayoutPayment }))
+    .action(withStore(recordPaid, { input: PayoutPayment, acts: true }))
 
   payouts
     .command('reject <payoutId>')
     .description('Decline a payout; the amount is available to its creator again')
     .requiredOption('--reason <text>', 'why; the creator reads it')
     .addHelpText('after', examples('payouts reject pay_01jd… --reason "address unknown"'))
-    .action(withStore(reject, { input: PayoutRejection }))
+    .action(withStore(reject, { input: PayoutRejection, acts: true }))
 }
 
 /** Agrees to a payout, after asking. Throws Refusal where the address fails its checksum and no reason is given. */

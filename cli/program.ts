@@ -16,6 +16,7 @@ import { addLedger } from './ledger.ts'
 import { addOrders } from './orders.ts'
 import { addPartners } from './partners.ts'
 import { addPayouts } from './payouts.ts'
+import { addProcesses } from './processes.ts'
 import { addPurchases } from './purchases.ts'
 import { addQueues } from './queues.ts'
 import { addRun } from './run.ts'
@@ -23,6 +24,7 @@ import { addSessions } from './sessions.ts'
 import { addSpec } from './spec.ts'
 import { addTokens } from './tokens.ts'
 import { addTraders } from './traders.ts'
+import { addTrading } from './trading.ts'
 import { addWallet } from './wallet.ts'
 
 /** Every command with its options; parsing it runs one. */
@@ -31,6 +33,7 @@ export function createProgram(): Command {
     .description('Runs and administers the trading operator service.')
     .version(about.version)
     .option('--json', 'print one JSON document on stdout and nothing else')
+    .option('--csv', 'print a list as CSV, with all its fields')
     .option('--yes', 'agree to every question')
     .option('--no-input', 'never ask; refuse what would need a question')
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
@@ -46,12 +49,14 @@ export function createProgram(): Command {
   addPurchases(program)
   addPayouts(program)
   addLedger(program)
+  addTrading(program)
   addTraders(program)
   addOrders(program)
   addContracts(program)
   addFindings(program)
   addEvents(program)
   addQueues(program)
+  addProcesses(program)
   addAudit(program)
   addTokens(program)
   addDatabase(program)

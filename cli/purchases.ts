@@ -58,7 +58,7 @@ export function addPurchases(program: Command): void {
             return presentPurchase(purchase)
           })
         },
-        { input: PurchaseRefund }
+        { input: PurchaseRefund, acts: true }
       )
     )
 }

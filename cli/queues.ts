@@ -6,12 +6,12 @@ import { QueueRef } from '../schemas/commands.ts'
 import type { QueueName } from '../schemas/jobs.ts'
 import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
+import { watchable } from './watching.ts'
 
 export function addQueues(program: Command): void {
   const queues = program.command('queues').description('Work waiting for the workers: status, retry of dead letters')
 
-  queues
-    .command('status')
+  watchable(queues.command('status'))
     .description('Show for each queue what waits, what is being worked on and what has failed for good')
     .addHelpText('after', examples('queues status', 'queues status --json'))
     .action(withStore(async ({ db }) => ({ data: await queueStandings(db) })))
@@ -20,7 +20,7 @@ export function addQueues(program: Command): void {
     .command('retry <queue>')
     .description("Put a queue's dead letters back to be tried again, oldest first")
     .addHelpText('after', examples('queues retry template.deploy'))
-    .action(withStore(retry, { input: QueueRef }))
+    .action(withStore(retry, { input: QueueRef, acts: true }))
 }
 
 /** Puts a queue's dead letters back to work. */

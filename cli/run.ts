@@ -2,6 +2,7 @@
 // broker, one api and one worker, and a first order to show that it works; until Ctrl-C.
 import type { Command } from 'commander'
 import pc from 'picocolors'
+import { operatorName } from '../db/audit.ts'
 import { migrate } from '../db/migrate.ts'
 import { reachDatabase } from '../db/reach.ts'
 import { locateDatabase, openStore } from '../db/store.ts'
@@ -15,7 +16,7 @@ import { Refusal } from './refusals.ts'
 import { openSharedBroker } from './run/broker.ts'
 import { type Child, ChildEnded, startChild } from './run/children.ts'
 import { curlOf, type Demo, openDemo, placeDemoOrder } from './run/demo.ts'
-import { operatorLines, readEnvFile, settingsToRepeat, workerLine } from './run/others.ts'
+import { doctorLine, operatorLines, readEnvFile, settingsToRepeat, workerLine } from './run/others.ts'
 import { choosePort } from './run/port.ts'
 import { openTeller, type Teller } from './run/tell.ts'
 
@@ -103,7 +104,7 @@ async function start(running: Running): Promise<void> {
 
   const store = await openStore({ ...config, databaseUrl: url }, { name: 'run' })
   try {
-    const demo = await openDemo({ address, store, config, actor: context.actor })
+    const demo = await openDemo({ address, store, config, actor: operatorName(config.operatorName) })
     const order = await placeDemoOrder(address, demo).catch((error: unknown): undefined => {
       // Somebody else's broker need not know our demo trader.
       if (!elsewhere(config) || running.options.once) throw error
@@ -188,7 +189,7 @@ interface Outcome {
 function report({ context: { json, config, env }, options }: Running, { address, demo, order, broker }: Outcome): void {
   const tookMs = Math.round(performance.now())
   if (json) {
-    print({ address, partnerId: demo.partnerId, order: order ?? null, tookMs }, { json })
+    print({ address, partnerId: demo.partnerId, order: order ?? null, tookMs }, { format: 'json' })
     return
   }
   const words = [
@@ -206,9 +207,8 @@ function report({ context: { json, config, env }, options }: Running, { address,
       '',
       `Administer it from another terminal, in this directory${same}:`,
       '',
-      indent(
-        operatorLines(config, [`partners show ${demo.partnerId}`, 'orders list', 'events tail', 'doctor']).join('\n')
-      ),
+      indent(operatorLines(config, [`partners show ${demo.partnerId}`, 'orders list', 'events tail']).join('\n')),
+      indent(doctorLine(config, broker)),
       '',
       '`events tail` shows each order as it is bought and settled, and everything else that happens.',
       '',

@@ -1,15 +1,20 @@
 // operator sessions: partners' sessions, with which they manage their keys.
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
+import { getNamedTrader } from '../db/named.ts'
 import { getPartner } from '../db/partners.ts'
 import { insertPartnerSession, listPartnerSessions, revokeSession } from '../db/sessions.ts'
-import { OfPartner, SessionRef } from '../schemas/commands.ts'
+import { endTraderSessions } from '../db/trader-credentials.ts'
+import { OfPartner, SessionEnd, SessionRef } from '../schemas/commands.ts'
 import { PARTNER_COOKIE, setCookie } from '../schemas/cookies.ts'
-import { withStore } from './context.ts'
+import { prefixes } from '../schemas/ids.ts'
+import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
 
 export function addSessions(program: Command): void {
-  const sessions = program.command('sessions').description("Partners' sessions for key management: issue, list, revoke")
+  const sessions = program
+    .command('sessions')
+    .description("Partners' sessions for key management, and traders': issue, list, end")
 
   sessions
     .command('issue')
@@ -32,7 +37,7 @@ export function addSessions(program: Command): void {
               expiresAt
             }
           }),
-        { input: OfPartner }
+        { input: OfPartner, acts: true }
       )
     )
 
@@ -61,20 +66,35 @@ export function addSessions(program: Command): void {
     )
 
   sessions
+    .command('end <session>')
+    .description('End a session or, of a trader, all: named by its id, external id, e-mail or broker account')
+    .addHelpText('after', examples('sessions end ses_01jd…', 'sessions end anna@example.com'))
+    .action(withStore(end, { input: SessionEnd, acts: true }))
+
+  sessions
     .command('revoke <sessionId>')
     .description('End a session, at once and for good')
     .addHelpText('after', examples('sessions revoke ses_01jd…', 'sessions revoke ses_01jd… --yes'))
-    .action(
-      withStore(
-        async ({ db, actor, confirm }, { sessionId }: SessionRef) => {
-          await confirm(`End ${sessionId}? Requests with it are refused from now on.`)
-          return db.transaction(async trx => {
-            const { partnerId, revokedAt } = await revokeSession(trx, sessionId)
-            await recordAudit(trx, { actor, action: 'sessions.revoke', target: sessionId, details: { partnerId } })
-            return { sessionId, partnerId, revokedAt }
-          })
-        },
-        { input: SessionRef }
-      )
-    )
+    .action(withStore(revoke, { input: SessionRef, acts: true }))
+}
+
+async function revoke({ db, actor, confirm }: Opened, { sessionId }: SessionRef) {
+  await confirm(`End ${sessionId}? Requests with it are refused from now on.`)
+  return db.transaction(async trx => {
+    const { partnerId, revokedAt } = await revokeSession(trx, sessionId)
+    await recordAudit(trx, { actor, action: 'sessions.revoke', target: sessionId, details: { partnerId } })
+    return { sessionId, partnerId, revokedAt }
+  })
+}
+
+async function end(opened: Opened, { session }: SessionEnd): Promise<object> {
+  if (session.startsWith(`${prefixes.session}_`)) return revoke(opened, { sessionId: session })
+  const { db, actor, confirm } = opened
+  const { traderId, partnerId, externalId } = await getNamedTrader(db, session)
+  await confirm(`End every session of the trader ${externalId} (${traderId})? It has to log in again.`)
+  return db.transaction(async trx => {
+    const ended = await endTraderSessions(trx, traderId)
+    await recordAudit(trx, { actor, action: 'sessions.end', target: traderId, details: { partnerId, ended } })
+    return { traderId, partnerId, traderExternalId: externalId, ended }
+  })
 }

@@ -31,6 +31,7 @@ ${examples('tokens rotate', 'tokens rotate --json')}`
     )
     .action(
       withStore(rotate, {
+        acts: true,
         show: ({ remaining, ...rest }) => `${lines(rest)}\n\n${table(remaining)}`
       })
     )

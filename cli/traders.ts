@@ -1,15 +1,16 @@
 // operator traders: a partner's traders and their broker accounts; tokens are never shown.
 import type { Command } from 'commander'
 import { listAccounts } from '../db/accounts.ts'
+import { getNamedTrader, searchTraders } from '../db/named.ts'
 import { getPartner } from '../db/partners.ts'
-import { getTraderById, listTraders, type TraderRecord } from '../db/traders.ts'
-import { TraderRef, TradersQuery } from '../schemas/commands.ts'
+import { listTraders, type TraderRecord } from '../db/traders.ts'
+import { TraderName, TraderSearch, TradersQuery } from '../schemas/commands.ts'
 import { withStore } from './context.ts'
 import { examples } from './examples.ts'
 import { lines, table } from './output.ts'
 
 export function addTraders(program: Command): void {
-  const traders = program.command('traders').description('Traders and their broker accounts: list, show')
+  const traders = program.command('traders').description('Traders and their broker accounts: list, find, show')
 
   traders
     .command('list')
@@ -28,14 +29,26 @@ export function addTraders(program: Command): void {
     )
 
   traders
-    .command('show <traderId>')
-    .description('Show a trader with its broker accounts')
-    .addHelpText('after', examples('traders show trd_01jd…'))
+    .command('find <text>')
+    .description('List traders of all partners with this text in an id, the name, the e-mail or a broker account')
+    .option('--limit <count>', 'how many at most', '100')
+    .addHelpText('after', examples('traders find anna', 'traders find CR9000 --csv'))
+    .action(
+      withStore(async ({ db }, { text, limit }: TraderSearch) => ({ data: await searchTraders(db, text, limit) }), {
+        input: TraderSearch,
+        show: ['traderId', 'traderExternalId', 'partner', 'name', 'email', 'accountIds']
+      })
+    )
+
+  traders
+    .command('show <trader>')
+    .description('Show a trader with its broker accounts, by its id, external id, e-mail or one of the accounts')
+    .addHelpText('after', examples('traders show trd_01jd…', 'traders show anna@example.com', 'traders show CR1234567'))
     .action(
       withStore(
-        async ({ db }, { traderId }: TraderRef) => {
-          const trader = await getTraderById(db, traderId)
-          const accounts = await listAccounts(db, traderId)
+        async ({ db }, { trader: name }: TraderName) => {
+          const trader = await getNamedTrader(db, name)
+          const accounts = await listAccounts(db, trader.traderId)
           return {
             ...presentTrader(trader),
             accounts: accounts.map(account => ({
@@ -50,7 +63,7 @@ export function addTraders(program: Command): void {
           }
         },
         {
-          input: TraderRef,
+          input: TraderName,
           show: ({ accounts, ...trader }) => `${lines(trader)}\n\n${table(accounts)}`
         }
       )

@@ -2,14 +2,14 @@
 import type { Command } from 'commander'
 import { recordAudit } from '../db/audit.ts'
 import { getPartner } from '../db/partners.ts'
-import { getWallet, listStatement, topUp } from '../db/wallets.ts'
-import { OfPartner, StatementQuery, TopUpOrder } from '../schemas/commands.ts'
+import { debitWallet, getWallet, listStatement, topUp } from '../db/wallets.ts'
+import { DebitOrder, OfPartner, StatementQuery, TopUpOrder } from '../schemas/commands.ts'
 import { shown } from '../schemas/money.ts'
-import { withStore } from './context.ts'
+import { type Opened, withStore } from './context.ts'
 import { examples } from './examples.ts'
 
 export function addWallet(program: Command): void {
-  const wallet = program.command('wallet').description('Wallets: top up, show, list movements')
+  const wallet = program.command('wallet').description('Wallets: top up, correct, show, list movements')
 
   wallet
     .command('topup')
@@ -33,9 +33,21 @@ export function addWallet(program: Command): void {
               repeated: paid.repeated
             }
           }),
-        { input: TopUpOrder }
+        { input: TopUpOrder, acts: true }
       )
     )
+
+  wallet
+    .command('debit')
+    .description('Take a wrong top-up out of a wallet; what it paid for meanwhile stays paid')
+    .requiredOption('--partner <partnerId>', 'whose wallet')
+    .requiredOption('--amount <usd>', 'how much, with up to two decimals; never more than the wallet holds')
+    .requiredOption('--reason <text>', 'why; the partner reads it in its statement')
+    .addHelpText(
+      'after',
+      examples('wallet debit --partner ptn_01jd… --amount 500 --reason "wire-2026-117 paid in twice"')
+    )
+    .action(withStore(debit, { input: DebitOrder, acts: true }))
 
   wallet
     .command('show')
@@ -83,4 +95,14 @@ export function addWallet(program: Command): void {
         { input: StatementQuery, show: ['createdAt', 'description', 'amountUsd', 'balanceUsd', 'reference'] }
       )
     )
+}
+
+async function debit({ db, actor, confirm }: Opened, { partner: partnerId, amount, reason }: DebitOrder) {
+  const { name } = await getPartner(db, partnerId)
+  await confirm(`Take ${amount} USD out of the wallet of ${name} (${partnerId})?`)
+  return db.transaction(async trx => {
+    const { balanceUsd } = await debitWallet(trx, { partnerId, amountUsd: amount, reason })
+    await recordAudit(trx, { actor, action: 'wallet.debit', target: partnerId, details: { amountUsd: amount, reason } })
+    return { partnerId, balanceUsd: shown(balanceUsd) }
+  })
 }

@@ -15,12 +15,16 @@ export async function recordAudit(trx: Db, { actor, action, target = null, detai
   await trx('audit_log').insert({ id: newId('audit'), actor, action, target, details: JSON.stringify(details) })
 }
 
-/** The person at the keyboard, as the operating system knows them. */
-export function operatorName(): string {
+/** Who acts: the account of the operating system and, since several people may share it, the name somebody gave. */
+export function operatorName(name?: string): string {
+  return `cli:${accountName()}${name === undefined ? '' : ` (${name})`}`
+}
+
+function accountName(): string {
   try {
-    return `cli:${userInfo().username}`
+    return userInfo().username
   } catch {
-    return `cli:uid-${process.getuid?.() ?? 'unknown'}`
+    return `uid-${process.getuid?.() ?? 'unknown'}`
   }
 }
 

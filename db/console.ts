@@ -3,6 +3,7 @@
 import { prefixes } from '../schemas/ids.ts'
 import type { Plan, SaasStatus } from '../schemas/partners.ts'
 import { type Db, rows } from './connection.ts'
+import { findNamedOrders } from './named.ts'
 import type { Phase } from './orders.ts'
 import { saasStatusOf } from './partners.ts'
 
@@ -208,8 +209,26 @@ export interface OrderLineFilter {
   limit: number
 }
 
-/** Orders of all partners, newest first; with a filter, those of the newest 10 000 that pass it. */
-export async function listOrderLines(db: Db, { status = '', text = '', limit }: OrderLineFilter): Promise<OrderLine[]> {
+/**
+ * Orders of all partners, newest first; with a filter, those of the newest 10 000 that pass it, and those that the text
+ * names in full, however old they are.
+ */
+export async function listOrderLines(db: Db, filter: OrderLineFilter): Promise<OrderLine[]> {
+  const lines = await listRecentLines(db, filter)
+  const { status = '', text = '', limit } = filter
+  if (text === '' || status !== '' || lines.length >= limit) return lines
+  const named = await findNamedOrders(db, text)
+  const missing = named.map(({ orderId }) => orderId).filter(id => !lines.some(each => each.id === id))
+  if (missing.length === 0) return lines
+  const older = await rows<OrderLine>(
+    db,
+    `select ${line} from orders o join partners p on p.id = o.partner_id where o.id = any(:missing) order by o.id desc`,
+    { missing }
+  )
+  return [...lines, ...older].slice(0, limit)
+}
+
+async function listRecentLines(db: Db, { status = '', text = '', limit }: OrderLineFilter): Promise<OrderLine[]> {
   return rows<OrderLine>(
     db,
     `select ${line}

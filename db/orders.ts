@@ -198,6 +198,12 @@ export interface OrderFilter {
   review?: boolean
   limit: number
   cursor?: string
+  errorCode?: string
+  asset?: string
+  accountId?: string
+  /** When it was placed: at or after, and before. */
+  from?: Date
+  to?: Date
 }
 
 /** A page of orders, newest first, by (created_at, id): stable while new ones arrive. */
@@ -222,6 +228,11 @@ export async function listOrders(
     const [micros, id] = readCursor(filter.cursor)
     query.whereRaw(`(created_at, id) < (timestamptz 'epoch' + ? * interval '1 microsecond', ?)`, [micros, id])
   }
+  if (filter.errorCode !== undefined) query.where({ error_code: filter.errorCode })
+  if (filter.asset !== undefined) query.where({ asset: filter.asset })
+  if (filter.accountId !== undefined) query.where({ account_id: filter.accountId })
+  if (filter.from) query.where('created_at', '>=', filter.from)
+  if (filter.to) query.where('created_at', '<', filter.to)
   const found = (await query.select(
     db.raw(`(extract(epoch from created_at) * 1000000)::bigint::text as created_micros`)
   )) as (OrderRow & {

@@ -157,6 +157,18 @@ export async function getPartner(db: Db, partnerId: string): Promise<PartnerReco
   return partner
 }
 
+/** How many partners have this application at the broker. */
+export async function countOfApplication(db: Db, appId: string): Promise<number> {
+  const [row] = await rows<{ count: number }>(
+    db,
+    'select count(*) as count from partners where broker_app_id = :appId',
+    {
+      appId
+    }
+  )
+  return row?.count ?? 0
+}
+
 /** All partners, oldest first, at most 10 000. */
 export async function listPartners(db: Db): Promise<PartnerRecord[]> {
   const found = (await db('partners').select(columns).orderBy(['created_at', 'id']).limit(10_000)) as PartnerRow[]

@@ -73,30 +73,6 @@ export async function usablePlaces(
   )
 }
 
-/**
- * The orders that go by this name: an orderId, a clientOrderId or a broker's contract id. Throws NOT_FOUND when there is
- * none, CONFLICT with their ids when it is several.
- */
-export async function getNamedOrder(db: Db, name: string): Promise<OrderRow> {
-  const found = await rows<OrderRow>(
-    db,
-    `select * from orders where id = :name
-     union select o.* from partners p
-       cross join lateral (select * from orders where partner_id = p.id and client_order_id = :name) o
-     union select o.* from (select distinct account_id from broker_accounts) a
-       cross join lateral (select * from orders where account_id = a.account_id and broker_order_id = :name) o
-     limit 10`,
-    { name }
-  )
-  const [order, ...others] = found
-  if (!order) throw new ApiError('NOT_FOUND', `There is no order ${name}.`)
-  if (others.length === 0) return order
-  throw new ApiError(
-    'CONFLICT',
-    `${found.length} orders go by ${name}: name one of ${found.map(({ id }) => id).join(', ')}.`
-  )
-}
-
 /** How the operator says a contract ended. */
 export interface HandSettlement {
   /** What the contract paid, as decimal text. */

@@ -1,13 +1,16 @@
 // What the operator's commands take, arguments and options together, by their names. A partner's or a key's
 // identifier is any text here: one that does not exist is NOT_FOUND.
 import type { FromSchema } from 'json-schema-to-ts'
-import { cursor, traderExternalId } from './fields.ts'
+import { accountId, asset, cursor, traderExternalId } from './fields.ts'
 import { queues } from './jobs.ts'
 import { payoutStatuses } from './marketplace-creator.ts'
 import { amountArgument } from './money.ts'
 import { orderStatus } from './orders.ts'
 import { brokerAppId, brokerDialect, plan } from './partners.ts'
 
+/** Text for people: one line. */
+const said = (minLength: number, maxLength: number, description: string) =>
+  ({ type: 'string', minLength, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f]+$', description }) as const
 const id = (description: string) => ({ type: 'string', minLength: 1, maxLength: 128, description }) as const
 
 export const PartnerRef = {
@@ -103,6 +106,18 @@ export const TopUpOrder = {
 } as const
 export type TopUpOrder = FromSchema<typeof TopUpOrder>
 
+export const DebitOrder = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner', 'amount', 'reason'],
+  properties: {
+    partner: id('Whose wallet.'),
+    amount: amountArgument,
+    reason: said(3, 500, 'Why; the partner reads it in its statement.')
+  }
+} as const
+export type DebitOrder = FromSchema<typeof DebitOrder>
+
 export const StatementQuery = {
   type: 'object',
   additionalProperties: false,
@@ -115,15 +130,20 @@ export const StatementQuery = {
 } as const
 export type StatementQuery = FromSchema<typeof StatementQuery>
 
+/** ISO 8601 with its zone, or a day (its beginning, UTC). */
+const instant = (description: string) =>
+  ({
+    type: 'string',
+    pattern:
+      '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])(T([01]\\d|2[0-3]):[0-5]\\d(:[0-5]\\d(\\.\\d{1,9})?)?(Z|[+-]\\d\\d:\\d\\d))?$',
+    description
+  }) as const
+
 export const BillingOrder = {
   type: 'object',
   additionalProperties: false,
   properties: {
-    now: {
-      type: 'string',
-      pattern: '^\\d{4}-\\d\\d-\\d\\d(T\\d\\d:\\d\\d(:\\d\\d(\\.\\d{1,9})?)?(Z|[+-]\\d\\d:\\d\\d))?$',
-      description: 'Charge what is due as of this instant: ISO 8601 with its zone, or a day (its beginning, UTC).'
-    }
+    now: instant('Charge what is due as of this instant: ISO 8601 with its zone, or a day (its beginning, UTC).')
   }
 } as const
 export type BillingOrder = FromSchema<typeof BillingOrder>
@@ -139,13 +159,80 @@ export const RunOptions = {
 } as const
 export type RunOptions = FromSchema<typeof RunOptions>
 
-export const TraderRef = {
+/** A trader by whatever a ticket calls it. */
+export const TraderName = {
   type: 'object',
   additionalProperties: false,
-  required: ['traderId'],
-  properties: { traderId: id('The trader.') }
+  required: ['trader'],
+  properties: { trader: said(1, 320, 'Its id, external id, e-mail or broker account.') }
 } as const
-export type TraderRef = FromSchema<typeof TraderRef>
+export type TraderName = FromSchema<typeof TraderName>
+
+export const TraderSearch = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['text', 'limit'],
+  properties: {
+    text: said(2, 320, 'Part of an id, a name, an e-mail or a broker account.'),
+    limit: { type: 'integer', minimum: 1, maximum: 1000, description: 'How many at most.' }
+  }
+} as const
+export type TraderSearch = FromSchema<typeof TraderSearch>
+
+export const PartnerName = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner'],
+  properties: { partner: said(1, 200, 'Its id or name.') }
+} as const
+export type PartnerName = FromSchema<typeof PartnerName>
+
+const callsAMinute = {
+  type: 'string',
+  pattern: '^(default|[1-9][0-9]{0,6})$',
+  description: 'Calls a minute, or `default`.'
+} as const
+
+export const PartnerLimit = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partnerId'],
+  properties: { partnerId: id('The partner.'), perKey: callsAMinute, perTrader: callsAMinute }
+} as const
+export type PartnerLimit = FromSchema<typeof PartnerLimit>
+
+const haltScope = {
+  partner: id('Only orders of this partner.'),
+  application: {
+    type: 'string',
+    pattern: '^[A-Za-z0-9._-]{1,64}$',
+    description: 'Only under this application at the broker.'
+  },
+  asset
+} as const
+
+export const TradingHalt = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['reason'],
+  properties: { ...haltScope, reason: said(3, 500, 'Why; partners read it.') }
+} as const
+export type TradingHalt = FromSchema<typeof TradingHalt>
+
+export const TradingResume = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { ...haltScope, reason: said(3, 500, 'Why, for the audit log.') }
+} as const
+export type TradingResume = FromSchema<typeof TradingResume>
+
+export const SessionEnd = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['session'],
+  properties: { session: said(1, 320, 'A session, or a trader by its id, external id, e-mail or broker account.') }
+} as const
+export type SessionEnd = FromSchema<typeof SessionEnd>
 
 export const TradersQuery = {
   type: 'object',
@@ -158,20 +245,29 @@ export const TradersQuery = {
 } as const
 export type TradersQuery = FromSchema<typeof TradersQuery>
 
-export const OrderRef = {
+/** An order by whatever a ticket calls it. */
+export const OrderName = {
   type: 'object',
   additionalProperties: false,
-  required: ['orderId'],
-  properties: { orderId: id('The order.') }
+  required: ['order'],
+  properties: { order: id('Its orderId, clientOrderId or contract id.') }
 } as const
-export type OrderRef = FromSchema<typeof OrderRef>
+export type OrderName = FromSchema<typeof OrderName>
+
+export const OrderClose = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['order', 'reason'],
+  properties: { ...OrderName.properties, reason: said(3, 500, 'Why, for the audit log.') }
+} as const
+export type OrderClose = FromSchema<typeof OrderClose>
 
 export const ReconcileOrder = {
   type: 'object',
   additionalProperties: false,
-  required: ['orderId'],
+  required: ['order'],
   properties: {
-    orderId: id('The order in doubt.'),
+    order: id('The order in doubt: its orderId or clientOrderId.'),
     adopt: { type: 'string', pattern: '^[0-9]{1,20}$', description: "The broker's contract that is the order's." },
     absent: { type: 'boolean', description: 'The broker did not buy it.' }
   }
@@ -193,6 +289,11 @@ export const OrdersQuery = {
       enum: [...orderStatus.enum, 'REVIEW'],
       description: 'REVIEW: PENDING, and waiting for a decision by the operator.'
     },
+    error: { type: 'string', pattern: '^[A-Z][A-Z_]{2,63}$', description: 'Failed with this code.' },
+    asset,
+    account: accountId,
+    from: instant('Placed at or after.'),
+    to: instant('Placed before.'),
     limit: { type: 'integer', minimum: 1, maximum: 1000, description: 'How many at most.' },
     cursor
   }
@@ -219,10 +320,6 @@ export const QueueRef = {
 } as const
 
 const limit = { type: 'integer', minimum: 1, maximum: 1000, default: 100, description: 'How many at most.' } as const
-
-/** Text for people: one line. */
-const said = (minLength: number, maxLength: number, description: string) =>
-  ({ type: 'string', minLength, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f]+$', description }) as const
 
 export const PurchaseFilter = {
   type: 'object',

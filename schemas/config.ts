@@ -120,6 +120,11 @@ export const environment = {
     AI_BASE_URL: { ...text('an OpenAI-compatible server'), pattern: '^https?://' },
     AI_API_KEY: text('its key'),
     AI_MODEL: text('its model'),
+    OPERATOR_NAME: {
+      ...text("who acts by the operator's tool, for the audit log"),
+      maxLength: 64,
+      pattern: '^[^\\p{C}]+$'
+    },
     LOG_LEVEL: {
       type: 'string',
       enum: ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
@@ -175,6 +180,7 @@ export interface Config {
   metricsPort: number
   metricsHost: string
   ai: { baseUrl: string; apiKey: string | undefined; model: string | undefined } | undefined
+  operatorName: string | undefined
   logLevel: string
 }
 
@@ -262,6 +268,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
           model: str('AI_MODEL')
         }
       : undefined,
+    operatorName: str('OPERATOR_NAME'),
     logLevel: str('LOG_LEVEL') as string
   }
 }

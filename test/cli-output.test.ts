@@ -17,7 +17,7 @@ function printed(json: boolean, record: object): string {
     return true
   }
   try {
-    print(record, { json })
+    print(record, { format: json ? 'json' : 'text' })
   } finally {
     process.stdout.write = write
   }

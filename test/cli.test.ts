@@ -3,6 +3,7 @@
 // --json, questions, and help. Real processes against a real database.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { userInfo } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { stripVTControlCharacters } from 'node:util'
 import type { Command } from 'commander'
@@ -36,7 +37,7 @@ for (const [args, said] of [
   [['partners', 'create'], /required option '--name.*see operator partners create --help/],
   [['partners', 'create', '--name', 'A', '--plan', 'GOLD'], /--plan must be one of LAUNCH, PRO, SCALE/],
   [['partners', 'create', '--name', 'A', '--balance', '1.005', '--trial-days', '-1'], /--balance .*; --trial-days /],
-  [['partners', 'show'], /missing required argument 'partnerId'/],
+  [['partners', 'show'], /missing required argument 'partner'/],
   [['partners', 'show', 'ptn_a', 'ptn_b'], /too many arguments/],
   [['partners', 'set-plan', 'ptn_a', 'GOLD'], /<plan> must be one of/],
   [['keys', 'issue', '--partner', 'ptn_a', '--scopes', 'trading:read,root:all'], /no scope 'root:all'/],
@@ -144,15 +145,43 @@ questions('are asked on a terminal, and yes means yes', async () => {
   assert.match(output, 'revokedAt')
 })
 
+questions('ask on a terminal who acts where nobody said so, and write it down beside the account', async () => {
+  const { partnerId } = await makePartner()
+  const target = ['audit', 'list', '--target', partnerId, '--json']
+  const actors = async () => (await run(...target)).json.data.map(({ actor }: { actor: string }) => actor)
+  const account = `cli:${userInfo().username}`
+  // Without a terminal nobody is asked, and OPERATOR_NAME is believed.
+  assert.is((await operator({ ...env, OPERATOR_NAME: 'Bob' }, 'partners', 'resume', partnerId)).exitCode, 1)
+  const named = ['partners', 'set-limit', partnerId, '--per-key']
+  assert.is((await operator({ ...env, OPERATOR_NAME: 'Bob' }, ...named, '60')).exitCode, 0)
+  assert.is((await run(...named, '61')).exitCode, 0)
+  assert.equal(await actors(), [account, `${account} (Bob)`])
+  const asked = await onTerminal(`${named.join(' ')} 62`, 'Anna Ek\r', { name: '', asks: /Who acts/ })
+  if (asked.exitCode === undefined) return console.log('SKIPPED: who acts, on a terminal: there is no `script` here')
+  assert.is(asked.exitCode, 0, asked.output)
+  assert.equal((await actors())[0], `${account} (Anna Ek)`)
+  // A reading command asks nobody.
+  const read = await onTerminal(`partners show ${partnerId}`, '', { name: '' })
+  assert.is(read.exitCode, 0)
+  assert.not.match(read.output, 'Who acts')
+  const wrong = await operator({ ...env, OPERATOR_NAME: 'a\u001bb' }, 'partners', 'list')
+  assert.is(wrong.exitCode, 1)
+  assert.match(wrong.stderr, /^Wrong configuration: OPERATOR_NAME/)
+})
+
 /** Runs a command on a pseudo-terminal and types `keys` once it has asked. */
-async function onTerminal(args: string, keys: string): Promise<{ exitCode?: number; output: string }> {
+async function onTerminal(
+  args: string,
+  keys: string,
+  { name = 'Anna', asks = /\(y\/N\)/i } = {}
+): Promise<{ exitCode?: number; output: string }> {
   const child = spawn('script', ['-qefc', `${process.execPath} cli/main.ts ${args}`, '/dev/null'], {
-    env: { ...process.env, ...env, TERM: 'xterm' },
+    env: { ...process.env, ...env, TERM: 'xterm', OPERATOR_NAME: name },
     stdio: ['pipe', 'pipe', 'inherit']
   })
   let typed = false
   child.stdout.on('data', chunk => {
-    if (typed || !/\(y\/N\)/i.test(stripVTControlCharacters(String(chunk)))) return
+    if (typed || !asks.test(stripVTControlCharacters(String(chunk)))) return
     typed = true
     child.stdin.write(keys)
   })

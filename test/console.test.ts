@@ -28,7 +28,7 @@ import { hasTerminal, openTerminal } from './terminal.ts'
 
 const { open, env, makePartner } = await openHarness()
 const { db } = open
-const actor = `cli:${userInfo().username}`
+const actor = `cli:${userInfo().username} (tester)`
 
 interface Made {
   phase: 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { operatorLines, settingsToRepeat, workerLine } from '../cli/run/others.ts'
+import { doctorLine, operatorLines, settingsToRepeat, workerLine } from '../cli/run/others.ts'
 import { readConfig } from '../schemas/config.ts'
 import { TOKEN_KEYS } from './harness.ts'
 
@@ -42,7 +42,11 @@ others('are read by a shell as they are meant, whatever the values', async () =>
     [dataDir, broker.BROKER_URL, 'v3', '0']
   )
   const plain = readConfig(broker)
-  assert.equal(operatorLines(plain, ['doctor']), ['npm run -s operator -- doctor'])
+  assert.equal(operatorLines(plain, ['orders list']), ['npm run -s operator -- orders list'])
+  assert.is(
+    doctorLine(plain, broker),
+    "BROKER_DIALECT=v3 BROKER_URL='ws://127.0.0.1:9/x?a=1&l=EN' npm run -s operator -- doctor"
+  )
   assert.is(workerLine(plain, {}), 'BROKER_DIALECT=v3 npm run -s worker')
 })
 

@@ -34,7 +34,9 @@ export async function openTerminal(
   const dir = await mkdtemp(join(tmpdir(), 'operator-terminal-'))
   const tmux = (...words: string[]) => run('tmux', ['-S', join(dir, 'socket'), '-f', '/dev/null', ...words])
   const name = `t${randomBytes(4).toString('hex')}`
-  const settings = Object.entries({ LANG: 'C.UTF-8', ...env }).map(([key, value]) => `${key}=${value}`)
+  const settings = Object.entries({ LANG: 'C.UTF-8', OPERATOR_NAME: 'tester', ...env }).map(
+    ([key, value]) => `${key}=${value}`
+  )
   const quote = (word: string) => `'${word.replaceAll("'", "'\\''")}'`
   const kept = ['PATH', 'HOME', 'TERM'].map(key => `"${key}=$${key}"`)
   const program = [process.execPath, 'cli/main.ts', ...args].map(quote).join(' ')

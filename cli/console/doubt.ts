@@ -78,7 +78,7 @@ function deciding(orderId: string, { chosen }: Place): Action[] {
           says: 'adopt contract',
           press: () => ({
             run: async opened => {
-              await reconcile(opened, { orderId, adopt: chosen })
+              await reconcile(opened, { order: orderId, adopt: chosen })
               return `${orderId} has contract ${chosen}.`
             }
           })
@@ -92,7 +92,7 @@ function deciding(orderId: string, { chosen }: Place): Action[] {
       says: 'declare absent',
       press: () => ({
         run: async opened => {
-          await reconcile(opened, { orderId, absent: true })
+          await reconcile(opened, { order: orderId, absent: true })
           return `${orderId} was not bought; it may be repeated.`
         }
       })

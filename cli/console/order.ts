@@ -80,20 +80,8 @@ export function drawStory({ order, audit }: Story, orderId: string, { columns }:
   fact('Trace', order.trace)
 
   section('What happened')
-  const started = order.created_at.getTime()
-  const happened = (label: string, at: Date | null, more = '') => {
-    if (at) fact(label, `${instant(at)}  ${sinceText(at.getTime() - started)}${more && `  ${more}`}`)
-  }
-  happened('Placed', order.created_at)
-  if (order.attempt > 1) happened('Queued', order.queued_at, `attempt ${order.attempt}`)
-  happened('Sent', order.sent_at, order.sender ? `by ${order.sender}` : '')
-  happened('Must leave by', order.permit_until)
-  happened('Answered', order.answered_at)
-  happened('Bought', order.opened_at, order.broker_order_id ? `contract ${order.broker_order_id}` : '')
-  happened('Expires', order.expiry_at)
-  happened('Last value', order.marked_at, order.current_value ?? '')
-  happened('Closed', order.closed_at)
-  if (order.phase === 'sending') happened('Looked up at', order.reconcile_at, `${order.looks} looks so far`)
+  for (const { event, at, offsetMs, note } of eventsOf(order))
+    fact(event, `${instant(at)}  ${offsetText(offsetMs)}${note && `  ${note}`}`)
 
   section('How it stands')
   const status = statusOf(order)
@@ -117,9 +105,38 @@ export function drawStory({ order, audit }: Story, orderId: string, { columns }:
   }
 }
 
+/** A moment in an order's life. */
+export interface OrderEvent {
+  event: string
+  at: Date
+  /** Since it was placed. */
+  offsetMs: number
+  note: string
+}
+
+/** What happened to an order and what is due, in the order of its life. */
+export function eventsOf(order: OrderRow): OrderEvent[] {
+  const events: OrderEvent[] = []
+  const add = (event: string, at: Date | null, note: string | null = '') => {
+    if (at) events.push({ event, at, offsetMs: at.getTime() - order.created_at.getTime(), note: note ?? '' })
+  }
+  add('Placed', order.created_at)
+  if (order.attempt > 1) add('Queued', order.queued_at, `attempt ${order.attempt}`)
+  add('Sent', order.sent_at, order.sender && `by ${order.sender}`)
+  add('Must leave by', order.permit_until)
+  add('Answered', order.answered_at)
+  add('Bought', order.opened_at, order.broker_order_id && `contract ${order.broker_order_id}`)
+  add('Expires', order.expiry_at)
+  add('Last value', order.marked_at, order.current_value)
+  add('Closed', order.closed_at)
+  if (order.phase === 'sending') add('Looked up at', order.reconcile_at, `${order.looks} looks so far`)
+  return events
+}
+
 const LABEL = 16
 
-function sinceText(ms: number): string {
+/** The time since an order was placed: +0.412 s, +3 m 20 s; empty for none. */
+export function offsetText(ms: number): string {
   if (ms === 0) return ''
   if (Math.abs(ms) < 60_000) return `${ms < 0 ? '−' : '+'}${(Math.abs(ms) / 1000).toFixed(3)} s`
   return `+${age(ms / 1000)}`

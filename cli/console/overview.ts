@@ -7,6 +7,7 @@ import {
   readStandings,
   type Standing
 } from '../../db/console.ts'
+import { type Halt, listHalts } from '../../db/halts.ts'
 import { type QueueStanding, queueStandings } from '../../db/queue-standing.ts'
 import { age, cut, fit, sparkline, type Tone, tones, usd } from './text.ts'
 import type { View } from './view.ts'
@@ -16,6 +17,7 @@ export interface Overview {
   standings: Standing[]
   queues: QueueStanding[]
   ledger: LedgerStanding
+  halts: Halt[]
 }
 
 const WINDOW_MINUTES = 30
@@ -33,11 +35,12 @@ export const overview: View<Overview> = {
       minutes: [...known.values()].filter(({ at }) => at > now - WINDOW_MINUTES * 60).sort((a, b) => a.at - b.at),
       standings: await readStandings(trx),
       queues: await queueStandings(trx),
-      ledger: await readLedger(trx)
+      ledger: await readLedger(trx),
+      halts: await listHalts(trx)
     }
   },
 
-  draw({ minutes, standings, queues, ledger }, _place, { columns }) {
+  draw({ minutes, standings, queues, ledger, halts }, _place, { columns }) {
     const series = everyMinute(minutes)
     const latest = series.at(-2) ?? series.at(-1)
     const of = (phase: string) => standings.find(standing => standing.phase === phase)
@@ -66,6 +69,7 @@ export const overview: View<Overview> = {
       graph('Broker p50', times, milliseconds(lastKnown(times)), 'intent to answer', tones.quiet),
       '',
       tones.title('Orders now'),
+      row('Placing', placingText(halts), alarm(halts.length > 0)),
       row('Queued', withAge(queued)),
       row('Open', String(open?.count ?? 0)),
       row('In doubt', doubtText(inDoubt, oldest, review?.count ?? 0), alarm((review?.count ?? 0) > 0)),
@@ -136,6 +140,13 @@ function failedShare([placed, failed]: readonly [number, number]): string {
 
 function failTone(failed: number): Tone {
   return failed > 0 ? tones.warn : tones.good
+}
+
+function placingText(halts: Halt[]): string {
+  const [first, ...others] = halts
+  if (!first) return 'goes on'
+  const more = others.length > 0 ? `, and ${others.length} more: operator trading status` : ''
+  return `HALTED for ${first.subject === null ? 'everybody' : `${first.scope} ${first.subject}`}: ${first.reason}${more}`
 }
 
 function withAge(standing: Standing | undefined): string {

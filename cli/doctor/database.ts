@@ -1,12 +1,14 @@
 // The database under the doctor's eyes: reachable, new enough, migrated, opened by our keys, its queues worked
 // on, its clock near ours.
 import { listAppRefusals } from '../../db/app-refusals.ts'
-import { type Db, openDatabase, rows, wasCanceled } from '../../db/connection.ts'
+import { type Db, openDatabase, wasCanceled } from '../../db/connection.ts'
 import { openPepper, openVault, tokenKeysOf, type Vault } from '../../db/crypto.ts'
 import { readDurability } from '../../db/durability.ts'
+import { listHalts } from '../../db/halts.ts'
 import { migrationStatus } from '../../db/migrate.ts'
 import { listOrders } from '../../db/orders.ts'
 import { listWrongClocks } from '../../db/orders-following.ts'
+import { listProcesses } from '../../db/processes.ts'
 import { declaredQueues, queueStandings } from '../../db/queue-standing.ts'
 import { placeOf, reachDatabase } from '../../db/reach.ts'
 import { locateDatabase, OLDEST_VERSION } from '../../db/store.ts'
@@ -46,7 +48,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(...(await checkKeys(db, config)))
     found.push(...(await checkQueues(db)))
     found.push(await checkDurability(db), await checkWorkerClocks(db))
-    found.push(await checkProcesses(db))
+    found.push(await checkProcesses(db), ...(await checkHalts(db)))
     found.push(await checkReview(db))
     found.push(...(await checkSettlements(db)))
     found.push(await checkEvents(db))
@@ -152,18 +154,35 @@ async function checkQueues(db: Db): Promise<Finding[]> {
   return found.length > 0 ? found : [ok('queues', `${standings.length} declared, nothing waits for long`)]
 }
 
-/** Which of our processes hold connections to the database now. */
+/** Which of our processes run, by their own word. */
 async function checkProcesses(db: Db): Promise<Finding> {
-  const [row] = await rows<{ api: number; worker: number }>(
-    db,
-    `select count(distinct client_port) filter (where application_name = 'service-api') as api,
-            count(distinct client_port) filter (where application_name = 'service-worker') as worker
-       from pg_stat_activity where datname = current_database()`
+  const running = (await listProcesses(db)).filter(({ alive }) => alive)
+  const count = (kind: 'api' | 'worker') => running.filter(each => each.kind === kind).length
+  const missing = (['api', 'worker'] as const).filter(kind => count(kind) === 0)
+  if (missing.length > 0)
+    return warn('processes', `no ${missing.join(' and no ')} runs`, 'start it, unless that is meant')
+  const versions = [...new Set(running.map(({ version }) => version))]
+  const found = `${count('api')} api and ${count('worker')} worker run`
+  return versions.length === 1
+    ? ok('processes', `${found}, version ${versions[0]}`)
+    : warn(
+        'processes',
+        `${found}, versions ${versions.join(' and ')}`,
+        'finish the upgrade; see `operator processes list`'
+      )
+}
+
+/** What an operator has stopped is no fault, and easily forgotten. */
+async function checkHalts(db: Db): Promise<Finding[]> {
+  const halts = await listHalts(db)
+  if (halts.length === 0) return [ok('trading', 'placing is halted for nobody')]
+  return halts.map(({ scope, subject, reason, actor, haltedAt }) =>
+    warn(
+      'trading',
+      `placing is halted for ${subject === null ? 'everybody' : `${scope} ${subject}`} since ${haltedAt.toISOString()} by ${actor}: ${reason}`,
+      `\`operator trading resume${subject === null ? '' : ` --${scope} ${subject}`}\` once that is over`
+    )
   )
-  const missing = (['api', 'worker'] as const).filter(name => !row?.[name])
-  return missing.length === 0
-    ? ok('processes', 'api and worker are connected')
-    : warn('processes', `no ${missing.join(' and no ')} is connected to the database`, 'start it, unless that is meant')
 }
 
 async function checkReview(db: Db): Promise<Finding> {

@@ -12,7 +12,7 @@ export function settingsToRepeat(env: NodeJS.ProcessEnv, file: Record<string, st
 }
 
 // A process's own place, and what is written before the command.
-const ofOneProcess = new Set(['HOST', 'PORT', 'METRICS_PORT', 'DATA_DIR', 'BROKER_DIALECT'])
+const ofOneProcess = new Set(['HOST', 'PORT', 'METRICS_PORT', 'DATA_DIR', 'BROKER_DIALECT', 'OPERATOR_NAME'])
 
 /** What the `.env` file of this directory says; every process of ours reads it. */
 export function readEnvFile(): Record<string, string | undefined> {
@@ -22,6 +22,12 @@ export function readEnvFile(): Record<string, string | undefined> {
 /** The operator's commands beside this run. */
 export function operatorLines(config: Config, commands: string[]): string[] {
   return commands.map(command => `${assigned(inDataDir(config))}npm run -s operator -- ${command}`)
+}
+
+/** The doctor beside this run, with the settings under which it finds the run's `broker`: without them it would warn. */
+export function doctorLine(config: Config, broker: Record<string, string>): string {
+  const settings = { ...inDataDir(config), BROKER_DIALECT: config.brokerDialect, ...broker }
+  return `${assigned(settings)}npm run -s operator -- doctor`
 }
 
 /** One more worker beside this run, with the settings under which it finds the run's `broker`. */
