@@ -207,6 +207,19 @@ care('holds no more connections than it may; the longest unused makes room', asy
   await own.close()
 })
 
+care('makes room among the connections of the application that has most of them', async () => {
+  const own = await startSimulator({ limits: 'off', tickMs: 20 })
+  const broker = clientOf({ maxConnections: 4 }, own)
+  const modest = newAccount('', dialect === 'v3' ? '2' : `${appIds.next}-2`)
+  const served = () => new Set([...frontOf(own).connections].flatMap(({ grants }) => [...grants.keys()]))
+  await broker.session(modest)
+  // The one that is used least lately is the modest one's.
+  for (let count = 0; count < 6; count++) await broker.session(newAccount())
+  await upTo(() => frontOf(own).connections.size === 4)
+  assert.ok(served().has(modest.accountId), [...served()].join())
+  await own.close()
+})
+
 care('sends only frames the broker accepts, of every call it reads with, and hears only such as it may send', () => {
   assert.equal(relay.complaints, [])
   const calls =
