@@ -7,7 +7,7 @@ import { exchange } from './client.ts'
 import { tickOrder } from './stage.ts'
 
 export const CALLS_A_SECOND = 200
-export const FOLLOWERS = 2000
+export const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 2000)
 
 /** What the hostile partner has and knows. */
 export interface Ground {

@@ -1,14 +1,17 @@
 // A partner beside a hostile one: its orders and GET /v1/me alone and beside each attack (attacks.ts), in turns, so that what else
 // the machine does falls on both. The hostile partner sends from a process of its own.
 //   BENCH_ROUNDS  turns of each attack (3)
+//   BENCH_FOLLOWERS  of the leader (2000)
 //   BENCH_CASES   only attacks whose name contains one of these, separated by commas
 import { type ChildProcess, fork } from 'node:child_process'
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sealToken } from '../../db/accounts.ts'
 import { openPepper, openVault } from '../../db/crypto.ts'
 import { insertKey } from '../../db/keys.ts'
 import { insertPartner } from '../../db/partners.ts'
+import { newId } from '../../schemas/ids.ts'
 import { allScopes } from '../../schemas/scopes.ts'
 import { steady } from './added-time.ts'
 import { type Answered, type Attack, attacks, CALLS_A_SECOND, FOLLOWERS, type Ground, post, TAKEN } from './attacks.ts'
@@ -205,15 +208,8 @@ async function makeGround(stage: Stage, address: string): Promise<Ground> {
   const { key } = await insertKey(stage.db, pepper, { partnerId, label: null, scopes: allScopes })
   const traders = Array.from({ length: HOSTILE_TRADERS }, () => `hostile-${randomUUID()}`)
   const ground: Ground = { address, key, traders, victims: [] }
-  const exchangeOne = async (traderExternalId: string) => {
-    const accountId = `VRTC${randomBytes(4).readUInt32BE(0)}`
-    const account = { accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }
-    // What is refused for want of a place is sent again.
-    while (!(await post(ground, '/v1/auth/broker/exchange', { traderExternalId, accounts: [account] })).includes(200))
-      await sleep(100)
-  }
   const followers = Array.from({ length: FOLLOWERS }, (_, index) => `follower-${index}`)
-  await each(['leader', ...traders, ...followers], 10, exchangeOne)
+  await insertTraders(stage, partnerId, ['leader', ...traders, ...followers])
   await post(ground, '/v1/traders/signup', TAKEN)
   await stage.db.raw(
     `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
@@ -221,9 +217,34 @@ async function makeGround(stage: Stage, address: string): Promise<Ground> {
        from traders t join traders l on l.external_id = 'leader' and l.partner_id = t.partner_id
       where t.external_id like 'follower-%'`
   )
-  // As if each had traded before: what a first authorisation costs is measured by the last attack alone.
-  await stage.db.raw('update broker_accounts set proven_version = token_version where partner_id = ?', [partnerId])
   return ground
+}
+
+/** Traders as if each had been exchanged and had traded before: what a first authorisation costs is measured by the last attack alone. */
+async function insertTraders({ db, env }: Stage, partnerId: string, externalIds: string[]): Promise<void> {
+  const vault = openVault(env.TOKEN_KEYS as string)
+  const accounts = externalIds.map((_, index) => {
+    const id = newId('account')
+    const accountId = `VRTC${900_000_000 + index}`
+    const { keyId, sealed } = sealToken(vault, id, `sim-${accountId}`)
+    const token = { token_key_id: keyId, token_sealed: sealed, token_version: 1, proven_version: 1 }
+    return { id, account_id: accountId, account_mode: 'DEMO', currency: 'USD', trader_id: newId('trader'), ...token }
+  })
+  const traders = accounts.map(({ id, trader_id }, index) => ({
+    id: trader_id,
+    partner_id: partnerId,
+    external_id: externalIds[index],
+    active_account_id: id,
+    connected_at: new Date()
+  }))
+  await db.transaction(async trx => {
+    await trx.batchInsert('traders', traders, 1000)
+    await trx.batchInsert(
+      'broker_accounts',
+      accounts.map(account => ({ ...account, partner_id: partnerId })),
+      1000
+    )
+  })
 }
 
 /** Adds a fault to the simulated broker; undefined takes all away. */
