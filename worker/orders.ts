@@ -58,6 +58,7 @@ const LOOK_AMONG_ALL_MS = 5000
 const LOST_CLAIM_MS = 120_000
 // More lost claims than that are left to resolution.
 const MAX_LOST_CLAIMS = 1000
+const MAX_UNRELEASED = 10_000
 // How long before a permit's end an order stops waiting for its account's quota.
 const QUOTA_AHEAD_MS = 100
 // Pauses before an account's orders are claimed again after a claim that could not be sent, growing while that goes on.
@@ -146,6 +147,8 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   // Claiming statements whose outcome was lost, by number, and when (monotonic).
   const lostClaims = new Map<number, number>()
   let claimNo = 0
+  // Orders that were not sent, whose release could not be written while the database was away: only this process knows.
+  const unreleased = new Map<string, Unsent & { accountId: string }>()
 
   /** Claims with `run` and sends what was claimed; a permit counts from before the claim, so it can only end earlier here. */
   async function claimAndSend<Found extends Claims>(
@@ -174,6 +177,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   }
 
   async function recover(): Promise<void> {
+    await releaseAgain()
     if (lostClaims.size === 0) return
     const before = clock.now() - LOST_CLAIM_MS
     const released = await releaseLostClaims(db, { sender: worker, claimNos: [...lostClaims.keys()] })
@@ -182,6 +186,16 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     log.warn({ orders: released.length }, 'gave back orders of a claim whose outcome was lost')
     told(released.filter(({ phase }) => phase === 'failed'))
     await Promise.all([...new Set(released.map(({ account_id }) => account_id))].map(accountId => claimNext(accountId)))
+  }
+
+  /** Writes the releases that failed. Resolution would find the same orders absent, minutes later. */
+  async function releaseAgain(): Promise<void> {
+    const claims = [...unreleased.values()]
+    if (claims.length === 0) return
+    const released = await releaseUnsent(db, claims, worker)
+    for (const { id } of claims) unreleased.delete(id)
+    told(released.filter(({ phase }) => phase === 'failed'))
+    await Promise.all([...new Set(claims.map(({ accountId }) => accountId))].map(accountId => claimNext(accountId)))
   }
 
   async function takeFrom(name: 'order.place' | 'order.copy'): Promise<boolean> {
@@ -406,7 +420,10 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   async function release(order: Claimed, reason: string, retryMs = 0): Promise<'released'> {
     const { id, attempt, account_id: accountId } = order
     const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(retryMs, pauses.failed(accountId)))
-    await saveUnsent({ id, attempt, reason, pauseMs })
+    await saveUnsent({ id, attempt, reason, pauseMs }).catch((error: unknown) => {
+      if (unreleased.size < MAX_UNRELEASED) unreleased.set(id, { id, attempt, reason, accountId })
+      throw error
+    })
     resuming.get(accountId)?.()
     if (stopped) return 'released'
     const cancel = clock.after(pauseMs, () => {

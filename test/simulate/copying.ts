@@ -50,14 +50,15 @@ export async function copyLies(database: Database, books: Books): Promise<string
       group by follow_id, copied_from having count(*) > 1`
   )
   for (const { follow_id, copied_from, many } of twice) lies.push(`${follow_id} has ${many} copies of ${copied_from}`)
-  // Nobody begins or stops to follow while a simulation runs, and a wide limit pauses nobody.
+  // Nobody begins or stops to follow while a simulation runs, and a wide limit pauses nobody. A job that comes twice may
+  // count an order as skipped twice.
   const missing = await database.look<{ id: string; bought: string; copies: string; skipped: number }>(
     `select * from (
        select f.id, f.skipped_copies as skipped,
               (select count(*) from orders o where o.trader_id = f.leader_id and o.leads and o.broker_order_id is not null) as bought,
               (select count(*) from orders o where o.follow_id = f.id) as copies
          from follows f where f.base_balance = ${WIDE_BASE}) counted
-      where bought <> copies + skipped`
+      where bought > copies + skipped or copies > bought`
   )
   for (const { id, bought, copies, skipped } of missing)
     lies.push(`${id} has ${copies} copies and ${skipped} skipped ones of its leader's ${bought} orders`)
