@@ -10,6 +10,8 @@ import type { Context, Middleware, Next } from 'koa'
 import { ApiError } from '../schemas/errors.ts'
 import { type Open, operations } from './operations.ts'
 import { describe } from './spec.ts'
+import { describeStream } from './stream/asyncapi.ts'
+import { streamPage } from './stream/page.ts'
 
 const compress = promisify(gzip)
 
@@ -47,6 +49,14 @@ const files: Record<string, File> = {
   'openapi.json': {
     type: 'application/json; charset=utf-8',
     read: async ({ config }) => Buffer.from(JSON.stringify(describe(operations, config.baseUrl)))
+  },
+  'asyncapi.json': {
+    type: 'application/json; charset=utf-8',
+    read: async ({ config }) => Buffer.from(JSON.stringify(describeStream(config.streamUrl)))
+  },
+  stream: {
+    type: 'text/html; charset=utf-8',
+    read: async ({ config }) => Buffer.from(streamPage(config.streamUrl))
   }
 }
 

@@ -5,7 +5,16 @@ import { join } from 'node:path'
 import type { Tag } from './operations.ts'
 import { errorSections } from './spec-errors.ts'
 
-const chapters = ['overview', 'first-order', 'retries', 'rate-limits', 'errors', 'going-live', 'security'] as const
+const chapters = [
+  'overview',
+  'first-order',
+  'retries',
+  'events',
+  'rate-limits',
+  'errors',
+  'going-live',
+  'security'
+] as const
 
 /** The guides as one Markdown text, for a service at `baseUrl`. */
 export function guides(baseUrl: string): string {

@@ -16,6 +16,7 @@ import { openFeed } from './feed.ts'
 import { openGathered } from './gathered.ts'
 import { createListener } from './listen.ts'
 import { openPlaces } from './places.ts'
+import { openStream } from './stream/server.ts'
 import { openWaits } from './waits.ts'
 
 keepHeapSmall()
@@ -35,6 +36,8 @@ const places = openPlaces({ pool: config.databasePool })
 const open = { config, ...store, queue, bus, limits, log, usage, gathered, waits, places, feed }
 
 const server = createListener(createApp(open), open)
+const stream = openStream(open)
+stream.attach(server)
 await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })
 const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}`
 
@@ -52,7 +55,7 @@ announceReady({ address })
 
 await stopping
 await endInOrder(log, [
-  { name: 'requests', end: () => drain(server, waits), untilMs: 20_000 },
+  { name: 'requests', end: () => Promise.all([drain(server, waits), stream.stop()]), untilMs: 20_000 },
   { name: 'usage counts', end: () => usage.close(), untilMs: 22_000 },
   {
     name: 'queue, bus and limits',

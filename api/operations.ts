@@ -48,6 +48,7 @@ import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
 import type { Places } from './places.ts'
 import { listOpenPositions } from './positions.ts'
 import { getSpec } from './spec.ts'
+import { createStreamTicket } from './stream/tickets.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts'
 import {
   changePassword,
@@ -209,6 +210,7 @@ export const operations: Operation[] = [
   listTradeHistory,
   listEvents,
   getEvent,
+  createStreamTicket,
   getUsage,
   getSpec,
   getCommunityProfile,

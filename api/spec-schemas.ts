@@ -14,6 +14,7 @@ import * as sales from '../schemas/marketplace-sales.ts'
 import * as multipliers from '../schemas/multipliers.ts'
 import * as orders from '../schemas/orders.ts'
 import * as partners from '../schemas/partners.ts'
+import * as stream from '../schemas/stream.ts'
 import * as templates from '../schemas/templates.ts'
 import * as traderCredentials from '../schemas/trader-credentials.ts'
 import * as traders from '../schemas/traders.ts'
@@ -33,6 +34,7 @@ const nouns = [
   multipliers,
   orders,
   partners,
+  stream,
   templates,
   traders,
   traderCredentials,

@@ -1,5 +1,6 @@
 // How often: one counter per key and per trader in windows of a minute, and of failed logins in longer ones,
 // in memory or in Redis. When Redis is away each process counts for itself until it is back.
+import { randomUUID } from 'node:crypto'
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Log } from './log.ts'
 
@@ -20,8 +21,28 @@ export interface Limits {
   count(name: string, limit: number, windowSeconds?: number): Promise<number>
   /** Starts the count of `name` afresh. */
   forget(name: string, limit: number, windowSeconds?: number): Promise<void>
+  /**
+   * Takes one of `limit` places under `name`, for as long as it is not released; null when all are taken. Counted over all
+   * processes with Redis, where those of a process that died are free again within 30 seconds.
+   */
+  hold(name: string, limit: number): Promise<Held | null>
   close(): Promise<void>
 }
+
+/** A place that is held. */
+export interface Held {
+  release(): void
+}
+
+// Places in Redis are members of a sorted set whose score is when they end unless they are held on to.
+const HELD_MS = 25_000
+const HOLD_ON_MS = 8000
+const TAKE = `
+redis.call('zremrangebyscore', KEYS[1], '-inf', ARGV[1])
+if redis.call('zcard', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
+redis.call('zadd', KEYS[1], ARGV[3], ARGV[4])
+redis.call('pexpire', KEYS[1], ARGV[5])
+return 1`
 
 /** Opens the counters. `windowSeconds` is 60 everywhere but in tests. */
 export async function openLimits(options: {
@@ -70,7 +91,49 @@ export async function openLimits(options: {
     resetSeconds: Math.max(1, Math.ceil(res.msBeforeNext / 1000))
   })
 
+  /** Places of this process: what Redis knows of them is renewed from here. */
+  const places = new Map<string, Map<string, true>>()
+  const renewing = redis && setInterval(() => void renew().catch(() => {}), HOLD_ON_MS)
+  renewing?.unref()
+
+  async function renew(): Promise<void> {
+    const until = Date.now() + HELD_MS
+    const batch = (redis as NonNullable<typeof redis>).pipeline()
+    for (const [name, members] of places) {
+      for (const member of members.keys()) batch.zadd(`svc_held:${name}`, until, member)
+      batch.pexpire(`svc_held:${name}`, HELD_MS)
+    }
+    await batch.exec()
+  }
+
+  async function holdInRedis(name: string, limit: number, member: string): Promise<boolean> {
+    const now = Date.now()
+    const taken = await redis?.eval(TAKE, 1, `svc_held:${name}`, now, limit, now + HELD_MS, member, HELD_MS)
+    return taken === 1
+  }
+
   return {
+    async hold(name, limit) {
+      const own = places.get(name) ?? new Map<string, true>()
+      if (own.size >= limit) return null
+      const member = randomUUID()
+      // Before Redis is asked: of several at once each counts those before it.
+      places.set(name, own.set(member, true))
+      const release = () => {
+        own.delete(member)
+        if (own.size === 0 && places.get(name) === own) places.delete(name)
+        redis?.zrem(`svc_held:${name}`, member).catch(() => {})
+      }
+      if (redis) {
+        // Without Redis each process counts for itself.
+        const taken = await holdInRedis(name, limit, member).catch(() => true)
+        if (!taken) {
+          release()
+          return null
+        }
+      }
+      return { release }
+    },
     async hit(name, limit, windowSeconds, points = 1) {
       try {
         return toCount(limit, true, await limiterOf(limit, windowSeconds).consume(name, points))
@@ -89,6 +152,7 @@ export async function openLimits(options: {
       await limiterOf(limit, windowSeconds).delete(name)
     },
     async close() {
+      clearInterval(renewing)
       redis?.disconnect()
     }
   }

@@ -87,6 +87,28 @@ export function countUnreadable(field: string): void {
   unreadable.inc({ field })
 }
 
+const frameSeconds = new client.Histogram({
+  name: 'service_stream_frame_seconds',
+  help: 'From the change to the frame that tells of it, by the clocks of database and process; replays left out.',
+  buckets: [0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12, 0.25, 0.5, 1, 5]
+})
+
+/** Notes how long ago the change was of which a frame has just told. */
+export function observeFrame(seconds: number): void {
+  frameSeconds.observe(Math.max(0, seconds))
+}
+
+/** A gauge of the stream's open sockets. */
+export function collectStreamSockets(count: () => number): void {
+  new client.Gauge({
+    name: 'service_stream_sockets',
+    help: 'Sockets of the stream that are open in this process.',
+    collect() {
+      this.set(count())
+    }
+  })
+}
+
 const sequenced = new client.Counter({
   name: 'service_events_total',
   help: 'Events that this process moved into the log; their rate is events a second.'

@@ -49,6 +49,7 @@ import * as traderDaysStakes from './migrations/0040_trader_days_stakes.ts'
 import * as badDay from './migrations/0041_bad_day.ts'
 import * as events from './migrations/0042_events.ts'
 import * as callRecords from './migrations/0043_call_records.ts'
+import * as streamTickets from './migrations/0044_stream_tickets.ts'
 
 interface Migration {
   name: string
@@ -99,7 +100,8 @@ const migrations: Migration[] = [
   { name: '0040_trader_days_stakes', up: traderDaysStakes.up },
   { name: '0041_bad_day', up: badDay.up },
   { name: '0042_events', up: events.up },
-  { name: '0043_call_records', up: callRecords.up }
+  { name: '0043_call_records', up: callRecords.up },
+  { name: '0044_stream_tickets', up: streamTickets.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

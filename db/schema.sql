@@ -5,6 +5,8 @@ create table account_leases (
   account_id text not null,
   worker text collate "C" not null,
   leased_at timestamp with time zone default clock_timestamp() not null,
+  held_back text,
+  held_back_at timestamp with time zone,
   constraint account_leases_pkey PRIMARY KEY (account_id)
 );
 CREATE INDEX account_leases_worker ON account_leases USING btree (worker);
@@ -106,6 +108,7 @@ create table broker_accounts (
   constraint broker_accounts_status_check CHECK ((status = ANY (ARRAY['CONNECTED'::text, 'REJECTED'::text]))),
   constraint refresh_sealed_with_key CHECK (((refresh_key_id IS NULL) = (refresh_sealed IS NULL)))
 );
+CREATE INDEX broker_accounts_account ON broker_accounts USING btree (account_id);
 CREATE INDEX broker_accounts_key ON broker_accounts USING btree (token_key_id, id);
 CREATE INDEX broker_accounts_refused ON broker_accounts USING btree (partner_id, refused_at) WHERE (refused_at IS NOT NULL);
 CREATE INDEX broker_accounts_renewal ON broker_accounts USING btree (renew_at) WHERE (renew_at IS NOT NULL);
@@ -121,6 +124,25 @@ create table broker_app_refusals (
   constraint broker_app_refusals_pkey PRIMARY KEY (dialect, app_id),
   constraint broker_app_refusals_app_id_check CHECK (((length(app_id) >= 1) AND (length(app_id) <= 64)))
 );
+
+create table call_counters (
+  scope text collate "C" not null,
+  worker text collate "C" not null,
+  since timestamp with time zone default clock_timestamp() not null,
+  constraint call_counters_pkey PRIMARY KEY (scope, worker)
+);
+
+create table call_records (
+  scope text collate "C" not null,
+  worker text collate "C" not null,
+  class text not null,
+  window_ms integer not null,
+  calls integer not null,
+  spent_until timestamp with time zone not null,
+  constraint call_records_calls_check CHECK ((calls > 0))
+);
+CREATE INDEX call_records_age ON call_records USING brin (spent_until);
+CREATE INDEX call_records_scope ON call_records USING btree (scope, spent_until);
 
 create table community_bots (
   id text collate "C" not null,
@@ -274,6 +296,7 @@ create table followers (
   name text collate "C" not null,
   lease_until timestamp with time zone not null,
   clock_offset_ms double precision,
+  takes_accounts boolean default false not null,
   constraint followers_pkey PRIMARY KEY (name)
 );
 
@@ -806,6 +829,19 @@ create table site_files (
   constraint site_files_body_check CHECK ((octet_length(body) <= 262144)),
   constraint site_files_path_check CHECK (((length(path) >= 1) AND (length(path) <= 100)))
 );
+
+create table stream_tickets (
+  hash bytea not null,
+  partner_id text collate "C" not null,
+  key_id text collate "C" not null,
+  trader_external_id text not null,
+  channels text[] not null,
+  expires_at timestamp with time zone not null,
+  constraint stream_tickets_pkey PRIMARY KEY (hash),
+  constraint stream_tickets_key_id_fkey FOREIGN KEY (key_id) REFERENCES api_keys(id),
+  constraint stream_tickets_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id)
+);
+CREATE INDEX stream_tickets_expiry ON stream_tickets USING btree (expires_at);
 
 create table trade_records (
   id text collate "C" not null,

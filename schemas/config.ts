@@ -114,6 +114,10 @@ export const environment = {
     LEASE_MS: int('how long a worker holds an open order without renewing', 15_000, 300, 600_000),
     SWEEP_MS: int('how often a worker looks for orders nobody moves on', 1000, 50, 60_000),
     AUDIT_MINUTES: int("how often accounts are compared with the broker's books", 15, 1, 1440),
+    STREAM_URL: {
+      ...text('the public address of the stream, without /v1/stream; BASE_URL with ws or wss unless given'),
+      pattern: '^wss?://[^/]+'
+    },
     EVENT_DAYS: int('for how many days events are kept', 30, 1, 366),
     METRICS_PORT: int('Prometheus metrics, /healthz and /readyz', 0, 0, 65535),
     METRICS_HOST: { ...text('address of the metrics port'), default: '127.0.0.1' },
@@ -176,6 +180,8 @@ export interface Config {
   leaseMs: number
   sweepMs: number
   auditMinutes: number
+  /** Without a trailing slash and /v1/stream. */
+  streamUrl: string
   eventDays: number
   metricsPort: number
   metricsHost: string
@@ -213,6 +219,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const str = (name: string) => e[name] as string | undefined
   const num = (name: string) => e[name] as number
   const host = str('HOST') as string
+  const baseUrl = (str('BASE_URL') ?? ownAddress(host, num('PORT'), str('TLS_CERT') !== undefined)).replace(/\/+$/, '')
   return {
     databaseUrl: str('DATABASE_URL'),
     databasePool: num('DATABASE_POOL'),
@@ -220,7 +227,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     dataDir: str('DATA_DIR') as string,
     host,
     port: num('PORT'),
-    baseUrl: (str('BASE_URL') ?? ownAddress(host, num('PORT'), str('TLS_CERT') !== undefined)).replace(/\/+$/, ''),
+    baseUrl,
+    streamUrl: (str('STREAM_URL') ?? baseUrl.replace(/^http/, 'ws')).replace(/\/+$/, ''),
     tls: str('TLS_CERT') ? { cert: str('TLS_CERT') as string, key: str('TLS_KEY') as string } : undefined,
     trustProxy: num('TRUST_PROXY'),
     brokerUrl: str('BROKER_URL'),

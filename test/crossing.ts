@@ -56,6 +56,7 @@ export async function makeCrossings(
     disableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
     enableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
     revokeKey: { input: { params: { id: owner.keyId } }, told: 'NOT_FOUND' },
+    createStreamTicket: { input: { body: { traderExternalId: trader.traderExternalId } }, told: 'TRADER_NOT_FOUND' },
     getEvent: { input: { params: { id: eventId } }, told: 'NOT_FOUND' },
     listEvents: {
       input: { query: { traderExternalId: trader.traderExternalId } },

@@ -13,6 +13,7 @@ import { createListener } from '../api/listen.ts'
 import type { Open, Operation } from '../api/operations.ts'
 import { openPlaces } from '../api/places.ts'
 import { codesOf, ErrorEnvelope } from '../api/spec.ts'
+import { openStream } from '../api/stream/server.ts'
 import { openWaits } from '../api/waits.ts'
 import { openBus } from '../db/bus.ts'
 import { openDatabase } from '../db/connection.ts'
@@ -156,9 +157,12 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     feed
   }
   const server = createListener(createApp(open), open)
+  const stream = openStream(open)
+  stream.attach(server)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const close = async () => {
+    await stream.stop()
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))
     await usage.close()

@@ -16,6 +16,7 @@ import { listWaitingAccounts } from '../db/orders-claiming.ts'
 import { forgetFollowers, noteClockOffset } from '../db/orders-following.ts'
 import { forgetProcesses } from '../db/processes.ts'
 import { deleteOldSessions } from '../db/sessions.ts'
+import { deleteOldTickets } from '../db/stream-tickets.ts'
 import { failStaleDeployments } from '../db/templates.ts'
 import { deleteOldResets } from '../db/trader-credentials.ts'
 import { deleteOldTraderDays } from '../db/trader-days.ts'
@@ -74,6 +75,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldResets(db)
     await deleteOldTraderDays(db)
     await keepEventDays(open)
+    await deleteOldTickets(db)
   },
   'trader.days': openAddingUp(),
   'billing.check': checkBilling

@@ -6,6 +6,7 @@
 //   BENCH_HOLD_SECONDS  how long `age` holds a transaction open (120)
 //   BENCH_PROFILE  a folder for CPU profiles of api, worker and simulated broker
 import { cpus } from 'node:os'
+import { events } from './events.ts'
 import { history, me } from './history.ts'
 import { hostile } from './hostile.ts'
 import { added, fanout, memory, throughput } from './orders.ts'
@@ -36,6 +37,11 @@ const parts: Record<string, Part> = {
   waiting: { what: '2,000 requests waiting', run: () => waiting(2 * seconds) },
   scaling: { what: 'more workers and APIs', run: () => scaling(seconds) },
   copies: { what: 'copies to 1,000 followers', run: fanout },
+  events: {
+    what: 'what the event log costs, and how fast its frames are',
+    onRequest: true,
+    run: () => events(seconds)
+  },
   start: { what: 'API and `make run`', run: start },
   quotas: {
     what: "1,000 orders on an account, 2,000 on 200, within the broker's quotas",

@@ -17,7 +17,7 @@ import { insertPartner } from '../../db/partners.ts'
 import { allScopes } from '../../schemas/scopes.ts'
 import { exchange } from './client.ts'
 
-const TOKEN_KEYS = `b1:${Buffer.alloc(32, 3).toString('base64')}`
+export const TOKEN_KEYS = `b1:${Buffer.alloc(32, 3).toString('base64')}`
 
 export interface Stage {
   url: string

@@ -1,0 +1,105 @@
+// A client of the stream for tests: every frame is checked against its schema, and may be waited for.
+import { once } from 'node:events'
+import { WebSocket } from 'ws'
+import { fromService, TicketEventMessage } from '../../schemas/stream.ts'
+import { violations } from '../../schemas/validator.ts'
+import { onClose } from '../harness.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
+export type Message = { type: string; [name: string]: any }
+
+export interface Client {
+  ws: WebSocket
+  /** Frames so far. */
+  messages: Message[]
+  send(message: object | string): void
+  /** The first message not yet taken that fits; waits for it. */
+  take(type: string, fits?: (message: Message) => boolean): Promise<Message>
+  /** Resolves with the close code. */
+  closed: Promise<number>
+  close(): void
+}
+
+/** Opens a socket; rejects with the status and the envelope of a refusal. */
+export async function openClient(
+  address: string,
+  {
+    key,
+    ticket,
+    protocols = ticket ? ['service.v1', `ticket.${ticket}`] : []
+  }: { key?: string; ticket?: string; protocols?: string[] }
+): Promise<Client> {
+  const ws = new WebSocket(`${address.replace(/^http/, 'ws')}/v1/stream`, protocols, {
+    headers: key ? { authorization: `Bearer ${key}` } : {}
+  })
+  const messages: Message[] = []
+  const waiting: { fits: (message: Message) => boolean; resolve: (message: Message) => void }[] = []
+  const taken = new Set<Message>()
+  ws.on('message', data => {
+    const message = JSON.parse(String(data)) as Message
+    const schema = ticket && message.type === 'event' ? TicketEventMessage : fromService[message.type]
+    const broken = schema ? violations(schema, structuredClone(message)) : [{ path: 'type', message: message.type }]
+    if (broken.length > 0)
+      throw new Error(`${JSON.stringify(message).slice(0, 400)}: ${JSON.stringify(broken).slice(0, 800)}`)
+    messages.push(message)
+    const index = waiting.findIndex(({ fits }) => fits(message))
+    if (index < 0) return
+    taken.add(message)
+    waiting.splice(index, 1)[0]?.resolve(message)
+  })
+  const closed = new Promise<number>(resolve => ws.once('close', code => resolve(code)))
+  onClose(async () => ws.terminate())
+  await new Promise<void>((resolve, reject) => {
+    ws.once('open', () => resolve())
+    ws.once('error', reject)
+    ws.once('unexpected-response', async (_request, response) => {
+      let text = ''
+      for await (const part of response) text += part
+      reject(
+        Object.assign(new Error(`${response.statusCode} ${text}`), {
+          status: response.statusCode,
+          body: JSON.parse(text || 'null')
+        })
+      )
+    })
+  })
+  return {
+    ws,
+    messages,
+    closed,
+    send: message => ws.send(typeof message === 'string' ? message : JSON.stringify(message)),
+    async take(type, fits = () => true) {
+      const matches = (message: Message) => message.type === type && !taken.has(message) && fits(message)
+      const known = messages.find(matches)
+      if (known) {
+        taken.add(known)
+        return known
+      }
+      let timer: NodeJS.Timeout | undefined
+      const late = new Promise<never>((_, reject) => {
+        timer = setTimeout(
+          () => reject(new Error(`no ${type} came; the last: ${JSON.stringify(messages.slice(-3)).slice(0, 900)}`)),
+          20_000
+        )
+      })
+      const came = new Promise<Message>(resolve => waiting.push({ fits: matches, resolve }))
+      return Promise.race([
+        came,
+        late,
+        closed.then(code => Promise.reject(new Error(`closed with ${code} before ${type}`)))
+      ]).finally(() => clearTimeout(timer))
+    },
+    close: () => ws.close()
+  }
+}
+
+/** The refusal of an upgrade. */
+export async function refusedUpgrade(
+  ...args: Parameters<typeof openClient>
+): Promise<{ status: number; body: Message }> {
+  const opened = await openClient(...args).catch((error: { status: number; body: Message }) => error)
+  if ('ws' in opened) throw new Error('the upgrade was accepted')
+  return opened
+}
+
+export { once }

@@ -1,0 +1,114 @@
+// The stream's description: AsyncAPI of the schemas that check every message, its page, and the consumer of the guide.
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Parser } from '@asyncapi/parser'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { fromClient, fromService } from '../../schemas/stream.ts'
+import { closeAll, openHarness, until } from '../harness.ts'
+import { startApi, startProcess, startWorker } from '../processes.ts'
+import { readAll } from './reading.ts'
+
+const harness = await openHarness({ env: { STREAM_URL: 'wss://stream.example.com' } })
+const get = async (path: string) => fetch(harness.address + path)
+
+const described = suite('/docs/asyncapi.json')
+
+described('is a valid AsyncAPI 3.0 document of every message both ways', async () => {
+  const text = await (await get('/docs/asyncapi.json')).text()
+  const { document, diagnostics } = await new Parser().parse(text)
+  assert.equal(
+    diagnostics.filter(({ severity }) => severity === 0).map(({ message, path }) => `${path.join('.')}: ${message}`),
+    []
+  )
+  assert.is(document?.version(), '3.0.0')
+  const named = (id: string) =>
+    document
+      ?.operations()
+      .get(id)
+      ?.messages()
+      .all()
+      .map(message => message.name())
+      .sort()
+  assert.equal(named('fromClient'), Object.keys(fromClient).sort())
+  assert.equal(named('fromService'), Object.keys(fromService).sort())
+  assert.is(document?.servers().get('service')?.host(), 'stream.example.com')
+})
+
+described('has a page that needs no script and names every message', async () => {
+  const answer = await get('/docs/stream')
+  const page = await answer.text()
+  assert.match(answer.headers.get('content-security-policy') ?? '', "script-src 'self'")
+  assert.not.match(page, '<script')
+  for (const type of [...Object.keys(fromClient), ...Object.keys(fromService)])
+    assert.match(page, `<section id="${type}">`)
+})
+
+const consuming = suite("the guide's consumer")
+
+consuming('misses nothing while it, the api and the worker are killed', async () => {
+  const guide = await readFile('api/guides/events.md', 'utf8')
+  const [, code] = /```js\n([\s\S]*?)```/.exec(guide) as unknown as [string, string]
+  const lines = code
+    .split('\n')
+    .filter(line => line.trim() !== '' && !line.startsWith('//') && !line.startsWith('import'))
+  assert.ok(lines.length <= 30, `${lines.length} lines`)
+  const file = join(tmpdir(), `consumer-${process.pid}.mjs`)
+  await writeFile(file, code)
+  const partner = await harness.makePartner()
+  let worker = await startWorker(harness.env)
+  let api = await startApi(harness.env)
+  const port = new URL(api.address).port
+  const told: number[] = []
+  const env = { STREAM: api.address.replace('http', 'ws'), KEY: partner.key, CURSOR_FILE: `${file}.cursor` }
+  const startConsumer = () => startProcess(file, env)
+  let consumer = startConsumer()
+  const collect = () => {
+    told.push(...consumer.lines.filter(line => /^\d+ /.test(line)).map(line => Number(line.split(' ')[0])))
+    consumer.lines.length = 0
+    return told
+  }
+  await until('the subscription', () => readFile(`${file}.cursor`, 'utf8').catch(() => false), 20_000)
+  const begun = (await readAll(partner)).events.length
+  const write = () => Promise.all(Array.from({ length: 10 }, () => partner.makeTrader()))
+  await write()
+  await until('some events', () => collect().length >= 5, 20_000)
+  // What it has written may still be in the pipe when it has ended.
+  const drained = once(consumer.child, 'close')
+  consumer.kill('SIGKILL')
+  await drained
+  collect()
+  await write()
+  consumer = startConsumer()
+  await write()
+  api.kill('SIGKILL')
+  await api.ended
+  await write()
+  worker.kill('SIGKILL')
+  await worker.ended
+  await write()
+  worker = await startWorker(harness.env)
+  api = await startApiAt(port)
+  await write()
+  const total = 60
+  await until('everything', () => new Set(collect()).size >= total, 40_000)
+  const { events } = await readAll(partner)
+  assert.is(events.length, begun + total)
+  const first = told.map((position, index) => (told.indexOf(position) === index ? position : 0)).filter(Boolean)
+  assert.equal(
+    first,
+    events.slice(-total).map(({ position }) => position)
+  )
+})
+
+async function startApiAt(port: string) {
+  const api = startProcess('api/main.ts', { ...harness.env, LOG_LEVEL: 'info', PORT: port })
+  const line = await api.line(/"msg":"listening"/)
+  return { ...api, address: (JSON.parse(line) as { address: string }).address }
+}
+
+consuming.after(closeAll)
+described.run()
+consuming.run()

@@ -1,0 +1,101 @@
+// The stream over several api processes, with PostgreSQL's wake-ups and with Redis: every socket is told, places are counted
+// over all of them where there is Redis, and a stop loses nothing.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { closeAll, openHarness, type TestPartner, until } from '../harness.ts'
+import { startApi, startWorker } from '../processes.ts'
+import { startRedis } from '../redis.ts'
+import { type Client, openClient, refusedUpgrade } from './client.ts'
+import { readAll } from './reading.ts'
+
+const harness = await openHarness()
+const redis = await startRedis()
+const subscribe = async (client: Client, message: object = {}) => {
+  client.send({ type: 'subscribe', id: 's', channel: 'events', ...message })
+  return client.take('subscribed')
+}
+const connected = (client: Client, traderExternalId: string) =>
+  client.take('event', ({ event }) => event.traderExternalId === traderExternalId)
+
+const across = suite('the stream across processes')
+
+for (const [name, more] of [['PostgreSQL', {}], ...(redis ? [['Redis', { REDIS_URL: redis.url }] as const] : [])] as [
+  string,
+  Record<string, string>
+][]) {
+  across(`tells sockets of every process what a worker logs, through ${name}`, async () => {
+    const env = { ...harness.env, ...more, SWEEP_MS: '60000' }
+    const worker = await startWorker(env)
+    const apis = await Promise.all([startApi(env), startApi(env)])
+    const partner = await harness.makePartner()
+    const clients = await Promise.all(apis.map(({ address }) => openClient(address, { key: partner.key })))
+    for (const client of clients) await subscribe(client)
+    const body = (traderExternalId: string) =>
+      JSON.stringify({
+        traderExternalId,
+        accounts: [{ accountId: 'VRTC1', token: 'sim-VRTC1-token', accountMode: 'DEMO' }]
+      })
+    for (const [index, { address }] of apis.entries()) {
+      const traderExternalId = `${name}-${index}`
+      const answer = await fetch(`${address}/v1/auth/broker/exchange`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${partner.key}`, 'content-type': 'application/json' },
+        body: body(traderExternalId)
+      })
+      assert.is(answer.status, 200)
+      for (const client of clients) await connected(client, traderExternalId)
+    }
+    for (const process of [worker, ...apis]) process.kill('SIGTERM')
+    await Promise.all([worker, ...apis].map(({ ended }) => ended))
+  })
+}
+
+across('counts the sockets of a key over all processes with Redis', async () => {
+  if (!redis) return
+  const env = { ...harness.env, REDIS_URL: redis.url }
+  const apis = await Promise.all([startApi(env), startApi(env)])
+  const partner = await harness.makePartner({ plan: 'LAUNCH' })
+  const [first, second] = apis.map(({ address }) => address) as [string, string]
+  const key = partner.key
+  const open = await Promise.all([first, first, first, second, second].map(address => openClient(address, { key })))
+  for (const address of [first, second]) assert.is((await refusedUpgrade(address, { key })).body.error, 'LIMIT_REACHED')
+  open[0]?.close()
+  await until('a free place', () => openClient(second, { key }).catch(() => undefined))
+})
+
+across('says that a process stops, closes with 1012, and misses nothing after a reconnect', async () => {
+  const worker = await startWorker({ ...harness.env, SWEEP_MS: '60000' })
+  const [old, next] = await Promise.all([startApi(harness.env), startApi(harness.env)])
+  const partner: TestPartner = await harness.makePartner()
+  const client = await openClient(old.address, { key: partner.key })
+  const { cursor: begun } = await subscribe(client)
+  for (let count = 0; count < 5; count++) await partner.makeTrader()
+  const { cursor } = await client.take('event', ({ event }) => event.type === 'account.connected')
+  old.kill('SIGTERM')
+  const { reconnectAfterMs } = await client.take('closing')
+  assert.ok(reconnectAfterMs >= 0)
+  assert.is(await client.closed, 1012)
+  for (let count = 0; count < 5; count++) await partner.makeTrader()
+  const again = await openClient(next.address, { key: partner.key })
+  await subscribe(again, { after: cursor })
+  const total = (await until('all in the log', async () => {
+    const { events } = await readAll(partner, { after: begun, types: 'account.connected' })
+    return events.length === 10 && events
+  })) as { position: number }[]
+  await again.take('event', ({ event }) => event.position === total.at(-1)?.position)
+  const positions = (from: Client) =>
+    from.messages.filter(({ type }) => type === 'event').map(({ event }) => event.position)
+  const upTo = client.messages.find(message => message.cursor === cursor)?.event.position
+  const told = [...positions(client).filter(position => position <= upTo), ...positions(again)]
+  assert.equal(
+    told,
+    Array.from({ length: told.length }, (_, index) => (told[0] as number) + index)
+  )
+  assert.is(told.at(-1), total.at(-1)?.position)
+  assert.is(await old.ended, 0)
+  worker.kill('SIGTERM')
+  await worker.ended
+})
+
+across.after(closeAll)
+across.run()

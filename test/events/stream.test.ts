@@ -1,0 +1,334 @@
+// /v1/stream: opening, subscribing, replaying, following, bounds and ends; every frame is checked against its schema.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { listEvents } from '../../api/events.ts'
+import { createStreamTicket } from '../../api/stream/tickets.ts'
+import { EVENTS } from '../../db/bus.ts'
+import { newEventEpoch } from '../../db/events/sequence.ts'
+import { revokeKey } from '../../db/keys.ts'
+import { suspendPartner } from '../../db/standing.ts'
+import { closeAll, openHarness, type TestPartner, until } from '../harness.ts'
+import { type Client, openClient, refusedUpgrade } from './client.ts'
+import { newest, readAll, sequenceAll } from './reading.ts'
+
+const harness = await openHarness()
+const { db, bus } = harness.open
+const { address } = harness
+
+/** Puts what happened into the log and lets the processes know, as a worker does. */
+async function log(...partners: TestPartner[]): Promise<void> {
+  await sequenceAll(db)
+  for (const { partnerId } of partners) bus.publish(EVENTS, 'events', partnerId)
+}
+const connect = (partner: TestPartner) => openClient(address, { key: partner.key })
+async function subscribe(client: Client, message: object = {}) {
+  client.send({ type: 'subscribe', id: 's', channel: 'events', ...message })
+  return client.take('subscribed')
+}
+
+const opening = suite('opening /v1/stream')
+
+opening('is refused as any request is, with the envelope, before the upgrade', async () => {
+  const partner = await harness.makePartner()
+  const bare = await refusedUpgrade(address, {})
+  assert.equal([bare.status, bare.body.error, typeof bare.body.requestId], [401, 'UNAUTHENTICATED', 'string'])
+  const narrow = await harness.makePartner({ scopes: ['usage:read'] })
+  const unscoped = await refusedUpgrade(address, { key: narrow.key })
+  assert.equal([unscoped.status, unscoped.body.error], [403, 'INSUFFICIENT_SCOPE'])
+  await revokeKey(db, partner.keyId)
+  assert.is((await refusedUpgrade(address, { key: partner.key })).body.error, 'KEY_REVOKED')
+  const suspended = await harness.makePartner()
+  await suspendPartner(db, suspended.partnerId, 'a test')
+  assert.is((await refusedUpgrade(address, { key: suspended.key })).body.error, 'PARTNER_SUSPENDED')
+  const unpaid = await harness.makePartner()
+  await db('partners').where({ id: unpaid.partnerId }).update({ plan_active: false })
+  const inactive = await refusedUpgrade(address, { key: unpaid.key })
+  assert.equal([inactive.status, inactive.body.saasStatus], [402, 'INACTIVE'])
+})
+
+opening('says hello with its bounds', async () => {
+  const client = await connect(await harness.makePartner())
+  const { limits, heartbeatSeconds } = await client.take('hello')
+  assert.equal([limits.subscriptions, heartbeatSeconds], [20, 10])
+  client.send({ type: 'ping', id: 'p' })
+  assert.is((await client.take('pong')).id, 'p')
+})
+
+opening('is refused beyond the sockets of the plan, and free again when one closes', async () => {
+  const partner = await harness.makePartner({ plan: 'LAUNCH' })
+  const clients = await Promise.all([1, 2, 3, 4, 5].map(() => connect(partner)))
+  const { status, body } = await refusedUpgrade(address, { key: partner.key })
+  assert.equal([status, body.error, body.limit], [409, 'LIMIT_REACHED', 5])
+  clients[0]?.close()
+  await clients[0]?.closed
+  await until('a free place', () => connect(partner).catch(() => undefined))
+})
+
+const subscribing = suite('a subscription')
+
+subscribing('tells what happens from now on, each event once and with the cursor of the one before', async () => {
+  const partner = await harness.makePartner()
+  await partner.makeTrader()
+  await log()
+  const client = await connect(partner)
+  const { cursor } = await subscribe(client)
+  await partner.makeTrader()
+  await partner.makeTrader()
+  await log(partner)
+  const [first, second] = [await client.take('event'), await client.take('event')]
+  assert.equal([first.previous, second.previous], [cursor, first.cursor])
+  const { events } = await readAll(partner, { after: cursor })
+  assert.equal([first.event, second.event], events)
+  assert.is((await partner.call(listEvents, { query: { after: second.cursor } })).body.data.length, 0)
+})
+
+subscribing('replays what came after a cursor, says when it has caught up, and goes on', async () => {
+  const partner = await harness.makePartner()
+  await log()
+  const after = await newest(partner)
+  // More than a page of the replay.
+  await db.raw(
+    `insert into event_outbox (partner_id, type, subject, facts)
+     select e.partner_id, e.type, e.subject, e.facts from events e, generate_series(1, 700) where e.partner_id = ?`,
+    [partner.partnerId]
+  )
+  await log()
+  const client = await connect(partner)
+  assert.is((await subscribe(client, { after })).cursor, after)
+  const caughtUp = await client.take('caughtUp')
+  const told = client.messages.filter(({ type }) => type === 'event')
+  assert.equal(
+    told.map(({ event }) => event.position),
+    Array.from({ length: 700 }, (_, index) => index + 2)
+  )
+  assert.equal(
+    told.map(({ previous }) => previous),
+    [after, ...told.slice(0, -1).map(({ cursor }) => cursor)]
+  )
+  assert.is(caughtUp.cursor, told.at(-1)?.cursor)
+  await partner.makeTrader()
+  await log(partner)
+  assert.is((await client.take('event', ({ event }) => event.position === 702)).previous, caughtUp.cursor)
+})
+
+subscribing('says that it has caught up after an empty replay, too', async () => {
+  const partner = await harness.makePartner()
+  await log()
+  const after = await newest(partner)
+  const client = await connect(partner)
+  await subscribe(client, { after })
+  assert.is((await client.take('caughtUp')).cursor, after)
+})
+
+subscribing('filters by type and trader, and shows gaps under the filter', async () => {
+  const partner = await harness.makePartner()
+  const [one, two] = ['events-one', 'events-two']
+  const client = await connect(partner)
+  const { cursor } = await subscribe(client, { types: ['account.connected'], traderExternalIds: [two] })
+  for (const externalId of [one, two, one, two]) {
+    await partner.makeTrader({ externalId })
+    await log(partner)
+  }
+  const [first, second] = [await client.take('event'), await client.take('event')]
+  assert.equal([first.event.traderExternalId, second.event.traderExternalId], [two, two])
+  assert.equal([first.previous, second.previous], [cursor, first.cursor])
+})
+
+subscribing('finds what lost hints did not tell', async () => {
+  const partner = await harness.makePartner()
+  const client = await connect(partner)
+  await subscribe(client)
+  await partner.makeTrader()
+  await sequenceAll(db)
+  await client.take('event', ({ event }) => event.type === 'account.connected')
+})
+
+subscribing("never tells another partner's events", async () => {
+  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+  const client = await connect(partner)
+  await subscribe(client)
+  await other.makeTrader()
+  await partner.makeTrader()
+  await log(partner, other)
+  await client.take('event', ({ event }) => event.type === 'account.connected')
+  const ids = (await readAll(other)).events.map(({ id }) => id)
+  assert.not.ok(client.messages.some(({ event }) => event && ids.includes(event.id)))
+})
+
+subscribing('is refused by error, and the socket stays: unknown fields, cursors, ids in use, too many', async () => {
+  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+  await log()
+  const client = await connect(partner)
+  const refused = async (message: object) => {
+    client.send({ type: 'subscribe', id: 'x', channel: 'events', ...message })
+    return (await client.take('error')).error
+  }
+  assert.is(await refused({ channel: 'prices' }), 'VALIDATION_FAILED')
+  assert.is(await refused({ types: ['order.sold'] }), 'VALIDATION_FAILED')
+  assert.is(await refused({ after: 'nonsense' }), 'VALIDATION_FAILED')
+  assert.is(await refused({ after: await newest(other) }), 'VALIDATION_FAILED')
+  await subscribe(client)
+  assert.is(await refused({ id: 's' }), 'CONFLICT')
+  client.send({ type: 'unsubscribe', id: 's' })
+  await subscribe(client)
+  const many = await connect(partner)
+  for (let count = 0; count < 19; count++) await subscribe(many, { id: `s${count}` })
+  await until('another second', () => performance.now() % 1000 < 50)
+  await subscribe(many, { id: 's19' })
+  many.send({ type: 'subscribe', id: 'more', channel: 'events' })
+  assert.is((await many.take('error')).error, 'LIMIT_REACHED')
+})
+
+subscribing(
+  'answers CURSOR_EXPIRED with what is kept after a new epoch, to a new one and to those that run',
+  async () => {
+    const partner = await harness.makePartner()
+    await partner.makeTrader()
+    await log()
+    const after = await newest(partner)
+    const client = await connect(partner)
+    await subscribe(client)
+    await newEventEpoch(db)
+    const running = await client.take('error')
+    assert.equal([running.id, running.error], ['s', 'CURSOR_EXPIRED'])
+    client.send({ type: 'subscribe', id: 'again', channel: 'events', after })
+    const { oldest, latest, error } = await client.take('error')
+    assert.is(error, 'CURSOR_EXPIRED')
+    await subscribe(client, { id: 'oldest', after: oldest })
+    assert.is((await client.take('event')).event.position, 1)
+    await subscribe(client, { id: 'latest', after: latest })
+  }
+)
+
+const ending = suite('a socket ends')
+
+ending('with 4400 for what is not JSON or not of the grammar', async () => {
+  const partner = await harness.makePartner()
+  for (const wrong of ['{', '[]', '"text"', '{"type":"order","id":"a"}', '{"type":"ping"}', '{"type":"ping","id":7}']) {
+    const client = await connect(partner)
+    client.send(wrong)
+    assert.is(await client.closed, 4400, wrong)
+  }
+})
+
+ending('with 4429 for more than twenty messages in a second', async () => {
+  const client = await connect(await harness.makePartner())
+  for (let count = 0; count < 60; count++) client.send({ type: 'ping', id: 'p' })
+  assert.is(await client.closed, 4429)
+})
+
+ending('with 4408 without a subscription', async () => {
+  const client = await connect(await harness.makePartner())
+  assert.is(await client.closed, 4408)
+})
+
+ending('within a second of the revocation of its key, the suspension or the end of the plan', async () => {
+  const [revoked, suspended, unpaid] = [
+    await harness.makePartner(),
+    await harness.makePartner(),
+    await harness.makePartner()
+  ]
+  const clients = await Promise.all([revoked, suspended, unpaid].map(connect))
+  const startedAt = performance.now()
+  await revokeKey(db, revoked.keyId)
+  await suspendPartner(db, suspended.partnerId, 'a test')
+  await db('partners').where({ id: unpaid.partnerId }).update({ plan_active: false })
+  assert.equal(await Promise.all(clients.map(({ closed }) => closed)), [4403, 4403, 4402])
+  assert.ok(performance.now() - startedAt < 1500, `${performance.now() - startedAt} ms`)
+})
+
+ending('never from slowness: who reads late gets everything from the log, and memory stays', async () => {
+  const partner = await harness.makePartner()
+  await log()
+  const slow = await connect(partner)
+  await subscribe(slow)
+  const fast = await connect(partner)
+  await subscribe(fast)
+  slow.ws.pause()
+  const rounds = 6
+  for (let round = 0; round < rounds; round++) {
+    await db.raw(
+      `insert into event_outbox (partner_id, type, subject, facts)
+       select e.partner_id, e.type, e.subject, jsonb_set(e.facts, '{label}', to_jsonb(repeat('x', 60)))
+         from (select * from events where partner_id = ? and position = 1) e, generate_series(1, 2000)`,
+      [partner.partnerId]
+    )
+    await log(partner)
+  }
+  await fast.take('event', ({ event }) => event.position === 1 + rounds * 2000)
+  slow.ws.resume()
+  await slow.take('event', ({ event }) => event.position === 1 + rounds * 2000)
+  const told = slow.messages.filter(({ type }) => type === 'event')
+  assert.equal(
+    told.map(({ event }) => event.position),
+    Array.from({ length: rounds * 2000 }, (_, index) => index + 2)
+  )
+  for (const [index, { previous }] of told.entries()) if (index > 0) assert.is(previous, told[index - 1]?.cursor)
+})
+
+const tickets = suite('a ticket')
+
+tickets('is made for a trader that was exchanged, by a key that may read events', async () => {
+  const partner = await harness.makePartner()
+  assert.is(
+    (await partner.call(createStreamTicket, { body: { traderExternalId: 'nobody' } })).body.error,
+    'TRADER_NOT_FOUND'
+  )
+  const narrow = await harness.makePartner({ scopes: ['trading:read', 'trading:write'] })
+  const { traderExternalId } = await narrow.makeTrader()
+  assert.is((await narrow.call(createStreamTicket, { body: { traderExternalId } })).body.requiredScope, 'events:read')
+  const other = await harness.makePartner()
+  assert.is((await other.call(createStreamTicket, { body: { traderExternalId } })).status, 404)
+})
+
+tickets("opens one socket, once, and tells that trader's events alone, without positions", async () => {
+  const partner = await harness.makePartner()
+  const trader = await partner.makeTrader()
+  const { body } = await partner.call(createStreamTicket, { body: { traderExternalId: trader.traderExternalId } })
+  const client = await openClient(address, { ticket: body.ticket })
+  assert.is(client.ws.protocol, 'service.v1')
+  assert.is((await refusedUpgrade(address, { ticket: body.ticket })).status, 401)
+  await log()
+  const { cursor } = await subscribe(client)
+  client.send({ type: 'subscribe', id: 'other', channel: 'events', traderExternalIds: ['somebody-else'] })
+  assert.is((await client.take('error')).error, 'INSUFFICIENT_SCOPE')
+  await partner.makeTrader()
+  await partner.makeTrader({ externalId: trader.traderExternalId })
+  await log(partner)
+  const { event, previous } = await client.take('event')
+  assert.equal([event.traderExternalId, 'position' in event, previous], [trader.traderExternalId, false, cursor])
+  const heartbeat = await client.take('heartbeat')
+  assert.not.ok('latest' in heartbeat)
+  await revokeKey(db, partner.keyId)
+  assert.is(await client.closed, 4403)
+})
+
+tickets('that is expired is refused', async () => {
+  const partner = await harness.makePartner()
+  const { traderExternalId } = await partner.makeTrader()
+  const { body } = await partner.call(createStreamTicket, { body: { traderExternalId, ttlSeconds: 1 } })
+  await db('stream_tickets').update({ expires_at: new Date(Date.now() - 1000) })
+  assert.is((await refusedUpgrade(address, { ticket: body.ticket })).body.error, 'UNAUTHENTICATED')
+})
+
+const beating = suite('heartbeats')
+
+beating('tell what was told last on each subscription, and the newest position', async () => {
+  const partner = await harness.makePartner()
+  const client = await connect(partner)
+  await subscribe(client, { types: ['account.connected'] })
+  await partner.makeTrader()
+  const { keyId } = partner
+  await log(partner)
+  const { cursor } = await client.take('event')
+  await db('api_keys').where({ id: keyId }).update({ label: 'a change that is no event' })
+  const { subscriptions, latest } = await client.take('heartbeat')
+  assert.equal([subscriptions, latest], [[{ id: 's', cursor }], 2])
+})
+
+beating.after(closeAll)
+opening.run()
+subscribing.run()
+ending.run()
+tickets.run()
+beating.run()
