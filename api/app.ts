@@ -2,6 +2,7 @@
 import Koa from 'koa'
 import { ApiError } from '../schemas/errors.ts'
 import { docs } from './docs.ts'
+import { nearestPath } from './nearest.ts'
 import { type Open, operations } from './operations.ts'
 import { respond } from './respond.ts'
 import { routes } from './routes.ts'
@@ -17,8 +18,9 @@ export function createApp(open: Open): Koa {
   app.use(docs(open))
   app.use(sites(open))
   app.use(routes(operations, open))
-  app.use(() => {
-    throw new ApiError('NOT_FOUND', 'There is no such path; see /docs.')
+  app.use(ctx => {
+    const nearest = nearestPath(operations, ctx.path)
+    throw new ApiError('NOT_FOUND', `There is no such path${nearest ? `; did you mean ${nearest}?` : '.'} See /docs.`)
   })
   return app
 }

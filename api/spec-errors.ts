@@ -24,7 +24,11 @@ export const ErrorEnvelope = {
       description: 'Code of the error.',
       examples: ['VALIDATION_FAILED']
     },
-    message: { type: 'string', description: 'For people; may change.', examples: ['/body/stake must be >= 0.35'] },
+    message: {
+      type: 'string',
+      description: 'For people; may change.',
+      examples: ['/body/stake must be at least 0.35']
+    },
     requestId: { type: 'string', description: 'Repeats X-Request-Id.', examples: [REQUEST_ID] },
     docs: {
       type: 'string',
@@ -35,20 +39,21 @@ export const ErrorEnvelope = {
       type: 'integer',
       minimum: 1,
       maximum: 1000,
-      description: 'With VALIDATION_FAILED: how many violations there are; counting ends at 1,000.',
+      description: 'With `details`: how many violations there are; counting ends at 1,000.',
       examples: [1]
     },
     details: {
       type: 'array',
       maxItems: MAX_DETAILS,
-      description: 'With VALIDATION_FAILED: the first violations, at most 20.',
+      description:
+        'With VALIDATION_FAILED: the first violations, at most 20. With INVALID_CONTRACT: the field that the broker refused, where it names one.',
       items: {
         type: 'object',
         additionalProperties: false,
         required: ['path', 'message'],
         properties: {
           path: { type: 'string', description: 'Where, as a JSON pointer.', examples: ['/body/stake'] },
-          message: { type: 'string', description: 'What is wrong there.', examples: ['must be >= 0.35'] }
+          message: { type: 'string', description: 'What is wrong there.', examples: ['must be at least 0.35'] }
         }
       }
     },

@@ -17,8 +17,8 @@ export const catalogue: Record<ErrorCode, Explained> = {
     cause:
       'A field of the body, the query or the path breaks its schema; `details` names the first 20, `violations` counts them.',
     remedy: 'Correct the fields named. The same request will fail again.',
-    message: '/body/stake must be >= 0.35',
-    extras: { details: [{ path: '/body/stake', message: 'must be >= 0.35' }], violations: 1 }
+    message: '/body/stake must be at least 0.35',
+    extras: { details: [{ path: '/body/stake', message: 'must be at least 0.35' }], violations: 1 }
   },
   MALFORMED_REQUEST: {
     cause: 'What came is not HTTP/1.1, or has no `Host`. Any path can answer it; the connection is closed.',

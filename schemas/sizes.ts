@@ -59,10 +59,10 @@ function visit(schema: Schema, value: unknown, path: string, all: { found: Viola
   }
   if (typeof value === 'string') {
     if (maxLength !== undefined && value.length > 2 * maxLength)
-      all.found.push({ path, message: `must NOT have more than ${maxLength} characters` })
+      all.found.push({ path, message: `must have at most ${maxLength} characters` })
   } else if (Array.isArray(value)) {
     if (maxItems !== undefined && value.length > maxItems)
-      all.found.push({ path, message: `must NOT have more than ${maxItems} items` })
+      all.found.push({ path, message: `must have at most ${maxItems} entries` })
     else if (items) for (const [index, item] of value.entries()) visit(items, item, `${path}/${index}`, all)
   } else if (value !== null && typeof value === 'object' && properties) {
     for (const [name, inner] of Object.entries(properties))

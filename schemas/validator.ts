@@ -9,6 +9,7 @@ import { ApiError } from './errors.ts'
 import type { Schema } from './fields.ts'
 import { oversized, type Violation } from './sizes.ts'
 import { unstorableText } from './text.ts'
+import { wordsOf } from './words.ts'
 
 /** Entries of `details`; past so many a caller learns nothing more. */
 export const MAX_DETAILS = 20
@@ -54,8 +55,7 @@ function describe(error: ErrorObject, root: string): Violation {
     const shown = path.length > MAX_PATH_LENGTH ? `${path.slice(0, MAX_PATH_LENGTH).toWellFormed()}…` : path
     return { path: shown, message: 'is not a known property' }
   }
-  if (error.keyword === 'enum') return { path: at, message: `must be one of ${error.params.allowedValues.join(', ')}` }
-  return { path: at, message: error.message ?? 'is invalid' }
+  return { path: at, message: wordsOf(error) ?? error.message ?? 'is invalid' }
 }
 
 interface Outcome {

@@ -365,7 +365,7 @@ database('doctor tells wrong settings, an unreachable database and foreign token
     assert.is(exitCode, 1)
     assert.not.match(stdout, 'secret@')
   }
-  assert.match(settings.stdout, 'PORT must be integer')
+  assert.match(settings.stdout, 'PORT must be a whole number')
   assert.match(unreachable.stdout, 'No PostgreSQL listens')
   assert.match(foreign.stdout, "sealed under 't1'")
 })

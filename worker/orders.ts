@@ -30,7 +30,7 @@ import {
 } from '../db/orders-placing.ts'
 import { markReview } from '../db/orders-resolving.ts'
 import { Shares } from '../db/shares.ts'
-import { ApiError } from '../schemas/errors.ts'
+import { ApiError, type ErrorExtras } from '../schemas/errors.ts'
 import { type HaltFacts, tradingHalted } from '../schemas/halts.ts'
 import { ORDERS_A_JOB } from '../schemas/jobs.ts'
 import { currencyOf, openSession, rejectToken } from './accounts.ts'
@@ -411,7 +411,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     }
     observeBuy('refused', (clock.now() - startedAt) / 1000)
     log.info(facts, 'the broker refused an order')
-    const extras = error.code === 'MARKET_CLOSED' ? { extras: { secondsUntilOpen: error.secondsUntilOpen } } : {}
+    const extras = extrasOf(error)
     const code = error.code === 'NOT_FOUND' ? 'INVALID_CONTRACT' : error.code
     await saveFailed({ id: order.id, attempt: order.attempt, code, message: error.message, ...extras })
   }
@@ -457,6 +457,12 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
       await Promise.allSettled(underWay)
     }
   }
+}
+
+/** What the refusal carries beside its words: when the market opens, or the field it is about. */
+function extrasOf({ code, message, secondsUntilOpen, field }: BrokerError): { extras?: ErrorExtras } {
+  if (code === 'MARKET_CLOSED') return { extras: { secondsUntilOpen } }
+  return field === undefined ? {} : { extras: { details: [{ path: `/body/${field}`, message }] } }
 }
 
 /** Until when an order may be sent, by this process's monotonic and by its wall clock (both ms). */

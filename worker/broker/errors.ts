@@ -4,7 +4,7 @@ import { rejectionMessages } from '../../schemas/accounts.ts'
 import { secondsUntil, statedOpenings } from './hours.ts'
 import { type Meaning, meanings, upstream } from './meanings.ts'
 import { newerMeanings } from './newer-meanings.ts'
-import { BrokerError } from './port.ts'
+import { BrokerError, type OrderField } from './port.ts'
 
 export { type Meaning, meanings }
 
@@ -31,11 +31,13 @@ export interface Refusal {
   message: string
   /** Ordered values of the text; newer brokers put the opening time of a closed market first. */
   args: string[]
+  /** The field that the broker names; undefined where it names none that an order has. */
+  field: OrderField | undefined
 }
 
 /** Reads an error body; one that makes no sense becomes code `BadFrame`. */
 export function readRefusal(error: unknown): Refusal {
-  const { code, subcode, message, code_args: args } = (error ?? {}) as Record<string, unknown>
+  const { code, subcode, message, code_args: args, details } = (error ?? {}) as Record<string, unknown>
   // The finer code wins where we know it.
   const named = typeof subcode === 'string' && findMeaning(subcode) !== undefined ? subcode : code
   return {
@@ -43,8 +45,29 @@ export function readRefusal(error: unknown): Refusal {
     message: typeof message === 'string' ? printable(message) : 'The broker refused without a reason.',
     args: Array.isArray(args)
       ? args.slice(0, 8).map(each => (typeof each === 'object' ? '' : String(each).slice(0, 80)))
-      : []
+      : [],
+    field: namedField(details)
   }
+}
+
+// What the broker calls the fields of an order, in either dialect.
+const fields: Readonly<Record<string, OrderField>> = {
+  amount: 'stake',
+  stake: 'stake',
+  symbol: 'asset',
+  underlying_symbol: 'asset',
+  contract_type: 'contractType',
+  duration: 'duration',
+  duration_unit: 'durationUnit',
+  barrier: 'barrier',
+  multiplier: 'multiplier',
+  stop_loss: 'stopLoss',
+  take_profit: 'takeProfit'
+}
+
+function namedField(details: unknown): OrderField | undefined {
+  const { field } = (details ?? {}) as { field?: unknown }
+  return typeof field === 'string' && Object.hasOwn(fields, field) ? fields[field] : undefined
 }
 
 /** The error a refused call ends with. `mayRun` is true for calls that change something: buy and sell. */
@@ -63,7 +86,8 @@ export function refused(refusal: Refusal, mayRun: boolean): BrokerError {
     ...(meaning.rejected === true ? { cause: refusal.message } : {}),
     // By our clock for now; whoever can ask the broker for its own measures again.
     secondsUntilOpen: secondsUntil(openings, Date.now() / 1000),
-    openings
+    openings,
+    field: code === 'INVALID_CONTRACT' ? (refusal.field ?? meaning.field) : undefined
   })
 }
 

@@ -1,7 +1,7 @@
 // What each of the broker's error codes means for us. A row says our code and whether a buy or sell that got this
 // answer may have run all the same ('unknown' is doubt, to be reconciled). The codes both dialects use stand here, those
 // that only the newer one names in newer-meanings.ts; one lookup serves both, since no code changed its meaning.
-import type { BrokerError } from './port.ts'
+import type { BrokerError, OrderField } from './port.ts'
 
 export interface Meaning {
   code: BrokerError['code']
@@ -16,11 +16,14 @@ export interface Meaning {
   reauthorise?: true
   /** A fault of ours or of our configuration: somebody should look. */
   alert?: true
+  /** The field of the order that the refusal is about. */
+  field?: OrderField
   /** The application was refused, not the token: nobody who trades under it can. */
   application?: true
 }
 
 export const invalid: Meaning = { code: 'INVALID_CONTRACT', ran: 'no' }
+export const about = (field: OrderField): Meaning => ({ ...invalid, field })
 export const upstream: Meaning = { code: 'BROKER_UPSTREAM', ran: 'no' }
 export const ours: Meaning = { code: 'BROKER_UPSTREAM', ran: 'no', alert: true }
 export const application: Meaning = { ...ours, application: true }
@@ -61,35 +64,35 @@ export const meanings: Readonly<Record<string, Meaning>> = {
   ContractBuyValidationError: byText,
   InvalidtoBuy: byText,
   ContractCreationFailure: invalid,
-  TradingHoursExpiry: invalid,
-  TradingDayExpiry: invalid,
-  SameTradingDayExpiry: invalid,
-  CrossMarketIntraday: invalid,
+  TradingHoursExpiry: about('duration'),
+  TradingDayExpiry: about('duration'),
+  SameTradingDayExpiry: about('duration'),
+  CrossMarketIntraday: about('duration'),
   OfferingsValidationError: invalid,
   OfferingsValidationFailure: invalid,
   InvalidOfferings: invalid,
-  InvalidSymbol: invalid,
-  NoSymbolProvided: invalid,
-  OfferingsInvalidSymbol: invalid,
-  BarrierValidationError: invalid,
-  BarrierNotAllowed: invalid,
-  BarrierOutOfRange: invalid,
-  DigitOutOfRange: invalid,
-  'InvalidBarrier*': invalid,
-  NeedAbsoluteBarrier: invalid,
-  ZeroAbsoluteBarrier: invalid,
-  TicksNumberLimits: invalid,
-  TradingDurationNotAllowed: invalid,
-  InvalidMinStake: invalid,
-  StakeLimits: invalid,
-  PayoutLimits: invalid,
+  InvalidSymbol: about('asset'),
+  NoSymbolProvided: about('asset'),
+  OfferingsInvalidSymbol: about('asset'),
+  BarrierValidationError: about('barrier'),
+  BarrierNotAllowed: about('barrier'),
+  BarrierOutOfRange: about('barrier'),
+  DigitOutOfRange: about('barrier'),
+  'InvalidBarrier*': about('barrier'),
+  NeedAbsoluteBarrier: about('barrier'),
+  ZeroAbsoluteBarrier: about('barrier'),
+  TicksNumberLimits: about('duration'),
+  TradingDurationNotAllowed: about('duration'),
+  InvalidMinStake: about('stake'),
+  StakeLimits: about('stake'),
+  PayoutLimits: about('stake'),
   NoReturn: invalid,
-  MultiplierOutOfRange: invalid,
+  MultiplierOutOfRange: about('multiplier'),
   LimitOrderAmountTooHigh: invalid,
   LimitOrderAmountTooLow: invalid,
   InvalidPrice: invalid,
-  InvalidAmount: invalid,
-  IncorrectStakeDecimals: invalid,
+  InvalidAmount: about('stake'),
+  IncorrectStakeDecimals: about('stake'),
   IncorrectPayoutDecimals: invalid,
   NotDefaultCurrency: invalid,
   InvalidCurrency: invalid,

@@ -1,5 +1,5 @@
 // Codes and subcodes that only the broker's newer API names, grouped as meanings.ts groups the others.
-import { application, byText, doubt, invalid, type Meaning, rejected, slow, stale, upstream } from './meanings.ts'
+import { about, application, byText, doubt, invalid, type Meaning, rejected, slow, stale, upstream } from './meanings.ts'
 
 const rows: readonly (readonly [Meaning, string])[] = [
   [stale, 'Unauthorized UnauthorizedAccess'],
@@ -11,12 +11,16 @@ const rows: readonly (readonly [Meaning, string])[] = [
   [doubt, 'InternalError'],
 
   // Stake and payout
-  [invalid, 'StakeLimitExceeded PayoutLimitExceeded StakeTooLow InvalidStake InvalidStakeMoreThanPrice'],
+  [about('stake'), 'StakeLimitExceeded PayoutLimitExceeded StakeTooLow InvalidStake InvalidStakeMoreThanPrice'],
 
   // What was asked for
-  [invalid, 'InvalidContractType InvalidInputAsset SingleTickNumberLimits InvalidExpiry InvalidExpiryTime'],
+  [about('contractType'), 'InvalidContractType'],
+  [about('asset'), 'InvalidInputAsset'],
+  [about('duration'), 'SingleTickNumberLimits InvalidExpiry InvalidExpiryTime'],
   [invalid, 'PastExpiryTime PastStartTime AlreadyExpired ContractExpiryNotAllowed TooManyHolidays'],
-  [invalid, 'MissingRequiredDigit BarrierNotInRange MultiplierRangeDisabled NegativeTakeProfit'],
+  [about('barrier'), 'MissingRequiredDigit BarrierNotInRange'],
+  [about('multiplier'), 'MultiplierRangeDisabled'],
+  [about('takeProfit'), 'NegativeTakeProfit'],
   [invalid, 'EitherTakeProfitOrCancel InvalidDealCancellation DealCancellation*'],
 
   // Exposure

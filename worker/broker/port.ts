@@ -38,6 +38,18 @@ export interface MultiplierContract {
   takeProfit: string | null
 }
 
+/** A field of a request that places an order. */
+export type OrderField =
+  | 'asset'
+  | 'contractType'
+  | 'stake'
+  | 'duration'
+  | 'durationUnit'
+  | 'barrier'
+  | 'multiplier'
+  | 'stopLoss'
+  | 'takeProfit'
+
 /** The currency of stakes on the wire. */
 export const stakeCurrency = 'USD'
 
@@ -189,6 +201,8 @@ export class BrokerError extends Error {
   readonly openings: readonly number[]
   /** Ms until another attempt may succeed, where that is known. */
   readonly retryMs: number | undefined
+  /** The field of the order that was refused, where the broker tells. */
+  readonly field: OrderField | undefined
 
   constructor(
     code: BrokerError['code'],
@@ -202,6 +216,7 @@ export class BrokerError extends Error {
       secondsUntilOpen?: number | null
       openings?: readonly number[]
       retryMs?: number | undefined
+      field?: OrderField | undefined
       cause?: unknown
     }
   ) {
@@ -215,6 +230,7 @@ export class BrokerError extends Error {
     this.secondsUntilOpen = facts.secondsUntilOpen ?? null
     this.openings = facts.openings ?? []
     this.retryMs = facts.retryMs
+    this.field = facts.field
   }
 }
 
