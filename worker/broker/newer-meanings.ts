@@ -1,5 +1,16 @@
 // Codes and subcodes that only the broker's newer API names, grouped as meanings.ts groups the others.
-import { about, application, byText, doubt, invalid, type Meaning, rejected, slow, stale, upstream } from './meanings.ts'
+import {
+  about,
+  application,
+  byText,
+  doubt,
+  invalid,
+  type Meaning,
+  rejected,
+  slow,
+  stale,
+  upstream
+} from './meanings.ts'
 
 const rows: readonly (readonly [Meaning, string])[] = [
   [stale, 'Unauthorized UnauthorizedAccess'],
