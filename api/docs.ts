@@ -67,7 +67,7 @@ interface Served {
   zipped: Buffer
 }
 
-/** Serves /docs and what it loads; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
+/** Serves /docs and what it loads, and leads there from /; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
 export function docs(open: Pick<Open, 'config'>): Middleware {
   // Read and compressed on first use, then kept: 4 MB together.
   const served = new Map<string, Promise<Served>>()
@@ -78,6 +78,10 @@ export function docs(open: Pick<Open, 'config'>): Middleware {
   }
 
   return async (ctx: Context, next: Next) => {
+    if (ctx.path === '/' && (ctx.method === 'GET' || ctx.method === 'HEAD')) {
+      ctx.state.operation = 'docs'
+      return ctx.redirect('/docs')
+    }
     const [, name] = /^\/docs(?:\/(.*))?$/.exec(ctx.path) ?? []
     if (name === undefined && ctx.path !== '/docs') return next()
     ctx.state.operation = 'docs'

@@ -27,6 +27,11 @@ serving('takes GET and HEAD only, and says so', async () => {
   assert.is((await fetch(`${harness.address}/docs`, { method: 'HEAD' })).status, 200)
 })
 
+serving('is where the bare address leads', async () => {
+  const answer = await fetch(harness.address, { redirect: 'manual' })
+  assert.equal([answer.status, answer.headers.get('location')], [302, '/docs'])
+})
+
 serving('knows its own files and no others', async () => {
   for (const path of ['/docs/', '/docs/other', '/docs/../package.json', '/docs/%2e%2e/package.json', '/docs/toString'])
     assert.is((await fetch(`${harness.address}${path}`)).status, path === '/docs/' ? 200 : 404, path)

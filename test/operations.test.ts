@@ -232,7 +232,7 @@ paths('take their own methods only, and say which: 405 before any credential', a
 })
 
 paths('that are unknown are 404, before any credential', async () => {
-  for (const path of ['/', '/v1', '/v1/', '/v1/nothing', '/v1/me/', '/V1/me', '/v2/me', '/v1/orders/x/y', '/v1/me/%'])
+  for (const path of ['/v1', '/v1/', '/v1/nothing', '/v1/me/', '/V1/me', '/v2/me', '/v1/orders/x/y', '/v1/me/%'])
     for (const method of ['GET', 'POST', 'DELETE']) {
       const response = await fetch(address + path, { method })
       const body = (await response.json()) as Record<string, unknown>
