@@ -7,6 +7,7 @@ import type { Counts } from './chance.ts'
 import type { Life } from './clients.ts'
 import type { Schedule } from './clock.ts'
 import type { Database } from './database.ts'
+import { eventLies, LOGGED, type LoggedEvent } from './events.ts'
 
 export interface Verdict {
   seed: number
@@ -83,6 +84,7 @@ export async function verdictOf(end: {
   const mismatches = found.filter(({ kind }) => kind === 'MISMATCH').length
   const falseAlarms = [...reported].filter(id => !excused.has(id) && !foreign.has(id)).length
   const lies = [...liesOf(lives, orders), ...books.breaches, ...end.lies]
+  lies.push(...eventLies(await database.look<LoggedEvent>(LOGGED), orders))
   if (mismatches > 0) lies.push(`the audit reported ${mismatches} orders whose figures are right`)
   if (falseAlarms > 0) lies.push(`the audit reported ${falseAlarms} contracts that have their order`)
   const owners = new Map(orders.map(({ broker_order_id, id }) => [broker_order_id, id]))
