@@ -57,7 +57,8 @@ const SCANNED_AT_MOST = 2000
 const DAY_ZERO = `date '1970-01-01'`
 
 const stateOf = `select e.epoch, (e.day - ${DAY_ZERO}) as today, coalesce(p.position, 0) as latest, coalesce(p.dropped, 0) as dropped
-   from event_epoch e left join event_positions p on p.partner_id = :partnerId`
+   from event_epoch e left join event_positions p on p.partner_id = :partnerId
+  where e.single`
 
 interface StateRow {
   epoch: number

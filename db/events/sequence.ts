@@ -30,6 +30,7 @@ export interface Sequenced {
 export async function sequenceEvents(db: Db): Promise<Sequenced> {
   const found = await rows<Grown & { count: number }>(
     db,
+    // `single` tells the planner that it is one row: of a table that was never analysed it assumes thousands, and compiles.
     `with locked as materialized (select pg_advisory_xact_lock(${LOCK})),
      taken as (
        delete from event_outbox
@@ -43,9 +44,9 @@ export async function sequenceEvents(db: Db): Promise<Sequenced> {
        on conflict (partner_id) do update set position = p.position + excluded.position
        returning partner_id, position
      ), today as (
-       select greatest(day, (clock_timestamp() at time zone 'UTC')::date) as day from event_epoch
+       select greatest(day, (clock_timestamp() at time zone 'UTC')::date) as day from event_epoch where single
      ), turned as (
-       update event_epoch e set day = today.day from today where e.day < today.day
+       update event_epoch e set day = today.day from today where e.single and e.day < today.day
      ), logged as (
        insert into events (partner_id, day, position, id, type, subject, trader, at, facts)
        select t.partner_id, today.day,
