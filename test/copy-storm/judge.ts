@@ -38,6 +38,16 @@ interface Follow {
   status: string
 }
 
+/** The orders of an account that own no contract, as far as they explain one that nobody owns. */
+function ordersOf(db: Db, accountId: string) {
+  return rows<{ id: string; phase: string; evidence: unknown }>(
+    db,
+    `select id, phase, asset, stake, attempt, sender, sent_at, permit_until, reset_at, looks, absence_checks, error_code, error_message, evidence
+       from orders where account_id = :accountId and broker_order_id is null and attempt > 1 order by id`,
+    { accountId }
+  )
+}
+
 /** Judges what is left when nothing is under way any more. */
 export async function judge({
   db,
@@ -93,10 +103,16 @@ export async function judge({
     if (deepest.gt(limit.plus(slipped).plus('0.01')))
       broken.push(`${follow.id} lost ${deepest} of ${limit} it may lose (${slipped} by jumps of the market)`)
   }
-  for (const trader of followers) {
-    for (const entry of ledger)
-      if (entry.loginid === trader.accountId && !owned.has(`${entry.loginid} ${entry.contractId}`))
-        broken.push(`contract ${entry.contractId} of ${entry.loginid} is nobody's`)
+  const followed = new Set(followers.map(({ accountId }) => accountId))
+  for (const { loginid, contractId } of ledger) {
+    if (!followed.has(loginid) || owned.has(`${loginid} ${contractId}`)) continue
+    const orders = await ordersOf(db, loginid)
+    // The operator sees it among the candidates of an order in review.
+    if (
+      orders.some(({ phase, evidence }) => phase === 'review' && JSON.stringify(evidence).includes(`"${contractId}"`))
+    )
+      continue
+    broken.push(`contract ${contractId} of ${loginid} is nobody's; orders without one: ${JSON.stringify(orders)}`)
   }
   let skipped = 0
   for (const trader of followers) {
