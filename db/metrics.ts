@@ -98,15 +98,18 @@ export function observeFrame(seconds: number): void {
   frameSeconds.observe(Math.max(0, seconds))
 }
 
-/** A gauge of the stream's open sockets. */
+const countsOfSockets = new Set<() => number>()
+new client.Gauge({
+  name: 'service_stream_sockets',
+  help: 'Sockets of the stream that are open in this process.',
+  collect() {
+    this.set([...countsOfSockets].reduce((sum, count) => sum + count(), 0))
+  }
+})
+
+/** Adds a stream to the gauge of open sockets; a process may serve several. */
 export function collectStreamSockets(count: () => number): void {
-  new client.Gauge({
-    name: 'service_stream_sockets',
-    help: 'Sockets of the stream that are open in this process.',
-    collect() {
-      this.set(count())
-    }
-  })
+  countsOfSockets.add(count)
 }
 
 const sequenced = new client.Counter({
