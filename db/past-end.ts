@@ -122,6 +122,11 @@ function mostPaid({ kind, payout, buy_price, multiplier }: OrderRow): Big | null
   return new Big(buy_price as string).times(2 + MOST_PRICE_MOVE * Number(multiplier ?? 0))
 }
 
+/** Whether a contract that paid this much was sold: one that runs to its end pays its payout or nothing. */
+function isSale({ kind, payout }: OrderRow, soldFor: string): boolean {
+  return kind === 'BINARY' && payout !== null && ![0, Number(payout)].includes(Number(soldFor))
+}
+
 /** Closes an open order with what the operator knows of its end. Throws CONFLICT when it was settled meanwhile. */
 export async function settleByHand(
   trx: Db,
@@ -137,7 +142,8 @@ export async function settleByHand(
       exitPrice: null,
       commission: null,
       closedAt: closedAt.getTime() / 1000,
-      copied: order.follow_id !== null
+      copied: order.follow_id !== null,
+      early: isSale(order, soldFor)
     }
   ])
   if (!closed) throw new ApiError('CONFLICT', 'The order was settled meanwhile; show it and look again.')

@@ -8,6 +8,8 @@ import { followLeader, listLeaders, listMyFollows } from '../api/copy.ts'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../api/multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../api/orders.ts'
 import { rows } from '../db/connection.ts'
+import { findOrders, type OrderRow } from '../db/orders.ts'
+import { settleByHand } from '../db/past-end.ts'
 import { Refusal } from '../worker/broker/simulator/refusal.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { scale } from '../worker/copy-terms.ts'
@@ -472,6 +474,23 @@ mirroring('closes a copy whose token was refused as soon as there is another', a
   const accounts = [{ accountId, token: `sim-${accountId}-USD`, accountMode: 'DEMO' as const }]
   assert.is((await partner.call(exchangeTokens, { body: { traderExternalId, accounts } })).status, 200)
   await copyOf(follower, { orderId, status: 'CLOSED' })
+})
+
+mirroring('closes the copies when the operator settles its order as sold, but not as won or lost', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader)
+  const placed = [await placeMultiplier(leader), await placeBinary(leader), await placeBinary(leader)]
+  const [multiplier, sold, lost] = placed.map(({ body }) => body.orderId) as [string, string, string]
+  for (const orderId of [multiplier, sold, lost]) await copyOf(follower, { orderId })
+  const settle = async (orderId: string, soldFor: string) => {
+    const [order] = (await findOrders(db, [orderId])) as [OrderRow]
+    await db.transaction(trx => settleByHand(trx, worker.open.queue, order, { soldFor, closedAt: new Date() }))
+  }
+  await settle(lost, '0')
+  await settle(multiplier, '9.5')
+  await settle(sold, '4.2')
+  for (const orderId of [multiplier, sold]) await copyOf(follower, { orderId, status: 'CLOSED' })
+  assert.is((await copyOf(follower, { orderId: lost })).status, 'OPEN')
 })
 
 mirroring('is copied once, however often it is fanned out', async () => {
