@@ -73,14 +73,20 @@ export async function takeUnproven(
 export async function queueProven(db: Db, accountRowId: string): Promise<string | undefined> {
   const [row] = await rows<{ account_id: string }>(
     db,
-    `with account as (
+    `with clock as materialized (select clock_timestamp() as at), account as (
        update broker_accounts set prove_at = null where id = :accountRowId and proven_version = token_version
        returning id, currency
+     ), waiting as (
+       -- They keep the order of their arrival, a microsecond apart, whatever the order of the rows.
+       select o.id, clock.at - (row_number() over (order by o.queued_at desc, o.id desc) - 1) * interval '1 microsecond' as at
+         from orders o cross join clock
+        where o.broker_account_id = :accountRowId and o.phase = 'unproven'
+          and o.partner_id = (select partner_id from broker_accounts where id = :accountRowId)
      ), queued as (
        update orders o
-          set phase = 'queued', queued_at = clock_timestamp(), currency = coalesce(o.currency, a.currency)
-         from account a
-        where o.broker_account_id = a.id and o.phase = 'unproven' and o.partner_id = (select partner_id from broker_accounts where id = :accountRowId)
+          set phase = 'queued', queued_at = w.at, currency = coalesce(o.currency, a.currency)
+         from account a, waiting w
+        where o.id = w.id and o.phase = 'unproven'
        returning o.account_id
      )
      select account_id from queued limit 1`,
