@@ -45,6 +45,13 @@ export const patternWords: Readonly<Record<string, string>> = {
     'must be a date or a time with its zone, like 2026-11-21 or 2026-11-21T08:00:00Z',
   '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])T([01]\\d|2[0-3]):[0-5]\\d(:[0-5]\\d(\\.\\d{1,9})?)?(Z|[+-]\\d\\d:\\d\\d)$':
     'must be a time with its zone, like 2026-11-21T08:00:10Z',
+  '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])(T([01]\\d|2[0-3]):[0-5]\\d(:[0-5]\\d(\\.\\d{1,9})?)?(Z|[+-]\\d\\d:\\d\\d))?$':
+    'must be a date or a time with its zone, like 2026-11-21 or 2026-11-21T08:00:00Z',
+  '^[A-Z][A-Z_]{2,63}$': 'must be the name of an error, like MARKET_CLOSED',
+  '^(default|[1-9][0-9]{0,6})$': "must be a number of calls a minute from 1 to 9999999, or 'default'",
+  '^[A-Za-z0-9._-]{1,64}$': 'must be 1 to 64 letters, digits, points, hyphens and underscores',
+  '^wss?://[^/]+': 'must be an address that begins with wss:// or ws://',
+  '^[^\\p{C}]+$': LINE,
   '^[a-z_][a-z0-9_]{0,62}$': 'must be the name of a role: lower-case letters, digits and underscores',
   '^(?!0+(\\.0+)?$)\\d{1,10}(\\.\\d{1,2})?$': `${AMOUNT}, above 0`,
   '^\\d{1,10}(\\.\\d{1,2})?$': `${AMOUNT}, 0 or more`,

@@ -260,7 +260,7 @@ for (const [name, { check, operations, kinds, fault }] of faults)
   finding(name, async () => {
     crooked.fault = fault
     const only = { kinds, operations }
-    const requests = kinds.includes('lifecycle') ? 80 : 20
+    const requests = kinds.includes('lifecycle') || kinds.includes('other-partners') ? 80 : 20
     const { violations } = await runCampaign({ scene: through(scene, crooked.address), seed, requests, only })
     assert.ok(
       violations.some(violation => violation.check === check),

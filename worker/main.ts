@@ -53,8 +53,6 @@ const work = await startWork({
   clock: systemClock,
   changes: openSignal()
 })
-announceReady()
-
 collectProcessMetrics()
 collectStoreMetrics(store.db)
 collectBudget(() => brokers.budget())

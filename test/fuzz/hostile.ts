@@ -76,8 +76,9 @@ const crossed: Kind = (operation, scene) => {
     ...Object.keys(operation.query)
       .filter(name => others[name])
       .map(name => ['query', name, name]),
+    // A clientOrderId in a body is the caller's own, whoever else has used the same.
     ...Object.keys((body.properties ?? {}) as object)
-      .filter(name => others[name])
+      .filter(name => others[name] && name !== 'clientOrderId')
       .map(name => ['body', name, name])
   ] as [string, string, string][]
   if (fields.length === 0 || owns.includes(operation.name)) return null

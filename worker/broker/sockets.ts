@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
 import WebSocket from 'ws'
 import { type Call, type CallOptions, Calls, disconnected, noAnswer, unsent } from './calls.ts'
-import { readRefusal, refused } from './errors.ts'
+import { isAppRefused, readRefusal, refused } from './errors.ts'
 import { type ForgetBudget, Forgetting } from './forgetting.ts'
 import { breakOff, type OpenSocket, openSocket } from './opening.ts'
 import { BrokerError } from './port.ts'
@@ -111,8 +111,7 @@ export class Connection {
           cause instanceof BrokerError ? cause : unsent('The permission to send ran out.', 'PermitExpired', cause)
         )
       }
-      if (this.#socket.readyState !== WebSocket.OPEN)
-        return reject(unsent('The connection to the broker is gone.', 'NotConnected'))
+      if (this.#socket.readyState !== WebSocket.OPEN) return reject(this.#gone())
       this.#socket.send(text)
 
       const call: Call = { answer: options.answer, mayRun, stream, resolve, reject }
@@ -175,7 +174,7 @@ export class Connection {
 
   #unsendable(signal: AbortSignal | undefined): BrokerError | null {
     if (signal?.aborted) return unsent('The call was given up before it was sent.', 'Aborted')
-    if (!this.open) return unsent('The connection to the broker is gone.', 'NotConnected')
+    if (!this.open) return this.#gone()
     if (this.#calls.full) return unsent('Too many calls to the broker are under way.', 'TooManyPending')
     if (this.#socket.bufferedAmount > maxUnsentBytes)
       return unsent('The broker takes no frames right now.', 'Congested')
@@ -218,6 +217,12 @@ export class Connection {
   #complaint(error: unknown): void {
     this.#reason = refused(readRefusal(error), false)
     this.#options.log.warn({ brokerCode: this.#reason.brokerCode }, 'the broker complained about a connection')
+  }
+
+  /** Why nothing can be sent any more; a refused application is said to whoever was about to send, too. */
+  #gone(): BrokerError {
+    if (this.#reason !== null && isAppRefused(this.#reason.brokerCode)) return this.#reason
+    return unsent('The connection to the broker is gone.', 'NotConnected')
   }
 
   #answer(reqId: number, { stream, mayRun }: Call, frame: Frame): void {
