@@ -90,9 +90,10 @@ export function violations(schema: Schema, value: unknown, root = ''): Violation
  * VALIDATION_FAILED.
  */
 export function check<T>(schema: Schema, value: unknown, root = '', { coerce = false } = {}): T {
+  const blank = coerce ? blankFields(value) : []
   let outcome = run(schema, value, root, coerce)
   if (outcome.violations === 0) {
-    const details = [...(coerce ? endless(value, root) : []), ...unstorableText(value, root, MAX_DETAILS)]
+    const details = [...(coerce ? noNumbers(value, { root, blank }) : []), ...unstorableText(value, root, MAX_DETAILS)]
     outcome = { details: details.slice(0, MAX_DETAILS), violations: details.length }
   }
   if (outcome.violations === 0) return value as T
@@ -107,10 +108,16 @@ export function invalid(details: Violation[], violations = details.length): ApiE
   })
 }
 
-// Ajv reads a number past all numbers as Infinity, and then asks nothing more of it.
-function endless(value: unknown, root: string): Violation[] {
+function blankFields(value: unknown): string[] {
   return Object.entries(value as object)
-    .filter(([, field]) => typeof field === 'number' && !Number.isFinite(field))
+    .filter(([, field]) => typeof field === 'string' && field.trim() === '')
+    .map(([name]) => name)
+}
+
+// Ajv reads a number past all numbers as Infinity, and a blank as 0, and then asks nothing more of it.
+function noNumbers(value: unknown, { root, blank }: { root: string; blank: string[] }): Violation[] {
+  return Object.entries(value as object)
+    .filter(([name, field]) => typeof field === 'number' && (!Number.isFinite(field) || blank.includes(name)))
     .map(([name]) => ({ path: `${root}/${name}`, message: 'must be a number there is' }))
 }
 

@@ -8,6 +8,7 @@ import { placeBinaryOrder } from '../api/orders.ts'
 import * as commands from '../schemas/commands.ts'
 import { environment } from '../schemas/config.ts'
 import * as contractCommands from '../schemas/contract-commands.ts'
+import { check } from '../schemas/validator.ts'
 import { wordsOfPattern } from '../schemas/words.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { brokerEnv } from './dialects.ts'
@@ -83,6 +84,13 @@ finding('names the nearest one with its methods, where there is one', async () =
   assert.match(await messageOf('/orders'), 'did you mean GET /v1/orders?')
   for (const path of ['/wp-admin/setup.php', `/v1/${'orders'.repeat(40)}`])
     assert.is(await messageOf(path), 'There is no such path. See /docs.')
+})
+
+saying('is a blank where a number is wanted, which would be read as 0', () => {
+  const wait = { type: 'object', properties: { wait: { type: 'integer', minimum: 0 } } } as const
+  for (const blank of [' ', '\t'])
+    assert.throws(() => check(wait, { wait: blank }, '/query', { coerce: true }), /\/query\/wait must be a number/)
+  assert.equal(check(wait, { wait: '0' }, '/query', { coerce: true }), { wait: 0 })
 })
 
 saying.run()
