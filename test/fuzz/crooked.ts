@@ -30,7 +30,12 @@ export async function startCrooked(target: string): Promise<Crooked> {
     const { method = 'GET', url: path = '/' } = incoming
     const headers = { ...incoming.headers }
     crooked.fault.asked?.(headers)
+    let answered = false
     const onward = request({ hostname, port, method, path, headers }, async answer => {
+      // A body that is refused need not be sent to its end.
+      answered = true
+      incoming.unpipe(onward)
+      incoming.resume()
       const chunks = await answer.toArray()
       const text = Buffer.concat(chunks).toString()
       const passed: Passed = {
@@ -45,7 +50,7 @@ export async function startCrooked(target: string): Promise<Crooked> {
         if (value !== undefined) outgoing.setHeader(name, value)
       outgoing.writeHead(passed.status).end(method === 'HEAD' ? undefined : JSON.stringify(passed.body))
     })
-    onward.on('error', () => outgoing.destroy())
+    onward.on('error', () => answered || outgoing.destroy())
     incoming.pipe(onward)
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))

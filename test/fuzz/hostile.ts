@@ -86,7 +86,9 @@ const crossed: Kind = (operation, scene) => {
     .tuple(inputsFor(operation, scene), fc.constantFrom(...fields), fc.nat(1000))
     .map(([input, [part, name, kind], pick]) => {
       const values = others[kind] as string[]
-      const asked = changed(input, [part, name], values[pick % values.length]) as Input
+      // Another filter beside it would hide what leaks.
+      const alone = part === 'query' ? { ...input, query: {} } : input
+      const asked = changed(alone, [part, name], values[pick % values.length]) as Input
       return {
         operation,
         kind: 'other-partners',
