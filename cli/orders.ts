@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import pc from 'picocolors'
 import { type AuditRecord, recordAudit } from '../db/audit.ts'
 import { getNamedOrder } from '../db/named.ts'
-import { listOrders, type OrderRow } from '../db/orders.ts'
+import { listOrders, type OrderRow, triesOf } from '../db/orders.ts'
 import { presentEntry } from '../db/orders-entry.ts'
 import { sellOrder } from '../db/orders-selling.ts'
 import { OrderClose, OrderName, OrdersQuery } from '../schemas/commands.ts'
@@ -163,7 +163,7 @@ function presentOrder(row: OrderRow) {
     ...presentListed(row),
     traderId: row.trader_id,
     phase: row.phase,
-    attempt: row.attempt,
+    tries: triesOf(row),
     queuedAt: row.queued_at,
     expiresAt: row.expires_at,
     sentAt: row.sent_at,

@@ -66,12 +66,19 @@ function toText<Result extends object>(result: Result, show: Show<Result> | unde
   return [table(data as object[], show), ...more.map(([name, value]) => `${name}: ${cell(value)}`)].join('\n')
 }
 
-/** One line for each field: its name and its value. */
+/** One line for each field: its name and its value. Fields of an object, or of objects in a list, have lines of their own. */
 export function lines(record: object, names: string[] = Object.keys(record)): string {
-  const width = Math.max(0, ...names.map(name => name.length))
-  return names
-    .map(name => `${pc.bold(name.padEnd(width))}  ${cell((record as Record<string, unknown>)[name])}`)
-    .join('\n')
+  const fields = names.flatMap(name => fieldsOf(name, (record as Record<string, unknown>)[name]))
+  const width = Math.max(0, ...fields.map(([name]) => name.length))
+  return fields.map(([name, value]) => `${pc.bold(name.padEnd(width))}  ${cell(value)}`).join('\n')
+}
+
+/** `{ limits: { perKey: 60 } }` is the field `limits.perKey`, the second of a list's objects has names as `accounts.2.mode`. */
+function fieldsOf(name: string, value: unknown): [string, unknown][] {
+  if (value === null || typeof value !== 'object' || value instanceof Date) return [[name, value]]
+  if (Array.isArray(value) && !value.some(item => item !== null && typeof item === 'object')) return [[name, value]]
+  const inner = Array.isArray(value) ? value.map((item, i) => [String(i + 1), item] as const) : Object.entries(value)
+  return inner.length === 0 ? [[name, null]] : inner.flatMap(([key, each]) => fieldsOf(`${name}.${key}`, each))
 }
 
 /**

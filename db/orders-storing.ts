@@ -190,7 +190,7 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
          update orders o
             set phase = case when exists (select from broker_accounts a where a.id = o.broker_account_id
                                            and a.proven_version = a.token_version) then 'queued' else 'unproven' end,
-                attempt = o.attempt + 1, queued_at = clock_timestamp(), not_before = null,
+                queued_at = clock_timestamp(), not_before = null,
                 expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', origin = r.origin, trace = r.trace, sent_at = null,
                 permit_until = null, sender = null, reconcile_at = null, looks = 0, absence_checks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null

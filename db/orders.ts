@@ -91,6 +91,11 @@ export interface OrderRow {
   trace: string | null
 }
 
+/** How often a worker took the order to send it. Its `attempt` is 1 before the first time. */
+export function triesOf({ attempt }: Pick<OrderRow, 'attempt'>): number {
+  return attempt - 1
+}
+
 /** Several orders at once, in the order of their ids; undefined where there is none. */
 export async function findOrders(db: Db, ids: string[]): Promise<(OrderRow | undefined)[]> {
   const found = await rows<OrderRow>(db, `select * from orders where id = ${among('ids')}`, { ids })

@@ -35,7 +35,10 @@ async function makeOrder(
     .where({ trader_id: trader.traderId })
     .first('id')) as OrderRow
   known.push(id)
-  if (Object.keys(changes).length > 0) await db('orders').where({ id }).update(changes)
+  const { at } = options
+  await db('orders')
+    .where({ id })
+    .update({ ...(at ? { queued_at: at } : {}), ...changes, id })
   return (await db('orders').where({ id }).first()) as OrderRow
 }
 const known: string[] = []
@@ -95,6 +98,39 @@ naming('an order tells its story with the time since it was placed, to a person 
   const { stdout } = await operator(env, 'orders', 'show', order.id)
   assert.match(stdout, /^Sent {4}2026-11-21T08:15:00\.412Z {2}\+0\.412 s$/m)
   assert.match(stdout, new RegExp(`^brokerOrderId +${order.broker_order_id}$`, 'm'))
+})
+
+naming('an order says how often a worker took it to send it: once where it went through at once', async () => {
+  const at = new Date('2026-11-21T09:00:00Z')
+  const sentAt = (ms: number) => ({ sent_at: new Date(at.getTime() + ms), sender: 'worker-1' })
+  const zoe = await (await makePartner({ name: 'Third' })).makeTrader()
+  const once = await makeOrder(zoe, { ...sentAt(20), attempt: 2 }, { at })
+  const again = { queued_at: new Date(at.getTime() + 30_000), ...sentAt(31_500), attempt: 4 }
+  const repeated = await makeOrder(zoe, again, { at })
+  const shown = async ({ id }: OrderRow) => {
+    const { json } = await run('orders', 'show', id)
+    const story = json.story.map(({ event, note }: { event: string; note: string }) => [event, note])
+    return { tries: json.tries, attempt: json.attempt, story: story.slice(0, -2) }
+  }
+  assert.equal(await shown(once), {
+    tries: 1,
+    attempt: undefined,
+    story: [
+      ['Placed', ''],
+      ['Sent', 'by worker-1']
+    ]
+  })
+  assert.equal(await shown(repeated), {
+    tries: 3,
+    attempt: undefined,
+    story: [
+      ['Placed', ''],
+      ['Queued', ''],
+      ['Sent', 'by worker-1, try 3']
+    ]
+  })
+  const person = await operator(env, 'orders', 'show', once.id)
+  assert.match(person.stdout, /^tries +1$/m)
 })
 
 naming('a trader is found by its id, external id, e-mail and account, and told from its namesakes', async () => {

@@ -33,6 +33,30 @@ output('prints no control of terminals or of the direction of writing, in a tabl
   }
 })
 
+output('gives each field of an inner object, and of the objects of a list, a line of its own', () => {
+  const record = {
+    name: 'Acme',
+    limits: { perKey: 60, perTrader: null },
+    tags: ['a', 'b'],
+    apps: [{ id: 1 }],
+    none: {}
+  }
+  assert.equal(
+    printed(false, record)
+      .split('\n')
+      .map(line => line.split(/ {2,}/)),
+    [
+      ['name', 'Acme'],
+      ['limits.perKey', '60'],
+      ['limits.perTrader', '–'],
+      ['tags', 'a b'],
+      ['apps.1.id', '1'],
+      ['none', '–'],
+      ['']
+    ]
+  )
+})
+
 output('escapes them with --json, so that a program reads what was written', () => {
   const text = printed(true, { data: [{ name }] })
   for (const character of steering) assert.not.ok(text.includes(character), JSON.stringify(character))

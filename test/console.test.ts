@@ -1,8 +1,10 @@
 // test time-out: 300 s
 // The operator's console: what it reads, against a real database, and the real program in a real terminal.
 import { userInfo } from 'node:os'
+import { stripVTControlCharacters } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { overview } from '../cli/console/overview.ts'
 import { listAudit } from '../db/audit.ts'
 import {
   listDoubtLines,
@@ -15,6 +17,7 @@ import {
   readShortly,
   readStandings
 } from '../db/console.ts'
+import type { Halt } from '../db/halts.ts'
 import { accounts, move, transfer } from '../db/ledger.ts'
 import { findPartner } from '../db/partners.ts'
 import { getPayout, requestPayout } from '../db/payouts.ts'
@@ -203,6 +206,32 @@ reading('sums the ledger and lists the emptiest wallets first', async () => {
     [[acme.partnerId, '12345.60']]
   )
 })
+
+const narrow = suite('the console on a narrow terminal')
+
+narrow('keeps the id of a halted partner whole, on a line of its own', () => {
+  const halt = {
+    scope: 'partner',
+    subject: acme.partnerId,
+    reason: 'wrong prices since 08:12',
+    actor,
+    haltedAt: new Date()
+  }
+  const ledger = { wallets: 0, heldUsd: '0', negativeWallets: 0, driftUsd: '0' }
+  const read = { minutes: [], standings: [], queues: [], ledger, halts: [halt as Halt] }
+  for (const columns of [50, 64, 80, 200]) {
+    const { lines } = overview.draw(read, { filter: '', search: '' }, { columns, rows: 24 })
+    const texts = lines.map(({ text }) => stripVTControlCharacters(text))
+    assert.ok(
+      texts.every(text => text.length <= columns),
+      String(columns)
+    )
+    assert.is(texts.filter(text => text.includes(acme.partnerId)).length, 1, `${columns}: ${texts.join('\n')}`)
+    assert.match(texts.join('\n'), 'wrong prices since 08:12')
+  }
+})
+
+narrow.run()
 
 const refusals = suite('operator console')
 

@@ -2,7 +2,7 @@
 import { type AuditRecord, listAudit } from '../../db/audit.ts'
 import type { Db } from '../../db/connection.ts'
 import type { OrderLine } from '../../db/console.ts'
-import { findOrders, type OrderRow } from '../../db/orders.ts'
+import { findOrders, type OrderRow, triesOf } from '../../db/orders.ts'
 import { age, type Column, clock, cut, fit, instant, toneOf, tones, wrap } from './text.ts'
 import type { Drawn, Size } from './view.ts'
 
@@ -121,8 +121,10 @@ export function eventsOf(order: OrderRow): OrderEvent[] {
     if (at) events.push({ event, at, offsetMs: at.getTime() - order.created_at.getTime(), note: note ?? '' })
   }
   add('Placed', order.created_at)
-  if (order.attempt > 1) add('Queued', order.queued_at, `attempt ${order.attempt}`)
-  add('Sent', order.sent_at, order.sender && `by ${order.sender}`)
+  // A repeat under the same clientOrderId queues a failed order again; the two instants of one insert may differ by 1 ms.
+  if (order.queued_at.getTime() - order.created_at.getTime() > 1) add('Queued', order.queued_at)
+  const tries = triesOf(order)
+  add('Sent', order.sent_at, order.sender && `by ${order.sender}${tries > 1 ? `, try ${tries}` : ''}`)
   add('Must leave by', order.permit_until)
   add('Answered', order.answered_at)
   add('Bought', order.opened_at, order.broker_order_id && `contract ${order.broker_order_id}`)

@@ -9,7 +9,7 @@ import {
 } from '../../db/console.ts'
 import { type Halt, listHalts } from '../../db/halts.ts'
 import { type QueueStanding, queueStandings } from '../../db/queue-standing.ts'
-import { age, cut, fit, sparkline, type Tone, tones, usd } from './text.ts'
+import { age, cut, fit, sparkline, type Tone, tones, usd, wrap } from './text.ts'
 import type { View } from './view.ts'
 
 export interface Overview {
@@ -69,7 +69,9 @@ export const overview: View<Overview> = {
       graph('Broker p50', times, milliseconds(lastKnown(times)), 'intent to answer', tones.quiet),
       '',
       tones.title('Orders now'),
-      row('Placing', placingText(halts), alarm(halts.length > 0)),
+      ...placingTexts(halts, columns - LABEL).map((text, i) =>
+        row(i === 0 ? 'Placing' : '', text, alarm(halts.length > 0))
+      ),
       row('Queued', withAge(queued)),
       row('Open', String(open?.count ?? 0)),
       row('In doubt', doubtText(inDoubt, oldest, review?.count ?? 0), alarm((review?.count ?? 0) > 0)),
@@ -103,6 +105,8 @@ export const overview: View<Overview> = {
 }
 
 const LABEL = 14
+/** Lines of a halt's reason, at most. */
+const REASON_LINES = 4
 
 function thisMinute(): number {
   return Math.floor(Date.now() / 60_000) * 60
@@ -142,11 +146,15 @@ function failTone(failed: number): Tone {
   return failed > 0 ? tones.warn : tones.good
 }
 
-function placingText(halts: Halt[]): string {
+/** What is halted and why; the id, which somebody copies, is on a line of its own where one line is too narrow for all. */
+function placingTexts(halts: Halt[], width: number): string[] {
   const [first, ...others] = halts
-  if (!first) return 'goes on'
-  const more = others.length > 0 ? `, and ${others.length} more: operator trading status` : ''
-  return `HALTED for ${first.subject === null ? 'everybody' : `${first.scope} ${first.subject}`}: ${first.reason}${more}`
+  if (!first) return ['goes on']
+  const more = others.length > 0 ? [`and ${others.length} more: operator trading status`] : []
+  const reason = [first.reason, ...more].join(', ')
+  const whole = `HALTED for ${first.subject === null ? 'everybody' : `${first.scope} ${first.subject}`}: ${reason}`
+  if (whole.length <= width || first.subject === null) return wrap(whole, width, REASON_LINES)
+  return [`HALTED for ${first.scope}`, first.subject, ...wrap(reason, width, REASON_LINES)]
 }
 
 function withAge(standing: Standing | undefined): string {

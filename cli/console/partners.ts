@@ -11,7 +11,7 @@ import { SuspendPartner } from '../../schemas/partners.ts'
 import { check } from '../../schemas/validator.ts'
 import { resume, suspend } from '../partners.ts'
 import { drawStory, orderColumns, readStory, type Story } from './order.ts'
-import { type Column, columns, cut, instant, toneOf, tones, usd } from './text.ts'
+import { type Column, clean, columns, cut, instant, toneOf, tones, usd } from './text.ts'
 import { type Action, type Line, listing, MARK, open, searching, type View } from './view.ts'
 
 const LISTED = 200
@@ -84,8 +84,7 @@ export const partners: View<Data> = {
     const more = traders.length - shown.length
     return {
       head: [
-        tones.title(cut(partner.name, size.columns)) +
-          tones.quiet(cut(`  ${partner.partnerId}`, Math.max(0, size.columns - partner.name.length))),
+        ...titled(partner, size.columns),
         aboutPartner(partner, size.columns),
         '',
         tones.title(`Traders (${counted(partner.traders)})`),
@@ -108,6 +107,12 @@ export const partners: View<Data> = {
     const partner = data.partners.find(({ partnerId }) => partnerId === chosen)
     return [...entering, searching(place), ...standing(partner)]
   }
+}
+
+/** Its name and its whole id, on two lines where one is too narrow. */
+function titled({ name, partnerId }: PartnerLine, width: number): string[] {
+  if (`${clean(name)}  ${partnerId}`.length > width) return [tones.title(cut(name, width)), tones.quiet(partnerId)]
+  return [tones.title(cut(name, width)) + tones.quiet(`  ${partnerId}`)]
 }
 
 function aboutPartner(partner: PartnerLine, width: number): string {
