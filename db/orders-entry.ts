@@ -44,6 +44,7 @@ export function presentEntry(row: OrderRow) {
     stopLoss: number(row.stop_loss),
     takeProfit: number(row.take_profit),
     commission: number(row.commission),
+    markup: number(row.markup),
     createdAt: row.created_at.toISOString(),
     copiedFrom: row.copied_from,
     raisedToMinimum: row.raised_to_minimum,

@@ -17,6 +17,7 @@ export interface Settlement {
   entryPrice: string | null
   exitPrice: string | null
   commission: string | null
+  markup: string | null
   /** Epoch seconds; null, and what cannot be (before the purchase, in the future), becomes now. */
   closedAt: number | null
   /** A copy. */
@@ -57,12 +58,12 @@ async function markClosed(trx: Db, queue: Queue, settlements: Settlement[]): Pro
         set phase = 'closed', close_at = null,
             -- A multiplier has no expiry: whatever ended it, a copy goes on with a price of its own.
             closed_early = coalesce(s.early, false) or o.kind = 'MULTIPLIER', pnl = s.pnl, entry_price = s."entryPrice", exit_price = s."exitPrice",
-            commission = coalesce(s.commission, o.commission),
+            commission = coalesce(s.commission, o.commission), markup = coalesce(s.markup, o.markup),
             closed_at = case when s."closedAt" between floor(extract(epoch from o.opened_at)) and extract(epoch from now()) + ${AHEAD_SECONDS}
                              then to_timestamp(s."closedAt") else greatest(now(), o.opened_at) end,
             error_code = null, error_message = null, current_value = null, unrealized_pnl = null, follower = null, lease_until = null
        from jsonb_to_recordset(:settlements::jsonb) as s (id text, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
-            commission numeric, "closedAt" float8, early boolean)
+            commission numeric, markup numeric, "closedAt" float8, early boolean)
       where o.id = ${among('ids')} and o.id = s.id and o.phase = 'open'
      returning o.id, o.origin, o.follow_id, o.leads and o.closed_early as closes_copies
      ), closing as (${closing})
@@ -190,6 +191,7 @@ export interface Mark {
   currentValue: string
   unrealizedPnl: string
   commission: string | null
+  markup: string | null
   /** Epoch seconds. */
   expiryAt: number | null
 }
@@ -203,9 +205,10 @@ export async function markValues(db: Db, marks: Mark[]): Promise<void> {
      )
      update orders o
         set current_value = m."currentValue", unrealized_pnl = m."unrealizedPnl", marked_at = now(),
-            commission = coalesce(m.commission, o.commission), expiry_at = coalesce(to_timestamp(m."expiryAt"), o.expiry_at)
+            commission = coalesce(m.commission, o.commission), markup = coalesce(m.markup, o.markup),
+            expiry_at = coalesce(to_timestamp(m."expiryAt"), o.expiry_at)
        from jsonb_to_recordset(:marks::jsonb) as m (id text, "currentValue" numeric, "unrealizedPnl" numeric,
-            commission numeric, "expiryAt" float8)
+            commission numeric, markup numeric, "expiryAt" float8)
       where o.id = any(array(select id from mine)) and o.id = m.id`,
     { marks: JSON.stringify(marks), ids: marks.map(({ id }) => id) }
   )

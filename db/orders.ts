@@ -57,6 +57,8 @@ export interface OrderRow {
   buy_price: string | null
   payout: string | null
   commission: string | null
+  /** What the broker's contract state says the partner's application earns, in the account's currency; null: unknown. */
+  markup: string | null
   opened_at: Date | null
   answered_at: Date | null
   expiry_at: Date | null

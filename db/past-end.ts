@@ -141,6 +141,7 @@ export async function settleByHand(
       entryPrice: null,
       exitPrice: null,
       commission: null,
+      markup: null,
       closedAt: closedAt.getTime() / 1000,
       copied: order.follow_id !== null,
       early: isSale(order, soldFor)

@@ -319,6 +319,12 @@ const listed = {
     description: 'What the broker takes for a multiplier contract; null while unknown, and for binary orders.',
     examples: [null]
   },
+  markup: {
+    ...nullable(money),
+    description:
+      "What your application earns by the contract, in the account currency, by the broker's own state of it; null: not known (yet), which is not 0.",
+    examples: [0.59]
+  },
   createdAt: timestamp,
   copiedFrom: nullable(idField('ord', "The leader's order this one copies.")),
   raisedToMinimum: {
@@ -365,6 +371,7 @@ export const OrderEntry = {
       stopLoss: null,
       takeProfit: null,
       commission: null,
+      markup: 0.59,
       createdAt: '2026-11-21T07:59:59.500Z',
       copiedFrom: null,
       raisedToMinimum: null,

@@ -85,6 +85,7 @@ ending('is written once, to an order that is open', async () => {
     entryPrice: null,
     exitPrice: null,
     commission: null,
+    markup: null,
     closedAt: Math.floor(Date.now() / 1000),
     copied: false,
     early: false

@@ -104,6 +104,7 @@ const closedState: ContractState = {
   exitPrice: null,
   currentSpot: null,
   commission: null,
+  markup: null,
   purchaseTime: 1_699_999_990,
   sellTime: null,
   expiryTime: null,

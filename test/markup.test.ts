@@ -4,8 +4,10 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { listEvents } from '../api/events.ts'
 import { placeMultiplierOrder } from '../api/multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../api/orders.ts'
+import type { StateRule } from '../worker/broker/simulator/faults.ts'
 import { startSimulator } from '../worker/broker/simulator/server.ts'
 import { brokerEnv } from './dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from './harness.ts'
@@ -145,7 +147,64 @@ within('of a multiplier is part of its commission', async () => {
   assert.is((await partner.call(closeOrder, { params: { id: opened.orderId } })).status, 404)
 })
 
-within.after(closeAll)
+const shown = suite('what the application earns by a contract')
+shown.before(() => {
+  simulator.engine.markup = { pct: 3, onTop: true }
+})
+const entryOf = async ({ traderExternalId }: TestTrader) =>
+  (await partner.call(listOrders, { query: { traderExternalId } })).body.data[0]
+
+shown("is shown on the order by the broker's own state of the contract, and in the event of its end", async () => {
+  const trader = await partner.makeTrader()
+  const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+  assert.is(body.status, 'CLOSED', JSON.stringify(body))
+  const [contract] = contractsOf(trader)
+  assert.ok(Number(contract?.markup) > 0)
+  assert.is((await entryOf(trader)).markup, Number(contract?.markup))
+  const event = await until('the event', async () => {
+    const query = { traderExternalId: trader.traderExternalId, types: 'order.closed' }
+    return (await partner.call(listEvents, { query })).body.data[0]
+  })
+  assert.is(event.data.markup, Number(contract?.markup))
+})
+
+shown('of an open multiplier is shown before its end', async () => {
+  const trader = await partner.makeTrader()
+  const { traderExternalId } = trader
+  const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100 }
+  await partner.call(placeMultiplierOrder, { body: { traderExternalId, clientOrderId: randomUUID(), ...terms } })
+  const entry = await until('the markup', async () => {
+    const found = await entryOf(trader)
+    return found.markup !== null && found
+  })
+  assert.equal([entry.status, entry.markup], ['OPEN', Number(contractsOf(trader)[0]?.markup)])
+})
+
+for (const [what, rule] of [
+  ['that the state does not say', { drop: ['app_markup_amount'] }],
+  ['that cannot be read', { set: { app_markup_amount: 'some' } }],
+  ['above the price of the contract', { set: { app_markup_amount: '10.60' } }]
+] as const)
+  shown(`${what} is null, never 0`, async () => {
+    const trader = await partner.makeTrader()
+    const rules = { ...rule, when: 'always', loginid: trader.accountId } as StateRule
+    simulator.faults.set({ states: [rules] })
+    const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+    assert.is(body.status, 'CLOSED', JSON.stringify(body))
+    assert.is((await entryOf(trader)).markup, null)
+    simulator.faults.set({ states: [] })
+  })
+
+shown('is 0 where the broker says that there is none', async () => {
+  simulator.engine.markup = { pct: 0, onTop: false }
+  const trader = await partner.makeTrader()
+  const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+  assert.is(body.status, 'CLOSED', JSON.stringify(body))
+  assert.is((await entryOf(trader)).markup, 0)
+})
+
+shown.after(closeAll)
 onTop.run()
 doubtful.run()
 within.run()
+shown.run()

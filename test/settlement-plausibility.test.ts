@@ -50,6 +50,7 @@ const won: ContractState = {
   exitPrice: '1219.84',
   currentSpot: null,
   commission: null,
+  markup: null,
   purchaseTime: 1_700_000_000,
   sellTime: 1_700_000_010,
   expiryTime: null,

@@ -21,6 +21,7 @@ export function settlementOf(
     // A contract sold early has no exit tick: the spot it was sold at decided.
     exitPrice: state.exitPrice ?? (early ? state.currentSpot : null),
     commission: state.commission,
+    markup: markupOf(order, state),
     closedAt: state.sellTime,
     copied: order.follow_id !== null,
     early
@@ -41,7 +42,18 @@ export function markOf(
     currentValue: state.bidPrice,
     unrealizedPnl: new Big(state.bidPrice).minus(cost).toFixed(),
     commission: state.commission,
+    markup: markupOf(order, state),
     // Multipliers end about a century ahead: that is no expiry.
     expiryAt: lastsSeconds !== null && lastsSeconds < 400 * 86_400 ? state.expiryTime : null
   }
+}
+
+/**
+ * What the application earns by the contract, as its state says it. An amount above the contract's price cannot be a markup,
+ * and an unknown markup is better than a wrong one: null is returned.
+ */
+function markupOf(order: Pick<OrderRow, 'buy_price'>, state: ContractState): string | null {
+  const cost = order.buy_price ?? state.buyPrice
+  if (state.markup === null || (cost !== null && new Big(state.markup).gt(cost))) return null
+  return state.markup
 }

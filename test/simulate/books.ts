@@ -120,6 +120,7 @@ export class Books {
       exitPrice: sale && !sale.early ? '101.22' : null,
       currentSpot: '100.99',
       commission: null,
+      markup: null,
       purchaseTime: deal.boughtEpoch,
       sellTime: sale?.epoch ?? null,
       expiryTime: Number.isFinite(deal.endsAt) ? this.epoch(deal.endsAt) : null,

@@ -132,6 +132,8 @@ export interface ContractState {
   exitPrice: string | null
   currentSpot: string | null
   commission: string | null
+  /** What the application earns by the contract; null where the state does not say it, which is not 0. */
+  markup: string | null
   purchaseTime: number | null
   sellTime: number | null
   expiryTime: number | null

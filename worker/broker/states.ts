@@ -30,6 +30,7 @@ export function readContractState(fields: Fields, spots: SpotPrices): ContractSt
     sellPrice,
     ...spots,
     commission: fields.amount('commission') ?? fields.amount('commision'),
+    markup: fields.amount('app_markup_amount'),
     purchaseTime: fields.time('purchase_time'),
     sellTime: fields.time('sell_time'),
     expiryTime: fields.time('date_expiry') ?? fields.time('expiry_time'),

@@ -99,7 +99,7 @@ export function presentContract(engine: Engine, contract: Contract): Record<stri
     underlying: offer.symbol.code,
     ...(offer.kind === 'multiplier' ? multiplierOf(contract) : { payout: amount(contract.payoutCents) }),
     ...(offer.kind === 'ticks' ? ticksOf(contract) : {}),
-    ...(contract.markupCents > 0 ? { app_markup_amount: printUnits(contract.markupCents, offer.currency) } : {}),
+    app_markup_amount: printUnits(contract.markupCents, offer.currency),
     ...saleOf(contract, spot),
     ...(unsellable && !sold ? { validation_error: unsellable.message, validation_error_code: 'General' } : {})
   }
