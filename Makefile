@@ -41,7 +41,7 @@ migrate: install ## Bring the database to the newest schema
 	@$(node) cli/main.ts db migrate
 
 schema: install ## Write db/schema.sql, the schema as the migrations leave it
-	@$(node) db/write-schema.ts
+	@$(node) db/postgres/write-schema.ts
 
 bench: install ## Measure the service beside bare peers (BENCH_ONLY=help lists the parts)
 	@$(node) test/bench/run.ts

@@ -1,13 +1,14 @@
 // What a key with admin scope may do: it acts for the platform, whoever's record it is about.
-import { recordAudit } from '../db/audit.ts'
+
 import {
   presentPurchase,
   presentSubscription,
   refundPurchase as refund,
   refundSubscription as refundMonth
-} from '../db/marketplace-sales.ts'
-import { Purchase, Refund, Subscription } from '../schemas/marketplace-sales.ts'
-import { type IdParams, idParams } from './marketplace.ts'
+} from '../db/marketplace/sales.ts'
+import { recordAudit } from '../db/platform/audit.ts'
+import { Purchase, Refund, Subscription } from '../schemas/marketplace/sales.ts'
+import { type IdParams, idParams } from './marketplace/listings.ts'
 import type { Operation } from './operations.ts'
 
 export const refundPurchase: Operation<{ params: IdParams; body: Refund }> = {

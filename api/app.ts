@@ -1,13 +1,13 @@
 // The middleware in order: respond (id, envelope, log line), secure (HTTPS first of all), the reference page, the deployed sites, then the routes; what is left is a 404.
 import Koa from 'koa'
-import { ApiError } from '../schemas/errors.ts'
-import { docs } from './docs.ts'
-import { nearestPath } from './nearest.ts'
+import { ApiError } from '../schemas/errors/errors.ts'
+import { docs } from './description/docs.ts'
 import { type Open, operations } from './operations.ts'
-import { respond } from './respond.ts'
+import { nearestPath } from './request/nearest.ts'
+import { respond } from './request/respond.ts'
+import { secure } from './request/secure.ts'
 import { routes } from './routes.ts'
-import { secure } from './secure.ts'
-import { sites } from './sites.ts'
+import { sites } from './sites/sites.ts'
 
 /** The application over what is open; it does not listen yet. */
 export function createApp(open: Open): Koa {

@@ -1,8 +1,5 @@
-// Copy trading: leaders, following, and how one's follows stand. The copying itself is worker/copy.ts.
+// Copy trading: leaders, following, and how one's follows stand. The copying itself is worker/copy/fanout.ts.
 
-import type { AccountRecord } from '../db/accounts.ts'
-import { requireConnected } from '../db/accounts.ts'
-import { requireRoom } from '../db/bounds.ts'
 import {
   follow as begin,
   type LeaderRecord,
@@ -10,8 +7,11 @@ import {
   listFollows,
   presentFollow,
   unfollow as stop
-} from '../db/copy.ts'
-import { getTrader } from '../db/traders.ts'
+} from '../db/copy/follows.ts'
+import { requireRoom } from '../db/platform/bounds.ts'
+import type { AccountRecord } from '../db/traders/accounts.ts'
+import { requireConnected } from '../db/traders/accounts.ts'
+import { getTrader } from '../db/traders/traders.ts'
 import {
   CopyQuery,
   Follow,
@@ -21,9 +21,9 @@ import {
   LeadersQuery,
   UnfollowRequest
 } from '../schemas/copy.ts'
-import { ApiError } from '../schemas/errors.ts'
-import { ask } from './ask.ts'
+import { ApiError } from '../schemas/errors/errors.ts'
 import type { Operation } from './operations.ts'
+import { ask } from './request/broker-requests.ts'
 
 export const listLeaders: Operation<{ query: LeadersQuery }> = {
   name: 'listLeaders',

@@ -1,10 +1,11 @@
 // Key management: the partner's own, with its session cookie and nothing else.
-import { recordAudit } from '../db/audit.ts'
-import { requireRoom } from '../db/bounds.ts'
-import { insertKey, listKeys as list, presentKey, revokeKey as revoke } from '../db/keys.ts'
-import { pathId } from '../schemas/fields.ts'
+
+import { insertKey, listKeys as list, presentKey, revokeKey as revoke } from '../db/partners/keys.ts'
+import { recordAudit } from '../db/platform/audit.ts'
+import { requireRoom } from '../db/platform/bounds.ts'
+import { pathId } from '../schemas/fields/fields.ts'
+import { defaultScopes } from '../schemas/fields/scopes.ts'
 import { IssuedKey, KeyList, NewKey, RevokedKey } from '../schemas/keys.ts'
-import { defaultScopes } from '../schemas/scopes.ts'
 import type { Operation } from './operations.ts'
 
 export const createKey: Operation<{ body: NewKey }> = {

@@ -1,23 +1,30 @@
 // The API process: read config, open, listen, close on SIGTERM.
 import type { AddressInfo } from 'node:net'
-import { openBus } from '../db/bus.ts'
-import { openLimits } from '../db/limits.ts'
-import { openLog } from '../db/log.ts'
-import { collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/metrics.ts'
-import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn, warnOfSettings } from '../db/process.ts'
-import { newProcessName, registerProcess } from '../db/processes.ts'
-import { openQueue } from '../db/queue.ts'
-import { openStore } from '../db/store.ts'
-import { listenAt } from '../db/system-errors.ts'
-import { openUsage } from '../db/usage.ts'
+import { openUsage } from '../db/partners/usage.ts'
+import { openBus } from '../db/platform/bus.ts'
+import { openLimits } from '../db/platform/limits.ts'
+import { openLog } from '../db/platform/log.ts'
+import { collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/platform/metrics.ts'
+import {
+  announceReady,
+  endInOrder,
+  keepHeapSmall,
+  loadEnvironment,
+  stopOn,
+  warnOfSettings
+} from '../db/platform/process.ts'
+import { newProcessName, registerProcess } from '../db/platform/processes.ts'
+import { openQueue } from '../db/platform/queue.ts'
+import { openStore } from '../db/platform/store.ts'
+import { listenAt } from '../db/postgres/system-errors.ts'
 import { createApp } from './app.ts'
-import { drain } from './drain.ts'
-import { openFeed } from './feed.ts'
-import { openGathered } from './gathered.ts'
-import { createListener } from './listen.ts'
-import { openPlaces } from './places.ts'
-import { openStream } from './stream/server.ts'
-import { openWaits } from './waits.ts'
+import { openFeed } from './events/feed.ts'
+import { openStream } from './events/stream/server.ts'
+import { drain } from './request/drain.ts'
+import { openGathered } from './request/gathered.ts'
+import { createListener } from './request/listen.ts'
+import { openPlaces } from './request/places.ts'
+import { openWaits } from './request/waits.ts'
 
 keepHeapSmall()
 const config = loadEnvironment('api')

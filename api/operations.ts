@@ -1,22 +1,21 @@
 // What an operation is, and the list of all of them in the order of the specification. What is not in the
 // list does not exist: routing, checks, validation, the description and the contract tests all read it.
 
-import type { Bus } from '../db/bus.ts'
-import type { Db } from '../db/connection.ts'
-import type { Pepper, Vault } from '../db/crypto.ts'
-import type { Limits } from '../db/limits.ts'
-import type { Log } from '../db/log.ts'
-import type { PartnerFacts } from '../db/partners.ts'
-import type { Queue } from '../db/queue.ts'
-import type { UsageCounter } from '../db/usage.ts'
-import type { Config } from '../schemas/config.ts'
-import type { ErrorCode } from '../schemas/errors.ts'
-import type { Schema } from '../schemas/fields.ts'
-import type { Scope } from '../schemas/scopes.ts'
-import { activateAccount, exchangeTokens, listAccounts } from './accounts.ts'
+import type { PartnerFacts } from '../db/partners/partners.ts'
+import type { UsageCounter } from '../db/partners/usage.ts'
+import type { Bus } from '../db/platform/bus.ts'
+import type { Pepper, Vault } from '../db/platform/crypto.ts'
+import type { Limits } from '../db/platform/limits.ts'
+import type { Log } from '../db/platform/log.ts'
+import type { Queue } from '../db/platform/queue.ts'
+import type { Db } from '../db/postgres/connection.ts'
+import type { Config } from '../schemas/config/config.ts'
+import type { ErrorCode } from '../schemas/errors/errors.ts'
+import type { Schema } from '../schemas/fields/fields.ts'
+import type { Scope } from '../schemas/fields/scopes.ts'
 import { refundPurchase, refundSubscription } from './admin.ts'
-import { analyseBotCandles, copilotSignal } from './ai.ts'
-import { getBalance } from './balance.ts'
+import { analyseBotCandles, copilotSignal } from './ai/ai.ts'
+import { createCommunityBot, deleteCommunityBot, likeCommunityBot, listCommunityBots } from './community/bots.ts'
 import {
   deleteMessage,
   getCommunityProfile,
@@ -24,32 +23,34 @@ import {
   listMessages,
   postMessage,
   updateCommunityProfile
-} from './community.ts'
-import { createCommunityBot, deleteCommunityBot, likeCommunityBot, listCommunityBots } from './community-bots.ts'
+} from './community/community.ts'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from './copy.ts'
-import { getEvent, listEvents } from './events.ts'
-import type { Feed } from './feed.ts'
-import type { Gathered } from './gathered.ts'
+import { getSpec } from './description/spec.ts'
+import { getEvent, listEvents } from './events/events.ts'
+import type { Feed } from './events/feed.ts'
+import { createStreamTicket } from './events/stream/tickets.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
-import { getMarketplaceBot, listBotReviews, listMarketplaceBots, reviewBot } from './marketplace.ts'
-import { createCreatorBot, listCreatorBots, publishBot, retireBot, updateCreatorBot } from './marketplace-creator.ts'
-import { getCreatorEarnings, listPayouts, requestPayout } from './marketplace-earnings.ts'
+import { createCreatorBot, listCreatorBots, publishBot, retireBot, updateCreatorBot } from './marketplace/creator.ts'
+import { getCreatorEarnings, listPayouts, requestPayout } from './marketplace/earnings.ts'
+import { getMarketplaceBot, listBotReviews, listMarketplaceBots, reviewBot } from './marketplace/listings.ts'
 import {
   cancelSubscription,
   listMyPurchases,
   listMySubscriptions,
   purchaseBot,
   subscribeToBot
-} from './marketplace-sales.ts'
+} from './marketplace/sales.ts'
 import { getMe } from './me.ts'
-import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from './multipliers.ts'
-import { getOrder } from './order-by-id.ts'
-import { closeOrder, listOrders, placeBinaryOrder } from './orders.ts'
-import type { Places } from './places.ts'
-import { listOpenPositions } from './positions.ts'
-import { getSpec } from './spec.ts'
-import { createStreamTicket } from './stream/tickets.ts'
-import { deployTemplate, listMyDeployments, listTemplates } from './templates.ts'
+import { getOrder } from './orders/by-id.ts'
+import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from './orders/multipliers.ts'
+import { closeOrder, listOrders, placeBinaryOrder } from './orders/orders.ts'
+import { listOpenPositions } from './orders/positions.ts'
+import type { Gathered } from './request/gathered.ts'
+import type { Places } from './request/places.ts'
+import type { Waits } from './request/waits.ts'
+import { deployTemplate, listMyDeployments, listTemplates } from './sites/templates.ts'
+import { activateAccount, exchangeTokens, listAccounts } from './traders/accounts.ts'
+import { getBalance } from './traders/balance.ts'
 import {
   changePassword,
   confirmPassword,
@@ -57,11 +58,10 @@ import {
   enableTrader,
   endSessions,
   resetPassword
-} from './trader-credentials.ts'
-import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from './traders.ts'
-import { collectTrade, listTradeHistory } from './trades.ts'
+} from './traders/credentials.ts'
+import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from './traders/traders.ts'
+import { collectTrade, listTradeHistory } from './traders/trades.ts'
 import { getUsage } from './usage.ts'
-import type { Waits } from './waits.ts'
 
 /** What is open while the process runs; handed to every handler. */
 export interface Open {
@@ -159,7 +159,7 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
    * storing of its answer. It must neither wait for a worker nor hash a password.
    */
   atomic?: true
-  /** Its statements are batched with those of other requests (db/gather.ts): it takes no connection for itself. */
+  /** Its statements are batched with those of other requests (db/postgres/gather.ts): it takes no connection for itself. */
   batched?: true
   /** The end user's address may come along in X-End-User-IP, for the bounds on guessing. */
   endUser?: true

@@ -1,9 +1,9 @@
 // GET /v1/usage: what the partner used in its billing period, and what it may use.
-import { standingOf } from '../db/billing.ts'
-import { shown } from '../schemas/money.ts'
+import { standingOf } from '../db/money/billing.ts'
+import { shown } from '../schemas/fields/money.ts'
 import { Usage } from '../schemas/usage.ts'
-import { rateLimitOf } from './limit.ts'
 import type { Operation } from './operations.ts'
+import { rateLimitOf } from './request/limit.ts'
 
 export const getUsage: Operation<object> = {
   name: 'getUsage',

@@ -1,10 +1,10 @@
 // operator console: the service at a glance in a full-screen terminal, for those who would rather look than type.
 import type { Command } from 'commander'
-import { openStore } from '../db/store.ts'
-import { Nothing } from '../schemas/commands.ts'
-import { bare, type Context } from './context.ts'
-import { examples } from './examples.ts'
-import { Refusal } from './refusals.ts'
+import { openStore } from '../db/platform/store.ts'
+import { Nothing } from '../schemas/commands/operator.ts'
+import { bare, type Context } from './terminal/context.ts'
+import { examples } from './terminal/examples.ts'
+import { Refusal } from './terminal/refusals.ts'
 
 export function addConsole(program: Command): void {
   program

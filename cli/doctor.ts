@@ -2,14 +2,14 @@
 // to do if not.
 import type { Command } from 'commander'
 import pc from 'picocolors'
-import { readEnvironment } from '../db/process.ts'
-import { type Config, ConfigError } from '../schemas/config.ts'
+import { readEnvironment } from '../db/platform/process.ts'
+import { type Config, ConfigError } from '../schemas/config/config.ts'
 import { checkBroker, checkRedis, checkSettings, checkTls } from './doctor/around.ts'
 import { checkDatabase } from './doctor/database.ts'
 import { type Finding, fail } from './doctor/finding.ts'
-import { examples } from './examples.ts'
-import { print } from './output.ts'
-import { SaidAlready } from './refusals.ts'
+import { examples } from './terminal/examples.ts'
+import { print } from './terminal/output.ts'
+import { SaidAlready } from './terminal/refusals.ts'
 
 export function addDoctor(program: Command): void {
   program

@@ -1,6 +1,6 @@
 // The operator's command line: parse, run one command, say how it ended.
 import { createProgram } from './program.ts'
-import { endingOf } from './refusals.ts'
+import { endingOf } from './terminal/refusals.ts'
 
 // Whoever reads our output may have read enough: `operator orders list | head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -1,7 +1,7 @@
 // AI: a signal for an asset, and the analysis of candles a bot brings along. Numbers are computed by the
 // service; a language model, where one is configured, only words the reasons.
 import type { FromSchema } from 'json-schema-to-ts'
-import { asset, nullable, timestamp, traderExternalId } from './fields.ts'
+import { asset, nullable, timestamp, traderExternalId } from './fields/fields.ts'
 
 // What prices are computed with must stay finite; no market prints beyond these.
 const priceIn = { type: 'number', minimum: 1e-9, maximum: 1e12, examples: [1219.5] } as const

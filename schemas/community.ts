@@ -1,7 +1,7 @@
 // The community of one partner: profiles, leaderboard, messages, shared bots.
 import type { FromSchema } from 'json-schema-to-ts'
-import { accountMode, currency, idField, nullable, timestamp } from './fields.ts'
-import { freeformLimits } from './freeform.ts'
+import { accountMode, currency, idField, nullable, timestamp } from './fields/fields.ts'
+import { freeformLimits } from './fields/freeform.ts'
 
 const line = '^[^\\u0000-\\u001f\\u007f]*$'
 const prose = '^[^\\u0000]*$'

@@ -1,6 +1,15 @@
 // Copy trading: leaders, following, and how a follow stands.
 import type { FromSchema } from 'json-schema-to-ts'
-import { accountId, accountMode, currency, idField, money, nullable, timestamp, traderExternalId } from './fields.ts'
+import {
+  accountId,
+  accountMode,
+  currency,
+  idField,
+  money,
+  nullable,
+  timestamp,
+  traderExternalId
+} from './fields/fields.ts'
 
 const leaderId = idField('trd', 'Identifier of the leader.')
 const percent = { type: 'number', description: 'Percent.', examples: [12.5] } as const

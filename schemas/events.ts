@@ -1,14 +1,22 @@
 // Events: what happened to a partner, in the order in which it happened; one shape for the list, the stream and webhooks.
 import type { FromSchema } from 'json-schema-to-ts'
-import { Account } from './accounts.ts'
 import { Follow } from './copy.ts'
-import { cursor as cursorField, idField, nullable, pathId, type Schema, timestamp, traderExternalId } from './fields.ts'
+import {
+  cursor as cursorField,
+  idField,
+  nullable,
+  pathId,
+  type Schema,
+  timestamp,
+  traderExternalId
+} from './fields/fields.ts'
 import { KeyEntry } from './keys.ts'
-import { Payout } from './marketplace-creator.ts'
-import { Purchase, Subscription } from './marketplace-sales.ts'
+import { Payout } from './marketplace/creator.ts'
+import { Purchase, Subscription } from './marketplace/sales.ts'
 import { OrderEntry } from './orders.ts'
 import { plan, saasStatus } from './partners.ts'
 import { Deployment } from './templates.ts'
+import { Account } from './traders/accounts.ts'
 
 const eventId = idField('evt', 'Identifier of the event, the same wherever it is read.')
 

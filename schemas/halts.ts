@@ -1,5 +1,5 @@
 // Halts of trading: what an operator stops placing for, and how a refused order is answered.
-import { ApiError } from './errors.ts'
+import { ApiError } from './errors/errors.ts'
 
 /** The widest first: where several halts apply to an order, the first one is named. */
 export const haltScopes = ['all', 'partner', 'application', 'asset'] as const

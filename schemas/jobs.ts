@@ -1,11 +1,11 @@
 // Every queue: its name, what a job carries (ids, never secrets) and how it behaves. A queue either
 // wakes the workers when its job is committed ('commit') or is read by the clock ('clock'); none does
 // both. Whoever enqueues imports this file and never loads the work.
-import { idField, type Schema } from './fields.ts'
+import { idField, type Schema } from './fields/fields.ts'
 
 export interface QueueRule {
   wake: 'commit' | 'clock'
-  /** Shape of a job's data; a job that does not match ends in the dead-letter queue (db/queue.ts). */
+  /** Shape of a job's data; a job that does not match ends in the dead-letter queue (db/platform/queue.ts). */
   data: Schema
   /**
    * Absent where fetching a job completes it: the rows it points to carry the work from then on, so that there is nothing

@@ -1,8 +1,8 @@
 // API keys, as partners manage them themselves.
 import type { FromSchema } from 'json-schema-to-ts'
-import { idField, nullable, timestamp } from './fields.ts'
+import { idField, nullable, timestamp } from './fields/fields.ts'
+import { defaultScopes } from './fields/scopes.ts'
 import { scopeList } from './partners.ts'
-import { defaultScopes } from './scopes.ts'
 
 const keyId = idField('key', 'Identifier of the key; not secret.')
 const label = {

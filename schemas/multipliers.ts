@@ -12,7 +12,7 @@ import {
   stakeUsd,
   timestamp,
   traderExternalId
-} from './fields.ts'
+} from './fields/fields.ts'
 import { contractType, direction } from './orders.ts'
 
 const multiplier = {

@@ -1,7 +1,7 @@
 // Orders: what a partner may ask for, what it is told, and the rules that tie barrier, contract type
 // and duration together (422 INVALID_CONTRACT, decided before the broker is asked).
 import type { FromSchema } from 'json-schema-to-ts'
-import { ApiError } from './errors.ts'
+import { ApiError } from './errors/errors.ts'
 import {
   accountId,
   accountMode,
@@ -19,7 +19,7 @@ import {
   stakeUsd,
   timestamp,
   traderExternalId
-} from './fields.ts'
+} from './fields/fields.ts'
 
 export const contractTypes = [
   'CALL',

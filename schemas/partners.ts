@@ -1,7 +1,7 @@
 // The partner: an operator of a trading front end.
 import type { FromSchema } from 'json-schema-to-ts'
-import { idField } from './fields.ts'
-import { allScopes } from './scopes.ts'
+import { idField } from './fields/fields.ts'
+import { allScopes } from './fields/scopes.ts'
 
 export const plans = ['LAUNCH', 'PRO', 'SCALE'] as const
 export type Plan = (typeof plans)[number]

@@ -1,7 +1,7 @@
 // The stream's messages, both ways, and the tickets that let a browser open one.
 import type { FromSchema } from 'json-schema-to-ts'
 import { Event, type EventType, eventCursor, eventTypeNames, TicketEvent } from './events.ts'
-import { type Schema, timestamp, traderExternalId } from './fields.ts'
+import { type Schema, timestamp, traderExternalId } from './fields/fields.ts'
 
 /** The WebSocket subprotocol. */
 export const SUBPROTOCOL = 'service.v1'

@@ -1,7 +1,7 @@
 // Templates: the catalogue of sites a partner can deploy, the facts of one deployment, and what is asked for
-// it. The sources of each template stand in worker/templates/<slug>/.
+// it. The sources of each template stand in worker/sites/templates/<slug>/.
 import type { FromSchema } from 'json-schema-to-ts'
-import { idField, nullable, timestamp } from './fields.ts'
+import { idField, nullable, timestamp } from './fields/fields.ts'
 
 /** Every template there is. A change of its look or words raises its version. */
 export const catalogue = [

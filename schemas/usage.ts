@@ -1,5 +1,5 @@
 // What a partner used in its billing period.
-import { timestamp } from './fields.ts'
+import { timestamp } from './fields/fields.ts'
 import { plan, saasStatus } from './partners.ts'
 
 const count = (description: string, example: number) =>

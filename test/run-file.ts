@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 
-const leftOpen = pathToFileURL(`${import.meta.dirname}/left-open.ts`).href
+const leftOpen = pathToFileURL(`${import.meta.dirname}/support/left-open.ts`).href
 const OUTPUT_LIMIT = 4_000_000
 const LINGER_MS = 10_000
 const PIPE_LINGER_MS = 2_000

@@ -12,8 +12,8 @@ import { parseArgs } from 'node:util'
 import pc from 'picocolors'
 import { acquire, holderOf } from '../db/embedded/lock.ts'
 import { removeEmbedded, startEmbedded } from '../db/embedded.ts'
-import { dialects } from './dialects.ts'
 import { type Outcome, runFile } from './run-file.ts'
+import { dialects } from './support/dialects.ts'
 
 const PREFIX = 'operator-test-'
 const FRESH_MS = 60_000

@@ -1,5 +1,5 @@
 // The billing check as the workers' clock starts it.
-import * as billing from '../db/billing-check.ts'
+import * as billing from '../db/money/billing-check.ts'
 import type { Open } from './open.ts'
 
 // Well before the job expires: the next one, a minute later, goes on where this one stopped.

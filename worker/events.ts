@@ -1,10 +1,11 @@
 // The event log in a worker: the sequencer, right after what changes orders and by the sweep's clock for everything else, and the
 // partitions of the log.
-import { EVENTS } from '../db/bus.ts'
+
 import { dropEventDays, makeEventDays, SEQUENCED_AT_ONCE, sequenceEvents } from '../db/events/sequence.ts'
-import { countSequenced } from '../db/metrics.ts'
-import { sleep } from './clock.ts'
+import { EVENTS } from '../db/platform/bus.ts'
+import { countSequenced } from '../db/platform/metrics.ts'
 import type { Open } from './open.ts'
+import { sleep } from './platform/clock.ts'
 
 // From so many events in a run on, the next waits a little: an event costs 200 microseconds alone and 10 in a group of 50.
 const GROUP_FROM = 4

@@ -1,7 +1,7 @@
 // The worker process: read config, open, work, drain on SIGTERM.
-import { openBus } from '../db/bus.ts'
-import { openCallRecords } from '../db/call-records.ts'
-import { openLog } from '../db/log.ts'
+import { openBus } from '../db/platform/bus.ts'
+import { openCallRecords } from '../db/platform/call-records.ts'
+import { openLog } from '../db/platform/log.ts'
 import {
   collectBudget,
   collectClockOffset,
@@ -10,16 +10,23 @@ import {
   collectUnreachable,
   readiness,
   serveMetrics
-} from '../db/metrics.ts'
-import { announceReady, endInOrder, keepHeapSmall, loadEnvironment, stopOn, warnOfSettings } from '../db/process.ts'
-import { newProcessName, registerProcess } from '../db/processes.ts'
-import { openQueue } from '../db/queue.ts'
-import { analyseGrown } from '../db/statistics.ts'
-import { openStore } from '../db/store.ts'
+} from '../db/platform/metrics.ts'
+import {
+  announceReady,
+  endInOrder,
+  keepHeapSmall,
+  loadEnvironment,
+  stopOn,
+  warnOfSettings
+} from '../db/platform/process.ts'
+import { newProcessName, registerProcess } from '../db/platform/processes.ts'
+import { openQueue } from '../db/platform/queue.ts'
+import { openStore } from '../db/platform/store.ts'
+import { analyseGrown } from '../db/postgres/statistics.ts'
 import { openBrokers } from './broker/brokers.ts'
-import { systemClock } from './clock.ts'
 import { startWork } from './jobs.ts'
-import { startLoop } from './loop.ts'
+import { systemClock } from './platform/clock.ts'
+import { startLoop } from './platform/loop.ts'
 import { openSignal } from './signal.ts'
 
 keepHeapSmall()

@@ -1,12 +1,12 @@
 // What is open while a worker runs; handed to every handler.
-import type { Bus } from '../db/bus.ts'
-import type { Db } from '../db/connection.ts'
-import type { Vault } from '../db/crypto.ts'
-import type { Log } from '../db/log.ts'
-import type { Queue } from '../db/queue.ts'
-import type { Config } from '../schemas/config.ts'
+import type { Bus } from '../db/platform/bus.ts'
+import type { Vault } from '../db/platform/crypto.ts'
+import type { Log } from '../db/platform/log.ts'
+import type { Queue } from '../db/platform/queue.ts'
+import type { Db } from '../db/postgres/connection.ts'
+import type { Config } from '../schemas/config/config.ts'
 import type { Brokers } from './broker/brokers.ts'
-import type { Clock } from './clock.ts'
+import type { Clock } from './platform/clock.ts'
 import type { Signal } from './signal.ts'
 
 export interface Open {

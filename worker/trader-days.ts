@@ -1,6 +1,6 @@
 // Adding up what traders made, as the workers' clock starts it.
-import { wasCanceled } from '../db/connection.ts'
-import { addUpTraderDays } from '../db/trader-days.ts'
+import { wasCanceled } from '../db/postgres/connection.ts'
+import { addUpTraderDays } from '../db/traders/days.ts'
 import type { Open } from './open.ts'
 
 // Well before the job expires: the next one goes on where this one stopped.

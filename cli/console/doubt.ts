@@ -1,8 +1,9 @@
 // 4 Doubt: orders that were sent without an answer, and orders whose evidence fits two readings. The second kind
 // waits for a person; what the broker has is asked for again before anything is decided.
-import { listDoubtLines, type OrderLine } from '../../db/console.ts'
-import type { Candidate } from '../../db/orders-deciding.ts'
-import { reconcile } from '../orders-doubt.ts'
+
+import type { Candidate } from '../../db/orders/deciding.ts'
+import { listDoubtLines, type OrderLine } from '../../db/platform/console.ts'
+import { reconcile } from '../orders/doubt.ts'
 import { contractOf, readStory, type Story, statusOf } from './order.ts'
 import { age, type Column, clock, cut, instant, toneOf, tones } from './text.ts'
 import { type Action, listing, MARK, open, type Place, type View } from './view.ts'

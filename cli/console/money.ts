@@ -1,4 +1,6 @@
 // 6 Money: payouts by status, to be approved, paid and recorded, or declined; and the wallets, emptiest first.
+
+import { listPayouts, type PayoutRecord } from '../../db/money/payouts.ts'
 import {
   type LedgerStanding,
   listWalletLines,
@@ -6,13 +8,12 @@ import {
   readLedger,
   readPayoutStandings,
   type WalletLine
-} from '../../db/console.ts'
-import { listPayouts, type PayoutRecord } from '../../db/payouts.ts'
-import { PayoutApproval, PayoutPayment, PayoutRejection } from '../../schemas/commands.ts'
-import { payoutStatuses } from '../../schemas/marketplace-creator.ts'
-import { check } from '../../schemas/validator.ts'
-import type { Opened } from '../context.ts'
-import { approve, recordPaid, reject } from '../payouts.ts'
+} from '../../db/platform/console.ts'
+import { check } from '../../schemas/checks/validator.ts'
+import { PayoutApproval, PayoutPayment, PayoutRejection } from '../../schemas/commands/operator.ts'
+import { payoutStatuses } from '../../schemas/marketplace/creator.ts'
+import { approve, recordPaid, reject } from '../money/payouts.ts'
+import type { Opened } from '../terminal/context.ts'
 import { type Column, clock, columns, cut, toneOf, tones, usd } from './text.ts'
 import { type Action, listing, MARK, type View } from './view.ts'
 

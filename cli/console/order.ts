@@ -1,8 +1,9 @@
 // An order as a row of a table, and its whole story; wherever orders are shown.
-import { type AuditRecord, listAudit } from '../../db/audit.ts'
-import type { Db } from '../../db/connection.ts'
-import type { OrderLine } from '../../db/console.ts'
-import { findOrders, type OrderRow, triesOf } from '../../db/orders.ts'
+
+import { findOrders, type OrderRow, triesOf } from '../../db/orders/reading.ts'
+import { type AuditRecord, listAudit } from '../../db/platform/audit.ts'
+import type { OrderLine } from '../../db/platform/console.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import { age, type Column, clock, cut, fit, instant, toneOf, tones, wrap } from './text.ts'
 import type { Drawn, Size } from './view.ts'
 

@@ -1,5 +1,5 @@
 // 3 Orders: of all partners, newest first, followed live; one opened tells its whole story.
-import { LOOKED_THROUGH, listOrderLines, type OrderLine } from '../../db/console.ts'
+import { LOOKED_THROUGH, listOrderLines, type OrderLine } from '../../db/platform/console.ts'
 import { orderStatus } from '../../schemas/orders.ts'
 import { drawStory, orderColumns, readStory, type Story } from './order.ts'
 import { cut, tones } from './text.ts'

@@ -6,9 +6,9 @@ import {
   readMinutes,
   readStandings,
   type Standing
-} from '../../db/console.ts'
-import { type Halt, listHalts } from '../../db/halts.ts'
-import { type QueueStanding, queueStandings } from '../../db/queue-standing.ts'
+} from '../../db/platform/console.ts'
+import { type Halt, listHalts } from '../../db/platform/halts.ts'
+import { type QueueStanding, queueStandings } from '../../db/platform/queue-depths.ts'
 import { age, cut, fit, sparkline, type Tone, tones, usd, wrap } from './text.ts'
 import type { View } from './view.ts'
 

@@ -1,15 +1,16 @@
 // 2 Partners: who they are and how they stand; one opened shows its traders and its orders.
+
+import { listOrders } from '../../db/orders/reading.ts'
 import {
   listPartnerLines,
   listTraderLines,
   type OrderLine,
   type PartnerLine,
   type TraderLine
-} from '../../db/console.ts'
-import { listOrders } from '../../db/orders.ts'
+} from '../../db/platform/console.ts'
+import { check } from '../../schemas/checks/validator.ts'
 import { SuspendPartner } from '../../schemas/partners.ts'
-import { check } from '../../schemas/validator.ts'
-import { resume, suspend } from '../partners.ts'
+import { resume, suspend } from '../partners/partners.ts'
 import { drawStory, orderColumns, readStory, type Story } from './order.ts'
 import { type Column, clean, columns, cut, instant, toneOf, tones, usd } from './text.ts'
 import { type Action, type Line, listing, MARK, open, searching, type View } from './view.ts'

@@ -1,8 +1,8 @@
 // 5 Queues: what waits for the workers, what they work on, and what they gave up.
-import { countFailedJobs } from '../../db/console.ts'
-import { type QueueStanding, queueStandings } from '../../db/queue-standing.ts'
+import { countFailedJobs } from '../../db/platform/console.ts'
+import { type QueueStanding, queueStandings } from '../../db/platform/queue-depths.ts'
 import type { QueueName } from '../../schemas/jobs.ts'
-import { retry } from '../queues.ts'
+import { retry } from '../platform/queues.ts'
 import { age, type Column, columns, tones } from './text.ts'
 import { MARK, type View } from './view.ts'
 

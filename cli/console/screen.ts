@@ -1,7 +1,7 @@
 // The terminal's second screen: entered for the console and left again however it ends.
 import { render } from 'ink'
 import { createElement } from 'react'
-import type { Opened } from '../context.ts'
+import type { Opened } from '../terminal/context.ts'
 import { App, type UnderWay } from './app.ts'
 
 const ENTER = '\u001b[?1049h\u001b[H'

@@ -1,8 +1,8 @@
 // What a view of the console is: something to read, lines to draw, keys that act on the row under the cursor.
 // A view changes nothing by itself; it names the command that does, which asks first and writes the audit log.
-import type { Db } from '../../db/connection.ts'
-import type { Config } from '../../schemas/config.ts'
-import type { Opened } from '../context.ts'
+import type { Db } from '../../db/postgres/connection.ts'
+import type { Config } from '../../schemas/config/config.ts'
+import type { Opened } from '../terminal/context.ts'
 import { type Column, columns } from './text.ts'
 
 /** Where somebody is in a view. */

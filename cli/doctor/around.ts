@@ -2,9 +2,9 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { WebSocket } from 'ws'
-import { reachRedis } from '../../db/reach-redis.ts'
-import type { Config } from '../../schemas/config.ts'
-import { findContradictions } from '../../schemas/contradictions.ts'
+import { reachRedis } from '../../db/platform/reach-redis.ts'
+import type { Config } from '../../schemas/config/config.ts'
+import { findContradictions } from '../../schemas/config/contradictions.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
 const BROKER_TIMEOUT_MS = 8000

@@ -1,6 +1,7 @@
 // The event log: whether what happens gets into it, and whether it has room for the coming days.
-import type { Db } from '../../db/connection.ts'
+
 import { countDaysAhead, readOutbox } from '../../db/events/sequence.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import { type Finding, ok, warn } from './finding.ts'
 
 const LAG_WARN_SECONDS = 30

@@ -1,7 +1,8 @@
 // What waits for the operator about contracts: orders open past their end, and differences from the broker's books.
-import type { Db } from '../../db/connection.ts'
-import { countFindings } from '../../db/contract-audit.ts'
-import { countPastEnd } from '../../db/orders-review.ts'
+
+import { countFindings } from '../../db/orders/contract-audit.ts'
+import { countPastEnd } from '../../db/orders/review.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import { type Finding, ok, warn } from './finding.ts'
 
 export async function checkSettlements(db: Db): Promise<Finding[]> {

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { acquire } from '../../db/embedded/lock.ts'
-import { Refusal } from '../refusals.ts'
+import { Refusal } from '../terminal/refusals.ts'
 import { type Child, ChildEnded, startChild } from './children.ts'
 
 const JOIN_MS = 20_000
@@ -117,7 +117,7 @@ async function launch(
     const use = tries > PORT_TRIES / 2 && !fixed ? 0 : port
     const child = startChild({
       name: 'broker',
-      file: 'worker/broker/simulator/main.ts',
+      file: 'worker/simulator/main.ts',
       args: ['--port', String(use), '--tick-ms', String(tickMs), '--journal', join(dir, 'journal')],
       env,
       tell,

@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { Refusal } from '../refusals.ts'
+import { Refusal } from '../terminal/refusals.ts'
 
 const TAIL_LINES = 8
 const READY_MS = 60_000

@@ -2,7 +2,7 @@
 // written before a command. Of what was set here only names are told: keys and passwords are among the values.
 import { existsSync, readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
-import { type Config, environment } from '../../schemas/config.ts'
+import { type Config, environment } from '../../schemas/config/config.ts'
 
 /** Settings of this environment that another process needs as well and does not find by itself, as it does those of `file`. */
 export function settingsToRepeat(env: NodeJS.ProcessEnv, file: Record<string, string | undefined>): string[] {

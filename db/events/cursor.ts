@@ -1,7 +1,7 @@
 // Cursors of the event log: one AES block under a key of the partner, derived from the pepper. So a cursor is good for its own
 // partner alone, and shows neither a position nor how many events lie between two of them.
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
-import type { Pepper } from '../crypto.ts'
+import type { Pepper } from '../platform/crypto.ts'
 
 /** A point in a partner's log: after the event at `position`. */
 export interface Point {

@@ -1,8 +1,8 @@
 // Reading a partner's part of the event log, from a point on. The partner is in every condition; days before the point's own are
 // never looked at.
 import type { EventType } from '../../schemas/events.ts'
-import { type Db, rows, sql } from '../connection.ts'
-import type { OrderRow } from '../orders.ts'
+import type { OrderRow } from '../orders/reading.ts'
+import { type Db, rows, sql } from '../postgres/connection.ts'
 import type { Point } from './cursor.ts'
 
 /** An event as the log has it. `order` is its order as it is now, for events of orders. */

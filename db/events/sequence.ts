@@ -1,7 +1,7 @@
 // The sequencer: moves events from the outbox into the log and gives them their positions. Any process may run it at any time;
 // an advisory lock lets one run at a time, so positions of a partner are dense and agree with the order of commits. A run after
 // each commit makes it fast, a slow clock finds what a process left that died in between.
-import { type Db, rows } from '../connection.ts'
+import { type Db, rows } from '../postgres/connection.ts'
 
 /** Events moved by one statement, at most. */
 export const SEQUENCED_AT_ONCE = 500

@@ -2,7 +2,7 @@
 // of which this database knows nothing. Each history the database has been on is noted; a new one makes every account's
 // books be compared before its next purchase. Workers of the version before do not look: stop them before a restore.
 import type { Knex } from 'knex'
-import { databaseIdentity } from '../lineage.ts'
+import { databaseIdentity } from '../postgres/lineage.ts'
 
 export async function up(db: Knex): Promise<void> {
   await db.raw(`

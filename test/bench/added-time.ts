@@ -2,8 +2,8 @@
 // turns on the same simulated broker, at 1 order at a time and at a steady rate. Each begins at any time between two
 // ticks: begun where the last one ended, on a tick, every time would be a multiple of a tick.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openLog } from '../../db/log.ts'
-import { createV3Broker } from '../../worker/broker/v3.ts'
+import { openLog } from '../../db/platform/log.ts'
+import { createV3Broker } from '../../worker/broker/dialects/v3.ts'
 import { call, ms, type Stage, spread, tickOrder } from './stage.ts'
 
 const contract = {

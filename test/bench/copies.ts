@@ -3,9 +3,9 @@
 // nothing is bought twice and nothing is lost. Times are the broker's own, purchase to purchase.
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { type Db, rows } from '../../db/connection.ts'
-import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
-import { audit, booksOf, readOrders } from '../auditor.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
+import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
+import { audit, booksOf, readOrders } from '../support/auditor.ts'
 import { call, ms, type Stage, spread, tickOrder } from './stage.ts'
 
 const WORKERS = 3

@@ -1,9 +1,9 @@
 // Events: what the log costs the order path (the same load with the triggers of orders and without them, in turns), how long
 // after its change the frame that tells of it has arrived, and what an idle socket weighs.
 import { WebSocket } from 'ws'
-import { openPepper, openVault } from '../../db/crypto.ts'
-import { insertKey } from '../../db/keys.ts'
-import { allScopes } from '../../schemas/scopes.ts'
+import { insertKey } from '../../db/partners/keys.ts'
+import { openPepper, openVault } from '../../db/platform/crypto.ts'
+import { allScopes } from '../../schemas/fields/scopes.ts'
 import { steady } from './added-time.ts'
 import { memoryOf, print, range, verdict } from './report.ts'
 import { call, each, median, ms, type Stage, setStage, spread, TOKEN_KEYS, tickOrder } from './stage.ts'

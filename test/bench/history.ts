@@ -1,5 +1,5 @@
 // Reads: GET /v1/me beside bare Koa, and pages of an order history that grows.
-import { rows } from '../../db/connection.ts'
+import { rows } from '../../db/postgres/connection.ts'
 import { print, range, verdict } from './report.ts'
 import { call, each, load, median, ms, type Stage, setStage } from './stage.ts'
 import { bareKoa } from './throughput.ts'

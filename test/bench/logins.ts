@@ -3,9 +3,9 @@
 // interleaved samples of both, compared by rank (Mann-Whitney U), which noise of the machine disturbs least.
 //   make bench BENCH_ONLY=logins, or node test/bench/logins.ts [samples of each]
 // A small p means that the two can be told apart; the last line does the same to two samples of known e-mails.
-import { logInTrader, signUpTrader } from '../../api/traders.ts'
-import { call, closeAll, openHarness } from '../harness.ts'
-import { startApi } from '../processes.ts'
+import { logInTrader, signUpTrader } from '../../api/traders/traders.ts'
+import { call, closeAll, openHarness } from '../support/harness.ts'
+import { startApi } from '../support/processes.ts'
 
 const ATTEMPTS = 1000
 const AT_A_TIME = 20

@@ -2,12 +2,13 @@
 //   make bench BENCH_ONLY=marketplace, or node test/bench/marketplace.ts [bots ...]
 // A kind of query per line: p50 and p95 of single requests, p95 with four at a time. Between requests of the
 // mixed line a bot is sold and another one published now and then, which what is remembered has to follow.
-import { listMarketplaceBots } from '../../api/marketplace.ts'
-import { publishBot } from '../../api/marketplace-creator.ts'
-import { purchaseBot } from '../../api/marketplace-sales.ts'
-import { categories, riskLevels, sorts } from '../../schemas/marketplace.ts'
-import { closeAll, openHarness } from '../harness.ts'
-import { makeDraft, seedBots } from '../marketplace-makers.ts'
+
+import { publishBot } from '../../api/marketplace/creator.ts'
+import { listMarketplaceBots } from '../../api/marketplace/listings.ts'
+import { purchaseBot } from '../../api/marketplace/sales.ts'
+import { categories, riskLevels, sorts } from '../../schemas/marketplace/marketplace.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+import { makeDraft, seedBots } from '../support/marketplace-makers.ts'
 
 const sizes = process.argv.slice(2).map(Number)
 if (sizes.length === 0) sizes.push(1000, 10_000, 100_000)

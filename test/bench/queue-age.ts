@@ -1,7 +1,7 @@
 // Queue age: placing beside a queue with a million finished and a hundred thousand waiting jobs, against an empty
 // one; and while somebody holds a transaction open, so that nothing that died since can be cleared away.
 import pg from 'pg'
-import { rows } from '../../db/connection.ts'
+import { rows } from '../../db/postgres/connection.ts'
 import { print, range, verdict } from './report.ts'
 import { call, type Load, load, median, type Stage, setStage, tickOrder } from './stage.ts'
 

@@ -1,5 +1,5 @@
 // The key of the broker tokens changed while orders run, at more accounts and orders than the test has.
-import { rotateUnderLoad } from '../rotation.ts'
+import { rotateUnderLoad } from '../support/rotation.ts'
 import { print } from './report.ts'
 import { ms, setStage, spread } from './stage.ts'
 

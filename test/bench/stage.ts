@@ -8,13 +8,13 @@ import { readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { type Db, openDatabase } from '../../db/connection.ts'
-import { openPepper, openVault } from '../../db/crypto.ts'
 import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
-import { insertKey } from '../../db/keys.ts'
-import { migrate } from '../../db/migrate.ts'
-import { insertPartner } from '../../db/partners.ts'
-import { allScopes } from '../../schemas/scopes.ts'
+import { insertKey } from '../../db/partners/keys.ts'
+import { insertPartner } from '../../db/partners/partners.ts'
+import { openPepper, openVault } from '../../db/platform/crypto.ts'
+import { type Db, openDatabase } from '../../db/postgres/connection.ts'
+import { migrate } from '../../db/postgres/migrate.ts'
+import { allScopes } from '../../schemas/fields/scopes.ts'
 import { exchange } from './client.ts'
 
 export const TOKEN_KEYS = `b1:${Buffer.alloc(32, 3).toString('base64')}`
@@ -43,12 +43,7 @@ export async function setStage(simulator: string[] = [], dialect: 'v3' | 'next' 
   const embedded = await startEmbedded({ dataDir })
   const db = openDatabase({ url: embedded.url, pool: 4, name: 'bench' })
   await migrate(embedded.url)
-  const sim = await start(
-    'worker/broker/simulator/main.ts',
-    {},
-    ['--port', '0', '--limits', 'off', ...simulator],
-    /"url"/
-  )
+  const sim = await start('worker/simulator/main.ts', {}, ['--port', '0', '--limits', 'off', ...simulator], /"url"/)
   const broker = JSON.parse(sim.line) as { url: string; control: string; nextUrl: string; appIdHeader: string }
   const env = {
     DATABASE_URL: embedded.url,

@@ -1,8 +1,8 @@
 // Everything that adds up orders, at a growing number of closed orders of the last 30 days: leaderboard, leaders'
 // records, usage and the standing of a follow. Single requests over HTTP; the sums of whole days are made by the
 // worker as they are in production.
-import { type Db, rows } from '../../db/connection.ts'
-import { addUpTraderDays } from '../../db/trader-days.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
+import { addUpTraderDays } from '../../db/traders/days.ts'
 import { print } from './report.ts'
 import { call, each, ms, type Stage, setStage, spread } from './stage.ts'
 

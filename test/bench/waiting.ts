@@ -1,6 +1,6 @@
 // Waiting: 2,000 requests that wait for their settlement in one API process; what that costs in memory, in
 // event-loop delay, and what another caller of the same process feels of it.
-import { type Db, rows } from '../../db/connection.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
 import { steady } from './added-time.ts'
 import { memoryOf, print, verdict } from './report.ts'
 import { call, ms, setStage, spread, tickOrder } from './stage.ts'

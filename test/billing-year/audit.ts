@@ -1,7 +1,8 @@
 // What a customer would hold against a year of billing: every line explained, nothing charged twice, nothing for time in
 // which it was locked out, nothing for a retired bot, and suspensions added to what was paid.
-import type { Db } from '../../db/connection.ts'
-import { listStatement, type StatementEntry } from '../../db/wallets.ts'
+
+import { listStatement, type StatementEntry } from '../../db/money/wallets.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import type { Life, Span, Year } from './year.ts'
 
 /** What is wrong, in words; empty when nothing is. */

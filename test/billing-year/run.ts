@@ -1,8 +1,8 @@
 // The long form: node test/billing-year/run.ts [--partners 1000] [--days 365] [--seed 1]
 import { parseArgs } from 'node:util'
-import { openDatabase } from '../../db/connection.ts'
-import { verifyLedger } from '../../db/ledger-verify.ts'
-import { closeAll, openTestDatabase } from '../harness.ts'
+import { verifyLedger } from '../../db/money/verify.ts'
+import { openDatabase } from '../../db/postgres/connection.ts'
+import { closeAll, openTestDatabase } from '../support/harness.ts'
 import { auditYear } from './audit.ts'
 import { liveYear } from './year.ts'
 

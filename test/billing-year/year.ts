@@ -2,16 +2,16 @@
 // subscribe and cancel, bots that are retired. The service's own functions run on a clock that is told; everything is
 // drawn from the seed.
 
-import type { Prices } from '../../db/billing.ts'
-import { checkBilling } from '../../db/billing-check.ts'
-import { type Db, rows } from '../../db/connection.ts'
-import { insertBot, publishBot, retireBot } from '../../db/marketplace.ts'
-import { cancelSubscription, subscribeToBot } from '../../db/marketplace-sales.ts'
-import { insertPartner } from '../../db/partners.ts'
-import { setPlan } from '../../db/plans.ts'
-import { resumePartner, suspendPartner } from '../../db/standing.ts'
-import { topUp } from '../../db/wallets.ts'
-import { ApiError } from '../../schemas/errors.ts'
+import { insertBot, publishBot, retireBot } from '../../db/marketplace/listings.ts'
+import { cancelSubscription, subscribeToBot } from '../../db/marketplace/sales.ts'
+import type { Prices } from '../../db/money/billing.ts'
+import { checkBilling } from '../../db/money/billing-check.ts'
+import { topUp } from '../../db/money/wallets.ts'
+import { insertPartner } from '../../db/partners/partners.ts'
+import { setPlan } from '../../db/partners/plans.ts'
+import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
 import { plans } from '../../schemas/partners.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
 

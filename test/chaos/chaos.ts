@@ -1,8 +1,9 @@
 // One chaos run from the first process to the verdict.
-import type { FaultRule } from '../../worker/broker/simulator/faults.ts'
-import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
-import { summary } from '../auditor.ts'
-import type { Dialect } from '../dialects.ts'
+
+import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
+import type { FaultRule } from '../../worker/simulator/faults.ts'
+import { summary } from '../support/auditor.ts'
+import type { Dialect } from '../support/dialects.ts'
 import { openGround } from './ground.ts'
 import { type Judgement, judge, type Violation } from './judge.ts'
 import { type Load, runLoad } from './load.ts'

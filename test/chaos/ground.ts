@@ -6,20 +6,20 @@ import { rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { exchangeTokens } from '../../api/accounts.ts'
-import { type Db, openDatabase } from '../../db/connection.ts'
-import { openPepper, openVault } from '../../db/crypto.ts'
+import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { removeEmbedded } from '../../db/embedded.ts'
-import { insertKey } from '../../db/keys.ts'
-import { migrate } from '../../db/migrate.ts'
-import { insertPartner } from '../../db/partners.ts'
-import { allScopes } from '../../schemas/scopes.ts'
-import type { FaultRule } from '../../worker/broker/simulator/faults.ts'
-import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
-import { APP_ID_HEADER } from '../../worker/broker/simulator/next.ts'
-import { appIds, brokerEnv, type Dialect } from '../dialects.ts'
-import { call, newAccountId, TOKEN_KEYS } from '../harness.ts'
+import { insertKey } from '../../db/partners/keys.ts'
+import { insertPartner } from '../../db/partners/partners.ts'
+import { openPepper, openVault } from '../../db/platform/crypto.ts'
+import { type Db, openDatabase } from '../../db/postgres/connection.ts'
+import { migrate } from '../../db/postgres/migrate.ts'
+import { allScopes } from '../../schemas/fields/scopes.ts'
+import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
+import type { FaultRule } from '../../worker/simulator/faults.ts'
+import { APP_ID_HEADER } from '../../worker/simulator/next/next.ts'
 import { seeded } from '../money-storm/random.ts'
+import { appIds, brokerEnv, type Dialect } from '../support/dialects.ts'
+import { call, newAccountId, TOKEN_KEYS } from '../support/harness.ts'
 import { findFaketime, withClock } from './clocks.ts'
 import { Member } from './members.ts'
 import { openPostgres, type Postgres } from './postgres.ts'
@@ -197,7 +197,7 @@ async function open(
     name: 'broker',
     command: process.execPath,
     args: [
-      'worker/broker/simulator/main.ts',
+      'worker/simulator/main.ts',
       ...['--port', String(ports.broker), '--socket-base', `ws://${here}`, '--journal', join(dir, 'broker.journal')],
       ...['--limits', 'off', '--tick-ms', '25', '--time-scale', '100', '--seed', String(options.seed)]
     ],

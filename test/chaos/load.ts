@@ -4,10 +4,10 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Operation } from '../../api/operations.ts'
-import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders.ts'
+import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import type { BinaryOrder } from '../../schemas/orders.ts'
-import { checkAnswer } from '../harness.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
+import { checkAnswer } from '../support/harness.ts'
 import type { Ground, Trader } from './ground.ts'
 
 const PATIENCE_MS = 60_000

@@ -1,7 +1,7 @@
 // `make outages`: PostgreSQL and Redis away for 30 s, the broker for a minute in both dialects, PostgreSQL's disk full,
 // one after another. SECONDS_AWAY sets another length for all; ONLY=broker runs one; RATE is in orders a second.
 import { parseArgs } from 'node:util'
-import { type Dialect, dialects } from '../dialects.ts'
+import { type Dialect, dialects } from '../support/dialects.ts'
 import { hasRedis } from './ground.ts'
 import { canMount, type Outage, openOutageGround, outages, runOutage } from './outages.ts'
 

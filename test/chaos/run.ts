@@ -3,7 +3,7 @@
 // BROKER_DIALECT=next, STRETCH=2 (all times twice as long, for a machine that cannot keep up), SKEW=5 (seconds that the
 // workers' clocks are off at most, either way; 0 for right ones), RESTART=off (everything at once half-way, else).
 import { parseArgs } from 'node:util'
-import { dialects } from '../dialects.ts'
+import { dialects } from '../support/dialects.ts'
 import { chaos } from './chaos.ts'
 import { findFaketime } from './clocks.ts'
 import { hasRedis } from './ground.ts'

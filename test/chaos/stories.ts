@@ -2,8 +2,8 @@
 // whatever is wrong and for the figures of those in doubt.
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Db, rows } from '../../db/connection.ts'
-import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
+import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import type { Ground } from './ground.ts'
 import type { Violation } from './judge.ts'
 import type { Life, Load } from './load.ts'

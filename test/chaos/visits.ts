@@ -1,15 +1,15 @@
 // A partner's other calls while a part is away: reads, a write, live balances. Each gets an answer that keeps the
 // contract and a code that says what to do; nothing is refused for a reason that is not the caller's.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { exchangeTokens, listAccounts } from '../../api/accounts.ts'
-import { getBalance } from '../../api/balance.ts'
 import { getMe } from '../../api/me.ts'
 import type { Operation } from '../../api/operations.ts'
-import { listOrders } from '../../api/orders.ts'
-import { listOpenPositions } from '../../api/positions.ts'
+import { listOrders } from '../../api/orders/orders.ts'
+import { listOpenPositions } from '../../api/orders/positions.ts'
+import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { getBalance } from '../../api/traders/balance.ts'
 import { getUsage } from '../../api/usage.ts'
-import { checkAnswer } from '../harness.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
+import { checkAnswer } from '../support/harness.ts'
 import type { Ground, Trader } from './ground.ts'
 
 const EVERY_MS = 150

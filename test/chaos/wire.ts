@@ -3,7 +3,7 @@
 // not deliver; what is held when its sender merely closes or dies still arrives.
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
-import { breakOff } from '../../worker/broker/opening.ts'
+import { breakOff } from '../../worker/broker/transport/opening.ts'
 
 type Direction = 'both' | 'there' | 'back'
 

@@ -3,9 +3,9 @@
 // follow, and the sums are the orders'.
 import { Big } from 'big.js'
 import { listMyFollows } from '../../api/copy.ts'
-import { type Db, rows } from '../../db/connection.ts'
-import type { LedgerEntry } from '../../worker/broker/simulator/ledger.ts'
-import type { TestPartner, TestTrader } from '../harness.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
+import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
+import type { TestPartner, TestTrader } from '../support/harness.ts'
 
 export interface Verdict {
   copies: number

@@ -1,7 +1,7 @@
 // `make copy-storm`: a long storm of copying on a database and a broker of its own. Repeat one with its seed:
 // SEED=… make copy-storm.
 import { parseArgs } from 'node:util'
-import { closeAll } from '../harness.ts'
+import { closeAll } from '../support/harness.ts'
 import { storm } from './storm.ts'
 
 const { values } = parseArgs({

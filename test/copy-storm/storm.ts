@@ -1,17 +1,17 @@
 // A storm of copying: leaders trade, close early and switch accounts, followers switch accounts and lose tokens, workers
 // are killed; when it is over, judge.ts compares the broker's books with what the follows promise.
 import { randomUUID } from 'node:crypto'
-import { activateAccount, exchangeTokens } from '../../api/accounts.ts'
 import { followLeader } from '../../api/copy.ts'
-import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/multipliers.ts'
-import { closeOrder, placeBinaryOrder } from '../../api/orders.ts'
-import { rows } from '../../db/connection.ts'
-import { startSimulator } from '../../worker/broker/simulator/server.ts'
-import { brokerEnv } from '../dialects.ts'
-import { newAccountId, onClose, openHarness, type TestTrader, until } from '../harness.ts'
+import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
+import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
 import { seeded } from '../money-storm/random.ts'
-import { insertOrderRows } from '../order-rows.ts'
-import { startWorker, type TestProcess } from '../processes.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+import { startWorker, type TestProcess } from '../support/processes.ts'
 import { judge, type Verdict } from './judge.ts'
 
 export interface StormOptions {

@@ -1,12 +1,12 @@
 // operator events, as real processes.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { listEvents } from '../../api/events.ts'
-import { listAudit } from '../../db/audit.ts'
-import { EVENTS } from '../../db/bus.ts'
-import { closeAll, openHarness, until } from '../harness.ts'
-import { operator } from '../operator.ts'
-import { startProcess } from '../processes.ts'
+import { listEvents } from '../../api/events/events.ts'
+import { listAudit } from '../../db/platform/audit.ts'
+import { EVENTS } from '../../db/platform/bus.ts'
+import { closeAll, openHarness, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { startProcess } from '../support/processes.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
 
 const harness = await openHarness()

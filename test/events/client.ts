@@ -1,9 +1,9 @@
 // A client of the stream for tests: every frame is checked against its schema, and may be waited for.
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
+import { violations } from '../../schemas/checks/validator.ts'
 import { fromService, TicketEventMessage } from '../../schemas/stream.ts'
-import { violations } from '../../schemas/validator.ts'
-import { onClose } from '../harness.ts'
+import { onClose } from '../support/harness.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
 export type Message = { type: string; [name: string]: any }

@@ -7,8 +7,8 @@ import { Parser } from '@asyncapi/parser'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { fromClient, fromService } from '../../schemas/stream.ts'
-import { closeAll, openHarness, until } from '../harness.ts'
-import { startApi, startProcess, startWorker } from '../processes.ts'
+import { closeAll, openHarness, until } from '../support/harness.ts'
+import { startApi, startProcess, startWorker } from '../support/processes.ts'
 import { readAll } from './reading.ts'
 
 const harness = await openHarness({ env: { STREAM_URL: 'wss://stream.example.com' } })
@@ -49,7 +49,7 @@ described('has a page that needs no script and names every message', async () =>
 const consuming = suite("the guide's consumer")
 
 consuming('misses nothing while it, the api and the worker are killed', async () => {
-  const guide = await readFile('api/guides/events.md', 'utf8')
+  const guide = await readFile('api/description/guides/events.md', 'utf8')
   const [, code] = /```js\n([\s\S]*?)```/.exec(guide) as unknown as [string, string]
   const lines = code
     .split('\n')

@@ -2,21 +2,21 @@
 // and what its readers are answered.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { exchangeTokens, listAccounts } from '../../api/accounts.ts'
 import { refundPurchase } from '../../api/admin.ts'
-import { getEvent, listEvents } from '../../api/events.ts'
+import { getEvent, listEvents } from '../../api/events/events.ts'
 import { createKey, listKeys, revokeKey } from '../../api/keys.ts'
-import { listPayouts, requestPayout } from '../../api/marketplace-earnings.ts'
-import { listMyPurchases, purchaseBot, subscribeToBot } from '../../api/marketplace-sales.ts'
-import { deployTemplate, listMyDeployments } from '../../api/templates.ts'
-import { markRejected } from '../../db/accounts.ts'
-import { checkBilling } from '../../db/billing-check.ts'
-import { EVENTS } from '../../db/bus.ts'
-import { openDatabase, rows } from '../../db/connection.ts'
+import { listPayouts, requestPayout } from '../../api/marketplace/earnings.ts'
+import { listMyPurchases, purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
+import { deployTemplate, listMyDeployments } from '../../api/sites/templates.ts'
+import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { dropEventDays, makeEventDays, newEventEpoch, readOutbox, sequenceEvents } from '../../db/events/sequence.ts'
-import { approvePayout, markPayoutPaid, rejectPayout } from '../../db/payouts.ts'
-import { call, closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../harness.ts'
-import { fund, makeBot } from '../marketplace-makers.ts'
+import { checkBilling } from '../../db/money/billing-check.ts'
+import { approvePayout, markPayoutPaid, rejectPayout } from '../../db/money/payouts.ts'
+import { EVENTS } from '../../db/platform/bus.ts'
+import { openDatabase, rows } from '../../db/postgres/connection.ts'
+import { markRejected } from '../../db/traders/accounts.ts'
+import { call, closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { fund, makeBot } from '../support/marketplace-makers.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
 
 const harness = await openHarness()
@@ -100,7 +100,7 @@ log('takes nothing of a transaction that is rolled back', async () => {
 
 log('publishes whose log has grown, from a worker, within moments of a change through the api', async () => {
   const partner = await harness.makePartner()
-  const { startTestWorker } = await import('../processes.ts')
+  const { startTestWorker } = await import('../support/processes.ts')
   const worker = await startTestWorker({ ...harness.env, SWEEP_MS: '60000' })
   const grown: string[] = []
   const stop = await bus.hear(EVENTS, ({ id }) => grown.push(id))

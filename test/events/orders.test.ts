@@ -4,15 +4,15 @@ import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { followLeader, listMyFollows } from '../../api/copy.ts'
-import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/multipliers.ts'
-import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders.ts'
-import { markReview } from '../../db/orders-resolving.ts'
-import { markUnsettled, unmarkUnsettled } from '../../db/orders-review.ts'
-import { startSimulator } from '../../worker/broker/simulator/server.ts'
-import { brokerEnv } from '../dialects.ts'
-import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../harness.ts'
-import { insertOrderRows } from '../order-rows.ts'
-import { startTestWorker } from '../processes.ts'
+import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
+import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { markReview } from '../../db/orders/resolving.ts'
+import { markUnsettled, unmarkUnsettled } from '../../db/orders/review.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+import { startTestWorker } from '../support/processes.ts'
 import { readAll, sequenceAll } from './reading.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 22, limits: 'off', timeScale: 100 })
@@ -106,7 +106,7 @@ orders('that were not placed in time are failed and retryable, and keep that aft
     { phase: 'queued', at: new Date(Date.now() - 5000) }
   )
   const [order] = await db('orders').where({ trader_id: traderId }).select('*')
-  const { expireOrders } = await import('../../db/orders.ts')
+  const { expireOrders } = await import('../../db/orders/reading.ts')
   await expireOrders(db, [order.id])
   await sequenceAll(db)
   const [failed] = await eventsOf(traderExternalId, 1)

@@ -2,9 +2,9 @@
 // over all of them where there is Redis, and a stop loses nothing.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { closeAll, openHarness, type TestPartner, until } from '../harness.ts'
-import { startApi, startWorker } from '../processes.ts'
-import { startRedis } from '../redis.ts'
+import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { startApi, startWorker } from '../support/processes.ts'
+import { startRedis } from '../support/redis.ts'
 import { type Client, openClient, refusedUpgrade } from './client.ts'
 import { readAll } from './reading.ts'
 

@@ -1,9 +1,9 @@
 // Events in tests: put into the log without a worker, and read to their end.
-import { listEvents } from '../../api/events.ts'
-import type { Db } from '../../db/connection.ts'
+import { listEvents } from '../../api/events/events.ts'
 import { SEQUENCED_AT_ONCE, sequenceEvents } from '../../db/events/sequence.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import type { EventRecord } from '../../schemas/events.ts'
-import type { CallInput, TestPartner } from '../harness.ts'
+import type { CallInput, TestPartner } from '../support/harness.ts'
 
 /** Moves everything in the outbox into the log. */
 export async function sequenceAll(db: Db): Promise<void> {

@@ -1,6 +1,6 @@
 // The hostile classes about the bytes of a body: what is written of a good one's text.
 import fc from 'fast-check'
-import { amplified } from '../amplified.ts'
+import { amplified } from '../support/amplified.ts'
 import { type Ask, credentials, inputsFor, wireOf } from './asks.ts'
 import type { Kind } from './kinds.ts'
 import type { Wire } from './wire.ts'

@@ -1,7 +1,7 @@
 // A proxy before the service that gets things wrong, one at a time: what the fuzzer must find.
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { onClose } from '../harness.ts'
+import { onClose } from '../support/harness.ts'
 
 export interface Passed {
   status: number

@@ -1,6 +1,6 @@
 // The description as the service serves it, and nothing else: operations with their requests, answers and
 // credentials. The fuzzer knows of the rows only what a partner can read.
-import { openValidator } from '../openapi.ts'
+import { openValidator } from '../support/openapi.ts'
 
 export type Schema = { [key: string]: unknown }
 

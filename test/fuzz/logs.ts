@@ -1,5 +1,5 @@
 // What the processes themselves had to say: a request may be answered in order and still leave an error behind.
-import type { TestProcess } from '../processes.ts'
+import type { TestProcess } from '../support/processes.ts'
 
 const ERROR = 50
 const MOST = 20

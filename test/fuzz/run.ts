@@ -3,7 +3,7 @@
 //   MINUTES    end earlier after so many
 //   SEED       repeat a campaign
 //   ONLY       operations and classes, by name, separated by commas
-import { closeAll } from '../harness.ts'
+import { closeAll } from '../support/harness.ts'
 import { runCampaign } from './campaign.ts'
 import { openGround } from './ground.ts'
 import { complaintsOf } from './logs.ts'

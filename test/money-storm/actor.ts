@@ -2,8 +2,8 @@
 // on stdout what it knows, a line an operation, so that whoever kills it knows what it had been answered.
 //   m <reference> ...  moved it     r <reference> ...  found it there     n  refused, or nothing to do
 //   c  the connection was cut       e <error>  something that must never happen
-import { openDatabase } from '../../db/connection.ts'
-import { ApiError, type ErrorCode } from '../../schemas/errors.ts'
+import { openDatabase } from '../../db/postgres/connection.ts'
+import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { draw, type Scene } from './operations.ts'
 import { type Random, seeded } from './random.ts'
 

@@ -1,6 +1,7 @@
 // What must hold at every pause of the money storm, looked up in the tables and in what processes were told.
-import { type Db, rows } from '../../db/connection.ts'
-import { verifyLedger } from '../../db/ledger-verify.ts'
+
+import { verifyLedger } from '../../db/money/verify.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { Scene } from './operations.ts'
 
 /** A rule: answers the first thing that breaks it, or nothing. */

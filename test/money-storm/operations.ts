@@ -1,11 +1,11 @@
 // What the money storm does: the service's own functions, with arguments drawn from the seed. An operation answers
 // the references it knows to be in the ledger now; the audit looks for them later.
-import { checkBilling } from '../../db/billing-check.ts'
-import { type Db, rows } from '../../db/connection.ts'
-import { approvePayout, markPayoutPaid, rejectPayout, requestPayout } from '../../db/payouts.ts'
-import { setPlan } from '../../db/plans.ts'
-import { topUp } from '../../db/wallets.ts'
-import { ApiError } from '../../schemas/errors.ts'
+import { checkBilling } from '../../db/money/billing-check.ts'
+import { approvePayout, markPayoutPaid, rejectPayout, requestPayout } from '../../db/money/payouts.ts'
+import { topUp } from '../../db/money/wallets.ts'
+import { setPlan } from '../../db/partners/plans.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
 import { plans } from '../../schemas/partners.ts'
 import { marketOperations, type StormBot } from './market.ts'
 import { type Random, seeded } from './random.ts'

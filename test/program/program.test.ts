@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { startSimulator } from '../../worker/broker/simulator/server.ts'
-import { brokerEnv } from '../dialects.ts'
-import { closeAll, newAccountId, onClose, openHarness } from '../harness.ts'
-import { startTestWorker } from '../processes.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, newAccountId, onClose, openHarness } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 16, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())

@@ -1,7 +1,7 @@
 // The broker's books of a simulation: every contract that was really bought, whoever was told.
 import { Big } from 'big.js'
 import type { Contract, ContractState, ContractTerms, Evidence } from '../../worker/broker/port.ts'
-import type { BookedContract } from '../auditor.ts'
+import type { BookedContract } from '../support/auditor.ts'
 import { START_MS } from './clock.ts'
 
 export interface Deal {

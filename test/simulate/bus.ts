@@ -1,5 +1,5 @@
 // The wake-ups of a simulation: hints travel between its processes, get lost, and come twice.
-import type { Bus } from '../../db/bus.ts'
+import type { Bus } from '../../db/platform/bus.ts'
 import type { Chance, Counts } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'
 

@@ -1,6 +1,6 @@
 // Everything a simulation leaves to chance, drawn from its seed, and the count of what came up.
-import { random } from '../../worker/broker/simulator/random.ts'
-import type { Dialect } from '../dialects.ts'
+import { random } from '../../worker/simulator/engine/random.ts'
+import type { Dialect } from '../support/dialects.ts'
 
 export class Chance {
   readonly #next: () => number

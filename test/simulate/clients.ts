@@ -2,10 +2,10 @@
 // everything it was ever told, to be held against the rows and the books at the end.
 
 import type { Open as ApiOpen, Caller } from '../../api/operations.ts'
-import { close, place } from '../../api/orders.ts'
-import type { Outcome } from '../../db/orders.ts'
-import type { Terms } from '../../db/orders-storing.ts'
-import { ApiError } from '../../schemas/errors.ts'
+import { close, place } from '../../api/orders/orders.ts'
+import type { Outcome } from '../../db/orders/reading.ts'
+import type { Terms } from '../../db/orders/storing.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Chance, Counts } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'
 import type { Party } from './setup.ts'

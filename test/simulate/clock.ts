@@ -1,7 +1,7 @@
 // The simulation's time. Everything that happens is an event of one queue, in an order that the seed decides;
 // time moves only from one event to the next, when all that the last one set off has come to rest.
 import crypto from 'node:crypto'
-import type { Clock } from '../../worker/clock.ts'
+import type { Clock } from '../../worker/platform/clock.ts'
 import type { Chance } from './chance.ts'
 
 /** Somebody who can crash or freeze: a worker or an api process. */

@@ -1,11 +1,11 @@
 // The broker of a simulation on frames: what a worker's real dialect writes is read here, meets the same fates as above
 // the port, and is answered in frames, which get lost with their connection.
 
-import type { Log } from '../../db/log.ts'
-import type { Config } from '../../schemas/config.ts'
+import type { Log } from '../../db/platform/log.ts'
+import type { Config } from '../../schemas/config/config.ts'
 import { type Brokers, openBrokers } from '../../worker/broker/brokers.ts'
 import type { Contract, ContractListener, ContractState } from '../../worker/broker/port.ts'
-import type { Dialect } from '../dialects.ts'
+import type { Dialect } from '../support/dialects.ts'
 import type { Deal } from './books.ts'
 import { announce, type BrokerWorld, Line, type Pending } from './broker.ts'
 import { meetFate } from './buys.ts'

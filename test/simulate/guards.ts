@@ -1,7 +1,7 @@
 // The guards of an order's life, and how each is taken out: edits of the source, statements on the simulation's
-// database, or both where one guard backs another and either alone would do. test/guards.test.ts holds the edits
+// database, or both where one guard backs another and either alone would do. test/request/guards.test.ts holds the edits
 // against the source.
-import type { Dialect } from '../dialects.ts'
+import type { Dialect } from '../support/dialects.ts'
 import type { Mode, Troubles } from './chance.ts'
 
 export interface Edit {
@@ -44,15 +44,15 @@ export interface TestedGuard extends Gap {
 
 export type Guard = SimulatedGuard | TestedGuard
 
-const placing = 'worker/orders.ts'
-const claiming = 'db/orders-claiming.ts'
-const rows = 'db/orders-placing.ts'
-const resolving = 'db/orders-resolving.ts'
-const deciding = 'worker/reconcile.ts'
-const evidence = 'worker/evidence.ts'
-const storing = 'db/orders-storing.ts'
-const following = 'db/orders-following.ts'
-const settling = 'worker/settle.ts'
+const placing = 'worker/orders/placing.ts'
+const claiming = 'db/orders/claiming.ts'
+const rows = 'db/orders/placing.ts'
+const resolving = 'db/orders/resolving.ts'
+const deciding = 'worker/orders/resolving.ts'
+const evidence = 'worker/orders/evidence.ts'
+const storing = 'db/orders/storing.ts'
+const following = 'db/orders/following.ts'
+const settling = 'worker/orders/settle.ts'
 
 const edit = (file: string, from: string, to: string): Edit => ({ file, from, to })
 
@@ -91,24 +91,24 @@ export const guards: Guard[] = [
         '(select o.id, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id) m where true'
       )
     ],
-    test: 'test/placing.test.ts'
+    test: 'test/orders/placing.test.ts'
   },
   {
     name: 'no order is claimed that a halt of trading applies to',
     edits: [edit(claiming, `and not ${'$'}{isHalted('m')}`, '')],
-    test: 'test/halts.test.ts'
+    test: 'test/orders/halts.test.ts'
   },
   {
     name: 'no order is sent that a halt of trading applies to',
     edits: [edit(placing, 'if (halt) throw permitExpired()', '')],
-    test: 'test/halts.test.ts'
+    test: 'test/orders/halts.test.ts'
   },
   {
     name: 'no order is stored that a halt of trading applies to',
     edits: [edit(storing, 'where v.halt is null', '')],
-    test: 'test/halts.test.ts'
+    test: 'test/orders/halts.test.ts'
   },
-  // The index by itself backs the question where two claims race: test/placing.test.ts waits for its refusal.
+  // The index by itself backs the question where two claims race: test/orders/placing.test.ts waits for its refusal.
   {
     name: 'one order in doubt per account, asked for and indexed',
     edits: [edit(claiming, 'where s.sending = 0', 'where s.sending >= 0')],
@@ -266,7 +266,7 @@ export const guards: Guard[] = [
         `where o.id = c.id and o.phase = 'sending' and o.sender = :sender`
       )
     ],
-    test: 'test/placing.test.ts'
+    test: 'test/orders/placing.test.ts'
   },
   {
     name: 'a clientOrderId names one order',
@@ -302,7 +302,7 @@ export const guards: Guard[] = [
         'await listWaitingAccounts(db, waiting, placing.rooms())'
       )
     ],
-    test: 'test/placing.test.ts'
+    test: 'test/orders/placing.test.ts'
   },
   {
     name: 'the orders of a worker whose lease ran out are taken over',
@@ -346,14 +346,14 @@ export const guards: Guard[] = [
   },
   {
     name: 'a connection on which an order got no answer is reset',
-    edits: [edit('worker/broker/line.ts', "connection.reset('an order got no answer')", 'void connection')],
+    edits: [edit('worker/broker/transport/line.ts', "connection.reset('an order got no answer')", 'void connection')],
     mode: 'frames',
     buys: { 'held, run after the reset': 20 },
     lives: 600
   },
   {
     name: 'commits wait for the disk, whatever the server does by itself',
-    edits: [edit('db/connection.ts', "'-c synchronous_commit=on'", "'-c synchronous_commit=off'")],
+    edits: [edit('db/postgres/connection.ts', "'-c synchronous_commit=on'", "'-c synchronous_commit=off'")],
     mode: 'forgetful',
     lives: 1500
   },
@@ -388,7 +388,7 @@ export const guards: Guard[] = [
      returning ${'$'}{followingColumns}`
       )
     ],
-    test: 'test/fences.test.ts'
+    test: 'test/orders/fences.test.ts'
   },
   {
     name: 'a refusal fails the attempt it belongs to',
@@ -401,7 +401,7 @@ export const guards: Guard[] = [
      returning o.*`
       )
     ],
-    test: 'test/fences.test.ts'
+    test: 'test/orders/fences.test.ts'
   },
   {
     name: 'a review is of the attempt it belongs to',
@@ -412,7 +412,7 @@ export const guards: Guard[] = [
         "where id = :id and :attempt::int > 0 and phase = 'sending'"
       )
     ],
-    test: 'test/fences.test.ts'
+    test: 'test/orders/fences.test.ts'
   },
   {
     name: 'a check is counted for the attempt it belongs to',
@@ -423,21 +423,21 @@ export const guards: Guard[] = [
         "where o.id = :id and :attempt::int > 0 and o.phase = 'sending'"
       )
     ],
-    test: 'test/fences.test.ts'
+    test: 'test/orders/fences.test.ts'
   },
   {
     name: 'only an open order is closed',
     edits: [edit(following, "and o.id = s.id and o.phase = 'open'", 'and o.id = s.id')],
-    test: 'test/fences.test.ts'
+    test: 'test/orders/fences.test.ts'
   },
   {
     name: 'a follow whose loss passed its limit is paused',
-    edits: [edit('db/copy-fanout.ts', '-since_pnl >= base_balance * max_drawdown_pct / 100', 'since_pnl is null')],
-    test: 'test/copy.test.ts'
+    edits: [edit('db/copy/fanout.ts', '-since_pnl >= base_balance * max_drawdown_pct / 100', 'since_pnl is null')],
+    test: 'test/copy/copy.test.ts'
   },
   {
     name: 'an order is copied once for each follow, asked for and indexed',
-    edits: [edit('worker/copy.ts', '.filter(({ copied }) => !copied)', '')],
+    edits: [edit('worker/copy/fanout.ts', '.filter(({ copied }) => !copied)', '')],
     sql: ['drop index orders_copy'],
     mode: 'copying',
     lives: 600
@@ -446,7 +446,7 @@ export const guards: Guard[] = [
     name: 'what a copy may lose fits into the limit of its follow',
     edits: [
       edit(
-        'worker/copy-terms.ts',
+        'worker/copy/terms.ts',
         'if (new Big(candidate.lost).plus(candidate.atRisk).plus(terms.worstCase).gt(limit)) {',
         'if (limit.lt(0)) {'
       )

@@ -1,8 +1,8 @@
 // The database a simulation starts from: migrated with a schema before all others whose now() and clock_timestamp()
 // tell the virtual time and whose ids repeat, and with the partners, traders and accounts that will trade.
 import pg from 'pg'
-import { migrate } from '../../db/migrate.ts'
-import type { Dialect } from '../dialects.ts'
+import { migrate } from '../../db/postgres/migrate.ts'
+import type { Dialect } from '../support/dialects.ts'
 
 // A tree whose migrations differ needs a template of its own.
 const TEMPLATE = process.env.SIMULATION_TEMPLATE ?? 'simulation_template'

@@ -1,4 +1,4 @@
-// What worker/broker/opening.ts is in a simulation: a socket whose frames are handed over in memory, to whoever serves
+// What worker/broker/transport/opening.ts is in a simulation: a socket whose frames are handed over in memory, to whoever serves
 // its address, and the way to break it off.
 import { EventEmitter } from 'node:events'
 import { BrokerError } from '../../worker/broker/port.ts'

@@ -1,5 +1,5 @@
 // Deals of the books in the words of both dialects, as their frames carry them.
-import type { Dialect } from '../dialects.ts'
+import type { Dialect } from '../support/dialects.ts'
 import type { Books, Deal } from './books.ts'
 
 type Body = Record<string, unknown>

@@ -1,6 +1,6 @@
 // The verdict on a simulation: the auditor's, and whether every client was told the truth.
 import { Big } from 'big.js'
-import { type AuditedOrder, type AuditReport, audit } from '../auditor.ts'
+import { type AuditedOrder, type AuditReport, audit } from '../support/auditor.ts'
 import type { Books } from './books.ts'
 import { KERNEL_MS } from './buys.ts'
 import type { Counts } from './chance.ts'

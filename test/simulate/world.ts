@@ -1,15 +1,16 @@
 // One simulation: workers, api processes, clients, broker and database on one virtual time, all troubles included,
 // until every order has ended; then the books are audited.
-import { openGathered } from '../../api/gathered.ts'
+
 import type { Open as ApiOpen } from '../../api/operations.ts'
-import type { Db } from '../../db/connection.ts'
-import { openLog } from '../../db/log.ts'
-import { openQueue, type Queue } from '../../db/queue.ts'
-import { readConfig } from '../../schemas/config.ts'
+import { openGathered } from '../../api/request/gathered.ts'
+import { openLog } from '../../db/platform/log.ts'
+import { openQueue, type Queue } from '../../db/platform/queue.ts'
+import type { Db } from '../../db/postgres/connection.ts'
+import { readConfig } from '../../schemas/config/config.ts'
 import { startWork } from '../../worker/jobs.ts'
 import type { Open as WorkerOpen } from '../../worker/open.ts'
 import { openSignal } from '../../worker/signal.ts'
-import type { Dialect } from '../dialects.ts'
+import type { Dialect } from '../support/dialects.ts'
 import { Books } from './books.ts'
 import { type BrokerWorld, type Line, openSimulatedBrokers } from './broker.ts'
 import { openHub } from './bus.ts'

@@ -1,12 +1,12 @@
 // The brokers a worker can talk to, one per dialect, made when first needed.
-import type { CallRecords } from '../../db/call-records.ts'
-import type { Log } from '../../db/log.ts'
-import type { Config } from '../../schemas/config.ts'
-import { ConfigError } from '../../schemas/config.ts'
-import { createNextBroker } from './next.ts'
+import type { CallRecords } from '../../db/platform/call-records.ts'
+import type { Log } from '../../db/platform/log.ts'
+import type { Config } from '../../schemas/config/config.ts'
+import { ConfigError } from '../../schemas/config/config.ts'
+import { createNextBroker } from './dialects/next.ts'
+import { createV3Broker } from './dialects/v3.ts'
 import { type Broker, BrokerError } from './port.ts'
-import type { Unreachable } from './reachability.ts'
-import { createV3Broker } from './v3.ts'
+import type { Unreachable } from './transport/reachability.ts'
 
 export interface Brokers {
   /** The broker in the dialect stored with a partner or an order. Throws BrokerError where no address was given for it. */

@@ -1,15 +1,15 @@
 // A broker in some dialect: finds or opens each account's session and each application's market, keeps their call
 // budgets, bounds how many connections there are, and closes those nobody uses.
-import type { CallRecords } from '../../db/call-records.ts'
-import type { Dialect, Place } from './dialect.ts'
-import { Gate } from './gate.ts'
-import { Line } from './line.ts'
+import type { CallRecords } from '../../db/platform/call-records.ts'
+import type { Dialect, Place } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
 import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
-import { Budget, type Limits } from './quota.ts'
-import { Reachability, type Unreachable } from './reachability.ts'
-import { AccountSession } from './session.ts'
-import { Connection, type Counters, type Log } from './sockets.ts'
+import { Gate } from './transport/gate.ts'
+import { Line } from './transport/line.ts'
+import { Budget, type Limits } from './transport/quota.ts'
+import { Reachability, type Unreachable } from './transport/reachability.ts'
+import { AccountSession } from './transport/session.ts'
+import { Connection, type Counters, type Log } from './transport/sockets.ts'
 
 export interface ClientOptions {
   log: Log

@@ -1,6 +1,7 @@
 // A broker account's token on its way from the store to the broker: read for one use, never kept, never logged.
-import { type RejectedReason, rejectionMessages } from '../../schemas/accounts.ts'
-import { ApiError } from '../../schemas/errors.ts'
+
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { type RejectedReason, rejectionMessages } from '../../schemas/traders/accounts.ts'
 import { type AccountFacts, type BrokerAccount, BrokerError } from './port.ts'
 
 /** The account's token. Rejects with BROKER_DISCONNECTED when there is none or it has not the form of one. */

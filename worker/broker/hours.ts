@@ -1,6 +1,6 @@
 // When a market opens. The broker publishes each day's trading times; this walks them from today on, by the
 // broker's clock, and keeps a day's table until the day ends or it proves wrong.
-import { unknowns } from './next-unknowns.ts'
+import { unknowns } from './dialects/next-unknowns.ts'
 
 /** One symbol's sessions on one UTC day, as the broker prints them: "HH:MM:SS", or "--" for a day without any. */
 export interface DaySessions {

@@ -2,10 +2,20 @@
 // remembered for as long as it may be.
 import Big from 'big.js'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
-import type { Dialect, Request } from './dialect.ts'
-import { readDigits, readRates, saysNoRates } from './exchange.ts'
+import type { Dialect, Request } from './dialects/dialect.ts'
+import { readDigits, readRates, saysNoRates } from './dialects/exchange.ts'
+import {
+  type Body,
+  bodyOf,
+  decimalOf,
+  integerOf,
+  listOf,
+  numberOf,
+  optionalDecimal,
+  optionalText
+} from './dialects/reading.ts'
+import { readTradingDay } from './dialects/trading-times.ts'
 import { Hours, secondsUntil, type TradingDay } from './hours.ts'
-import { type Line, readAnswer } from './line.ts'
 import {
   type BinaryContract,
   BrokerError,
@@ -16,9 +26,8 @@ import {
   type MarketSymbol,
   stakeCurrency
 } from './port.ts'
-import { type Body, bodyOf, decimalOf, integerOf, listOf, numberOf, optionalDecimal, optionalText } from './reading.ts'
-import type { Frame, Log } from './sockets.ts'
-import { readTradingDay } from './trading-times.ts'
+import { type Line, readAnswer } from './transport/line.ts'
+import type { Frame, Log } from './transport/sockets.ts'
 
 export interface MarketOptions {
   line: Line

@@ -1,10 +1,11 @@
 // What we ask of a broker, in our words and our errors. The dialects (v3.ts and its successor) stand
 // behind this; nothing above it knows tokens, login ids, request ids or whose field is called what.
 // Money and prices are decimal strings exactly as the broker gave them; times are epoch seconds (UTC).
-import type { RejectedReason } from '../../schemas/accounts.ts'
-import type { ErrorCode } from '../../schemas/errors.ts'
+
+import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
-import type { Unreachable } from './reachability.ts'
+import type { RejectedReason } from '../../schemas/traders/accounts.ts'
+import type { Unreachable } from './transport/reachability.ts'
 
 export type BinaryType =
   | 'CALL'
@@ -115,7 +116,7 @@ export interface Bought {
 
 /**
  * A contract as the broker shows it. `settled` means that it is over. Any field may be missing or unreadable, and is null
- * then: whether a settled state can be believed is decided in worker/plausible.ts.
+ * then: whether a settled state can be believed is decided in worker/orders/plausible.ts.
  */
 export interface ContractState {
   /** null where it cannot be read. */

@@ -1,5 +1,5 @@
 // Checks a broker on behalf of `operator broker check`, which has asked for leave, and prints the report.
-import { readEnvironment } from '../../../db/process.ts'
+import { readEnvironment } from '../../../db/platform/process.ts'
 import { checkBroker } from './run.ts'
 import { readTarget } from './target.ts'
 

@@ -1,5 +1,5 @@
 // What is assumed of the newer dialect's REST side and of its sockets.
-import { unknowns } from '../next-unknowns.ts'
+import { unknowns } from '../dialects/next-unknowns.ts'
 import type { Report } from './report.ts'
 import { askAddress, rest, Talk, type Target } from './talk.ts'
 

@@ -1,7 +1,7 @@
 // Every assumption of ours about a broker, tried on a demo account: authorises, reads, buys the cheapest contract once (where
 // that was agreed to) and follows it to its end.
-import { parseShortcode } from '../shortcode.ts'
-import type { Frame } from '../streams.ts'
+import { parseShortcode } from '../dialects/shortcode.ts'
+import type { Frame } from '../transport/streams.ts'
 import { checkSockets, openNext } from './next.ts'
 import { Report, type Result } from './report.ts'
 import { type Reply, Talk, type Target } from './talk.ts'

@@ -1,7 +1,7 @@
 // A conversation for the check: each dialect's way to a socket of the account, and calls whose refusal is an answer too.
-import { unknowns } from '../next-unknowns.ts'
-import type { Body } from '../reading.ts'
-import type { Frame } from '../streams.ts'
+import { unknowns } from '../dialects/next-unknowns.ts'
+import type { Body } from '../dialects/reading.ts'
+import type { Frame } from '../transport/streams.ts'
 import type { Report } from './report.ts'
 
 export interface Target {

@@ -1,7 +1,7 @@
 // Which broker and account are checked: from the configuration and the arguments. The token comes from the environment alone,
 // where other users of the machine do not see it.
 import { parseArgs } from 'node:util'
-import type { Config } from '../../../schemas/config.ts'
+import type { Config } from '../../../schemas/config/config.ts'
 import { brokerAppIdForms } from '../../../schemas/partners.ts'
 import type { Target } from './talk.ts'
 

@@ -1,0 +1,202 @@
+// AI: a signal from the broker's candles, and the analysis of a bot's own. Every number is computed here
+// first; a language model, where there is one, then words the reasons.
+import { type AccountRecord, requireConnected } from '../../db/traders/accounts.ts'
+import { BotAnalysis, BotAnalysisRequest, Signal, SignalRequest } from '../../schemas/ai.ts'
+import { invalid } from '../../schemas/checks/validator.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { Candle } from '../../schemas/market.ts'
+import type { Asked, Caller, Open, Operation } from '../operations.ts'
+import { ask } from '../request/broker-requests.ts'
+import { analyseBot } from './analysis.ts'
+import { backtestOnce } from './backtest.ts'
+import { hundredths } from './indicators.ts'
+import { BUILT_IN, write } from './language.ts'
+import {
+  CANDLE_COUNT,
+  CANDLE_SECONDS,
+  contractCandles,
+  decideSignal,
+  isSynthetic,
+  NO_MEMORY,
+  type Purse,
+  trackRecord
+} from './signal.ts'
+
+export const copilotSignal: Operation<{ body: SignalRequest }> = {
+  name: 'copilotSignal',
+  method: 'POST',
+  path: '/v1/ai/copilot/signal',
+  tag: 'AI',
+  summary: 'A signal for an asset',
+  description:
+    "Computed from the broker's one-minute candles. The stake follows `balance`, or the live balance of the trader named; without either it is the minimum. An asset the broker does not have is INVALID_CONTRACT. On synthetic indices, whose prices have no memory, it says so and suggests no stake; elsewhere it names the rate at which the suggested contract breaks even. `backtest` is what the rules achieved on the last 1,000 candles. A signal describes the recent past and promises nothing.",
+  auth: 'key',
+  scope: 'ai:read',
+  body: SignalRequest,
+  response: Signal,
+  errors: ['TRADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'MARKET_CLOSED', 'INVALID_CONTRACT', 'BROKER_UPSTREAM'],
+  async handle(asked, open): Promise<Signal> {
+    const { partner, body, signal } = asked
+    const account = await findAccount(asked, open)
+    const [candles, purse] = await Promise.all([
+      readCandles(partner, body.asset, signal, open),
+      readPurse(body, account, signal, open)
+    ])
+    const generatedAt = Date.now()
+    const decision = decideSignal({ asset: body.asset, candles, purse, now: generatedAt / 1000 })
+    const { direction, confidence, suggestion, indicators } = decision
+    const source = `${partner.brokerDialect} ${partner.brokerAppId} ${body.asset}`
+    const record = await backtestOnce(source, candles.slice(0, -1), contractCandles(body.asset))
+    const breakEvenPct =
+      suggestion && (await readBreakEven(partner, { asset: body.asset, ...suggestion }, signal, open))
+    const said = suggestion ? trackRecord({ breakEvenPct, record }) : []
+    const wording = isSynthetic(body.asset) ? [NO_MEMORY] : said
+    const written = await write(
+      open,
+      {
+        facts: { asset: body.asset, direction, confidence, suggestion, indicators, breakEvenPct, backtest: record },
+        shape: 'Write two to five lines, each one sentence on why the analysis came out as it did.',
+        lines: { min: 1, max: 5 }
+      },
+      { signal }
+    )
+    return {
+      asset: body.asset,
+      direction,
+      confidence,
+      suggestion,
+      // What must be said is said in our words, whoever wrote the rest.
+      rationale: written ? [...written.lines, ...wording] : [...decision.rationale, ...said],
+      indicators,
+      breakEvenPct,
+      backtest: record,
+      model: written?.model ?? BUILT_IN,
+      generatedAt: new Date(generatedAt).toISOString(),
+      validUntil: new Date(generatedAt + CANDLE_SECONDS * 1000).toISOString()
+    }
+  }
+}
+
+/** The active account of the trader named, undefined when none is. Throws TRADER_NOT_FOUND. */
+async function findAccount(
+  { partner, body }: Asked<{ body: SignalRequest }>,
+  open: Open
+): Promise<AccountRecord | undefined> {
+  if (body.traderExternalId === undefined) return undefined
+  const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: body.traderExternalId })
+  if (!trading) throw new ApiError('TRADER_NOT_FOUND')
+  return trading.account
+}
+
+async function readPurse(
+  body: SignalRequest,
+  account: AccountRecord | undefined,
+  signal: AbortSignal,
+  open: Open
+): Promise<Purse | undefined> {
+  if (body.balance !== undefined) return { amount: body.balance, currency: 'USD' }
+  if (!account) return undefined
+  requireConnected(account)
+  const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
+    partnerId: account.partnerId,
+    kind: 'balance',
+    key: account.id,
+    data: { accountRowId: account.id },
+    signal
+  })
+  return { amount: Number(balance), currency }
+}
+
+/** The broker's candles; partners with the same application at the same moment share one question. */
+async function readCandles(
+  { partnerId, brokerAppId, brokerDialect }: Caller,
+  asset: string,
+  signal: AbortSignal,
+  open: Open
+): Promise<Candle[]> {
+  const data = {
+    dialect: brokerDialect,
+    appId: brokerAppId,
+    asset,
+    granularitySeconds: CANDLE_SECONDS,
+    count: CANDLE_COUNT
+  }
+  const key = Object.values(data).join(' ')
+  const { candles } = await ask<{ candles: Candle[] }>(open, { partnerId, kind: 'candles', key, data, signal })
+  return candles
+}
+
+/** The rate at which the suggested contract breaks even, in percent, by the broker's price of now; null where there is none. */
+async function readBreakEven(
+  { partnerId, brokerAppId, brokerDialect }: Caller,
+  contract: { asset: string } & NonNullable<Signal['suggestion']>,
+  signal: AbortSignal,
+  open: Open
+): Promise<number | null> {
+  const { asset, contractType, duration, durationUnit, stake } = contract
+  const data = { dialect: brokerDialect, appId: brokerAppId, asset, contractType, duration, durationUnit, stake }
+  const key = Object.values(data).join(' ')
+  try {
+    const { payout } = await ask<{ payout: string }>(open, { partnerId, kind: 'payout', key, data, signal })
+    return hundredths((stake / Number(payout)) * 100)
+  } catch (error) {
+    // The signal stands without it, and says so.
+    if (error instanceof ApiError) return null
+    throw error
+  }
+}
+
+export const analyseBotCandles: Operation<{ body: BotAnalysisRequest }> = {
+  name: 'analyseBotCandles',
+  method: 'POST',
+  path: '/v1/ai/bot-analysis',
+  tag: 'AI',
+  summary: 'What the candles of a bot say',
+  description:
+    'Computed from the candles sent; the broker is not asked. With fewer than 30 candles most indicators are null, and the risks say so.',
+  auth: 'key',
+  scope: 'ai:read',
+  body: BotAnalysisRequest,
+  response: BotAnalysis,
+  errors: [],
+  async handle({ body, signal }, open): Promise<BotAnalysis> {
+    checkRanges(body.recentCandles)
+    const analysis = analyseBot(body)
+    const { strategies, risks, ...facts } = analysis
+    const written = await write(
+      open,
+      {
+        facts: { ...facts, strategies: strategies.map(({ why: _why, ...rest }) => rest) },
+        untrusted: { symbol: body.symbol, strategyHint: body.strategyHint ?? null },
+        shape: `Write exactly ${strategies.length} lines, in the order of facts.strategies: for each, one sentence on why it comes to its direction.`,
+        lines: { min: strategies.length, max: strategies.length }
+      },
+      { signal }
+    )
+    return {
+      symbol: body.symbol,
+      trend: analysis.trend,
+      volatilityPct: analysis.volatilityPct,
+      support: analysis.support,
+      resistance: analysis.resistance,
+      indicators: analysis.indicators,
+      strategies: strategies.map(({ name, direction, confidence, why }, index) => ({
+        name,
+        direction,
+        confidence,
+        why: written?.lines[index] ?? why
+      })),
+      risks,
+      model: written?.model ?? BUILT_IN,
+      generatedAt: new Date().toISOString()
+    }
+  }
+}
+
+// What a schema cannot say: a candle whose high is below its low is a mistake of the sender.
+function checkRanges(candles: readonly Candle[]): void {
+  const details = candles.flatMap(({ high, low }, index) =>
+    high < low ? [{ path: `/body/recentCandles/${index}/high`, message: 'must not be below low' }] : []
+  )
+  if (details.length > 0) throw invalid(details)
+}

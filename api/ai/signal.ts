@@ -1,0 +1,166 @@
+// A signal from candles: pure. Four readings vote, the votes decide direction and confidence, the balance
+// decides the stake. It describes the recent past; nobody can promise the next tick.
+import type { Backtest, Direction, Indicators, Signal } from '../../schemas/ai.ts'
+import type { Candle } from '../../schemas/market.ts'
+import { cleanCandles, computeIndicators, hundredths, show, unit } from './indicators.ts'
+
+/** Candles are this long. */
+export const CANDLE_SECONDS = 60
+/** How many are asked for: those the rules are tried on. */
+export const CANDLE_COUNT = 1000
+/** Fewer give no reading. */
+export const MIN_CANDLES = 30
+// The newest so many give the indicators.
+const READ_CANDLES = 200
+const MIN_SCORE = 0.15
+const MIN_STAKE = 0.35
+const MAX_STAKE = 1000
+// A minimum stake above this share of the balance is not suggested.
+const MAX_SHARE = 0.1
+// Older than this, the last candle is not about now: the market is closed or its feed stands still.
+const STALE_SECONDS = 600
+// Currencies whose unit is worth about a dollar, so that the minimum stake of 0.35 means something.
+const DOLLAR_LIKE = new Set(['USD', 'EUR', 'GBP', 'AUD', 'USDC', 'UST', 'EUSDT', 'TUSDT'])
+
+export interface Purse {
+  amount: number
+  currency: string
+}
+
+export type Decision = Pick<Signal, 'direction' | 'confidence' | 'suggestion' | 'rationale' | 'indicators'>
+
+/**
+ * What the candles suggest. The newest of them is still forming: it gives the price, the others the
+ * indicators. `purse` is undefined when no balance is known; `now` is in epoch seconds.
+ */
+export function decideSignal(given: {
+  asset: string
+  candles: readonly Candle[]
+  purse: Purse | undefined
+  now: number
+}): Decision {
+  const candles = cleanCandles(given.candles).slice(-READ_CANDLES)
+  const newest = candles.at(-1)
+  const indicators = computeIndicators(candles.slice(0, -1), newest?.close ?? null)
+  const nothing = (reason: string): Decision => ({
+    direction: 'NEUTRAL',
+    confidence: 0,
+    suggestion: null,
+    rationale: [reason],
+    indicators
+  })
+  if (!newest || candles.length <= MIN_CANDLES) return nothing('There are too few candles for a reading.')
+  if (given.now - newest.epoch > CANDLE_SECONDS + STALE_SECONDS)
+    return nothing('The newest candle is not from now: the market seems to be closed.')
+
+  const { votes, direction, confidence } = leaningOf(indicators)
+  const { suggestion, remark } = suggest(given.asset, direction, confidence, given.purse)
+  const verdict = {
+    CALL: 'Taken together the readings lean upwards.',
+    PUT: 'Taken together the readings lean downwards.',
+    NEUTRAL: 'Taken together the readings do not lean either way.'
+  }[direction]
+  const rationale = [...votes.map(({ why }) => why), verdict, remark].filter(text => text !== '')
+  return { direction, confidence, suggestion, rationale, indicators }
+}
+
+/** Which way the readings lean, how much, and why. */
+export function leaningOf(indicators: Indicators): { votes: Vote[]; direction: Direction; confidence: number } {
+  const votes = voteOn(indicators)
+  const score = votes.reduce((sum, { vote, weight }) => sum + vote * weight, 0)
+  const direction: Direction = Math.abs(score) < MIN_SCORE ? 'NEUTRAL' : score > 0 ? 'CALL' : 'PUT'
+  return { votes, direction, confidence: hundredths(Math.abs(unit(score))) }
+}
+
+/** Length of a suggested contract in candles: currency pairs are offered from a quarter of an hour, others from less. */
+export function contractCandles(asset: string): number {
+  return asset.startsWith('frx') ? 15 : 5
+}
+
+// The families of the broker's synthetic indices: made by a generator of random numbers, by the broker's own account.
+const SYNTHETIC = /^(R_|1HZ|JD|BOOM|CRASH|stpRNG|RD|RB|DEX|DSI)/i
+
+/** Whether an asset's prices are drawn at random, so that past ones tell nothing of the next. */
+export function isSynthetic(asset: string): boolean {
+  return SYNTHETIC.test(asset)
+}
+
+/** Said of every signal on a synthetic index, whoever words the rest. */
+export const NO_MEMORY =
+  'The prices of this index are random and have no memory: the past does not tell the next one, so no stake is suggested.'
+
+/** What the suggested contract must achieve and what the rules did achieve, in one sentence each. */
+export function trackRecord({ breakEvenPct, record }: { breakEvenPct: number | null; record: Backtest }): string[] {
+  const { candles, signals, wins, winRatePct } = record
+  const done =
+    winRatePct === null
+      ? `On the last ${candles} candles these rules gave no signal.`
+      : `On the last ${candles} candles these rules were right in ${wins} of ${signals} signals (${show(winRatePct)} %).`
+  const needed =
+    breakEvenPct === null
+      ? 'The broker gave no price to compute a break-even rate from.'
+      : `The suggested contract breaks even when it wins ${show(breakEvenPct)} % of the time.`
+  return [needed, done]
+}
+
+interface Vote {
+  /** From -1 (down) to 1 (up). */
+  vote: number
+  weight: number
+  why: string
+}
+
+/** How each reading leans; distances are measured in the average true range, so that every market is alike. */
+function voteOn(indicators: Indicators): Vote[] {
+  const { emaFast, emaSlow, atr, macdHistogram, rsi, bollingerUpper, bollingerLower, lastPrice } = indicators
+  if (emaFast === null || emaSlow === null || atr === null || macdHistogram === null || rsi === null) return []
+  if (bollingerUpper === null || bollingerLower === null || lastPrice === null) return []
+  if (atr === 0) return [{ vote: 0, weight: 1, why: 'The market does not move.' }]
+  const trend = unit((emaFast - emaSlow) / atr)
+  const momentum = unit((4 * macdHistogram) / atr)
+  // Strength speaks for more of the same until it is spent.
+  const strength = rsi > 80 || rsi < 20 ? 0 : unit((rsi - 50) / 25)
+  const outside = lastPrice > bollingerUpper ? -1 : lastPrice < bollingerLower ? 1 : 0
+  const place = outside < 0 ? 'above its upper' : outside > 0 ? 'below its lower' : 'inside its'
+  return [
+    {
+      vote: trend,
+      weight: 0.4,
+      why: `The average of 9 candles (${show(emaFast)}) is ${trend === 0 ? 'at' : trend > 0 ? 'above' : 'below'} that of 21 (${show(emaSlow)}).`
+    },
+    {
+      vote: momentum,
+      weight: 0.25,
+      why: `MACD is ${macdHistogram >= 0 ? 'above' : 'below'} its signal line by ${show(Math.abs(macdHistogram))}.`
+    },
+    {
+      vote: strength,
+      weight: 0.2,
+      why: `RSI is ${show(Number(rsi.toFixed(1)))}: ${rsi > 80 ? 'overbought' : rsi < 20 ? 'oversold' : rsi > 55 ? 'strong' : rsi < 45 ? 'weak' : 'balanced'}.`
+    },
+    { vote: outside, weight: 0.15, why: `The price (${show(lastPrice)}) is ${place} Bollinger band.` }
+  ]
+}
+
+function suggest(
+  asset: string,
+  direction: Direction,
+  confidence: number,
+  purse: Purse | undefined
+): { suggestion: Signal['suggestion']; remark: string } {
+  if (isSynthetic(asset)) return { suggestion: null, remark: NO_MEMORY }
+  if (direction === 'NEUTRAL') return { suggestion: null, remark: '' }
+  const duration = contractCandles(asset)
+  const order = (stake: number) => ({ contractType: direction, duration, durationUnit: 'm' as const, stake })
+  if (!purse) return { suggestion: order(MIN_STAKE), remark: 'No balance is known, so the stake is the minimum.' }
+  if (!DOLLAR_LIKE.has(purse.currency.toUpperCase()))
+    return { suggestion: null, remark: `No stake is suggested for an account in ${purse.currency}.` }
+  if (purse.amount * MAX_SHARE < MIN_STAKE)
+    return { suggestion: null, remark: 'The balance is too small for the minimum stake.' }
+  const share = 0.01 * (0.5 + confidence / 2)
+  const stake = Math.floor(purse.amount * share * 100) / 100
+  return {
+    suggestion: order(Math.max(MIN_STAKE, Math.min(MAX_STAKE, stake))),
+    remark: 'The stake is about one percent of the balance, less where the readings disagree.'
+  }
+}

@@ -1,0 +1,173 @@
+// The community of a partner: profiles, leaderboard, messages. The acting party is the trader whose session
+// accompanies the key, else the partner itself.
+
+import {
+  type Author,
+  getProfile as get,
+  insertMessage,
+  listMessages as list,
+  type MessageRecord,
+  type Party,
+  type ProfileRecord,
+  deleteMessage as remove,
+  updateProfile as update
+} from '../../db/community/community.ts'
+import { requireRoom } from '../../db/platform/bounds.ts'
+import {
+  DeletedMessage,
+  Leaderboard,
+  LeaderboardQuery,
+  Message,
+  MessageList,
+  NewMessage,
+  Profile,
+  ProfileUpdate
+} from '../../schemas/community.ts'
+import { pathId } from '../../schemas/fields/fields.ts'
+import type { Asked, Operation } from '../operations.ts'
+
+type Acting = Pick<Asked<object>, 'partner' | 'trader'>
+
+/** The acting party of a request. */
+export function partyOf({ partner, trader }: Acting): Party {
+  return { partnerId: partner.partnerId, partyId: trader?.traderId ?? partner.partnerId }
+}
+
+/** A party as others see it. A trader without a display name is not shown under the name it signed up with. */
+export function presentAuthor({ partyId, displayName, avatarUrl }: Author, { partner }: Pick<Acting, 'partner'>) {
+  const unnamed = partyId === partner.partnerId ? partner.partnerName : `Trader ${partyId.slice(-4).toUpperCase()}`
+  return { displayName: displayName || unnamed, avatarUrl }
+}
+
+const common = { tag: 'Community', auth: 'key', actor: true } as const
+
+export const getCommunityProfile: Operation<object> = {
+  ...common,
+  name: 'getCommunityProfile',
+  method: 'GET',
+  path: '/v1/community/profile',
+  summary: 'The profile of the acting party',
+  description: 'Of the trader whose session comes with the key, else of the partner.',
+  scope: 'community:read',
+  response: Profile,
+  errors: [],
+  async handle(asked, { db }): Promise<Profile> {
+    return presentProfile(await get(db, partyOf(asked)), asked)
+  }
+}
+
+export const updateCommunityProfile: Operation<{ body: ProfileUpdate }> = {
+  ...common,
+  name: 'updateCommunityProfile',
+  method: 'POST',
+  path: '/v1/community/profile',
+  summary: 'Change the profile of the acting party',
+  description: 'What is left out stays as it is. A property it does not know is refused.',
+  scope: 'community:write',
+  body: ProfileUpdate,
+  response: Profile,
+  atomic: true,
+  errors: [],
+  async handle(asked, { db }): Promise<Profile> {
+    const { displayName, bio, avatarUrl, isPublic } = asked.body
+    return presentProfile(await update(db, partyOf(asked), { displayName, bio, avatarUrl, isPublic }), asked)
+  }
+}
+
+function presentProfile(profile: ProfileRecord, asked: Acting): Profile {
+  const { displayName, avatarUrl } = presentAuthor({ ...profile, partyId: partyOf(asked).partyId }, asked)
+  const { bio, isPublic, updatedAt } = profile
+  return { displayName, bio, avatarUrl, isPublic, updatedAt: updatedAt?.toISOString() ?? null }
+}
+
+export const getLeaderboard: Operation<{ query: LeaderboardQuery }> = {
+  ...common,
+  name: 'getLeaderboard',
+  weight: 5,
+  method: 'GET',
+  path: '/v1/community/leaderboard',
+  summary: 'The best traders of 30 days',
+  description:
+    'Traders with a public profile, by the sum of profit and loss of their closed orders and collected trades of the last 30 days. Ranked within one mode and currency, REAL before DEMO; at most 100.',
+  scope: 'community:read',
+  query: LeaderboardQuery,
+  response: Leaderboard,
+  errors: [],
+  async handle({ partner, query }, { gathered }) {
+    const { accountMode = null, currency = null } = query
+    const leaders = await gathered.leaderboard({ partnerId: partner.partnerId, accountMode, currency })
+    return {
+      data: leaders.map(leader => ({
+        rank: leader.rank,
+        accountMode: leader.accountMode,
+        currency: leader.currency,
+        ...presentAuthor(leader, { partner }),
+        trades: leader.trades,
+        winRatePct: Math.round((leader.wins / leader.trades) * 10_000) / 100,
+        pnl: Number(leader.pnl)
+      }))
+    }
+  }
+}
+
+export const listMessages: Operation<object> = {
+  ...common,
+  name: 'listMessages',
+  method: 'GET',
+  path: '/v1/community/messages',
+  summary: 'The newest 100 messages',
+  description: 'Newest first.',
+  scope: 'community:read',
+  response: MessageList,
+  errors: [],
+  async handle(asked, { db }) {
+    const messages = await list(db, asked.partner.partnerId)
+    return { data: messages.map(message => presentMessage(message, asked)) }
+  }
+}
+
+export const postMessage: Operation<{ body: NewMessage }> = {
+  ...common,
+  name: 'postMessage',
+  method: 'POST',
+  path: '/v1/community/messages',
+  summary: 'Write a message',
+  description: "In the name of the acting party, for everybody in the partner's community.",
+  scope: 'community:write',
+  body: NewMessage,
+  response: Message,
+  atomic: true,
+  errors: [],
+  async handle(asked, { db }) {
+    await requireRoom(db, 'messages', asked.partner.partnerId)
+    return presentMessage(await insertMessage(db, partyOf(asked), asked.body.content), asked)
+  }
+}
+
+function presentMessage({ messageId, author, content, createdAt }: MessageRecord, asked: Acting) {
+  return {
+    messageId,
+    author: presentAuthor(author, asked),
+    content,
+    createdAt: createdAt.toISOString(),
+    mine: author.partyId === partyOf(asked).partyId
+  }
+}
+
+export const deleteMessage: Operation<{ params: { id: string } }> = {
+  ...common,
+  name: 'deleteMessage',
+  method: 'DELETE',
+  path: '/v1/community/messages/{id}',
+  summary: 'Delete a message',
+  description: "One's own; the partner itself may delete any message of its community.",
+  scope: 'community:write',
+  params: { type: 'object', required: ['id'], properties: { id: pathId('msg', 'messageId of the message.') } },
+  response: DeletedMessage,
+  atomic: true,
+  errors: ['NOT_FOUND'],
+  async handle(asked, { db }) {
+    await remove(db, partyOf(asked), asked.params.id)
+    return { messageId: asked.params.id, deleted: true }
+  }
+}

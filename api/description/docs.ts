@@ -1,0 +1,108 @@
+// The reference page at /docs, for anybody: the description drawn by Redoc, whose bundle comes out of an npm
+// package and is served from here. Nothing is loaded from elsewhere, and the page cannot talk to elsewhere.
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { Context, Middleware, Next } from 'koa'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { describeStream } from '../events/stream/asyncapi.ts'
+import { streamPage } from '../events/stream/page.ts'
+import { type Open, operations } from '../operations.ts'
+import { describe } from './spec.ts'
+
+const compress = promisify(gzip)
+
+const PROTECTION = {
+  // Redoc writes its styles into the page as it draws it, hence the one 'unsafe-inline'; no script may.
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'Permissions-Policy': 'camera=(), geolocation=(), microphone=(), payment=()',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Cache-Control': 'public, max-age=300'
+}
+
+const ours = (name: string) => readFile(join(import.meta.dirname, 'docs', name))
+const bundle = createRequire(import.meta.url).resolve('redoc/bundles/redoc.standalone.js')
+const redoc = () => readFile(bundle, 'utf8')
+
+interface File {
+  type: string
+  read(open: Pick<Open, 'config'>): Promise<Buffer>
+}
+
+const files: Record<string, File> = {
+  '': { type: 'text/html; charset=utf-8', read: () => ours('page.html') },
+  'page.css': { type: 'text/css; charset=utf-8', read: () => ours('page.css') },
+  'icon.svg': { type: 'image/svg+xml', read: () => ours('icon.svg') },
+  'start.js': { type: 'text/javascript; charset=utf-8', read: () => ours('start.js') },
+  'redoc.js': {
+    type: 'text/javascript; charset=utf-8',
+    // Its one picture would come from its maker's servers: ours has that name here.
+    read: async () => Buffer.from((await redoc()).replaceAll('https://cdn.redoc.ly/redoc/logo-mini', '/docs/logo-mini'))
+  },
+  'logo-mini.svg': { type: 'image/svg+xml', read: () => ours('logo-mini.svg') },
+  'logo-mini-full.svg': { type: 'image/svg+xml', read: () => ours('logo-mini-full.svg') },
+  'openapi.json': {
+    type: 'application/json; charset=utf-8',
+    read: async ({ config }) => Buffer.from(JSON.stringify(describe(operations, config.baseUrl)))
+  },
+  'asyncapi.json': {
+    type: 'application/json; charset=utf-8',
+    read: async ({ config }) => Buffer.from(JSON.stringify(describeStream(config.streamUrl)))
+  },
+  stream: {
+    type: 'text/html; charset=utf-8',
+    read: async ({ config }) => Buffer.from(streamPage(config.streamUrl))
+  }
+}
+
+interface Served {
+  type: string
+  etag: string
+  plain: Buffer
+  zipped: Buffer
+}
+
+/** Serves /docs and what it loads, and leads there from /; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
+export function docs(open: Pick<Open, 'config'>): Middleware {
+  // Read and compressed on first use, then kept: 4 MB together.
+  const served = new Map<string, Promise<Served>>()
+  const serve = async ({ type, read }: File): Promise<Served> => {
+    const plain = await read(open)
+    const etag = `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`
+    return { type, etag, plain, zipped: await compress(plain) }
+  }
+
+  return async (ctx: Context, next: Next) => {
+    if (ctx.path === '/' && (ctx.method === 'GET' || ctx.method === 'HEAD')) {
+      ctx.state.operation = 'docs'
+      return ctx.redirect('/docs')
+    }
+    const [, name] = /^\/docs(?:\/(.*))?$/.exec(ctx.path) ?? []
+    if (name === undefined && ctx.path !== '/docs') return next()
+    ctx.state.operation = 'docs'
+    const file = Object.hasOwn(files, name ?? '') ? files[name ?? ''] : undefined
+    if (!file) throw new ApiError('NOT_FOUND', 'There is no such page; see /docs.')
+    if (ctx.method !== 'GET' && ctx.method !== 'HEAD')
+      throw new ApiError('METHOD_NOT_ALLOWED', 'This path takes GET, HEAD.', { headers: { Allow: 'GET, HEAD' } })
+    const kept = served.get(name ?? '') ?? serve(file)
+    served.set(name ?? '', kept)
+    const { type, etag, plain, zipped } = await kept.catch(error => {
+      served.delete(name ?? '')
+      throw error
+    })
+    ctx.set(PROTECTION)
+    ctx.set({ ETag: etag, Vary: 'Accept-Encoding' })
+    ctx.type = type
+    ctx.status = 200
+    if (ctx.get('If-None-Match') === etag) ctx.status = 304
+    else if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
+      ctx.set('Content-Encoding', 'gzip')
+      ctx.body = zipped
+    } else ctx.body = plain
+  }
+}

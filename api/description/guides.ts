@@ -1,0 +1,50 @@
+// The words of the description that belong to no single operation: what the service is, the guides beside this
+// file, the table of errors, and what each group of operations is about.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Tag } from '../operations.ts'
+import { errorSections } from './errors.ts'
+
+const chapters = [
+  'overview',
+  'first-order',
+  'retries',
+  'events',
+  'rate-limits',
+  'errors',
+  'going-live',
+  'security'
+] as const
+
+/** The guides as one Markdown text, for a service at `baseUrl`. */
+export function guides(baseUrl: string): string {
+  return chapters
+    .map(name => readFileSync(join(import.meta.dirname, 'guides', `${name}.md`), 'utf8').trim())
+    .join('\n\n')
+    .replaceAll('{base_url}', baseUrl)
+    .replaceAll('{errors}', errorSections())
+}
+
+/** What each group of operations is about, in the order of the specification. */
+export const tags: Record<Tag, string> = {
+  Identity: 'Who the key belongs to and what it may do.',
+  Accounts:
+    "A trader's broker accounts: upload the tokens once, choose the active account, read its balance live. Tokens are stored encrypted and never answered.",
+  Orders:
+    'Binary, digit and multiplier contracts: place, close, list. Placing is idempotent on `clientOrderId`; a repeat never buys twice.',
+  Positions: 'Contracts that are open now, with what a sale would bring.',
+  'Copy trading': "Orders of a leader, copied to its followers' accounts as soon as they are bought.",
+  AI: 'Signals and analyses computed from candles. They describe the recent past and promise nothing.',
+  Templates: 'Landing pages for your brand, deployed in one call and served by this service.',
+  Keys: "The partner's API keys, managed with the cookie `service_session` and never with a key.",
+  Traders: "Traders' own accounts with e-mail and password, and their sessions.",
+  'Trade records': 'Trades made elsewhere, recorded once each, for history and leaderboard.',
+  Events:
+    'What happened to the partner, in the order in which it happened: a log with cursors that misses nothing. Read it by page, or wait for the next event.',
+  Usage: 'What was used in the billing period, and this description.',
+  Community:
+    'Profiles, leaderboard, messages and shared bots of one partner. The acting party is the trader whose session comes with the key, else the partner itself.',
+  Marketplace:
+    "Bots that are written, sold and reviewed across partners, what they earn, and payouts. Money always moves through the partner's wallet.",
+  Admin: "Acts for the platform, on any partner's record. Needs a key that only the operator can issue."
+}

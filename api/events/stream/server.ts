@@ -1,0 +1,207 @@
+// /v1/stream: the upgrade with the checks of every request, the sockets that are open in this process, and their end.
+import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import Koa, { type Context } from 'koa'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { listBarred, redeemTicket } from '../../../db/events/tickets.ts'
+import { collectStreamSockets } from '../../../db/platform/metrics.ts'
+import { ApiError } from '../../../schemas/errors/errors.ts'
+import { SUBPROTOCOL, socketsPerKey, streamLimits } from '../../../schemas/stream.ts'
+import type { Caller, Open } from '../../operations.ts'
+import { authenticateKey, checkStanding } from '../../request/authenticate.ts'
+import { limitKey } from '../../request/limit.ts'
+import { respond } from '../../request/respond.ts'
+import { secure } from '../../request/secure.ts'
+import { type Holder, StreamSocket } from './socket.ts'
+import { type Tail, Tails } from './tail.ts'
+
+const PATH = '/v1/stream'
+const TICK_MS = 1000
+// A revoked key's sockets close within a second.
+const BARRED_EVERY_MS = 400
+// Over how long a stop is spread, and how much each socket adds to it.
+const STOP_MS = 10_000
+const STOP_STEP_MS = 2
+// For a client to close its side.
+const CLOSE_MS = 3000
+
+export interface Stream {
+  /** Takes the upgrades of a server. */
+  attach(server: Server): void
+  /** Closes every socket, spread over time, so that not all reconnect at once. */
+  stop(): Promise<void>
+}
+
+interface Place {
+  release(): void
+}
+
+/** The stream of one process; nothing listens before `attach`. */
+export function openStream(open: Open): Stream {
+  const { db, log, config, limits } = open
+  const sockets = new Map<StreamSocket, Place>()
+  const tails = new Tails(open)
+  const wss = new WebSocketServer({
+    noServer: true,
+    maxPayload: streamLimits.messageBytes,
+    perMessageDeflate: false,
+    clientTracking: false,
+    handleProtocols: offered => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false)
+  })
+  let stopping = false
+
+  const gate = new Koa({ proxy: config.trustProxy > 0, maxIpsCount: config.trustProxy })
+  gate.on('error', (error: unknown) => log.error({ err: error }, 'after the answer'))
+  gate.use(respond(open))
+  gate.use(secure(config))
+  gate.use(async ctx => {
+    if (ctx.path !== PATH) throw new ApiError('NOT_FOUND', `WebSockets are opened at ${PATH}.`)
+    if (ctx.method !== 'GET') throw new ApiError('METHOD_NOT_ALLOWED', undefined, { headers: { Allow: 'GET' } })
+    if (stopping) throw new ApiError('UNAVAILABLE', undefined, { headers: { 'Retry-After': '1' } })
+    ctx.state.operation = 'openStream'
+    const holder = await admit(ctx)
+    const held = await limits.hold(`stream:${holder.keyId}`, socketsPerKey[holder.plan])
+    if (!held)
+      throw new ApiError('LIMIT_REACHED', `The key has ${socketsPerKey[holder.plan]} sockets open already.`, {
+        extras: { limit: socketsPerKey[holder.plan] }
+      })
+    const request = ctx.req as Admitted
+    try {
+      request.admitted = { holder, held, ...(await tails.take(holder.partnerId)) }
+    } catch (error) {
+      held.release()
+      throw error
+    }
+    ctx.respond = false
+    ctx.status = 101
+  })
+  const answer = gate.callback()
+
+  /** Who opens the socket, by its ticket or its key, after the checks of every request in their order. */
+  async function admit(ctx: Context): Promise<Holder & Pick<Caller, 'plan'>> {
+    const offered = String(ctx.request.headers['sec-websocket-protocol'] ?? '').split(',')
+    const ticket = offered.map(each => each.trim()).find(each => each.startsWith('ticket.'))
+    if (ticket === undefined) {
+      const caller = await authenticateKey(ctx, open)
+      await limitKey(ctx, caller, open)
+      if (!caller.scopes.includes('events:read'))
+        throw new ApiError('INSUFFICIENT_SCOPE', 'This needs a key with the scope events:read.', {
+          extras: { requiredScope: 'events:read' }
+        })
+      return { keyId: caller.keyId, partnerId: caller.partnerId, scopes: caller.scopes, plan: caller.plan }
+    }
+    const used = await redeemTicket(db, open.pepper, ticket.slice('ticket.'.length))
+    if (!used) throw new ApiError('UNAUTHENTICATED', 'The ticket is unknown, expired, or was used before.')
+    ctx.state.partnerId = used.partnerId
+    if (used.revoked) throw new ApiError('KEY_REVOKED')
+    ctx.state.keyId = used.keyId
+    await checkStanding(used, open)
+    await limitKey(ctx, used, open)
+    const { keyId, partnerId, scopes, plan, traderExternalId, channels } = used
+    return { keyId, partnerId, scopes, plan, ticket: { traderExternalId, channels } }
+  }
+
+  function opened(ws: WebSocket, { holder, held, tail, release }: Admission): void {
+    const socket = new StreamSocket(open, ws, { holder, tail })
+    const place = {
+      release() {
+        held.release()
+        release()
+      }
+    }
+    sockets.set(socket, place)
+    ws.once('close', () => {
+      sockets.delete(socket)
+      socket.ended()
+      place.release()
+    })
+  }
+
+  function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    socket.on('error', () => socket.destroy())
+    const response = new ServerResponse(request)
+    response.shouldKeepAlive = false
+    response.assignSocket(socket as never)
+    response.once('finish', () => (socket as Duplex & { destroySoon(): void }).destroySoon())
+    answer(request, response).then(
+      () => {
+        const { admitted } = request as Admitted
+        if (!admitted) return
+        response.detachSocket(socket as never)
+        response.removeAllListeners('finish')
+        const free = () => {
+          admitted.held.release()
+          admitted.release()
+        }
+        if (socket.destroyed) return free()
+        socket.once('close', free)
+        wss.handleUpgrade(request, socket as never, head, ws => {
+          socket.off('close', free)
+          opened(ws, admitted)
+        })
+      },
+      (error: unknown) => {
+        log.error({ err: error }, 'an upgrade failed')
+        socket.destroy()
+      }
+    )
+  }
+
+  const ticking = setInterval(() => {
+    const now = performance.now()
+    for (const socket of sockets.keys()) socket.tick(now)
+  }, TICK_MS)
+  let barring = false
+  const barred = setInterval(() => {
+    if (barring || sockets.size === 0) return
+    barring = true
+    closeBarred()
+      .catch((error: unknown) => log.warn({ err: error }, 'keys of open sockets could not be checked'))
+      .finally(() => {
+        barring = false
+      })
+  }, BARRED_EVERY_MS)
+  collectStreamSockets(() => sockets.size)
+
+  async function closeBarred(): Promise<void> {
+    const found = await listBarred(db, [...new Set([...sockets.keys()].map(({ holder }) => holder.keyId))])
+    const byKey = new Map(found.map(({ keyId, why }) => [keyId, why]))
+    if (byKey.size === 0) return
+    for (const socket of sockets.keys()) {
+      const why = byKey.get(socket.holder.keyId)
+      if (why === 'plan') socket.close(4402, 'the plan is inactive')
+      else if (why) socket.close(4403, why === 'key' ? 'the key was revoked' : 'the partner is suspended')
+    }
+  }
+
+  return {
+    attach(server) {
+      server.on('upgrade', upgrade)
+    },
+    async stop() {
+      stopping = true
+      clearInterval(ticking)
+      clearInterval(barred)
+      const spreadMs = Math.min(STOP_MS, sockets.size * STOP_STEP_MS)
+      const all = [...sockets.keys()]
+      const startedAt = performance.now()
+      for (const [index, socket] of all.entries()) {
+        const wait = startedAt + (spreadMs * index) / all.length - performance.now()
+        if (wait > 1) await new Promise(resolve => setTimeout(resolve, wait))
+        socket.stop(Math.round(Math.random() * Math.max(1000, spreadMs)))
+      }
+      const until = performance.now() + CLOSE_MS
+      while (sockets.size > 0 && performance.now() < until) await new Promise(resolve => setTimeout(resolve, 20))
+      for (const socket of sockets.keys()) socket.terminate()
+    }
+  }
+}
+
+interface Admission {
+  holder: Holder
+  held: Place
+  tail: Tail
+  release(): void
+}
+
+type Admitted = IncomingMessage & { admitted?: Admission }

@@ -1,0 +1,152 @@
+// One subscription to events: a replay from its cursor, then events as they come. It keeps a position and nothing else: while
+// its socket reads slowly nothing is sent, and what it missed meanwhile is read from the log again.
+import { type Point, writeCursor } from '../../../db/events/cursor.ts'
+import { type LogState, PointExpired, readEvents } from '../../../db/events/read.ts'
+import { observeFrame } from '../../../db/platform/metrics.ts'
+import { type Entry, entryOf, type Tail, type TailOpen } from './tail.ts'
+
+const REPLAYED_AT_ONCE = 200
+
+/** The socket, as far as a subscription needs it. */
+export interface Outlet {
+  /** Sends a text frame; false when more should wait for `drained`. */
+  send(frame: string): boolean
+  /** Resolves when the socket takes more, or is closed. */
+  drained(): Promise<void>
+  readonly closed: boolean
+}
+
+export interface SubscriptionOptions {
+  id: string
+  partnerId: string
+  /** Events carry their position. */
+  placed: boolean
+  types: readonly string[] | undefined
+  traders: readonly string[] | undefined
+  /** Begins after this point, as a replay. */
+  after: Point | undefined
+  open: TailOpen
+  tail: Tail
+  outlet: Outlet
+  /** The subscription ends: its events are not kept any more. */
+  expired(state: LogState): void
+}
+
+export class Subscription {
+  readonly #options: SubscriptionOptions
+  readonly #types: ReadonlySet<string> | undefined
+  readonly #traders: ReadonlySet<string> | undefined
+  readonly #unlisten: () => void
+  /** Everything up to here was sent, or does not fit the filter. */
+  #point: Point
+  /** Of the last event sent. */
+  #cursor: string
+  #replaying: boolean
+  #pumping = false
+  #again = false
+  #ended = false
+
+  /** Call `start` once `cursor` was sent in `subscribed`. */
+  constructor(options: SubscriptionOptions) {
+    const { open, partnerId, tail, types, traders, after } = options
+    this.#options = options
+    this.#types = types && new Set(types)
+    this.#traders = traders && new Set(traders)
+    this.#point = after ?? tail.state.latest
+    this.#cursor = writeCursor(open.pepper, partnerId, this.#point)
+    this.#replaying = after !== undefined
+    this.#unlisten = tail.listen({ grown: () => this.#pump(), expired: state => this.#expire(state) })
+  }
+
+  /** Safe to resume from: of the last event that was sent. */
+  get cursor(): string {
+    return this.#cursor
+  }
+
+  start(): void {
+    this.#pump()
+  }
+
+  end(): void {
+    this.#ended = true
+    this.#unlisten()
+  }
+
+  get #over(): boolean {
+    return this.#ended || this.#options.outlet.closed
+  }
+
+  #expire(state: LogState): void {
+    if (this.#over) return
+    this.end()
+    this.#options.expired(state)
+  }
+
+  #pump(): void {
+    if (this.#pumping) {
+      this.#again = true
+      return
+    }
+    this.#pumping = true
+    this.#run()
+      .catch((error: unknown) => {
+        if (error instanceof PointExpired) return this.#expire(error.state)
+        this.#options.open.log.warn({ err: error }, 'a subscription could not be served, trying again')
+        setTimeout(() => !this.#over && this.#pump(), 500).unref()
+      })
+      .finally(() => {
+        this.#pumping = false
+        if (this.#again && !this.#over) this.#pump()
+      })
+  }
+
+  async #run(): Promise<void> {
+    const { id, outlet, tail } = this.#options
+    while (!this.#over) {
+      this.#again = false
+      const recent = tail.after(this.#point.position)
+      if (recent?.length === 0) {
+        if (this.#replaying) {
+          this.#replaying = false
+          outlet.send(JSON.stringify({ type: 'caughtUp', id, cursor: this.#cursor }))
+        }
+        return
+      }
+      if (recent) await this.#send(recent, tail.state.latest)
+      else await this.#replay()
+    }
+  }
+
+  /** Reads a page of the log from where the subscription is. */
+  async #replay(): Promise<void> {
+    const { open, partnerId, types, traders } = this.#options
+    this.#replaying = true
+    const filter = { types, traders: traders && [...traders] }
+    const page = await readEvents(open.db, { partnerId, point: this.#point, limit: REPLAYED_AT_ONCE, ...filter })
+    const entries = page.events.map(row => entryOf(open, page.state.epoch, row))
+    await this.#send(entries, page.next)
+  }
+
+  /** Sends those that fit, then moves on to `upTo`; stops where the socket is closed. */
+  async #send(entries: readonly Entry[], upTo: Point): Promise<void> {
+    const { id, outlet, placed } = this.#options
+    const quoted = JSON.stringify(id)
+    for (const entry of entries) {
+      if (this.#over) return
+      if (this.#fits(entry)) {
+        const frame = `{"type":"event","id":${quoted},"cursor":"${entry.cursor}","previous":"${this.#cursor}","event":${entry.json(placed)}}`
+        const more = outlet.send(frame)
+        if (!this.#replaying) observeFrame((Date.now() - entry.at) / 1000)
+        this.#cursor = entry.cursor
+        this.#point = { epoch: upTo.epoch, position: entry.position, day: entry.day }
+        if (!more) return outlet.drained()
+      }
+    }
+    this.#point = upTo
+  }
+
+  #fits({ type, trader }: Entry): boolean {
+    if (this.#types && !this.#types.has(type)) return false
+    return !this.#traders || (trader !== null && this.#traders.has(trader))
+  }
+}

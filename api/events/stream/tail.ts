@@ -1,0 +1,180 @@
+// The newest events of one partner, read once for all of its sockets in this process. A subscription that is further back
+// than what is kept here reads the log itself.
+import { writeCursor } from '../../../db/events/cursor.ts'
+import { presentEvent } from '../../../db/events/present.ts'
+import { type EventRow, type LogState, PointExpired, readEvents, readLogState } from '../../../db/events/read.ts'
+import type { EventType } from '../../../schemas/events.ts'
+import type { Open } from '../../operations.ts'
+
+// Of each partner with open sockets.
+const KEPT = 500
+const READ_AT_ONCE = 200
+// Hints of new events may be lost.
+const REREAD_MS = 1000
+const RETRY_MS = 500
+
+/** An event ready to be sent: its JSON is made once, for all subscriptions. */
+export interface Entry {
+  position: number
+  day: number
+  type: EventType
+  trader: string | null
+  cursor: string
+  /** When the change was made, ms since the epoch. */
+  at: number
+  json(placed: boolean): string
+}
+
+export type TailOpen = Pick<Open, 'db' | 'pepper' | 'config' | 'feed' | 'log'>
+
+/** An event of the log as an entry. `epoch` is that of the log it was read from. */
+export function entryOf({ pepper, config }: Pick<TailOpen, 'pepper' | 'config'>, epoch: number, row: EventRow): Entry {
+  let placed: string | undefined
+  let unplaced: string | undefined
+  const { position, day, type, trader } = row
+  return {
+    position,
+    day,
+    type,
+    trader,
+    at: row.at.getTime(),
+    cursor: writeCursor(pepper, row.partnerId, { epoch, position, day }),
+    json(withPosition) {
+      if (withPosition) {
+        placed ??= JSON.stringify(presentEvent(row, config))
+        return placed
+      }
+      unplaced ??= JSON.stringify({ ...presentEvent(row, config), position: undefined })
+      return unplaced
+    }
+  }
+}
+
+/** What a tail tells: that it has more, or that the log was restored and no point is good any more. */
+export interface TailListener {
+  grown(): void
+  expired(state: LogState): void
+}
+
+export class Tail {
+  readonly partnerId: string
+  readonly #open: TailOpen
+  readonly #listeners = new Set<TailListener>()
+  readonly #unwatch: () => void
+  readonly #timer: NodeJS.Timeout
+  /** Consecutive positions, oldest first, up to `#point`. */
+  #entries: Entry[] = []
+  #state: LogState
+  #reading = false
+  #again = false
+  #closed = false
+
+  constructor(open: TailOpen, partnerId: string, state: LogState) {
+    this.partnerId = partnerId
+    this.#open = open
+    this.#state = state
+    this.#unwatch = open.feed.watch(partnerId, () => this.#read())
+    this.#timer = setInterval(() => this.#read(), REREAD_MS)
+    // What was written between the state and the watching.
+    this.#read()
+  }
+
+  /** How far the log goes, as this process knows. */
+  get state(): LogState {
+    return this.#state
+  }
+
+  listen(listener: TailListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** The entries after a position; undefined when they are no longer all kept here. */
+  after(position: number): Entry[] | undefined {
+    const newest = this.#state.latest.position
+    if (position >= newest) return []
+    const first = this.#entries[0]?.position
+    if (first === undefined || position < first - 1) return undefined
+    return this.#entries.slice(position - first + 1)
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#unwatch()
+    clearInterval(this.#timer)
+  }
+
+  #read(): void {
+    if (this.#reading) {
+      this.#again = true
+      return
+    }
+    this.#reading = true
+    void this.#readOn().finally(() => {
+      this.#reading = false
+      if (this.#again && !this.#closed) {
+        this.#again = false
+        this.#read()
+      }
+    })
+  }
+
+  async #readOn(): Promise<void> {
+    const { db, log } = this.#open
+    try {
+      for (let caughtUp = false; !caughtUp && !this.#closed; ) {
+        const point = this.#state.latest
+        const page = await readEvents(db, { partnerId: this.partnerId, point, limit: READ_AT_ONCE })
+        caughtUp = page.caughtUp
+        if (page.events.length === 0) continue
+        this.#entries.push(...page.events.map(row => entryOf(this.#open, point.epoch, row)))
+        if (this.#entries.length > KEPT) this.#entries = this.#entries.slice(-KEPT)
+        this.#state = { ...page.state, latest: page.next }
+        for (const { grown } of this.#listeners) grown()
+      }
+    } catch (error) {
+      if (error instanceof PointExpired) {
+        this.#entries = []
+        this.#state = error.state
+        for (const { expired } of this.#listeners) expired(error.state)
+        return
+      }
+      log.warn({ err: error }, 'events could not be read for the stream, trying again')
+      setTimeout(() => !this.#closed && this.#read(), RETRY_MS).unref()
+    }
+  }
+}
+
+/** The tails of the partners that have sockets here, each opened once. */
+export class Tails {
+  readonly #open: TailOpen
+  readonly #tails = new Map<string, { tail: Promise<Tail>; users: number }>()
+
+  constructor(open: TailOpen) {
+    this.#open = open
+  }
+
+  /** The partner's tail; call `release` once it is no longer needed. */
+  async take(partnerId: string): Promise<{ tail: Tail; release: () => void }> {
+    let held = this.#tails.get(partnerId)
+    if (!held) {
+      const opening = readLogState(this.#open.db, partnerId).then(state => new Tail(this.#open, partnerId, state))
+      held = { tail: opening, users: 0 }
+      this.#tails.set(partnerId, held)
+    }
+    const mine = held
+    mine.users += 1
+    const release = () => {
+      mine.users -= 1
+      if (mine.users > 0) return
+      if (this.#tails.get(partnerId) === mine) this.#tails.delete(partnerId)
+      mine.tail.then(tail => tail.close()).catch(() => {})
+    }
+    try {
+      return { tail: await mine.tail, release }
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+}

@@ -1,0 +1,38 @@
+// Tickets of the stream: what a partner's server hands to a browser instead of its key.
+import { insertTicket } from '../../../db/events/tickets.ts'
+import { getTrader } from '../../../db/traders/traders.ts'
+import { NewTicket, StreamTicket } from '../../../schemas/stream.ts'
+import type { Operation } from '../../operations.ts'
+import { requireScope } from '../../request/authenticate.ts'
+
+const DEFAULT_TTL_SECONDS = 60
+
+export const createStreamTicket: Operation<{ body: NewTicket }> = {
+  name: 'createStreamTicket',
+  method: 'POST',
+  path: '/v1/stream/tickets',
+  tag: 'Events',
+  summary: 'Let a browser open the stream',
+  description:
+    "A ticket opens one socket, once, for one trader, where the key must never be: in a browser. The socket is opened with `Sec-WebSocket-Protocol: service.v1, ticket.<ticket>`, tells that trader's events alone, counts for this key and closes with it. Needs the scopes of its channels: events:read for events.",
+  auth: 'key',
+  scope: null,
+  body: NewTicket,
+  response: StreamTicket,
+  errors: ['TRADER_NOT_FOUND', 'INSUFFICIENT_SCOPE'],
+  async handle({ partner, body }, { db, pepper }) {
+    const channels = [...new Set(body.channels ?? ['events'])]
+    requireScope(partner, 'events:read')
+    const { partnerId, keyId } = partner
+    const { traderExternalId, ttlSeconds = DEFAULT_TTL_SECONDS } = body
+    await getTrader(db, partnerId, traderExternalId)
+    const { ticket, expiresAt } = await insertTicket(db, pepper, {
+      partnerId,
+      keyId,
+      traderExternalId,
+      channels,
+      ttlSeconds
+    })
+    return { ticket, expiresAt: expiresAt.toISOString() }
+  }
+}

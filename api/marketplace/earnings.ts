@@ -1,0 +1,94 @@
+// What a creator earned, and asking for it.
+
+import { getEarnings, listBotEarnings } from '../../db/money/earnings.ts'
+import { listPayouts as list, presentPayout, requestPayout as request } from '../../db/money/payouts.ts'
+import { requireRoom } from '../../db/platform/bounds.ts'
+import { shown, usdOf } from '../../schemas/fields/money.ts'
+import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'
+import { Earnings, NewPayout, Payout, PayoutPage } from '../../schemas/marketplace/creator.ts'
+import type { Operation } from '../operations.ts'
+import { partyOf } from './listings.ts'
+
+const BOTS_AT_MOST = 1000
+
+export const getCreatorEarnings: Operation<object> = {
+  name: 'getCreatorEarnings',
+  method: 'GET',
+  path: '/v1/marketplace/creator/earnings',
+  tag: 'Marketplace',
+  summary: 'What the bots earned',
+  description:
+    'availableUsd, heldUsd and paidOutUsd add up to lifetimeUsd. The partner sees all it earned, its traders’ bots included; a trader sees its own part.',
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:read',
+  response: Earnings,
+  errors: [],
+  async handle(asked, { db, config }) {
+    const party = partyOf(asked)
+    const [earned, bots] = await Promise.all([getEarnings(db, party), listBotEarnings(db, party, BOTS_AT_MOST)])
+    return {
+      availableUsd: shown(earned.availableUsd),
+      heldUsd: shown(earned.heldUsd),
+      lifetimeUsd: shown(earned.lifetimeUsd),
+      paidOutUsd: shown(earned.paidOutUsd),
+      feePct: Number(config.marketplaceFeePct),
+      bots: bots.map(bot => ({
+        botId: bot.botId,
+        name: bot.name,
+        sales: bot.sales,
+        subscribers: bot.subscribers,
+        grossUsd: shown(bot.grossUsd),
+        netUsd: shown(bot.netUsd)
+      }))
+    }
+  }
+}
+
+export const requestPayout: Operation<{ body: NewPayout }> = {
+  name: 'requestPayout',
+  method: 'POST',
+  path: '/v1/marketplace/creator/payouts',
+  tag: 'Marketplace',
+  summary: 'Ask for a payout',
+  description:
+    'The amount is held from now on; the operator approves and pays it, or rejects it, which makes it available again. More than is available is a 409.',
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:write',
+  body: NewPayout,
+  response: Payout,
+  atomic: true,
+  errors: ['CONFLICT'],
+  async handle(asked, { db }) {
+    const wanted = {
+      ...partyOf(asked),
+      amountUsd: usdOf(asked.body.amountUsd, '/body/amountUsd'),
+      destinationAddress: asked.body.destinationAddress
+    }
+    await requireRoom(db, 'payouts', wanted.partnerId)
+    return presentPayout(await db.transaction(trx => request(trx, wanted)))
+  }
+}
+
+export const listPayouts: Operation<{ query: PageQuery }> = {
+  name: 'listPayouts',
+  method: 'GET',
+  path: '/v1/marketplace/creator/payouts',
+  tag: 'Marketplace',
+  summary: 'Payouts asked for',
+  description: 'Newest first. The partner sees its traders’ payouts too, a trader its own.',
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:read',
+  query: pageQuery(100),
+  response: PayoutPage,
+  errors: [],
+  async handle(asked, { db }) {
+    const { partnerId, partyId } = partyOf(asked)
+    const { page, limit } = asked.query
+    const whose = partyId === partnerId ? { partnerId } : { partnerId, partyId }
+    const { payouts, total } = await list(db, { ...whose, page, limit })
+    return { data: payouts.map(presentPayout), page, limit, total }
+  }
+}

@@ -1,0 +1,154 @@
+// The marketplace for its visitors: the list, a bot's detail, its reviews. Sales are in marketplace-sales.ts,
+// the creator's side is in marketplace-creator.ts.
+
+import { listBots } from '../../db/marketplace/listing.ts'
+import { getBotDetail, type ListedBot, type Party } from '../../db/marketplace/listings.ts'
+import { listReviews, type ReviewRow, saveReview } from '../../db/marketplace/reviews.ts'
+import { pathId } from '../../schemas/fields/fields.ts'
+import { shown } from '../../schemas/fields/money.ts'
+import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'
+import { BotDetail, BotPage, BotsQuery, NewReview, Review, ReviewPage } from '../../schemas/marketplace/marketplace.ts'
+import type { Asked, Operation } from '../operations.ts'
+
+/** The acting party: the trader whose session came with the key, else the partner. */
+export function partyOf({ partner, trader }: Pick<Asked<object>, 'partner' | 'trader'>): Party {
+  return { partnerId: partner.partnerId, partyId: trader?.traderId ?? partner.partnerId }
+}
+
+/** Path parameters of everything about one record. */
+export const idParams = (prefix: string, description: string) =>
+  ({ type: 'object', required: ['id'], properties: { id: pathId(prefix, description) } }) as const
+export interface IdParams {
+  id: string
+}
+
+const time = (value: Date | null): string | null => value?.toISOString() ?? null
+const price = (value: string | null): number | null => (value === null ? null : shown(value))
+
+/** A bot as lists show it. */
+export function presentBot(bot: ListedBot) {
+  return {
+    botId: bot.id,
+    name: bot.name,
+    description: bot.description,
+    category: bot.category,
+    riskLevel: bot.risk_level,
+    strategyType: bot.strategy_type,
+    supportedAssets: bot.supported_assets,
+    screenshots: bot.screenshots,
+    oneTimePriceUsd: price(bot.one_time_price),
+    monthlyPriceUsd: price(bot.monthly_price),
+    version: bot.version,
+    rating: bot.rating_count === 0 ? null : Number(bot.rating),
+    reviews: bot.rating_count,
+    downloads: bot.downloads,
+    creator: { displayName: bot.creator_name },
+    publishedAt: time(bot.published_at)
+  }
+}
+
+function presentReview(review: ReviewRow, partyId: string) {
+  return {
+    reviewId: review.id,
+    botId: review.bot_id,
+    rating: review.rating,
+    comment: review.comment,
+    // Reviews are read across partners: who wrote one is told only by who made its profile public.
+    author: { displayName: review.author_name ?? 'Verified buyer' },
+    mine: review.party_id === partyId,
+    createdAt: review.created_at.toISOString()
+  }
+}
+
+export const listMarketplaceBots: Operation<{ query: BotsQuery }> = {
+  name: 'listMarketplaceBots',
+  weight: 2,
+  method: 'GET',
+  path: '/v1/marketplace/bots',
+  tag: 'Marketplace',
+  summary: 'Published bots',
+  description: 'Bots of every creator, by category, risk level and words, in the order asked for. Total is exact.',
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:read',
+  query: BotsQuery,
+  response: BotPage,
+  errors: [],
+  async handle({ query }, { db }) {
+    const { bots, total } = await listBots(db, query)
+    return { data: bots.map(presentBot), page: query.page, limit: query.limit, total }
+  }
+}
+
+export const getMarketplaceBot: Operation<{ params: IdParams }> = {
+  name: 'getMarketplaceBot',
+  method: 'GET',
+  path: '/v1/marketplace/bots/{id}',
+  tag: 'Marketplace',
+  summary: 'One bot',
+  description:
+    'Everything about a bot; its code only for its creator, its buyers and its subscribers. A bot that is not PUBLISHED is a 404 to everybody else.',
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:read',
+  params: idParams('bot', 'botId of the bot.'),
+  response: BotDetail,
+  errors: ['NOT_FOUND'],
+  async handle(asked, { db }) {
+    const { bot, owned, code } = await getBotDetail(db, asked.params.id, partyOf(asked).partyId)
+    return {
+      ...presentBot(bot),
+      longDescription: bot.long_description,
+      demoVideoUrl: bot.demo_video_url,
+      owned,
+      ...(code === undefined ? {} : { code })
+    }
+  }
+}
+
+export const listBotReviews: Operation<{ params: IdParams; query: PageQuery }> = {
+  name: 'listBotReviews',
+  method: 'GET',
+  path: '/v1/marketplace/bots/{id}/reviews',
+  tag: 'Marketplace',
+  summary: 'Reviews of a bot',
+  description:
+    "Newest first. The author's name is that of its public community profile, if it has one; mine marks the own one.",
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:read',
+  params: idParams('bot', 'botId of the bot.'),
+  query: pageQuery(50),
+  response: ReviewPage,
+  errors: ['NOT_FOUND'],
+  async handle(asked, { db }) {
+    const { partyId } = partyOf(asked)
+    const { page, limit } = asked.query
+    const { reviews, total } = await listReviews(db, { botId: asked.params.id, partyId, page, limit })
+    return { data: reviews.map(review => presentReview(review, partyId)), page, limit, total }
+  }
+}
+
+export const reviewBot: Operation<{ params: IdParams; body: NewReview }> = {
+  name: 'reviewBot',
+  method: 'POST',
+  path: '/v1/marketplace/bots/{id}/reviews',
+  tag: 'Marketplace',
+  summary: 'Review a bot',
+  description:
+    'Needs a purchase or a subscription (409 otherwise). One review per party and bot: a new one replaces it.',
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:write',
+  params: idParams('bot', 'botId of the bot.'),
+  body: NewReview,
+  response: Review,
+  atomic: true,
+  errors: ['NOT_FOUND', 'CONFLICT'],
+  async handle(asked, { db }) {
+    const party = partyOf(asked)
+    const { rating, comment = null } = asked.body
+    const wanted = { botId: asked.params.id, rating, comment }
+    return presentReview(await db.transaction(trx => saveReview(trx, party, wanted)), party.partyId)
+  }
+}

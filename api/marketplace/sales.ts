@@ -1,0 +1,132 @@
+// Buying in the marketplace: purchases for ever, subscriptions by the month, and what one has.
+
+import {
+  cancelSubscription as cancel,
+  listPurchases,
+  listSubscriptions,
+  presentPurchase,
+  presentSubscription,
+  purchaseBot as purchase,
+  subscribeToBot as subscribe
+} from '../../db/marketplace/sales.ts'
+import { requireRoom } from '../../db/platform/bounds.ts'
+import { usdOf } from '../../schemas/fields/money.ts'
+import { Purchase, PurchaseList, Sale, Subscription, SubscriptionList } from '../../schemas/marketplace/sales.ts'
+import type { Operation } from '../operations.ts'
+import { type IdParams, idParams, partyOf } from './listings.ts'
+
+// What a party has comes in one piece, and not without a bound.
+const LIST_AT_MOST = 1000
+
+function saleOf({ params, body }: { params: IdParams; body: Sale }) {
+  const { expectedPriceUsd: expected } = body
+  return {
+    botId: params.id,
+    expectedUsd: expected === undefined ? undefined : usdOf(expected, '/body/expectedPriceUsd')
+  }
+}
+
+export const purchaseBot: Operation<{ params: IdParams; body: Sale }> = {
+  name: 'purchaseBot',
+  method: 'POST',
+  path: '/v1/marketplace/bots/{id}/purchase',
+  tag: 'Marketplace',
+  summary: 'Buy a bot',
+  description:
+    "The one-time price leaves the partner's wallet. Safe to repeat: who has the bot gets the first purchase again, and no money moves. One's own bot and one without a one-time price are a 409; a price of 0 is free. With expectedPriceUsd it is bought at that price or not at all.",
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:write',
+  params: idParams('bot', 'botId of the bot.'),
+  body: Sale,
+  response: Purchase,
+  atomic: true,
+  errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT', 'PRICE_CHANGED'],
+  async handle(asked, { db, config }) {
+    const sale = { ...saleOf(asked), feePct: config.marketplaceFeePct }
+    const party = partyOf(asked)
+    await requireRoom(db, 'purchases', party.partnerId)
+    return presentPurchase(await db.transaction(trx => purchase(trx, party, sale)))
+  }
+}
+
+export const subscribeToBot: Operation<{ params: IdParams; body: Sale }> = {
+  name: 'subscribeToBot',
+  method: 'POST',
+  path: '/v1/marketplace/bots/{id}/subscribe',
+  tag: 'Marketplace',
+  summary: 'Subscribe to a bot',
+  description:
+    "The first month leaves the partner's wallet at once, the others as they begin; the price stays what it was. Who subscribes already gets that subscription, a cancellation taken back, and no money moves. One's own bot and one without a monthly price are a 409. With expectedPriceUsd it is subscribed to at that price or not at all.",
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:write',
+  params: idParams('bot', 'botId of the bot.'),
+  body: Sale,
+  response: Subscription,
+  atomic: true,
+  errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT', 'PRICE_CHANGED'],
+  async handle(asked, { db, config }) {
+    const sale = { ...saleOf(asked), feePct: config.marketplaceFeePct }
+    const party = partyOf(asked)
+    await requireRoom(db, 'subscriptions', party.partyId)
+    return presentSubscription(await db.transaction(trx => subscribe(trx, party, sale)))
+  }
+}
+
+export const cancelSubscription: Operation<{ params: IdParams }> = {
+  name: 'cancelSubscription',
+  method: 'POST',
+  path: '/v1/marketplace/subscriptions/{id}/cancel',
+  tag: 'Marketplace',
+  summary: 'Cancel a subscription',
+  description:
+    'It stays usable until the end of the month that is paid, then it is CANCELED; one that is PAST_DUE is CANCELED at once. Canceling one that is CANCELED is a 409.',
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:write',
+  params: idParams('sub', 'subscriptionId of the subscription.'),
+  response: Subscription,
+  atomic: true,
+  errors: ['NOT_FOUND', 'CONFLICT'],
+  async handle(asked, { db }) {
+    const { partyId } = partyOf(asked)
+    return presentSubscription(await db.transaction(trx => cancel(trx, asked.params.id, partyId)))
+  }
+}
+
+export const listMyPurchases: Operation<object> = {
+  name: 'listMyPurchases',
+  method: 'GET',
+  path: '/v1/marketplace/my/purchases',
+  tag: 'Marketplace',
+  summary: 'What one bought',
+  description: `Refunded purchases too, newest first, at most ${LIST_AT_MOST}.`,
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:read',
+  response: PurchaseList,
+  errors: [],
+  async handle(asked, { db }) {
+    const { partyId } = partyOf(asked)
+    return { data: (await listPurchases(db, { partyId, limit: LIST_AT_MOST })).map(presentPurchase) }
+  }
+}
+
+export const listMySubscriptions: Operation<object> = {
+  name: 'listMySubscriptions',
+  method: 'GET',
+  path: '/v1/marketplace/my/subscriptions',
+  tag: 'Marketplace',
+  summary: 'What one subscribes to',
+  description: `Canceled subscriptions too, newest first, at most ${LIST_AT_MOST}.`,
+  auth: 'key',
+  actor: true,
+  scope: 'marketplace:read',
+  response: SubscriptionList,
+  errors: [],
+  async handle(asked, { db }) {
+    const { partyId } = partyOf(asked)
+    return { data: (await listSubscriptions(db, partyId, LIST_AT_MOST)).map(presentSubscription) }
+  }
+}

@@ -1,0 +1,52 @@
+// GET /v1/orders/{id}: one order, at once or as soon as it is at its end.
+
+import { presentEntry } from '../../db/orders/entry.ts'
+import { getOrder as findOrder, notifyOf, type Outcome } from '../../db/orders/reading.ts'
+import { pathId } from '../../schemas/fields/fields.ts'
+import { OrderEntry, OrderQuery } from '../../schemas/orders.ts'
+import type { Asked, Open, Operation } from '../operations.ts'
+
+// A wake-up that was lost, or that went to another process which waits for the same order, costs at most this long.
+const REREAD_MS = 1000
+
+const isOver = ({ phase }: Pick<Outcome, 'phase'>): boolean => phase === 'closed' || phase === 'failed'
+
+export const getOrder: Operation<{ params: { id: string }; query: OrderQuery }> = {
+  name: 'getOrder',
+  method: 'GET',
+  path: '/v1/orders/{id}',
+  tag: 'Orders',
+  summary: 'One order',
+  description:
+    'The order as the list shows it. With `wait` the answer is held back until the order is CLOSED or FAILED, at most so many seconds; repeat the call while `status` is PENDING or OPEN, instead of polling the list.',
+  auth: 'key',
+  scope: 'trading:read',
+  params: { type: 'object', required: ['id'], properties: { id: pathId('ord', 'orderId of the order.') } },
+  query: OrderQuery,
+  response: OrderEntry,
+  errors: ['NOT_FOUND'],
+  async handle(asked, open) {
+    const { partner, params, query } = asked
+    const order = await findOrder(open.db, partner.partnerId, params.id)
+    if (!query.wait || isOver(order)) return presentEntry(order)
+    await over(order.id, open, { waitMs: query.wait * 1000, signal: asked.signal })
+    return presentEntry(await findOrder(open.db, partner.partnerId, params.id))
+  }
+}
+
+/** Resolves when the order is at its end, the time is over, or nobody waits any more. */
+async function over(
+  orderId: string,
+  { bus, db, gathered }: Open,
+  { waitMs, signal }: { waitMs: number } & Pick<Asked<object>, 'signal'>
+): Promise<void> {
+  const deadline = performance.now() + waitMs
+  await notifyOf(db, orderId, bus.origin)
+  for (;;) {
+    // Listen first, read then, sleep last: no wake-up is lost between them.
+    const woken = bus.wait('order', orderId, Math.min(REREAD_MS, deadline - performance.now()), signal)
+    const row = await gathered.order(orderId)
+    if (!row || isOver(row) || performance.now() >= deadline || signal.aborted) return
+    await woken
+  }
+}

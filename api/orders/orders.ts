@@ -1,0 +1,326 @@
+// Binary orders: placed by job, answered by row. Also closing and the list.
+
+import { number, presentConverted, presentEntry, time } from '../../db/orders/entry.ts'
+import { expireOrders, getOrder, listOrders as list, type OrderRow, type Outcome } from '../../db/orders/reading.ts'
+import {
+  type Draft,
+  findStored,
+  hashTerms,
+  type Stored,
+  type StoredOrder,
+  type Terms
+} from '../../db/orders/storing.ts'
+import { disconnected } from '../../db/traders/accounts.ts'
+import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
+import { pathId } from '../../schemas/fields/fields.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { type HaltFacts, tradingHalted } from '../../schemas/halts.ts'
+import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../../schemas/orders.ts'
+import type { Asked, Open, Operation } from '../operations.ts'
+import { ask } from '../request/broker-requests.ts'
+import { Reply } from '../request/respond.ts'
+
+/** How placing an order of any kind may end instead of in a contract. */
+export const placingErrors: ErrorCode[] = [
+  'TRADER_NOT_FOUND',
+  'BROKER_DISCONNECTED',
+  'CLIENT_ORDER_ID_REUSED',
+  'MARKET_CLOSED',
+  'INVALID_CONTRACT',
+  'INSUFFICIENT_BALANCE',
+  'BROKER_UPSTREAM',
+  'TRADING_HALTED'
+]
+
+export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
+  name: 'placeBinaryOrder',
+  method: 'POST',
+  path: '/v1/orders/binary',
+  tag: 'Orders',
+  summary: 'Place a binary or digit contract',
+  description:
+    'Tick contracts, and others with waitForSettle that last up to about 110 seconds, answer with their closed result; the rest answer OPEN and settle by themselves. Time-outs of the client and of proxies on the way must be longer than 140 seconds. Idempotent on clientOrderId: a repeat answers the same order (Idempotent-Replayed: true), other parameters under the same id are a 409. After a 502 or a lost connection, repeat the request with the same clientOrderId: it never buys twice.',
+  auth: 'key',
+  scope: 'trading:write',
+  body: BinaryOrder,
+  response: Order,
+  headers: ['Idempotent-Replayed'],
+  batched: true,
+  errors: placingErrors,
+  async handle(asked, open) {
+    const { body } = asked
+    checkContract(body)
+    const terms: Terms = {
+      kind: 'BINARY',
+      asset: body.asset,
+      contractType: body.contractType,
+      direction: null,
+      multiplier: null,
+      stake: decimal(body.stake),
+      duration: body.duration,
+      durationUnit: body.durationUnit,
+      barrier: body.barrier ?? null,
+      stopLoss: null,
+      takeProfit: null
+    }
+    return place(asked, open, {
+      clientOrderId: body.clientOrderId,
+      traderExternalId: body.traderExternalId,
+      terms,
+      settle: settlesInline(body),
+      present: presentOrder
+    })
+  }
+}
+
+/** A JSON number as a decimal without exponent. */
+export function decimal(value: number): string {
+  return /e/i.test(String(value)) ? value.toFixed(8).replace(/\.?0+$/, '') : String(value)
+}
+
+interface Placement {
+  clientOrderId: string
+  traderExternalId: string
+  terms: Terms
+  settle: boolean
+  present(row: Outcome): object
+}
+
+/** Stores an order, or finds the one its clientOrderId made, and answers as it comes to stand. */
+export async function place(
+  { partner, signal, trace }: Pick<Asked<object>, 'partner' | 'signal' | 'trace'>,
+  open: Open,
+  order: Placement
+): Promise<Reply> {
+  const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: order.traderExternalId })
+  // A repeat returns its order whatever became of the account since: "not placed" must never be said of one that was.
+  if (!trading) return replay(open, partner, { order, signal, otherwise: new ApiError('TRADER_NOT_FOUND') })
+  const { account } = trading
+  if (account.status === 'REJECTED')
+    return replay(open, partner, { order, signal, otherwise: disconnected(account.rejectedReason) })
+  // Heard from before it is stored: no wake-up can be missed, and the row need not be read again at once.
+  const id = newId('order')
+  const early = open.bus.wait('order', id, Math.min(REREAD_MS, open.config.orderTtlMs), signal)
+  const draft: Draft = {
+    id,
+    partnerId: partner.partnerId,
+    appId: partner.brokerAppId,
+    dialect: partner.brokerDialect,
+    traderId: trading.traderId,
+    traderExternalId: order.traderExternalId,
+    accountRowId: account.id,
+    accountId: account.accountId,
+    accountMode: account.accountMode,
+    currency: account.currency,
+    proven: account.proven,
+    clientOrderId: order.clientOrderId,
+    terms: order.terms,
+    ttlMs: open.config.orderTtlMs,
+    origin: open.bus.origin,
+    trace
+  }
+  const stored = await open.gathered.storeOrder(draft)
+  if (!stored.order) throw tradingHalted(stored.halt)
+  if (!stored.created) checkSameTerms(stored.order, order)
+  if (stored.halt) throw tradingHalted(stored.halt, stored.order.id)
+  return outcomeOf(open, stored, { order, signal, early: stored.order.id === id ? early : undefined })
+}
+
+/**
+ * Returns the order that this clientOrderId made before, for a trader who cannot place any now. Throws `otherwise` when
+ * there is none, and for one that failed without reaching the broker: retrying it needs the account.
+ */
+async function replay(
+  open: Open,
+  { partnerId }: Pick<Asked<object>['partner'], 'partnerId'>,
+  { order, signal, otherwise }: { order: Placement; signal: AbortSignal; otherwise: ApiError }
+): Promise<Reply> {
+  const found = await findStored(open.db, { partnerId, clientOrderId: order.clientOrderId })
+  if (!found) throw otherwise
+  checkSameTerms(found, order)
+  if (found.phase === 'failed' && found.retryable) throw otherwise
+  return outcomeOf(open, { order: found, created: false }, { order, signal, early: undefined })
+}
+
+function checkSameTerms(stored: StoredOrder, { traderExternalId, terms }: Placement): void {
+  if (stored.request_hash.equals(hashTerms(traderExternalId, terms))) return
+  throw new ApiError('CLIENT_ORDER_ID_REUSED', undefined, { extras: { orderId: stored.id } })
+}
+
+/** Waits for a stored order as its request asks, and returns its contract. Throws why there is none, or none yet. */
+async function outcomeOf(
+  open: Open,
+  stored: Stored,
+  { order, signal, early }: { order: Placement; signal: AbortSignal; early: Promise<void> | undefined }
+): Promise<Reply> {
+  const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
+  const row = await settled(open, stored.order, { settle: order.settle, signal, early })
+  if (order.settle && isUnsettled(row)) throw unsettled(row, headers)
+  if (row.phase === 'open' || row.phase === 'closed') return new Reply(order.present(row), headers)
+  throw unplaced(row, headers)
+}
+
+// How long a waiter sleeps without a wake-up before it reads the row again; longer each time, since many may wait.
+const REREAD_MS = 1000
+const LONGEST_REREAD_MS = 4000
+// How often a waiter tries to fail an order whose time is over by its own count.
+const EXPIRE_EVERY_MS = 200
+
+const isWaiting = (phase: Outcome['phase']): boolean => phase === 'queued' || phase === 'unproven'
+
+const isDecided = (row: Outcome, settle: boolean): boolean =>
+  row.phase === 'failed' ||
+  row.phase === 'closed' ||
+  row.phase === 'review' ||
+  (row.phase === 'open' && !settle) ||
+  isUnsettled(row)
+
+/** Whether the order's contract is over and what the broker reports about it is under review. */
+const isUnsettled = ({ phase, error_code }: Outcome): boolean => phase === 'open' && error_code === 'REVIEW_REQUIRED'
+
+/** The error of an order whose settlement is under review, for whoever waits for that settlement. */
+function unsettled(row: Outcome, headers: Record<string, string> = {}): ApiError {
+  return new ApiError('BROKER_UPSTREAM', row.error_message ?? undefined, {
+    extras: { orderId: row.id, status: 'OPEN' },
+    headers
+  })
+}
+
+/** Waits until the order stands as asked, or time is up; answers how it stands then. */
+async function settled(
+  open: Open,
+  first: StoredOrder,
+  { settle, signal, early }: { settle: boolean; signal: AbortSignal; early: Promise<void> | undefined }
+): Promise<Outcome> {
+  const { bus, gathered, config, db } = open
+  const deadline = performance.now() + config.settleWaitMs
+  // The first wait began before the order was stored, and mostly ends with the answer; only a repeat has something to
+  // read at once.
+  if (early !== undefined) {
+    await early
+    const row = await gathered.order(first.id)
+    if (row && isDecided(row, settle)) return row
+  }
+  let expireAt = performance.now() + Math.max(0, first.ttl_left_ms)
+  let rereadMs = REREAD_MS
+  for (let { phase } = first; ; rereadMs = Math.min(2 * rereadMs, LONGEST_REREAD_MS)) {
+    // Listen first, read then, sleep last: no wake-up is lost between them.
+    const until = Math.min(performance.now() + rereadMs, deadline, isWaiting(phase) ? expireAt : deadline)
+    const woken = bus.wait('order', first.id, until - performance.now(), signal)
+    const row = await gathered.order(first.id)
+    if (!row) throw new Error(`order ${first.id} was stored and is not there`)
+    phase = row.phase
+    if (isDecided(row, settle) || performance.now() >= deadline || signal.aborted) return row
+    await woken
+    // Should no worker be there to do it, a queued order is failed here when its time is over.
+    if (isWaiting(phase) && performance.now() >= expireAt) {
+      const [expired] = await expireOrders(db, [row.id])
+      if (expired) return expired
+      expireAt = performance.now() + EXPIRE_EVERY_MS
+    }
+  }
+}
+
+/** The error of an order without a contract, or whose outcome is not known yet. */
+function unplaced(row: Outcome, headers: Record<string, string>): ApiError {
+  if (row.phase === 'failed') {
+    if (row.error_code === 'TRADING_HALTED') return tradingHalted(row.error_extras as HaltFacts, row.id)
+    const upstream = row.error_code === 'BROKER_UPSTREAM'
+    const extras = { ...row.error_extras, ...(upstream ? { orderId: row.id, status: 'FAILED' as const } : {}) }
+    return new ApiError((row.error_code as ErrorCode | null) ?? 'BROKER_UPSTREAM', row.error_message ?? undefined, {
+      extras,
+      headers
+    })
+  }
+  const message =
+    row.phase === 'review'
+      ? 'Whether the broker bought this order is being reviewed; repeat the request with the same clientOrderId to ask again.'
+      : "The broker's answer is not known yet; repeat the request with the same clientOrderId, it never buys twice."
+  return new ApiError('BROKER_UPSTREAM', message, { extras: { orderId: row.id, status: 'PENDING' }, headers })
+}
+
+/** A bought order as placing and closing answer it. */
+export function presentOrder(row: Outcome): Order {
+  const opened = {
+    orderId: row.id,
+    brokerOrderId: row.broker_order_id as string,
+    status: row.status,
+    stake: Number(row.stake),
+    ...presentConverted(row),
+    potentialPayout: Number(row.payout ?? 0),
+    buyPrice: Number(row.buy_price),
+    openedAt: time(row.opened_at) as string
+  }
+  if (row.phase !== 'closed') return opened
+  return {
+    ...opened,
+    pnl: Number(row.pnl),
+    entryPrice: number(row.entry_price),
+    exitPrice: number(row.exit_price),
+    closedAt: time(row.closed_at) as string
+  }
+}
+
+export const closeOrder: Operation<{ params: { id: string } }> = {
+  name: 'closeOrder',
+  method: 'POST',
+  path: '/v1/orders/{id}/close',
+  tag: 'Orders',
+  summary: 'Force-close an open contract',
+  description:
+    'Sells the contract at the market. Closing a closed order answers it again; a contract the broker will not buy back is a 422.',
+  auth: 'key',
+  scope: 'trading:write',
+  params: { type: 'object', required: ['id'], properties: { id: pathId('ord', 'orderId of the order.') } },
+  response: Order,
+  errors: ['NOT_FOUND', 'CONFLICT', 'BROKER_DISCONNECTED', 'INVALID_CONTRACT', 'MARKET_CLOSED', 'BROKER_UPSTREAM'],
+  async handle(asked, open) {
+    return presentOrder(await close(asked, open, { orderId: asked.params.id, kind: 'BINARY' }))
+  }
+}
+
+/** Sells an order's contract, and answers the closed row. Throws NOT_FOUND for another kind's id too. */
+export async function close(
+  asked: Pick<Asked<object>, 'partner' | 'signal' | 'trace'>,
+  open: Open,
+  { orderId, kind }: { orderId: string; kind: OrderRow['kind'] }
+): Promise<OrderRow> {
+  const { partner, trace } = asked
+  const row = await getOrder(open.db, partner.partnerId, orderId)
+  if (row.kind !== kind) throw new ApiError('NOT_FOUND', `There is no ${kind.toLowerCase()} order ${orderId}.`)
+  if (row.phase === 'closed') return row
+  if (row.phase !== 'open')
+    throw new ApiError('CONFLICT', `The order is ${row.status}; only an OPEN order can be CLOSED.`)
+  try {
+    const question = { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000 }
+    await ask<object>(open, { ...question, partnerId: partner.partnerId, signal: asked.signal, trace })
+  } catch (error) {
+    const now = await getOrder(open.db, partner.partnerId, orderId)
+    throw isUnsettled(now) ? unsettled(now) : error
+  }
+  const closed = await getOrder(open.db, partner.partnerId, orderId)
+  if (closed.phase === 'closed') return closed
+  if (isUnsettled(closed)) throw unsettled(closed)
+  throw new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the request.', {
+    extras: { orderId: row.id }
+  })
+}
+
+export const listOrders: Operation<{ query: OrdersQuery }> = {
+  name: 'listOrders',
+  method: 'GET',
+  path: '/v1/orders',
+  tag: 'Orders',
+  summary: 'Order history',
+  description:
+    'Binary and multiplier orders, newest first. Page with cursor; the pages stay stable while new orders arrive.',
+  auth: 'key',
+  scope: 'trading:read',
+  query: OrdersQuery,
+  response: OrderPage,
+  errors: [],
+  async handle({ partner, query }, { db }) {
+    const { orders, nextCursor } = await list(db, { ...query, partnerId: partner.partnerId, limit: query.limit ?? 50 })
+    return { data: orders.map(presentEntry), nextCursor }
+  }
+}

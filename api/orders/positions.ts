@@ -1,0 +1,92 @@
+// GET /v1/positions: open contracts of both kinds. For one trader the values are read live; for all of a
+// partner's traders they are the last known ones, and being looked at makes old ones new for the next time.
+
+import { number, presentConverted, time } from '../../db/orders/entry.ts'
+import { listPositions, type OrderRow } from '../../db/orders/reading.ts'
+import { getTrader } from '../../db/traders/traders.ts'
+import { PositionList, PositionsQuery } from '../../schemas/multipliers.ts'
+import type { Open, Operation } from '../operations.ts'
+import { ask } from '../request/broker-requests.ts'
+
+export const listOpenPositions: Operation<{ query: PositionsQuery }> = {
+  name: 'listOpenPositions',
+  weight: 5,
+  method: 'GET',
+  path: '/v1/positions',
+  tag: 'Positions',
+  summary: 'Open positions',
+  description:
+    'Open contracts, newest first, at most 1000. With traderExternalId the values are read live from the broker; without it they are the last known ones, see markedAt; some that are more than a minute old are then read for the next call.',
+  auth: 'key',
+  scope: 'trading:read',
+  query: PositionsQuery,
+  response: PositionList,
+  errors: ['TRADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'BROKER_UPSTREAM'],
+  async handle(asked, open) {
+    const { partner, query } = asked
+    const { traderExternalId } = query
+    if (traderExternalId !== undefined) {
+      const { traderId } = await getTrader(open.db, partner.partnerId, traderExternalId)
+      const rows = await listPositions(open.db, { partnerId: partner.partnerId, traderExternalId })
+      if (rows.length > 0) {
+        const data = { orderIds: rows.map(({ id }) => id) }
+        await ask(open, { partnerId: partner.partnerId, kind: 'mark', key: traderId, data, signal: asked.signal })
+      }
+    }
+    const rows = await listPositions(open.db, {
+      partnerId: partner.partnerId,
+      ...(traderExternalId === undefined ? {} : { traderExternalId })
+    })
+    if (traderExternalId === undefined) refresh(open, partner.partnerId, rows)
+    return { data: rows.map(presentPosition) }
+  }
+}
+
+const OLD_MS = 60_000
+// Read at a time: a call to the broker each, of the few that their accounts have in a minute.
+const REFRESHED = 50
+const REFRESHED_OF_AN_ACCOUNT = 3
+
+/** Has some of the values read that nobody has heard of for a while; nobody waits for it. */
+function refresh({ gathered, bus, log }: Open, partnerId: string, positions: OrderRow[]): void {
+  const since = Date.now() - OLD_MS
+  const old = positions.filter(({ marked_at }) => marked_at === null || marked_at.getTime() < since)
+  // Beginning anywhere, so that some that cannot be read do not keep the others from it.
+  const start = Math.floor(Math.random() * old.length)
+  const ofAccount = new Map<string, number>()
+  const orderIds: string[] = []
+  for (const { id, broker_account_id: account } of [...old.slice(start), ...old.slice(0, start)]) {
+    const count = ofAccount.get(account) ?? 0
+    if (count < REFRESHED_OF_AN_ACCOUNT && orderIds.length < REFRESHED) orderIds.push(id)
+    ofAccount.set(account, count + 1)
+  }
+  if (orderIds.length === 0) return
+  const question = {
+    partnerId,
+    kind: 'markSome',
+    key: partnerId,
+    data: { orderIds },
+    origin: bus.origin,
+    timeoutMs: 15_000
+  }
+  gathered.storeAsk(question).catch((error: unknown) => log.warn({ err: error }, 'old values are not read'))
+}
+
+function presentPosition(row: OrderRow) {
+  return {
+    orderId: row.id,
+    brokerOrderId: row.broker_order_id,
+    kind: row.kind,
+    traderExternalId: row.trader_external_id,
+    asset: row.asset,
+    ...(row.kind === 'BINARY' ? { contractType: row.contract_type } : { direction: row.direction }),
+    stake: Number(row.stake),
+    ...presentConverted(row),
+    buyPrice: Number(row.buy_price),
+    currentValue: number(row.current_value),
+    unrealizedPnl: number(row.unrealized_pnl),
+    markedAt: time(row.marked_at),
+    openedAt: time(row.opened_at),
+    expiresAt: time(row.expiry_at)
+  }
+}

@@ -1,0 +1,82 @@
+// The header Idempotency-Key (IETF draft): a repeat of a POST, PATCH or DELETE under the same key gets the first answer.
+// Operations that are `atomic` run in one transaction with the storing of their answer, so that a crash leaves both or
+// neither; the others store it after they have run.
+import { randomUUID } from 'node:crypto'
+import type { Context } from 'koa'
+import { requireRoom } from '../../db/platform/bounds.ts'
+import { hashSecret } from '../../db/platform/crypto.ts'
+import { freeKey, type HeldKey, keepAnswer, takeKey } from '../../db/platform/idempotency.ts'
+import { invalid } from '../../schemas/checks/validator.ts'
+import type { Caller, Open, Operation } from '../operations.ts'
+import { Reply } from './respond.ts'
+
+const KEY = /^[\x21\x23-\x5b\x5d-\x7e]{8,64}$/
+// An operation waits for a settlement at most; a crashed one is taken over after this.
+const LEASE_MORE_SECONDS = 30
+const ATOMIC_LEASE_SECONDS = 60
+
+/** Whether the operation honours the header: all that change something do, but placing orders, which has its clientOrderId. */
+export function takesKey(row: Operation): boolean {
+  return row.method !== 'GET' && !row.headers?.includes('Idempotent-Replayed')
+}
+
+/** The key of a request, with or without the quotes of a structured field. Throws VALIDATION_FAILED. */
+function keyOf(ctx: Context): string | undefined {
+  const header = ctx.request.headers['idempotency-key']
+  if (header === undefined) return undefined
+  const key = String(header).replace(/^"(.*)"$/, '$1')
+  if (!KEY.test(key))
+    throw invalid([{ path: '/header/Idempotency-Key', message: 'must be 8 to 64 visible ASCII characters' }])
+  return key
+}
+
+interface Run {
+  row: Operation
+  partner: Caller
+  /** What makes two requests the same, beside the operation. */
+  asked: { party: string; params: unknown; query: unknown; body: unknown }
+  /** Runs the operation with what is open, on a transaction where it is atomic. */
+  handle(open: Open): Promise<unknown>
+}
+
+/** Runs the operation once for the request's Idempotency-Key, or returns the answer that is kept under it. */
+export async function once(ctx: Context, open: Open, { row, partner, asked, handle }: Run): Promise<unknown> {
+  const key = takesKey(row) ? keyOf(ctx) : undefined
+  if (key === undefined) return handle(open)
+  const { db, vault, config } = open
+  const { partnerId } = partner
+  const held: HeldKey = { partnerId, key, holder: randomUUID() }
+  const canonical = JSON.stringify([row.name, sorted(asked)])
+  const fingerprint = hashSecret(open.pepper, `idempotency:${canonical}`)
+  const leaseSeconds = row.atomic
+    ? ATOMIC_LEASE_SECONDS
+    : Math.ceil((config.orderTtlMs + config.settleWaitMs) / 1000) + LEASE_MORE_SECONDS
+  const kept = await takeKey(db, vault, held, { fingerprint, leaseSeconds })
+  if (kept) return new Reply(kept.body, { ...kept.headers, 'Idempotent-Replayed': 'true' })
+  try {
+    // Answers repeat at most what was sent, and a little more.
+    await requireRoom(db, 'idempotencyKeys', partnerId, canonical.length)
+    if (row.atomic) return await db.transaction(trx => keeping(handle({ ...open, db: trx }), trx))
+    return await keeping(handle(open), db)
+  } catch (error) {
+    // A refusal changed nothing: a repeat is tried anew. Should this fail as well, the lease ends by itself.
+    await freeKey(db, held).catch(() => {})
+    throw error
+  }
+
+  async function keeping(running: Promise<unknown>, trx: Open['db']): Promise<unknown> {
+    const answer = await running
+    const { body, headers } = answer instanceof Reply ? answer : { body: answer, headers: {} }
+    await keepAnswer(trx, vault, held, { body, headers })
+    return answer
+  }
+}
+
+/** The same value with the fields of its objects in order, so that their order makes no difference. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (value === null || typeof value !== 'object') return value
+  return Object.entries(value)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, inner]) => [name, sorted(inner)])
+}

@@ -1,0 +1,60 @@
+// How often: per key and per trader, told in the IETF draft's two header fields on every answer.
+import type { Context } from 'koa'
+import type { Count } from '../../db/platform/limits.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { Caller, Open } from '../operations.ts'
+
+const WINDOW_SECONDS = 60
+
+/** All keys of a partner together have the limit of so many keys, however many there are. */
+const KEYS_OF_PARTNER = 5
+
+/** The limits of a partner's calls: its own, or those of its plan and of the configuration. */
+export function rateLimitOf({ limits, plan }: Pick<Caller, 'limits' | 'plan'>, { rateLimits }: Open['config']) {
+  return {
+    perKeyPerMinute: limits.perKeyPerMinute ?? rateLimits[plan],
+    perTraderPerMinute: limits.perTraderPerMinute ?? rateLimits.trader
+  }
+}
+
+/** Counts a call of the key, of the weight of its operation. Throws RATE_LIMITED with Retry-After. */
+export async function limitKey(ctx: Context, caller: Caller, open: Open, weight = 1): Promise<void> {
+  const { limits, config } = open
+  const limit = rateLimitOf(caller, config).perKeyPerMinute
+  const count = (name: string, most: number) => limits.hit(name, most, undefined, Math.min(weight, most))
+  tell(ctx, 'key', await count(`key:${caller.keyId}`, limit))
+  const { allowed, resetSeconds } = await count(`keys:${caller.partnerId}`, limit * KEYS_OF_PARTNER)
+  if (!allowed)
+    throw limited(
+      `The limit of ${limit * KEYS_OF_PARTNER} calls a minute for all keys of the partner is reached.`,
+      resetSeconds
+    )
+}
+
+/** Counts a call that names a trader. Throws RATE_LIMITED with Retry-After. */
+export async function limitTrader(
+  ctx: Context,
+  caller: Caller,
+  traderExternalId: string,
+  { limits, config }: Open
+): Promise<void> {
+  const { perTraderPerMinute } = rateLimitOf(caller, config)
+  tell(ctx, 'trader', await limits.hit(`trader:${caller.partnerId}:${traderExternalId}`, perTraderPerMinute))
+}
+
+function tell(ctx: Context, policy: 'key' | 'trader', count: Count): void {
+  append(ctx, 'RateLimit-Policy', `"${policy}";q=${count.limit};w=${WINDOW_SECONDS}`)
+  append(ctx, 'RateLimit', `"${policy}";r=${count.remaining};t=${count.resetSeconds}`)
+  if (!count.allowed) {
+    throw limited(`The limit of ${count.limit} calls a minute for this ${policy} is reached.`, count.resetSeconds)
+  }
+}
+
+function limited(message: string, resetSeconds: number): ApiError {
+  return new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': String(resetSeconds) } })
+}
+
+function append(ctx: Context, field: string, item: string): void {
+  const present = ctx.res.getHeader(field)
+  ctx.res.setHeader(field, present ? `${present}, ${item}` : item)
+}

@@ -1,0 +1,91 @@
+// Places for requests that hold connections of the database: all whose statements are not batched (db/postgres/gather.ts). There are
+// fewer places than connections, and no partner has more than its share of them, so that one partner's many requests neither
+// keep the batched statements from a connection nor others' requests from a place.
+import { countTurnedAway } from '../../db/platform/metrics.ts'
+import { Shares } from '../../db/platform/shares.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+
+// Of the pool's connections; the others are for batched statements.
+const SHARE_OF_POOL = 0.6
+const MIN_PLACES = 2
+// Of one partner: requests that wait for a place, and the bytes of their bodies, which wait in memory.
+const MAX_WAITING = 500
+const MAX_WAITING_BYTES = 16 * 2 ** 20
+
+interface Waiting {
+  bytes: number
+  begin(): void
+}
+
+export interface Places {
+  /**
+   * Runs `work` when the partner gets a place, by turns among partners; it is free again when `work` ends or calls `leave`,
+   * which whoever is about to wait for something else does. `bytes` is the size of the request's body. Throws RATE_LIMITED
+   * with Retry-After when too many requests of the partner, or too many bytes, wait for a place already.
+   */
+  run<T>(request: { partnerId: string; bytes?: number }, work: (leave: () => void) => Promise<T>): Promise<T>
+}
+
+/** The places of one process with a pool of so many connections. */
+export function openPlaces({
+  pool,
+  waiting = MAX_WAITING,
+  waitingBytes = MAX_WAITING_BYTES
+}: {
+  pool: number
+  waiting?: number
+  waitingBytes?: number
+}): Places {
+  const shares = new Shares(Math.max(MIN_PLACES, Math.floor(pool * SHARE_OF_POOL)))
+  // Partners in the order of their turns, each with what waits.
+  const lines = new Map<string, Waiting[]>()
+
+  function enter(partnerId: string, bytes: number): Promise<void> | undefined {
+    const line = lines.get(partnerId) ?? []
+    if (line.length === 0 && shares.roomOf(partnerId) > 0) {
+      shares.add(partnerId)
+      return undefined
+    }
+    const held = line.reduce((sum, each) => sum + each.bytes, bytes)
+    if (line.length >= waiting || (line.length > 0 && held > waitingBytes)) {
+      countTurnedAway('request')
+      const message = 'Too many requests of this partner are waiting for the database: let some of them end first.'
+      throw new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': '1' } })
+    }
+    return new Promise(begin => {
+      line.push({ bytes, begin })
+      lines.set(partnerId, line)
+    })
+  }
+
+  function leave(partnerId: string): void {
+    shares.remove(partnerId)
+    for (const [next, line] of lines) {
+      if (shares.roomOf(next) === 0) continue
+      lines.delete(next)
+      const first = line.shift()
+      // Behind all others for its next one.
+      if (line.length > 0) lines.set(next, line)
+      shares.add(next)
+      first?.begin()
+      return
+    }
+  }
+
+  return {
+    async run({ partnerId, bytes = 0 }, work) {
+      await enter(partnerId, bytes)
+      let inside = true
+      const leaveOnce = () => {
+        if (!inside) return
+        inside = false
+        leave(partnerId)
+      }
+      try {
+        return await work(leaveOnce)
+      } finally {
+        leaveOnce()
+      }
+    }
+  }
+}

@@ -1,0 +1,125 @@
+// Every answer leaves here: the request id, the error envelope, the access line. Nothing else in api/
+// writes an error to the wire.
+import { randomUUID } from 'node:crypto'
+import type { Context, Next } from 'koa'
+import type { UsageCounter } from '../../db/partners/usage.ts'
+import type { Log } from '../../db/platform/log.ts'
+import { countRequest, countUnderWay } from '../../db/platform/metrics.ts'
+import { Overloaded } from '../../db/postgres/gather.ts'
+import type { Config } from '../../schemas/config/config.ts'
+import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
+import { traceOf } from './trace.ts'
+
+/** An answer that needs more than a body. */
+export class Reply {
+  readonly body: unknown
+  readonly headers: Record<string, string>
+  constructor(body: unknown, headers: Record<string, string>) {
+    this.body = body
+    this.headers = headers
+  }
+}
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{8,64}$/
+
+/** The caller's own request id when it has the right form, else a new one. */
+export function requestIdOf(header: string | string[] | undefined): string {
+  return typeof header === 'string' && REQUEST_ID.test(header) ? header : randomUUID()
+}
+
+// SQLSTATE classes that speak of the server's state, not of our statement: connection (08), a transaction broken off
+// because of others (40, deadlocks among them), resources (53, disk full among them), operator intervention (57), lock not available (55P03), read-only (25006).
+const AWAY = /^(08|40|53|57)|^55P03$|^25006$/
+const NETWORK = new Set([
+  'ECONNREFUSED',
+  'SYNC_REPLICATION_CANCELED',
+  'ECONNRESET',
+  'ETIMEDOUT',
+  'EPIPE',
+  'ENOENT',
+  'EHOSTUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN'
+])
+
+/** Whether an unexpected error says that a dependency is down, rather than that we are wrong. */
+export function isUnavailable(error: unknown): boolean {
+  if (error instanceof Overloaded) return true
+  if (!(error instanceof Error)) return false
+  const { code } = error as { code?: unknown }
+  if (typeof code === 'string') return AWAY.test(code) || NETWORK.has(code)
+  // knex gives its pool time-out a name; pg gives a broken connection neither code nor class, and knex puts the
+  // statement before its words.
+  if (error.name === 'KnexTimeoutError' || error.name === 'TimeoutError') return true
+  return /(^| - )(Connection terminated|timeout expired|Client has encountered a connection error|Client was closed|Query read timeout)/i.test(
+    error.message
+  )
+}
+
+/** Errors above 499 that are no fault of this service. */
+const EXPECTED = new Set<ErrorCode>(['BROKER_UPSTREAM', 'TRADING_HALTED'])
+
+/** Any thrown thing as the error the caller sees. */
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error
+  if (isUnavailable(error))
+    return new ApiError('UNAVAILABLE', undefined, { cause: error, headers: { 'Retry-After': '1' } })
+  return new ApiError('INTERNAL', undefined, { cause: error })
+}
+
+/** The address of a code's section in the reference. */
+export const docsOf = (baseUrl: string, code: ErrorCode): string =>
+  `${baseUrl}/docs#/section/errors/${code.toLowerCase()}`
+
+/** The envelope of spec.md with the extras its code allows; `docs` is the address of the code's section in the reference. */
+export function envelope(error: ApiError, { requestId, baseUrl }: { requestId: string; baseUrl: string }): object {
+  const { details } = error.extras
+  const counted = details ? { violations: details.length } : {}
+  const docs = docsOf(baseUrl, error.code)
+  return { error: error.code, message: error.message, requestId, docs, ...counted, ...error.extras }
+}
+
+/** Outermost: gives the request its id, turns what is thrown into the envelope, counts it, logs one line. */
+export function respond({ log, usage, config }: { log: Log; usage: UsageCounter; config: Pick<Config, 'baseUrl'> }) {
+  // The access line has these fields and no others, none of them a secret: looking for secrets in it would cost
+  // seven times as much as writing it.
+  const access = log.child({}, { redact: { paths: [] } })
+  return async (ctx: Context, next: Next): Promise<void> => {
+    const startedAt = performance.now()
+    const requestId = requestIdOf(ctx.request.headers['x-request-id'])
+    ctx.state.requestId = requestId
+    ctx.res.setHeader('X-Request-Id', requestId)
+    ctx.state.trace = traceOf(ctx.request.headers.traceparent)
+    countUnderWay(1)
+    let failure: ApiError | undefined
+    try {
+      await next()
+    } catch (error) {
+      failure = toApiError(error)
+      ctx.status = failure.status
+      ctx.set(failure.headers)
+      ctx.body = envelope(failure, { requestId, baseUrl: config.baseUrl })
+    }
+    countUnderWay(-1)
+    const seconds = (performance.now() - startedAt) / 1000
+    const operation = (ctx.state.operation as string | undefined) ?? 'none'
+    countRequest({ operation, status: ctx.status, code: failure?.code ?? '', seconds })
+    const { partnerId, keyId } = ctx.state as { partnerId?: string; keyId?: string }
+    if (partnerId) usage.count({ partnerId, keyId, status: ctx.status })
+    const line = {
+      requestId,
+      trace: ctx.state.trace as string,
+      operation,
+      partnerId,
+      keyId,
+      ip: ctx.ip,
+      method: ctx.method,
+      status: ctx.status,
+      ms: Math.round(seconds * 10_000) / 10,
+      ...(failure ? { error: failure.code } : {})
+    }
+    if (failure && failure.status >= 500 && !EXPECTED.has(failure.code))
+      log.error({ ...line, err: failure.cause ?? failure }, 'request failed')
+    else access.info(line, 'request')
+  }
+}

@@ -1,0 +1,58 @@
+// Deployed sites, at /sites/<tenantSlug>/: static files from the database, for anybody, outside /v1. They
+// share an address with the API, so they get no script, no form, no frame and nothing from elsewhere.
+import type { Context, Middleware, Next } from 'koa'
+import { findSiteFiles } from '../../db/community/templates.ts'
+import { gather } from '../../db/postgres/gather.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { Open } from '../operations.ts'
+
+const SITE = /^\/sites\/([a-z0-9][a-z0-9-]{1,30}[a-z0-9])(?:\/([A-Za-z0-9._-]{0,100}))?$/
+
+const PROTECTION = {
+  'Content-Security-Policy':
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'Referrer-Policy': 'no-referrer',
+  'Permissions-Policy': 'camera=(), geolocation=(), microphone=(), payment=()',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  // A new deployment is seen within a minute; until then, and on a 304, no body travels.
+  'Cache-Control': 'public, max-age=60'
+}
+
+/** Serves /sites/…; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
+export function sites({ db }: Pick<Open, 'db'>): Middleware {
+  const find = gather((asked: { tenantSlug: string; path: string }[]) => findSiteFiles(db, asked), { max: 50 })
+
+  return async (ctx: Context, next: Next) => {
+    if (ctx.path !== '/sites' && !ctx.path.startsWith('/sites/')) return next()
+    ctx.state.operation = 'site'
+    const [, tenantSlug, path] = SITE.exec(ctx.path) ?? []
+    if (!tenantSlug) throw new ApiError('NOT_FOUND', 'There is no such site.')
+    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') {
+      throw new ApiError('METHOD_NOT_ALLOWED', 'This path takes GET, HEAD.', { headers: { Allow: 'GET, HEAD' } })
+    }
+    const file = await find({ tenantSlug, path: path || 'index.html' })
+    if (!file) throw new ApiError('NOT_FOUND', 'There is no such page.')
+    ctx.set(PROTECTION)
+    if (path === undefined) {
+      // Without the slash, the page's own links would lead elsewhere.
+      ctx.status = 301
+      ctx.set('Location', `/sites/${tenantSlug}/`)
+      ctx.body = ''
+      return
+    }
+    ctx.status = 200
+    ctx.set('ETag', file.etag)
+    ctx.type = file.contentType
+    if (isKnown(ctx.get('If-None-Match'), file.etag)) ctx.status = 304
+    else ctx.body = file.body
+  }
+}
+
+// Whether the caller has the file already. Koa's own check gives way to a no-cache of the caller's, which
+// fetch() adds to every conditional request.
+function isKnown(ifNoneMatch: string, etag: string): boolean {
+  return ifNoneMatch.split(',').some(known => ['*', etag, `W/${etag}`].includes(known.trim()))
+}

@@ -1,0 +1,45 @@
+// operator billing: the billing check, for cron or by hand. The workers run it every minute as well; both at
+// once charge once.
+import type { Command } from 'commander'
+import { checkBilling } from '../../db/money/billing-check.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
+import { BillingOrder } from '../../schemas/commands/operator.ts'
+import { withStore } from '../terminal/context.ts'
+import { examples } from '../terminal/examples.ts'
+import { UsageError } from '../terminal/refusals.ts'
+
+export function addBilling(program: Command): void {
+  program
+    .command('billing')
+    .description('Plan fees and subscriptions: charge what has fallen due')
+    .command('check')
+    .description('Charge every plan and subscription whose period has ended, once')
+    .option('--now <iso>', 'charge what is due as of this instant instead of now; it does charge, in earnest')
+    .addHelpText('after', examples('billing check', 'billing check --now 2026-12-01T00:00:00Z'))
+    .action(
+      withStore(
+        async ({ db, config, actor }, { now }: BillingOrder) => {
+          const prices = config.planPrices
+          const at = now === undefined ? undefined : instant(now)
+          const { charged, activated, deactivated } = await checkBilling(db, {
+            prices,
+            feePct: config.marketplaceFeePct,
+            now: at
+          })
+          // Run by cron, most checks find nothing: those are not worth a line for ever.
+          if (charged + activated + deactivated > 0) {
+            const details = { now: at?.toISOString() ?? null, charged, activated, deactivated }
+            await recordAudit(db, { actor, action: 'billing.check', details })
+          }
+          return { charged, activated, deactivated }
+        },
+        { input: BillingOrder, acts: true }
+      )
+    )
+}
+
+function instant(iso: string): Date {
+  const at = new Date(iso)
+  if (Number.isNaN(at.getTime())) throw new UsageError(`--now is no instant: ${iso}`)
+  return at
+}

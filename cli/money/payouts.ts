@@ -1,0 +1,153 @@
+// operator payouts: creators ask for their earnings, the operator approves, pays outside, and records that it
+// was paid. Approving and recording the payment are two commands, so that neither happens by way of the other.
+import type { Command } from 'commander'
+import { getEarnings } from '../../db/money/earnings.ts'
+import {
+  approvePayout,
+  getPayout,
+  listPayouts,
+  markPayoutPaid,
+  type PayoutRecord,
+  rejectPayout
+} from '../../db/money/payouts.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
+import type { Db } from '../../db/postgres/connection.ts'
+import { PayoutApproval, PayoutFilter, PayoutPayment, PayoutRejection } from '../../schemas/commands/operator.ts'
+import { isLess, shown } from '../../schemas/fields/money.ts'
+import { type Opened, withStore } from '../terminal/context.ts'
+import { examples } from '../terminal/examples.ts'
+import { Refusal } from '../terminal/refusals.ts'
+
+export function addPayouts(program: Command): void {
+  const payouts = program.command('payouts').description("Creators' payouts: list, approve, mark paid, reject")
+
+  payouts
+    .command('list')
+    .description('List payouts, newest first')
+    .option('--status <status>', 'REQUESTED, APPROVED, PAID or REJECTED')
+    .option('--limit <count>', 'how many at most', '100')
+    .addHelpText('after', examples('payouts list --status REQUESTED', 'payouts list --json'))
+    .action(
+      withStore(
+        async ({ db }, { status, limit = 100 }: PayoutFilter) => ({
+          data: (await listPayouts(db, { status, page: 1, limit })).payouts.map(presentPayout)
+        }),
+        {
+          input: PayoutFilter,
+          show: [
+            'payoutId',
+            'partnerId',
+            'traderExternalId',
+            'amountUsd',
+            'destinationAddress',
+            'addressCheck',
+            'status',
+            'requestedAt'
+          ]
+        }
+      )
+    )
+
+  payouts
+    .command('approve <payoutId>')
+    .description('Agree to a payout; it is paid by hand afterwards, and the amount stays held until then')
+    .option(
+      '--reason <text>',
+      'why, where the checksum of the address is wrong: required then, and kept in the audit log'
+    )
+    .addHelpText('after', examples('payouts approve pay_01jd…'))
+    .action(withStore(approve, { input: PayoutApproval, acts: true }))
+
+  payouts
+    .command('paid <payoutId>')
+    .description('Record that an approved payout was paid; the amount leaves the books')
+    .requiredOption('--reference <text>', 'proof of the payment')
+    .addHelpText('after', examples('payouts paid pay_01jd… --reference 5e2f…'))
+    .action(withStore(recordPaid, { input: PayoutPayment, acts: true }))
+
+  payouts
+    .command('reject <payoutId>')
+    .description('Decline a payout; the amount is available to its creator again')
+    .requiredOption('--reason <text>', 'why; the creator reads it')
+    .addHelpText('after', examples('payouts reject pay_01jd… --reason "address unknown"'))
+    .action(withStore(reject, { input: PayoutRejection, acts: true }))
+}
+
+/** Agrees to a payout, after asking. Throws Refusal where the address fails its checksum and no reason is given. */
+export async function approve(opened: Opened, { payoutId, reason }: PayoutApproval) {
+  const { addressCheck, destinationAddress } = await getPayout(opened.db, payoutId)
+  if (addressCheck === 'FAILED' && reason === undefined)
+    throw new Refusal(
+      `The checksum of ${destinationAddress} is wrong: say with --reason why it is approved all the same.`
+    )
+  return decide(opened, payoutId, {
+    action: 'payouts.approve',
+    why: reason,
+    question: what => `Approve ${what}?`,
+    step: trx => approvePayout(trx, payoutId)
+  })
+}
+
+/** Records the payment of an approved payout, after asking. */
+export function recordPaid(opened: Opened, { payoutId, reference }: PayoutPayment) {
+  return decide(opened, payoutId, {
+    action: 'payouts.paid',
+    question: what => `Record ${what} as paid under ${reference}?`,
+    step: trx => markPayoutPaid(trx, payoutId, reference)
+  })
+}
+
+/** Declines a payout, after asking. */
+export function reject(opened: Opened, { payoutId, reason }: PayoutRejection) {
+  return decide(opened, payoutId, {
+    action: 'payouts.reject',
+    question: what => `Reject ${what}?`,
+    step: trx => rejectPayout(trx, payoutId, reason)
+  })
+}
+
+interface Decision {
+  action: string
+  /** The operator's reason, where the step keeps none. */
+  why?: string
+  question(what: string): string
+  step(trx: Db): Promise<PayoutRecord>
+}
+
+/** Asks, with the amount and the whole address, and takes one step in a payout's life. */
+async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, why, question, step }: Decision) {
+  const asked = await getPayout(db, payoutId)
+  const { availableUsd } = await getEarnings(db, { partnerId: asked.partnerId, partyId: asked.partnerId })
+  const warning = isLess(availableUsd, '0')
+    ? `After refunds the earnings of ${asked.partnerId} are ${shown(availableUsd)} USD: what is paid out now has been paid back to buyers.`
+    : undefined
+  const whose =
+    asked.traderExternalId === null ? asked.partnerId : `${asked.partnerId}, asked for by ${asked.traderExternalId},`
+  const doubt = asked.addressCheck === 'FAILED' ? ', an address whose checksum is wrong' : ''
+  const what = `${payoutId} (${asked.status}), ${shown(asked.amountUsd)} USD of ${whose} to ${asked.destinationAddress}${doubt}`
+  await confirm(warning ? `${warning} ${question(what)}` : question(what))
+  return db.transaction(async trx => {
+    const payout = await step(trx)
+    const { partnerId, amountUsd, destinationAddress, addressCheck, reference, reason } = payout
+    const details = { partnerId, amountUsd, destinationAddress, addressCheck, reference, reason: reason ?? why ?? null }
+    await recordAudit(trx, { actor, action, target: payoutId, details })
+    return { ...presentPayout(payout), ...(warning ? { warning } : {}) }
+  })
+}
+
+function presentPayout(payout: PayoutRecord) {
+  return {
+    payoutId: payout.payoutId,
+    partnerId: payout.partnerId,
+    traderExternalId: payout.traderExternalId,
+    amountUsd: shown(payout.amountUsd),
+    destinationAddress: payout.destinationAddress,
+    addressCheck: payout.addressCheck,
+    status: payout.status,
+    requestedAt: payout.requestedAt,
+    decidedAt: payout.decidedAt,
+    paidAt: payout.paidAt,
+    reference: payout.reference,
+    reason: payout.reason
+  }
+}

@@ -1,0 +1,108 @@
+// operator wallet: what partners paid in, what they hold, what moved.
+import type { Command } from 'commander'
+import { debitWallet, getWallet, listStatement, topUp } from '../../db/money/wallets.ts'
+import { getPartner } from '../../db/partners/partners.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
+import { DebitOrder, OfPartner, StatementQuery, TopUpOrder } from '../../schemas/commands/operator.ts'
+import { shown } from '../../schemas/fields/money.ts'
+import { type Opened, withStore } from '../terminal/context.ts'
+import { examples } from '../terminal/examples.ts'
+
+export function addWallet(program: Command): void {
+  const wallet = program.command('wallet').description('Wallets: top up, correct, show, list movements')
+
+  wallet
+    .command('topup')
+    .description('Pay into a wallet; an unpaid plan fee is charged from it at once')
+    .requiredOption('--partner <partnerId>', 'whose wallet')
+    .requiredOption('--amount <usd>', 'how much, with up to two decimals')
+    .option('--reference <text>', "the payment's own name: the same again for this partner pays in nothing")
+    .addHelpText('after', examples('wallet topup --partner ptn_01jd… --amount 500 --reference wire-2026-117'))
+    .action(
+      withStore(
+        async ({ db, config, actor }, { partner: partnerId, amount, reference }: TopUpOrder) =>
+          db.transaction(async trx => {
+            const prices = config.planPrices
+            const paid = await topUp(trx, { partnerId, amountUsd: amount, reference, prices })
+            const details = { amountUsd: amount, reference: reference ?? null, repeated: paid.repeated }
+            await recordAudit(trx, { actor, action: 'wallet.topup', target: partnerId, details })
+            return {
+              partnerId,
+              balanceUsd: shown(paid.balanceUsd),
+              saasStatus: paid.saasStatus,
+              repeated: paid.repeated
+            }
+          }),
+        { input: TopUpOrder, acts: true }
+      )
+    )
+
+  wallet
+    .command('debit')
+    .description('Take a wrong top-up out of a wallet; what it paid for meanwhile stays paid')
+    .requiredOption('--partner <partnerId>', 'whose wallet')
+    .requiredOption('--amount <usd>', 'how much, with up to two decimals; never more than the wallet holds')
+    .requiredOption('--reason <text>', 'why; the partner reads it in its statement')
+    .addHelpText(
+      'after',
+      examples('wallet debit --partner ptn_01jd… --amount 500 --reason "wire-2026-117 paid in twice"')
+    )
+    .action(withStore(debit, { input: DebitOrder, acts: true }))
+
+  wallet
+    .command('show')
+    .description('Show what a wallet holds, the plan fee, and when it falls due')
+    .requiredOption('--partner <partnerId>', 'whose wallet')
+    .addHelpText('after', examples('wallet show --partner ptn_01jd…'))
+    .action(
+      withStore(
+        async ({ db, config }, { partner }: OfPartner) => {
+          const { partnerId, balanceUsd, feeUsd, nextFeeAt } = await getWallet(db, partner, config.planPrices)
+          return { partnerId, balanceUsd: shown(balanceUsd), feeUsd: shown(feeUsd), nextFeeAt }
+        },
+        { input: OfPartner }
+      )
+    )
+
+  wallet
+    .command('statement')
+    .description('List what moved in a wallet, what for and for which time, newest first')
+    .requiredOption('--partner <partnerId>', 'whose wallet')
+    .option('--limit <count>', 'how many at most', '50')
+    .option('--cursor <text>', 'nextCursor of the page before')
+    .addHelpText(
+      'after',
+      examples('wallet statement --partner ptn_01jd…', 'wallet statement --partner ptn_01jd… --json')
+    )
+    .action(
+      withStore(
+        async ({ db }, { partner, limit = 50, cursor }: StatementQuery) => {
+          await getPartner(db, partner)
+          const { data, nextCursor } = await listStatement(db, { partnerId: partner, limit, cursor })
+          return {
+            data: data.map(({ transferId, at, kind, reference, amountUsd, balanceUsd, explained }) => ({
+              transferId,
+              createdAt: at,
+              kind,
+              reference,
+              ...explained,
+              amountUsd: shown(amountUsd),
+              balanceUsd: shown(balanceUsd)
+            })),
+            nextCursor
+          }
+        },
+        { input: StatementQuery, show: ['createdAt', 'description', 'amountUsd', 'balanceUsd', 'reference'] }
+      )
+    )
+}
+
+async function debit({ db, actor, confirm }: Opened, { partner: partnerId, amount, reason }: DebitOrder) {
+  const { name } = await getPartner(db, partnerId)
+  await confirm(`Take ${amount} USD out of the wallet of ${name} (${partnerId})?`)
+  return db.transaction(async trx => {
+    const { balanceUsd } = await debitWallet(trx, { partnerId, amountUsd: amount, reason })
+    await recordAudit(trx, { actor, action: 'wallet.debit', target: partnerId, details: { amountUsd: amount, reason } })
+    return { partnerId, balanceUsd: shown(balanceUsd) }
+  })
+}

@@ -1,0 +1,85 @@
+// operator findings: what the comparison with the broker's books found, and what was decided about it.
+import type { Command } from 'commander'
+import { decideFinding, getFinding, listFindings } from '../../db/orders/contract-audit.ts'
+import { resolveSettledFindings } from '../../db/orders/review.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
+import { FindingDecision, FindingsQuery } from '../../schemas/commands/contracts.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { type Opened, withStore } from '../terminal/context.ts'
+import { examples } from '../terminal/examples.ts'
+
+export function addFindings(program: Command): void {
+  const findings = program
+    .command('findings')
+    .description("Differences between the broker's books and our orders: list, resolve, reopen")
+
+  findings
+    .command('list')
+    .description('List unresolved findings, newest first; with --all the resolved ones too')
+    .option('--all', 'resolved ones too')
+    .option('--limit <count>', 'how many at most', '100')
+    .addHelpText('after', examples('findings list', 'findings list --all --json'))
+    .action(
+      withStore(
+        async ({ db }, { all = false, limit = 100 }: FindingsQuery) => {
+          await resolveSettledFindings(db)
+          return { data: await listFindings(db, limit, { all }) }
+        },
+        {
+          input: FindingsQuery,
+          show: ['findingId', 'kind', 'accountId', 'contractId', 'orderId', 'foundAt', 'resolution', 'details']
+        }
+      )
+    )
+
+  findings
+    .command('resolve <findingId>')
+    .description('Mark a finding as dealt with; `findings reopen` takes that back')
+    .requiredOption('--reason <text>', 'how it was dealt with, for the finding and the audit log')
+    .addHelpText('after', examples('findings resolve 12 --reason "the trader bought it by other means"'))
+    .action(
+      withStore((opened, decision: FindingDecision) => decide(opened, decision, true), {
+        input: FindingDecision,
+        acts: true
+      })
+    )
+
+  findings
+    .command('reopen <findingId>')
+    .description('Take back that a finding was resolved')
+    .requiredOption('--reason <text>', 'why, for the audit log')
+    .addHelpText('after', examples('findings reopen 12 --reason "resolved by mistake"'))
+    .action(
+      withStore((opened, decision: FindingDecision) => decide(opened, decision, false), {
+        input: FindingDecision,
+        acts: true
+      })
+    )
+}
+
+async function decide(
+  { db, actor, confirm }: Opened,
+  { findingId, reason }: FindingDecision,
+  resolved: boolean
+): Promise<object> {
+  const finding = await getFinding(db, findingId)
+  if (!finding) throw new ApiError('NOT_FOUND', `There is no finding ${findingId}.`)
+  const word = resolved ? 'resolved' : 'unresolved'
+  if ((finding.resolvedAt !== null) === resolved)
+    throw new ApiError('CONFLICT', `Finding ${findingId} is ${word} already.`)
+  await confirm(
+    `Mark finding ${findingId} (${finding.kind}, contract ${finding.contractId} of ${finding.accountId}) as ${word}?`
+  )
+  return db.transaction(async trx => {
+    const decided = await decideFinding(trx, { findingId, resolution: resolved ? reason : null })
+    if (!decided) throw new ApiError('CONFLICT', `Finding ${findingId} was decided meanwhile; list and look again.`)
+    const details = { reason, kind: finding.kind, contractId: finding.contractId, before: finding.resolution }
+    await recordAudit(trx, {
+      actor,
+      action: resolved ? 'findings.resolve' : 'findings.reopen',
+      target: String(findingId),
+      details
+    })
+    return decided
+  })
+}

@@ -1,0 +1,102 @@
+// operator db: the schema of the database, which only ever goes forward.
+import type { Command } from 'commander'
+import { recordAudit } from '../../db/platform/audit.ts'
+import { locateDatabase } from '../../db/platform/store.ts'
+import { type Db, openDatabase } from '../../db/postgres/connection.ts'
+import { migrate, migrationStatus } from '../../db/postgres/migrate.ts'
+import { reachDatabase } from '../../db/postgres/reach.ts'
+import { grantService, roleExists } from '../../db/postgres/roles.ts'
+import { RoleRef } from '../../schemas/commands/operator.ts'
+import { bare, type Context } from '../terminal/context.ts'
+import { examples } from '../terminal/examples.ts'
+import { Refusal } from '../terminal/refusals.ts'
+
+export function addDatabase(program: Command): void {
+  const db = program.command('db').description('The database: migrate it, see how far it is')
+
+  db.command('migrate')
+    .description('Bring the database to the newest schema; safe to repeat and to run twice at once')
+    .addHelpText('after', examples('db migrate'))
+    .action(
+      bare(
+        context =>
+          withDatabase(context, async (db, url) => {
+            const applied = await migrate(url)
+            if (applied.length > 0) {
+              const details = { applied }
+              await recordAudit(db, { actor: context.actor, action: 'db.migrate', details })
+            }
+            return { applied }
+          }),
+        {
+          acts: true,
+          show: ({ applied }) =>
+            applied.length > 0 ? applied.map(name => `applied ${name}`).join('\n') : 'Nothing to do: up to date.'
+        }
+      )
+    )
+
+  db.command('grant <role>')
+    .description('Grant a role what api, worker and this tool need, and no more; run as the owner of the tables')
+    .addHelpText(
+      'after',
+      `
+  1. as a superuser: create role trading_service login password '…'
+  2. DATABASE_URL of the owner:   operator db migrate, then operator db grant trading_service
+  3. DATABASE_URL of that role:   api, worker, operator
+${examples('db grant trading_service')}`
+    )
+    .action(
+      bare(
+        (context, { role }: RoleRef) =>
+          withDatabase(context, async db => {
+            if (!(await roleExists(db, role))) throw new Refusal(`There is no role ${role}: create it first.`)
+            await db.transaction(async trx => {
+              await grantService(trx, role)
+              await recordAudit(trx, { actor: context.actor, action: 'db.grant', target: role })
+            })
+            return { granted: role }
+          }),
+        { input: RoleRef, acts: true }
+      )
+    )
+
+  db.command('rollback')
+    .description('Not offered: says how to go back')
+    .action(
+      bare(async () => {
+        throw new Refusal(
+          'Migrations go forward only: to go back, stop api and workers, restore the backup taken before the migration, and start the version that belongs to it.'
+        )
+      })
+    )
+
+  db.command('status')
+    .description('List the migrations applied and missing')
+    .addHelpText('after', examples('db status --json'))
+    .action(
+      bare(context => withDatabase(context, db => migrationStatus(db)), {
+        show: ({ applied, pending }) =>
+          [...applied.map(name => `applied  ${name}`), ...pending.map(name => `missing  ${name}`)].join('\n')
+      })
+    )
+}
+
+/** The database as it is, migrated or not. */
+async function withDatabase<Result>(
+  { config, note }: Context,
+  run: (db: Db, url: string) => Promise<Result>
+): Promise<Result> {
+  const { url, stop } = await locateDatabase(config, note)
+  try {
+    await reachDatabase(url)
+    const db = openDatabase({ url, pool: 2, name: 'cli' })
+    try {
+      return await run(db, url)
+    } finally {
+      await db.destroy()
+    }
+  } finally {
+    await stop()
+  }
+}

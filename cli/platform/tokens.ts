@@ -1,0 +1,89 @@
+// operator tokens: the keys that seal broker tokens at rest.
+import { SingleBar } from 'cli-progress'
+import type { Command } from 'commander'
+import { recordAudit } from '../../db/platform/audit.ts'
+import { resealPepper } from '../../db/platform/crypto.ts'
+import { resealAnswers } from '../../db/platform/idempotency.ts'
+import { countSealed, resealStep } from '../../db/platform/token-rotation.ts'
+import { type Opened, withStore } from '../terminal/context.ts'
+import { examples } from '../terminal/examples.ts'
+import { lines, table } from '../terminal/output.ts'
+import { Refusal } from '../terminal/refusals.ts'
+
+const STEP = 200
+const IDS_SHOWN = 20
+
+export function addTokens(program: Command): void {
+  const tokens = program.command('tokens').description('The keys that seal broker tokens')
+
+  tokens
+    .command('rotate')
+    .description('Seal every stored token anew with the first key of TOKEN_KEYS, while everything runs')
+    .addHelpText(
+      'after',
+      `
+To change the key:
+  1. put the new key first, keep the old one behind it: TOKEN_KEYS=new:…,old:…
+  2. restart every worker with it, then every api: the workers must be able to open what the apis seal
+  3. run this; interrupted, it goes on where it was when run again
+  4. once nothing remains under the old key, take it out of TOKEN_KEYS
+${examples('tokens rotate', 'tokens rotate --json')}`
+    )
+    .action(
+      withStore(rotate, {
+        acts: true,
+        show: ({ remaining, ...rest }) => `${lines(rest)}\n\n${table(remaining)}`
+      })
+    )
+}
+
+async function rotate({ db, vault, actor, json }: Opened) {
+  const old = (await countSealed(db)).filter(({ keyId }) => keyId !== vault.keyId)
+  const unknown = old.filter(({ keyId }) => !vault.keyIds.includes(keyId))
+  if (unknown.length > 0)
+    throw new Refusal(
+      `Tokens are sealed under ${unknown.map(({ keyId }) => `'${keyId}'`).join(', ')}, which TOKEN_KEYS does not have: add it behind the first key.`
+    )
+  const total = old.reduce((sum, { accounts }) => sum + accounts, 0)
+  const details = { keyId: vault.keyId, accounts: total }
+  await recordAudit(db, { actor, action: 'tokens.rotate', target: vault.keyId, details })
+
+  const bar =
+    process.stderr.isTTY && !json && total > 0
+      ? new SingleBar({ format: 'sealing {bar} {value}/{total} accounts, {eta} s left', stream: process.stderr })
+      : undefined
+  bar?.start(total, 0)
+  const done = { resealed: 0, overtaken: 0 }
+  const unreadable: string[] = []
+  for (const { keyId } of old) {
+    for (let after: string | null = ''; after !== null; ) {
+      const step = await resealStep(db, vault, { oldKeyId: keyId, after, limit: STEP })
+      done.resealed += step.resealed
+      done.overtaken += step.overtaken
+      unreadable.push(...step.unreadable)
+      bar?.increment(step.resealed + step.overtaken + step.unreadable.length)
+      after = step.after
+    }
+  }
+  let answers = 0
+  for (const { keyId } of old) {
+    let step: number
+    do {
+      step = await resealAnswers(db, vault, { oldKeyId: keyId, limit: STEP })
+      answers += step
+    } while (step === STEP)
+  }
+  const pepper = await resealPepper(db, vault)
+  bar?.stop()
+  await recordAudit(db, {
+    actor,
+    action: 'tokens.rotated',
+    target: vault.keyId,
+    details: { ...done, answers, pepper, unreadable: unreadable.length }
+  })
+  if (unreadable.length > 0)
+    throw new Refusal(
+      `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange.`
+    )
+  return { keyId: vault.keyId, ...done, answers, pepper, remaining: await countSealed(db) }
+}

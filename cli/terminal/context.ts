@@ -1,0 +1,172 @@
+// What every command runs in: arguments become one checked input, the store is opened only for commands that
+// need it and closed whatever happens, the result is printed. A command itself only says what it does.
+import type { Command } from 'commander'
+import { operatorName } from '../../db/platform/audit.ts'
+import { SeveralFit } from '../../db/platform/named.ts'
+import { readEnvironment } from '../../db/platform/process.ts'
+import { openStore, type Store } from '../../db/platform/store.ts'
+import { check } from '../../schemas/checks/validator.ts'
+import type { Config } from '../../schemas/config/config.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { Schema } from '../../schemas/fields/fields.ts'
+import { type Format, print, type Show } from './output.ts'
+import { endingOf, Refusal, SaidAlready, UsageError } from './refusals.ts'
+import { heading, pauseOf, repeat } from './watching.ts'
+
+/** What a command without database gets. */
+export interface Context {
+  config: Config
+  /** The environment the configuration was read from, for processes a command starts. */
+  env: NodeJS.ProcessEnv
+  /** Who acts, for the audit log. Throws in a command that does not declare that it acts. */
+  readonly actor: string
+  json: boolean
+  /** Returns when the operator agrees or --yes was given. Throws Refusal when not, or when nobody can be asked. */
+  confirm(question: string): Promise<void>
+  /** Tells the person what is going on; on stderr, and only on a terminal. */
+  note(text: string): void
+}
+
+/** What a command with database gets. */
+export interface Opened extends Context, Store {}
+
+interface Globals {
+  json?: boolean
+  csv?: boolean
+  yes?: boolean
+  input: boolean
+}
+
+export interface Verb<Result> {
+  /** Shape of arguments and options together, by their names; checked before anything is opened. */
+  input?: Schema
+  /** How a person sees the result; without it fields and lists are shown as they are. */
+  show?: Show<Result>
+  /** It changes something: who acts is asked on a terminal where OPERATOR_NAME is unset. */
+  acts?: boolean
+}
+
+type Action = (...given: unknown[]) => Promise<void>
+
+/**
+ * The action of a command that works on the database: `run` gets the open store and one object of arguments
+ * and options; what it returns is printed, as JSON with --json.
+ */
+export function withStore<Input, Result extends object>(
+  run: (opened: Opened, input: Input) => Promise<Result>,
+  verb: Verb<Result> = {}
+): Action {
+  return action<Input, Result>(verb, async (context, input, shown) => {
+    const store = await openStore(context.config, { name: 'cli' })
+    try {
+      // Behind the store, not copied into it: who acts is known only to a command that declares that it acts.
+      const opened: Opened = Object.assign(Object.create(context), store)
+      await shown(() => run(opened, input))
+    } finally {
+      await store.close()
+    }
+  })
+}
+
+/** The action of a command that opens by itself what it needs. */
+export function bare<Input, Result extends object>(
+  run: (context: Context, input: Input) => Promise<Result | undefined>,
+  verb: Verb<Result> = {}
+): Action {
+  return action<Input, Result>(verb, (context, input, shown) => shown(() => run(context, input)))
+}
+
+type Shown<Result> = (work: () => Promise<Result | undefined>) => Promise<void>
+
+function action<Input, Result extends object>(
+  { input: shape, show, acts = false }: Verb<Result>,
+  perform: (context: Context, input: Input, shown: Shown<Result>) => Promise<void>
+): Action {
+  return async (...given) => {
+    const command = given.at(-1) as Command
+    const input = inputOf(command, shape) as Input
+    const globals = command.optsWithGlobals() as unknown as Globals
+    const format = formatOf(globals)
+    const seconds = pauseOf(command)
+    if (seconds !== undefined && format !== 'text') throw new UsageError('--watch goes without --json and --csv')
+    const { config, env } = readEnvironment()
+    const name = config.operatorName ?? (acts ? await askName(globals) : undefined)
+    const context: Context = {
+      config,
+      env,
+      json: format === 'json',
+      get actor() {
+        if (!acts) throw new Error(`operator ${command.name()} does not declare that it acts`)
+        return operatorName(name)
+      },
+      confirm: question => confirm(question, globals),
+      note: text => {
+        if (process.stderr.isTTY && format === 'text') process.stderr.write(`${text}\n`)
+      }
+    }
+    await perform(context, input, async work => {
+      const round = async (before = '') => {
+        const result = await work().catch(error => offer(error, format))
+        if (result !== undefined) print(result, { format, show, before })
+      }
+      if (seconds === undefined) await round()
+      else await repeat(() => round(heading()), seconds)
+    })
+  }
+}
+
+function formatOf({ json, csv }: Globals): Format {
+  if (json && csv) throw new UsageError('--json and --csv exclude each other')
+  if (json) return 'json'
+  return csv ? 'csv' : 'text'
+}
+
+/** Where a name fits several records they are printed, to choose from; everything else is thrown on. */
+function offer(error: unknown, format: Format): never {
+  if (!(error instanceof SeveralFit)) throw error
+  const { candidates, code, message } = error
+  if (format === 'json') print({ error: code, message, candidates }, { format })
+  else print({ data: candidates }, { format })
+  process.stderr.write(`${endingOf(error).line}\n`)
+  throw new SaidAlready(1)
+}
+
+/** Arguments and options as one object; a violated rule is told by the option's own name. */
+function inputOf(command: Command, shape: Schema | undefined): object {
+  const names = command.registeredArguments.map(argument => argument.name())
+  const positional = names.map((name, i) => [name, command.processedArgs[i]] as const)
+  const input: Record<string, unknown> = { ...command.opts(), ...Object.fromEntries(positional) }
+  for (const [name, value] of Object.entries(input)) if (value === undefined) delete input[name]
+  // Every command that has it understands it in the same way, see watching.ts.
+  delete input.watch
+  if (!shape) return input
+  try {
+    return check(shape, input, '', { coerce: true })
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    const said = (error.extras.details ?? []).map(({ path, message }) => {
+      const name = path.split('/')[1] ?? ''
+      const option = command.options.find(known => known.attributeName() === name)
+      return `${option?.long ?? (names.includes(name) ? `<${name}>` : name)} ${message}`
+    })
+    throw new UsageError(said.join('; '), { cause: error })
+  }
+}
+
+/** Who acts, asked where there is a terminal and nobody said so; undefined elsewhere: the account's name has to do. */
+async function askName({ yes, input }: Globals): Promise<string | undefined> {
+  if (yes || !input || !process.stdin.isTTY || !process.stderr.isTTY) return undefined
+  const prompts = await import('@inquirer/prompts')
+  const message = 'Who acts, for the audit log? (OPERATOR_NAME answers this)'
+  const validate = (text: string) => /^[^\p{C}]{1,64}$/u.test(text.trim()) || 'A name of at most 64 characters.'
+  return (await prompts.input({ message, validate }, { output: process.stderr })).trim()
+}
+
+async function confirm(question: string, { yes, input }: Globals): Promise<void> {
+  if (yes) return
+  if (!input || !process.stdin.isTTY) throw new Refusal(`${question} Nobody can be asked here: repeat with --yes.`)
+  // Loaded only when somebody is asked; on stderr, so that stdout carries the result alone.
+  const prompts = await import('@inquirer/prompts')
+  const agreed = await prompts.confirm({ message: question, default: false }, { output: process.stderr })
+  if (!agreed) throw new Refusal('Nothing was changed.')
+}

@@ -1,0 +1,64 @@
+// How a command ends when it does not succeed: one line on stderr for a person, an exit code for a script.
+// 1 is a refusal or a failure, 2 is a wrong use of the command line. Never a stack, never an SQL text.
+import { CommanderError } from 'commander'
+import { systemErrorText } from '../../db/postgres/system-errors.ts'
+import { ConfigError } from '../../schemas/config/config.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+
+/** The command cannot or may not do this; the message is a sentence for the operator. */
+export class Refusal extends Error {}
+
+/** Arguments or options that do not fit; exit code 2. */
+export class UsageError extends Error {}
+
+/** A process we ran in our place failed, and has told why. */
+export class SaidAlready extends Error {
+  readonly exitCode: number
+
+  constructor(exitCode: number) {
+    super()
+    this.exitCode = exitCode
+  }
+}
+
+export interface Ending {
+  exitCode: number
+  /** Without a line the command has said all there is to say. */
+  line?: string
+}
+
+/** What to say about an error, and the exit code. */
+export function endingOf(error: unknown): Ending {
+  if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? 0 : 2 }
+  if (error instanceof SaidAlready) return { exitCode: error.exitCode }
+  if (error instanceof UsageError) return { exitCode: 2, line: `error: ${oneLine(error.message)}` }
+  if (error instanceof ApiError) {
+    return {
+      exitCode: error.code === 'VALIDATION_FAILED' ? 2 : 1,
+      line: `${error.code}: ${oneLine(error.message)}`
+    }
+  }
+  if (error instanceof ConfigError) return { exitCode: 1, line: `Wrong configuration: ${oneLine(error.message)}` }
+  if (error instanceof Refusal) return { exitCode: 1, line: oneLine(error.message) }
+  // Ctrl-C at a question.
+  if (error instanceof Error && error.name === 'ExitPromptError') return { exitCode: 1, line: 'Nothing was changed.' }
+  const refused = systemErrorText(error)
+  return { exitCode: 1, line: refused === undefined ? `INTERNAL: ${unexpected(error)}` : sentence(refused) }
+}
+
+// knex puts the statement, with whatever it was bound to, before ' - '; what PostgreSQL said comes last.
+function unexpected(error: unknown): string {
+  if (!(error instanceof Error)) return oneLine(String(error))
+  const { code } = error as { code?: unknown }
+  const statement = error.message.lastIndexOf(' - ')
+  const said = statement < 0 ? error.message : error.message.slice(statement + ' - '.length)
+  return oneLine(`${said || error.name}${typeof code === 'string' && !said.includes(code) ? ` (${code})` : ''}`)
+}
+
+function sentence(text: string): string {
+  return oneLine(`${text.charAt(0).toUpperCase()}${text.slice(1)}`)
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s*\n\s*/g, ' ').trim()
+}

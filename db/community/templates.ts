@@ -1,0 +1,208 @@
+// Deployments of templates, and the files of the sites they became.
+import { createHash } from 'node:crypto'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import type { Deployment } from '../../schemas/templates.ts'
+import type { Queue } from '../platform/queue.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+
+// Enough for every brand of an operator; a name taken is taken from everybody else.
+const MAX_SITES = 100
+
+export interface DeploymentRecord {
+  deploymentId: string
+  partnerId: string
+  template: string
+  tenantSlug: string
+  brandName: string
+  primaryColor: string
+  contactEmail: string | null
+  status: Deployment['status']
+  /** Counts the deployments to this address. */
+  revision: number
+  createdAt: Date
+}
+
+interface DeploymentRow {
+  id: string
+  partner_id: string
+  template: string
+  tenant_slug: string
+  brand_name: string
+  primary_color: string
+  contact_email: string | null
+  status: Deployment['status']
+  revision: number
+  created_at: Date
+}
+
+function toDeployment(row: DeploymentRow): DeploymentRecord {
+  return {
+    deploymentId: row.id,
+    partnerId: row.partner_id,
+    template: row.template,
+    tenantSlug: row.tenant_slug,
+    brandName: row.brand_name,
+    primaryColor: row.primary_color,
+    contactEmail: row.contact_email,
+    status: row.status,
+    revision: row.revision,
+    createdAt: row.created_at
+  }
+}
+
+/** What a partner wants served, and where. */
+export interface DeploymentTerms {
+  partnerId: string
+  template: string
+  tenantSlug: string
+  brandName: string
+  primaryColor: string
+  contactEmail: string | null
+}
+
+/**
+ * Stores a deployment and its job in `trx`. A slug of the partner's own is deployed anew under the same
+ * id; its site stays as it is until the new one is rendered. Throws TENANT_SLUG_TAKEN when the slug is
+ * another partner's, CONFLICT past 100 sites.
+ */
+export async function deploySite(trx: Db, queue: Queue, terms: DeploymentTerms): Promise<DeploymentRecord> {
+  // One deployment of a partner at a time, so that the count below stays true.
+  await trx('partners').where({ id: terms.partnerId }).forNoKeyUpdate().first('id')
+  const [row] = await rows<DeploymentRow>(
+    trx,
+    `insert into deployments (id, partner_id, template, tenant_slug, brand_name, primary_color, contact_email, status)
+     values (:id, :partnerId, :template, :tenantSlug, :brandName, :primaryColor, :contactEmail, 'QUEUED')
+     on conflict (tenant_slug) do update
+       set template = excluded.template, brand_name = excluded.brand_name, primary_color = excluded.primary_color,
+           contact_email = excluded.contact_email, status = 'QUEUED', revision = deployments.revision + 1,
+           updated_at = now()
+     where deployments.partner_id = excluded.partner_id
+     returning *`,
+    { id: newId('deployment'), ...terms }
+  )
+  if (!row) throw new ApiError('TENANT_SLUG_TAKEN', `The tenantSlug ${terms.tenantSlug} is taken.`)
+  const { count } = (await trx('deployments').where({ partner_id: terms.partnerId }).count('* as count').first()) as {
+    count: number
+  }
+  if (count > MAX_SITES) throw new ApiError('CONFLICT', `A partner has at most ${MAX_SITES} sites.`)
+  await queue.enqueue(trx, 'template.deploy', [{ deploymentId: row.id, revision: row.revision }])
+  return toDeployment(row)
+}
+
+/** The partner's sites, newest first; there are never more than 100. */
+export async function listDeployments(db: Db, partnerId: string): Promise<DeploymentRecord[]> {
+  const found = (await db('deployments')
+    .where({ partner_id: partnerId })
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(MAX_SITES)) as DeploymentRow[]
+  return found.map(toDeployment)
+}
+
+/** A deployment that still waits to be rendered in that revision. */
+export async function findQueuedDeployment(
+  db: Db,
+  { deploymentId, revision }: { deploymentId: string; revision: number }
+): Promise<DeploymentRecord | undefined> {
+  const row = (await db('deployments').where({ id: deploymentId, revision, status: 'QUEUED' }).first()) as
+    | DeploymentRow
+    | undefined
+  return row && toDeployment(row)
+}
+
+/** A rendered file; `path` is relative to the site, without a leading slash. */
+export interface RenderedFile {
+  path: string
+  contentType: string
+  body: Buffer
+}
+
+/** Replaces the site's files and makes the deployment LIVE; false when a newer deployment came meanwhile. */
+export async function markLive(
+  trx: Db,
+  { deploymentId, revision }: { deploymentId: string; revision: number },
+  files: RenderedFile[]
+): Promise<boolean> {
+  const taken = await trx('deployments')
+    .where({ id: deploymentId, revision, status: 'QUEUED' })
+    .update({ status: 'LIVE', updated_at: trx.fn.now() })
+  if (taken === 0) return false
+  await trx('site_files').where({ deployment_id: deploymentId }).del()
+  await trx('site_files').insert(
+    files.map(({ path, contentType, body }) => ({
+      deployment_id: deploymentId,
+      path,
+      content_type: contentType,
+      body,
+      etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
+    }))
+  )
+  return true
+}
+
+/** Gives a deployment up; a site that was LIVE before stays as it was. */
+export async function markUnrendered(
+  db: Db,
+  { deploymentId, revision }: { deploymentId: string; revision: number }
+): Promise<void> {
+  await db('deployments')
+    .where({ id: deploymentId, revision, status: 'QUEUED' })
+    .update({ status: 'FAILED', updated_at: db.fn.now() })
+}
+
+/** Gives up what has been QUEUED for an hour: its job is long dead. Answers how many. */
+export async function failStaleDeployments(db: Db): Promise<number> {
+  return db('deployments')
+    .where({ status: 'QUEUED' })
+    .where('updated_at', '<', db.raw(`now() - interval '1 hour'`))
+    .update({ status: 'FAILED', updated_at: db.fn.now() })
+}
+
+export interface SiteFile {
+  contentType: string
+  body: Buffer
+  etag: string
+}
+
+/** Files of sites, several at once, in the order asked. Sites of suspended partners are not served. */
+export async function findSiteFiles(
+  db: Db,
+  asked: { tenantSlug: string; path: string }[]
+): Promise<(SiteFile | undefined)[]> {
+  const unique = new Map(asked.map(({ tenantSlug, path }) => [`${tenantSlug}/${path}`, { tenantSlug, path }]))
+  const found = await rows<{ tenant_slug: string; path: string; content_type: string; body: Buffer; etag: string }>(
+    db,
+    `select d.tenant_slug, f.path, f.content_type, f.body, f.etag
+       from jsonb_to_recordset(:asked::jsonb) as a ("tenantSlug" text, path text)
+       join deployments d on d.tenant_slug = a."tenantSlug"
+       join partners p on p.id = d.partner_id and p.suspended_at is null
+       join site_files f on f.deployment_id = d.id and f.path = a.path`,
+    { asked: JSON.stringify([...unique.values()]) }
+  )
+  const byPath = new Map(found.map(row => [`${row.tenant_slug}/${row.path}`, row]))
+  return asked.map(({ tenantSlug, path }) => {
+    const row = byPath.get(`${tenantSlug}/${path}`)
+    return row && { contentType: row.content_type, body: row.body, etag: row.etag }
+  })
+}
+
+/** A deployment as the wire shows it. */
+export function presentDeployment(
+  row: Omit<DeploymentRecord, 'partnerId' | 'revision'>,
+  { baseUrl }: { baseUrl: string }
+): Deployment {
+  return {
+    deploymentId: row.deploymentId,
+    slug: row.template,
+    tenantSlug: row.tenantSlug,
+    brandName: row.brandName,
+    primaryColor: row.primaryColor,
+    contactEmail: row.contactEmail,
+    status: row.status,
+    url: `${baseUrl}/sites/${row.tenantSlug}/`,
+    createdAt: row.createdAt.toISOString()
+  }
+}

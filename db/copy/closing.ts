@@ -1,0 +1,65 @@
+// Closing the copies of an order that its leader closed. The wish is a column of each copy, so that it outlives every
+// process and finds a copy whose purchase is still in doubt once it is open.
+
+import type { OrderRow } from '../orders/reading.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+
+/**
+ * Has the unfinished copies of an order closed whose follows ask for it, after the follow `after`, at most `limit`: a bought
+ * one is sold, one that still waits fails. Returns the last follow when there may be more.
+ */
+export async function wishToClose(
+  trx: Db,
+  { orderId, after, limit }: { orderId: string; after: string; limit: number }
+): Promise<{ failed: Pick<OrderRow, 'id' | 'origin'>[]; last: string | undefined }> {
+  const changed = await rows<Pick<OrderRow, 'id' | 'origin' | 'phase'> & { follow_id: string; many: number }>(
+    trx,
+    `with copies as materialized (
+       select o.id, o.follow_id, f.mirror_closes
+         from orders o join follows f on f.id = o.follow_id
+        where o.copied_from = :orderId and o.follow_id > :after and o.phase in ('unproven', 'queued', 'sending', 'open', 'review')
+        order by o.follow_id limit :limit for no key update of o
+     )
+     update orders o
+        set close_at = case when o.phase not in ('unproven', 'queued') and c.mirror_closes then coalesce(o.close_at, clock_timestamp()) else o.close_at end,
+            phase = case when o.phase in ('unproven', 'queued') then 'failed' else o.phase end,
+            error_code = case when o.phase in ('unproven', 'queued') then 'CONFLICT' else o.error_code end,
+            error_message = case when o.phase in ('unproven', 'queued') then 'The leader closed the order before this copy was bought.' else o.error_message end
+       from copies c where o.id = c.id
+     returning o.id, o.origin, o.phase, o.follow_id, (select count(*) from copies) as many`,
+    { orderId, after, limit }
+  )
+  const ends = changed.map(({ follow_id }) => follow_id).sort()
+  return {
+    failed: changed.filter(({ phase }) => phase === 'failed'),
+    last: changed.length === limit ? ends.at(-1) : undefined
+  }
+}
+
+/** Has the marked orders of an account sold at once: its token may be a good one again. */
+export async function closeAtOnce(trx: Db, accountRowId: string): Promise<void> {
+  await rows(
+    trx,
+    `update orders set close_at = clock_timestamp(), close_tries = 0
+      where phase = 'open' and close_at is not null and broker_account_id = :accountRowId`,
+    { accountRowId }
+  )
+}
+
+// After a try that did not close it: 4 s, then twice as long each time, up to a minute.
+const RETRY_SECONDS = 4
+const MAX_RETRY_SECONDS = 60
+
+/** Open orders that are to be sold now, at most `limit`; each is nobody else's until its next try is due. */
+export async function takeToClose(db: Db, limit: number): Promise<OrderRow[]> {
+  return rows<OrderRow>(
+    db,
+    `update orders
+        set close_at = clock_timestamp() + least(${MAX_RETRY_SECONDS}, ${RETRY_SECONDS} * 2 ^ least(close_tries, 10)) * interval '1 second',
+            close_tries = close_tries + 1
+      where id in (select id from orders where phase = 'open' and close_at <= clock_timestamp()
+                    order by close_at limit :limit for update skip locked)
+     returning *`,
+    { limit }
+  )
+}

@@ -1,0 +1,217 @@
+// Copy trading: leaders by record, follows, and the followers an order is copied to.
+import { newId } from '../../schemas/fields/ids.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { tradedSegments } from '../traders/days.ts'
+import type { SkipReason } from './fanout.ts'
+
+const RECORD_TRADES = 10
+
+export interface LeaderRecord {
+  leaderId: string
+  displayName: string | null
+  /** Of the active account; the currency is null while it is not known. */
+  accountMode: 'REAL' | 'DEMO'
+  currency: string | null
+  followers: number
+  trades: number
+  winRatePct: number
+  pnl: string
+  maxDrawdownPct: number
+  /** The largest fall of the running profit from its peak. */
+  maxDrawdown: string
+}
+
+/**
+ * Traders with at least ten orders closed in the last 30 days in mode and currency of their active account, copies left
+ * out; REAL before DEMO, then by currency, the best first, at most 100: the
+ * partner's own, or with `everywhere` those of every partner whose community profile is public. `leaderId`
+ * asks for one of them.
+ */
+export async function listLeaders(
+  db: Db,
+  {
+    partnerId,
+    everywhere,
+    leaderId = null,
+    accountMode = null,
+    currency = null
+  }: {
+    partnerId: string
+    everywhere: boolean
+    leaderId?: string | null
+    accountMode?: string | null
+    currency?: string | null
+  }
+): Promise<LeaderRecord[]> {
+  const whose = everywhere
+    ? 'p.id in (select partner_id from community_profiles where party_id = partner_id and is_public)'
+    : 'p.id = :partnerId'
+  const partners =
+    leaderId === null ? whose : `${whose} and p.id = (select partner_id from traders where id = :leaderId)`
+  return rows<LeaderRecord>(
+    db,
+    `with ${tradedSegments(partners)}, own as materialized (
+       select d.* from traded d
+         join traders t on t.id = d.trader_id
+         join broker_accounts a on a.id = t.active_account_id and a.account_mode = d.account_mode and coalesce(a.currency, '') collate "C" = d.currency
+        where (:leaderId::text is null or d.trader_id = :leaderId) and (:accountMode::text is null or d.account_mode = :accountMode)
+          and (:currency::text is null or d.currency = :currency)
+     ), sums as (
+       select trader_id, account_mode, nullif(currency, '') as currency, sum(own_trades)::int as trades, sum(own_wins)::int as wins,
+              sum(own_pnl) as pnl, sum(own_stake) as stakes
+         from own group by trader_id, account_mode, currency having sum(own_trades) >= ${RECORD_TRADES}
+        order by account_mode desc, nullif(currency, '') nulls last, sum(own_pnl) desc, trader_id limit 100
+     ), runs as (
+       select trader_id, at, own_pnl, own_stake, own_peak, own_low, own_fall,
+              sum(own_pnl) over (partition by trader_id order by at, own_pnl, own_stake rows unbounded preceding) - own_pnl as before,
+              row_number() over (partition by trader_id order by at, own_pnl, own_stake) as place
+         from own where own_trades > 0 and trader_id in (select trader_id from sums)
+     ), falls as (
+       select trader_id, own_fall, before + own_low as low,
+              max(before + own_peak) over (partition by trader_id order by place rows between unbounded preceding and 1 preceding) as high
+         from runs
+     ), summary as (
+       select s.*, f.fall
+         from sums s
+         join (select trader_id, max(greatest(own_fall, coalesce(high, 0) - low)) as fall from falls group by trader_id) f using (trader_id)
+     )
+     select s.trader_id as "leaderId", s.trades, s.pnl,
+            -- A name given to the partner alone, or shown to its own community, does not leave it.
+            case when :everywhere then case when c.is_public then nullif(c.display_name, '') end
+                 else coalesce(nullif(c.display_name, ''), t.name) end as "displayName",
+            s.account_mode as "accountMode", s.currency, s.fall as "maxDrawdown",
+            round(100.0 * s.wins / s.trades, 2)::float8 as "winRatePct", round(100.0 * s.fall / s.stakes, 2)::float8 as "maxDrawdownPct",
+            (select count(*)::int from follows f where f.leader_id = s.trader_id and f.status = 'ACTIVE') as followers
+       from summary s join traders t on t.id = s.trader_id left join community_profiles c on c.party_id = s.trader_id
+      order by s.account_mode desc, s.currency nulls last, s.pnl desc, s.trader_id`,
+    { partnerId, everywhere, leaderId, accountMode, currency }
+  )
+}
+
+export interface FollowRecord {
+  followId: string
+  traderExternalId: string
+  leaderId: string
+  /** Where the copies go, whatever account is active. */
+  accountId: string
+  accountMode: 'REAL' | 'DEMO'
+  /** null while it is not known. */
+  currency: string | null
+  riskPct: string
+  maxDrawdownPct: string
+  mirrorCloses: boolean
+  status: 'ACTIVE' | 'PAUSED_DRAWDOWN' | 'PAUSED_MISMATCH' | 'STOPPED'
+  openCopies: number
+  skippedCopies: number
+  skippedReason: SkipReason | null
+  skippedOrder: string | null
+  skippedAt: Date | null
+  createdAt: Date
+}
+
+// A follow that a process of the version before stored names no account: the active one is meant.
+const columns = `f.id as "followId", f.trader_external_id as "traderExternalId", f.leader_id as "leaderId",
+  a.account_id as "accountId", coalesce(f.account_mode, a.account_mode) as "accountMode", coalesce(f.currency, a.currency) as currency,
+  f.risk_pct as "riskPct", f.max_drawdown_pct as "maxDrawdownPct", f.mirror_closes as "mirrorCloses", f.status,
+  (select count(*)::int from orders o where o.follow_id = f.id and o.phase in ('unproven', 'queued', 'sending', 'open', 'review')) as "openCopies",
+  f.skipped_copies as "skippedCopies", f.skipped_reason as "skippedReason", f.skipped_order as "skippedOrder",
+  f.skipped_at as "skippedAt", f.created_at as "createdAt"`
+const withAccount = `join traders t on t.id = f.trader_id join broker_accounts a on a.id = coalesce(f.broker_account_id, t.active_account_id)`
+
+/**
+ * Begins to follow, or begins anew: with the account, its balance of now and no losses. What earlier copies made stays in
+ * the sum of all.
+ */
+export async function follow(
+  db: Db,
+  asked: {
+    partnerId: string
+    traderId: string
+    traderExternalId: string
+    leaderId: string
+    riskPct: number
+    maxDrawdownPct: number
+    mirrorCloses: boolean
+    accountRowId: string
+    accountId: string
+    accountMode: string
+    currency: string
+    balance: string
+  }
+): Promise<FollowRecord> {
+  const [row] = await rows<FollowRecord>(
+    db,
+    `with f as (
+       insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, mirror_closes, status,
+              base_balance, broker_account_id, account_id, account_mode, currency)
+       values (:id, :partnerId, :traderId, :traderExternalId, :leaderId, :riskPct, :maxDrawdownPct, :mirrorCloses, 'ACTIVE',
+              :balance, :accountRowId, :accountId, :accountMode, :currency)
+       on conflict (trader_id, leader_id) do update
+         set risk_pct = excluded.risk_pct, max_drawdown_pct = excluded.max_drawdown_pct, mirror_closes = excluded.mirror_closes,
+             status = 'ACTIVE', base_balance = excluded.base_balance, since = clock_timestamp(), since_pnl = 0,
+             broker_account_id = excluded.broker_account_id, account_id = excluded.account_id,
+             account_mode = excluded.account_mode, currency = excluded.currency
+       returning *
+     )
+     select ${columns} from f ${withAccount}`,
+    { id: newId('follow'), ...asked }
+  )
+  return row as FollowRecord
+}
+
+/** Stops a follow; undefined when there is none. A stopped one stays as it is. */
+export async function unfollow(
+  db: Db,
+  { traderId, leaderId }: { traderId: string; leaderId: string }
+): Promise<FollowRecord | undefined> {
+  const [row] = await rows<FollowRecord>(
+    db,
+    `with f as (
+       update follows set status = 'STOPPED' where trader_id = :traderId and leader_id = :leaderId returning *
+     )
+     select ${columns} from f ${withAccount}`,
+    { traderId, leaderId }
+  )
+  return row
+}
+
+export interface FollowStandingRecord extends FollowRecord {
+  copiedOrders: number
+  pnl: string
+  drawdownPct: string | null
+}
+
+/** A trader's follows with how they stand, newest first, at most 200. */
+export async function listFollows(db: Db, traderId: string): Promise<FollowStandingRecord[]> {
+  return rows<FollowStandingRecord>(
+    db,
+    `select ${columns}, (select count(*)::int from orders o where o.follow_id = f.id) as "copiedOrders", f.pnl,
+            case when f.base_balance > 0 then round(100 * greatest(0, -f.since_pnl) / f.base_balance, 2) end as "drawdownPct"
+       from follows f ${withAccount}
+      where f.trader_id = :traderId order by f.created_at desc, f.id desc limit 200`,
+    { traderId }
+  )
+}
+
+/** A follow as the wire shows it. */
+export function presentFollow(record: FollowRecord) {
+  return {
+    followId: record.followId,
+    traderExternalId: record.traderExternalId,
+    leaderId: record.leaderId,
+    accountId: record.accountId,
+    accountMode: record.accountMode,
+    currency: record.currency,
+    riskPct: Number(record.riskPct),
+    maxDrawdownPct: Number(record.maxDrawdownPct),
+    mirrorCloses: record.mirrorCloses,
+    status: record.status,
+    openCopies: record.openCopies,
+    skippedCopies: record.skippedCopies,
+    lastSkipped:
+      record.skippedAt === null
+        ? null
+        : { orderId: record.skippedOrder, reason: record.skippedReason, at: record.skippedAt.toISOString() },
+    createdAt: record.createdAt.toISOString()
+  }
+}

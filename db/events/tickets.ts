@@ -1,0 +1,94 @@
+// Tickets with which a browser opens one socket of the stream: stored as hashes, used once.
+
+import type { Scope } from '../../schemas/fields/scopes.ts'
+import { type PartnerFacts, type PartnerFactsRow, partnerFactsColumns, partnerFactsOf } from '../partners/partners.ts'
+import { hashSecret, newToken, type Pepper } from '../platform/crypto.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+
+/** What a ticket opens. */
+export interface Ticket {
+  traderExternalId: string
+  channels: string[]
+}
+
+/** A ticket that was used, and the caller behind the key that made it. */
+export interface UsedTicket extends Ticket, PartnerFacts {
+  keyId: string
+  scopes: Scope[]
+  revoked: boolean
+}
+
+/** Stores a ticket; the ticket itself is returned once. */
+export async function insertTicket(
+  db: Db,
+  pepper: Pepper,
+  {
+    partnerId,
+    keyId,
+    traderExternalId,
+    channels,
+    ttlSeconds
+  }: Ticket & { partnerId: string; keyId: string; ttlSeconds: number }
+): Promise<{ ticket: string; expiresAt: Date }> {
+  const ticket = newToken()
+  const [row] = await rows<{ expires_at: Date }>(
+    db,
+    `insert into stream_tickets (hash, partner_id, key_id, trader_external_id, channels, expires_at)
+     values (:hash, :partnerId, :keyId, :traderExternalId, :channels, clock_timestamp() + :ttlSeconds * interval '1 second')
+     returning expires_at`,
+    { hash: hashSecret(pepper, `ticket:${ticket}`), partnerId, keyId, traderExternalId, channels, ttlSeconds }
+  )
+  return { ticket, expiresAt: (row as { expires_at: Date }).expires_at }
+}
+
+/** Uses a ticket up; undefined for one that is unknown, expired or used. */
+export async function redeemTicket(db: Db, pepper: Pepper, ticket: string): Promise<UsedTicket | undefined> {
+  const [row] = await rows<
+    PartnerFactsRow & {
+      key_id: string
+      scopes: Scope[]
+      revoked_at: Date | null
+      trader_external_id: string
+      channels: string[]
+    }
+  >(
+    db,
+    `with used as (
+       delete from stream_tickets where hash = :hash returning key_id, trader_external_id, channels, expires_at
+     )
+     select u.trader_external_id, u.channels, k.id as key_id, k.scopes, k.revoked_at, ${partnerFactsColumns}
+       from used u join api_keys k on k.id = u.key_id join partners p on p.id = k.partner_id
+      where u.expires_at > clock_timestamp()`,
+    { hash: hashSecret(pepper, `ticket:${ticket}`) }
+  )
+  return (
+    row && {
+      keyId: row.key_id,
+      scopes: row.scopes,
+      revoked: row.revoked_at !== null,
+      traderExternalId: row.trader_external_id,
+      channels: row.channels,
+      ...partnerFactsOf(row)
+    }
+  )
+}
+
+/** Deletes tickets that nobody used in time. */
+export async function deleteOldTickets(db: Db): Promise<void> {
+  await rows(db, 'delete from stream_tickets where expires_at < clock_timestamp()')
+}
+
+/** Of these keys, those that may hold a socket no longer, and why. */
+export async function listBarred(
+  db: Db,
+  keyIds: string[]
+): Promise<{ keyId: string; why: 'key' | 'partner' | 'plan' }[]> {
+  return rows(
+    db,
+    `select k.id as "keyId", case when k.revoked_at is not null then 'key' when p.suspended_at is not null then 'partner' else 'plan' end as why
+       from api_keys k join partners p on p.id = k.partner_id
+      where k.id = any(array(select unnest(:keyIds::text[])))
+        and (k.revoked_at is not null or p.suspended_at is not null or not p.plan_active)`,
+    { keyIds }
+  )
+}

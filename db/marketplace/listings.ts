@@ -1,0 +1,261 @@
+// The bots of the marketplace: their facts, their states, who may see and use them.
+//
+// Order of locks in everything about a bot: first the bot's row, then its purchase, subscription or review,
+// then the accounts of the ledger, last the listing's version. Nobody waits for another in a circle.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import type { BotStatus } from '../../schemas/marketplace/creator.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { listBot, unlistBot } from './listing.ts'
+
+/** Who acts: a trader, or the partner itself; the money is the partner's either way. */
+export interface Party {
+  partnerId: string
+  partyId: string
+}
+
+/** What a list shows of a bot: without the long texts, which lie apart from the row. */
+export interface ListedBot {
+  id: string
+  partner_id: string
+  party_id: string
+  status: BotStatus
+  name: string
+  description: string
+  category: string
+  risk_level: string
+  strategy_type: string
+  supported_assets: string[]
+  screenshots: string[]
+  one_time_price: string | null
+  monthly_price: string | null
+  version: string
+  rating: string
+  rating_count: number
+  downloads: number
+  sales: number
+  subscribers: number
+  gross: string
+  net: string
+  created_at: Date
+  updated_at: Date
+  published_at: Date | null
+  creator_name: string
+}
+
+export interface BotRow extends ListedBot {
+  long_description: string | null
+  demo_video_url: string | null
+}
+
+/** What a list shows. Wants the bots as b, their partners as p, their creators' profiles as c. */
+export const listedColumns = `b.id, b.partner_id, b.party_id, b.status, b.name, b.description, b.category,
+  b.risk_level, b.strategy_type, b.supported_assets, b.screenshots, b.one_time_price, b.monthly_price, b.version,
+  b.rating, b.rating_count, b.downloads, b.sales, b.subscribers, b.gross, b.net, b.created_at, b.updated_at, b.published_at,
+  coalesce(c.display_name, case when b.party_id = b.partner_id then p.name else 'Independent creator' end) as creator_name`
+
+/** Everything about a bot but its code. */
+const botColumns = `${listedColumns}, b.long_description, b.demo_video_url`
+
+// The marketplace is everybody's, a trader's name its partner's: a creator is named as its public profile says.
+export const withCreators = `join partners p on p.id = b.partner_id
+  left join community_profiles c on c.party_id = b.party_id and c.is_public`
+
+const fromBots = `from marketplace_bots b ${withCreators}`
+
+/** What a creator writes about a bot; a price or text that is null is not there. */
+export interface BotFacts {
+  name: string
+  description: string
+  longDescription: string | null
+  category: string
+  riskLevel: string
+  strategyType: string
+  supportedAssets: readonly string[]
+  screenshots: readonly string[]
+  demoVideoUrl: string | null
+  oneTimePriceUsd: string | null
+  monthlyPriceUsd: string | null
+  code: string
+}
+
+const columnOf: Record<keyof BotFacts, string> = {
+  name: 'name',
+  description: 'description',
+  longDescription: 'long_description',
+  category: 'category',
+  riskLevel: 'risk_level',
+  strategyType: 'strategy_type',
+  supportedAssets: 'supported_assets',
+  screenshots: 'screenshots',
+  demoVideoUrl: 'demo_video_url',
+  oneTimePriceUsd: 'one_time_price',
+  monthlyPriceUsd: 'monthly_price',
+  code: 'code'
+}
+
+function toColumns(facts: Partial<BotFacts>): Record<string, unknown> {
+  const columns: Record<string, unknown> = {}
+  for (const [fact, column] of Object.entries(columnOf)) {
+    const value = facts[fact as keyof BotFacts]
+    if (value !== undefined) columns[column] = value
+  }
+  return columns
+}
+
+/** A new DRAFT. */
+export async function insertBot(
+  db: Db,
+  { partnerId, partyId }: Party,
+  facts: BotFacts & { version: string }
+): Promise<BotRow> {
+  const id = newId('bot')
+  await db('marketplace_bots').insert({
+    id,
+    partner_id: partnerId,
+    party_id: partyId,
+    version: facts.version,
+    ...toColumns(facts)
+  })
+  return (await findBot(db, id)) as BotRow
+}
+
+export async function findBot(db: Db, botId: string): Promise<BotRow | undefined> {
+  const [row] = await rows<BotRow>(db, `select ${botColumns} ${fromBots} where b.id = :botId`, { botId })
+  return row
+}
+
+function notFound(botId: string): ApiError {
+  return new ApiError('NOT_FOUND', `There is no bot ${botId}.`)
+}
+
+/** Whether a bot stands in the marketplace for this party: PUBLISHED, or its own. */
+function isVisible(bot: BotRow, partyId: string): boolean {
+  return bot.status === 'PUBLISHED' || bot.party_id === partyId
+}
+
+/** The bot, when it is PUBLISHED or the party's own. Throws NOT_FOUND. */
+export async function getVisibleBot(db: Db, botId: string, partyId: string): Promise<BotRow> {
+  const bot = await findBot(db, botId)
+  if (!bot || !isVisible(bot, partyId)) throw notFound(botId)
+  return bot
+}
+
+/** The same, locked until the transaction ends: nobody else sells, reviews or changes the bot meanwhile. */
+export async function lockVisibleBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
+  const bot = await lockBot(trx, botId)
+  if (!bot || !isVisible(bot, partyId)) throw notFound(botId)
+  return bot
+}
+
+export async function lockBot(trx: Db, botId: string): Promise<BotRow | undefined> {
+  const [row] = await rows<BotRow>(trx, `select ${botColumns} ${fromBots} where b.id = :botId for no key update of b`, {
+    botId
+  })
+  return row
+}
+
+/** Whether the party bought the bot or subscribes to it; PAST_DUE still counts, CANCELED and REFUNDED do not. */
+export async function ownsBot(db: Db, botId: string, partyId: string): Promise<boolean> {
+  const [row] = await rows<{ owned: boolean }>(
+    db,
+    `select exists (select from marketplace_purchases
+                     where bot_id = :botId and party_id = :partyId and status = 'COMPLETED')
+         or exists (select from marketplace_subscriptions
+                     where bot_id = :botId and party_id = :partyId and status <> 'CANCELED') as owned`,
+    { botId, partyId }
+  )
+  return row?.owned ?? false
+}
+
+/**
+ * A bot with what its detail shows: the code only for its creator, buyers and subscribers, to whom it is also
+ * there when it is no longer PUBLISHED. Throws NOT_FOUND.
+ */
+export async function getBotDetail(
+  db: Db,
+  botId: string,
+  partyId: string
+): Promise<{ bot: BotRow; owned: boolean; code: string | undefined }> {
+  const [bot, owned] = await Promise.all([findBot(db, botId), ownsBot(db, botId, partyId)])
+  if (!bot || !(owned || isVisible(bot, partyId))) throw notFound(botId)
+  if (!owned && bot.party_id !== partyId) return { bot, owned, code: undefined }
+  const row = (await db('marketplace_bots').where({ id: botId }).first('code')) as { code: string }
+  return { bot, owned, code: row.code }
+}
+
+/** The party's own bots, newest first, at most `limit`. */
+export async function listOwnBots(db: Db, partyId: string, limit: number): Promise<BotRow[]> {
+  return rows<BotRow>(
+    db,
+    `select ${botColumns} ${fromBots} where b.party_id = :partyId order by b.created_at desc, b.id desc limit :limit`,
+    { partyId, limit }
+  )
+}
+
+/** The party's own bot, locked. Throws NOT_FOUND. */
+async function lockOwnBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
+  const bot = await lockBot(trx, botId)
+  if (bot?.party_id !== partyId) throw notFound(botId)
+  return bot
+}
+
+// What the list filters by and searches; a new price or new code changes nothing there.
+const listed = ['name', 'description', 'category', 'riskLevel', 'strategyType', 'supportedAssets'] as const
+
+/** Changes what the creator wrote, in every state. Throws NOT_FOUND. */
+export async function updateBot(trx: Db, botId: string, partyId: string, facts: Partial<BotFacts>): Promise<BotRow> {
+  const bot = await lockOwnBot(trx, botId, partyId)
+  const columns = toColumns(facts)
+  if (Object.keys(columns).length === 0) return bot
+  await trx('marketplace_bots')
+    .where({ id: botId })
+    .update({ ...columns, updated_at: trx.fn.now() })
+  const changed = (await findBot(trx, botId)) as BotRow
+  if (changed.status === 'PUBLISHED' && listed.some(fact => facts[fact] !== undefined)) await listBot(trx, changed)
+  return changed
+}
+
+/** DRAFT or RETIRED → PUBLISHED: listed and sold. Throws NOT_FOUND, or CONFLICT naming both states. */
+export async function publishBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
+  const bot = await move(trx, botId, partyId, { to: 'PUBLISHED', from: ['DRAFT', 'RETIRED'] })
+  await listBot(trx, bot)
+  return bot
+}
+
+/**
+ * PUBLISHED → RETIRED: neither listed nor sold; who bought it keeps it. Subscriptions run to the end of what is paid and
+ * end there, also when the bot is published again: who wants to go on subscribes anew. Throws NOT_FOUND, or CONFLICT naming both
+ * states.
+ */
+export async function retireBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
+  const bot = await move(trx, botId, partyId, { to: 'RETIRED', from: ['PUBLISHED'] })
+  await rows(
+    trx,
+    `update marketplace_subscriptions set cancel_at_period_end = true where bot_id = :botId and status <> 'CANCELED'`,
+    { botId }
+  )
+  await unlistBot(trx, bot)
+  return bot
+}
+
+async function move(
+  trx: Db,
+  botId: string,
+  partyId: string,
+  { from, to }: { from: BotStatus[]; to: BotStatus }
+): Promise<BotRow> {
+  const moved = await rows(
+    trx,
+    `update marketplace_bots
+        set status = :to, updated_at = now(), published_at = coalesce(published_at, now())
+      where id = :botId and party_id = :partyId and status = any(:from)
+      returning id`,
+    { botId, partyId, from, to }
+  )
+  const bot = await findBot(trx, botId)
+  if (bot?.party_id !== partyId) throw notFound(botId)
+  if (moved.length === 0)
+    throw new ApiError('CONFLICT', `The bot is ${bot.status}; only one that is ${from.join(' or ')} becomes ${to}.`)
+  return bot
+}

@@ -1,0 +1,139 @@
+// The monthly renewal of subscriptions, a step of the billing check: each period is paid once, however often
+// and by however many the check is run.
+import { isLess } from '../../schemas/fields/money.ts'
+import { endOfPeriod } from '../money/billing.ts'
+import type { BillingContext } from '../money/billing-check.ts'
+import { tryTransfer } from '../money/ledger.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { lockBot } from './listings.ts'
+import { periodDetails, type SubscriptionRow, saleEntries } from './sales.ts'
+
+/** How long an unpaid subscription stays usable after its period. */
+export const GRACE_DAYS = 3
+
+// Small, so that what another check renewed meanwhile is seldom looked at again.
+const BATCH = 25
+/** Periods of one subscription renewed in one go, at most; the next check goes on. */
+const PERIODS_AT_ONCE = 120
+
+/** What became of a subscription that was due. */
+type Outcome = 'renewed' | 'unpaid' | 'canceled' | 'settled by another'
+
+/**
+ * Renews what is due at `now`: charges the next month, or ends what was canceled or is unpaid for three days.
+ * Each period is a transaction of its own.
+ */
+export async function renewSubscriptions(
+  db: Db,
+  { now, feePct, signal, failed }: Pick<BillingContext, 'now' | 'feePct' | 'signal' | 'failed'>
+): Promise<Record<never, never>> {
+  // What stays due because it is unpaid is passed, not met again.
+  let last: Due | undefined
+  for (;;) {
+    const batch = await listDue(db, now, last)
+    for (const due of batch) {
+      if (signal.aborted) return {}
+      try {
+        // A look before the lock: checks that run at once would queue at every bot for what one of them did.
+        if (!(await isDue(db, due.id, now))) continue
+        for (let i = 0; i < PERIODS_AT_ONCE; i++)
+          if ((await db.transaction(trx => renew(trx, due, { now, feePct }))) !== 'renewed') break
+      } catch (error) {
+        failed(due.id, error)
+      }
+    }
+    last = batch.at(-1)
+    if (batch.length < BATCH) return {}
+  }
+}
+
+interface Due {
+  id: string
+  bot_id: string
+  current_period_end: Date
+}
+
+async function listDue(db: Db, now: Date, last: Due | undefined): Promise<Due[]> {
+  return rows<Due>(
+    db,
+    `select id, bot_id, current_period_end from marketplace_subscriptions
+      where status <> 'CANCELED' and current_period_end <= :now
+        and (current_period_end, id) > (coalesce(:lastEnd::timestamptz, '-infinity'), :lastId)
+      order by current_period_end, id limit ${BATCH}`,
+    { now, lastEnd: last?.current_period_end ?? null, lastId: last?.id ?? '' }
+  )
+}
+
+async function isDue(db: Db, id: string, now: Date): Promise<boolean> {
+  const sql = `select from marketplace_subscriptions where id = :id and status <> 'CANCELED' and current_period_end <= :now`
+  return (await rows(db, sql, { id, now })).length > 0
+}
+
+interface Buyer {
+  locked_out: boolean
+  active_since: Date | null
+}
+
+/**
+ * The order of locks begins with the buyer here: its standing must not change meanwhile, and whoever changes it goes on
+ * to its subscriptions.
+ */
+async function renew(trx: Db, { id, bot_id: botId }: Due, as: { now: Date; feePct: string }): Promise<Outcome> {
+  const [buyer] = await rows<Buyer>(
+    trx,
+    `select not plan_active or suspended_at is not null as locked_out, active_since from partners
+      where id = (select partner_id from marketplace_subscriptions where id = :id) for share`,
+    { id }
+  )
+  const bot = await lockBot(trx, botId)
+  const [due] = await rows<SubscriptionRow & { unpaid_too_long: boolean }>(
+    trx,
+    `select *, current_period_end + :grace * interval '1 day' <= :now as unpaid_too_long
+       from marketplace_subscriptions
+      where id = :id and status <> 'CANCELED' and current_period_end <= :now
+        for no key update`,
+    { id, now: as.now, grace: GRACE_DAYS }
+  )
+  if (!due || !bot || !buyer) return 'settled by another'
+  if (due.cancel_at_period_end || bot.status === 'RETIRED') return cancel(trx, due, as.now)
+  // Who can neither use it nor cancel it does not pay for it.
+  if (buyer.locked_out) return due.unpaid_too_long ? cancel(trx, due, as.now) : markPastDue(trx, due)
+
+  const period = due.periods + 1
+  const { price } = due
+  // After a time in which the buyer was locked out, the month begins when that was over.
+  const late = buyer.active_since !== null && buyer.active_since > due.current_period_end
+  const start = late ? (buyer.active_since as Date) : due.current_period_end
+  const anchor = late ? start : (due.billing_anchor ?? due.created_at)
+  const end = endOfPeriod(anchor, start)
+  const { entries, netUsd } = saleEntries({ buyer: due.partner_id, creator: bot.partner_id, price, feePct: as.feePct })
+  if (isLess('0', price)) {
+    const reference = `subscription:${id}:${period}`
+    const details = periodDetails({ id, botId, botName: bot.name, period, start, end })
+    const paid = await tryTransfer(trx, { reference, kind: 'subscription', entries, details })
+    if ('short' in paid) return due.unpaid_too_long ? cancel(trx, due, as.now) : markPastDue(trx, due)
+  }
+  await rows(
+    trx,
+    `update marketplace_subscriptions set status = 'ACTIVE', periods = :period, current_period_end = :end, billing_anchor = :anchor
+      where id = :id`,
+    { id, period, end, anchor }
+  )
+  await rows(
+    trx,
+    'update marketplace_bots set gross = gross + :price::numeric, net = net + :netUsd::numeric where id = :botId',
+    { botId, price, netUsd }
+  )
+  return 'renewed'
+}
+
+async function markPastDue(trx: Db, { id }: SubscriptionRow): Promise<Outcome> {
+  await trx('marketplace_subscriptions').where({ id, status: 'ACTIVE' }).update({ status: 'PAST_DUE' })
+  return 'unpaid'
+}
+
+async function cancel(trx: Db, { id, bot_id: botId }: SubscriptionRow, now: Date): Promise<Outcome> {
+  await trx('marketplace_subscriptions').where({ id }).update({ status: 'CANCELED', canceled_at: now })
+  await trx('marketplace_bots').where({ id: botId }).decrement('subscribers', 1)
+  return 'canceled'
+}

@@ -1,0 +1,78 @@
+// Reviews: one per party and bot, the newest replaces the one before. Sum and count stand on the bot.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { getVisibleBot, lockVisibleBot, ownsBot, type Party } from './listings.ts'
+
+export interface ReviewRow {
+  id: string
+  bot_id: string
+  party_id: string
+  rating: number
+  comment: string | null
+  created_at: Date
+  /** As the public profile says, otherwise not told. */
+  author_name: string | null
+}
+
+const columns = `r.id, r.bot_id, r.party_id, r.rating, r.comment, r.created_at,
+  (select display_name from community_profiles c where c.party_id = r.party_id and c.is_public) as author_name`
+
+/** A page of a bot's reviews, newest first, and how many there are. Throws NOT_FOUND for a bot not in sight. */
+export async function listReviews(
+  db: Db,
+  { botId, partyId, page, limit }: { botId: string; partyId: string; page: number; limit: number }
+): Promise<{ reviews: ReviewRow[]; total: number }> {
+  const { rating_count: total } = await getVisibleBot(db, botId, partyId)
+  const offset = (page - 1) * limit
+  if (offset >= total) return { reviews: [], total }
+  const reviews = await rows<ReviewRow>(
+    db,
+    `select ${columns} from marketplace_reviews r where r.bot_id = :botId
+      order by r.created_at desc, r.id desc limit :limit offset :offset`,
+    { botId, limit, offset }
+  )
+  return { reviews, total }
+}
+
+/** Writes the party's review. Throws NOT_FOUND, or CONFLICT for a party that neither bought nor subscribes. */
+export async function saveReview(
+  trx: Db,
+  { partnerId, partyId }: Party,
+  { botId, rating, comment }: { botId: string; rating: number; comment: string | null }
+): Promise<ReviewRow> {
+  // The lock makes reading the old rating and replacing it one step.
+  await lockVisibleBot(trx, botId, partyId)
+  if (!(await ownsBot(trx, botId, partyId)))
+    throw new ApiError('CONFLICT', 'A review needs a purchase of the bot or a subscription to it.')
+  const before = (await trx('marketplace_reviews').where({ bot_id: botId, party_id: partyId }).first('rating')) as
+    | { rating: number }
+    | undefined
+  const [review] = await rows<ReviewRow>(
+    trx,
+    `insert into marketplace_reviews as r (id, bot_id, partner_id, party_id, rating, comment)
+     values (:id, :botId, :partnerId, :partyId, :rating, :comment)
+     on conflict (bot_id, party_id) do update
+       set rating = excluded.rating, comment = excluded.comment, created_at = now()
+     returning ${columns}`,
+    { id: newId('review'), botId, partnerId, partyId, rating, comment }
+  )
+  await rows(
+    trx,
+    `update marketplace_bots set rating_sum = rating_sum + :more, rating_count = rating_count + :one where id = :botId`,
+    { botId, more: rating - (before?.rating ?? 0), one: before ? 0 : 1 }
+  )
+  return review as ReviewRow
+}
+
+/** Takes the review of a party that has the bot no more out of the bot's figures. The bot is locked. */
+export async function takeReviewBack(trx: Db, botId: string, partyId: string): Promise<void> {
+  if (await ownsBot(trx, botId, partyId)) return
+  await rows(
+    trx,
+    `with gone as (delete from marketplace_reviews where bot_id = :botId and party_id = :partyId returning rating)
+     update marketplace_bots set rating_sum = rating_sum - gone.rating, rating_count = rating_count - 1
+       from gone where id = :botId`,
+    { botId, partyId }
+  )
+}

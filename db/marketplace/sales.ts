@@ -1,0 +1,362 @@
+// What is sold: purchases and subscriptions, each one transaction with its movement in the ledger.
+// The order of locks is that of marketplace.ts.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { isLess, negated, shown, splitSale } from '../../schemas/fields/money.ts'
+import type { PurchaseStatus, SubscriptionStatus } from '../../schemas/marketplace/sales.ts'
+import { databaseNow, endOfPeriod } from '../money/billing.ts'
+import { accounts, type Entry, findTransfer, transfer } from '../money/ledger.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { type BotRow, lockBot, lockVisibleBot, type Party } from './listings.ts'
+import { takeReviewBack } from './reviews.ts'
+
+export interface PurchaseRow {
+  id: string
+  bot_id: string
+  partner_id: string
+  party_id: string
+  price: string
+  fee: string
+  status: PurchaseStatus
+  purchased_at: Date
+  refunded_at: Date | null
+  refund_reason: string | null
+}
+
+export interface SubscriptionRow {
+  id: string
+  bot_id: string
+  partner_id: string
+  party_id: string
+  price: string
+  status: SubscriptionStatus
+  periods: number
+  current_period_end: Date
+  cancel_at_period_end: boolean
+  created_at: Date
+  /** The day its periods end on, once they were moved; else that of created_at. */
+  billing_anchor: Date | null
+  refunded_at: Date | null
+  refund_reason: string | null
+}
+
+/** What the books keep of a month paid, for whoever reads the statement. */
+export function periodDetails(paid: {
+  id: string
+  botId: string
+  botName: string
+  period: number
+  start: Date
+  end: Date
+}): Record<string, unknown> {
+  const { id: subscriptionId, botId, botName, period, start, end } = paid
+  return { subscriptionId, botId, botName, period, periodStart: start.toISOString(), periodEnd: end.toISOString() }
+}
+
+/** The price leaves the buyer's wallet: the fee to the platform, the rest to the creator's earnings. */
+export function saleEntries(sale: { buyer: string; creator: string; price: string; feePct: string }): {
+  entries: Entry[]
+  feeUsd: string
+  netUsd: string
+} {
+  const { feeUsd, netUsd } = splitSale(sale.price, sale.feePct)
+  const entries = [
+    { account: accounts.wallet(sale.buyer), amountUsd: negated(sale.price) },
+    { account: accounts.fees, amountUsd: feeUsd },
+    { account: accounts.earnings(sale.creator), amountUsd: netUsd }
+  ]
+  // A fee of 0 or 100 % leaves one side with nothing to move.
+  return { entries: entries.filter(({ amountUsd }) => amountUsd !== '0.00'), feeUsd, netUsd }
+}
+
+/** What is to be sold, at what fee; `expectedUsd` is the price the buyer was shown, where it says so. */
+export interface SaleOf {
+  botId: string
+  feePct: string
+  expectedUsd?: string | undefined
+}
+
+function refuseSale(
+  { bot, partyId, what, expectedUsd }: { bot: BotRow; partyId: string; what: string; expectedUsd: string | undefined },
+  price: string | null
+): asserts price is string {
+  if (bot.party_id === partyId) throw new ApiError('CONFLICT', "One's own bot is not for sale to oneself.")
+  if (price === null) throw new ApiError('CONFLICT', `The bot has no ${what} price.`)
+  if (expectedUsd === undefined || (!isLess(price, expectedUsd) && !isLess(expectedUsd, price))) return
+  const priceUsd = shown(price)
+  throw new ApiError('PRICE_CHANGED', `The ${what} price is ${priceUsd} USD now.`, { extras: { priceUsd } })
+}
+
+/**
+ * Buys a bot, once: a party that has it gets its first purchase, and no money moves. Throws NOT_FOUND,
+ * CONFLICT (one's own bot, no one-time price), PRICE_CHANGED or WALLET_INSUFFICIENT.
+ */
+export async function purchaseBot(
+  trx: Db,
+  { partnerId, partyId }: Party,
+  { botId, feePct, expectedUsd }: SaleOf
+): Promise<PurchaseRow> {
+  const bot = await lockVisibleBot(trx, botId, partyId)
+  const live = () =>
+    trx('marketplace_purchases').where({ bot_id: botId, party_id: partyId, status: 'COMPLETED' }).first() as Promise<
+      PurchaseRow | undefined
+    >
+  const first = await live()
+  if (first) return first
+  refuseSale({ bot, partyId, what: 'one-time', expectedUsd }, bot.one_time_price)
+  const price = bot.one_time_price
+  const { entries, feeUsd, netUsd } = saleEntries({ buyer: partnerId, creator: bot.partner_id, price, feePct })
+  const [purchase] = await rows<PurchaseRow>(
+    trx,
+    `insert into marketplace_purchases (id, bot_id, partner_id, party_id, price, fee)
+     values (:id, :botId, :partnerId, :partyId, :price, :feeUsd)
+     on conflict (bot_id, party_id) where status = 'COMPLETED' do nothing
+     returning *`,
+    { id: newId('purchase'), botId, partnerId, partyId, price, feeUsd }
+  )
+  if (!purchase) return (await live()) as PurchaseRow
+  await rows(
+    trx,
+    `update marketplace_bots set downloads = downloads + 1, sales = sales + 1, gross = gross + :price::numeric, net = net + :netUsd::numeric
+      where id = :botId`,
+    { botId, price, netUsd }
+  )
+  if (isLess('0', price))
+    await transfer(trx, {
+      reference: `purchase:${purchase.id}`,
+      kind: 'sale',
+      entries,
+      details: { purchaseId: purchase.id, botId, botName: bot.name }
+    })
+  return purchase
+}
+
+/** Throws NOT_FOUND. */
+export async function getPurchase(db: Db, purchaseId: string): Promise<PurchaseRow> {
+  const purchase = (await db('marketplace_purchases').where({ id: purchaseId }).first()) as PurchaseRow | undefined
+  if (!purchase) throw new ApiError('NOT_FOUND', `There is no purchase ${purchaseId}.`)
+  return purchase
+}
+
+/**
+ * Pays a purchase back, the platform's fee included: the mirror of its sale, once. Earnings may go below zero. Its download
+ * leaves the bot's figures, and so does the review of a party that has the bot no more. Throws NOT_FOUND, or CONFLICT when it is REFUNDED already.
+ */
+export async function refundPurchase(trx: Db, purchaseId: string, reason: string): Promise<PurchaseRow> {
+  const { bot_id: botId, party_id: partyId } = await getPurchase(trx, purchaseId)
+  await lockBot(trx, botId)
+  const [purchase] = await rows<PurchaseRow>(
+    trx,
+    `update marketplace_purchases set status = 'REFUNDED', refunded_at = now(), refund_reason = :reason
+      where id = :purchaseId and status = 'COMPLETED'
+      returning *`,
+    { purchaseId, reason }
+  )
+  if (!purchase) throw new ApiError('CONFLICT', 'The purchase is REFUNDED; only one that is COMPLETED can be REFUNDED.')
+  await rows(
+    trx,
+    `update marketplace_bots
+        set downloads = greatest(0, downloads - 1), sales = sales - 1, gross = gross - :price::numeric,
+            net = net - (:price::numeric - :fee::numeric)
+      where id = :botId`,
+    { botId, price: purchase.price, fee: purchase.fee }
+  )
+  await takeReviewBack(trx, botId, partyId)
+  // A bot sold for nothing moved nothing.
+  const sale = await findTransfer(trx, `purchase:${purchase.id}`)
+  if (sale)
+    await transfer(trx, {
+      reference: `refund:${purchase.id}`,
+      kind: 'refund',
+      entries: mirrored(sale.entries),
+      details: { purchaseId: purchase.id, botId, reason }
+    })
+  return purchase
+}
+
+/** Throws NOT_FOUND. */
+export async function getSubscription(db: Db, subscriptionId: string): Promise<SubscriptionRow> {
+  const found = (await db('marketplace_subscriptions').where({ id: subscriptionId }).first()) as
+    | SubscriptionRow
+    | undefined
+  if (!found) throw new ApiError('NOT_FOUND', `There is no subscription ${subscriptionId}.`)
+  return found
+}
+
+/**
+ * Pays the last month of a subscription back, the platform's fee included: the mirror of its payment, once. The
+ * subscription ends at once, if it has not; download and review as with a purchase. Throws NOT_FOUND, or CONFLICT when
+ * it was paid back already.
+ */
+export async function refundSubscription(trx: Db, subscriptionId: string, reason: string): Promise<SubscriptionRow> {
+  const { bot_id: botId, party_id: partyId } = await getSubscription(trx, subscriptionId)
+  await lockBot(trx, botId)
+  const [before] = await rows<SubscriptionRow>(
+    trx,
+    'select * from marketplace_subscriptions where id = :subscriptionId for no key update',
+    { subscriptionId }
+  )
+  if (!before || before.refunded_at)
+    throw new ApiError('CONFLICT', 'The last month of the subscription is REFUNDED; nothing is left to be REFUNDED.')
+  const [refunded] = (await rows<SubscriptionRow>(
+    trx,
+    `update marketplace_subscriptions
+        set status = 'CANCELED', canceled_at = coalesce(canceled_at, now()), refunded_at = now(), refund_reason = :reason
+      where id = :subscriptionId returning *`,
+    { subscriptionId, reason }
+  )) as [SubscriptionRow]
+  // A month that cost nothing moved nothing.
+  const paid = await findTransfer(trx, `subscription:${subscriptionId}:${before.periods}`)
+  const earned = paid?.entries.find(({ account }) => account.startsWith('earnings:'))?.amountUsd ?? '0.00'
+  await rows(
+    trx,
+    `update marketplace_bots
+        set downloads = greatest(0, downloads - 1), subscribers = subscribers - :ended,
+            gross = gross - :price::numeric, net = net - :net::numeric
+      where id = :botId`,
+    { botId, ended: before.status === 'CANCELED' ? 0 : 1, price: paid ? before.price : '0', net: earned }
+  )
+  await takeReviewBack(trx, botId, partyId)
+  if (paid)
+    await transfer(trx, {
+      reference: `refund:${subscriptionId}:${before.periods}`,
+      kind: 'refund',
+      entries: mirrored(paid.entries),
+      details: { subscriptionId, botId, period: before.periods, reason }
+    })
+  return refunded
+}
+
+function mirrored(entries: Entry[]): Entry[] {
+  return entries.map(({ account, amountUsd }) => ({ account, amountUsd: negated(amountUsd) }))
+}
+
+/**
+ * Subscribes to a bot and pays the first month. Who subscribes already gets that subscription, its cancellation
+ * taken back, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price),
+ * PRICE_CHANGED or WALLET_INSUFFICIENT.
+ */
+export async function subscribeToBot(
+  trx: Db,
+  { partnerId, partyId }: Party,
+  { botId, feePct, expectedUsd, now: given }: SaleOf & { now?: Date }
+): Promise<SubscriptionRow> {
+  const bot = await lockVisibleBot(trx, botId, partyId)
+  const [kept] = await rows<SubscriptionRow>(
+    trx,
+    `update marketplace_subscriptions set cancel_at_period_end = false
+      where bot_id = :botId and party_id = :partyId and status <> 'CANCELED'
+      returning *`,
+    { botId, partyId }
+  )
+  if (kept) return kept
+  refuseSale({ bot, partyId, what: 'monthly', expectedUsd }, bot.monthly_price)
+  const price = bot.monthly_price
+  const now = given ?? (await databaseNow(trx))
+  const end = endOfPeriod(now, now)
+  const [subscription] = (await rows<SubscriptionRow>(
+    trx,
+    `insert into marketplace_subscriptions (id, bot_id, partner_id, party_id, price, created_at, current_period_end)
+     values (:id, :botId, :partnerId, :partyId, :price, :now, :end)
+     returning *`,
+    { id: newId('subscription'), botId, partnerId, partyId, price, now, end }
+  )) as [SubscriptionRow]
+  const { entries, netUsd } = saleEntries({ buyer: partnerId, creator: bot.partner_id, price, feePct })
+  await rows(
+    trx,
+    `update marketplace_bots
+        set downloads = downloads + 1, subscribers = subscribers + 1, gross = gross + :price::numeric, net = net + :netUsd::numeric
+      where id = :botId`,
+    { botId, price, netUsd }
+  )
+  if (isLess('0', price))
+    await transfer(trx, {
+      reference: `subscription:${subscription.id}:1`,
+      kind: 'subscription',
+      entries,
+      details: periodDetails({ id: subscription.id, botId, botName: bot.name, period: 1, start: now, end })
+    })
+  return subscription
+}
+
+/**
+ * Ends a subscription with its period; one that is PAST_DUE, whose period is over, ends at once. Repeating it
+ * answers the same. Throws NOT_FOUND for another party's, CONFLICT for one that is CANCELED.
+ */
+export async function cancelSubscription(trx: Db, subscriptionId: string, partyId: string): Promise<SubscriptionRow> {
+  const own = (await trx('marketplace_subscriptions')
+    .where({ id: subscriptionId, party_id: partyId })
+    .first('bot_id')) as { bot_id: string } | undefined
+  if (!own) throw new ApiError('NOT_FOUND', `There is no subscription ${subscriptionId}.`)
+  await lockBot(trx, own.bot_id)
+  const [subscription] = await rows<SubscriptionRow>(
+    trx,
+    `update marketplace_subscriptions
+        set cancel_at_period_end = true,
+            canceled_at = case status when 'PAST_DUE' then now() end,
+            status = case status when 'PAST_DUE' then 'CANCELED' else status end
+      where id = :subscriptionId and status <> 'CANCELED'
+      returning *`,
+    { subscriptionId }
+  )
+  if (!subscription)
+    throw new ApiError('CONFLICT', 'The subscription is CANCELED; only one that is ACTIVE or PAST_DUE can be CANCELED.')
+  if (subscription.status === 'CANCELED')
+    await trx('marketplace_bots').where({ id: own.bot_id }).decrement('subscribers', 1)
+  return subscription
+}
+
+/** Newest first, at most `limit`; of one party, of one partner with all its traders, or of everybody. */
+export async function listPurchases(
+  db: Db,
+  { limit, ...whose }: { partyId?: string; partnerId?: string; limit: number }
+): Promise<PurchaseRow[]> {
+  const query = db('marketplace_purchases')
+    .orderBy([
+      { column: 'purchased_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(limit)
+  if (whose.partyId) query.where({ party_id: whose.partyId })
+  if (whose.partnerId) query.where({ partner_id: whose.partnerId })
+  return query as Promise<PurchaseRow[]>
+}
+
+/** The party's subscriptions, newest first, at most `limit`. */
+export async function listSubscriptions(db: Db, partyId: string, limit: number): Promise<SubscriptionRow[]> {
+  return db('marketplace_subscriptions')
+    .where({ party_id: partyId })
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(limit) as Promise<SubscriptionRow[]>
+}
+
+/** A purchase as its buyer and the operator see it. */
+export function presentPurchase(
+  row: Pick<PurchaseRow, 'id' | 'bot_id' | 'price' | 'status' | 'purchased_at' | 'refunded_at'>
+) {
+  return {
+    purchaseId: row.id,
+    botId: row.bot_id,
+    priceUsd: shown(row.price),
+    status: row.status,
+    purchasedAt: row.purchased_at.toISOString(),
+    refundedAt: row.refunded_at?.toISOString() ?? null
+  }
+}
+
+/** A subscription as its holder sees it. */
+export function presentSubscription(row: SubscriptionRow) {
+  return {
+    subscriptionId: row.id,
+    botId: row.bot_id,
+    priceUsd: shown(row.price),
+    status: row.status,
+    currentPeriodEnd: row.current_period_end.toISOString(),
+    cancelAtPeriodEnd: row.cancel_at_period_end,
+    createdAt: row.created_at.toISOString(),
+    refundedAt: row.refunded_at?.toISOString() ?? null
+  }
+}

@@ -1,0 +1,135 @@
+// The billing check: everything that falls due by the clock, a party at a time, each in a transaction of its
+// own. Started by the workers' schedule and by the operator's cron; both at once charge once.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { Plan } from '../../schemas/partners.ts'
+import { renewSubscriptions } from '../marketplace/renewals.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { chargePartner, databaseNow, type Prices } from './billing.ts'
+
+export interface BillingCounts {
+  /** Plan fees that moved. */
+  charged: number
+  activated: number
+  deactivated: number
+}
+
+export interface BillingContext {
+  /** What is due as of this instant is charged. */
+  now: Date
+  prices: Prices
+  /** The platform's share of a sale, in percent. */
+  feePct: string
+  /** Once aborted, no further party is begun; what was done stays. */
+  signal: AbortSignal
+  /** Told of each party that could not be dealt with; the check goes on with the others. */
+  failed(id: string, error: unknown): void
+}
+
+/** One kind of thing that falls due. Adds to the counts what they count. */
+export type BillingStep = (db: Db, context: BillingContext) => Promise<Partial<BillingCounts>>
+
+/** In this order: a partner's own plan comes before what it subscribed to. */
+const steps: BillingStep[] = [chargeDuePlans, chargeUnpaidPlans, renewSubscriptions]
+
+// Small, so that whom another check charged meanwhile is seldom locked again.
+const BATCH = 50
+const FAILURES_AT_MOST = 100
+
+export interface BillingOptions {
+  prices: Prices
+  feePct: string
+  /** The database's clock when left out. A later one is no rehearsal on paper: it charges as of that instant. */
+  now?: Date
+  signal?: AbortSignal
+}
+
+/**
+ * Runs every step. A party that fails does not keep the others from their turn: when all have had it, throws
+ * UNAVAILABLE with the number of failures and the first as its cause.
+ */
+export async function checkBilling(db: Db, options: BillingOptions): Promise<BillingCounts> {
+  const failures: { id: string; error: unknown }[] = []
+  const context: BillingContext = {
+    now: options.now ?? (await databaseNow(db)),
+    prices: options.prices,
+    feePct: options.feePct,
+    signal: options.signal ?? new AbortController().signal,
+    failed(id, error) {
+      failures.push({ id, error })
+      // So many are no accident of one party: something all of them need is broken.
+      if (failures.length >= FAILURES_AT_MOST) throw error
+    }
+  }
+  const counts: BillingCounts = { charged: 0, activated: 0, deactivated: 0 }
+  for (const step of steps) {
+    const added = await step(db, context)
+    for (const name of Object.keys(counts) as (keyof BillingCounts)[]) counts[name] += added[name] ?? 0
+  }
+  const [first] = failures
+  if (first) {
+    const message = `The billing check failed for ${failures.length}, first for ${first.id}; the others were dealt with.`
+    throw new ApiError('UNAVAILABLE', message, { cause: first.error })
+  }
+  return counts
+}
+
+/** Active plans whose period has ended. */
+async function chargeDuePlans(db: Db, context: BillingContext): Promise<Partial<BillingCounts>> {
+  return chargeEach(db, context, async last =>
+    rows<{ id: string; period_end: Date }>(
+      db,
+      `select id, period_end from partners
+        where plan_active and suspended_at is null and period_end <= :now
+          and (period_end, id) > (coalesce(:lastEnd::timestamptz, '-infinity'), :lastId)
+        order by period_end, id limit ${BATCH}`,
+      { now: context.now, lastEnd: last?.period_end ?? null, lastId: last?.id ?? '' }
+    )
+  )
+}
+
+/** Inactive plans whose wallet covers the fee by now, for example after a refund or a change of plan. */
+async function chargeUnpaidPlans(db: Db, context: BillingContext): Promise<Partial<BillingCounts>> {
+  const plans = Object.keys(context.prices) as Plan[]
+  return chargeEach(db, context, async last =>
+    rows<{ id: string; period_end: Date }>(
+      db,
+      `select p.id, p.period_end
+         from partners p
+         join unnest(:plans::text[], :prices::numeric[]) as price (plan, amount) on price.plan = p.plan
+         left join ledger_accounts a on a.id = 'wallet:' || p.id
+        where not p.plan_active and p.suspended_at is null and p.id > :lastId and coalesce(a.balance, 0) >= price.amount
+        order by p.id limit ${BATCH}`,
+      { plans, prices: plans.map(plan => context.prices[plan]), lastId: last?.id ?? '' }
+    )
+  )
+}
+
+interface Due {
+  id: string
+  period_end: Date
+}
+
+async function chargeEach(
+  db: Db,
+  { now, prices, signal, failed }: BillingContext,
+  next: (last: Due | undefined) => Promise<Due[]>
+): Promise<BillingCounts> {
+  const counts: BillingCounts = { charged: 0, activated: 0, deactivated: 0 }
+  let last: Due | undefined
+  for (;;) {
+    const batch = await next(last)
+    for (const { id } of batch) {
+      if (signal.aborted) return counts
+      try {
+        const outcome = await db.transaction(trx => chargePartner(trx, id, { now, prices }))
+        counts.charged += outcome.charged
+        counts.activated += Number(outcome.activated)
+        counts.deactivated += Number(outcome.deactivated)
+      } catch (error) {
+        failed(id, error)
+      }
+    }
+    last = batch.at(-1)
+    if (batch.length < BATCH) return counts
+  }
+}

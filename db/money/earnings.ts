@@ -1,0 +1,62 @@
+// What creators earned. The money is on the partner's earnings account; a partner sees all of it, one of its
+// traders the part that its own bots brought and its own payouts took.
+import { type Db, rows } from '../postgres/connection.ts'
+
+export interface Earnings {
+  /** May be below zero, after refunds of what was paid out already. */
+  availableUsd: string
+  heldUsd: string
+  /** Always the other three together. */
+  lifetimeUsd: string
+  paidOutUsd: string
+}
+
+interface Party {
+  partnerId: string
+  partyId: string
+}
+
+/** A party's earnings, in one look: the partner's as its accounts say, a trader's as its bots and payouts do. */
+export async function getEarnings(db: Db, { partnerId, partyId }: Party): Promise<Earnings> {
+  const paidOut = `(select coalesce(sum(amount), 0) from payouts where ${whose(partnerId, partyId)} and status = 'PAID')`
+  const ofPartner = `select coalesce((select balance from ledger_accounts where id = 'earnings:' || :party), 0) as available,
+                            coalesce((select balance from ledger_accounts where id = 'held:' || :party), 0) as held,
+                            ${paidOut} as paid_out`
+  const ofTrader = `select earned.net - held.amount - ${paidOut} as available, held.amount as held, ${paidOut} as paid_out
+      from (select coalesce(sum(net), 0) as net from marketplace_bots where party_id = :party) as earned,
+           (select coalesce(sum(amount), 0) as amount from payouts
+             where party_id = :party and status in ('REQUESTED', 'APPROVED')) as held`
+  const [row] = (await rows<Earnings>(
+    db,
+    `select round(available, 2)::text as "availableUsd", round(held, 2)::text as "heldUsd",
+            round(available + held + paid_out, 2)::text as "lifetimeUsd", round(paid_out, 2)::text as "paidOutUsd"
+       from (${partyId === partnerId ? ofPartner : ofTrader}) as earnings`,
+    { party: partyId }
+  )) as [Earnings]
+  return row
+}
+
+export interface BotEarnings {
+  botId: string
+  name: string
+  sales: number
+  subscribers: number
+  grossUsd: string
+  netUsd: string
+}
+
+/** Each bot of the party that was ever published, newest first, at most `limit`; a partner's traders' bots are its own here. */
+export async function listBotEarnings(db: Db, { partnerId, partyId }: Party, limit: number): Promise<BotEarnings[]> {
+  return rows<BotEarnings>(
+    db,
+    `select id as "botId", name, sales, subscribers, gross as "grossUsd", net as "netUsd"
+       from marketplace_bots
+      where ${whose(partnerId, partyId)} and status <> 'DRAFT'
+      order by created_at desc, id desc limit :limit`,
+    { party: partyId, limit }
+  )
+}
+
+function whose(partnerId: string, partyId: string): string {
+  return partyId === partnerId ? 'partner_id = :party' : 'party_id = :party'
+}

@@ -1,0 +1,219 @@
+// Payouts: a creator asks for earnings, the operator decides and pays outside. The amount is held from the
+// request on, so that it can be asked for once only.
+//
+//   REQUESTED -> APPROVED -> PAID      held -> world
+//   REQUESTED | APPROVED -> REJECTED   held -> earnings
+
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { isBase58Check } from '../../schemas/fields/base58.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { isLess, negated, shown } from '../../schemas/fields/money.ts'
+import type { PayoutStatus } from '../../schemas/marketplace/creator.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { getEarnings } from './earnings.ts'
+import { accounts, move, transfer } from './ledger.ts'
+
+export interface PayoutRecord {
+  payoutId: string
+  partnerId: string
+  /** Which trader asked for it; null for the partner itself. */
+  traderExternalId: string | null
+  amountUsd: string
+  destinationAddress: string
+  /** Whether the checksum of the address is right. */
+  addressCheck: 'OK' | 'FAILED'
+  status: PayoutStatus
+  requestedAt: Date
+  decidedAt: Date | null
+  paidAt: Date | null
+  /** The operator's proof of payment. */
+  reference: string | null
+  /** Why it was rejected. */
+  reason: string | null
+}
+
+interface PayoutRow {
+  id: string
+  partner_id: string
+  trader_external_id: string | null
+  amount: string
+  destination_address: string
+  status: PayoutStatus
+  requested_at: Date
+  decided_at: Date | null
+  paid_at: Date | null
+  reference: string | null
+  reason: string | null
+}
+
+const columns = `id, partner_id, round(amount, 2)::text as amount, destination_address, status, requested_at, decided_at,
+  paid_at, reference, reason, (select external_id from traders where traders.id = payouts.party_id) as trader_external_id`
+
+const addressCheckOf = (address: string) => (isBase58Check(address) ? 'OK' : 'FAILED') as PayoutRecord['addressCheck']
+
+function toPayout(row: PayoutRow): PayoutRecord {
+  return {
+    payoutId: row.id,
+    partnerId: row.partner_id,
+    traderExternalId: row.trader_external_id,
+    amountUsd: row.amount,
+    destinationAddress: row.destination_address,
+    addressCheck: addressCheckOf(row.destination_address),
+    status: row.status,
+    requestedAt: row.requested_at,
+    decidedAt: row.decided_at,
+    paidAt: row.paid_at,
+    reference: row.reference,
+    reason: row.reason
+  }
+}
+
+export interface NewPayout {
+  partnerId: string
+  /** Who asks: the partner when left out, or one of its traders. */
+  partyId?: string
+  amountUsd: string
+  destinationAddress: string
+}
+
+/**
+ * Asks for a payout and holds its amount. Throws CONFLICT when that is more than the earnings available; a
+ * trader has no more available than its own bots earned.
+ */
+export async function requestPayout(
+  trx: Db,
+  { partnerId, partyId = partnerId, amountUsd, destinationAddress }: NewPayout
+): Promise<PayoutRecord> {
+  const [row] = await rows<PayoutRow>(
+    trx,
+    `insert into payouts (id, partner_id, party_id, amount, destination_address)
+     values (:id, :partnerId, :partyId, :amountUsd::numeric, :destinationAddress) returning ${columns}`,
+    { id: newId('payout'), partnerId, partyId, amountUsd, destinationAddress }
+  )
+  const payout = toPayout(row as PayoutRow)
+  await transfer(trx, {
+    reference: `payout:${payout.payoutId}:request`,
+    kind: 'payout_request',
+    entries: move(accounts.earnings(partnerId), accounts.held(partnerId), payout.amountUsd),
+    covered: [accounts.earnings(partnerId)],
+    details: { payoutId: payout.payoutId }
+  })
+  // Only now, with the earnings locked: of two requests at once the second counts the first.
+  if (partyId !== partnerId) await refuseMoreThanEarned(trx, { partnerId, partyId })
+  return payout
+}
+
+async function refuseMoreThanEarned(trx: Db, party: { partnerId: string; partyId: string }): Promise<void> {
+  const { availableUsd } = await getEarnings(trx, party)
+  if (!isLess(availableUsd, '0')) return
+  throw new ApiError('CONFLICT', `That is ${negated(availableUsd)} USD more than is available.`)
+}
+
+/** Throws NOT_FOUND. */
+export async function getPayout(db: Db, payoutId: string): Promise<PayoutRecord> {
+  const [row] = await rows<PayoutRow>(db, `select ${columns} from payouts where id = :payoutId`, { payoutId })
+  if (!row) throw new ApiError('NOT_FOUND', `There is no payout ${payoutId}.`)
+  return toPayout(row)
+}
+
+/** The operator agrees; the amount stays held. Throws NOT_FOUND, or CONFLICT naming both states. */
+export async function approvePayout(trx: Db, payoutId: string): Promise<PayoutRecord> {
+  return transition(trx, payoutId, { from: ['REQUESTED'], to: 'APPROVED' })
+}
+
+/** The operator has paid: the amount leaves. Throws NOT_FOUND, or CONFLICT naming both states. */
+export async function markPayoutPaid(trx: Db, payoutId: string, reference: string): Promise<PayoutRecord> {
+  const payout = await transition(trx, payoutId, { from: ['APPROVED'], to: 'PAID', reference })
+  await transfer(trx, {
+    reference: `payout:${payoutId}:paid`,
+    kind: 'payout_paid',
+    entries: move(accounts.held(payout.partnerId), accounts.world, payout.amountUsd),
+    details: { payoutId, reference }
+  })
+  return payout
+}
+
+/** The operator declines: the amount is available again. Throws NOT_FOUND, or CONFLICT naming both states. */
+export async function rejectPayout(trx: Db, payoutId: string, reason: string): Promise<PayoutRecord> {
+  const payout = await transition(trx, payoutId, { from: ['REQUESTED', 'APPROVED'], to: 'REJECTED', reason })
+  await transfer(trx, {
+    reference: `payout:${payoutId}:release`,
+    kind: 'payout_release',
+    entries: move(accounts.held(payout.partnerId), accounts.earnings(payout.partnerId), payout.amountUsd),
+    details: { payoutId }
+  })
+  return payout
+}
+
+async function transition(
+  trx: Db,
+  payoutId: string,
+  {
+    from,
+    to,
+    reference = null,
+    reason = null
+  }: { from: PayoutStatus[]; to: PayoutStatus; reference?: string | null; reason?: string | null }
+): Promise<PayoutRecord> {
+  const [row] = await rows<PayoutRow>(
+    trx,
+    `update payouts
+        set status = :to, decided_at = coalesce(decided_at, now()),
+            paid_at = case when :to = 'PAID' then now() end, reference = :reference, reason = :reason
+      where id = :payoutId and status = any(:from)
+     returning ${columns}`,
+    { payoutId, from, to, reference, reason }
+  )
+  if (row) return toPayout(row)
+  const found = (await trx('payouts').where({ id: payoutId }).first('status')) as { status: PayoutStatus } | undefined
+  if (!found) throw new ApiError('NOT_FOUND', `There is no payout ${payoutId}.`)
+  throw new ApiError('CONFLICT', `${payoutId} is ${found.status}: it cannot become ${to}.`)
+}
+
+export interface PayoutFilter {
+  partnerId?: string
+  partyId?: string
+  status?: PayoutStatus
+  page: number
+  limit: number
+}
+
+/** A page of payouts, newest first, and how many there are: of a partner, a party, a status, or all. */
+export async function listPayouts(
+  db: Db,
+  { partnerId, partyId, status, page, limit }: PayoutFilter
+): Promise<{ payouts: PayoutRecord[]; total: number }> {
+  const wanted = {
+    ...(partnerId ? { partner_id: partnerId } : {}),
+    ...(partyId ? { party_id: partyId } : {}),
+    ...(status ? { status } : {})
+  }
+  const count = (await db('payouts').where(wanted).count('* as total').first()) as { total: number }
+  const found = (await db('payouts')
+    .where(wanted)
+    .select(db.raw(columns))
+    .orderBy([
+      { column: 'requested_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(limit)
+    .offset((page - 1) * limit)) as PayoutRow[]
+  return { payouts: found.map(toPayout), total: count.total }
+}
+
+/** A payout as its creator sees it. */
+export function presentPayout(payout: Omit<PayoutRecord, 'partnerId' | 'addressCheck'>) {
+  return {
+    payoutId: payout.payoutId,
+    traderExternalId: payout.traderExternalId,
+    amountUsd: shown(payout.amountUsd),
+    destinationAddress: payout.destinationAddress,
+    addressCheck: addressCheckOf(payout.destinationAddress),
+    status: payout.status,
+    requestedAt: payout.requestedAt.toISOString(),
+    decidedAt: payout.decidedAt?.toISOString() ?? null,
+    paidAt: payout.paidAt?.toISOString() ?? null,
+    reference: payout.reference,
+    reason: payout.reason
+  }
+}

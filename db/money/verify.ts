@@ -1,0 +1,182 @@
+// Proves the ledger from scratch: reads every entry and every transfer once, in batches, within one
+// snapshot, and believes no balance that it has not computed. Names the first row that breaks a rule.
+import Big from 'big.js'
+import { type Db, rows } from '../postgres/connection.ts'
+import { checkClaims } from './claims.ts'
+
+export interface Verified {
+  accounts: number
+  transfers: number
+  entries: number
+  /** The first thing wrong, in one sentence that names the row; null when all is well. */
+  broken: string | null
+}
+
+const BATCH = 5000
+
+/**
+ * Checks every rule of the ledger as one snapshot shows it; others go on writing meanwhile. Holds a batch of rows
+ * in memory, however long the ledger.
+ */
+export async function verifyLedger(db: Db): Promise<Verified> {
+  return db.transaction(trx => verifyWithin(trx), { isolationLevel: 'repeatable read', readOnly: true })
+}
+
+/** The same within a transaction of the caller's. */
+export async function verifyWithin(trx: Db): Promise<Verified> {
+  const verified: Verified = { accounts: 0, transfers: 0, entries: 0, broken: null }
+  for (const check of [checkGuards, checkEntries, checkTransfers, checkAccounts, checkHeld, checkClaims]) {
+    verified.broken = await check(trx, verified)
+    if (verified.broken) break
+  }
+  return verified
+}
+
+type Check = (trx: Db, verified: Verified) => Promise<string | null>
+
+// The triggers that keep the rules must be there and switched on; without them what follows is luck.
+const guards: [string, string][] = [
+  ['ledger_transfers', 'append_only'],
+  ['ledger_transfers', 'not_truncated'],
+  ['ledger_transfers', 'has_entries'],
+  ['ledger_entries', 'append_only'],
+  ['ledger_entries', 'not_truncated'],
+  ['ledger_entries', 'apply'],
+  ['ledger_entries', 'balanced'],
+  ['ledger_accounts', 'not_deleted'],
+  ['ledger_accounts', 'not_truncated'],
+  ['ledger_accounts', 'changed_by_entries_only'],
+  ['ledger_accounts', 'opens_empty']
+]
+
+const checkGuards: Check = async trx => {
+  const [missing] = await rows<{ tab: string; name: string }>(
+    trx,
+    `select g.tab, g.name from unnest(:tabs::text[], :names::text[]) as g (tab, name)
+      where not exists (select from pg_trigger t
+                         where t.tgrelid = to_regclass(g.tab) and t.tgname = g.name and t.tgenabled in ('O', 'A'))`,
+    { tabs: guards.map(([tab]) => tab), names: guards.map(([, name]) => name) }
+  )
+  return missing ? `The trigger ${missing.name} of ${missing.tab} is missing or switched off.` : null
+}
+
+interface EntryRow {
+  account_id: string
+  version: number
+  amount: string
+  balance: string
+  transfer_id: string
+  transfer_known: boolean
+  account_balance: string | null
+  account_version: number | null
+}
+
+// Each account's entries are numbered from 1 without a gap, each balance is the one before plus the amount,
+// none that must be covered is below zero, and the account shows what the last entry left.
+const checkEntries: Check = async (trx, verified) => {
+  let last: EntryRow | undefined
+  for (;;) {
+    const batch: EntryRow[] = await rows<EntryRow>(
+      trx,
+      `select e.account_id, e.version, e.amount::text, e.balance::text, e.transfer_id, t.id is not null as transfer_known,
+              a.balance::text as account_balance, a.version as account_version
+         from ledger_entries e
+         left join ledger_transfers t on t.id = e.transfer_id
+         left join ledger_accounts a on a.id = e.account_id
+        where (e.account_id, e.version) > (:account, :version)
+        order by e.account_id, e.version limit ${BATCH}`,
+      { account: last?.account_id ?? '', version: last?.version ?? 0 }
+    )
+    for (const entry of batch) {
+      const follows: EntryRow | undefined = last?.account_id === entry.account_id ? last : undefined
+      const broken = (!follows && last ? brokenEnd(last) : null) ?? brokenEntry(entry, follows)
+      if (broken) return broken
+      last = entry
+    }
+    verified.entries += batch.length
+    if (batch.length < BATCH) return last ? brokenEnd(last) : null
+  }
+}
+
+function brokenEntry(entry: EntryRow, before: EntryRow | undefined): string | null {
+  const name = `Entry ${entry.version} of ${entry.account_id} (transfer ${entry.transfer_id})`
+  if (!entry.transfer_known) return `${name} belongs to no transfer.`
+  const expected = (before?.version ?? 0) + 1
+  if (entry.version !== expected) return `${name} should be number ${expected}.`
+  const balance = new Big(before?.balance ?? 0).plus(entry.amount)
+  if (!balance.eq(entry.balance))
+    return `${name} says the balance is ${entry.balance}, but it is ${balance.toFixed(2)}.`
+  if (balance.lt(0) && /^(wallet|held):/.test(entry.account_id)) return `${name} takes it below zero: ${entry.balance}.`
+  return null
+}
+
+function brokenEnd({ account_id, version, balance, account_balance, account_version }: EntryRow): string | null {
+  if (account_balance === null) return `Account ${account_id} has entries but does not exist.`
+  if (!new Big(account_balance).eq(balance))
+    return `Account ${account_id} shows ${account_balance}, but its entries come to ${balance}.`
+  if (account_version !== version)
+    return `Account ${account_id} counts ${account_version} entries, but there are ${version}.`
+  return null
+}
+
+const checkTransfers: Check = async (trx, verified) => {
+  let last = ''
+  for (;;) {
+    const batch = await rows<{
+      id: string
+      reference: string
+      amount: string
+      entries: number
+      total: string
+      gross: string
+    }>(
+      trx,
+      `select t.id, t.reference, t.amount::text, e.entries, e.total::text, e.gross::text
+         from (select * from ledger_transfers where id > :last order by id limit ${BATCH}) t
+        cross join lateral (select count(*)::int as entries, coalesce(sum(amount), 0) as total,
+                                   coalesce(sum(amount) filter (where amount > 0), 0) as gross
+                              from ledger_entries where transfer_id = t.id) e
+        order by t.id`,
+      { last }
+    )
+    for (const { id, reference, amount, entries, total, gross } of batch) {
+      const name = `Transfer ${id} (${reference})`
+      if (entries < 2) return `${name} has ${entries} entries.`
+      if (!new Big(total).eq(0)) return `${name} does not balance: its entries come to ${total}.`
+      if (!new Big(gross).eq(amount)) return `${name} is of ${amount}, but its entries move ${gross}.`
+      last = id
+    }
+    verified.transfers += batch.length
+    if (batch.length < BATCH) return null
+  }
+}
+
+const checkAccounts: Check = async (trx, verified) => {
+  const [unfounded] = await rows<{ id: string; balance: string }>(
+    trx,
+    `select id, balance::text from ledger_accounts a
+      where (balance <> 0 or version <> 0) and not exists (select from ledger_entries e where e.account_id = a.id)
+      order by id limit 1`
+  )
+  if (unfounded) return `Account ${unfounded.id} shows ${unfounded.balance} without any entry.`
+  const [all] = await rows<{ accounts: number; total: string }>(
+    trx,
+    'select count(*) as accounts, coalesce(sum(balance), 0)::text as total from ledger_accounts'
+  )
+  verified.accounts = all?.accounts ?? 0
+  return new Big(all?.total ?? 0).eq(0) ? null : `All balances come to ${all?.total}, not to zero.`
+}
+
+// What is held for a partner is what its open payouts ask for.
+const checkHeld: Check = async trx => {
+  const [wrong] = await rows<{ id: string; held: string; asked: string }>(
+    trx,
+    `select id, coalesce(a.balance, 0)::text as held, coalesce(p.asked, 0)::text as asked
+       from (select id, balance from ledger_accounts where kind = 'held') a
+       full join (select 'held:' || partner_id as id, sum(amount) as asked from payouts
+                   where status in ('REQUESTED', 'APPROVED') group by partner_id) p using (id)
+      where coalesce(a.balance, 0) <> coalesce(p.asked, 0)
+      order by id limit 1`
+  )
+  return wrong ? `Account ${wrong.id} holds ${wrong.held}, but its open payouts ask for ${wrong.asked}.` : null
+}

@@ -1,0 +1,140 @@
+// A partner's wallet: what it paid in, what it holds, and what moved.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import type { SaasStatus } from '../../schemas/partners.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { chargePartner, databaseNow, lockPartner, type Prices, standingOf } from './billing.ts'
+import { accounts, lockAccounts, move, type TransferKind, transfer } from './ledger.ts'
+import { type Explained, explain } from './movements.ts'
+
+export interface Wallet {
+  partnerId: string
+  balanceUsd: string
+  /** The price of the partner's plan. */
+  feeUsd: string
+  /** When the next fee falls due, or fell due where it is unpaid. */
+  nextFeeAt: Date
+}
+
+/** What a partner's wallet holds and when it is charged next. Throws NOT_FOUND. */
+export async function getWallet(db: Db, partnerId: string, prices: Prices): Promise<Wallet> {
+  const { balanceUsd, feeUsd, nextFeeAt } = await standingOf(db, partnerId, prices)
+  return { partnerId, balanceUsd, feeUsd, nextFeeAt }
+}
+
+export interface TopUp {
+  partnerId: string
+  /** Above zero, in whole cents. */
+  amountUsd: string
+  /** The payment's own name, unique per partner: the same payment again changes nothing. */
+  reference?: string
+  prices: Prices
+  /** The database's clock when left out. */
+  now?: Date
+}
+
+/**
+ * Pays into a wallet, in the caller's transaction, and charges an unpaid plan fee from it at once, whatever the
+ * clock. A reference that was used answers the wallet as it stands. Throws NOT_FOUND, or CONFLICT when the
+ * reference was used with another amount.
+ */
+export async function topUp(
+  trx: Db,
+  { partnerId, amountUsd, reference, prices, now }: TopUp
+): Promise<{ balanceUsd: string; saasStatus: SaasStatus; repeated: boolean }> {
+  const partner = await lockPartner(trx, partnerId)
+  const wallet = accounts.wallet(partnerId)
+  // The fee that may follow touches the platform's account, whose turn comes before the wallet's.
+  if (!partner.plan_active) await lockAccounts(trx, [wallet, accounts.fees, accounts.world])
+  const { repeated, balances } = await transfer(trx, {
+    reference: `topup:${partnerId}:${reference ?? newId('transfer')}`,
+    kind: 'topup',
+    entries: move(accounts.world, wallet, amountUsd),
+    details: reference === undefined ? {} : { reference }
+  })
+  // The common case ends here: everybody's top-ups wait for the account of the world, which is held until commit.
+  if (partner.plan_active && !repeated)
+    return {
+      balanceUsd: balances.get(wallet) as string,
+      saasStatus: partner.suspended ? 'SUSPENDED' : 'ACTIVE',
+      repeated
+    }
+  if (!partner.plan_active) await chargePartner(trx, partnerId, { now: now ?? (await databaseNow(trx)), prices })
+  const { balanceUsd, planActive, suspended } = await standingOf(trx, partnerId, prices)
+  return { balanceUsd, saasStatus: suspended ? 'SUSPENDED' : planActive ? 'ACTIVE' : 'INACTIVE', repeated }
+}
+
+/**
+ * Takes money out of a wallet, for a top-up that was wrong. What it paid for meanwhile stays paid. Throws NOT_FOUND, or
+ * WALLET_INSUFFICIENT when the wallet holds less.
+ */
+export async function debitWallet(
+  trx: Db,
+  { partnerId, amountUsd, reason }: { partnerId: string; amountUsd: string; reason: string }
+): Promise<{ balanceUsd: string }> {
+  await lockPartner(trx, partnerId)
+  const wallet = accounts.wallet(partnerId)
+  const { balances } = await transfer(trx, {
+    reference: `debit:${partnerId}:${newId('transfer')}`,
+    kind: 'debit',
+    entries: move(wallet, accounts.world, amountUsd),
+    details: { reason }
+  })
+  return { balanceUsd: balances.get(wallet) as string }
+}
+
+export interface StatementEntry {
+  transferId: string
+  at: Date
+  kind: TransferKind
+  reference: string
+  /** Above zero: came in. */
+  amountUsd: string
+  balanceUsd: string
+  /** What for, in words, and for which time. */
+  explained: Explained
+}
+
+/**
+ * A page of a wallet's movements, newest first. Entries are numbered without gaps, so pages stay in step while
+ * new ones arrive. Throws VALIDATION_FAILED for a cursor that is none.
+ */
+export async function listStatement(
+  db: Db,
+  { partnerId, limit, cursor }: { partnerId: string; limit: number; cursor?: string }
+): Promise<{ data: StatementEntry[]; nextCursor: string | null }> {
+  if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) {
+    const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
+    throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
+  }
+  const found = await rows<{
+    version: number
+    transfer_id: string
+    created_at: Date
+    kind: TransferKind
+    reference: string
+    details: Record<string, unknown>
+    amount: string
+    balance: string
+  }>(
+    db,
+    `select e.version, e.transfer_id, t.created_at, t.kind, t.reference, t.details, round(e.amount, 2)::text as amount, e.balance::text
+       from ledger_entries e join ledger_transfers t on t.id = e.transfer_id
+      where e.account_id = :account and e.version < coalesce(:before::bigint, 9223372036854775807)
+      order by e.version desc limit :limit`,
+    { account: accounts.wallet(partnerId), before: cursor ?? null, limit: limit + 1 }
+  )
+  const page = found.slice(0, limit)
+  return {
+    data: page.map(row => ({
+      transferId: row.transfer_id,
+      at: row.created_at,
+      kind: row.kind,
+      reference: row.reference,
+      amountUsd: row.amount,
+      balanceUsd: row.balance,
+      explained: explain(row)
+    })),
+    nextCursor: found.length > limit ? String(page.at(-1)?.version) : null
+  }
+}

@@ -1,0 +1,222 @@
+// The rows behind the comparison with the broker's books: which accounts are due, what our orders say of
+// their contracts, and what was found.
+
+import { type Db, rows } from '../postgres/connection.ts'
+import { servedByNoOther } from '../traders/account-leases.ts'
+import type { OrderRow } from './reading.ts'
+
+export interface DueAccount {
+  accountRowId: string
+  partnerId: string
+  accountId: string
+  appId: string
+  dialect: string
+  /** Books before this were compared already, however long ago; or hold nothing of ours, since our first order came later. */
+  since: Date
+  /** When the turn was taken. */
+  takenAt: Date
+}
+
+// A turn that was not carried through is taken again after this long; a run that is slow must be over by then.
+const AGAIN_MINUTES = 5
+// Books are compared with an overlap: a purchase may show late.
+const OVERLAP_SECONDS = 120
+
+/**
+ * Takes accounts whose orders came after the last comparison, or whose last turn was not carried through, longest due
+ * first; each is nobody else's until `everyMinutes` have passed, or a few if its turn is not carried through. So an
+ * account that cannot be reached is tried again soon, and behind all that fell due before. With a `worker`, only
+ * accounts that no other living one serves.
+ */
+export async function takeDueAccounts(
+  db: Db,
+  options: { everyMinutes: number; limit: number; worker?: string | null }
+): Promise<DueAccount[]> {
+  return rows<DueAccount>(
+    db,
+    `with due as (
+       select a.id, a.compared_at
+         from broker_accounts a
+              -- A second: compared_at has lost what audited_at has below the millisecond.
+        cross join lateral (select coalesce(a.compared_at, 'epoch') < a.audited_at - interval '1 second' as unfinished) turn
+        cross join lateral (
+          select a.audited_at + interval '1 minute'
+                 * case when unfinished then least(:everyMinutes, ${AGAIN_MINUTES}) else :everyMinutes end as at) next
+        where a.status = 'CONNECTED'
+          and (:worker::text is null or ${servedByNoOther('a.account_id', ':worker')})
+          and (a.audited_at is null or next.at <= now())
+          and (unfinished or exists (select 1 from orders o where o.broker_account_id = a.id
+                                      and o.queued_at > coalesce(a.compared_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds'))
+        order by next.at nulls first limit :limit for update of a skip locked
+     )
+     update broker_accounts a set audited_at = now()
+       from due, partners p
+      where a.id = due.id and p.id = a.partner_id
+     returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", p.broker_app_id as "appId",
+       p.broker_dialect as dialect,
+       coalesce(due.compared_at, (select min(o.created_at) from orders o where o.broker_account_id = a.id))
+         - interval '${OVERLAP_SECONDS} seconds' as since,
+       a.audited_at as "takenAt"`,
+    { worker: null, ...options }
+  )
+}
+
+/**
+ * Everything up to `until` (epoch seconds; null for the account's turn) was compared and found its place; until this, the
+ * next turn looks as far back. Where there is more to compare, the turn counts as not carried through.
+ */
+export async function markCompared(db: Db, account: DueAccount, until: number | null): Promise<void> {
+  await rows(
+    db,
+    `update broker_accounts
+        set compared_at = case when :part then least(:takenAt::timestamptz - interval '2 seconds',
+                                                     to_timestamp(:until) + interval '${OVERLAP_SECONDS} seconds')
+                               else :takenAt::timestamptz end
+      where id = :accountRowId`,
+    { accountRowId: account.accountRowId, takenAt: account.takenAt, part: until !== null, until: until ?? 0 }
+  )
+}
+
+export interface ClaimedContract {
+  contractId: string
+  orderId: string
+  phase: string
+  buyPrice: string
+  pnl: string | null
+}
+
+/** What our orders say of these contracts of an account. */
+export async function claimedContracts(
+  db: Db,
+  accountId: string,
+  contractIds: string[]
+): Promise<Map<string, ClaimedContract>> {
+  const found = await rows<ClaimedContract>(
+    db,
+    `select broker_order_id as "contractId", id as "orderId", phase, buy_price as "buyPrice", pnl
+       from orders where account_id = :accountId and broker_order_id = any(:contractIds)`,
+    { accountId, contractIds }
+  )
+  return new Map(found.map(claim => [claim.contractId, claim]))
+}
+
+/** Orders of the account that were sent at least once and were wanted at some time in `from`…`to`, oldest first. */
+export async function ordersSentAround(
+  db: Db,
+  { accountRowId, from, to }: { accountRowId: string; from: Date; to: Date }
+): Promise<OrderRow[]> {
+  return rows<OrderRow>(
+    db,
+    `select * from orders
+      where broker_account_id = :accountRowId and attempt > 0 and queued_at >= :from and created_at <= :to
+      order by id limit 1000`,
+    { accountRowId, from, to }
+  )
+}
+
+/** Whether an order of the account is between intent and decision, so that a contract may yet find its order. */
+export async function inDoubt(db: Db, accountId: string): Promise<boolean> {
+  const found = await rows(
+    db,
+    `select 1 from orders where account_id = :accountId and phase in ('sending', 'review') limit 1`,
+    { accountId }
+  )
+  return found.length > 0
+}
+
+export interface Finding {
+  kind: 'ORPHAN' | 'MISMATCH' | 'UNSETTLED' | 'IMPLAUSIBLE'
+  accountId: string
+  contractId: string
+  partnerId: string
+  orderId: string | null
+  details: object
+}
+
+/** Stores a finding; answers false when it was known. */
+export async function insertFinding(db: Db, finding: Finding): Promise<boolean> {
+  const stored = await rows(
+    db,
+    `insert into contract_findings (kind, account_id, broker_order_id, partner_id, order_id, details)
+     values (:kind, :accountId, :contractId, :partnerId, :orderId, :details)
+     on conflict do nothing returning id`,
+    { ...finding, details: JSON.stringify(finding.details) }
+  )
+  return stored.length > 0
+}
+
+export interface FindingRecord extends Finding {
+  findingId: number
+  foundAt: Date
+  resolvedAt: Date | null
+  resolution: string | null
+}
+
+const record = `id as "findingId", kind, account_id as "accountId", broker_order_id as "contractId", partner_id as "partnerId",
+  order_id as "orderId", details, found_at as "foundAt", resolved_at as "resolvedAt", resolution`
+
+/** Findings nobody resolved yet, or all, newest first, at most `limit`. */
+export async function listFindings(db: Db, limit: number, { all = false } = {}): Promise<FindingRecord[]> {
+  return rows<FindingRecord>(
+    db,
+    `select ${record} from contract_findings where :all or resolved_at is null order by found_at desc, id desc limit :limit`,
+    { limit, all }
+  )
+}
+
+/** One finding, resolved or not. */
+export async function getFinding(db: Db, findingId: number): Promise<FindingRecord | undefined> {
+  const [found] = await rows<FindingRecord>(db, `select ${record} from contract_findings where id = :findingId`, {
+    findingId
+  })
+  return found
+}
+
+/** The unresolved finding that says this contract is nobody's. */
+export async function getOrphan(
+  db: Db,
+  about: { accountId: string; contractId: string }
+): Promise<FindingRecord | undefined> {
+  const [found] = await rows<FindingRecord>(
+    db,
+    `select ${record} from contract_findings
+      where account_id = :accountId and broker_order_id = :contractId and kind = 'ORPHAN' and resolved_at is null`,
+    about
+  )
+  return found
+}
+
+/** Unresolved findings by kind. */
+export async function countFindings(db: Db): Promise<{ kind: Finding['kind']; count: number }[]> {
+  return rows(
+    db,
+    'select kind, count(*) as count from contract_findings where resolved_at is null group by kind order by kind'
+  )
+}
+
+/** Resolves a finding, or with null opens it again; undefined when it was in that state already. */
+export async function decideFinding(
+  trx: Db,
+  { findingId, resolution }: { findingId: number; resolution: string | null }
+): Promise<FindingRecord | undefined> {
+  const [decided] = await rows<FindingRecord>(
+    trx,
+    `update contract_findings
+        set resolved_at = case when :resolution::text is null then null else now() end, resolution = :resolution
+      where id = :findingId and (resolved_at is null) = (:resolution::text is not null)
+     returning ${record}`,
+    { findingId, resolution }
+  )
+  return decided
+}
+
+/** Marks the findings about a contract as dealt with. */
+export async function resolveFindings(
+  db: Db,
+  { accountId, contractId, resolution }: { accountId: string; contractId: string; resolution: string }
+): Promise<void> {
+  await db('contract_findings')
+    .where({ account_id: accountId, broker_order_id: contractId })
+    .whereNull('resolved_at')
+    .update({ resolved_at: db.fn.now(), resolution })
+}

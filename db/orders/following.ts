@@ -1,0 +1,216 @@
+// From bought to settled. The row names the worker that follows the contract's stream. That worker holds one short
+// lease for all of its orders; once it ran out they are anybody's. (A lease on each row made following cost a write of
+// every open order every few seconds.)
+
+import { addToFollows } from '../copy/fanout.ts'
+import type { Queue } from '../platform/queue.ts'
+import { among, type Db, rows, sql } from '../postgres/connection.ts'
+import { servedByNoOther } from '../traders/account-leases.ts'
+import type { OrderRow } from './reading.ts'
+
+// What the broker's clock may be ahead of the database's.
+const AHEAD_SECONDS = '600'
+
+/** How a contract ended. */
+export interface Settlement {
+  id: string
+  pnl: string
+  entryPrice: string | null
+  exitPrice: string | null
+  commission: string | null
+  markup: string | null
+  /** Epoch seconds; null, and what cannot be (before the purchase, in the future), becomes now. */
+  closedAt: number | null
+  /** A copy. */
+  copied: boolean
+  /** The contract was sold, or called off, before its own end. */
+  early?: boolean
+}
+
+/** A closed order, as far as its end concerns others. */
+export type Closed = Pick<OrderRow, 'id' | 'origin' | 'follow_id'> & {
+  /** A job was stored that closes the copies of this order. */
+  closes_copies: boolean
+}
+
+/**
+ * Closes open orders with their result. What a copy made counts for its follow in the same transaction; a leader's order
+ * that ended early stores, with its end, the job that closes its copies.
+ */
+export async function closeOrders(db: Db, queue: Queue, settlements: Settlement[]): Promise<Closed[]> {
+  if (!settlements.some(({ copied }) => copied)) return markClosed(db, queue, settlements)
+  return db.transaction(async trx => {
+    const orders = await markClosed(trx, queue, settlements)
+    const copies = orders.flatMap(({ id, follow_id }) => (follow_id ? [{ orderId: id, followId: follow_id }] : []))
+    if (copies.length > 0) await addToFollows(trx, copies)
+    return orders
+  })
+}
+
+async function markClosed(trx: Db, queue: Queue, settlements: Settlement[]): Promise<Closed[]> {
+  const closing = queue.enqueueing(
+    'copy.close',
+    `select jsonb_build_object('orderId', id) from closed where closes_copies`
+  )
+  return rows<Closed>(
+    trx,
+    sql`with closed as (
+     update orders o
+        set phase = 'closed', close_at = null,
+            -- A multiplier has no expiry: whatever ended it, a copy goes on with a price of its own.
+            closed_early = coalesce(s.early, false) or o.kind = 'MULTIPLIER', pnl = s.pnl, entry_price = s."entryPrice", exit_price = s."exitPrice",
+            commission = coalesce(s.commission, o.commission), markup = coalesce(s.markup, o.markup),
+            closed_at = case when s."closedAt" between floor(extract(epoch from o.opened_at)) and extract(epoch from now()) + ${AHEAD_SECONDS}
+                             then to_timestamp(s."closedAt") else greatest(now(), o.opened_at) end,
+            error_code = null, error_message = null, current_value = null, unrealized_pnl = null, follower = null, lease_until = null
+       from jsonb_to_recordset(:settlements::jsonb) as s (id text, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
+            commission numeric, markup numeric, "closedAt" float8, early boolean)
+      where o.id = ${among('ids')} and o.id = s.id and o.phase = 'open'
+     returning o.id, o.origin, o.follow_id, o.leads and o.closed_early as closes_copies
+     ), closing as (${closing})
+     select * from closed`,
+    { settlements: JSON.stringify(settlements), ids: settlements.map(({ id }) => id) }
+  )
+}
+
+/** Extends the lease of `worker`; answers the open orders that name it. */
+export async function renewLease(db: Db, worker: string, leaseMs: number): Promise<Set<string>> {
+  await rows(
+    db,
+    `insert into followers as f (name, lease_until) values (:worker, now() + :leaseMs * interval '1 millisecond')
+     on conflict (name) do update set lease_until = excluded.lease_until`,
+    { worker, leaseMs }
+  )
+  const found = await rows<{ id: string }>(
+    db,
+    `select id from orders where phase = 'open' and follower is not null and follower = :worker`,
+    { worker }
+  )
+  return new Set(found.map(({ id }) => id))
+}
+
+/** Stores how far the worker's wall clock is from the database's, beside its lease. */
+export async function noteClockOffset(db: Db, worker: string, offsetMs: number): Promise<void> {
+  await rows(db, 'update followers set clock_offset_ms = :offsetMs where name = :worker', { worker, offsetMs })
+}
+
+/** Workers with a valid lease whose wall clock differs from the database's by more than `limitMs`, worst first. */
+export async function listWrongClocks(db: Db, limitMs: number): Promise<{ worker: string; offsetMs: number }[]> {
+  return rows(
+    db,
+    `select name as worker, clock_offset_ms as "offsetMs" from followers
+      where lease_until >= now() and abs(clock_offset_ms) > :limitMs order by abs(clock_offset_ms) desc limit 20`,
+    { limitMs }
+  )
+}
+
+/** What following a contract takes. */
+export type Following = Pick<OrderRow, (typeof following)[number]>
+
+const following = [
+  'id',
+  'kind',
+  'broker_order_id',
+  'buy_price',
+  'payout',
+  'multiplier',
+  'broker_account_id',
+  'account_id',
+  'app_id',
+  'dialect',
+  'follow_id',
+  'error_code'
+] as const
+
+export const followingColumns = following.map(column => `o.${column}`).join(', ')
+
+/** Takes over open orders that nobody follows, or whose follower's lease ran out; those that end first before the others. */
+export async function takeOver(db: Db, options: { worker: string; limit: number }): Promise<Following[]> {
+  return rows<Following>(
+    db,
+    // The few names among many orders are found one by one, each by one step into the index.
+    `with recursive names (name) as (
+       select min(follower) from orders where phase = 'open' and follower is not null
+       union all
+       select (select min(follower) from orders where phase = 'open' and follower > n.name) from names n where n.name is not null
+     ), gone as (
+       select n.name from names n
+        where n.name is not null and not exists (select 1 from followers f where f.name = n.name and f.lease_until >= now())
+     ), left_alone as (
+       (select id from orders
+         where phase = 'open' and follower is null and (lease_until is null or lease_until < now())
+           and ${servedByNoOther('orders.account_id', ':worker')}
+         order by expiry_at nulls last limit :limit)
+       union all
+       select o.id from gone
+        cross join lateral (select id from orders where phase = 'open' and follower = gone.name
+                               and ${servedByNoOther('orders.account_id', ':worker')}
+                             order by expiry_at nulls last limit :limit) o
+     ), mine as (
+       select id from orders where id in (select id from left_alone limit :limit) and phase = 'open' for update skip locked
+     )
+     update orders o set follower = :worker, lease_until = null where id in (select id from mine)
+     returning ${followingColumns}`,
+    options
+  )
+}
+
+/** Lets go of orders, so that another worker takes over at once (or after `retryMs`). */
+export async function releaseOrders(db: Db, worker: string, ids: string[], retryMs = 0): Promise<void> {
+  await rows(
+    db,
+    `update orders set follower = null, lease_until = now() + :retryMs * interval '1 millisecond'
+      where id = ${among('ids')} and phase = 'open' and follower = :worker`,
+    { worker, ids, retryMs }
+  )
+}
+
+/**
+ * Ends the lease of `worker`: whatever it still follows is anybody's, and names it no longer. A row that somebody is
+ * writing is left as it is, since waiting for it could end in a deadlock; without the lease it is anybody's as well.
+ */
+export async function endLease(db: Db, worker: string): Promise<void> {
+  await rows(
+    db,
+    `with ended as (delete from followers where name = :worker),
+     mine as materialized (
+       select id from orders where phase = 'open' and follower is not null and follower = :worker for update skip locked
+     )
+     update orders set follower = null, lease_until = now() where id = any(array(select id from mine))`,
+    { worker }
+  )
+}
+
+/** Forgets workers that have been gone for a day. */
+export async function forgetFollowers(db: Db): Promise<void> {
+  await rows(db, `delete from followers where lease_until < now() - interval '1 day'`)
+}
+
+/** What an open contract is worth now. */
+export interface Mark {
+  id: string
+  currentValue: string
+  unrealizedPnl: string
+  commission: string | null
+  markup: string | null
+  /** Epoch seconds. */
+  expiryAt: number | null
+}
+
+/** Notes the last known values of open orders; of one that is being written by somebody else, the next time. */
+export async function markValues(db: Db, marks: Mark[]): Promise<void> {
+  await rows(
+    db,
+    `with mine as materialized (
+       select id from orders where id = ${among('ids')} and phase = 'open' order by id for update skip locked
+     )
+     update orders o
+        set current_value = m."currentValue", unrealized_pnl = m."unrealizedPnl", marked_at = now(),
+            commission = coalesce(m.commission, o.commission), markup = coalesce(m.markup, o.markup),
+            expiry_at = coalesce(to_timestamp(m."expiryAt"), o.expiry_at)
+       from jsonb_to_recordset(:marks::jsonb) as m (id text, "currentValue" numeric, "unrealizedPnl" numeric,
+            commission numeric, markup numeric, "expiryAt" float8)
+      where o.id = any(array(select id from mine)) and o.id = m.id`,
+    { marks: JSON.stringify(marks), ids: marks.map(({ id }) => id) }
+  )
+}

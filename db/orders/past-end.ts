@@ -1,0 +1,154 @@
+// Orders that stay open although their contract has ended, as the audit and the operator see them: which to look up, what
+// was found, and how an order is settled by hand.
+import { Big } from 'big.js'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { Queue } from '../platform/queue.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { resolveFindings } from './contract-audit.ts'
+import { type Closed, closeOrders } from './following.ts'
+import type { OrderRow } from './reading.ts'
+import { pastEnd } from './review.ts'
+
+/** An open order whose contract the audit looks up, and its account. */
+export type Overdue = Pick<
+  OrderRow,
+  | 'id'
+  | 'kind'
+  | 'partner_id'
+  | 'broker_account_id'
+  | 'account_id'
+  | 'broker_order_id'
+  | 'buy_price'
+  | 'payout'
+  | 'multiplier'
+  | 'current_value'
+  | 'expiry_at'
+  | 'app_id'
+  | 'dialect'
+> & { refused: boolean }
+
+/**
+ * Open orders past their contract's end by two minutes, and multiplier orders (which have no end) of accounts whose token
+ * was refused; without those that were reported before. With `everyMinutes` above 0 each order is returned in one minute
+ * of so many.
+ */
+export async function listOverdue(
+  db: Db,
+  { everyMinutes, limit }: { everyMinutes: number; limit: number }
+): Promise<Overdue[]> {
+  return rows<Overdue>(
+    db,
+    `select o.id, o.kind, o.partner_id, o.broker_account_id, o.account_id, o.broker_order_id, o.buy_price, o.payout,
+            o.multiplier, o.current_value, o.expiry_at, o.app_id, o.dialect, a.status = 'REJECTED' as refused
+       from orders o join broker_accounts a on a.id = o.broker_account_id
+      where o.phase = 'open' and o.opened_at < now() - interval '2 minutes'
+        and ((${pastEnd}) or (o.kind = 'MULTIPLIER' and a.status = 'REJECTED'))
+        and not exists (select 1 from contract_findings f where f.account_id = o.account_id
+                         and f.broker_order_id = o.broker_order_id and f.kind = 'UNSETTLED')
+        and (:everyMinutes = 0 or mod(floor(extract(epoch from now() - o.opened_at) / 60)::bigint, greatest(:everyMinutes, 1)) = 0)
+      order by o.broker_account_id, o.id limit :limit`,
+    { everyMinutes, limit }
+  )
+}
+
+export interface AccountPlace {
+  accountRowId: string
+  accountId: string
+  appId: string
+  dialect: string
+}
+
+/** The rows of the same broker account whose token is usable, those of `partnerId` first; at most three. */
+export async function usablePlaces(
+  db: Db,
+  { accountId, partnerId }: { accountId: string; partnerId: string }
+): Promise<AccountPlace[]> {
+  return rows<AccountPlace>(
+    db,
+    `select a.id as "accountRowId", a.account_id as "accountId", p.broker_app_id as "appId", p.broker_dialect as dialect
+       from broker_accounts a join partners p on p.id = a.partner_id
+      where a.account_id = :accountId and a.status = 'CONNECTED'
+      order by a.partner_id = :partnerId desc, a.id limit 3`,
+    { accountId, partnerId }
+  )
+}
+
+/** How the operator says a contract ended. */
+export interface HandSettlement {
+  /** What the contract paid, as decimal text. */
+  soldFor: string
+  closedAt: Date
+}
+
+// The most that a multiplier contract can plausibly have paid, in terms of its price: the asset's price moved tenfold.
+const MOST_PRICE_MOVE = 10
+
+/**
+ * Checks that an order may be settled by hand: it is OPEN, the service cannot do it by itself, and amount and time can be
+ * true. Throws CONFLICT saying why not.
+ */
+export async function checkHandSettlement(
+  db: Db,
+  order: OrderRow,
+  { soldFor, closedAt }: HandSettlement
+): Promise<void> {
+  if (order.phase !== 'open')
+    throw new ApiError('CONFLICT', `The order is ${order.status}; only an OPEN order can be settled.`)
+  const [now] = await rows<{ stuck: boolean; future: boolean }>(
+    db,
+    `select ((${pastEnd}) or a.status = 'REJECTED' or exists (
+              select 1 from contract_findings f where f.account_id = o.account_id and f.broker_order_id = o.broker_order_id
+                 and f.kind in ('UNSETTLED', 'IMPLAUSIBLE') and f.resolved_at is null)) as stuck,
+            :closedAt::timestamptz > now() as future
+       from orders o join broker_accounts a on a.id = o.broker_account_id where o.id = :id`,
+    { id: order.id, closedAt }
+  )
+  if (!now?.stuck)
+    throw new ApiError(
+      'CONFLICT',
+      'The contract has not ended, and the service can read it: there is nothing to settle by hand.'
+    )
+  if (now.future) throw new ApiError('CONFLICT', 'closed-at is in the future.')
+  const opened = order.opened_at as Date
+  if (closedAt.getTime() < Math.floor(opened.getTime() / 1000) * 1000)
+    throw new ApiError('CONFLICT', `closed-at is before the purchase at ${opened.toISOString()}.`)
+  const most = mostPaid(order)
+  if (most !== null && new Big(soldFor).gt(most))
+    throw new ApiError('CONFLICT', `The contract can have paid ${most.toFixed()} at most.`)
+}
+
+function mostPaid({ kind, payout, buy_price, multiplier }: OrderRow): Big | null {
+  if (kind === 'BINARY') return payout !== null && new Big(payout).gt(0) ? new Big(payout) : null
+  return new Big(buy_price as string).times(2 + MOST_PRICE_MOVE * Number(multiplier ?? 0))
+}
+
+/** Whether a contract that paid this much was sold: one that runs to its end pays its payout or nothing. */
+function isSale({ kind, payout }: OrderRow, soldFor: string): boolean {
+  return kind === 'BINARY' && payout !== null && ![0, Number(payout)].includes(Number(soldFor))
+}
+
+/** Closes an open order with what the operator knows of its end. Throws CONFLICT when it was settled meanwhile. */
+export async function settleByHand(
+  trx: Db,
+  queue: Queue,
+  order: OrderRow,
+  { soldFor, closedAt }: HandSettlement
+): Promise<Closed> {
+  const [closed] = await closeOrders(trx, queue, [
+    {
+      id: order.id,
+      pnl: new Big(soldFor).minus(order.buy_price as string).toFixed(),
+      entryPrice: null,
+      exitPrice: null,
+      commission: null,
+      markup: null,
+      closedAt: closedAt.getTime() / 1000,
+      copied: order.follow_id !== null,
+      early: isSale(order, soldFor)
+    }
+  ])
+  if (!closed) throw new ApiError('CONFLICT', 'The order was settled meanwhile; show it and look again.')
+  const about = { accountId: order.account_id, contractId: order.broker_order_id as string }
+  await resolveFindings(trx, { ...about, resolution: 'settled by hand' })
+  return closed
+}

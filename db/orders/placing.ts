@@ -1,0 +1,202 @@
+// From sending to bought, refused, or in doubt; how an order comes to be sent stands in orders-claiming.ts. Each step
+// is one conditional update; no row back means that somebody was first.
+import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
+import type { Queue } from '../platform/queue.ts'
+import { among, type Db, rows, sql } from '../postgres/connection.ts'
+import { type Following, followingColumns } from './following.ts'
+import type { OrderRow } from './reading.ts'
+
+/** A claimed order's stake in the currency of its account. */
+export interface ConvertedStake {
+  id: string
+  attempt: number
+  currency: string
+  /** With all decimals of the currency. */
+  stakeInAccount: string
+  /** Units of the currency that one USD was worth. */
+  exchangeRate: string
+}
+
+/** Commits what the stakes of claims come to on their accounts; answers the ids of those that `sender` still holds. */
+export async function commitStakes(db: Db, stakes: ConvertedStake[], sender: string): Promise<string[]> {
+  const committed = await rows<{ id: string }>(
+    db,
+    sql`update orders o
+        set stake_in_account = s."stakeInAccount", exchange_rate = s."exchangeRate", currency = coalesce(o.currency, s.currency)
+       from jsonb_to_recordset(:stakes::jsonb) as s (id text, attempt int, currency text, "stakeInAccount" numeric, "exchangeRate" numeric)
+      where o.id = ${among('ids')} and o.id = s.id and o.attempt = s.attempt and o.phase = 'sending' and o.sender = :sender
+     returning o.id`,
+    { stakes: JSON.stringify(stakes), ids: stakes.map(({ id }) => id), sender }
+  )
+  return committed.map(({ id }) => id)
+}
+
+/** The broker's receipt for an order. */
+export interface Receipt {
+  id: string
+  attempt: number
+  brokerOrderId: string
+  transactionId: string
+  buyPrice: string
+  payout: string
+  currency: string | null
+  /** Epoch seconds. */
+  openedAt: number
+  expiryAt: number | null
+  /** Of a trader with followers. */
+  leads: boolean
+}
+
+/**
+ * Marks orders as bought. An order of a leader stores its fan-out in the same transaction, so that no crash
+ * can lose the copies of a contract that was bought. Answers the rows, and whether anything is to be copied.
+ */
+export async function openOrders(
+  db: Db,
+  queue: Queue,
+  receipts: Receipt[],
+  follower: string | null
+): Promise<{ orders: Opened[]; copying: boolean }> {
+  if (!receipts.some(({ leads }) => leads)) return { orders: await markOpen(db, receipts, follower), copying: false }
+  return db.transaction(async trx => {
+    const orders = await markOpen(trx, receipts, follower)
+    const leading = orders.filter(({ leads }) => leads)
+    if (leading.length > 0) {
+      await queue.enqueue(
+        trx,
+        'copy.fanout',
+        leading.map(({ id }) => ({ orderId: id }))
+      )
+    }
+    return { orders, copying: leading.length > 0 }
+  })
+}
+
+// `id = any(...)` beside the join on it: a plan made while the table was small goes on to look rows up by their keys.
+/** A bought order, as far as its worker needs it from here on. */
+export type Opened = Following & Pick<OrderRow, 'origin' | 'duration_unit' | 'leads'>
+
+/** Marks orders as bought and followed by `follower`; by nobody yet where it is null. */
+export async function markOpen(trx: Db, receipts: Receipt[], follower: string | null): Promise<Opened[]> {
+  return rows<Opened>(
+    trx,
+    sql`update orders o
+        set phase = 'open', broker_order_id = r."brokerOrderId", transaction_id = r."transactionId", buy_price = r."buyPrice",
+            payout = r.payout, currency = coalesce(o.currency, r.currency), opened_at = to_timestamp(r."openedAt"),
+            answered_at = clock_timestamp(),
+            expiry_at = to_timestamp(r."expiryAt"), follower = :follower, lease_until = null,
+            error_code = null, error_message = null, error_extras = null, retryable = false
+       from jsonb_to_recordset(:receipts::jsonb) as r (id text, attempt int, "brokerOrderId" text, "transactionId" text,
+            "buyPrice" numeric, payout numeric, currency text, "openedAt" float8, "expiryAt" float8)
+      where o.id = ${among('ids')} and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
+     returning ${followingColumns}, o.origin, o.duration_unit, o.leads`,
+    { receipts: JSON.stringify(receipts), ids: receipts.map(({ id }) => id), follower }
+  )
+}
+
+/** Why an order has no contract. */
+export interface Refusal {
+  id: string
+  attempt: number
+  code: ErrorCode
+  message: string
+  extras?: ErrorExtras
+}
+
+/**
+ * Marks orders as failed: certainly without a contract. A 502 or a halt may be tried again under the same id; any
+ * other refusal is the order's answer for ever.
+ */
+export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow[]> {
+  return rows<OrderRow>(
+    trx,
+    sql`update orders o
+        set phase = 'failed', error_code = r.code, error_message = r.message, error_extras = r.extras,
+            retryable = r.code in ('BROKER_UPSTREAM', 'TRADING_HALTED')
+       from jsonb_to_recordset(:refusals::jsonb) as r (id text, attempt int, code text, message text, extras jsonb)
+      where o.id = ${among('ids')} and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
+     returning o.*`,
+    { refusals: JSON.stringify(refusals), ids: refusals.map(({ id }) => id) }
+  )
+}
+
+/** A claim given back, why, and for how long nobody claims the order. */
+export interface Unsent {
+  id: string
+  attempt: number
+  reason: string
+  pauseMs?: number
+}
+
+/**
+ * Gives back orders that this sender certainly did not send: queued again while there is time, failed (502,
+ * may be retried) when there is none. Nobody claims one before its pause is over. Someone else's reconciliation of the
+ * row wins.
+ */
+export async function releaseUnsent(trx: Db, claims: Unsent[], sender: string): Promise<OrderRow[]> {
+  return rows<OrderRow>(
+    trx,
+    `with clock as materialized (select clock_timestamp() as at),
+     unsent as materialized (
+       select * from unnest(:ids::text[], :attempts::int[], :pauses::int[], :reasons::text[]) as c (id, attempt, pause_ms, reason)
+     ), leases as materialized (
+       select l.account_id, c.reason from unsent c join orders o using (id) join account_leases l using (account_id)
+        where l.worker = :sender for update of l skip locked
+     ), held_back as (
+       update account_leases l set held_back = leases.reason, held_back_at = clock.at
+         from leases, clock where l.account_id = leases.account_id
+     )
+     update orders o
+        set phase = case when o.expires_at > clock.at then 'queued' else 'failed' end,
+            error_code = case when o.expires_at > clock.at then null else 'BROKER_UPSTREAM' end,
+            error_message = case when o.expires_at > clock.at then null else c.reason end,
+            retryable = o.expires_at <= clock.at,
+            not_before = case when c.pause_ms > 0 then clock.at + c.pause_ms * interval '1 millisecond' end,
+            sender = null, sent_at = null, permit_until = null, reconcile_at = null
+       from unsent c, clock
+      where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending' and o.sender = :sender
+     returning o.*`,
+    {
+      ids: claims.map(({ id }) => id),
+      attempts: claims.map(({ attempt }) => attempt),
+      pauses: claims.map(({ pauseMs = 0 }) => Math.round(pauseMs)),
+      reasons: claims.map(({ reason }) => reason),
+      sender
+    }
+  )
+}
+
+/**
+ * Gives back the orders of claiming statements whose outcome their sender never learned: it sent none of them. Queued
+ * again while there is time, failed (502, may be retried) when there is none. Returns the rows.
+ */
+export async function releaseLostClaims(
+  db: Db,
+  { sender, claimNos }: { sender: string; claimNos: number[] }
+): Promise<OrderRow[]> {
+  return rows<OrderRow>(
+    db,
+    `with clock as materialized (select clock_timestamp() as at)
+     update orders o
+        set phase = case when o.expires_at > clock.at then 'queued' else 'failed' end,
+            error_code = case when o.expires_at > clock.at then null else 'BROKER_UPSTREAM' end,
+            error_message = case when o.expires_at > clock.at then null
+                                 else 'The order could not be placed within its time to live; it was not placed.' end,
+            retryable = o.expires_at <= clock.at,
+            sender = null, sent_at = null, permit_until = null, reconcile_at = null
+       from clock
+      where o.phase = 'sending' and o.sender = :sender and o.claim_no = any(:claimNos::int[])
+     returning o.*`,
+    { sender, claimNos }
+  )
+}
+
+/** Notes that the senders of these claims have reset their connections: they deliver nothing more from now on. */
+export async function markSevered(db: Db, claims: { id: string; attempt: number }[]): Promise<void> {
+  await db.raw(
+    `update orders o set severed_attempt = c.attempt, reset_at = clock_timestamp()
+       from unnest(:ids::text[], :attempts::int[]) as c (id, attempt)
+      where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending'`,
+    { ids: claims.map(({ id }) => id), attempts: claims.map(({ attempt }) => attempt) }
+  )
+}

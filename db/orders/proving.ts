@@ -1,0 +1,142 @@
+// From unproven to queued: orders on accounts whose token the broker has not accepted yet. They are in no account's queue and
+// cannot be its one order at the broker. A worker authorises their account first, within a share for each partner.
+import type { ErrorCode } from '../../schemas/errors/errors.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { servedByNoOther } from '../traders/account-leases.ts'
+import type { OrderRow } from './reading.ts'
+
+/** An account to be authorised because orders wait for it. */
+export interface Unproven {
+  accountRowId: string
+  partnerId: string
+  accountId: string
+  appId: string
+  dialect: string
+  /** The broker accepted its token since its orders were stored. */
+  proven: boolean
+}
+
+// No other living worker serves the account, nor, unless this one does as well, another account of the same trader: the one
+// that is going to place its orders authorises it, and keeps the connection.
+const servedHere = `${servedByNoOther('a.account_id', ':worker')}
+             and (exists (select 1 from broker_accounts b join account_leases l on l.account_id = b.account_id
+                           where b.trader_id = a.trader_id and l.worker = :worker)
+                  or not exists (select 1 from broker_accounts b where b.trader_id = a.trader_id
+                                   and not (${servedByNoOther('b.account_id', ':worker')})))`
+
+/**
+ * Takes accounts with unproven orders that `worker` may serve, at most `limit`, by turns among partners; each is nobody else's for `leaseMs`. A partner
+ * in `busy` gets at most its entry in `rooms`, any other at most `room`.
+ */
+export async function takeUnproven(
+  db: Db,
+  options: { worker: string; limit: number; room: number; busy: string[]; rooms: number[]; leaseMs: number }
+): Promise<Unproven[]> {
+  return rows<Unproven>(
+    db,
+    // The few partners among many orders are found one by one, each by one step into the index.
+    `with recursive owners (id) as (
+       select min(partner_id) from orders where phase = 'unproven'
+       union all
+       select (select min(partner_id) from orders where phase = 'unproven' and partner_id > p.id) from owners p where p.id is not null
+     ), waiting as (
+       select w.id, row_number() over (partition by p.id order by w.since) as turn
+         from owners p
+         left join unnest(:busy::text[], :rooms::int[]) as b (id, room) on b.id = p.id
+        cross join lateral (
+          select a.id, o.since
+            from (select broker_account_id, min(queued_at) as since from orders
+                   where phase = 'unproven' and partner_id = p.id and expires_at > clock_timestamp() group by 1) o
+            join broker_accounts a on a.id = o.broker_account_id
+           where (a.prove_at is null or a.prove_at <= clock_timestamp()) and ${servedHere}
+           order by o.since limit coalesce(b.room, :room)) w
+        where p.id is not null
+     ), mine as (
+       select a.id from broker_accounts a
+        where a.id in (select id from waiting order by turn, id limit :limit)
+          and (a.prove_at is null or a.prove_at <= clock_timestamp())
+        for no key update skip locked
+     )
+     update broker_accounts a set prove_at = clock_timestamp() + :leaseMs * interval '1 millisecond'
+       from partners p
+      where a.id in (select id from mine) and p.id = a.partner_id
+     returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", p.broker_app_id as "appId",
+       p.broker_dialect as dialect, coalesce(a.proven_version = a.token_version, false) as proven`,
+    options
+  )
+}
+
+/**
+ * Queues the unproven orders of an account whose token the broker has accepted, as of now. Answers its account id when there
+ * were any, undefined when not or when the account is not proven.
+ */
+export async function queueProven(db: Db, accountRowId: string): Promise<string | undefined> {
+  const [row] = await rows<{ account_id: string }>(
+    db,
+    `with clock as materialized (select clock_timestamp() as at), account as (
+       update broker_accounts set prove_at = null where id = :accountRowId and proven_version = token_version
+       returning id, currency
+     ), waiting as (
+       -- They keep the order of their arrival, a microsecond apart, whatever the order of the rows.
+       select o.id, clock.at - (row_number() over (order by o.queued_at desc, o.id desc) - 1) * interval '1 microsecond' as at
+         from orders o cross join clock
+        where o.broker_account_id = :accountRowId and o.phase = 'unproven'
+          and o.partner_id = (select partner_id from broker_accounts where id = :accountRowId)
+     ), queued as (
+       update orders o
+          set phase = 'queued', queued_at = w.at, currency = coalesce(o.currency, a.currency)
+         from account a, waiting w
+        where o.id = w.id and o.phase = 'unproven'
+       returning o.account_id
+     )
+     select account_id from queued limit 1`,
+    { accountRowId }
+  )
+  return row?.account_id
+}
+
+/** Nobody tries to open the account for its orders before `pauseMs` have passed. */
+export async function pauseProving(db: Db, accountRowId: string, pauseMs: number): Promise<void> {
+  await rows(
+    db,
+    `update broker_accounts set prove_at = clock_timestamp() + :pauseMs * interval '1 millisecond' where id = :accountRowId`,
+    { accountRowId, pauseMs }
+  )
+}
+
+/**
+ * Fails the unproven orders of an account, whose next order may be tried at once; one that ends with BROKER_UPSTREAM may be
+ * tried again. Answers the rows.
+ */
+export async function failUnproven(
+  db: Db,
+  accountRowId: string,
+  { code, message }: { code: ErrorCode; message: string }
+): Promise<Pick<OrderRow, 'id' | 'origin'>[]> {
+  return rows(
+    db,
+    `with account as (
+       update broker_accounts set prove_at = null where id = :accountRowId returning id, partner_id
+     )
+     update orders o
+        set phase = 'failed', error_code = :code, error_message = :message, retryable = (:code = 'BROKER_UPSTREAM')
+       from account a
+      where o.phase = 'unproven' and o.broker_account_id = a.id and o.partner_id = a.partner_id
+     returning o.id, o.origin`,
+    { accountRowId, code, message }
+  )
+}
+
+/** Fails unproven orders whose time to live is over, at most `limit`. Answers the rows. */
+export async function expireUnproven(db: Db, limit: number): Promise<Pick<OrderRow, 'id' | 'origin'>[]> {
+  return rows(
+    db,
+    `update orders
+        set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
+            error_message = 'The account could not be opened at the broker within the order''s time to live; it was not placed.'
+      where id in (select id from orders where phase = 'unproven' and expires_at <= clock_timestamp()
+                    limit :limit for update skip locked)
+     returning id, origin`,
+    { limit }
+  )
+}

@@ -1,0 +1,279 @@
+// Orders as rows: found and listed. How an order is stored stands in orders-storing.ts, how it is bought in
+// orders-placing.ts, how it is followed to its end in orders-following.ts.
+import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { OrderStatus } from '../../schemas/orders.ts'
+import { among, type Db, rows, sql } from '../postgres/connection.ts'
+
+/** `unproven` is before `queued`: the broker has not accepted the account's token yet. */
+export type Phase = 'unproven' | 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
+
+export interface OrderRow {
+  id: string
+  partner_id: string
+  trader_id: string
+  trader_external_id: string
+  broker_account_id: string
+  account_id: string
+  account_mode: 'REAL' | 'DEMO'
+  currency: string | null
+  app_id: string
+  dialect: string
+  kind: 'BINARY' | 'MULTIPLIER'
+  client_order_id: string | null
+  request_hash: Buffer
+  asset: string
+  contract_type: string | null
+  direction: 'up' | 'down' | null
+  multiplier: string | null
+  /** In USD. */
+  stake: string
+  /** In the account's currency; null on an account in USD, and before it was converted. */
+  stake_in_account: string | null
+  /** Units of the account's currency that one USD was worth; null with the former. */
+  exchange_rate: string | null
+  duration: number | null
+  duration_unit: 't' | 's' | 'm' | 'h' | 'd' | null
+  barrier: string | null
+  stop_loss: string | null
+  take_profit: string | null
+  phase: Phase
+  status: OrderStatus
+  attempt: number
+  created_at: Date
+  queued_at: Date
+  expires_at: Date
+  sent_at: Date | null
+  permit_until: Date | null
+  sender: string | null
+  claim_no: number | null
+  reconcile_at: Date | null
+  looks: number
+  severed_attempt: number | null
+  reset_at: Date | null
+  absence_checks: number
+  broker_order_id: string | null
+  transaction_id: string | null
+  buy_price: string | null
+  payout: string | null
+  commission: string | null
+  /** What the broker's contract state says the partner's application earns, in the account's currency; null: unknown. */
+  markup: string | null
+  opened_at: Date | null
+  answered_at: Date | null
+  expiry_at: Date | null
+  current_value: string | null
+  unrealized_pnl: string | null
+  marked_at: Date | null
+  pnl: string | null
+  entry_price: string | null
+  exit_price: string | null
+  closed_at: Date | null
+  /** Why the order failed, or that it waits for a review: what a partner reads as `error`. */
+  error_code: ErrorCode | 'REVIEW_REQUIRED' | null
+  error_message: string | null
+  error_extras: ErrorExtras | null
+  retryable: boolean
+  evidence: unknown
+  follower: string | null
+  lease_until: Date | null
+  origin: string | null
+  copied_from: string | null
+  follow_id: string | null
+  /** Of a copy: its stake was raised to the broker's least. */
+  raised_to_minimum: boolean | null
+  /** The contract ended before its own expiry. */
+  closed_early: boolean
+  /** When the contract is to be sold because its leader closed, and how often that was tried. */
+  close_at: Date | null
+  close_tries: number
+  /** The trader had followers when it placed this order. */
+  leads: boolean
+  /** Trace id of the request that asked last. */
+  trace: string | null
+}
+
+/** How often a worker took the order to send it. Its `attempt` is 1 before the first time. */
+export function triesOf({ attempt }: Pick<OrderRow, 'attempt'>): number {
+  return attempt - 1
+}
+
+/** Several orders at once, in the order of their ids; undefined where there is none. */
+export async function findOrders(db: Db, ids: string[]): Promise<(OrderRow | undefined)[]> {
+  const found = await rows<OrderRow>(db, `select * from orders where id = ${among('ids')}`, { ids })
+  const byId = new Map(found.map(order => [order.id, order]))
+  return ids.map(id => byId.get(id))
+}
+
+const outcome = [
+  'id',
+  'phase',
+  'status',
+  'kind',
+  'asset',
+  'direction',
+  'multiplier',
+  'stake',
+  'stake_in_account',
+  'exchange_rate',
+  'stop_loss',
+  'take_profit',
+  'broker_order_id',
+  'buy_price',
+  'payout',
+  'commission',
+  'opened_at',
+  'pnl',
+  'entry_price',
+  'exit_price',
+  'closed_at',
+  'error_code',
+  'error_message',
+  'error_extras'
+] as const
+
+const outcomeColumns = outcome.join(', ')
+
+/** What became of an order, as far as its caller is told. */
+export type Outcome = Pick<OrderRow, (typeof outcome)[number]>
+
+/** How several orders stand, in the order of their ids; undefined where there is none. */
+export async function findOutcomes(db: Db, ids: string[]): Promise<(Outcome | undefined)[]> {
+  const found = await rows<Outcome>(db, sql`select ${outcomeColumns} from orders where id = ${among('ids')}`, { ids })
+  const byId = new Map(found.map(order => [order.id, order]))
+  return ids.map(id => byId.get(id))
+}
+
+/** The partner's order. Throws NOT_FOUND, also for another partner's. */
+export async function getOrder(db: Db, partnerId: string, orderId: string): Promise<OrderRow> {
+  const row = (await db('orders').where({ id: orderId, partner_id: partnerId }).first()) as OrderRow | undefined
+  if (!row) throw new ApiError('NOT_FOUND', `There is no order ${orderId}.`)
+  return row
+}
+
+/**
+ * Has the channel of a process notified when an order that is not at its end changes. One channel is kept: a process that
+ * asked before reads the row by its own clock.
+ */
+export async function notifyOf(db: Db, orderId: string, origin: string): Promise<void> {
+  await rows(
+    db,
+    `update orders set origin = :origin
+      where id = :orderId and phase not in ('closed', 'failed') and origin is distinct from :origin`,
+    { orderId, origin }
+  )
+}
+
+/**
+ * Fails orders whose time to live ran out before any worker took them. Conditional on both, so it never
+ * races a worker: whoever updates the row first decides.
+ */
+export async function expireOrders(db: Db, ids: string[]): Promise<OrderRow[]> {
+  return rows<OrderRow>(
+    db,
+    `update orders
+        set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
+            error_message = 'The order could not be placed within its time to live; it was not placed.'
+      where id = ${among('ids')} and phase in ('unproven', 'queued') and expires_at <= clock_timestamp()
+     returning *`,
+    { ids }
+  )
+}
+
+/** Open orders of a partner, or of one of its traders, newest first, at most 1000. */
+export async function listPositions(
+  db: Db,
+  filter: { partnerId: string; traderExternalId?: string }
+): Promise<OrderRow[]> {
+  const query = db('orders')
+    .where({ partner_id: filter.partnerId, phase: 'open' })
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(1000)
+  if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
+  return (await query) as OrderRow[]
+}
+
+export interface OrderFilter {
+  partnerId?: string
+  traderExternalId?: string
+  status?: OrderStatus
+  clientOrderId?: string
+  brokerOrderId?: string
+  review?: boolean
+  limit: number
+  cursor?: string
+  errorCode?: string
+  asset?: string
+  accountId?: string
+  /** When it was placed: at or after, and before. */
+  from?: Date
+  to?: Date
+}
+
+/** A page of orders, newest first, by (created_at, id): stable while new ones arrive. */
+export async function listOrders(
+  db: Db,
+  filter: OrderFilter
+): Promise<{ orders: OrderRow[]; nextCursor: string | null }> {
+  const query = db('orders')
+    .select('*')
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(filter.limit + 1)
+  if (filter.partnerId) query.where({ partner_id: filter.partnerId })
+  if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
+  if (filter.status) query.where({ status: filter.status })
+  if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })
+  if (filter.brokerOrderId !== undefined) query.where({ broker_order_id: filter.brokerOrderId })
+  if (filter.review) query.whereRaw(`(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`)
+  if (filter.cursor) {
+    const [micros, id] = readCursor(filter.cursor)
+    query.whereRaw(`(created_at, id) < (timestamptz 'epoch' + ? * interval '1 microsecond', ?)`, [micros, id])
+  }
+  if (filter.errorCode !== undefined) query.where({ error_code: filter.errorCode })
+  if (filter.asset !== undefined) query.where({ asset: filter.asset })
+  if (filter.accountId !== undefined) query.where({ account_id: filter.accountId })
+  if (filter.from) query.where('created_at', '>=', filter.from)
+  if (filter.to) query.where('created_at', '<', filter.to)
+  const found = (await query.select(
+    db.raw(`(extract(epoch from created_at) * 1000000)::bigint::text as created_micros`)
+  )) as (OrderRow & {
+    created_micros: string
+  })[]
+  const orders = found.slice(0, filter.limit)
+  const last = orders.at(-1)
+  return {
+    orders,
+    nextCursor: found.length > filter.limit && last ? writeCursor([last.created_micros, last.id]) : null
+  }
+}
+
+// A cursor holds the last entry's position; timestamps in microseconds, since a Date would round them.
+function writeCursor(position: [string, string]): string {
+  return Buffer.from(JSON.stringify(position)).toString('base64url')
+}
+
+function readCursor(cursor: string): [string, string] {
+  let position: unknown
+  try {
+    position = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
+  } catch {
+    position = undefined
+  }
+  const [micros, id] = Array.isArray(position) ? position : []
+  if (
+    typeof micros !== 'string' ||
+    !/^\d{1,18}$/.test(micros) ||
+    typeof id !== 'string' ||
+    !/^ord_[0-9a-z]{26}$/.test(id)
+  ) {
+    const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
+    throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
+  }
+  return [micros, id]
+}

@@ -1,0 +1,155 @@
+// API keys, and what a request needs to know about the caller: one statement for key, partner and plan.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import type { Scope } from '../../schemas/fields/scopes.ts'
+import { hashSecret, newApiKey, type Pepper } from '../platform/crypto.ts'
+import { among, type Db, rows, sql } from '../postgres/connection.ts'
+import { type PartnerFacts, type PartnerFactsRow, partnerFactsColumns, partnerFactsOf } from './partners.ts'
+
+/** The caller behind a key. */
+export interface Caller extends PartnerFacts {
+  keyId: string
+  hash: Buffer
+  scopes: Scope[]
+  revoked: boolean
+}
+
+interface CallerRow extends PartnerFactsRow {
+  lookup: string
+  key_id: string
+  hash: Buffer
+  scopes: Scope[]
+  revoked_at: Date | null
+}
+
+/** The callers of several lookups at once, in their order. */
+export async function findCallers(db: Db, lookups: string[]): Promise<(Caller | undefined)[]> {
+  const found = await rows<CallerRow>(
+    db,
+    sql`select k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at, ${partnerFactsColumns}
+       from api_keys k join partners p on p.id = k.partner_id
+      where k.lookup = ${among('lookups')}`,
+    { lookups }
+  )
+  const byLookup = new Map(found.map(row => [row.lookup, row]))
+  return lookups.map(lookup => {
+    const row = byLookup.get(lookup)
+    return (
+      row && {
+        keyId: row.key_id,
+        hash: row.hash,
+        scopes: row.scopes,
+        revoked: row.revoked_at !== null,
+        ...partnerFactsOf(row)
+      }
+    )
+  })
+}
+
+export interface KeyRecord {
+  keyId: string
+  partnerId: string
+  label: string | null
+  scopes: Scope[]
+  hint: string
+  createdAt: Date
+  lastUsedAt: Date | null
+  revokedAt: Date | null
+}
+
+interface KeyRow {
+  id: string
+  partner_id: string
+  lookup: string
+  label: string | null
+  scopes: Scope[]
+  created_at: Date
+  last_used_at: Date | null
+  revoked_at: Date | null
+}
+
+function toKey(row: KeyRow): KeyRecord {
+  return {
+    keyId: row.id,
+    partnerId: row.partner_id,
+    label: row.label,
+    scopes: row.scopes,
+    hint: keyHint(row.lookup),
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at,
+    revokedAt: row.revoked_at
+  }
+}
+
+const columns = ['id', 'partner_id', 'lookup', 'label', 'scopes', 'created_at', 'last_used_at', 'revoked_at']
+
+/** Keys a partner may hold that are not revoked. */
+const MAX_KEYS = 200
+
+/** Issues a key. The key itself is returned once and stored nowhere. Throws NOT_FOUND, or CONFLICT past the bound. */
+export async function insertKey(
+  trx: Db,
+  pepper: Pepper,
+  { partnerId, label, scopes }: { partnerId: string; label: string | null; scopes: readonly Scope[] }
+): Promise<KeyRecord & { key: string }> {
+  // In a transaction, keys of one partner are made one after another: lock first, count then.
+  const [partner] = await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
+  if (!partner) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
+  const held = (await trx('api_keys').where({ partner_id: partnerId }).whereNull('revoked_at').count('* as count')) as {
+    count: number
+  }[]
+  if ((held[0]?.count ?? 0) >= MAX_KEYS)
+    throw new ApiError('CONFLICT', `The partner holds ${MAX_KEYS} keys that are not revoked: revoke one first.`)
+  const { key, lookup, secret } = newApiKey()
+  const [row] = (await trx('api_keys')
+    .insert({ id: newId('key'), partner_id: partnerId, lookup, hash: hashSecret(pepper, secret), label, scopes })
+    .returning(columns)) as KeyRow[]
+  return { ...toKey(row as KeyRow), key }
+}
+
+/** The partner's keys, newest first. */
+export async function listKeys(db: Db, partnerId: string): Promise<KeyRecord[]> {
+  const found = (await db('api_keys')
+    .select(columns)
+    .where({ partner_id: partnerId })
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(1000)) as KeyRow[]
+  return found.map(toKey)
+}
+
+/** Revokes a key (of that partner, when one is named); a revoked one stays as it was. Throws NOT_FOUND. */
+export async function revokeKey(trx: Db, keyId: string, partnerId?: string): Promise<KeyRecord> {
+  const [row] = (await trx('api_keys')
+    .where({ id: keyId, ...(partnerId ? { partner_id: partnerId } : {}) })
+    .update({ revoked_at: trx.raw('coalesce(revoked_at, now())') })
+    .returning(columns)) as KeyRow[]
+  if (!row) throw new ApiError('NOT_FOUND', `There is no key ${keyId}.`)
+  return toKey(row)
+}
+
+/** The part of a key that is not secret. */
+export const keyHint = (lookup: string): string => `service_live_${lookup}_…`
+
+/** A key as its partner sees it. */
+export function presentKey({
+  keyId,
+  label,
+  scopes,
+  hint,
+  createdAt,
+  lastUsedAt,
+  revokedAt
+}: Omit<KeyRecord, 'partnerId'>) {
+  return {
+    keyId,
+    label,
+    scopes,
+    hint,
+    createdAt: createdAt.toISOString(),
+    lastUsedAt: lastUsedAt?.toISOString() ?? null,
+    revokedAt: revokedAt?.toISOString() ?? null
+  }
+}

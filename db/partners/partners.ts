@@ -1,0 +1,249 @@
+// Partners and their standing.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import type { Plan, SaasStatus } from '../../schemas/partners.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { forgetRejections } from '../traders/accounts.ts'
+
+export interface PartnerRecord {
+  partnerId: string
+  name: string
+  plan: Plan
+  /** The cheaper plan it changes to with the next period. */
+  nextPlan: Plan | null
+  saasStatus: SaasStatus
+  suspendedReason: string | null
+  brokerAppId: string
+  brokerDialect: string
+  limits: PartnerLimits
+  createdAt: Date
+}
+
+/** Calls a minute that a partner's own limits allow; null where the plan's or the configuration's limit holds. */
+export interface PartnerLimits {
+  perKeyPerMinute: number | null
+  perTraderPerMinute: number | null
+}
+
+interface PartnerRow {
+  id: string
+  name: string
+  plan: Plan
+  next_plan: Plan | null
+  plan_active: boolean
+  suspended_at: Date | null
+  suspended_reason: string | null
+  broker_app_id: string
+  broker_dialect: string
+  key_limit: number | null
+  trader_limit: number | null
+  created_at: Date
+}
+
+/** What every request needs to know of the partner behind it. */
+export interface PartnerFacts {
+  partnerId: string
+  partnerName: string
+  plan: Plan
+  saasStatus: SaasStatus
+  brokerAppId: string
+  brokerDialect: string
+  limits: PartnerLimits
+}
+
+export interface PartnerFactsRow {
+  partner_id: string
+  name: string
+  plan: Plan
+  plan_active: boolean
+  suspended_at: Date | null
+  broker_app_id: string
+  broker_dialect: string
+  key_limit: number | null
+  trader_limit: number | null
+}
+
+/** The columns of the facts, of `partners p`. */
+export const partnerFactsColumns =
+  'p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at, p.broker_app_id, p.broker_dialect, p.key_limit, p.trader_limit'
+
+export function partnerFactsOf(row: PartnerFactsRow): PartnerFacts {
+  return {
+    partnerId: row.partner_id,
+    partnerName: row.name,
+    plan: row.plan,
+    saasStatus: saasStatusOf(row),
+    brokerAppId: row.broker_app_id,
+    brokerDialect: row.broker_dialect,
+    limits: limitsOf(row)
+  }
+}
+
+function limitsOf({ key_limit, trader_limit }: Pick<PartnerRow, 'key_limit' | 'trader_limit'>): PartnerLimits {
+  return { perKeyPerMinute: key_limit, perTraderPerMinute: trader_limit }
+}
+
+/** Suspension by the operator outranks an unpaid fee; the two are independent. */
+export function saasStatusOf(row: { plan_active: boolean; suspended_at: Date | null }): SaasStatus {
+  if (row.suspended_at) return 'SUSPENDED'
+  return row.plan_active ? 'ACTIVE' : 'INACTIVE'
+}
+
+function toPartner(row: PartnerRow): PartnerRecord {
+  return {
+    partnerId: row.id,
+    name: row.name,
+    plan: row.plan,
+    nextPlan: row.next_plan,
+    saasStatus: saasStatusOf(row),
+    suspendedReason: row.suspended_reason,
+    brokerAppId: row.broker_app_id,
+    brokerDialect: row.broker_dialect,
+    limits: limitsOf(row),
+    createdAt: row.created_at
+  }
+}
+
+const columns = [
+  'id',
+  'name',
+  'plan',
+  'next_plan',
+  'plan_active',
+  'suspended_at',
+  'suspended_reason',
+  'broker_app_id',
+  'broker_dialect',
+  'key_limit',
+  'trader_limit',
+  'created_at'
+]
+
+/** A new partner, its plan active; its first period is the trial, free of charge. */
+export async function insertPartner(
+  trx: Db,
+  {
+    name,
+    plan,
+    brokerAppId,
+    brokerDialect,
+    trialDays = 30
+  }: { name: string; plan: Plan; brokerAppId: string; brokerDialect: string; trialDays?: number }
+): Promise<PartnerRecord> {
+  const trialEnd = trx.raw(`now() + ? * interval '24 hours'`, [trialDays])
+  const [row] = (await trx('partners')
+    .insert({
+      id: newId('partner'),
+      name,
+      plan,
+      broker_app_id: brokerAppId,
+      broker_dialect: brokerDialect,
+      period_end: trialEnd,
+      billing_anchor: trialEnd
+    })
+    .returning(columns)) as PartnerRow[]
+  return toPartner(row as PartnerRow)
+}
+
+export async function findPartner(db: Db, partnerId: string): Promise<PartnerRecord | undefined> {
+  const row = (await db('partners').where({ id: partnerId }).first(columns)) as PartnerRow | undefined
+  return row && toPartner(row)
+}
+
+/** Throws NOT_FOUND. */
+export async function getPartner(db: Db, partnerId: string): Promise<PartnerRecord> {
+  const partner = await findPartner(db, partnerId)
+  if (!partner) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
+  return partner
+}
+
+/** How many partners have this application at the broker. */
+export async function countOfApplication(db: Db, appId: string): Promise<number> {
+  const [row] = await rows<{ count: number }>(
+    db,
+    'select count(*) as count from partners where broker_app_id = :appId',
+    {
+      appId
+    }
+  )
+  return row?.count ?? 0
+}
+
+/** All partners, oldest first, at most 10 000. */
+export async function listPartners(db: Db): Promise<PartnerRecord[]> {
+  const found = (await db('partners').select(columns).orderBy(['created_at', 'id']).limit(10_000)) as PartnerRow[]
+  return found.map(toPartner)
+}
+
+async function transition(
+  trx: Db,
+  partnerId: string,
+  changes: object,
+  from: (q: ReturnType<Db>) => void,
+  refusal: string
+): Promise<PartnerRecord> {
+  const [row] = (await trx('partners')
+    .where({ id: partnerId })
+    .where(q => from(q as never))
+    .update(changes)
+    .returning(columns)) as PartnerRow[]
+  if (row) return toPartner(row)
+  await getPartner(trx, partnerId)
+  throw new ApiError('CONFLICT', refusal)
+}
+
+/**
+ * Has the partner's calls and new orders go to the broker in a dialect, under an application there. Orders carry their
+ * own: those under way end in the dialect they were bought with. Tokens that the old dialect refused get another chance.
+ */
+export async function setBroker(
+  trx: Db,
+  partnerId: string,
+  { dialect, appId }: { dialect: string; appId?: string | undefined }
+): Promise<PartnerRecord> {
+  const changes = { broker_dialect: dialect, ...(appId === undefined ? {} : { broker_app_id: appId }) }
+  const partner = await transition(trx, partnerId, changes, () => {}, '')
+  await forgetRejections(trx, partnerId)
+  return partner
+}
+
+/**
+ * Gives a partner limits of its own, from the next request on; null takes one away, a missing one stays. Throws NOT_FOUND.
+ */
+export async function setLimits(
+  trx: Db,
+  partnerId: string,
+  { perKeyPerMinute, perTraderPerMinute }: Partial<PartnerLimits>
+): Promise<PartnerRecord> {
+  const changes = {
+    ...(perKeyPerMinute === undefined ? {} : { key_limit: perKeyPerMinute }),
+    ...(perTraderPerMinute === undefined ? {} : { trader_limit: perTraderPerMinute })
+  }
+  if (Object.keys(changes).length === 0) return getPartner(trx, partnerId)
+  return transition(trx, partnerId, changes, () => {}, '')
+}
+
+/** How many traders a partner has. */
+export async function countTraders(db: Db, partnerId: string): Promise<number> {
+  const [row] = await rows<{ count: number }>(
+    db,
+    'select count(*) as count from traders where partner_id = :partnerId',
+    { partnerId }
+  )
+  return (row as { count: number }).count
+}
+
+/** How many of a partner's orders are not at their end in another dialect than this. */
+export async function countUnfinished(
+  db: Db,
+  partnerId: string,
+  { notIn: dialect }: { notIn: string }
+): Promise<number> {
+  const row = (await db('orders')
+    .where({ partner_id: partnerId })
+    .whereIn('phase', ['unproven', 'queued', 'sending', 'open', 'review'])
+    .whereNot({ dialect })
+    .count('* as count')
+    .first()) as { count: number | string }
+  return Number(row.count)
+}

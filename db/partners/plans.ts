@@ -1,0 +1,109 @@
+// Changes of a partner's plan. An upgrade holds at once and is charged for the rest of the period that is paid; a
+// downgrade waits for its end, and so does any change of a suspended partner: it is not charged while it is locked out.
+// Where nothing is paid (a trial, an inactive plan) both hold at once and cost nothing now.
+import { Big } from 'big.js'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { isLess, usd } from '../../schemas/fields/money.ts'
+import type { Plan } from '../../schemas/partners.ts'
+import { type BilledRow, databaseNow, lockPartner, type Prices } from '../money/billing.ts'
+import { accounts, findTransfer, move, transfer } from '../money/ledger.ts'
+import type { Db } from '../postgres/connection.ts'
+import { getPartner, type PartnerRecord } from './partners.ts'
+
+/** What a change of plan would do. */
+export interface PlanChange {
+  from: Plan
+  to: Plan
+  /** NOW: holds at once. AT_PERIOD_END: with the next period. */
+  takesEffect: 'NOW' | 'AT_PERIOD_END'
+  /** When it holds; of a suspended partner later by what its suspension lasts. */
+  at: Date
+  suspended: boolean
+  /** The instant it was computed for. */
+  asked: Date
+  /** What leaves the wallet now, in USD. */
+  chargeUsd: string
+  /** Until when that is paid: the end of the period. */
+  periodEnd: Date
+  /** A month of the new plan from then on, in USD. */
+  feeUsd: string
+}
+
+interface Asked {
+  partnerId: string
+  plan: Plan
+  prices: Prices
+  /** The database's clock when left out. */
+  now?: Date
+}
+
+/** What putting a partner on another plan at `now` would do; nothing changes. Throws NOT_FOUND. */
+export async function previewPlan(db: Db, asked: Asked): Promise<PlanChange> {
+  return db.transaction(trx => planOf(trx, asked).then(({ change }) => change))
+}
+
+/**
+ * Puts a partner on another plan as `previewPlan` said; with `expectedUsd` for that charge or not at all. Throws NOT_FOUND,
+ * CONFLICT where the charge is another by now, WALLET_INSUFFICIENT. Call it in a transaction.
+ */
+export async function setPlan(
+  trx: Db,
+  asked: Asked & { expectedUsd?: string }
+): Promise<{ partner: PartnerRecord; change: PlanChange }> {
+  const { change, now } = await planOf(trx, asked)
+  const { partnerId, plan, expectedUsd } = asked
+  if (expectedUsd !== undefined && expectedUsd !== change.chargeUsd)
+    throw new ApiError(
+      'CONFLICT',
+      `The change costs ${change.chargeUsd} USD by now, not ${expectedUsd} USD; look again.`
+    )
+  if (isLess('0', change.chargeUsd)) {
+    await transfer(trx, {
+      reference: `upgrade:${partnerId}:${now.toISOString()}:${change.from}:${plan}`,
+      kind: 'plan_upgrade',
+      entries: move(accounts.wallet(partnerId), accounts.fees, change.chargeUsd),
+      details: {
+        from: change.from,
+        plan,
+        periodStart: change.at.toISOString(),
+        periodEnd: change.periodEnd.toISOString()
+      }
+    })
+  }
+  const changes = change.takesEffect === 'NOW' ? { plan, next_plan: null } : { next_plan: plan }
+  await trx('partners').where({ id: partnerId }).update(changes)
+  return { partner: await getPartner(trx, partnerId), change }
+}
+
+async function planOf(
+  trx: Db,
+  { partnerId, plan, prices, now: given }: Asked
+): Promise<{ change: PlanChange; now: Date }> {
+  const partner = await lockPartner(trx, partnerId)
+  const now = given ?? (await databaseNow(trx))
+  const { suspended, period_end: periodEnd } = partner
+  const shared = { from: partner.plan, to: plan, asked: now, suspended, periodEnd, feeUsd: prices[plan] }
+  const atOnce = { ...shared, takesEffect: 'NOW', at: now, chargeUsd: '0.00' } as const
+  if (plan === partner.plan || !(await isPaid(trx, partner, prices))) return { change: atOnce, now }
+  if (suspended || isLess(prices[plan], prices[partner.plan]))
+    return { change: { ...shared, takesEffect: 'AT_PERIOD_END', at: periodEnd, chargeUsd: '0.00' }, now }
+  return { change: { ...atOnce, chargeUsd: restOf(partner, { at: now, prices, plan }) }, now }
+}
+
+/** Whether the period the partner is in was paid for: no trial, and its plan active. */
+async function isPaid(trx: Db, partner: BilledRow, prices: Prices): Promise<boolean> {
+  if (!partner.plan_active) return false
+  if (Number(prices[partner.plan]) === 0) return partner.period_start > partner.created_at
+  return (await findTransfer(trx, `fee:${partner.id}:${partner.period_start.toISOString()}`)) !== undefined
+}
+
+/** The difference of two prices for what is left of the period, rounded half up to the cent. */
+function restOf(
+  { plan: from, period_start: start, period_end: end }: BilledRow,
+  { at, prices, plan }: { at: Date; prices: Prices; plan: Plan }
+): string {
+  const whole = end.getTime() - start.getTime()
+  const left = Math.min(whole, Math.max(0, end.getTime() - at.getTime()))
+  const difference = new Big(prices[plan]).minus(prices[from])
+  return usd(difference.times(left).div(whole).round(2, Big.roundHalfUp))
+}

@@ -1,0 +1,203 @@
+// Questions to the workers and their short-lived answers. Equal reads of one moment share one row.
+import { ApiError, type ErrorCode, type ErrorExtras } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
+import { serving } from '../traders/account-leases.ts'
+import { type Bus, WORK } from './bus.ts'
+import type { Queue } from './queue.ts'
+
+export interface AskRow {
+  id: string
+  kind: string
+  key: string
+  data: Record<string, unknown>
+  state: 'waiting' | 'answered' | 'refused'
+  answer: unknown
+  error: { code: ErrorCode; message: string; extras?: ErrorExtras } | null
+  origin: string
+  trace: string | null
+  /** Who asks; null of the operator, and of an api of the version before. */
+  partner_id: string | null
+  expires_at: Date
+  /** Whether its time was over when it was read, by the database's clock. */
+  expired: boolean
+}
+
+export interface Question {
+  kind: string
+  /** Questions of one kind and key are the same question. */
+  key: string
+  data: object
+  origin: string
+  /** The partner that asks, where one does. */
+  partnerId?: string
+  /** Trace id of the request that asks. */
+  trace?: string
+  timeoutMs: number
+}
+
+/** Sales have a queue of their own, so that none waits behind what is only read. */
+export const queueOf = (kind: string): 'ask' | 'sell' => (kind === 'close' || kind === 'sellOrphan' ? 'sell' : 'ask')
+
+/**
+ * Stores questions with their jobs in the transaction `trx`; one that is waiting already is joined. A waiting
+ * row past its time is replaced. Answers the rows' ids in order; `joined` ones may not wake this process.
+ */
+export async function storeAsks(
+  trx: Db,
+  queue: Queue,
+  questions: Question[]
+): Promise<{ id: string; joined: boolean }[]> {
+  const unique = new Map(questions.map(question => [`${question.kind} ${question.key}`, question]))
+  const values = [...unique.values()].map(question => ({ id: newId('ask'), ...question, data: question.data }))
+  const found = await rows<{ id: string; kind: string; key: string }>(
+    trx,
+    `insert into asks (id, kind, key, data, origin, trace, partner_id, expires_at)
+     select v.id, v.kind, v.key, v.data, v.origin, v.trace, v."partnerId", clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
+       from jsonb_to_recordset(:values::jsonb) as v (id text, kind text, key text, data jsonb, origin text, trace text, "partnerId" text, "timeoutMs" int)
+      order by v.kind, v.key
+     on conflict (kind, key) where state = 'waiting' do update
+       set id = case when asks.expires_at < clock_timestamp() then excluded.id else asks.id end,
+           origin = case when asks.expires_at < clock_timestamp() then excluded.origin else asks.origin end,
+           data = case when asks.expires_at < clock_timestamp() then excluded.data else asks.data end,
+           expires_at = greatest(asks.expires_at, excluded.expires_at)
+     returning id, kind, key`,
+    { values: JSON.stringify(values) }
+  )
+  const fresh = new Set(values.map(({ id }) => id))
+  for (const name of ['ask', 'sell'] as const) {
+    const jobs = found
+      .filter(({ id, kind }) => fresh.has(id) && queueOf(kind) === name)
+      .map(({ id }) => ({ askId: id }))
+    if (jobs.length > 0) await queue.enqueue(trx, name, jobs)
+  }
+  const byKey = new Map(found.map(row => [`${row.kind} ${row.key}`, row.id]))
+  return questions.map(({ kind, key }) => {
+    const id = byKey.get(`${kind} ${key}`) as string
+    return { id, joined: !fresh.has(id) }
+  })
+}
+
+/** Several questions at once, in the order of their ids. */
+export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefined)[]> {
+  const found = await rows<AskRow>(
+    db,
+    `select *, expires_at < clock_timestamp() as expired from asks where id = ${among('ids')}`,
+    { ids }
+  )
+  const byId = new Map(found.map(row => [row.id, row]))
+  return ids.map(id => byId.get(id))
+}
+
+/** An account that a broker request concerns, and who serves it (null: somebody was just taking it). */
+export interface Share {
+  orderId: string | null
+  worker: string | null
+}
+
+/**
+ * The accounts that these broker requests concern, by request; those that no living worker serves are taken for `worker`.
+ * One about no account has no entry.
+ */
+export async function sharesOf(db: Db, worker: string, asks: AskRow[]): Promise<Map<string, Share[]>> {
+  const named = asks.flatMap(({ id, data }) => {
+    const orderIds = typeof data.orderId === 'string' ? [data.orderId] : ((data.orderIds as string[] | undefined) ?? [])
+    const about = orderIds.map(orderId => ({ id, orderId, accountRowId: '' }))
+    return typeof data.accountRowId === 'string'
+      ? [...about, { id, orderId: '', accountRowId: data.accountRowId }]
+      : about
+  })
+  if (named.length === 0) return new Map()
+  const found = await rows<Share & { id: string }>(
+    db,
+    sql`with named as materialized (
+       select n.id, nullif(n.order_id, '') as order_id,
+              coalesce((select account_id from orders o where o.id = n.order_id),
+                       (select account_id from broker_accounts a where a.id = n.account_row_id)) as account_id
+         from ${listing('ids', 'orderIds', 'accountRowIds')} as n (id, order_id, account_row_id)
+     ), accounts as (select distinct account_id from named where account_id is not null), ${serving}
+     select n.id, n.order_id as "orderId", s.worker from named n join served s using (account_id)`,
+    {
+      ids: named.map(({ id }) => id),
+      orderIds: named.map(({ orderId }) => orderId),
+      accountRowIds: named.map(({ accountRowId }) => accountRowId),
+      sender: worker
+    }
+  )
+  return Map.groupBy(found, ({ id }) => id)
+}
+
+/** Stores an answer; only a waiting question takes one. Answers the channel to wake. */
+export async function answerAsk(db: Db, id: string, answer: unknown): Promise<string | undefined> {
+  return finish(db, id, 'answered', { answer: JSON.stringify(answer), error: null })
+}
+
+/** Stores a refusal, told to the caller as it is. */
+export async function refuseAsk(db: Db, id: string, error: NonNullable<AskRow['error']>): Promise<string | undefined> {
+  return finish(db, id, 'refused', { answer: null, error: JSON.stringify(error) })
+}
+
+async function finish(
+  db: Db,
+  id: string,
+  state: string,
+  values: { answer: string | null; error: string | null }
+): Promise<string | undefined> {
+  const [row] = await rows<{ origin: string }>(
+    db,
+    `update asks set state = :state, answer = :answer, error = :error, answered_at = now()
+      where id = :id and state = 'waiting' returning origin`,
+    { id, state, ...values }
+  )
+  return row?.origin
+}
+
+// A lost wake-up costs at most this long, more of a request that has waited for long already: many that wait for a slow
+// broker must not keep the database and this process busy with reading.
+const REREAD_MS = 500
+const LONGEST_REREAD_MS = 4000
+
+/**
+ * Asks the workers from a process that asks seldom (the operator's tool). Throws what they refused it with, or
+ * BROKER_UPSTREAM when nobody answers in time.
+ */
+export async function askWorkers<Answer>(
+  db: Db,
+  { queue, bus }: { queue: Queue; bus: Bus },
+  question: Omit<Question, 'origin'>
+): Promise<Answer> {
+  const [stored] = await db.transaction(trx => storeAsks(trx, queue, [{ ...question, origin: bus.origin }]))
+  bus.publish(WORK, queueOf(question.kind), 'new')
+  const read = async (id: string) => (await findAsks(db, [id]))[0]
+  return awaitAnswer(bus, read, (stored as { id: string }).id, { timeoutMs: question.timeoutMs })
+}
+
+/** Waits for the answer to a stored question, reading its row with `read`. */
+export async function awaitAnswer<Answer>(
+  bus: Bus,
+  read: (id: string) => Promise<AskRow | undefined>,
+  id: string,
+  { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal }
+): Promise<Answer> {
+  const deadline = performance.now() + timeoutMs
+  for (let rereadMs = REREAD_MS; ; rereadMs = Math.min(2 * rereadMs, LONGEST_REREAD_MS)) {
+    // Listen first, read then, so that an answer between the two is not missed.
+    const woken = bus.wait('ask', id, Math.min(rereadMs, deadline - performance.now()), signal)
+    const row = await read(id)
+    if (row?.state === 'answered') return row.answer as Answer
+    if (row?.state === 'refused') {
+      const { code, message, extras } = row.error as NonNullable<AskRow['error']>
+      const headers: Record<string, string> = code === 'RATE_LIMITED' ? { 'Retry-After': '1' } : {}
+      throw new ApiError(code, message, { extras: extras ?? {}, headers })
+    }
+    if (!row || performance.now() >= deadline || signal?.aborted) {
+      throw new ApiError('BROKER_UPSTREAM', 'There was no answer from the broker in time; try again.')
+    }
+    await woken
+  }
+}
+
+/** Deletes what nobody waits for any more. */
+export async function deleteOldAsks(db: Db): Promise<number> {
+  return db('asks').where('expires_at', '<', db.raw(`now() - interval '5 minutes'`)).del()
+}

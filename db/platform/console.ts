@@ -1,0 +1,299 @@
+// What the operator's console reads besides what the commands read. It asks every second, so every statement
+// here looks at a bounded part of a table by one of its indexes.
+import { prefixes } from '../../schemas/fields/ids.ts'
+import type { Plan, SaasStatus } from '../../schemas/partners.ts'
+import type { Phase } from '../orders/reading.ts'
+import { saasStatusOf } from '../partners/partners.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { findNamedOrders } from './named.ts'
+
+const STATEMENT_TIMEOUT_MS = 3000
+
+/** Runs `read` in one read-only transaction, each of whose statements ends after 3 s. */
+export async function readShortly<T>(db: Db, read: (trx: Db) => Promise<T>): Promise<T> {
+  return db.transaction(
+    async trx => {
+      await trx.raw(`set local statement_timeout = ${STATEMENT_TIMEOUT_MS}`)
+      return read(trx)
+    },
+    { readOnly: true }
+  )
+}
+
+/** What became of the orders of one minute. */
+export interface Minute {
+  /** Its beginning, in seconds since 1970. */
+  at: number
+  placed: number
+  failed: number
+  /** Median of the time from the intent to the broker's answer; null when nothing was bought. */
+  brokerMs: number | null
+}
+
+/** Orders looked at for the figures of a window, at most. */
+const WINDOW_ORDERS = 200_000
+// Identifiers are ordered by time: the primary key serves as the index by time, which orders do not have. They
+// are made a moment before the row, by clocks that may differ a little.
+const CLOCK_SLACK_MS = 60_000
+
+/** The minutes with orders among the last `minutes`, oldest first, the one under way included. */
+export async function readMinutes(db: Db, minutes: number): Promise<Minute[]> {
+  return rows<Minute>(
+    db,
+    `select extract(epoch from date_trunc('minute', created_at))::int as at, count(*) as placed,
+            count(*) filter (where phase = 'failed') as failed,
+            percentile_cont(0.5) within group (order by extract(epoch from answered_at - sent_at)::float8 * 1000)
+              filter (where answered_at is not null and sent_at is not null) as "brokerMs"
+       from (select created_at, phase, answered_at, sent_at from orders where id >= :since order by id desc limit ${WINDOW_ORDERS}) o
+      where created_at >= date_trunc('minute', clock_timestamp()) - (:minutes - 1) * interval '1 minute'
+      group by 1 order by 1`,
+    { minutes, since: idAt(Date.now() - minutes * 60_000 - CLOCK_SLACK_MS) }
+  )
+}
+
+// The 26 characters behind the prefix are 128 bits in groups of five, the first 48 of them milliseconds.
+function idAt(ms: number): string {
+  const digits = '0123456789abcdefghjkmnpqrstvwxyz'
+  let bits = BigInt(Math.max(0, Math.floor(ms))) << 80n
+  let suffix = ''
+  for (let i = 0; i < 26; i++) {
+    suffix = digits[Number(bits & 31n)] + suffix
+    bits >>= 5n
+  }
+  return `${prefixes.order}_${suffix}`
+}
+
+/** How many orders are in a phase that has not ended, and how old the oldest is. */
+export interface Standing {
+  phase: Phase
+  count: number
+  oldestSeconds: number | null
+}
+
+/** Queued, sending, review and open orders; one partial index each. */
+export async function readStandings(db: Db): Promise<Standing[]> {
+  const one = (phase: Phase, since: string) =>
+    `select '${phase}' as phase, count(*) as count,
+            extract(epoch from clock_timestamp() - min(${since}))::float8 as "oldestSeconds"
+       from orders where phase = '${phase}'`
+  return rows<Standing>(
+    db,
+    [
+      one('queued', 'queued_at'),
+      one('sending', 'sent_at'),
+      one('review', 'coalesce(sent_at, queued_at)'),
+      `select 'open' as phase, count(*) as count, null::float8 as "oldestSeconds" from orders where phase = 'open'`
+    ].join(' union all ')
+  )
+}
+
+export interface LedgerStanding {
+  wallets: number
+  /** What the wallets hold together. */
+  heldUsd: string
+  negativeWallets: number
+  /** Sum of all balances; anything but 0 is an alarm. */
+  driftUsd: string
+}
+
+/** The ledger at a glance; proving it is `operator ledger verify`. */
+export async function readLedger(db: Db): Promise<LedgerStanding> {
+  const [standing] = await rows<LedgerStanding>(
+    db,
+    `select count(*) filter (where kind = 'wallet') as wallets,
+            coalesce(sum(balance) filter (where kind = 'wallet'), 0)::text as "heldUsd",
+            count(*) filter (where kind = 'wallet' and balance < 0) as "negativeWallets",
+            coalesce(sum(balance), 0)::text as "driftUsd"
+       from ledger_accounts`
+  )
+  return standing as LedgerStanding
+}
+
+export interface PartnerLine {
+  partnerId: string
+  name: string
+  plan: Plan
+  saasStatus: SaasStatus
+  suspendedReason: string | null
+  brokerDialect: string
+  createdAt: Date
+  /** Counted up to 1000. */
+  traders: number
+  balanceUsd: string
+}
+
+/** Partners, newest first, at most `limit`; with `text` in their name or id where one is given. */
+export async function listPartnerLines(
+  db: Db,
+  { text = '', partnerId = null, limit }: { text?: string; partnerId?: string | null; limit: number }
+): Promise<PartnerLine[]> {
+  const found = await rows<Omit<PartnerLine, 'saasStatus'> & { plan_active: boolean; suspended_at: Date | null }>(
+    db,
+    `select p.id as "partnerId", p.name, p.plan, p.plan_active, p.suspended_at, p.suspended_reason as "suspendedReason",
+            p.broker_dialect as "brokerDialect", p.created_at as "createdAt",
+            (select count(*) from (select from traders t where t.partner_id = p.id limit 1000) t) as traders,
+            coalesce((select a.balance from ledger_accounts a where a.id = 'wallet:' || p.id), 0.00)::text as "balanceUsd"
+       from (select * from partners
+              where (:sought = '' or strpos(lower(name), lower(:sought)) > 0 or strpos(id, :sought) > 0)
+                and (:partnerId::text is null or id = :partnerId)
+              order by id desc limit :limit) p
+      order by p.id desc`,
+    { sought: text, partnerId, limit }
+  )
+  return found.map(({ plan_active, suspended_at, ...line }) => ({
+    ...line,
+    saasStatus: saasStatusOf({ plan_active, suspended_at })
+  }))
+}
+
+export interface TraderLine {
+  traderId: string
+  externalId: string
+  name: string | null
+  accountId: string | null
+  connectedAt: Date | null
+}
+
+/** Traders of a partner in the order of its own ids for them, at most `limit`, with the account each is on. */
+export async function listTraderLines(
+  db: Db,
+  { partnerId, limit }: { partnerId: string; limit: number }
+): Promise<TraderLine[]> {
+  return rows<TraderLine>(
+    db,
+    `select t.id as "traderId", t.external_id as "externalId", t.name, a.account_id as "accountId",
+            t.connected_at as "connectedAt"
+       from (select * from traders where partner_id = :partnerId order by external_id limit :limit) t
+       left join broker_accounts a on a.id = t.active_account_id
+      order by t.external_id`,
+    { partnerId, limit }
+  )
+}
+
+export interface OrderLine {
+  id: string
+  phase: Phase
+  status: string
+  partner: string
+  trader_external_id: string
+  account_id: string
+  kind: string
+  asset: string
+  contract_type: string | null
+  direction: string | null
+  multiplier: string | null
+  stake: string
+  currency: string | null
+  pnl: string | null
+  error_code: string | null
+  created_at: Date
+  /** Since it was sent, or queued where it was not. */
+  ageSeconds: number
+  /** Of a review: how many contracts of the broker could be this order's. */
+  candidates: number
+}
+
+const line = `o.id, o.phase, o.status, p.name as partner, o.trader_external_id, o.account_id, o.kind, o.asset, o.contract_type,
+  o.direction, o.multiplier, o.stake::text, o.currency, o.pnl::text, o.error_code, o.created_at,
+  extract(epoch from clock_timestamp() - coalesce(o.sent_at, o.queued_at))::float8 as "ageSeconds",
+  case jsonb_typeof(o.evidence) when 'array' then jsonb_array_length(o.evidence) else 0 end as candidates`
+
+/** How many of the newest orders a filter looks through. */
+export const LOOKED_THROUGH = 10_000
+
+export interface OrderLineFilter {
+  /** PENDING, OPEN, CLOSED, FAILED or REVIEW. */
+  status?: string
+  /** Part of an order's, contract's, account's or trader's id, of clientOrderId or of the asset. */
+  text?: string
+  limit: number
+}
+
+/**
+ * Orders of all partners, newest first; with a filter, those of the newest 10 000 that pass it, and those that the text
+ * names in full, however old they are.
+ */
+export async function listOrderLines(db: Db, filter: OrderLineFilter): Promise<OrderLine[]> {
+  const lines = await listRecentLines(db, filter)
+  const { status = '', text = '', limit } = filter
+  if (text === '' || status !== '' || lines.length >= limit) return lines
+  const named = await findNamedOrders(db, text)
+  const missing = named.map(({ orderId }) => orderId).filter(id => !lines.some(each => each.id === id))
+  if (missing.length === 0) return lines
+  const older = await rows<OrderLine>(
+    db,
+    `select ${line} from orders o join partners p on p.id = o.partner_id where o.id = any(:missing) order by o.id desc`,
+    { missing }
+  )
+  return [...lines, ...older].slice(0, limit)
+}
+
+async function listRecentLines(db: Db, { status = '', text = '', limit }: OrderLineFilter): Promise<OrderLine[]> {
+  return rows<OrderLine>(
+    db,
+    `select ${line}
+       from (select * from orders order by id desc limit :among) o join partners p on p.id = o.partner_id
+      where (:status = '' or case o.phase when 'review' then 'REVIEW' else o.status end = :status)
+        and (:sought = '' or strpos(lower(concat_ws(' ', o.id, o.client_order_id, o.broker_order_id, o.account_id,
+                                                  o.trader_external_id, o.asset, p.name)), lower(:sought)) > 0)
+      order by o.id desc limit :limit`,
+    { status, sought: text, limit, among: status === '' && text === '' ? limit : LOOKED_THROUGH }
+  )
+}
+
+/** Orders sent without an answer and orders waiting for a decision, reviews first, oldest first. */
+export async function listDoubtLines(db: Db, limit: number): Promise<OrderLine[]> {
+  return rows<OrderLine>(
+    db,
+    `select ${line}
+       from ((select * from orders where phase = 'review' order by created_at limit :limit)
+             union all
+             (select * from orders where phase = 'sending' order by reconcile_at limit :limit)) o
+       join partners p on p.id = o.partner_id
+      order by o.phase = 'review' desc, "ageSeconds" desc limit :limit`,
+    { limit }
+  )
+}
+
+/** Jobs that have failed for good and are kept by the queue, by queue. */
+export async function countFailedJobs(db: Db): Promise<Map<string, number>> {
+  const found = await rows<{ name: string; count: number }>(
+    db,
+    `select name, count(*) as count from pgboss.job where state = 'failed' group by name`
+  )
+  return new Map(found.map(({ name, count }) => [name, count]))
+}
+
+export interface WalletLine {
+  partnerId: string
+  name: string
+  plan: Plan
+  balanceUsd: string
+}
+
+/** Wallets, the emptiest first, at most `limit`. */
+export async function listWalletLines(db: Db, limit: number): Promise<WalletLine[]> {
+  return rows<WalletLine>(
+    db,
+    `select p.id as "partnerId", p.name, p.plan, a.balance::text as "balanceUsd"
+       from (select * from ledger_accounts where kind = 'wallet' order by balance, id limit :limit) a
+       join partners p on p.id = a.partner_id
+      order by a.balance, a.id`,
+    { limit }
+  )
+}
+
+export interface PayoutStanding {
+  status: string
+  count: number
+  amountUsd: string
+}
+
+/** Payouts that still need something done, by status: how many and how much together. */
+export async function readPayoutStandings(db: Db): Promise<PayoutStanding[]> {
+  return rows<PayoutStanding>(
+    db,
+    `select status, count(*) as count, sum(amount)::text as "amountUsd" from payouts
+      where status in ('REQUESTED', 'APPROVED') group by status`
+  )
+}

@@ -1,0 +1,142 @@
+// Requests that carry an Idempotency-Key: one of them runs, its answer is stored for 24 hours, repeats get it.
+//
+//   (nothing) -> leased -> answered      the answer is stored in the transaction of what the request did
+//   leased -> (nothing)                  it was refused: nothing was done, the key is free again
+//   leased -> leased                     its process died; a repeat takes over when the lease has ended
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import type { Vault } from './crypto.ts'
+
+/** How long an answer is kept. */
+export const KEPT_HOURS = 24
+
+export interface KeptAnswer {
+  body: unknown
+  headers: Record<string, string>
+}
+
+/** A key in use: whose, which, by which request. */
+export interface HeldKey {
+  partnerId: string
+  key: string
+  /** Random UUID of the request. */
+  holder: string
+}
+
+const contextOf = ({ partnerId, key }: { partnerId: string; key: string }) => `idempotency_keys:${partnerId}:${key}`
+
+interface KeyRow {
+  fingerprint: Buffer
+  waits: number
+  token_key_id: string | null
+  answer: Buffer | null
+}
+
+/**
+ * Takes the key for this request, or returns the answer kept under it. Throws IDEMPOTENCY_KEY_REUSED when the key came with
+ * another request, IDEMPOTENCY_IN_PROGRESS with Retry-After while the first one runs.
+ */
+export async function takeKey(
+  db: Db,
+  vault: Vault,
+  held: HeldKey,
+  { fingerprint, leaseSeconds }: { fingerprint: Buffer; leaseSeconds: number }
+): Promise<KeptAnswer | undefined> {
+  const { partnerId, key, holder } = held
+  // What has expired counts as absent; so does a request whose process died, for its own repeat only.
+  const [taken] = await rows(
+    db,
+    `insert into idempotency_keys as k (partner_id, key, fingerprint, holder, leased_until)
+     values (:partnerId, :key, :fingerprint, :holder, now() + make_interval(secs => :leaseSeconds))
+     on conflict (partner_id, key) do update
+       set fingerprint = excluded.fingerprint, holder = excluded.holder, leased_until = excluded.leased_until,
+           created_at = now(), answered_at = null, token_key_id = null, answer = null
+     where k.created_at < now() - make_interval(hours => :keptHours)
+        or k.answered_at is null and k.leased_until < now() and k.fingerprint = excluded.fingerprint
+     returning key`,
+    { partnerId, key, fingerprint, holder, leaseSeconds, keptHours: KEPT_HOURS }
+  )
+  if (taken) return undefined
+  const [row] = await rows<KeyRow>(
+    db,
+    `select fingerprint, greatest(1, ceil(extract(epoch from leased_until - now())))::int as waits, token_key_id, answer
+       from idempotency_keys where partner_id = :partnerId and key = :key`,
+    { partnerId, key }
+  )
+  if (row && !row.fingerprint.equals(fingerprint)) throw new ApiError('IDEMPOTENCY_KEY_REUSED')
+  if (row?.answer && row.token_key_id) {
+    const text = vault.open({ keyId: row.token_key_id, sealed: row.answer }, contextOf(held))
+    return JSON.parse(text) as KeptAnswer
+  }
+  // Without a row the first request was refused this moment.
+  const seconds = Math.min(row?.waits ?? 1, 5)
+  throw new ApiError('IDEMPOTENCY_IN_PROGRESS', undefined, { headers: { 'Retry-After': String(seconds) } })
+}
+
+/**
+ * Stores the answer, in the transaction of what it reports where there is one. Throws UNAVAILABLE when a repeat has taken the
+ * key over meanwhile, so that the transaction is rolled back.
+ */
+export async function keepAnswer(trx: Db, vault: Vault, held: HeldKey, answer: KeptAnswer): Promise<void> {
+  const { keyId, sealed } = vault.seal(JSON.stringify(answer), contextOf(held))
+  const [kept] = await rows(
+    trx,
+    `update idempotency_keys set answered_at = now(), token_key_id = :keyId, answer = :sealed
+      where partner_id = :partnerId and key = :key and holder = :holder and answered_at is null
+      returning key`,
+    { ...held, keyId, sealed }
+  )
+  if (!kept) throw new ApiError('UNAVAILABLE', 'The request took too long; repeat it with the same Idempotency-Key.')
+}
+
+/** Gives the key back after a refusal. */
+export async function freeKey(db: Db, held: HeldKey): Promise<void> {
+  await rows(
+    db,
+    `delete from idempotency_keys
+      where partner_id = :partnerId and key = :key and holder = :holder and answered_at is null`,
+    { ...held }
+  )
+}
+
+/** Deletes what has been kept for longer than it is answered. */
+export async function deleteOldKeys(db: Db): Promise<void> {
+  for (let batch = 0; batch < 200; batch++) {
+    const gone = await rows(
+      db,
+      `delete from idempotency_keys where (partner_id, key) in
+         (select partner_id, key from idempotency_keys
+           where created_at < now() - make_interval(hours => :keptHours) order by created_at limit 5000)
+       returning key`,
+      { keptHours: KEPT_HOURS }
+    )
+    if (gone.length < 5000) break
+  }
+}
+
+/** Seals answers of one old key anew, up to `limit`. Returns how many there were. */
+export async function resealAnswers(
+  db: Db,
+  vault: Vault,
+  { oldKeyId, limit }: { oldKeyId: string; limit: number }
+): Promise<number> {
+  return db.transaction(async trx => {
+    const found = await rows<{ partner_id: string; key: string; answer: Buffer }>(
+      trx,
+      `select partner_id, key, answer from idempotency_keys where token_key_id = :oldKeyId
+        order by partner_id, key limit :limit for update skip locked`,
+      { oldKeyId, limit }
+    )
+    for (const { partner_id: partnerId, key, answer } of found) {
+      const context = contextOf({ partnerId, key })
+      const { keyId, sealed } = vault.seal(vault.open({ keyId: oldKeyId, sealed: answer }, context), context)
+      await rows(
+        trx,
+        `update idempotency_keys set token_key_id = :keyId, answer = :sealed
+          where partner_id = :partnerId and key = :key`,
+        { partnerId, key, keyId, sealed }
+      )
+    }
+    return found.length
+  })
+}

@@ -1,0 +1,75 @@
+// Passwords of traders: argon2id, computed on threads so that the event loop goes on, a few at a time so
+// that memory stays bounded (19 MiB each).
+import { hash, verify } from '@node-rs/argon2'
+import { Overloaded } from '../postgres/gather.ts'
+
+// OWASP's first choice for argon2id: 19 MiB, two passes, one lane; some 15 ms of one core.
+const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
+
+// What a password is compared with when there is no account: nobody's, of the same cost.
+const NOBODY = '$argon2id$v=19$m=19456,t=2,p=1$sa/6BO4GIXD8MZ+AXjnTTg$OgCcg1P/8JoX0pzI52MNHpgceIPsmFJJJ02au2dYHNs'
+
+const AT_ONCE = 2
+const MAX_WAITING_OF_PARTNER = 40
+// Partners in the order of their turns, each with what waits.
+const waiting = new Map<string, (() => void)[]>()
+let active = 0
+
+/** Runs `work` when a place is free; partners take turns. Throws Overloaded when too much of this partner's waits already. */
+async function inTurn<T>(partnerId: string, work: () => Promise<T>): Promise<T> {
+  if (active >= AT_ONCE) {
+    const own = waiting.get(partnerId) ?? []
+    if (own.length >= MAX_WAITING_OF_PARTNER) throw new Overloaded('Too many passwords are being checked.')
+    waiting.set(partnerId, own)
+    await new Promise<void>(resolve => own.push(resolve))
+  } else active += 1
+  try {
+    return await work()
+  } finally {
+    const next = nextInTurn()
+    if (next) next()
+    else active -= 1
+  }
+}
+
+function nextInTurn(): (() => void) | undefined {
+  const [turn] = waiting
+  if (!turn) return undefined
+  const [partnerId, own] = turn
+  const next = own.shift()
+  // Behind all others for the next one.
+  waiting.delete(partnerId)
+  if (own.length > 0) waiting.set(partnerId, own)
+  return next
+}
+
+// The same password typed on two keyboards may arrive composed or decomposed.
+const plain = (password: string) => password.normalize('NFKC')
+
+/** The argon2id hash of a password, with its salt and cost; `partnerId` is whose turn it takes. Throws Overloaded. */
+export async function hashPassword(partnerId: string, password: string): Promise<string> {
+  return inTurn(partnerId, () => hash(plain(password), cost))
+}
+
+/**
+ * Whether the password is the one behind `known`. Without an account it is compared with nobody's, so that
+ * an unknown e-mail costs what a wrong password costs. Throws Overloaded.
+ */
+export async function isPassword(partnerId: string, known: string | undefined, password: string): Promise<boolean> {
+  const right = await inTurn(partnerId, () => verify(known ?? NOBODY, plain(password)))
+  return right && known !== undefined
+}
+
+// The 18,000 passwords of at least 8 characters that leaked most often; read when the first one is chosen.
+let common: Promise<ReadonlySet<string>> | undefined
+
+async function readCommon(): Promise<ReadonlySet<string>> {
+  const { dictionary } = await import('@zxcvbn-ts/language-common')
+  return new Set((dictionary['passwords-common'] as string[]).filter(({ length }) => length >= 8))
+}
+
+/** Whether everybody who guesses passwords tries this one, in whatever case. */
+export async function isCommonPassword(password: string): Promise<boolean> {
+  common ??= readCommon()
+  return (await common).has(plain(password).toLowerCase())
+}

@@ -1,0 +1,143 @@
+// What the main files of all processes share: the environment, read once, and the signals that stop them.
+import { existsSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
+import { type Config, ConfigError, readConfig } from '../../schemas/config/config.ts'
+import { findContradictions } from '../../schemas/config/contradictions.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { systemErrorText } from '../postgres/system-errors.ts'
+import { within } from '../postgres/within.ts'
+import type { Log } from './log.ts'
+
+/**
+ * The configuration of this process, from the environment and a `.env` file where there is one (the
+ * environment wins), and the environment itself. Throws ConfigError naming a wrong value.
+ */
+export function readEnvironment(): { config: Config; env: NodeJS.ProcessEnv } {
+  if (existsSync('.env')) {
+    try {
+      process.loadEnvFile('.env')
+    } catch (cause) {
+      throw new ConfigError(`the .env file: ${systemErrorText(cause) ?? (cause as Error).message}`, { cause })
+    }
+  }
+  return { config: readConfig(process.env), env: process.env }
+}
+
+/** The configuration of a process; a wrong value ends it with one line that names it, exit code 78 (EX_CONFIG). */
+export function loadEnvironment(name: 'api' | 'worker'): Config {
+  try {
+    const { config } = readEnvironment()
+    const [refused] = findContradictions(config, name).filter(({ severity }) => severity === 'refuse')
+    if (refused) throw new ConfigError(`${refused.found}; ${refused.advice}`)
+    return config
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    process.stderr.write(`Wrong configuration: ${error.message}\n`)
+    process.exit(78)
+  }
+}
+
+/** Logs the settings that do not work together although the process can start. */
+export function warnOfSettings(config: Config, name: 'api' | 'worker', log: Log): void {
+  for (const { found, advice } of findContradictions(config, name)) log.warn({ advice }, found)
+}
+
+/**
+ * Has garbage collected when the heap has grown by two fifths over what is alive. Thousands of short requests, or of
+ * contracts told anew every second, leave mostly garbage, and V8 would let more of it pile up before it looks. The bound
+ * of the heap stays where it is, for the day when so much is alive.
+ */
+export function keepHeapSmall(): void {
+  setFlagsFromString('--heap-growing-percent=40')
+}
+
+const HARD_STOP_MS = 25_000
+const LAST_WORDS_MS = 100
+
+/**
+ * Why a process cannot start, in one line for whoever starts it, and its exit code: 78 (EX_CONFIG) for a wrong setting,
+ * else 1. Undefined for an error that nobody expects at the start, which deserves its stack.
+ */
+export function startFailure(error: unknown): { line: string; exitCode: number } | undefined {
+  if (error instanceof ConfigError) return { line: `Wrong configuration: ${error.message}`, exitCode: 78 }
+  const text = error instanceof ApiError && error.code === 'UNAVAILABLE' ? error.message : systemErrorText(error)
+  return text === undefined ? undefined : { line: `Cannot start: ${text}`, exitCode: 1 }
+}
+
+// Before `announceReady` the person who started the process reads its errors, afterwards the log does.
+let started = false
+
+/** Something to end before the process does. */
+export interface Ending {
+  /** For the log. */
+  name: string
+  end(): Promise<unknown>
+  /** When it is given up, in milliseconds since the first step; less than 25 s, or the hard end comes first. */
+  untilMs: number
+}
+
+/** Tells the process that started this one, where one listens for it, that the work can begin. */
+export function announceReady(facts: { address?: string } = {}): void {
+  started = true
+  // With a callback, so that a parent that is gone by now is no error of ours; `stopWithParent` notices.
+  if (process.connected) process.send?.({ ready: true, ...facts }, () => {})
+}
+
+/** Calls `stop` once the process that started this one and kept a channel to it is gone, however it ended. */
+export function stopWithParent(stop: () => void): void {
+  if (!process.channel) return
+  process.once('disconnect', stop)
+  // The channel must not keep a process alive that has nothing else to do.
+  process.channel.unref()
+}
+
+/**
+ * Resolves on the first SIGTERM or SIGINT, or when the process that started this one is gone. A second signal,
+ * or 25 s, ends the process hard, which is just as safe for orders. Also ends it with one line when it cannot start.
+ */
+export function stopOn(log: Log): Promise<void> {
+  process.on('uncaughtException', error => {
+    const failure = started ? undefined : startFailure(error)
+    if (failure) {
+      process.stderr.write(`${failure.line.replaceAll(/\s*\n\s*/g, ' ')}\n`)
+      process.exit(failure.exitCode)
+    }
+    // Neither as 'fatal' nor by ending at once: both make the logger write in one go what it holds, and where nobody
+    // reads any more it would try for ever.
+    log.error({ err: error }, 'stopped by an unexpected error')
+    setTimeout(() => process.exit(1), LAST_WORDS_MS)
+  })
+  return new Promise(resolve => {
+    let asked = false
+    const stop = (why: string) => {
+      if (asked) process.exit(1)
+      asked = true
+      log.info({ why }, 'stopping')
+      setTimeout(() => process.exit(1), HARD_STOP_MS).unref()
+      resolve()
+    }
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stop)
+    stopWithParent(() => {
+      if (!asked) stop('parent gone')
+    })
+  })
+}
+
+/**
+ * Ends one thing after the other, each for as long as it may take, and then the process with exit code 0. What a
+ * dependency that does not answer keeps from ending is named in the log and left, which is as safe as a kill.
+ */
+export async function endInOrder(log: Log, endings: Ending[]): Promise<void> {
+  const startedAt = performance.now()
+  const left: string[] = []
+  for (const { name, end, untilMs } of endings) {
+    await within(Math.max(0, untilMs - (performance.now() - startedAt)), end()).catch((error: unknown) => {
+      log.warn({ err: error, part: name }, 'a part did not end in order')
+      left.push(name)
+    })
+  }
+  if (left.length > 0) log.warn({ left }, 'stopped; what did not end in time is left as it is')
+  else log.info('stopped')
+  // A connection that the other side never closes would keep the process until the hard end.
+  setTimeout(() => process.exit(0), LAST_WORDS_MS).unref()
+}

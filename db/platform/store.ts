@@ -1,0 +1,73 @@
+// What every process opens first: the database (the embedded one where none is named), the token keys and
+// the pepper, in one call, and closes last.
+import type { Config } from '../../schemas/config/config.ts'
+import { ConfigError } from '../../schemas/config/config.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { type Db, openDatabase } from '../postgres/connection.ts'
+import { migrationStatus } from '../postgres/migrate.ts'
+import { reachDatabase } from '../postgres/reach.ts'
+import { systemErrorText } from '../postgres/system-errors.ts'
+import { openPepper, openVault, type Pepper, tokenKeysOf, type Vault } from './crypto.ts'
+import type { Log } from './log.ts'
+
+/** The oldest PostgreSQL that has what the statements need. */
+export const OLDEST_VERSION = 15
+const NO_PRIVILEGE = '42501'
+
+export interface Store {
+  url: string
+  db: Db
+  vault: Vault
+  pepper: Pepper
+  close(): Promise<void>
+}
+
+/**
+ * DATABASE_URL, or the embedded PostgreSQL of DATA_DIR: joined when it runs, started when it does not. Throws UNAVAILABLE
+ * with a sentence when it cannot be started.
+ */
+export async function locateDatabase(
+  config: Config,
+  tell: (message: string) => void
+): Promise<{ url: string; stop(): Promise<void> }> {
+  if (config.databaseUrl) return { url: config.databaseUrl, stop: async () => {} }
+  // Loaded only here: with DATABASE_URL the embedded PostgreSQL need not be installed.
+  const { startEmbedded } = await import('../embedded.ts')
+  try {
+    return await startEmbedded({ dataDir: config.dataDir, log: tell })
+  } catch (cause) {
+    const reason = systemErrorText(cause) ?? (cause as Error).message
+    throw new ApiError('UNAVAILABLE', `The embedded PostgreSQL: ${reason}`, { cause })
+  }
+}
+
+/**
+ * Opens the store. Throws UNAVAILABLE when the database does not answer, ConfigError when it is not migrated or
+ * sealed under other keys.
+ */
+export async function openStore(config: Config, options: { name: string; log?: Log }): Promise<Store> {
+  const vault = openVault(tokenKeysOf(config))
+  const { url, stop } = await locateDatabase(config, message => options.log?.info(message))
+  const db = openDatabase({ url, pool: config.databasePool, ...options })
+  const close = async () => {
+    await db.destroy()
+    await stop()
+  }
+  try {
+    const { majorVersion } = await reachDatabase(url)
+    if (majorVersion < OLDEST_VERSION)
+      throw new ConfigError(`DATABASE_URL names PostgreSQL ${majorVersion}; this needs ${OLDEST_VERSION} or later`)
+    const { pending } = await migrationStatus(db)
+    if (pending.length > 0)
+      throw new ConfigError(
+        `The database lacks ${pending.length} migrations: run \`npm run -s operator -- db migrate\``
+      )
+    return { url, db, vault, pepper: await openPepper(db, vault), close }
+  } catch (error) {
+    await close()
+    if ((error as { code?: string }).code !== NO_PRIVILEGE) throw error
+    const reason =
+      'DATABASE_URL names a role that may not use these tables: run `operator db grant ROLE` as their owner'
+    throw new ConfigError(reason, { cause: error })
+  }
+}

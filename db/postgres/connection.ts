@@ -1,0 +1,242 @@
+// The one place that opens PostgreSQL.
+import { createHash } from 'node:crypto'
+import type { Socket } from 'node:net'
+import knex, { type Knex } from 'knex'
+import pg from 'pg'
+import type { Log } from '../platform/log.ts'
+import { Statement } from './statement.ts'
+
+/** A pool or a transaction: every function of this folder takes one first. */
+export type Db = Knex
+
+// numeric stays text: money never passes through a float on its way. int8 counts fit a number.
+pg.types.setTypeParser(pg.types.builtins.NUMERIC, text => text)
+pg.types.setTypeParser(pg.types.builtins.INT8, Number)
+
+interface Limits {
+  /** How long a statement may take. */
+  statementMs: number
+  /** How long the server may say nothing before a connection is given up; longer than any statement may take. */
+  silenceMs: number
+}
+
+const ofTheService: Limits = { statementMs: 30_000, silenceMs: 40_000 }
+
+export interface DatabaseOptions {
+  url: string
+  /** Connections at most. */
+  pool?: number
+  /** Shown in pg_stat_activity. */
+  name?: string
+  /** Null where a statement may take its time: for migrations. */
+  limits?: Limits | null
+  /** Hears of connections that break; without one nobody does, but for those whose statement fails by it. */
+  log?: Pick<Log, 'warn'>
+}
+
+/** For the `options` of a connection. */
+export const WITHOUT_STATEMENT_TIMEOUT = '-c statement_timeout=0'
+
+/**
+ * For the `options` of a connection: a commit is acknowledged when it is on disk, and on a synchronous standby where there
+ * is one, whatever the server's, the database's or the role's default is. A purchase leaves after such a commit.
+ */
+export const DURABLE = '-c synchronous_commit=on'
+
+// Where PostgreSQL waits for a synchronous standby. Its notice from there means: committed here, and perhaps nowhere else.
+const REPLICATION_WAIT = 'SyncRepWaitForLSN'
+
+/**
+ * Breaks a connection when PostgreSQL cancels a commit's wait for its standby. It then acknowledges the commit with a
+ * warning alone, although a failover would undo it: the statement's outcome is unknown, and must not count as done.
+ */
+export function breakOnLostReplication(client: pg.Client): void {
+  client.on('notice', notice => {
+    if (notice.routine !== REPLICATION_WAIT) return
+    const { connection } = client as unknown as { connection: NodeJS.EventEmitter & { stream: Socket } }
+    const message = 'The commit was acknowledged without its standby: its outcome is unknown.'
+    // As when the server breaks off: the statement under way fails before its acknowledgement is read, and all after it.
+    connection.emit('error', Object.assign(new Error(message), { code: 'SYNC_REPLICATION_CANCELED', cause: notice }))
+    connection.stream.destroy()
+  })
+}
+
+/**
+ * Opens a pool; nothing connects before the first query. A statement ends after 30 s, a lock wait after
+ * 10 s, an idle transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that
+ * does not even say that (its machine or the network is gone) is not waited for longer than 40 s.
+ */
+export function openDatabase({ url, pool = 10, name = 'operator', limits = ofTheService, log }: DatabaseOptions): Db {
+  // By itself knex would write to standard output, where others expect JSON.
+  const tell = (message: unknown) => log?.warn({ message }, 'the database pool')
+  return knex({
+    client: 'pg',
+    connection: {
+      connectionString: url,
+      application_name: `service-${name}`,
+      connectionTimeoutMillis: 5000,
+      keepAlive: true,
+      statement_timeout: limits?.statementMs,
+      idle_in_transaction_session_timeout: 30_000,
+      // The server may have a statement time-out of its own for everybody.
+      options: `-c lock_timeout=10000 ${DURABLE}${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`
+    },
+    pool: {
+      min: 0,
+      max: pool,
+      acquireTimeoutMillis: 10_000,
+      idleTimeoutMillis: 30_000,
+      propagateCreateError: false,
+      afterCreate(client: pg.Client, done: () => void) {
+        const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
+        breakOnLostReplication(client)
+        if (limits) stream.setTimeout(limits.silenceMs, () => stream.destroy(silent(limits.silenceMs)))
+        done()
+      }
+    },
+    acquireConnectionTimeout: 10_000,
+    log: { warn: tell, error: tell, debug: tell, deprecate: tell }
+  })
+}
+
+function silent(ms: number): Error {
+  return Object.assign(new Error(`PostgreSQL has said nothing for ${ms} ms.`), { code: 'ETIMEDOUT' })
+}
+
+/**
+ * The rows of a statement with named bindings (`:name`). Each statement is prepared once per connection: parsing and
+ * planning the long ones costs more than running them.
+ */
+export async function rows<T>(db: Db, sql: string, bindings: Record<string, unknown> = {}): Promise<T[]> {
+  const { text, names } = positioned(sql, bindings)
+  return execute<T>(
+    db,
+    text,
+    names.map(name => bindings[name])
+  )
+}
+
+/**
+ * `any` of a list of texts, as SQL: `id = ${among('ids')}`. PostgreSQL counts the members of a list that is bound as it is,
+ * takes a plan of its own for each to be cheaper than a kept one, and plans every time, for longer than such a statement runs.
+ */
+export const among = (name: string): string => `any(array(select unnest(:${name}::text[])))`
+
+/** Rows of lists of texts, one column each, as SQL; out of sight of the planner for the same reason. */
+export const listing = (...names: string[]): string =>
+  `unnest(${names.map(name => `(select :${name}::text[])`).join(', ')})`
+
+const joined = new WeakMap<TemplateStringsArray, { parts: string[]; text: string }>()
+
+/**
+ * A statement of parts that are mostly the same as the last time here: it is the same string then, and not joined and
+ * looked up by its whole length again.
+ */
+export function sql(strings: TemplateStringsArray, ...parts: string[]): string {
+  const last = joined.get(strings)
+  if (last?.parts.every((part, index) => part === parts[index])) return last.text
+  const text = String.raw({ raw: strings }, ...parts)
+  joined.set(strings, { parts, text })
+  return text
+}
+
+// Knex's way to a connection without its compiler, which takes longer than some statements do.
+interface Client {
+  acquireConnection(): Promise<pg.Client>
+  releaseConnection(connection: pg.Client): Promise<void>
+}
+
+// SQLSTATE deadlock_detected: of transactions that wait for each other in a circle PostgreSQL breaks one off.
+const DEADLOCK = '40P01'
+const TRIES = 3
+
+// Where PostgreSQL refuses a prepared statement whose columns a migration has changed; its SQLSTATE is shared by others.
+const COLUMNS_CHANGED = 'RevalidateCachedQuery'
+
+/**
+ * The rows of a statement whose bindings are written $1, $2, …; prepared as well. Broken off over a deadlock, a statement
+ * that is its own transaction is run again: it did nothing, and whoever it stood in the way of goes first. So is one
+ * whose columns a migration has changed since it was prepared, under a new name; in a transaction the next try has it.
+ */
+export async function execute<T>(db: Db, text: string, values: unknown[]): Promise<T[]> {
+  const { isCompleted } = db as unknown as { isCompleted?: () => boolean }
+  // What comes after the end of its transaction would run on a connection that is somebody else's by now.
+  if (isCompleted?.()) throw new Error('The transaction of this statement has ended.')
+  for (let attempt = 1; ; attempt++) {
+    const name = nameOf(text)
+    try {
+      return await executeOnce<T>(db, { name, text, values })
+    } catch (error) {
+      const { code, routine } = error as { code?: unknown; routine?: unknown }
+      const changed = routine === COLUMNS_CHANGED
+      if (changed) rename(text, name)
+      if (isCompleted || attempt === TRIES || !(changed || code === DEADLOCK)) throw error
+    }
+  }
+}
+
+async function executeOnce<T>(db: Db, run: { name: string; text: string; values: unknown[] }): Promise<T[]> {
+  const { client } = db as unknown as { client: Client }
+  const connection = await client.acquireConnection()
+  try {
+    return await new Promise<T[]>((resolve, reject) => {
+      const done = (error: unknown, found: T[]) => (error ? reject(error) : resolve(found))
+      connection.query(new Statement<T>(run, done))
+    })
+  } finally {
+    await client.releaseConnection(connection)
+  }
+}
+
+// SQLSTATE query_canceled.
+const CANCELED = '57014'
+
+/** Whether PostgreSQL cancelled a statement, as it does with one that takes longer than it may. */
+export const wasCanceled = (error: unknown): boolean => (error as { code?: unknown }).code === CANCELED
+
+interface Positioned {
+  text: string
+  names: string[]
+}
+
+// Statements are text in our code, so there are only so many; a bound all the same.
+const MAX_STATEMENTS = 2000
+const known = new Map<string, Positioned>()
+
+function positioned(sql: string, bindings: Record<string, unknown>): Positioned {
+  let found = known.get(sql)
+  if (!found) {
+    const names: string[] = []
+    const text = sql.replaceAll(/(?<![:\w]):([a-zA-Z]\w*)/g, (written, name: string) => {
+      if (!Object.hasOwn(bindings, name)) return written
+      // Each place has a parameter of its own: one in two places would have to be of one type.
+      names.push(name)
+      return `$${names.length}`
+    })
+    found = { text, names }
+    if (known.size >= MAX_STATEMENTS) known.clear()
+    known.set(sql, found)
+  }
+  const missing = found.names.find(name => bindings[name] === undefined)
+  if (missing !== undefined) throw new Error(`The statement's binding ${missing} is undefined.`)
+  return found
+}
+
+const hashes = new Map<string, string>()
+
+function nameOf(text: string): string {
+  let name = hashes.get(text)
+  if (!name) {
+    if (hashes.size >= MAX_STATEMENTS) hashes.clear()
+    name = createHash('sha256').update(text).digest('base64url').slice(0, 24)
+    hashes.set(text, name)
+  }
+  return name
+}
+
+let renamed = 0
+
+/** Gives a statement another name, unless somebody has since `name`. */
+function rename(text: string, name: string): void {
+  if (hashes.get(text) === name) hashes.set(text, `${name.slice(0, 24)} ${++renamed}`)
+}

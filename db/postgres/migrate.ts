@@ -1,0 +1,193 @@
+// Migrations: an explicit list, forward only, and the queue's own tables with them.
+import type { Knex } from 'knex'
+import pg from 'pg'
+import { PgBoss } from 'pg-boss'
+import { deadLetterOf, type QueueName, type QueueRule, queues } from '../../schemas/jobs.ts'
+import * as partners from '../migrations/0001_partners.ts'
+import * as traders from '../migrations/0002_traders.ts'
+import * as orders from '../migrations/0003_orders.ts'
+import * as asks from '../migrations/0004_asks.ts'
+import * as ledger from '../migrations/0005_ledger.ts'
+import * as marketplace from '../migrations/0006_marketplace.ts'
+import * as copy from '../migrations/0007_copy.ts'
+import * as templates from '../migrations/0008_templates.ts'
+import * as sessions from '../migrations/0009_sessions.ts'
+import * as trades from '../migrations/0010_trades.ts'
+import * as usage from '../migrations/0011_usage.ts'
+import * as community from '../migrations/0012_community.ts'
+import * as contractFindings from '../migrations/0013_contract_findings.ts'
+import * as trace from '../migrations/0014_trace.ts'
+import * as collations from '../migrations/0015_collations.ts'
+import * as compared from '../migrations/0016_compared.ts'
+import * as severed from '../migrations/0017_severed.ts'
+import * as followers from '../migrations/0018_followers.ts'
+import * as traderDays from '../migrations/0019_trader_days.ts'
+import * as followSums from '../migrations/0020_follow_sums.ts'
+import * as answered from '../migrations/0021_answered.ts'
+import * as marketplaceChanges from '../migrations/0022_marketplace_changes.ts'
+import * as accountProof from '../migrations/0023_account_proof.ts'
+import * as appRefusals from '../migrations/0024_app_refusals.ts'
+import * as evidence from '../migrations/0025_evidence.ts'
+import * as unsettled from '../migrations/0026_unsettled.ts'
+import * as idempotencyKeys from '../migrations/0027_idempotency_keys.ts'
+import * as stakeInAccount from '../migrations/0028_stake_in_account.ts'
+import * as notBefore from '../migrations/0029_not_before.ts'
+import * as accountLeases from '../migrations/0030_account_leases.ts'
+import * as tokenRenewal from '../migrations/0031_token_renewal.ts'
+import * as copyAccounts from '../migrations/0032_copy_accounts.ts'
+import * as traderCredentials from '../migrations/0033_trader_credentials.ts'
+import * as fairBilling from '../migrations/0034_fair_billing.ts'
+import * as unprovenOrders from '../migrations/0035_unproven_orders.ts'
+import * as traderDaysByAccount from '../migrations/0036_trader_days_by_account.ts'
+import * as auditChain from '../migrations/0037_audit_chain.ts'
+import * as lineage from '../migrations/0038_lineage.ts'
+import * as askingPartner from '../migrations/0039_asking_partner.ts'
+import * as traderDaysStakes from '../migrations/0040_trader_days_stakes.ts'
+import * as badDay from '../migrations/0041_bad_day.ts'
+import * as events from '../migrations/0042_events.ts'
+import * as callRecords from '../migrations/0043_call_records.ts'
+import * as streamTickets from '../migrations/0044_stream_tickets.ts'
+import * as markup from '../migrations/0054_markup.ts'
+import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
+
+interface Migration {
+  name: string
+  up(db: Knex): Promise<void>
+}
+
+/** In the order they are applied; a name once released is never changed. */
+const migrations: Migration[] = [
+  { name: '0001_partners', up: partners.up },
+  { name: '0002_traders', up: traders.up },
+  { name: '0003_orders', up: orders.up },
+  { name: '0004_asks', up: asks.up },
+  { name: '0005_ledger', up: ledger.up },
+  { name: '0006_marketplace', up: marketplace.up },
+  { name: '0007_copy', up: copy.up },
+  { name: '0008_templates', up: templates.up },
+  { name: '0009_sessions', up: sessions.up },
+  { name: '0010_trades', up: trades.up },
+  { name: '0011_usage', up: usage.up },
+  { name: '0012_community', up: community.up },
+  { name: '0013_contract_findings', up: contractFindings.up },
+  { name: '0014_trace', up: trace.up },
+  { name: '0015_collations', up: collations.up },
+  { name: '0016_compared', up: compared.up },
+  { name: '0017_severed', up: severed.up },
+  { name: '0018_followers', up: followers.up },
+  { name: '0019_trader_days', up: traderDays.up },
+  { name: '0020_follow_sums', up: followSums.up },
+  { name: '0021_answered', up: answered.up },
+  { name: '0022_marketplace_changes', up: marketplaceChanges.up },
+  { name: '0023_account_proof', up: accountProof.up },
+  { name: '0024_app_refusals', up: appRefusals.up },
+  { name: '0025_evidence', up: evidence.up },
+  { name: '0026_unsettled', up: unsettled.up },
+  { name: '0027_idempotency_keys', up: idempotencyKeys.up },
+  { name: '0028_stake_in_account', up: stakeInAccount.up },
+  { name: '0029_not_before', up: notBefore.up },
+  { name: '0030_account_leases', up: accountLeases.up },
+  { name: '0031_token_renewal', up: tokenRenewal.up },
+  { name: '0032_copy_accounts', up: copyAccounts.up },
+  { name: '0033_trader_credentials', up: traderCredentials.up },
+  { name: '0034_fair_billing', up: fairBilling.up },
+  { name: '0035_unproven_orders', up: unprovenOrders.up },
+  { name: '0036_trader_days_by_account', up: traderDaysByAccount.up },
+  { name: '0037_audit_chain', up: auditChain.up },
+  { name: '0038_lineage', up: lineage.up },
+  { name: '0039_asking_partner', up: askingPartner.up },
+  { name: '0040_trader_days_stakes', up: traderDaysStakes.up },
+  { name: '0041_bad_day', up: badDay.up },
+  { name: '0042_events', up: events.up },
+  { name: '0043_call_records', up: callRecords.up },
+  { name: '0044_stream_tickets', up: streamTickets.up },
+  { name: '0054_markup', up: markup.up }
+]
+
+const source: Knex.MigrationSource<Migration> = {
+  getMigrations: async () => migrations,
+  getMigrationName: ({ name }) => name,
+  getMigration: async ({ up }) => ({
+    up,
+    down: async () => {
+      throw new Error('Migrations go forward only: restore a backup to go back.')
+    }
+  })
+}
+
+const settings: Knex.MigratorConfig = { migrationSource: source, tableName: 'migrations' }
+
+const MIGRATION_LOCK = 724_200
+const LOCK_WAIT_MS = 120_000
+
+/**
+ * Applies what is missing, both ours and the queue's, and declares every queue. Safe to run twice and by
+ * two at once: the second waits for the first. Returns the names applied. A statement may take as long as the tables
+ * are large, on a connection of its own; only locks are not waited for for ever.
+ */
+export async function migrate(url: string): Promise<string[]> {
+  // A lock that ends with its connection. knex's own is a row, which a killed migration leaves behind for ever:
+  // whoever holds this one may take that row away.
+  const lock = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 5000,
+    keepAlive: true,
+    lock_timeout: LOCK_WAIT_MS,
+    options: WITHOUT_STATEMENT_TIMEOUT
+  })
+  lock.on('error', () => {})
+  await lock.connect()
+  try {
+    await lock.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
+    const db = openDatabase({ url, pool: 2, name: 'migrate', limits: null })
+    try {
+      await db.migrate.forceFreeMigrationsLock(settings)
+      return await applyMissing(db, url)
+    } finally {
+      await db.destroy()
+    }
+  } finally {
+    await lock.end().catch(() => {})
+  }
+}
+
+async function applyMissing(db: Db, url: string): Promise<string[]> {
+  const [, applied] = (await db.migrate.latest(settings)) as [number, string[]]
+  const boss = new PgBoss({
+    connectionString: url,
+    supervise: false,
+    schedule: false,
+    max: 2,
+    application_name: 'service-migrate',
+    ...{ keepAlive: true, options: WITHOUT_STATEMENT_TIMEOUT }
+  })
+  boss.on('error', () => {})
+  await boss.start()
+  try {
+    for (const [name, rule] of Object.entries<QueueRule>(queues)) {
+      const dead = deadLetterOf(name as QueueName)
+      await boss.createQueue(dead, { retentionSeconds: 30 * 86_400 })
+      const options = {
+        deadLetter: dead,
+        retryLimit: rule.retry?.limit ?? 0,
+        retryDelay: rule.retry?.delaySeconds ?? 0,
+        retryBackoff: rule.retry !== undefined,
+        expireInSeconds: rule.retry?.expireSeconds ?? 60,
+        retentionSeconds: 86_400,
+        deleteAfterSeconds: 3600,
+        notify: false
+      }
+      await boss.createQueue(name, options)
+      await boss.updateQueue(name, options)
+    }
+  } finally {
+    await boss.stop({ graceful: false })
+  }
+  return applied
+}
+
+/** Names applied and missing. */
+export async function migrationStatus(db: Db): Promise<{ applied: string[]; pending: string[] }> {
+  const [done, pending] = (await db.migrate.list(settings)) as [{ name: string }[], Migration[]]
+  return { applied: done.map(({ name }) => name), pending: pending.map(({ name }) => name) }
+}

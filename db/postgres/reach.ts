@@ -1,0 +1,65 @@
+// Whether PostgreSQL answers at all, told in a sentence: the pool would try for ten seconds and then speak of
+// itself.
+import pg from 'pg'
+import { ApiError } from '../../schemas/errors/errors.ts'
+
+export interface Reached {
+  /** For example 18. */
+  majorVersion: number
+  /** What the database takes for now. */
+  now: Date
+}
+
+const CONNECT_TIMEOUT_MS = 5000
+
+/** Connects once. Throws UNAVAILABLE with a sentence that says what to do. */
+export async function reachDatabase(url: string): Promise<Reached> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: CONNECT_TIMEOUT_MS,
+    application_name: 'service-reach'
+  })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    const { rows } = await client.query(
+      `select current_setting('server_version_num')::int / 10000 as version, clock_timestamp() as now`
+    )
+    const { version, now } = rows[0] as { version: number; now: Date }
+    return { majorVersion: version, now }
+  } catch (cause) {
+    throw new ApiError('UNAVAILABLE', sentence(url, cause as { code?: string }), { cause })
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+/** Host, port and database of a URL; never its user or password. */
+export function placeOf(url: string): string {
+  if (!URL.canParse(url)) return 'DATABASE_URL'
+  const { host, pathname, searchParams } = new URL(url)
+  return `${searchParams.get('host') ?? host}${pathname}`
+}
+
+function sentence(url: string, { code }: { code?: string }): string {
+  const place = placeOf(url)
+  switch (code) {
+    case 'ECONNREFUSED':
+      return `No PostgreSQL listens at ${place}: start it, or correct DATABASE_URL.`
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return `The host of ${place} is unknown: correct DATABASE_URL.`
+    case '28P01':
+    case '28000':
+      return `PostgreSQL at ${place} refuses this user or password: correct DATABASE_URL.`
+    case '3D000':
+      return `PostgreSQL answers, but there is no database ${place}: create it, or correct DATABASE_URL.`
+    case '57P03':
+      return `PostgreSQL at ${place} is starting or stopping: try again shortly.`
+    case '53300':
+      return `PostgreSQL at ${place} has no connection left: raise max_connections, or lower DATABASE_POOL.`
+    default:
+      return `PostgreSQL at ${place} does not answer${code ? ` (${code})` : ''}: check DATABASE_URL and the network.`
+  }
+}

@@ -1,0 +1,338 @@
+// Broker accounts with their sealed tokens. The token leaves this file only as it is sealed; opening it is
+// the worker's business.
+
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { type RejectedReason, rejectionMessages } from '../../schemas/traders/accounts.ts'
+import type { Sealed, Vault } from '../platform/crypto.ts'
+import { type Db, listing, rows, sql } from '../postgres/connection.ts'
+
+export interface AccountRecord {
+  id: string
+  partnerId: string
+  traderId: string
+  accountId: string
+  accountMode: 'REAL' | 'DEMO'
+  currency: string | null
+  status: 'CONNECTED' | 'REJECTED'
+  /** null unless status is REJECTED. */
+  rejectedReason: RejectedReason | null
+  /** Whether the broker has accepted the token that is stored now for this account. */
+  proven: boolean
+  connectedAt: Date
+}
+
+interface AccountRow {
+  id: string
+  partner_id: string
+  trader_id: string
+  account_id: string
+  account_mode: 'REAL' | 'DEMO'
+  currency: string | null
+  status: 'CONNECTED' | 'REJECTED'
+  rejected_reason: RejectedReason | null
+  token_version: number
+  proven_version: number | null
+  connected_at: Date
+}
+
+const columns = [
+  'id',
+  'partner_id',
+  'trader_id',
+  'account_id',
+  'account_mode',
+  'currency',
+  'status',
+  'rejected_reason',
+  'token_version',
+  'proven_version',
+  'connected_at'
+]
+
+function toAccount(row: AccountRow): AccountRecord {
+  return {
+    id: row.id,
+    partnerId: row.partner_id,
+    traderId: row.trader_id,
+    accountId: row.account_id,
+    accountMode: row.account_mode,
+    currency: row.currency,
+    status: row.status,
+    // A process of the version before gives no reason.
+    rejectedReason: row.status === 'REJECTED' ? (row.rejected_reason ?? 'TOKEN_REFUSED') : null,
+    proven: row.proven_version === row.token_version,
+    connectedAt: row.connected_at
+  }
+}
+
+const context = (accountRowId: string) => `broker_accounts:${accountRowId}`
+
+/** Stores or replaces the token of an account; it counts as connected again. */
+export async function upsertAccount(
+  trx: Db,
+  vault: Vault,
+  account: {
+    partnerId: string
+    traderId: string
+    accountId: string
+    accountMode: string
+    currency: string | null
+    token: string
+  }
+): Promise<AccountRecord> {
+  const known = (await trx('broker_accounts')
+    .where({ trader_id: account.traderId, account_id: account.accountId })
+    .first('id')) as { id: string } | undefined
+  // The trader's row is locked by the caller, so nobody inserts the same account meanwhile.
+  const id = known?.id ?? newId('account')
+  const { keyId, sealed } = vault.seal(account.token, context(id))
+  const [row] = await rows<AccountRow>(
+    trx,
+    `insert into broker_accounts (id, partner_id, trader_id, account_id, account_mode, currency, token_key_id, token_sealed)
+     values (:id, :partnerId, :traderId, :accountId, :accountMode, :currency, :keyId, :sealed)
+     on conflict (trader_id, account_id) do update
+       set account_mode = excluded.account_mode, currency = coalesce(excluded.currency, broker_accounts.currency),
+           token_key_id = excluded.token_key_id, token_sealed = excluded.token_sealed,
+           token_version = broker_accounts.token_version + 1, status = 'CONNECTED', rejected_reason = null, connected_at = now()
+     returning ${columns.join(', ')}`,
+    {
+      id,
+      partnerId: account.partnerId,
+      traderId: account.traderId,
+      accountId: account.accountId,
+      accountMode: account.accountMode,
+      currency: account.currency,
+      keyId,
+      sealed
+    }
+  )
+  return toAccount(row as AccountRow)
+}
+
+/** The trader's accounts, oldest first. */
+export async function listAccounts(db: Db, traderId: string): Promise<AccountRecord[]> {
+  const found = (await db('broker_accounts')
+    .select(columns)
+    .where({ trader_id: traderId })
+    .orderBy('id')
+    .limit(1000)) as AccountRow[]
+  return found.map(toAccount)
+}
+
+/** Makes one of the trader's accounts the active one. Throws ACCOUNT_NOT_FOUND. */
+export async function activateAccount(trx: Db, traderId: string, accountId: string): Promise<AccountRecord> {
+  const row = (await trx('broker_accounts')
+    .select(columns)
+    .where({ trader_id: traderId, account_id: accountId })
+    .first()) as AccountRow | undefined
+  if (!row) throw new ApiError('ACCOUNT_NOT_FOUND')
+  await trx('traders').where({ id: traderId }).update({ active_account_id: row.id })
+  return toAccount(row)
+}
+
+/** A trader with its active account, as placing an order needs them. */
+export interface Trading {
+  traderId: string
+  externalId: string
+  account: AccountRecord
+}
+
+interface TradingRow extends AccountRow {
+  external_id: string
+}
+
+/** Several traders with their active accounts at once, in the order asked for. */
+export async function findTrading(
+  db: Db,
+  asked: { partnerId: string; externalId: string }[]
+): Promise<(Trading | undefined)[]> {
+  const found = await rows<TradingRow>(
+    db,
+    // One by one by their keys, also by a plan that was made when there were few.
+    sql`select t.external_id, ${columns.map(column => `a.${column}`).join(', ')}
+       from ${listing('partners', 'externals')} as asked (partner_id, external_id)
+      cross join lateral (select t.external_id, t.active_account_id from traders t
+                           where t.partner_id = asked.partner_id and t.external_id = asked.external_id
+                             and t.connected_at is not null limit 1) t
+      cross join lateral (select * from broker_accounts a where a.id = t.active_account_id limit 1) a`,
+    { partners: asked.map(({ partnerId }) => partnerId), externals: asked.map(({ externalId }) => externalId) }
+  )
+  const byTrader = new Map(found.map(row => [`${row.partner_id} ${row.external_id}`, row]))
+  return asked.map(({ partnerId, externalId }) => {
+    const row = byTrader.get(`${partnerId} ${externalId}`)
+    return row && { traderId: row.trader_id, externalId: row.external_id, account: toAccount(row) }
+  })
+}
+
+/** Throws BROKER_DISCONNECTED with the reason when the broker refused the account. */
+export function requireConnected({ status, rejectedReason }: Pick<AccountRecord, 'status' | 'rejectedReason'>): void {
+  if (status === 'REJECTED') throw disconnected(rejectedReason)
+}
+
+/** BROKER_DISCONNECTED for an account that the broker refused for this reason. */
+export function disconnected(reason: RejectedReason | null): ApiError {
+  return new ApiError('BROKER_DISCONNECTED', reason === null ? undefined : rejectionMessages[reason])
+}
+
+/** A stored token as it is sealed, and what was said of its account when it was exchanged. */
+export interface StoredToken extends Sealed {
+  version: number
+  accountMode: 'REAL' | 'DEMO'
+  currency: string | null
+  /** Whether the broker has accepted this version for this account. */
+  proven: boolean
+  /** Whether it has ended by what was said of it. */
+  expired: boolean
+  /** Of one that is not proven: seconds in which it must not be tried, since tokens were refused too often. */
+  restSeconds: number
+}
+
+// Refusals of one account after which the next try has to wait, doubling from a second up to a minute; and refusals of all
+// of a partner's accounts in a minute after which none of its unproven ones is tried.
+const FREE_REFUSALS = 3
+const REFUSALS_OF_PARTNER = 30
+const restOfAccount = `case when a.refusals > ${FREE_REFUSALS}
+                            then extract(epoch from a.refused_at - clock_timestamp()) + least(60, 2 ^ (a.refusals - ${FREE_REFUSALS + 1})) end`
+// The oldest of so many refusals of the last minute has to be a minute old.
+const restOfPartner = `(select 60 + extract(epoch from r.refused_at - clock_timestamp()) from broker_accounts r
+                         where r.partner_id = a.partner_id and r.refused_at > clock_timestamp() - interval '1 minute'
+                         order by r.refused_at desc offset ${REFUSALS_OF_PARTNER - 1} limit 1)`
+
+/**
+ * The sealed token of an account with its version, unless the broker refused it before. That refusal was of the dialect
+ * the partner speaks now: what is left over from another one goes on trying.
+ */
+export async function findSealedToken(db: Db, accountRowId: string, dialect: string): Promise<StoredToken | undefined> {
+  const found = await readToken(db, accountRowId, dialect)
+  return found?.usable ? found.token : undefined
+}
+
+/** As findSealedToken, but throws BROKER_DISCONNECTED with the reason why the account was refused. */
+export async function getSealedToken(db: Db, accountRowId: string, dialect: string): Promise<StoredToken> {
+  const found = await readToken(db, accountRowId, dialect)
+  if (!found?.usable) throw disconnected(found?.rejectedReason ?? null)
+  return found.token
+}
+
+async function readToken(
+  db: Db,
+  accountRowId: string,
+  dialect: string
+): Promise<{ usable: boolean; rejectedReason: RejectedReason; token: StoredToken } | undefined> {
+  const [row] = await rows<
+    AccountRow & { usable: boolean; expired: boolean; token_key_id: string; token_sealed: Buffer; rest_seconds: number }
+  >(
+    db,
+    `select a.token_key_id, a.token_sealed, a.token_version, a.proven_version, a.account_mode, a.currency, a.rejected_reason,
+            coalesce(a.renewal_version = a.token_version and a.token_expires_at <= now(), false) as expired,
+            a.status = 'CONNECTED' or p.broker_dialect <> :dialect as usable,
+            case when a.proven_version = a.token_version then 0
+                 else greatest(0, ceil(coalesce(${restOfAccount}, 0)), ceil(coalesce(${restOfPartner}, 0))) end::int as rest_seconds
+       from broker_accounts a join partners p on p.id = a.partner_id
+      where a.id = :accountRowId`,
+    { accountRowId, dialect }
+  )
+  return (
+    row && {
+      usable: row.usable,
+      rejectedReason: row.rejected_reason ?? 'TOKEN_REFUSED',
+      token: {
+        keyId: row.token_key_id,
+        sealed: row.token_sealed,
+        version: row.token_version,
+        accountMode: row.account_mode,
+        currency: row.currency,
+        proven: row.proven_version === row.token_version,
+        expired: row.expired,
+        restSeconds: row.rest_seconds
+      }
+    }
+  )
+}
+
+/** A token as it is stored. */
+export function sealToken(vault: Vault, accountRowId: string, token: string): Sealed {
+  return vault.seal(token, context(accountRowId))
+}
+
+/** Opens a token for one use. Workers only. */
+export function unsealToken(vault: Vault, accountRowId: string, sealed: Sealed): string {
+  return vault.open(sealed, context(accountRowId))
+}
+
+/** The same token sealed with the key that encrypts now. Throws when it cannot be opened. */
+export function resealToken(vault: Vault, accountRowId: string, sealed: Sealed): Sealed {
+  return vault.seal(vault.open(sealed, context(accountRowId)), context(accountRowId))
+}
+
+/**
+ * The broker refused this account: unless a newer token came meanwhile, it counts as rejected for `reason`. A refusal in a
+ * dialect that the partner has left says nothing about the one it speaks now.
+ */
+export async function markRejected(
+  db: Db,
+  accountRowId: string,
+  { version, dialect, reason }: { version: number; dialect: string; reason: RejectedReason }
+): Promise<void> {
+  await db.raw(
+    `update broker_accounts a set status = 'REJECTED', rejected_reason = :reason, proven_version = null,
+            refusals = a.refusals + 1, refused_at = clock_timestamp()
+       from partners p
+      where a.id = :accountRowId and a.token_version = :version and a.status = 'CONNECTED'
+        and p.id = a.partner_id and p.broker_dialect = :dialect`,
+    { accountRowId, version, dialect, reason }
+  )
+}
+
+/**
+ * The broker accepted this version of the token for this account, and maybe said its currency, which is kept where none was
+ * given. A newer token, or a refused one, is not proven by it.
+ */
+export async function markProven(
+  db: Db,
+  accountRowId: string,
+  { version, currency }: { version: number; currency: string | null }
+): Promise<void> {
+  await db.raw(
+    `update broker_accounts set proven_version = token_version, currency = coalesce(currency, :currency), refusals = 0, refused_at = null
+      where id = :accountRowId and token_version = :version and status = 'CONNECTED'`,
+    { accountRowId, version, currency }
+  )
+}
+
+/** Gives the refused tokens of a partner another chance, and proves all of them anew: it speaks another dialect now. */
+export async function forgetRejections(trx: Db, partnerId: string): Promise<void> {
+  await trx('broker_accounts')
+    .where({ partner_id: partnerId })
+    .update({ status: 'CONNECTED', rejected_reason: null, proven_version: null })
+}
+
+/** Remembers the currency the broker told, where none was given. */
+export async function learnCurrency(db: Db, accountRowId: string, currency: string): Promise<void> {
+  await db('broker_accounts').where({ id: accountRowId }).whereNull('currency').update({ currency })
+}
+
+/** An account as the wire shows it. */
+export function presentAccount(
+  {
+    id,
+    accountId,
+    accountMode,
+    currency,
+    status,
+    rejectedReason,
+    connectedAt
+  }: Omit<AccountRecord, 'partnerId' | 'traderId' | 'proven'>,
+  activeId: string | null
+) {
+  return {
+    accountId,
+    accountMode,
+    currency,
+    active: id === activeId,
+    status,
+    ...(rejectedReason === null ? {} : { reason: rejectedReason }),
+    connectedAt: connectedAt.toISOString()
+  }
+}

@@ -1,0 +1,237 @@
+// Tokens that expire: what renews them, when, and who does it. One worker at a time renews the accounts of a trader that share
+// a refresh token; what it writes is conditional on the token's version, so that an exchange meanwhile wins.
+import { createHash } from 'node:crypto'
+import type { Sealed, Vault } from '../platform/crypto.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { sealToken } from './accounts.ts'
+
+const contextOf = (accountRowId: string) => `broker_accounts:${accountRowId}:refresh`
+
+/** How long a worker has for one renewal before another may try. */
+const LEASE_SECONDS = 60
+const RETRY_SECONDS = 30
+/** After its end a token is renewed no more. */
+const GIVE_UP_HOURS = 24
+
+// Ten minutes before the end, or after two thirds of a shorter life.
+const renewAt = (expires: string) =>
+  `greatest(${expires} - interval '10 minutes', now() + (${expires} - now()) * 2 / 3)`
+
+/** What a refresh token is found by again, without giving it away. */
+function digestOf(refreshToken: string): string {
+  return createHash('sha256').update(refreshToken).digest('base64url')
+}
+
+/** Stores what renews the token just written to an account, and when that expires. Either may be missing. */
+export async function storeRenewal(
+  trx: Db,
+  vault: Vault,
+  accountRowId: string,
+  { refreshToken, expiresAt }: { refreshToken: string | undefined; expiresAt: string | undefined }
+): Promise<void> {
+  if (refreshToken === undefined && expiresAt === undefined) return
+  const sealed = refreshToken === undefined ? null : vault.seal(refreshToken, contextOf(accountRowId))
+  await rows(
+    trx,
+    `update broker_accounts
+        set renewal_version = token_version, refresh_key_id = :keyId, refresh_sealed = :sealed, refresh_digest = :digest,
+            token_expires_at = :expiresAt::timestamptz, renewing_until = null,
+            -- Without a time of its end a token is renewed at once, which gives one.
+            renew_at = case when :expiresAt::timestamptz is null then now()
+                            when :digest::text is null then :expiresAt::timestamptz
+                            else ${renewAt(':expiresAt::timestamptz')} end
+      where id = :accountRowId`,
+    {
+      accountRowId,
+      keyId: sealed?.keyId ?? null,
+      sealed: sealed?.sealed ?? null,
+      digest: refreshToken === undefined ? null : digestOf(refreshToken),
+      expiresAt: expiresAt ?? null
+    }
+  )
+}
+
+export interface DueAccount {
+  id: string
+  accountId: string
+  version: number
+}
+
+/** Accounts of one trader that are renewed with one token. */
+export interface Renewal {
+  /** The client id of the partner's application. */
+  appId: string
+  accounts: DueAccount[]
+  refreshToken: string
+}
+
+interface DueRow {
+  id: string
+  trader_id: string
+  refresh_digest: string | null
+}
+
+/**
+ * Takes up to `limit` renewals that are due, each for this worker alone for a minute. Accounts whose token ended and cannot be
+ * renewed become REJECTED on the way, those whose token was replaced are no longer looked at.
+ */
+export async function takeRenewals(
+  db: Db,
+  vault: Vault,
+  limit: number
+): Promise<{ due: Renewal[]; rejected: string[] }> {
+  await rows(
+    db,
+    'update broker_accounts set renew_at = null where renew_at <= now() and renewal_version <> token_version'
+  )
+  const rejected = await rejectEnded(db, limit)
+  const found = await rows<DueRow>(
+    db,
+    `select a.id, a.trader_id, a.refresh_digest from broker_accounts a join partners p on p.id = a.partner_id
+      where a.renew_at <= now() and a.refresh_digest is not null and p.broker_dialect = 'next'
+        and (a.renewing_until is null or a.renewing_until < now())
+      order by a.renew_at limit :limit`,
+    { limit }
+  )
+  const families = new Map(found.map(row => [`${row.trader_id} ${row.refresh_digest}`, row]))
+  const due: Renewal[] = []
+  for (const family of families.values()) {
+    const renewal = await takeFamily(db, vault, family)
+    if (renewal) due.push(renewal)
+  }
+  return { due, rejected }
+}
+
+async function rejectEnded(db: Db, limit: number): Promise<string[]> {
+  const ended = await rows<{ id: string }>(
+    db,
+    `update broker_accounts a
+        set status = 'REJECTED', rejected_reason = 'TOKEN_EXPIRED', proven_version = null,
+            renew_at = case when a.refresh_digest is null then null else a.renew_at end
+      where a.id in (select b.id from broker_accounts b join partners p on p.id = b.partner_id
+                      where b.renew_at <= now() and b.token_expires_at <= now() and p.broker_dialect = 'next'
+                        and b.status = 'CONNECTED' and b.refresh_digest is null limit :limit)
+        and a.status = 'CONNECTED' and a.renewal_version = a.token_version
+     returning a.id`,
+    { limit }
+  )
+  return ended.map(({ id }) => id)
+}
+
+async function takeFamily(db: Db, vault: Vault, { trader_id, refresh_digest }: DueRow): Promise<Renewal | null> {
+  const taken = await db.transaction(async trx => {
+    // The exchange locks this row too: nobody replaces a token between these statements.
+    await trx('traders').where({ id: trader_id }).forUpdate().first('id')
+    return rows<{ id: string; account_id: string; token_version: number; app_id: string } & Record<string, unknown>>(
+      trx,
+      `update broker_accounts a set renewing_until = now() + make_interval(secs => ${LEASE_SECONDS})
+         from partners p
+        where a.trader_id = :traderId and a.refresh_digest = :digest and a.renewal_version = a.token_version
+          and (a.renewing_until is null or a.renewing_until < now()) and p.id = a.partner_id
+       returning a.id, a.account_id, a.token_version, a.refresh_key_id, a.refresh_sealed, p.broker_app_id as app_id`,
+      { traderId: trader_id, digest: refresh_digest }
+    )
+  })
+  const [first] = taken
+  if (!first) return null
+  const sealed = { keyId: first.refresh_key_id as string, sealed: first.refresh_sealed as Buffer }
+  return {
+    appId: first.app_id,
+    accounts: taken.map(row => ({ id: row.id, accountId: row.account_id, version: row.token_version })),
+    refreshToken: vault.open(sealed, contextOf(first.id))
+  }
+}
+
+/** What a renewal brought. */
+export interface Renewed {
+  token: string
+  /** null: the old one stays good. */
+  refreshToken: string | null
+  /** null: the broker did not say; the token is renewed no more. */
+  expiresInSeconds: number | null
+}
+
+/**
+ * Stores new tokens; answers how many accounts have them: one that was exchanged meanwhile keeps its own. An account that was
+ * rejected because its token had expired is connected again.
+ */
+export async function saveRenewed(
+  db: Db,
+  vault: Vault,
+  { accounts, refreshToken }: Renewal,
+  renewed: Renewed
+): Promise<number> {
+  let saved = 0
+  const next = renewed.refreshToken ?? refreshToken
+  await db.transaction(async trx => {
+    for (const { id, version } of accounts) {
+      const token = sealToken(vault, id, renewed.token)
+      const refresh = vault.seal(next, contextOf(id))
+      const [row] = await rows<{ id: string }>(
+        trx,
+        `update broker_accounts
+            set token_key_id = :keyId, token_sealed = :sealed, token_version = token_version + 1,
+                proven_version = case when proven_version = token_version then token_version + 1 end,
+                renewal_version = token_version + 1, refresh_key_id = :refreshKeyId, refresh_sealed = :refreshSealed,
+                refresh_digest = :digest, token_expires_at = now() + make_interval(secs => :seconds::float8),
+                renew_at = ${renewAt('(now() + make_interval(secs => :seconds::float8))')}, renewing_until = null,
+                status = case when rejected_reason = 'TOKEN_EXPIRED' then 'CONNECTED' else status end,
+                rejected_reason = nullif(rejected_reason, 'TOKEN_EXPIRED')
+          where id = :id and token_version = :version
+         returning id`,
+        {
+          id,
+          version,
+          keyId: token.keyId,
+          sealed: token.sealed,
+          refreshKeyId: refresh.keyId,
+          refreshSealed: refresh.sealed,
+          digest: digestOf(next),
+          seconds: renewed.expiresInSeconds
+        }
+      )
+      if (row) saved += 1
+    }
+  })
+  return saved
+}
+
+/** A renewal failed for now: it is tried again shortly, and the account is rejected meanwhile once its token has ended. */
+export async function retryRenewal(db: Db, { accounts }: Renewal): Promise<void> {
+  await conclude(db, accounts, {
+    renewAt: `case when token_expires_at < now() - interval '${GIVE_UP_HOURS} hours' then null
+                   else now() + interval '${RETRY_SECONDS} seconds' end`,
+    keep: true
+  })
+}
+
+/** The broker refused the refresh token: the account is rejected when its token ends, and that is now where it is not known. */
+export async function endRenewal(db: Db, { accounts }: Renewal): Promise<void> {
+  await conclude(db, accounts, { renewAt: 'greatest(token_expires_at, now())', keep: false })
+}
+
+async function conclude(
+  db: Db,
+  accounts: DueAccount[],
+  { renewAt, keep }: { renewAt: string; keep: boolean }
+): Promise<void> {
+  const over = 'coalesce(token_expires_at, now()) <= now()'
+  const forget = keep ? '' : 'refresh_key_id = null, refresh_sealed = null, refresh_digest = null,'
+  await rows(
+    db,
+    `update broker_accounts a
+        set ${forget} renewing_until = null,
+            renew_at = ${keep ? renewAt : `case when ${over} then null else ${renewAt} end`},
+            status = case when ${keep ? 'token_expires_at <= now()' : over} then 'REJECTED' else status end,
+            rejected_reason = case when ${keep ? 'token_expires_at <= now()' : over} and status = 'CONNECTED'
+                                   then 'TOKEN_EXPIRED' else rejected_reason end
+       from unnest(:ids::text[], :versions::int[]) as v (id, version)
+      where a.id = v.id and a.token_version = v.version`,
+    { ids: accounts.map(({ id }) => id), versions: accounts.map(({ version }) => version) }
+  )
+}
+
+/** The same refresh token sealed with the key that encrypts now. Throws when it cannot be opened. */
+export function resealRefresh(vault: Vault, accountRowId: string, sealed: Sealed): Sealed {
+  return vault.seal(vault.open(sealed, contextOf(accountRowId)), contextOf(accountRowId))
+}

@@ -1,0 +1,286 @@
+// The environment: every setting, its default, its limits. Read once by each main file; a wrong value
+// stops the process with a line that names the variable.
+
+import { check } from '../checks/validator.ts'
+import { ApiError } from '../errors/errors.ts'
+
+const int = (description: string, value: number, minimum = 0, maximum = 2 ** 31 - 1) =>
+  ({ type: 'integer', minimum, maximum, default: value, description }) as const
+const text = (description: string) => ({ type: 'string', minLength: 1, maxLength: 2000, description }) as const
+
+/** The settings as they stand in the environment; README.md tells the same to people. */
+export const environment = {
+  type: 'object',
+  properties: {
+    DATABASE_URL: { ...text('PostgreSQL 15 or later; unset: the embedded one'), pattern: '^postgres(ql)?://' },
+    REDIS_URL: {
+      ...text('Redis for several machines; unset: in-process limits, PostgreSQL wake-ups'),
+      pattern: '^rediss?://'
+    },
+    DATA_DIR: { ...text('where the embedded database and the generated token keys live'), default: '.data' },
+    DATABASE_POOL: int('connections each process may hold', 10, 2, 200),
+    HOST: { ...text("the API's address"), default: '127.0.0.1' },
+    PORT: int("the API's port", 8080, 0, 65535),
+    BASE_URL: {
+      ...text('the public address shown in the description and in site addresses'),
+      pattern: '^https?://[^/]+'
+    },
+    TLS_CERT: text('file of the certificate chain (PEM)'),
+    TLS_KEY: text('file of the private key (PEM)'),
+    TRUST_PROXY: int('how many proxies in front are believed', 0, 0, 10),
+    BROKER_URL: { ...text("the broker's WebSocket address"), pattern: '^wss?://' },
+    BROKER_DIALECT: {
+      type: 'string',
+      enum: ['v3', 'next'],
+      default: 'v3',
+      description: 'the protocol new partners speak with the broker'
+    },
+    BROKER_NEXT_URL: { ...text("the REST base of the broker's newer protocol"), pattern: '^https?://[^/]+' },
+    BROKER_NEXT_AUTH_URL: {
+      ...text('where that protocol renews tokens that expire; the REST base unless given'),
+      pattern: '^https?://[^/]+'
+    },
+    BROKER_NEXT_APP_HEADER: {
+      ...text('the HTTP header in which that protocol carries the application id; its documents name it'),
+      pattern: '^[A-Za-z0-9-]{1,64}$'
+    },
+    BROKER_NEXT_CALLS: int(
+      "REST calls a minute the newer protocol's broker grants this machine's address",
+      300,
+      1,
+      1_000_000
+    ),
+    BROKER_ANSWER_TIMEOUT_MS: int('how long a broker call is waited for', 20_000, 100, 120_000),
+    BROKER_MAX_CONNECTIONS: int('broker connections a worker may hold', 2000, 1, 100_000),
+    TOKEN_KEYS: {
+      ...text('id:base64key[,id:base64key…], 32 bytes each; the first encrypts'),
+      pattern: '^[A-Za-z0-9_.-]{1,32}:[A-Za-z0-9+/]{43}=(,[A-Za-z0-9_.-]{1,32}:[A-Za-z0-9+/]{43}=)*$'
+    },
+    RATE_LIMIT_LAUNCH: int('calls a minute of a LAUNCH key', 600, 1),
+    RATE_LIMIT_PRO: int('calls a minute of a PRO key', 3000, 1),
+    RATE_LIMIT_SCALE: int('calls a minute of a SCALE key', 12000, 1),
+    RATE_LIMIT_TRADER: int('calls a minute that name one trader', 120, 1),
+    PLAN_PRICE_LAUNCH: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1e9,
+      multipleOf: 0.01,
+      default: 49,
+      description: 'USD a month'
+    },
+    PLAN_PRICE_PRO: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1e9,
+      multipleOf: 0.01,
+      default: 199,
+      description: 'USD a month'
+    },
+    PLAN_PRICE_SCALE: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1e9,
+      multipleOf: 0.01,
+      default: 799,
+      description: 'USD a month'
+    },
+    MARKETPLACE_FEE_PCT: {
+      type: 'number',
+      minimum: 0,
+      maximum: 100,
+      default: 20,
+      description: "the platform's share of a sale"
+    },
+    SESSION_COOKIE_DOMAIN: {
+      ...text('cookie domain, so that subdomains share the session'),
+      pattern: '^\\.?[A-Za-z0-9.-]+$'
+    },
+    SESSION_TTL_HOURS: int('life of a session', 12, 1, 8760),
+    ORDER_TTL_MS: int('how long an order may wait to be placed', 10_000, 100, 300_000),
+    SETTLE_WAIT_MS: int('how long a request waits for settlement', 120_000, 100, 300_000),
+    PERMIT_MS: int('how long after its commit an order may still be sent', 3000, 50, 60_000),
+    RECONCILE_AFTER_MS: int(
+      "the broker's own time-out: from then on an order without an answer is looked up",
+      20_000,
+      100,
+      600_000
+    ),
+    RECONCILE_CRASHED_MS: int(
+      'how long what a worker that died had written may still reach the broker',
+      120_000,
+      100,
+      3_600_000
+    ),
+    LEASE_MS: int('how long a worker holds an open order without renewing', 15_000, 300, 600_000),
+    SWEEP_MS: int('how often a worker looks for orders nobody moves on', 1000, 50, 60_000),
+    AUDIT_MINUTES: int("how often accounts are compared with the broker's books", 15, 1, 1440),
+    STREAM_URL: {
+      ...text('the public address of the stream, without /v1/stream; BASE_URL with ws or wss unless given'),
+      pattern: '^wss?://[^/]+'
+    },
+    EVENT_DAYS: int('for how many days events are kept', 30, 1, 366),
+    METRICS_PORT: int('Prometheus metrics, /healthz and /readyz', 0, 0, 65535),
+    METRICS_HOST: { ...text('address of the metrics port'), default: '127.0.0.1' },
+    AI_BASE_URL: { ...text('an OpenAI-compatible server'), pattern: '^https?://' },
+    AI_API_KEY: text('its key'),
+    AI_MODEL: text('its model'),
+    OPERATOR_NAME: {
+      ...text("who acts by the operator's tool, for the audit log"),
+      maxLength: 64,
+      pattern: '^[^\\p{C}]+$'
+    },
+    LOG_LEVEL: {
+      type: 'string',
+      enum: ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
+      default: 'info',
+      description: 'JSON lines on stdout, pretty on a terminal'
+    }
+  }
+} as const
+
+/** Settings that say nothing without another one. */
+const needed: [keyof typeof environment.properties, keyof typeof environment.properties][] = [
+  ['TLS_CERT', 'TLS_KEY'],
+  ['TLS_KEY', 'TLS_CERT'],
+  ['AI_API_KEY', 'AI_BASE_URL'],
+  ['AI_MODEL', 'AI_BASE_URL'],
+  ['BROKER_NEXT_URL', 'BROKER_NEXT_APP_HEADER'],
+  ['BROKER_NEXT_APP_HEADER', 'BROKER_NEXT_URL'],
+  ['BROKER_NEXT_AUTH_URL', 'BROKER_NEXT_URL']
+]
+
+export interface Config {
+  databaseUrl: string | undefined
+  databasePool: number
+  redisUrl: string | undefined
+  dataDir: string
+  host: string
+  port: number
+  /** Without a trailing slash. */
+  baseUrl: string
+  tls: { cert: string; key: string } | undefined
+  trustProxy: number
+  brokerUrl: string | undefined
+  brokerDialect: 'v3' | 'next'
+  /** The newer protocol's REST base, without a trailing slash. */
+  brokerNext: { url: string; authUrl: string; appIdHeader: string; callsPerMinute: number } | undefined
+  brokerAnswerTimeoutMs: number
+  brokerMaxConnections: number
+  tokenKeys: string | undefined
+  rateLimits: { LAUNCH: number; PRO: number; SCALE: number; trader: number }
+  planPrices: { LAUNCH: string; PRO: string; SCALE: string }
+  marketplaceFeePct: string
+  sessionCookieDomain: string | undefined
+  sessionTtlHours: number
+  orderTtlMs: number
+  settleWaitMs: number
+  permitMs: number
+  reconcileAfterMs: number
+  reconcileCrashedMs: number
+  leaseMs: number
+  sweepMs: number
+  auditMinutes: number
+  /** Without a trailing slash and /v1/stream. */
+  streamUrl: string
+  eventDays: number
+  metricsPort: number
+  metricsHost: string
+  ai: { baseUrl: string; apiKey: string | undefined; model: string | undefined } | undefined
+  operatorName: string | undefined
+  logLevel: string
+}
+
+/** A wrong setting, told in one line that names the variable. */
+export class ConfigError extends Error {}
+
+type Environment = Record<string, string | number | undefined>
+
+/** The configuration in `env`. An empty value counts as unset. Throws ConfigError naming the variable. */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const given: Environment = {}
+  for (const name of Object.keys(environment.properties)) if (env[name]) given[name] = env[name]
+  let e: Environment
+  try {
+    e = check<Environment>(environment, given, '', { coerce: true })
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    const lines = (error.extras.details ?? []).map(({ path, message }) => {
+      const name = path.slice(1)
+      const secret = /KEY|URL/.test(name)
+      const value = given[name]
+      const rule = environment.properties[name as keyof typeof environment.properties]?.description
+      return `${name} ${message}${value !== undefined && !secret ? `, not '${value}'` : ''}${rule ? ` (${rule})` : ''}`
+    })
+    throw new ConfigError(lines.join('; '))
+  }
+  for (const [name, other] of needed)
+    if (given[name] !== undefined && given[other] === undefined)
+      throw new ConfigError(`${name} needs ${other} as well (${environment.properties[other].description})`)
+  const str = (name: string) => e[name] as string | undefined
+  const num = (name: string) => e[name] as number
+  const host = str('HOST') as string
+  const baseUrl = (str('BASE_URL') ?? ownAddress(host, num('PORT'), str('TLS_CERT') !== undefined)).replace(/\/+$/, '')
+  return {
+    databaseUrl: str('DATABASE_URL'),
+    databasePool: num('DATABASE_POOL'),
+    redisUrl: str('REDIS_URL'),
+    dataDir: str('DATA_DIR') as string,
+    host,
+    port: num('PORT'),
+    baseUrl,
+    streamUrl: (str('STREAM_URL') ?? baseUrl.replace(/^http/, 'ws')).replace(/\/+$/, ''),
+    tls: str('TLS_CERT') ? { cert: str('TLS_CERT') as string, key: str('TLS_KEY') as string } : undefined,
+    trustProxy: num('TRUST_PROXY'),
+    brokerUrl: str('BROKER_URL'),
+    brokerDialect: str('BROKER_DIALECT') as 'v3' | 'next',
+    brokerNext: str('BROKER_NEXT_URL')
+      ? {
+          url: (str('BROKER_NEXT_URL') as string).replace(/\/+$/, ''),
+          authUrl: (str('BROKER_NEXT_AUTH_URL') ?? (str('BROKER_NEXT_URL') as string)).replace(/\/+$/, ''),
+          appIdHeader: str('BROKER_NEXT_APP_HEADER') as string,
+          callsPerMinute: num('BROKER_NEXT_CALLS')
+        }
+      : undefined,
+    brokerAnswerTimeoutMs: num('BROKER_ANSWER_TIMEOUT_MS'),
+    brokerMaxConnections: num('BROKER_MAX_CONNECTIONS'),
+    tokenKeys: str('TOKEN_KEYS'),
+    rateLimits: {
+      LAUNCH: num('RATE_LIMIT_LAUNCH'),
+      PRO: num('RATE_LIMIT_PRO'),
+      SCALE: num('RATE_LIMIT_SCALE'),
+      trader: num('RATE_LIMIT_TRADER')
+    },
+    planPrices: {
+      LAUNCH: num('PLAN_PRICE_LAUNCH').toFixed(2),
+      PRO: num('PLAN_PRICE_PRO').toFixed(2),
+      SCALE: num('PLAN_PRICE_SCALE').toFixed(2)
+    },
+    marketplaceFeePct: String(num('MARKETPLACE_FEE_PCT')),
+    sessionCookieDomain: str('SESSION_COOKIE_DOMAIN'),
+    sessionTtlHours: num('SESSION_TTL_HOURS'),
+    orderTtlMs: num('ORDER_TTL_MS'),
+    settleWaitMs: num('SETTLE_WAIT_MS'),
+    permitMs: num('PERMIT_MS'),
+    reconcileAfterMs: num('RECONCILE_AFTER_MS'),
+    reconcileCrashedMs: num('RECONCILE_CRASHED_MS'),
+    leaseMs: num('LEASE_MS'),
+    sweepMs: num('SWEEP_MS'),
+    auditMinutes: num('AUDIT_MINUTES'),
+    eventDays: num('EVENT_DAYS'),
+    metricsPort: num('METRICS_PORT'),
+    metricsHost: str('METRICS_HOST') as string,
+    ai: str('AI_BASE_URL')
+      ? {
+          baseUrl: (str('AI_BASE_URL') as string).replace(/\/+$/, ''),
+          apiKey: str('AI_API_KEY'),
+          model: str('AI_MODEL')
+        }
+      : undefined,
+    operatorName: str('OPERATOR_NAME'),
+    logLevel: str('LOG_LEVEL') as string
+  }
+}
+
+function ownAddress(host: string, port: number, tls: boolean): string {
+  return `http${tls ? 's' : ''}://${host.includes(':') ? `[${host}]` : host}:${port}`
+}

@@ -1,0 +1,73 @@
+// test once for each dialect
+// `operator broker check` against the simulated broker: every assumption that can be told there holds, and no secret shows.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
+import { operator } from '../support/operator.ts'
+
+const simulator = await startSimulator({ tickMs: 50 })
+const account = dialect === 'v3' ? 'VRTC5550001' : 'DOT5550001'
+const token = `sim-${account}`
+const env = { ...brokerEnv(simulator), BROKER_CHECK_TOKEN: token }
+const contracts = () => simulator.ledger().filter(({ loginid }) => loginid === account)
+const check = (...args: string[]) =>
+  operator(env, 'broker', 'check', '--account', account, '--broker-app-id', appIds[dialect], ...args)
+
+const checking = suite('operator broker check')
+
+checking('buys nothing without leave', async () => {
+  const ran = await check('--json')
+  assert.is(ran.exitCode, 1)
+  assert.is(contracts().length, 0)
+})
+
+checking('is refused for an account of real money, a wrong token and no token', async () => {
+  const real = dialect === 'v3' ? 'CR5550002' : 'ROT5550002'
+  const args = ['broker', 'check', '--account', real, '--broker-app-id', appIds[dialect], '--yes']
+  const refused = await operator({ ...env, BROKER_CHECK_TOKEN: `sim-${real}` }, ...args)
+  assert.is(refused.exitCode, 1)
+  assert.match(refused.stderr, 'real money')
+  const wrong = await operator({ ...env, BROKER_CHECK_TOKEN: 'never-issued-to-anybody' }, ...args)
+  assert.is(wrong.exitCode, 1)
+  assert.not.match(wrong.stderr, 'never-issued-to-anybody')
+  const { BROKER_CHECK_TOKEN: _, ...without } = env
+  assert.match((await operator(without, ...args)).stderr, 'BROKER_CHECK_TOKEN is required')
+  assert.is(simulator.ledger().length, 0)
+})
+
+checking('reads without buying where told so', async () => {
+  const ran = await check('--read-only', '--json')
+  assert.is(ran.exitCode, 0, ran.stderr)
+  assert.is(contracts().length, 0)
+  assert.ok(ran.json.confirmed > 10)
+})
+
+checking('buys one contract of the least stake and finds every assumption confirmed', async () => {
+  const ran = await check('--yes', '--json')
+  assert.is(ran.exitCode, 0, ran.stderr)
+  const { results, confirmed, refuted } = ran.json
+  assert.equal(
+    results.filter(({ verdict }: { verdict: string }) => verdict === 'REFUTED'),
+    []
+  )
+  assert.is(refuted, 0)
+  assert.ok(confirmed > 35, `${confirmed}: ${JSON.stringify(results)}`)
+  assert.equal(
+    contracts().map(({ buyPrice, status }) => [Number(buyPrice), status === 'won' || status === 'lost']),
+    [[0.35, true]]
+  )
+  for (const secret of [token, account, String(contracts()[0]!.contractId), 'otp='])
+    assert.not.match(ran.stdout.replaceAll('otp=…', ''), secret)
+})
+
+checking('tells what a broker does otherwise', async () => {
+  simulator.faults.add({ effect: 'error', call: 'statement', code: 'InternalServerError', times: 1 })
+  const ran = await check('--yes', '--json')
+  assert.is(ran.exitCode, 0, ran.stderr)
+  const named = ran.json.results.filter(({ verdict }: { verdict: string }) => verdict === 'REFUTED')
+  assert.ok(named.some(({ assumption }: { assumption: string }) => assumption.startsWith('the statement has')))
+})
+
+checking.after(() => simulator.close())
+checking.run()

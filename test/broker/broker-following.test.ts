@@ -1,0 +1,172 @@
+// test once for each dialect
+// Contracts after their purchase, through the port, in each dialect: followed to their end, and sold.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { countStreams, frontOf } from '../support/dialects.ts'
+import { clientOf, closeClients, ears, even, newAccount, plainly, relay, simulator, up, upTo } from './broker-port.ts'
+import { failure, within } from './broker-script.ts'
+
+const following = suite('following a contract')
+const selling = suite('selling')
+
+// --- following
+
+following('is refused for a contract that is not there', async () => {
+  const session = await clientOf().session(newAccount())
+  for (const contractId of ['1', '99999999999', 'none', '-1', '1e3', '99999999999999999999']) {
+    const error = await failure(session.follow(contractId, ears().listener))
+    assert.is(error.code, 'INVALID_CONTRACT', `${contractId} ${error.brokerCode} ${error.message}`)
+    assert.is((await failure(session.contract(contractId))).code, 'INVALID_CONTRACT', contractId)
+  }
+})
+
+following('shares one stream between listeners, and ends for all', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const { contractId } = await session.buy({ ...even, duration: 8 }, plainly)
+  const [one, two, three] = [ears(), ears(), ears()]
+  const [first] = await Promise.all([
+    session.follow(contractId, one.listener),
+    session.follow(contractId, two.listener)
+  ])
+  assert.is(first.contractId, contractId)
+  assert.ok(one.states.length > 0)
+  await session.follow(contractId, three.listener)
+  for (const each of [one, two, three]) assert.ok((await each.settled()).settled)
+  const after = await session.follow(contractId, ears().listener)
+  assert.ok(after.settled)
+})
+
+following('takes no more streams than a connection carries, and hears the end of every contract', async () => {
+  // Ninety streams at fifty ticks a second are more than a busy machine carries.
+  const own = await startSimulator({ tickMs: 200, limits: 'off' })
+  const session = await clientOf({}, own).session(newAccount())
+  const bought: { contractId: string; heard: ReturnType<typeof ears> }[] = []
+  for (let each = 0; each < 105; each++) {
+    const heard = ears()
+    const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
+    bought.push({ contractId, heard })
+  }
+  const late = ears()
+  assert.not.ok((await session.follow(bought[0]!.contractId, late.listener)).settled)
+  await Promise.all(bought.map(({ contractId }) => session.sell(contractId)))
+  for (const { heard } of bought) {
+    await heard.settled()
+    assert.is(heard.states.filter(each => each.settled).length, 1)
+  }
+  assert.ok((await late.settled()).settled)
+  await own.close()
+})
+
+following('forgets the streams of ended contracts, so that one connection follows any number of them', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const contracts = 150
+  let started = 0
+  const lane = async () => {
+    while (started++ < contracts) {
+      const heard = ears()
+      await session.buy(even, { ...plainly, listener: heard.listener })
+      await heard.settled()
+      assert.is(heard.states.filter(each => each.settled).length, 1)
+    }
+  }
+  await Promise.all(Array.from({ length: 15 }, lane))
+  await upTo(() => countStreams(simulator, account.accountId, 'proposal_open_contract') === 0)
+  assert.is(account.unsealed, 1, 'connections opened')
+})
+
+following('goes on over a cut connection', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const heard = ears()
+  await session.buy({ ...even, duration: 10 }, { ...plainly, listener: heard.listener })
+  assert.is(frontOf(simulator).cutAll(account.accountId), 1)
+  assert.ok((await heard.settled()).settled)
+  assert.is(heard.states.filter(each => each.settled).length, 1)
+  assert.is(account.unsealed, 2)
+})
+
+following('is lost once the token is refused', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const heard = ears()
+  const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
+  simulator.engine.accounts.revoke(account.accountId)
+  frontOf(simulator).cutAll(account.accountId)
+  const cause = await within('the loss', resolve => void heard.lost.then(resolve))
+  assert.ok((cause as { rejected: boolean }).rejected)
+  assert.is(heard.states.at(-1)!.contractId, contractId)
+})
+
+following('is lost when the broker stays away, after a bounded time', async () => {
+  const own = await startSimulator({ tickMs: 20, limits: 'off' })
+  const account = newAccount()
+  const session = await clientOf({ lostAfterMs: 300, answerTimeoutMs: 200 }, own).session(account)
+  const heard = ears()
+  await session.buy(up, { ...plainly, listener: heard.listener })
+  own.faults.set({ down: true })
+  const cause = await within('the loss', resolve => void heard.lost.then(resolve))
+  assert.is((cause as { code: string }).code, 'BROKER_UPSTREAM')
+  await own.close()
+})
+
+following('ends at both sides when it is no longer wanted', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const heard = ears()
+  const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
+  session.unfollow(contractId)
+  session.unfollow(contractId)
+  const count = heard.states.length
+  // Following anew would be refused as doubled if the broker still streamed.
+  const again = ears()
+  await session.follow(contractId, again.listener)
+  await upTo(() => again.states.length > 2)
+  assert.is(heard.states.length, count)
+  session.unfollow(contractId)
+})
+
+// --- selling
+
+selling('answers what it brought; a second time it is refused', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const heard = ears()
+  const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
+  await upTo(() => heard.states.at(-1)?.sellable === true)
+  const sold = await session.sell(contractId)
+  assert.is(sold.contractId, contractId)
+  const end = await heard.settled()
+  assert.is(end.status, 'sold')
+  assert.is(Number(end.sellPrice), Number(sold.soldFor))
+  const error = await failure(session.sell(contractId))
+  assert.is(error.code, 'INVALID_CONTRACT')
+  assert.is(error.ran, 'no')
+})
+
+selling('is refused for a tick contract and for none', async () => {
+  const session = await clientOf().session(newAccount())
+  const { contractId } = await session.buy(even, plainly)
+  assert.is((await failure(session.sell(contractId))).code, 'INVALID_CONTRACT')
+  assert.is((await failure(session.sell('x'))).code, 'INVALID_CONTRACT')
+})
+
+selling('is in doubt when the answer is lost', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const { contractId } = await session.buy(up, plainly)
+  await upTo(async () => (await session.contract(contractId)).sellable)
+  simulator.faults.add({ effect: 'drop-after', call: 'sell', loginid: account.accountId, times: 1 })
+  assert.is((await failure(session.sell(contractId))).ran, 'unknown')
+  assert.is((await session.contract(contractId)).status, 'sold')
+})
+
+selling('sends only frames the broker accepts, and hears only such as it may send', () => {
+  assert.equal(relay.complaints, [])
+})
+
+selling.after(closeClients)
+following.run()
+selling.run()

@@ -1,0 +1,153 @@
+// What the newer dialect reads: texts for numbers, ends of contracts, finer error codes, and opening times told by the
+// error itself.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { symbols } from '../../worker/simulator/engine/symbols.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { appIds } from '../support/dialects.ts'
+import { answering, closeNext, newNextAccount, nextClientOf, scripted } from './broker-next-port.ts'
+import { even, plainly } from './broker-port.ts'
+import { failure, reply, scriptedBroker } from './broker-script.ts'
+
+const reading = suite('what it reads')
+const receipt = { contract_id: 5, transaction_id: 6, buy_price: 10, payout: 19.53, purchase_time: 1_700_000_000 }
+const contract = { contract_id: 5, buy_price: '10.00', purchase_time: 1_700_000_000, underlying_symbol: 'R_100' }
+
+reading('money and prices may be texts or numbers, and zeros at the end are kept', async () => {
+  const forms = [
+    {
+      ...contract,
+      is_sold: 1,
+      status: 'lost',
+      profit: '-10.00',
+      sell_price: '0.00',
+      exit_spot: '1219.50',
+      payout: '19.53'
+    },
+    { ...contract, is_sold: 1, status: 'lost', profit: -10, sell_price: 0, exit_spot: 1219.5, payout: 19.53 }
+  ]
+  for (const form of forms) {
+    const { session, close } = await scripted((frame, socket) => reply(socket, frame, { proposal_open_contract: form }))
+    const state = await session.contract('5')
+    assert.equal(
+      [Number(state.profit), Number(state.sellPrice), Number(state.exitPrice), Number(state.payout)],
+      [-10, 0, 1219.5, 19.53]
+    )
+    assert.equal([state.settled, state.status], [true, 'lost'])
+    await close()
+  }
+})
+
+reading('a contract ends with its sale or with its status, whichever is told', async () => {
+  const forms: [fields: object, settled: boolean, status: string][] = [
+    [{ status: 'open' }, false, 'open'],
+    [{ status: null, is_expired: 1 }, false, 'open'],
+    [{ status: 'won' }, true, 'won'],
+    [{ status: null, is_sold: 1, sell_price: '19.53' }, true, 'won'],
+    [{ status: 'open', is_sold: 1, sell_price: '0.00' }, true, 'lost'],
+    [{ status: 'cancelled', is_sold: 1 }, true, 'cancelled']
+  ]
+  for (const [fields, settled, status] of forms) {
+    const { session, close } = await scripted((frame, socket) =>
+      reply(socket, frame, { proposal_open_contract: { ...contract, ...fields, auto_run_id: 'unheard of' } })
+    )
+    const state = await session.contract('5')
+    assert.equal([state.settled, state.status], [settled, status], JSON.stringify(fields))
+    await close()
+  }
+})
+
+reading("the balance is the account's whatever it is called, and no row tells its application", async () => {
+  const { session, close } = await scripted((frame, socket) => {
+    if (frame.balance !== undefined)
+      reply(socket, frame, { balance: { balance: '12.5', currency: 'USD', loginid: 'ZZ9' } })
+    if (frame.statement === undefined) return
+    const row = { action_type: 'buy', amount: '-10', shortcode: 'CALL_R_100_19.53_1700000000_5T_S0P_0' }
+    reply(socket, frame, { statement: { transactions: [{ ...receipt, ...row, transaction_time: 1_700_000_000 }] } })
+  })
+  assert.equal(await session.balance(), { balance: '12.5', currency: 'USD' })
+  const [seen] = await session.statement({ from: 0 })
+  assert.equal([seen?.appId, seen?.buyPrice, seen?.terms?.durationTicks], [null, '10', 5])
+  await close()
+})
+
+const errors: [error: object, code: string, ran: string][] = [
+  [{ code: 'ContractBuyValidationError', subcode: 'InsufficientBalance' }, 'INSUFFICIENT_BALANCE', 'no'],
+  [{ code: 'ContractBuyValidationError', subcode: 'MissingTickMarketData' }, 'BROKER_UPSTREAM', 'no'],
+  [{ code: 'InvalidtoBuy', subcode: 'StakeLimits', code_args: ['0.35', '5000', '0.1'] }, 'INVALID_CONTRACT', 'no'],
+  [{ code: 'ValidationError', subcode: 'NeverHeardOf' }, 'INVALID_CONTRACT', 'no'],
+  [{ code: 'DailyLossLimitExceeded' }, 'INVALID_CONTRACT', 'no'],
+  [{ code: 'PermissionDenied' }, 'BROKER_DISCONNECTED', 'no'],
+  [{ code: 'RateLimitExceeded' }, 'BROKER_UPSTREAM', 'no'],
+  [{ code: 'PriceMoved', code_args: ['USD', '10', '10.2', 'stake'] }, 'BROKER_UPSTREAM', 'no'],
+  [{ code: 'NeverHeardOf' }, 'BROKER_UPSTREAM', 'no'],
+  [{ code: 'InternalError' }, 'BROKER_UPSTREAM', 'unknown']
+]
+
+reading('the finer code of an error counts where it is known', async () => {
+  for (const [error, code, ran] of errors) {
+    const { session, close } = await scripted((frame, socket) =>
+      reply(socket, frame, { error: { message: 'No.', ...error }, msg_type: 'buy' })
+    )
+    const refused = await failure(session.buy(even, plainly))
+    assert.equal([refused.code, refused.ran], [code, ran], JSON.stringify(error))
+    await close()
+  }
+})
+
+reading("a closed market's opening is the error's own, by the broker's clock", async () => {
+  const at = (seconds: number) => new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ')
+  // The broker's clock is ten minutes ahead of ours.
+  const brokerNow = () => Math.floor(Date.now() / 1000) + 600
+  const far = 9 * 86_400
+  const text = 'This market is presently closed.'
+  const forms: [error: () => object, seconds: number | null][] = [
+    [
+      () => ({ message: `${text} Market will open at ${at(brokerNow() + 50)}.`, code_args: [at(brokerNow() + 120)] }),
+      120
+    ],
+    [() => ({ message: `${text} Market will open at ${at(brokerNow() + 90)}.` }), 90],
+    [() => ({ message: `${text} Market will open at ${at(brokerNow() + 90)}.`, code_args: ['soon'] }), 90],
+    [
+      () => ({ message: `${text} Market will open at ${at(brokerNow() + 70)}.`, code_args: [at(brokerNow() + far)] }),
+      70
+    ],
+    [() => ({ message: text, code_args: [at(brokerNow() - 60)] }), null]
+  ]
+  const clocked = await scriptedBroker((frame, socket) => {
+    if (frame.time !== undefined) reply(socket, frame, { time: brokerNow() })
+    if (frame.trading_times !== undefined) reply(socket, frame, { trading_times: { markets: [] } })
+    if (frame.buy === undefined) return
+    const { error } = current
+    reply(socket, frame, { error: { code: 'ContractBuyValidationError', subcode: 'MarketIsClosed', ...error() } })
+  })
+  const current = { error: forms[0]![0] }
+  const rest = await answering(200, { data: { url: clocked.url } }, {}, new URL(clocked.url).port)
+  const session = await nextClientOf({}, { nextUrl: rest.base }).session({
+    accountId: 'CR1',
+    appId: appIds.next,
+    token: async () => 'some-token'
+  })
+  for (const [error, seconds] of forms) {
+    current.error = error
+    const refused = await failure(session.buy(even, plainly))
+    assert.is(refused.code, 'MARKET_CLOSED')
+    if (seconds === null) assert.is(refused.secondsUntilOpen, null)
+    else assert.ok(Math.abs(refused.secondsUntilOpen! - seconds) <= 2, `${refused.secondsUntilOpen} for ${seconds}`)
+  }
+  await rest.close()
+  await clocked.close()
+})
+
+reading('a closed market of the simulated broker says when it opens', async () => {
+  const own = await startSimulator({ limits: 'off' })
+  own.engine.market.sessions.force(symbols.get('R_50')!, false, Date.now() + 90_000)
+  const session = await nextClientOf({}, own).session(newNextAccount())
+  const refused = await failure(session.buy({ ...even, asset: 'R_50' }, plainly))
+  assert.is(refused.code, 'MARKET_CLOSED')
+  assert.ok(Math.abs(refused.secondsUntilOpen! - 90) <= 2, String(refused.secondsUntilOpen))
+  await own.close()
+})
+
+reading.after(closeNext)
+reading.run()

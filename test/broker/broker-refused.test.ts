@@ -1,0 +1,163 @@
+// What the broker's REST side refuses, and what a partner and the operator see of it: an account that is not there, a token,
+// an application. The status says little; the error's code decides.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { listAccounts } from '../../api/traders/accounts.ts'
+import { restRefusal } from '../../worker/broker/dialects/next-refusals.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { appIds, brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, type TestPartner, type TestTrader } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { startWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 20, limits: 'off', revokedAppIds: ['gone-app', 66] })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: { ...brokerEnv(simulator, 'next') } })
+// Below the ports that connections take for themselves.
+const metricsPort = 20_000 + Math.floor(Math.random() * 12_000)
+const worker = await startWorker({ ...harness.env, METRICS_PORT: String(metricsPort) })
+
+const refusals = suite('a refusal of the REST side')
+const appIdHeader = simulator.appIdHeader
+const list = (code: string, more: object = {}) => ({
+  errors: [{ status: 400, code, message: 'No.', ...more }],
+  meta: {}
+})
+const single = (code: string, more: object = {}) => ({ error: { code, message: 'No.', ...more } })
+
+const cases: [what: string, status: number, body: unknown, told: [string, string | null, string]][] = [
+  [
+    'an unknown account',
+    400,
+    list('AccountNotFound'),
+    ['BROKER_DISCONNECTED', 'ACCOUNT_NOT_FOUND', 'RestAccountNotFound']
+  ],
+  [
+    'the same, as one error',
+    400,
+    single('AccountNotFound'),
+    ['BROKER_DISCONNECTED', 'ACCOUNT_NOT_FOUND', 'RestAccountNotFound']
+  ],
+  [
+    'an account id of another form',
+    400,
+    list('ValidationError', { field: 'accountId' }),
+    ['BROKER_DISCONNECTED', 'ACCOUNT_NOT_FOUND', 'RestValidationError']
+  ],
+  ['a refused token', 401, list('Unauthorized'), ['BROKER_DISCONNECTED', 'TOKEN_REFUSED', 'RestUnauthorized']],
+  [
+    'a token without the scope',
+    403,
+    single('AccessDenied'),
+    ['BROKER_DISCONNECTED', 'TOKEN_REFUSED', 'RestAccessDenied']
+  ],
+  [
+    'a refused token under another status',
+    400,
+    list('UnauthorizedAccess'),
+    ['BROKER_DISCONNECTED', 'TOKEN_REFUSED', 'RestUnauthorizedAccess']
+  ],
+  ['an expired token', 401, single('TokenExpired'), ['BROKER_DISCONNECTED', 'TOKEN_EXPIRED', 'RestTokenExpired']],
+  ['a 401 without a code', 401, null, ['BROKER_DISCONNECTED', 'TOKEN_REFUSED', 'Rest401']],
+  [
+    'an unknown application',
+    401,
+    list('Unauthorized', { message: 'Invalid application' }),
+    ['BROKER_UPSTREAM', null, 'InvalidApplication']
+  ],
+  [
+    'no application',
+    401,
+    list('Unauthorized', { field: appIdHeader }),
+    ['BROKER_UPSTREAM', null, 'InvalidApplication']
+  ],
+  [
+    'no application, in words',
+    401,
+    single('Unauthorized', { message: 'Broker-App-ID header is required for PAT tokens' }),
+    ['BROKER_UPSTREAM', null, 'InvalidApplication']
+  ],
+  ['too many calls', 429, null, ['BROKER_UPSTREAM', null, 'RateLimit']],
+  ['too many calls under another status', 400, list('RateLimit'), ['BROKER_UPSTREAM', null, 'RateLimit']],
+  ['a fault there', 500, list('InternalServerError'), ['BROKER_UPSTREAM', null, 'NotConnected']],
+  ['a wrong request', 400, list('BadInputRequest'), ['BROKER_UPSTREAM', null, 'RestBadInputRequest']],
+  ['a proxy that lets nobody in', 403, null, ['BROKER_UPSTREAM', null, 'Rest403']],
+  ['an address where there is no such call', 404, null, ['BROKER_UPSTREAM', null, 'Rest404']]
+]
+
+for (const [what, status, body, told] of cases) {
+  refusals(`is read as ${what}`, () => {
+    const error = restRefusal(status, body, { appIdHeader })
+    assert.equal([error.code, error.reason, error.brokerCode, error.ran], [...told, 'no'])
+    assert.is(error.rejected, told[1] !== null)
+  })
+}
+
+async function place(partner: TestPartner, trader: TestTrader) {
+  const startedAt = Date.now()
+  const body = {
+    ...{ traderExternalId: trader.traderExternalId, clientOrderId: randomUUID(), asset: 'R_100', contractType: 'CALL' },
+    ...{ stake: 1, duration: 1, durationUnit: 't' }
+  }
+  const answer = await partner.call(placeBinaryOrder, { body })
+  return { ...answer, ms: Date.now() - startedAt }
+}
+
+const accountOf = async (partner: TestPartner, { traderExternalId }: TestTrader) =>
+  (await partner.call(listAccounts, { query: { traderExternalId } })).body.data[0]
+
+const orders = suite('an order')
+
+orders('on an account the broker does not have answers at once, and the account is rejected for it', async () => {
+  const partner = await harness.makePartner()
+  const trader = await partner.makeTrader()
+  simulator.faults.add({ effect: 'error', call: 'otp', code: 'AccountNotFound', loginid: trader.accountId })
+  const { status, body, ms } = await place(partner, trader)
+  assert.equal([status, body.error], [404, 'BROKER_DISCONNECTED'])
+  assert.match(body.message, 'ACCOUNT_NOT_FOUND')
+  assert.ok(ms < 3_000, `${ms} ms`)
+  const { status: standing, reason } = await accountOf(partner, trader)
+  assert.equal([standing, reason], ['REJECTED', 'ACCOUNT_NOT_FOUND'])
+})
+
+for (const dialect of ['next', 'v3'] as const) {
+  orders(
+    `under an application refused in ${dialect} answers 502 at once, rejects no account and alarms the operator`,
+    async () => {
+      const appId = dialect === 'v3' ? '66' : 'gone-app'
+      const partner = await harness.makePartner()
+      const set = (id: string) =>
+        harness.open
+          .db('partners')
+          .where({ id: partner.partnerId })
+          .update({ broker_app_id: id, broker_dialect: dialect })
+      await set(appId)
+      const trader = await partner.makeTrader()
+      for (let time = 0; time < 4; time++) {
+        const { status, body, ms } = await place(partner, trader)
+        assert.equal([status, body.error], [502, 'BROKER_UPSTREAM'], JSON.stringify(body))
+        assert.match(body.message, /appl?ication|app_id/)
+        assert.ok(ms < 3_000, `${ms} ms`)
+      }
+      assert.is((await accountOf(partner, trader)).status, 'CONNECTED')
+      await worker.line(new RegExp(`"event":"broker_app_refused".*"appId":"${appId}"`))
+
+      const doctor = await operator(harness.env, 'doctor', '--json')
+      const found = doctor.json.checks.filter(({ check }: { check: string }) => check === 'broker_app_refused')
+      assert.ok(found.some(({ found: told }: { found: string }) => told.includes(`${appId} in ${dialect}`)))
+      assert.is(doctor.exitCode, 1)
+      const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
+      assert.match(metrics, `service_broker_app_refused{dialect="${dialect}",app_id="${appId}"} 1`)
+
+      // The right application is known at once: the refusal is remembered for the other one alone.
+      await set(appIds[dialect])
+      assert.is((await place(partner, trader)).status, 200)
+    }
+  )
+}
+
+refusals.run()
+orders.after(closeAll)
+orders.run()

@@ -1,0 +1,212 @@
+// test once for each dialect
+// Contracts that rest: without a stream of their own while their end is far, through the port, in each dialect.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { ClientOptions } from '../../worker/broker/client.ts'
+import type { BinaryContract, Broker, BrokerAccount, BrokerError, ContractState } from '../../worker/broker/port.ts'
+import { type Simulator, startSimulator } from '../../worker/simulator/server.ts'
+import { countStreams, frontOf } from '../support/dialects.ts'
+import { clientOf, closeClients, ears, even, newAccount, plainly, relay, simulator, upTo } from './broker-port.ts'
+import { failure, within } from './broker-script.ts'
+
+const resting = suite('a contract whose end is far')
+
+const hour: BinaryContract = { ...even, contractType: 'CALL', duration: 60, durationUnit: 'm' }
+const quickly = { restFromMs: 1_000, restAheadMs: 100 }
+
+/** A listener that also knows for how long the contract rests. */
+function sleeper() {
+  const heard = ears()
+  const rests = Promise.withResolvers<number>()
+  let count = 0
+  const listener = {
+    ...heard.listener,
+    rests(ms: number) {
+      count += 1
+      rests.resolve(ms)
+    }
+  }
+  return {
+    ...heard,
+    listener,
+    times: () => count,
+    rest: () => within<number>('the rest', resolve => void rests.promise.then(resolve))
+  }
+}
+
+/** An account with a contract of an hour, followed from its purchase on by a client that lets it rest soon. */
+const buyHour = (options: Partial<ClientOptions> = {}, at?: Simulator) =>
+  buyHourOf(clientOf({ ...quickly, ...options }, at))
+
+async function buyHourOf(client: Broker) {
+  const account = newAccount()
+  const session = await client.session(account)
+  const heard = sleeper()
+  const bought = await session.buy(hour, { ...plainly, listener: heard.listener })
+  return { account, session, heard, bought, contractId: bought.contractId }
+}
+
+const streamsOf = ({ accountId }: BrokerAccount, kind: 'proposal_open_contract' | 'transaction') =>
+  countStreams(simulator, accountId, kind)
+
+/** Sold by another program of the trader's. */
+function sellElsewhere({ accountId }: BrokerAccount, contractId: string): void {
+  const account = simulator.engine.accounts.grant(`sim-${accountId}`).account
+  simulator.engine.sell(account, { appId: 2, contractId: Number(contractId), floorCents: 0 })
+}
+
+const sellable = (contract: () => Promise<ContractState>) => upTo(async () => (await contract()).sellable)
+
+resting('is let go of once sales are heard, and told nothing of any more', async () => {
+  const { account, session, heard, bought, contractId } = await buyHour()
+  assert.is(bought.expiryTime, bought.purchaseTime + 3600)
+  assert.ok((await heard.rest()) > 3_000_000)
+  await upTo(() => streamsOf(account, 'proposal_open_contract') === 0)
+  assert.is(streamsOf(account, 'transaction'), 1)
+  const states = heard.states.length
+  // Ticks went by meanwhile, as another's contract shows.
+  const other = ears()
+  await (await clientOf().session(newAccount())).buy({ ...even, duration: 8 }, { ...plainly, listener: other.listener })
+  await other.settled()
+  assert.is(heard.states.length, states)
+  session.unfollow(contractId)
+})
+
+resting('opens no stream with its purchase while sales are heard', async () => {
+  const { session, heard: first } = await buyHour()
+  await first.rest()
+  const second = sleeper()
+  await session.buy(hour, { ...plainly, listener: second.listener })
+  await second.rest()
+  assert.equal(second.states, [])
+  assert.is(second.times(), 1)
+})
+
+resting('is heard of at once when it is sold elsewhere', async () => {
+  const { account, session, heard, contractId } = await buyHour()
+  await heard.rest()
+  await sellable(() => session.contract(contractId))
+  sellElsewhere(account, contractId)
+  assert.is((await heard.settled()).status, 'sold')
+  assert.is(heard.states.filter(each => each.settled).length, 1)
+})
+
+resting('is streamed again shortly before its end', async () => {
+  // By the client's clock it ends in little more than the shortest rest.
+  const skewMs = 3_600_000 - 2_500
+  const { session, heard, contractId } = await buyHour({ restAheadMs: 400, now: () => Date.now() + skewMs })
+  assert.ok((await heard.rest()) < 2_500)
+  const states = heard.states.length
+  await upTo(() => heard.states.length > states + 3)
+  assert.is(heard.times(), 1)
+  await sellable(() => session.contract(contractId))
+  await session.sell(contractId)
+  assert.is((await heard.settled()).status, 'sold')
+})
+
+resting('goes on resting over a cut connection, and a sale from meanwhile is found', async () => {
+  const { account, session, heard: kept } = await buyHour()
+  await kept.rest()
+  const sold = sleeper()
+  const { contractId } = await session.buy(hour, { ...plainly, listener: sold.listener })
+  await sold.rest()
+  await sellable(() => session.contract(contractId))
+  const states = kept.states.length
+  assert.is(frontOf(simulator).cutAll(account.accountId), 1)
+  sellElsewhere(account, contractId)
+  assert.is((await sold.settled()).status, 'sold')
+  await upTo(() => streamsOf(account, 'transaction') === 1 && streamsOf(account, 'proposal_open_contract') === 0)
+  assert.is(kept.states.length, states)
+})
+
+resting('is lost when the broker stays away, after a bounded time', async () => {
+  const own = await startSimulator({ tickMs: 20, limits: 'off' })
+  const { heard } = await buyHour({ lostAfterMs: 300, answerTimeoutMs: 200 }, own)
+  await heard.rest()
+  own.faults.set({ down: true })
+  const cause = await within('the loss', resolve => void heard.lost.then(resolve))
+  assert.is((cause as { code: string }).code, 'BROKER_UPSTREAM')
+  await own.close()
+})
+
+resting('keeps its stream where sales cannot be heard', async () => {
+  const account = newAccount()
+  simulator.faults.add({ effect: 'error', code: 'PermissionDenied', call: 'transaction', loginid: account.accountId })
+  const session = await clientOf(quickly).session(account)
+  const heard = sleeper()
+  const { contractId } = await session.buy(hour, { ...plainly, listener: heard.listener })
+  await upTo(() => heard.states.length > 10)
+  assert.is(heard.times(), 0)
+  assert.is(streamsOf(account, 'proposal_open_contract'), 1)
+  session.unfollow(contractId)
+})
+
+resting('keeps the stream of its purchase when little is left of the budget for another', async () => {
+  const own = await startSimulator({ tickMs: 20 })
+  const account = newAccount()
+  const client = clientOf(quickly, own)
+  const session = await client.session(account)
+  const { contractId } = await session.buy({ ...even, duration: 8 }, plainly)
+  const spare = () => Math.min(...Object.values(client.budget()))
+  while (spare() >= 0.5) await session.contract(contractId, { leisurely: true })
+  assert.is((await failure(session.contract(contractId, { leisurely: true }))).brokerCode, 'QuotaExhausted')
+  const heard = sleeper()
+  await session.buy(hour, { ...plainly, listener: heard.listener })
+  await upTo(() => heard.states.length > 10)
+  assert.is(heard.times(), 0)
+  await own.close()
+})
+
+resting('gives its connection to another account, and says when to come back', async () => {
+  const own = await startSimulator({ limits: 'off', tickMs: 20 })
+  const client = clientOf({ ...quickly, maxConnections: 1 }, own)
+  const hour = await buyHourOf(client)
+  await hour.heard.rest()
+  await upTo(() => countStreams(own, hour.account.accountId, 'proposal_open_contract') === 0)
+  // The end of the stream has been acknowledged before this is: no call is under way.
+  await hour.session.balance()
+  const other = await buyHourOf(client)
+  const cause = await within<BrokerError>(
+    'the loss',
+    resolve => void hour.heard.lost.then(each => resolve(each as BrokerError))
+  )
+  assert.is(cause.brokerCode, 'GaveWay')
+  // It rests for an hour, and a sale elsewhere is found within ten minutes.
+  assert.is(cause.retryMs, 600_000)
+  assert.is(frontOf(own).connections.size, 1)
+  // A contract that does not rest keeps its connection.
+  await other.heard.rest()
+  other.session.unfollow(other.contractId)
+  await other.session.buy({ ...even, duration: 10 }, { ...plainly, listener: ears().listener })
+  assert.is((await failure(hour.session.sell(hour.contractId))).brokerCode, 'TooManyConnections')
+  await own.close()
+})
+
+resting('is not what multipliers and ticks are: their streams stay', async () => {
+  const { session, heard: first } = await buyHour()
+  await first.rest()
+  const long = sleeper()
+  const multiplier = {
+    ...even,
+    kind: 'MULTIPLIER',
+    direction: 'up',
+    multiplier: 40,
+    stopLoss: null,
+    takeProfit: null
+  } as const
+  const { contractId, expiryTime } = await session.buy(multiplier, { ...plainly, listener: long.listener })
+  assert.is(expiryTime, null)
+  const ticks = sleeper()
+  await session.buy({ ...even, duration: 10 }, { ...plainly, listener: ticks.listener })
+  await ticks.settled()
+  await upTo(() => long.states.length > 10)
+  assert.equal([long.times(), ticks.times()], [0, 0])
+  session.unfollow(contractId)
+})
+
+resting('sends only frames the broker accepts, and hears only such as it may send', () => {
+  assert.equal(relay.complaints, [])
+})
+
+resting.after(closeClients)
+resting.run()

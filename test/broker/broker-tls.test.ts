@@ -1,0 +1,97 @@
+// test once for each dialect
+// A broker behind TLS, as the real one is: orders are bought through it, a certificate nobody vouches for is refused, and
+// a worker that gives up a purchase the network holds lives on.
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, connect } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { getBalance } from '../../api/traders/balance.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { freePort } from '../chaos/ground.ts'
+import { Wire } from '../chaos/wire.ts'
+import { makeCertificate } from '../support/certificate.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startWorker } from '../support/processes.ts'
+
+const { cert, key, certFile } = await makeCertificate()
+
+/** What the broker's own front does: ends TLS and hands on what is inside. */
+const port = await freePort()
+const front = createTlsServer({ cert, key }, outside => {
+  const inside = connect({ port, host: '127.0.0.1' })
+  outside.pipe(inside).pipe(outside)
+  outside.on('error', () => inside.destroy())
+  inside.on('error', () => outside.destroy())
+}).listen(0, '127.0.0.1')
+await once(front, 'listening')
+onClose(async () => void front.close())
+const wire = await Wire.open((front.address() as AddressInfo).port)
+onClose(() => wire.close())
+const here = `localhost:${wire.port}`
+const simulator = await startSimulator({ port, tickMs: 10, seed: 9, limits: 'off', socketBase: `wss://${here}` })
+onClose(() => simulator.close())
+const { appIdHeader } = simulator
+const harness = await openHarness({
+  env: {
+    ...brokerEnv({ url: `wss://${here}/websockets/v3`, nextUrl: `https://${here}`, appIdHeader }),
+    ORDER_TTL_MS: '6000',
+    PERMIT_MS: '2000',
+    BROKER_ANSWER_TIMEOUT_MS: '1000',
+    RECONCILE_AFTER_MS: '1000',
+    SWEEP_MS: '100',
+    SETTLE_WAIT_MS: '20000'
+  }
+})
+const partner = await harness.makePartner()
+
+/** An order of a new trader. */
+async function makeOrder() {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
+  const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
+  return {
+    connect: () => partner.call(getBalance, { query: { traderExternalId } }),
+    place: () => partner.call(placeBinaryOrder, { body }),
+    contracts: () => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+  }
+}
+
+const secured = suite('a broker behind TLS')
+
+secured('buys, also again after a purchase the network held was given up', async () => {
+  const worker = await startWorker({ ...harness.env, NODE_EXTRA_CA_CERTS: certFile })
+  const calm = await makeOrder()
+  const bought = await calm.place()
+  assert.is(bought.status, 200, JSON.stringify(bought.body))
+  assert.is(calm.contracts().length, 1)
+
+  const held = await makeOrder()
+  assert.is((await held.connect()).status, 200)
+  const { bytes, release } = wire.hold(() => true, 'there')
+  const answer = held.place()
+  await until('something sent', () => bytes() > 0)
+  assert.is((await answer).status, 502)
+  release()
+  assert.is((await held.place()).status, 200)
+  assert.is(held.contracts().length, 1)
+  worker.kill('SIGTERM')
+  assert.is(await worker.ended, 0)
+})
+
+secured('is not trusted without a certificate somebody vouches for', async () => {
+  const worker = await startWorker(harness.env)
+  const { place, contracts } = await makeOrder()
+  const refused = await place()
+  assert.is(refused.status, 502)
+  assert.is(refused.body.status, 'FAILED')
+  assert.is(contracts().length, 0)
+  worker.kill('SIGTERM')
+  assert.is(await worker.ended, 0)
+})
+
+secured.after(closeAll)
+secured.run()

@@ -1,0 +1,81 @@
+// test time-out: 200 s
+// A broker that is away: a worker says so once and once when it is back, in its log; metrics, /readyz and the doctor say
+// it all the while, with the address.
+
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { startWorker } from '../support/processes.ts'
+
+/** A port that is free now. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+const [brokerPort, metricsPort] = [await freePort(), await freePort()]
+const url = `ws://127.0.0.1:${brokerPort}/websockets/v3`
+const harness = await openHarness({ env: { BROKER_URL: url, ORDER_TTL_MS: '3000', SWEEP_MS: '200' } })
+const partner = await harness.makePartner()
+const { traderExternalId } = await partner.makeTrader()
+const worker = await startWorker({ ...harness.env, METRICS_PORT: String(metricsPort) })
+
+const read = async (path: string) => {
+  const response = await fetch(`http://127.0.0.1:${metricsPort}${path}`)
+  return { status: response.status, text: await response.text() }
+}
+const place = () =>
+  partner.call(placeBinaryOrder, {
+    body: {
+      traderExternalId,
+      clientOrderId: randomUUID(),
+      asset: 'R_100',
+      contractType: 'CALL',
+      stake: 1,
+      duration: 1,
+      durationUnit: 't'
+    }
+  })
+const said = (message: string) => worker.lines.filter(line => line.includes(`"msg":"${message}"`)).length
+
+const away = suite('a broker that is away')
+
+away('is said once in the log, and all the while by metrics, /readyz and the doctor', async () => {
+  await Promise.all([place(), place(), place()])
+  await worker.line(/"msg":"the broker is unreachable"/)
+  const ready = await read('/readyz')
+  assert.is(ready.status, 503)
+  assert.match(ready.text, new RegExp(`broker unreachable since .*127\\.0\\.0\\.1:${brokerPort}`))
+  const metric = new RegExp(
+    `^service_broker_unreachable_seconds\\{address="[^"]*127\\.0\\.0\\.1:${brokerPort}[^"]*"\\} \\d`,
+    'm'
+  )
+  assert.match((await read('/metrics')).text, metric)
+  const { json } = await operator(harness.env, 'doctor', '--json')
+  const broker = json.checks.find(({ check }: { check: string }) => check === 'broker')
+  assert.is(broker.status, 'fail')
+  assert.match(broker.found, `127.0.0.1:${brokerPort} does not answer (ECONNREFUSED)`)
+  assert.is(said('the broker is unreachable'), 1)
+
+  const simulator = await startSimulator({ port: brokerPort, tickMs: 10, limits: 'off' })
+  onClose(() => simulator.close())
+  await worker.line(/"msg":"the broker can be reached again"/)
+  await until('the worker to be ready', async () => (await read('/readyz')).status === 200)
+  assert.not.match((await read('/metrics')).text, metric)
+  assert.is((await place()).status, 200)
+  assert.equal([said('the broker is unreachable'), said('the broker can be reached again')], [1, 1])
+})
+
+away.after(closeAll)
+away.run()

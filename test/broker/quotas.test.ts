@@ -1,0 +1,252 @@
+// The broker's quotas over processes: what a killed worker spent counts for the one that takes over, a user has five
+// connections at most whoever opens them, and an order that a quota keeps from being placed says so.
+// test time-out: 600 s
+// test once for each dialect
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { endLease, renewLease } from '../../db/orders/following.ts'
+import { openCallRecords } from '../../db/platform/call-records.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { Budget, type Limits } from '../../worker/broker/transport/quota.ts'
+import { SharedCalls } from '../../worker/broker/transport/shared-calls.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv, dialect, frontOf } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { startWorker, type TestProcess } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 100, seed: 5, limits: 'published' })
+onClose(() => simulator.close())
+const ORDER_TTL_MS = 15_000
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(simulator),
+    LEASE_MS: '1500',
+    SWEEP_MS: '300',
+    ORDER_TTL_MS: String(ORDER_TTL_MS),
+    // What a killed worker had sent is executed at once here, or never.
+    RECONCILE_AFTER_MS: '1000',
+    RECONCILE_CRASHED_MS: '1000'
+  }
+})
+const { db, log, config } = harness.open
+const partner = await harness.makePartner()
+const front = frontOf(simulator)
+
+const limits: Limits = { trading: { perMinute: 40, perHour: 400 } }
+
+/** A budget of a scope as the worker of that name keeps it. */
+async function budgetOf(scope: string, worker: string): Promise<Budget> {
+  await renewLease(db, worker, 60_000)
+  return new Budget(limits, { records: openCallRecords(db, worker).of(scope) })
+}
+
+/** How many calls a budget lets go at once. */
+async function drain(budget: Budget, most = 1000): Promise<number> {
+  for (let calls = 0; calls < most; calls++) {
+    try {
+      await budget.take('trading', { urgent: true, waitMs: 5000 })
+    } catch {
+      return calls
+    }
+  }
+  return most
+}
+
+const recordsOf = (scope: string) =>
+  rows<{ calls: number }>(db, `select calls from call_records where scope = :scope and window_ms = 60000`, { scope })
+
+const counted = suite('what a worker spent of a quota')
+
+counted('is not recorded as long as it is a quarter', async () => {
+  const scope = `scope ${randomUUID()}`
+  assert.is(await drain(await budgetOf(scope, 'frugal'), 10), 10)
+  assert.is((await recordsOf(scope)).length, 0)
+})
+
+counted('counts for whoever comes after it, killed as it may be at any moment', async () => {
+  for (const spent of [1, 9, 10, 11, 25, 40]) {
+    const scope = `scope ${randomUUID()}`
+    const killed = `killed ${randomUUID()}`
+    assert.is(await drain(await budgetOf(scope, killed), spent), spent)
+    await renewLease(db, killed, 1)
+    const next = await drain(await budgetOf(scope, `next ${randomUUID()}`))
+    assert.ok(spent + next <= 40, `${spent} and ${next} of 40`)
+    // A quarter, and what is recorded ahead, is what may be lost of it.
+    assert.ok(spent + next >= 40 - 10 - 2, `${spent} and ${next} of 40`)
+  }
+})
+
+counted('counts to the call once it ended in order', async () => {
+  const scope = `scope ${randomUUID()}`
+  const first = await budgetOf(scope, 'orderly')
+  assert.is(await drain(first, 7), 7)
+  await first.settle()
+  await endLease(db, 'orderly')
+  const second = await budgetOf(scope, 'second')
+  assert.is(await drain(second), 33)
+  // Whoever had it before counts what the other spent meanwhile.
+  assert.is(await drain(first), 0)
+})
+
+counted('by three killed ones in a row is never more than the quota', async () => {
+  const scope = `scope ${randomUUID()}`
+  let all = 0
+  for (const worker of ['a', 'b', 'c', 'd']) {
+    const name = `${worker} ${randomUUID()}`
+    all += await drain(await budgetOf(scope, name), 15)
+    await renewLease(db, name, 1)
+  }
+  assert.ok(all <= 40, `${all} of 40`)
+})
+
+counted('of a quota that workers share is counted in one place, urgent calls first', async () => {
+  const windows = { perMinute: 30, perTenMinutes: 100, perHour: 0, reserve: 0.4 }
+  const scope = `shared ${randomUUID()}`
+  const callsOf = (worker: string) => new SharedCalls({ records: openCallRecords(db, worker), scope, windows, log })
+  const takeAll = async (calls: SharedCalls, urgent: boolean) => {
+    const taken = Array.from({ length: 40 }, () => calls.take({ urgent, waitMs: 700 }))
+    const ended = await Promise.allSettled(taken)
+    return ended.filter(({ status }) => status === 'fulfilled').length
+  }
+  const [one, other] = [callsOf('one'), callsOf('other')]
+  const ordinary = await Promise.all([takeAll(one, false), takeAll(other, false)])
+  assert.is(ordinary[0] + ordinary[1], 18)
+  const urgent = await Promise.all([takeAll(one, true), takeAll(callsOf('new'), true)])
+  assert.is(urgent[0] + urgent[1], 12)
+})
+
+interface Placed {
+  status: number
+  body: { orderId?: string; message?: string }
+}
+
+const place = (trader: TestTrader, changes: object = {}): Promise<Placed> =>
+  partner.call(placeBinaryOrder, {
+    body: {
+      traderExternalId: trader.traderExternalId,
+      clientOrderId: randomUUID(),
+      asset: 'R_100',
+      contractType: 'CALL',
+      stake: 1,
+      duration: 60,
+      durationUnit: 'm',
+      ...changes
+    }
+  })
+
+async function kill(worker: TestProcess): Promise<void> {
+  worker.kill('SIGKILL')
+  await worker.ended
+}
+
+const contracts = () => simulator.engine.contracts.size
+const quota = dialect === 'v3' ? 80 : 360
+
+const burst = suite('a burst of orders')
+
+burst('over many accounts and four workers is placed within the quotas', async () => {
+  // A busy machine may need long for them.
+  config.orderTtlMs = 120_000
+  const traders = await Promise.all(Array.from({ length: 20 }, () => partner.makeTrader()))
+  const workers = await Promise.all([1, 2, 3, 4].map(() => startWorker(harness.env)))
+  const placed = await Promise.all(Array.from({ length: 200 }, (_, index) => place(traders[index % 20]!)))
+  for (const { status, body } of placed) assert.is(status, 200, JSON.stringify(body))
+  assert.equal([front.quota.refused, simulator.next.refused], [0, { rest: 0, sockets: 0 }])
+  await Promise.all(workers.map(kill))
+  config.orderTtlMs = ORDER_TTL_MS
+})
+
+const killed = suite('a worker that is killed in the middle of a burst')
+
+killed('leaves a quota that the next one does not exceed; orders beyond it say why they were not placed', async () => {
+  const trader = await partner.makeTrader()
+  const worker = await startWorker(harness.env)
+  assert.is((await place(trader)).status, 200)
+  const next = await startWorker(harness.env)
+  const before = contracts()
+  const burst = Promise.all(Array.from({ length: quota + 100 }, () => place(trader)))
+  await until('the half of the quota to be spent', () => contracts() - before >= quota * 0.5, 60_000)
+  await kill(worker)
+  const placed = await burst
+  assert.is(front.quota.refused, 0)
+  const bought = placed.filter(({ status }) => status === 200).length
+  assert.ok(bought <= quota, `${bought} placed`)
+  // What is left of the quota is used, for following what is open, too.
+  assert.ok(contracts() - before >= quota * 0.52, `${contracts() - before} placed`)
+  for (const { status, body } of placed.filter(each => each.status !== 200)) {
+    assert.is(status, 502, JSON.stringify(body))
+    // Too many calls, mostly; on a busy machine a permit that ran out, or the order that was in doubt.
+    assert.not.match(body.message ?? 'none', /none|it was not placed\.$/)
+  }
+  await kill(next)
+})
+
+const connected = suite('a user of the broker with two accounts and one token')
+
+connected(
+  'has five connections at most with four workers that are killed in turn, and every order is placed',
+  async () => {
+    if (dialect === 'v3') return
+    const number = Math.floor(Math.random() * 1e9)
+    const [demo, real] = [`DOT${number}`, `ROT${number}`]
+    simulator.engine.accounts.create({ loginid: demo })
+    simulator.engine.accounts.create({ loginid: real, virtual: true })
+    const token = `sim-${demo}`
+    const workers = await Promise.all([1, 2, 3, 4].map(() => startWorker(harness.env)))
+    // Three partners' traders of one user; one of them has both accounts.
+    const externalId = `user-${randomUUID()}`
+    const both = await partner.makeTrader({ externalId, accountId: demo, token })
+    await partner.makeTrader({ externalId, accountId: real, token })
+    const activate = (accountId: string) =>
+      rows(
+        db,
+        `update traders t set active_account_id = a.id from broker_accounts a where a.account_id = :accountId and t.id = a.trader_id`,
+        { accountId }
+      )
+    let most = 0
+    const watching = setInterval(() => {
+      const connections = [...front.connections].filter(({ grants }) => grants.has(demo) || grants.has(real))
+      most = Math.max(most, connections.length)
+    }, 5)
+    onClose(async () => clearInterval(watching))
+    for (let round = 0; round < 4; round++) {
+      for (const accountId of [demo, real]) {
+        await activate(accountId)
+        const placed = await Promise.all(Array.from({ length: 6 }, () => place(both)))
+        for (const { status, body } of placed) assert.is(status, 200, JSON.stringify(body))
+      }
+      const [worker] = workers.splice(0, 1)
+      if (round < 3) await kill(worker!)
+      else workers.push(worker!)
+    }
+    assert.is(simulator.next.refused.sockets, 0)
+    assert.ok(most > 0 && most <= 4, `${most} connections at a time`)
+    for (const worker of workers) await kill(worker)
+  }
+)
+
+connected('whose connections another program has taken waits longer each time, and the order says why', async () => {
+  if (dialect === 'v3') return
+  const trader = await partner.makeTrader()
+  const worker = await startWorker(harness.env)
+  // The user's own programs.
+  const grant = simulator.engine.accounts.grant(`sim-${trader.accountId}`)
+  const others = Array.from({ length: 5 }, () => {
+    const peer = { send() {}, close() {}, terminate() {} }
+    return simulator.next.connect({ grant, appId: 'other-program' }, peer as never)
+  })
+  const before = simulator.next.refused.sockets
+  const { status, body } = await place(trader)
+  assert.is(status, 502, JSON.stringify(body))
+  assert.match(body.message ?? '', /connections|other programs/)
+  const refused = simulator.next.refused.sockets - before
+  assert.ok(refused >= 1 && refused <= 12, `${refused} attempts in 15 s`)
+  for (const { left } of others) left()
+  await until('the account to be opened again', async () => (await place(trader)).status === 200, 30_000)
+  await kill(worker)
+})
+
+connected.after(closeAll)
+for (const tests of [counted, burst, killed, connected]) tests.run()

@@ -1,0 +1,196 @@
+// Tokens that expire: renewed ahead of their end, once for all workers; an account that cannot be renewed is rejected for it.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { getBalance } from '../../api/traders/balance.ts'
+import { openVault } from '../../db/platform/crypto.ts'
+import { countSealed } from '../../db/platform/token-rotation.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { saveRenewed, takeRenewals } from '../../db/traders/token-renewal.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { startWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 20, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: { ...brokerEnv(simulator, 'next'), SWEEP_MS: '100' } })
+const { db, vault } = harness.open
+const partner = await harness.makePartner()
+// Three of them: a refresh token is good once, and each would use it.
+await Promise.all([startWorker(harness.env), startWorker(harness.env), startWorker(harness.env)])
+
+const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString()
+const endsIn = (accountId: string, seconds: number) => `sim-${accountId}-x${Math.floor(Date.now() / 1000) + seconds}`
+
+/** Exchanges accounts of one user, which share a token. */
+async function exchange(
+  accountIds: string[],
+  { seconds = 30, refreshToken = `simrefresh-${accountIds[0]}` as string | null, as = partner as TestPartner } = {}
+) {
+  const token = endsIn(accountIds[0]!, seconds)
+  const traderExternalId = `renewed-${accountIds[0]}`
+  const terms = { accountMode: 'DEMO', currency: 'USD', tokenExpiresAt: inSeconds(seconds), token }
+  const accounts = accountIds.map(accountId => ({ accountId, ...terms, ...(refreshToken ? { refreshToken } : {}) }))
+  const { status, body } = await as.call(exchangeTokens, { body: { traderExternalId, accounts } })
+  assert.is(status, 200, JSON.stringify(body))
+  return traderExternalId
+}
+
+const accountsOf = async (traderExternalId: string) =>
+  (await partner.call(listAccounts, { query: { traderExternalId } })).body.data
+
+interface Row {
+  token_version: number
+  ends: number | null
+  refresh_digest: string | null
+}
+const rowOf = async (accountId: string) => {
+  const [row] = await rows<Row>(
+    db,
+    `select token_version, refresh_digest, extract(epoch from token_expires_at - now())::float8 as ends
+       from broker_accounts where account_id = :accountId`,
+    { accountId }
+  )
+  return row as Row
+}
+
+const renewal = suite('a token that expires')
+
+renewal('is refused with an end that is no time', async () => {
+  const accounts = [{ accountId: 'VRTC1', token: 'sim-VRTC1-x1', accountMode: 'DEMO', tokenExpiresAt: 'soon' }]
+  const { status, body } = await partner.call(exchangeTokens, { body: { traderExternalId: 'x', accounts } })
+  assert.equal(
+    [status, body.error, body.details[0].path],
+    [400, 'VALIDATION_FAILED', '/body/accounts/0/tokenExpiresAt']
+  )
+})
+
+renewal(
+  'is renewed ahead of its end, once for all workers and all accounts under it, and again after that',
+  async () => {
+    const accountId = newAccountId()
+    // The same user's other account: users go by the number in their ids.
+    const other = `DOT${accountId.slice('VRTC'.length)}`
+    const asked = simulator.oauth.asked
+    simulator.oauth.tokenSeconds = 6
+    const traderExternalId = await exchange([accountId, other], { seconds: 6 })
+    assert.is((await partner.call(getBalance, { query: { traderExternalId } })).status, 200)
+    await until('the second renewal', async () => (await rowOf(accountId)).token_version >= 3)
+    simulator.oauth.tokenSeconds = 3_600
+    const version = (await rowOf(accountId)).token_version
+    await until('a longer token', async () => ((await rowOf(accountId)).ends ?? 0) > 3_000)
+    const [one, two] = [await rowOf(accountId), await rowOf(other)]
+    assert.is(two.token_version, one.token_version)
+    assert.is(two.refresh_digest, one.refresh_digest)
+    assert.ok(one.token_version > version || version > 3)
+    assert.is(simulator.oauth.asked - asked, one.token_version - 1, 'refresh tokens used')
+    // A new connection needs the new token: the first one has ended.
+    simulator.next.front.cutAll(accountId)
+    const { status, body } = await partner.call(getBalance, { query: { traderExternalId } })
+    assert.is(status, 200, JSON.stringify(body))
+    assert.equal(
+      (await accountsOf(traderExternalId)).map((each: { status: string }) => each.status),
+      ['CONNECTED', 'CONNECTED']
+    )
+  }
+)
+
+renewal('without an end is renewed at once, which gives it one', async () => {
+  const accountId = newAccountId()
+  const accounts = [
+    { accountId, token: `sim-${accountId}`, refreshToken: `simrefresh-${accountId}`, accountMode: 'DEMO' }
+  ]
+  await partner.call(exchangeTokens, { body: { traderExternalId: `open-${accountId}`, accounts } })
+  await until('the renewal', async () => ((await rowOf(accountId)).ends ?? 0) > 3_000)
+  assert.is((await rowOf(accountId)).token_version, 2)
+})
+
+renewal('rejects its account at its end where the broker renews it no more, or nothing renews it', async () => {
+  const refused = newAccountId()
+  simulator.oauth.revoke(`simrefresh-${refused}`)
+  const plain = newAccountId()
+  const traders = [
+    await exchange([refused], { seconds: 3 }),
+    await exchange([plain], { seconds: 3, refreshToken: null })
+  ]
+  for (const traderExternalId of traders) {
+    const account = await until('the rejection', async () => {
+      const [found] = await accountsOf(traderExternalId)
+      return found.status === 'REJECTED' && found
+    })
+    assert.is(account.reason, 'TOKEN_EXPIRED')
+    const { status, body } = await partner.call(getBalance, { query: { traderExternalId } })
+    assert.equal([status, body.error], [404, 'BROKER_DISCONNECTED'])
+    assert.match(body.message, 'TOKEN_EXPIRED')
+  }
+  // A new exchange connects it again.
+  await exchange([plain], { seconds: 3_600, refreshToken: null })
+  const [again] = await accountsOf(traders[1]!)
+  assert.equal([again.status, again.reason], ['CONNECTED', undefined])
+})
+
+renewal(
+  'is tried again while the broker cannot renew it, past its end too, and connects its account then',
+  async () => {
+    const accountId = newAccountId()
+    simulator.oauth.failing = 503
+    const traderExternalId = await exchange([accountId], { seconds: 2 })
+    const asked = simulator.oauth.asked
+    await until('a failed renewal', async () => simulator.oauth.asked > asked)
+    const hurry = () =>
+      rows(db, 'update broker_accounts set renew_at = now() where account_id = :accountId', { accountId })
+    await until('the rejection', async () => {
+      await hurry()
+      return (await accountsOf(traderExternalId))[0].reason === 'TOKEN_EXPIRED'
+    })
+    simulator.oauth.failing = null
+    await until('the connection', async () => {
+      await hurry()
+      return (await accountsOf(traderExternalId))[0].status === 'CONNECTED'
+    })
+    assert.is((await partner.call(getBalance, { query: { traderExternalId } })).status, 200)
+  }
+)
+
+renewal('that was exchanged meanwhile stays as it was exchanged', async () => {
+  const accountId = newAccountId()
+  const v3 = await harness.makePartner()
+  // Nobody renews for a partner that speaks v3; only this test takes it.
+  await db('partners').where({ id: v3.partnerId }).update({ broker_dialect: 'v3' })
+  await exchange([accountId], { seconds: -1, as: v3 })
+  await db('partners').where({ id: v3.partnerId }).update({ broker_dialect: 'next' })
+  const { due } = await takeRenewals(db, vault, 10)
+  const taken = due.find(({ accounts }) => accounts.some(each => each.accountId === accountId))
+  if (taken === undefined) return // A worker was first; another run shows it.
+  assert.equal(
+    (await takeRenewals(db, vault, 10)).due.filter(each => each.refreshToken === taken.refreshToken),
+    []
+  )
+  await exchange([accountId], { seconds: 3_600, as: v3 })
+  const renewed = { token: 'sim-VRTC1-late', refreshToken: null, expiresInSeconds: 60 }
+  assert.is(await saveRenewed(db, vault, taken, renewed), 0)
+  assert.is((await rowOf(accountId)).token_version, 2)
+})
+
+renewal('is sealed anew with what renews it when the key changes', async () => {
+  const accountId = newAccountId()
+  await exchange([accountId], { seconds: 3_600 })
+  const before = (await countSealed(db)).find(({ keyId }) => keyId === 't1')!
+  assert.ok(before.refreshes > 0 && before.accounts > 0)
+  const TOKEN_KEYS = `t9:${Buffer.alloc(32, 9).toString('base64')},${harness.env.TOKEN_KEYS}`
+  const ran = await operator({ ...harness.env, TOKEN_KEYS }, 'tokens', 'rotate', '--json')
+  assert.is(ran.exitCode, 0, ran.stderr)
+  assert.equal(
+    (await countSealed(db)).map(({ keyId }) => keyId),
+    ['t9']
+  )
+  await rows(db, 'update broker_accounts set renew_at = now() where account_id = :accountId', { accountId })
+  const newer = openVault(TOKEN_KEYS)
+  const { due } = await takeRenewals(db, newer, 100)
+  assert.ok(due.some(({ refreshToken }) => refreshToken === `simrefresh-${accountId}`))
+})
+
+renewal.after(closeAll)
+renewal.run()

@@ -1,0 +1,128 @@
+// The copies of a leader with many followers: as many at a time as leave the worker time, all of them bought, and nobody else's
+// order waits for them.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
+import { CopyPlaces } from '../../worker/copy/places.ts'
+import type { Clock } from '../../worker/platform/clock.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const FOLLOWERS = 150
+const SLOW_MS = 1500
+
+const simulator = await startSimulator({ tickMs: 50, seed: 18, limits: 'off' })
+onClose(() => simulator.close())
+// Copies wait for each other: their time to live must not be what is tested.
+const harness = await openHarness({ env: { ...brokerEnv(simulator), ORDER_TTL_MS: '30000' } })
+await startTestWorker(harness.env)
+const { db } = harness.open
+
+const place = (partner: TestPartner, traderExternalId: string, changes: object = {}) =>
+  partner.call(placeBinaryOrder, {
+    body: {
+      traderExternalId,
+      clientOrderId: randomUUID(),
+      asset: 'R_100',
+      contractType: 'CALL',
+      stake: 1,
+      duration: 1,
+      durationUnit: 't',
+      ...changes
+    }
+  })
+
+const copying = suite('a leader with many followers and a slow broker')
+
+copying('has them all copied, and another one’s order goes between the copies', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  await db('partners').where({ id: greedy.partnerId }).update({ broker_app_id: '2' })
+  const mine = await modest.makeTrader()
+  assert.is((await place(modest, mine.traderExternalId)).status, 200)
+  const leader = await greedy.makeTrader()
+  const followers: string[] = []
+  for (let count = 0; count < FOLLOWERS; count++) followers.push((await greedy.makeTrader()).traderId)
+  await db.raw(
+    `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
+     select 'fol_' || substr(t.id, 5), t.partner_id, t.id, t.external_id, ?, 50, 90, 'ACTIVE', 10000
+       from traders t where t.id = any(?)`,
+    [leader.traderId, followers]
+  )
+  // As if each had traded before: what is proven first is bounded elsewhere.
+  await db.raw('update broker_accounts set proven_version = token_version where partner_id = ?', [greedy.partnerId])
+  simulator.faults.add({ effect: 'slow', call: 'buy', appId: 2, delayMs: SLOW_MS })
+  const leading = await place(greedy, leader.traderExternalId, { duration: 10, durationUnit: 'm' })
+  assert.is(leading.body.status, 'OPEN', JSON.stringify(leading.body))
+  const phases = async () => {
+    const { rows } = await db.raw('select phase, count(*)::int as count from orders where copied_from = ? group by 1', [
+      leading.body.orderId
+    ])
+    return Object.fromEntries(rows.map(({ phase, count }: { phase: string; count: number }) => [phase, count]))
+  }
+  await until('copies at the broker', async () => ((await phases()).sending ?? 0) > 0)
+  const startedAt = performance.now()
+  assert.is((await place(modest, mine.traderExternalId)).status, 200)
+  const tookMs = performance.now() - startedAt
+  await until('every copy to be bought', async () => (await phases()).open === FOLLOWERS)
+  simulator.faults.reset()
+  assert.ok(tookMs < SLOW_MS, `the other one's order took ${tookMs} ms`)
+})
+
+const pacing = suite('the copies a worker sends at a time')
+
+/** A clock whose timers fire when the test says so. */
+function handClock() {
+  let now = 0
+  const timers: (() => void)[] = []
+  const clock: Clock = {
+    now: () => now,
+    wall: () => now,
+    after(_, then) {
+      timers.push(then)
+      return () => {}
+    }
+  }
+  const pass = (ms: number) => {
+    now += ms
+    for (const then of timers.splice(0)) then()
+  }
+  return { clock, pass }
+}
+
+pacing(
+  'are fewer each time the event loop is late, down to those of a job, and more while it is not, up to a bound',
+  () => {
+    const { clock, pass } = handClock()
+    const places = new CopyPlaces(clock)
+    const first = places.room
+    places.add()
+    pass(100)
+    assert.is(places.room, first / 2 - 1)
+    for (let times = 0; times < 5; times++) pass(100)
+    assert.is(places.room, ORDERS_A_JOB - 1)
+    pass(20)
+    assert.ok(places.room >= ORDERS_A_JOB)
+    for (let times = 0; times < 100; times++) pass(20)
+    assert.is(places.room, 499)
+    places.remove()
+  }
+)
+
+pacing('take their places and give them back, and there is never less room than none', () => {
+  const { clock, pass } = handClock()
+  const places = new CopyPlaces(clock)
+  const first = places.room
+  for (let count = 0; count < first; count++) places.add()
+  assert.is(places.room, 0)
+  pass(100)
+  assert.is(places.room, 0)
+  for (let count = 0; count < first; count++) places.remove()
+  assert.is(places.room, first / 2)
+})
+
+copying.after(closeAll)
+for (const tests of [pacing, copying]) tests.run()

@@ -1,0 +1,134 @@
+// The reference page: open to anybody, closed to everything that is not ours, and fit to be read on a wide and a
+// narrow screen. Needs chromium (CHROMIUM names another one).
+//   SCREENSHOTS=dir keeps a picture of each page.
+// test time-out: 180 s
+import { existsSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Browser, chromium } from 'playwright-core'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { describe } from '../../api/description/spec.ts'
+import { operations } from '../../api/operations.ts'
+import { docsOf } from '../../api/request/respond.ts'
+import { errors } from '../../schemas/errors/errors.ts'
+import { closeAll, onClose, openHarness } from '../support/harness.ts'
+
+const harness = await openHarness()
+const serving = suite('GET /docs')
+
+serving('takes GET and HEAD only, and says so', async () => {
+  for (const method of ['POST', 'PUT', 'DELETE']) {
+    const answer = await fetch(`${harness.address}/docs`, { method })
+    assert.is(answer.status, 405)
+    assert.is(answer.headers.get('allow'), 'GET, HEAD')
+    assert.is(((await answer.json()) as { error: string }).error, 'METHOD_NOT_ALLOWED')
+  }
+  assert.is((await fetch(`${harness.address}/docs`, { method: 'HEAD' })).status, 200)
+})
+
+serving('is where the bare address leads', async () => {
+  const answer = await fetch(harness.address, { redirect: 'manual' })
+  assert.equal([answer.status, answer.headers.get('location')], [302, '/docs'])
+})
+
+serving('knows its own files and no others', async () => {
+  for (const path of ['/docs/', '/docs/other', '/docs/../package.json', '/docs/%2e%2e/package.json', '/docs/toString'])
+    assert.is((await fetch(`${harness.address}${path}`)).status, path === '/docs/' ? 200 : 404, path)
+})
+
+serving('refuses clear text where HTTPS is required, before anything else', async () => {
+  const strict = await openHarness({ url: harness.url, env: { BASE_URL: 'https://api.example.com' } })
+  const answer = await fetch(`${strict.address}/docs`)
+  assert.is(answer.status, 403)
+  assert.is(((await answer.json()) as { error: string }).error, 'HTTPS_REQUIRED')
+  await strict.close()
+})
+
+serving('lets no script in but ours and connects to nowhere else', async () => {
+  const answer = await fetch(`${harness.address}/docs`)
+  assert.match(answer.headers.get('content-type') ?? '', 'text/html')
+  const policy = answer.headers.get('content-security-policy') ?? ''
+  assert.match(policy, "default-src 'none'; script-src 'self';")
+  assert.match(policy, "connect-src 'self'")
+  assert.match(policy, "frame-ancestors 'none'")
+})
+
+serving('gives the description without a key: the same document as GET /v1/_spec', async () => {
+  const answer = await fetch(`${harness.address}/docs/openapi.json`)
+  assert.is(answer.headers.get('content-encoding'), 'gzip')
+  const document = JSON.parse(JSON.stringify(describe(operations, harness.open.config.baseUrl)))
+  assert.equal(await answer.json(), document)
+  const etag = answer.headers.get('etag') ?? ''
+  assert.is((await fetch(answer.url, { headers: { 'if-none-match': etag } })).status, 304)
+  assert.is((await fetch(`${harness.address}/v1/_spec`)).status, 401)
+})
+
+const looking = suite('the reference in a browser')
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const shots = process.env.SCREENSHOTS
+
+if (existsSync(executablePath)) await look()
+else console.log(`SKIPPED: no browser at ${executablePath}; the reference page was not looked at`)
+
+async function look(): Promise<void> {
+  if (shots) await mkdir(shots, { recursive: true })
+  const quiet = ['disable-gpu', 'disable-quic', 'no-first-run', 'disable-background-networking']
+  const args = ['no-sandbox', ...quiet, 'disable-component-update', 'disable-sync'].map(name => `--${name}`)
+  const browser = await chromium.launch({ executablePath, headless: true, args })
+  onClose(() => browser.close())
+  for (const [name, width, height] of [
+    ['wide', 1280, 900],
+    ['narrow', 390, 844]
+  ] as const) {
+    looking(`${name}: shows guides, operations and errors, fits, and loads nothing from elsewhere`, async () => {
+      const { page, complaints } = await openPage(browser, width, height)
+      const picture = async (what: string) => {
+        if (shots) await page.screenshot({ path: join(shots, `docs-${name}-${what}.png`) })
+      }
+      const visit = async (anchor: string, text: string) => {
+        await page.goto(`${harness.address}/docs${anchor}`)
+        await page.getByRole('heading', { name: text }).first().waitFor()
+        await picture(anchor.replace(/\W+/g, '-'))
+        assert.is(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, 'sticks out')
+      }
+      await visit('', 'Your first order')
+      const call = page.locator('pre[data-language=sh]', { hasText: '/v1/orders/binary' })
+      await call.locator('..').getByRole('button', { name: 'Copy' }).click()
+      await page.getByRole('button', { name: 'Copied' }).waitFor()
+      assert.is(await page.evaluate('navigator.clipboard.readText()'), ((await call.textContent()) ?? '').trimEnd())
+      assert.is(await page.locator('table.md thead').first().isVisible(), name === 'wide', 'the heads of tables')
+      await visit('#/orders/placebinaryorder', 'Place a binary or digit contract')
+      assert.ok(await page.getByText('/v1/orders/binary').count(), 'the call is shown')
+      await visit(docsOf('', 'EMAIL_TAKEN').replace('/docs', ''), 'EMAIL_TAKEN')
+      await visit('#/section/errors', 'Errors')
+      const text = (await page.evaluate('document.body.innerText')) as string
+      assert.equal(
+        Object.keys(errors).filter(code => !text.includes(code)),
+        []
+      )
+      assert.equal(complaints, [])
+      await page.close()
+    })
+  }
+}
+
+async function openPage(browser: Browser, width: number, height: number) {
+  const context = await browser.newContext({
+    viewport: { width, height },
+    permissions: ['clipboard-read', 'clipboard-write']
+  })
+  const page = await context.newPage()
+  const complaints: string[] = []
+  page.on('console', message => message.type() !== 'info' && complaints.push(message.text()))
+  page.on('pageerror', error => complaints.push(String(error)))
+  page.on('requestfailed', request => complaints.push(`failed: ${request.url()}`))
+  page.on('request', request => {
+    if (!request.url().startsWith(harness.address)) complaints.push(`goes elsewhere: ${request.url()}`)
+  })
+  return { page, complaints }
+}
+
+looking.after(closeAll)
+serving.run()
+looking.run()

@@ -1,0 +1,350 @@
+// Plan fees, against real PostgreSQL: what a check and a top-up do, when periods end, and that
+// each period is charged once whatever runs at once. Real processes being killed: billing-killed.test.ts.
+import fc from 'fast-check'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getMe } from '../../api/me.ts'
+import { endOfPeriod, standingOf } from '../../db/money/billing.ts'
+import { checkBilling } from '../../db/money/billing-check.ts'
+import { balanceOf, move, transfer } from '../../db/money/ledger.ts'
+import { getWallet } from '../../db/money/wallets.ts'
+import { getPartner } from '../../db/partners/partners.ts'
+import { previewPlan, setPlan } from '../../db/partners/plans.ts'
+import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
+import type { Plan } from '../../schemas/partners.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+import { billingMakers, refusalOf } from '../support/money-makers.ts'
+
+const { open, makePartner } = await openHarness()
+const { db } = open
+const prices = open.config.planPrices
+const DAY_MS = 86_400_000
+
+const check = (now?: Date) => checkBilling(db, { now, prices, feePct: '20' })
+const later = (days: number) => new Date(Date.now() + days * DAY_MS)
+
+const { pay, newPartner } = billingMakers(db, prices)
+
+async function fees(partnerId: string): Promise<string[]> {
+  const found = (await db('ledger_transfers').whereLike('reference', `fee:${partnerId}:%`).orderBy('reference')) as {
+    reference: string
+  }[]
+  return found.map(({ reference }) => reference.slice(`fee:${partnerId}:`.length))
+}
+
+/** Puts a partner's trial end, and with it the anchor of its periods, at an instant. */
+async function trialEnds(partnerId: string, at: string): Promise<void> {
+  await db('partners').where({ id: partnerId }).update({ period_start: at, period_end: at, billing_anchor: at })
+}
+
+const checking = suite('billing check')
+
+checking('charges nothing during the trial', async () => {
+  const partner = await newPartner({ trialDays: 30, balance: '500' })
+  await check(later(29.9))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '500.00')
+  const { nextFeeAt, feeUsd } = await getWallet(db, partner, prices)
+  assert.is(feeUsd, '199.00')
+  assert.ok(Math.abs(nextFeeAt.getTime() - later(30).getTime()) < 60_000)
+})
+
+checking('charges the fee when the trial ends, and moves on by a month', async () => {
+  const partner = await newPartner({ trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-03-10T10:00:00Z')
+  const counts = await check(new Date('2026-03-10T10:00:00Z'))
+  assert.equal(counts.charged >= 1 && counts.deactivated, 0)
+  assert.is(await balanceOf(db, `wallet:${partner}`), '301.00')
+  const { nextFeeAt } = await getWallet(db, partner, prices)
+  assert.is(nextFeeAt.toISOString(), '2026-04-10T10:00:00.000Z')
+  await check(new Date('2026-04-10T09:59:59.999Z'))
+  assert.equal(await fees(partner), ['2026-03-10T10:00:00.000Z'])
+})
+
+checking('charges at once where there is no trial, and never again within the period', async () => {
+  await check()
+  const partner = await newPartner({ balance: '200' })
+  assert.equal(await check(), { charged: 1, activated: 0, deactivated: 0 })
+  assert.equal(await check(), { charged: 0, activated: 0, deactivated: 0 })
+  assert.is(await balanceOf(db, `wallet:${partner}`), '1.00')
+  assert.is((await fees(partner)).length, 1)
+})
+
+checking('makes the plan inactive when the wallet cannot pay, to the cent, and takes nothing', async () => {
+  await check()
+  const poor = await newPartner({ balance: '198.99' })
+  const just = await newPartner({ balance: '199' })
+  assert.equal(await check(), { charged: 1, activated: 0, deactivated: 1 })
+  assert.is(await balanceOf(db, `wallet:${poor}`), '198.99')
+  assert.is(await balanceOf(db, `wallet:${just}`), '0.00')
+  assert.equal(await check(), { charged: 0, activated: 0, deactivated: 0 })
+})
+
+checking('keeps the day of the month: 31 January, 28 February, 31 March', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '1000' })
+  await trialEnds(partner, '2027-01-31T23:30:00Z')
+  for (const now of ['2027-01-31T23:30:00Z', '2027-03-01T00:00:00Z', '2027-04-01T00:00:00Z', '2027-05-01T00:00:00Z'])
+    await check(new Date(now))
+  assert.equal(await fees(partner), [
+    '2027-01-31T23:30:00.000Z',
+    '2027-02-28T23:30:00.000Z',
+    '2027-03-31T23:30:00.000Z',
+    '2027-04-30T23:30:00.000Z'
+  ])
+})
+
+checking('charges each period that went by in service when checks were missed, until the wallet is empty', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '100' })
+  await trialEnds(partner, '2026-01-15T00:00:00Z')
+  await check(new Date('2026-05-01T00:00:00Z'))
+  assert.equal(await fees(partner), ['2026-01-15T00:00:00.000Z', '2026-02-15T00:00:00.000Z'])
+  assert.is((await standingOf(db, partner, prices)).planActive, false)
+})
+
+const changePlan = (partnerId: string, plan: Plan, now?: string, expectedUsd?: string) =>
+  db.transaction(trx => setPlan(trx, { partnerId, plan, prices, now: now ? new Date(now) : undefined, expectedUsd }))
+
+checking('charges an upgrade for the rest of the period at once, and its price from the next one', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '2000' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  const asked = { partnerId: partner, plan: 'SCALE', prices, now: new Date('2026-04-25T00:00:00Z') } as const
+  const preview = await previewPlan(db, asked)
+  assert.equal([preview.takesEffect, preview.chargeUsd], ['NOW', '375.00'], 'half of 30 days of 750 USD')
+  assert.is(await balanceOf(db, `wallet:${partner}`), '1951.00', 'a preview charges nothing')
+  const { change } = await changePlan(partner, 'SCALE', '2026-04-25T00:00:00Z', '375.00')
+  assert.is(change.chargeUsd, '375.00')
+  assert.is(await balanceOf(db, `wallet:${partner}`), '1576.00')
+  await changePlan(partner, 'SCALE', '2026-04-26T00:00:00Z')
+  await check(new Date('2026-05-10T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '777.00')
+})
+
+checking('refuses an upgrade that the wallet cannot pay, or that costs something else than was said', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '100' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  assert.is((await refusalOf(changePlan(partner, 'SCALE', '2026-04-25T00:00:00Z'))).code, 'WALLET_INSUFFICIENT')
+  const other = changePlan(partner, 'PRO', '2026-04-26T00:00:00Z', '75.00')
+  assert.is((await refusalOf(other)).code, 'CONFLICT')
+  assert.is(await balanceOf(db, `wallet:${partner}`), '51.00')
+  assert.is((await getPartner(db, partner)).plan, 'LAUNCH')
+})
+
+checking('lets a downgrade wait for the end of the period that is paid', async () => {
+  const partner = await newPartner({ plan: 'PRO', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  const { change } = await changePlan(partner, 'LAUNCH', '2026-04-11T00:00:00Z')
+  assert.equal([change.takesEffect, change.chargeUsd], ['AT_PERIOD_END', '0.00'])
+  const waiting = await getPartner(db, partner)
+  assert.equal([waiting.plan, waiting.nextPlan], ['PRO', 'LAUNCH'])
+  assert.is((await getWallet(db, partner, prices)).feeUsd, '49.00')
+  await check(new Date('2026-05-10T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '252.00')
+  const after = await getPartner(db, partner)
+  assert.equal([after.plan, after.nextPlan], ['LAUNCH', null])
+})
+
+checking('takes a waiting downgrade back when the plan of now is set again', async () => {
+  const partner = await newPartner({ plan: 'PRO', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  await changePlan(partner, 'LAUNCH', '2026-04-11T00:00:00Z')
+  await changePlan(partner, 'PRO', '2026-04-12T00:00:00Z')
+  await check(new Date('2026-05-10T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '102.00')
+})
+
+checking('charges no plan change in a trial', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+  const { change } = await changePlan(partner, 'PRO')
+  assert.equal([change.takesEffect, change.chargeUsd], ['NOW', '0.00'])
+  assert.is(await balanceOf(db, `wallet:${partner}`), '500.00')
+})
+
+checking('charges nothing for a suspension, by which the paid period is longer', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  await suspendPartner(db, partner, 'a reason', new Date('2026-05-05T00:00:00Z'))
+  await check(new Date('2026-05-10T00:00:00Z'))
+  await check(new Date('2026-05-20T00:00:00Z'))
+  assert.equal(await fees(partner), ['2026-04-10T00:00:00.000Z'])
+  await db.transaction(trx => resumePartner(trx, partner, new Date('2026-05-25T00:00:00Z')))
+  await check(new Date('2026-05-29T23:59:59Z'))
+  assert.equal(await fees(partner), ['2026-04-10T00:00:00.000Z'])
+  await check(new Date('2026-05-30T00:00:00Z'))
+  assert.equal(await fees(partner), ['2026-04-10T00:00:00.000Z', '2026-05-30T00:00:00.000Z'])
+  assert.is((await getWallet(db, partner, prices)).nextFeeAt.toISOString(), '2026-06-30T00:00:00.000Z')
+})
+
+checking('charges no upgrade while suspended: it holds from the next period on', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  await suspendPartner(db, partner, 'a reason', new Date('2026-05-05T00:00:00Z'))
+  const { change } = await changePlan(partner, 'PRO', '2026-05-07T00:00:00Z')
+  assert.equal([change.takesEffect, change.chargeUsd, change.suspended], ['AT_PERIOD_END', '0.00', true])
+  assert.is(await balanceOf(db, `wallet:${partner}`), '451.00')
+  await db.transaction(trx => resumePartner(trx, partner, new Date('2026-05-25T00:00:00Z')))
+  await check(new Date('2026-05-29T23:59:59Z'))
+  assert.is((await getPartner(db, partner)).plan, 'LAUNCH')
+  await check(new Date('2026-05-30T00:00:00Z'))
+  assert.is(await balanceOf(db, `wallet:${partner}`), '252.00')
+  assert.is((await getPartner(db, partner)).plan, 'PRO')
+})
+
+checking('charges each partner once when ten checks run at once', async () => {
+  await check()
+  const partners = await Promise.all(Array.from({ length: 40 }, () => newPartner({ balance: '500' })))
+  const counts = await Promise.all(Array.from({ length: 10 }, () => check()))
+  assert.is(
+    counts.reduce((all, { charged }) => all + charged, 0),
+    40
+  )
+  for (const partner of partners) assert.is(await balanceOf(db, `wallet:${partner}`), '301.00')
+})
+
+checking('goes on with the others when one partner cannot be dealt with, and says so', async () => {
+  await check()
+  const [stuck, fine] = [await newPartner({ balance: '500' }), await newPartner({ balance: '500' })]
+  const at = (await db('partners').where({ id: stuck }).first('period_end')).period_end.toISOString()
+  // The reference of its fee belongs to something else.
+  await transfer(db, {
+    reference: `fee:${stuck}:${at}`,
+    kind: 'topup',
+    entries: [
+      { account: 'world', amountUsd: '-1' },
+      { account: `wallet:${stuck}`, amountUsd: '1' }
+    ]
+  })
+  assert.is((await refusalOf(check())).code, 'UNAVAILABLE')
+  assert.is(await balanceOf(db, `wallet:${fine}`), '301.00')
+  await db('partners')
+    .where({ id: stuck })
+    .update({ period_end: later(100), billing_anchor: later(100) })
+})
+
+const unpaid = suite('an unpaid plan')
+
+unpaid('answers 402 with the standing and what the wallet lacks, and nothing once it is paid', async () => {
+  const partner = await makePartner({ plan: 'PRO' })
+  await trialEnds(partner.partnerId, '2026-01-01T00:00:00Z')
+  await pay(partner.partnerId, '98.50')
+  await check()
+  const refused = await partner.call(getMe)
+  assert.is(refused.status, 402)
+  assert.is(refused.body.error, 'SUBSCRIPTION_INACTIVE')
+  assert.is(refused.body.saasStatus, 'INACTIVE')
+  assert.is(refused.body.topUpUsd, 100.5)
+  assert.is((await pay(partner.partnerId, '100.49')).saasStatus, 'INACTIVE')
+  assert.is((await partner.call(getMe)).body.topUpUsd, 0.01)
+  assert.equal(await pay(partner.partnerId, '0.01'), { balanceUsd: '0.00', saasStatus: 'ACTIVE', repeated: false })
+  assert.is((await partner.call(getMe)).status, 200)
+})
+
+unpaid('is charged one fee by the top-up, whatever months went by, for a period that begins with it', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH' })
+  await trialEnds(partner, '2020-01-31T00:00:00Z')
+  await check()
+  const before = Date.now()
+  assert.equal(await pay(partner, '500'), { balanceUsd: '451.00', saasStatus: 'ACTIVE', repeated: false })
+  const [start] = await fees(partner)
+  assert.ok(Date.parse(start as string) >= before - 5000)
+  const { nextFeeAt } = await getWallet(db, partner, prices)
+  assert.is(nextFeeAt.toISOString(), endOfPeriod(new Date(start as string), new Date(start as string)).toISOString())
+})
+
+unpaid(
+  'is charged by the top-up also where its period ends in the future: a check ran with a later clock',
+  async () => {
+    const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30 })
+    const { nextFeeAt } = await getWallet(db, partner, prices)
+    await check(later(31))
+    assert.is((await standingOf(db, partner, prices)).topUpUsd, '49.00')
+    assert.equal(await pay(partner, '50'), { balanceUsd: '1.00', saasStatus: 'ACTIVE', repeated: false })
+    assert.equal(await fees(partner), [nextFeeAt.toISOString()])
+    await check(later(32))
+    assert.is(await balanceOf(db, `wallet:${partner}`), '1.00')
+  }
+)
+
+unpaid('becomes active by the check once a cheaper plan is covered', async () => {
+  const partner = await newPartner({ plan: 'SCALE', balance: '60' })
+  await check()
+  await changePlan(partner, 'LAUNCH')
+  assert.equal(await check(), { charged: 1, activated: 1, deactivated: 0 })
+  assert.is(await balanceOf(db, `wallet:${partner}`), '11.00')
+})
+
+unpaid('is paid by top-ups while its wallet is spent from, without anybody waiting in a circle', async () => {
+  const partners = await Promise.all(Array.from({ length: 6 }, () => newPartner({ plan: 'SCALE', balance: '100' })))
+  await check()
+  let sold = 0
+  const spend = (partnerId: string) =>
+    db.transaction(trx =>
+      transfer(trx, {
+        reference: `spent:${++sold}`,
+        kind: 'sale',
+        entries: move(`wallet:${partnerId}`, 'fees', '0.01')
+      })
+    )
+  // Each top-up charges what is outstanding, which the wallet does not cover until the last.
+  const lane = async (number: number) => {
+    const partnerId = partners[(number >> 1) % 6] as string
+    for (let i = 0; i < 20; i++) await (number % 2 === 0 ? pay(partnerId, '0.01') : spend(partnerId))
+  }
+  await Promise.all(Array.from({ length: 10 }, (_, number) => lane(number)))
+  for (const partnerId of partners) assert.is((await pay(partnerId, '800')).saasStatus, 'ACTIVE')
+})
+
+unpaid('and a suspended partner are two things: neither ends the other', async () => {
+  const partner = await makePartner({ plan: 'LAUNCH' })
+  const id = partner.partnerId
+  await trialEnds(id, '2026-01-01T00:00:00Z')
+  await suspendPartner(db, id, 'a reason')
+  await check()
+  assert.is((await partner.call(getMe)).body.error, 'PARTNER_SUSPENDED')
+  await resumePartner(db, id)
+  await check()
+  assert.is((await partner.call(getMe)).body.error, 'SUBSCRIPTION_INACTIVE')
+  await suspendPartner(db, id, 'a reason')
+  assert.equal(await pay(id, '49'), { balanceUsd: '49.00', saasStatus: 'SUSPENDED', repeated: false })
+  await check()
+  assert.is(await balanceOf(db, `wallet:${id}`), '49.00', 'a suspended partner is not charged')
+  await resumePartner(db, id)
+  await check()
+  assert.is(await balanceOf(db, `wallet:${id}`), '0.00')
+  assert.is((await partner.call(getMe)).status, 200)
+})
+
+const periods = suite('endOfPeriod')
+
+periods('ends each period in the month after it began, on the anchor’s day or the month’s last', () => {
+  const instant = fc.date({
+    min: new Date('2000-01-01T00:00:00Z'),
+    max: new Date('2100-01-01T00:00:00Z'),
+    noInvalidDate: true
+  })
+  fc.assert(
+    fc.property(instant, fc.integer({ min: 1, max: 40 }), (anchor, months) => {
+      let start = anchor
+      for (let i = 1; i <= months; i++) {
+        const end = endOfPeriod(anchor, start)
+        const month = anchor.getUTCFullYear() * 12 + anchor.getUTCMonth() + i
+        assert.is(end.getUTCFullYear() * 12 + end.getUTCMonth(), month)
+        const lastDay = new Date(Date.UTC(Math.floor(month / 12), (month % 12) + 1, 0)).getUTCDate()
+        assert.is(end.getUTCDate(), Math.min(anchor.getUTCDate(), lastDay))
+        assert.is(end.getTime() % DAY_MS, anchor.getTime() % DAY_MS)
+        assert.ok(end > start)
+        start = end
+      }
+    })
+  )
+})
+
+periods.after(closeAll)
+
+checking.run()
+unpaid.run()
+periods.run()

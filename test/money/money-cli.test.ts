@@ -1,0 +1,94 @@
+// The money commands of the operator as a person or a script runs them: real processes, one JSON document.
+// test time-out: 300 s
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getMe } from '../../api/me.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+import { startProcess } from '../support/processes.ts'
+
+const { open, env, makePartner } = await openHarness()
+
+async function operator(
+  ...args: string[]
+): Promise<{ exit: unknown; lines: string[]; document: Record<string, unknown> }> {
+  const run = startProcess('cli/main.ts', env, [...args, '--json'])
+  const exit = await run.ended
+  const document = exit === 0 ? JSON.parse(run.lines.join('\n')) : {}
+  return { exit, lines: run.lines, document }
+}
+
+const create = async (...args: string[]) =>
+  (await operator('partners', 'create', '--name', 'Acme', ...args)).document as { partnerId: string; nextFeeAt: string }
+
+const money = suite('operator wallet, billing, ledger')
+
+money('refuse amounts that are none with exit code 2, and unknown partners with 1', async () => {
+  const { partnerId } = await create('--plan', 'PRO')
+  for (const amount of ['0.00', '-5', '1.234', '1e3']) {
+    const { exit, lines } = await operator('wallet', 'topup', '--partner', partnerId, '--amount', amount)
+    assert.is(exit, 2, amount)
+    assert.is(lines.length, 1)
+    assert.match(lines[0] as string, '--amount')
+  }
+  assert.is((await operator('wallet', 'topup', '--partner', 'ptn_x', '--amount', '5')).exit, 1)
+  assert.is((await operator('wallet', 'show', '--partner', 'ptn_x')).exit, 1)
+  assert.is((await operator('wallet', 'statement', '--partner', 'ptn_x')).exit, 1)
+  for (const now of ['2026-13-01', '2026-12-01T10:00:00'])
+    assert.is((await operator('billing', 'check', '--now', now)).exit, 2, now)
+  assert.is((await operator('billing', 'check', '--now', '2020-01-01')).exit, 0)
+})
+
+money('create a partner with a balance and a trial, and show both', async () => {
+  const { partnerId } = await create('--plan', 'PRO', '--balance', '500', '--trial-days', '10')
+  const { document } = await operator('wallet', 'show', '--partner', partnerId)
+  assert.equal(Object.keys(document), ['partnerId', 'balanceUsd', 'feeUsd', 'nextFeeAt'])
+  assert.equal([document.balanceUsd, document.feeUsd], [500, 199])
+  const days = (Date.parse(document.nextFeeAt as string) - Date.now()) / 86_400_000
+  assert.ok(days > 9.9 && days <= 10, String(days))
+})
+
+money('top up once for a reference, and state every movement', async () => {
+  const { partnerId } = await create('--plan', 'LAUNCH')
+  const topup = () => operator('wallet', 'topup', '--partner', partnerId, '--amount', '0.3', '--reference', 'wire-1')
+  assert.equal((await topup()).document, { partnerId, balanceUsd: 0.3, saasStatus: 'ACTIVE', repeated: false })
+  assert.equal((await topup()).document, { partnerId, balanceUsd: 0.3, saasStatus: 'ACTIVE', repeated: true })
+  const { data } = (await operator('wallet', 'statement', '--partner', partnerId)).document as { data: object[] }
+  assert.is(data.length, 1)
+  assert.match(JSON.stringify(data[0]), '"kind":"topup"')
+})
+
+money('charge what is due as of --now, stop who cannot pay, and resume who tops up', async () => {
+  const partner = await makePartner({ plan: 'PRO' })
+  const rich = await create('--plan', 'LAUNCH', '--balance', '60')
+  const now = new Date(Date.now() + 31 * 86_400_000).toISOString()
+  assert.equal((await operator('billing', 'check')).document, { charged: 0, activated: 0, deactivated: 0 })
+  const { document } = await operator('billing', 'check', '--now', now)
+  // Of the partners of this file two have a balance and three have none.
+  assert.equal(document, { charged: 2, activated: 0, deactivated: 3 })
+  assert.equal((await operator('wallet', 'show', '--partner', rich.partnerId)).document.balanceUsd, 11)
+  const statement = (await operator('wallet', 'statement', '--partner', rich.partnerId)).document
+  const [fee] = statement.data as { kind: string; description: string; periodStart: string; periodEnd: string }[]
+  assert.is(fee?.kind, 'plan_fee')
+  const [from, to] = [fee?.periodStart.slice(0, 10), fee?.periodEnd.slice(0, 10)]
+  assert.is(fee?.description, `Plan LAUNCH, a month, from ${from} to ${to}`)
+  assert.is(fee?.periodStart, rich.nextFeeAt)
+  const refused = await partner.call(getMe)
+  assert.equal([refused.status, refused.body.saasStatus, refused.body.topUpUsd], [402, 'INACTIVE', 199])
+  const paid = await operator('wallet', 'topup', '--partner', partner.partnerId, '--amount', '200')
+  assert.equal([paid.document.balanceUsd, paid.document.saasStatus], [1, 'ACTIVE'])
+  assert.is((await partner.call(getMe)).status, 200)
+})
+
+money('verify the ledger, and name what breaks it on stderr with exit code 1', async () => {
+  const { exit, document } = await operator('ledger', 'verify')
+  assert.is(exit, 0)
+  assert.is(document.ok, true)
+  await open.db.raw('alter table ledger_accounts disable trigger changed_by_entries_only')
+  const broken = await operator('ledger', 'verify')
+  assert.is(broken.exit, 1)
+  assert.match(broken.lines.join('\n'), 'The ledger is broken: The trigger changed_by_entries_only of ledger_accounts')
+})
+
+money.after(closeAll)
+
+money.run()

@@ -1,0 +1,65 @@
+// The operators' log: it only grows, and its chain shows what somebody changed who got past that.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { recordAudit, verifyAudit } from '../../db/platform/audit.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+
+const harness = await openHarness()
+const { db } = harness.open
+const write = (target: string) =>
+  recordAudit(db, { actor: 'cli:test', action: 'test.write', target, details: { n: 1 } })
+
+const chaining = suite('the audit log')
+
+chaining('refuses to change, delete or cut off lines, whoever asks', async () => {
+  await write('one')
+  for (const statement of [
+    `update audit_log set actor = 'nobody'`,
+    'delete from audit_log',
+    'truncate audit_log',
+    `update audit_log set hash = '\\x00' where target = 'one'`
+  ]) {
+    const error = await db.raw(statement).then(
+      () => undefined,
+      (thrown: Error) => thrown.message
+    )
+    assert.match(error ?? '', /the audit log only grows/, statement)
+  }
+})
+
+chaining('stays one chain when many write at once, and when writers give up', async () => {
+  const writers = Array.from({ length: 30 }, (_, index) =>
+    db
+      .transaction(async trx => {
+        await recordAudit(trx, { actor: 'cli:test', action: 'test.race', target: String(index) })
+        if (index % 3 === 0) throw new Error('given up')
+      })
+      .catch(() => {})
+  )
+  await Promise.all(writers)
+  const { entries, broken, lastHash } = await verifyAudit(db)
+  assert.equal([entries, broken], [21, null])
+  assert.match(lastHash ?? '', /^[0-9a-f]{64}$/)
+})
+
+chaining('shows a line that was changed, taken out or put in behind its triggers', async () => {
+  const tamper = (statement: string) =>
+    db
+      .transaction(async trx => {
+        await trx.raw('alter table audit_log disable trigger user')
+        await trx.raw(statement)
+        const { broken } = await verifyAudit(trx)
+        throw new Error(broken ?? 'not found')
+      })
+      .catch((error: Error) => error.message)
+  const line = (seq: number) => new RegExp(`line ${seq} `)
+  assert.match(await tamper(`update audit_log set details = '{"n":2}' where seq = 1`), line(1))
+  assert.match(await tamper(`update audit_log set at = at + interval '1 us' where seq = 5`), line(5))
+  assert.match(await tamper('delete from audit_log where seq = 7'), line(8))
+  assert.match(await tamper('delete from audit_log where seq = 1'), line(2))
+  assert.match(await tamper(`update audit_log set hash = sha256('forged') where seq = 9`), line(9))
+  assert.is((await verifyAudit(db)).broken, null)
+})
+
+chaining.after(closeAll)
+chaining.run()

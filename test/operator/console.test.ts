@@ -1,0 +1,370 @@
+// test time-out: 300 s
+// The operator's console: what it reads, against a real database, and the real program in a real terminal.
+import { userInfo } from 'node:os'
+import { stripVTControlCharacters } from 'node:util'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { overview } from '../../cli/console/overview.ts'
+import { accounts, move, transfer } from '../../db/money/ledger.ts'
+import { getPayout, requestPayout } from '../../db/money/payouts.ts'
+import { topUp } from '../../db/money/wallets.ts'
+import { findPartner } from '../../db/partners/partners.ts'
+import { listAudit } from '../../db/platform/audit.ts'
+import {
+  listDoubtLines,
+  listOrderLines,
+  listPartnerLines,
+  listTraderLines,
+  listWalletLines,
+  readLedger,
+  readMinutes,
+  readShortly,
+  readStandings
+} from '../../db/platform/console.ts'
+import type { Halt } from '../../db/platform/halts.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { deadLetterOf } from '../../schemas/jobs.ts'
+import { Wire } from '../chaos/wire.ts'
+import { closeAll, onClose, openHarness, type TestTrader } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { hasTerminal, openTerminal } from '../support/terminal.ts'
+
+const { open, env, makePartner } = await openHarness()
+const { db } = open
+const actor = `cli:${userInfo().username} (tester)`
+
+interface Made {
+  phase: 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
+  asset?: string
+  /** How long ago it was made. */
+  secondsAgo?: number
+  evidence?: object[]
+}
+
+/** An order as it stands in a phase; how orders get there is tested elsewhere. */
+async function makeOrder(
+  trader: TestTrader,
+  { phase, asset = 'R_100', secondsAgo = 5, evidence }: Made
+): Promise<string> {
+  const id = newId('order')
+  const sent = !['queued', 'failed'].includes(phase)
+  const bought = phase === 'open' || phase === 'closed'
+  await db.raw(
+    `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode,
+       currency, app_id, dialect, kind, contract_type, client_order_id, request_hash, asset, stake, duration, duration_unit,
+       phase, created_at, queued_at, expires_at, sent_at, permit_until, reconcile_at, broker_order_id, buy_price, payout,
+       opened_at, answered_at, pnl, closed_at, error_code, error_message, evidence)
+     select :id, t.partner_id, t.id, t.external_id, a.id, a.account_id, a.account_mode, 'USD', '1', 'v3', 'BINARY', 'CALL',
+       cast(gen_random_uuid() as text), '\\x00', :asset, 10, 5, 't', :phase, m.at, m.at, m.at + interval '10 seconds',
+       case when :sent then m.at end, case when :sent then m.at + interval '3 seconds' end,
+       case when :sent then m.at + interval '20 seconds' end,
+       case when :bought then right(:id, 12) end, case when :bought then 10 end, case when :bought then 19.5 end,
+       case when :bought then date_trunc('second', m.at) end,
+       case when :bought then m.at + interval '400 milliseconds' end,
+       case when :phase = 'closed' then -10 end, case when :phase = 'closed' then m.at + interval '2 seconds' end,
+       case when :phase in ('failed', 'review') then 'REVIEW_REQUIRED' end,
+       case when :phase in ('failed', 'review') then 'Two contracts could be it.' end, cast(:evidence as jsonb)
+     from traders t join broker_accounts a on a.id = t.active_account_id,
+       (select clock_timestamp() - :secondsAgo * interval '1 second' as at) m
+     where t.id = :traderId`,
+    {
+      id,
+      asset,
+      phase,
+      sent,
+      bought,
+      secondsAgo,
+      traderId: trader.traderId,
+      evidence: JSON.stringify(evidence ?? null)
+    }
+  )
+  return id
+}
+
+const candidate = (contractId: string) => ({
+  source: 'statement',
+  contractId,
+  transactionId: '1',
+  appId: '1',
+  buyPrice: '10',
+  payout: '19.5',
+  purchaseTime: Math.floor(Date.now() / 1000),
+  shortcode: 'CALL_R_100_19.5_1700000000_5T_S0P_0'
+})
+
+const acme = await makePartner({ name: 'Acme Markets', plan: 'PRO' })
+const other = await makePartner({ name: 'Výběr 取引 with quite a long name for a partner, longer than a column' })
+const trader = await acme.makeTrader({ externalId: 'customer-17' })
+const doubted = await acme.makeTrader({ externalId: 'customer-18' })
+const closed = await makeOrder(trader, { phase: 'closed' })
+const opened = await makeOrder(trader, { phase: 'open', asset: 'R_50' })
+const failed = await makeOrder(trader, { phase: 'failed', asset: 'frxEURUSD' })
+const sending = await makeOrder(doubted, { phase: 'sending', secondsAgo: 40 })
+const review = await makeOrder(doubted, {
+  phase: 'review',
+  secondsAgo: 3700,
+  evidence: [candidate('290769704688'), candidate('290769704689')]
+})
+await db.transaction(trx =>
+  topUp(trx, { partnerId: acme.partnerId, amountUsd: '12345.60', prices: open.config.planPrices })
+)
+await db.transaction(trx =>
+  transfer(trx, {
+    reference: 'sale of a bot',
+    kind: 'sale',
+    entries: move(accounts.world, accounts.earnings(acme.partnerId), '100.00')
+  })
+)
+const asPayout = (amountUsd: string) =>
+  db.transaction(trx =>
+    requestPayout(trx, { partnerId: acme.partnerId, amountUsd, destinationAddress: `T${amountUsd.padEnd(33, 'x')}` })
+  )
+const small = await asPayout('10.50')
+const large = await asPayout('60.00')
+await db('pgboss.job').insert({
+  name: deadLetterOf('template.deploy'),
+  data: JSON.stringify({ deploymentId: newId('deployment'), revision: 1 })
+})
+
+const reading = suite('what the console reads')
+
+reading('is read in a transaction that cannot write and ends a statement after 3 s', async () => {
+  await readShortly(db, async trx => {
+    const { rows } = await trx.raw('show statement_timeout')
+    assert.equal(rows, [{ statement_timeout: '3s' }])
+  })
+  const writing = await readShortly(db, trx => trx('partners').update({ name: 'x' })).catch(error => error)
+  assert.is(writing.code, '25006')
+})
+
+reading('counts the orders of the last minutes, and no older ones', async () => {
+  const minutes = await readMinutes(db, 30)
+  const sum = (field: 'placed' | 'failed') => minutes.reduce((total, minute) => total + minute[field], 0)
+  assert.equal([sum('placed'), sum('failed')], [4, 1])
+  assert.ok(minutes.some(({ brokerMs }) => brokerMs === 400))
+})
+
+reading('finds how orders stand, with the age of the oldest', async () => {
+  const standings = await readStandings(db)
+  const of = (phase: string) => standings.find(standing => standing.phase === phase)
+  assert.equal(
+    ['queued', 'sending', 'review', 'open'].map(phase => of(phase)?.count),
+    [0, 1, 1, 1]
+  )
+  assert.ok((of('review')?.oldestSeconds ?? 0) > 3600)
+  assert.is(of('queued')?.oldestSeconds, null)
+})
+
+reading('lists partners with traders and balance, and finds them by name and id', async () => {
+  const found = await listPartnerLines(db, { text: 'acme', limit: 10 })
+  assert.equal(
+    found.map(({ partnerId, plan, saasStatus, traders, balanceUsd }) => [
+      partnerId,
+      plan,
+      saasStatus,
+      traders,
+      balanceUsd
+    ]),
+    [[acme.partnerId, 'PRO', 'ACTIVE', 2, '12345.60']]
+  )
+  const [byId] = await listPartnerLines(db, { text: other.partnerId, limit: 10 })
+  assert.equal([byId?.partnerId, byId?.balanceUsd], [other.partnerId, '0.00'])
+  const traders = await listTraderLines(db, { partnerId: acme.partnerId, limit: 1 })
+  assert.equal(
+    traders.map(({ externalId, accountId }) => [externalId, accountId]),
+    [['customer-17', trader.accountId]]
+  )
+})
+
+reading('lists orders newest first, by status and by text', async () => {
+  const idsOf = async (filter: { status?: string; text?: string }) =>
+    (await listOrderLines(db, { ...filter, limit: 10 })).map(({ id }) => id)
+  assert.equal(await idsOf({}), [review, sending, failed, opened, closed])
+  assert.equal(await idsOf({ status: 'FAILED' }), [failed])
+  assert.equal(await idsOf({ status: 'REVIEW' }), [review])
+  assert.equal(await idsOf({ status: 'PENDING' }), [sending])
+  assert.equal(await idsOf({ text: 'EURUSD' }), [failed])
+  assert.equal(await idsOf({ text: 'customer-18' }), [review, sending])
+  assert.equal(await idsOf({ text: '%' }), [])
+})
+
+reading('lists what is in doubt, reviews first, with how many contracts it could be', async () => {
+  const lines = await listDoubtLines(db, 10)
+  assert.equal(
+    lines.map(({ id, phase, candidates }) => [id, phase, candidates]),
+    [
+      [review, 'review', 2],
+      [sending, 'sending', 0]
+    ]
+  )
+})
+
+reading('sums the ledger and lists the emptiest wallets first', async () => {
+  assert.equal(await readLedger(db), { wallets: 1, heldUsd: '12345.60', negativeWallets: 0, driftUsd: '0.00' })
+  assert.equal(
+    (await listWalletLines(db, 5)).map(({ partnerId, balanceUsd }) => [partnerId, balanceUsd]),
+    [[acme.partnerId, '12345.60']]
+  )
+})
+
+const narrow = suite('the console on a narrow terminal')
+
+narrow('keeps the id of a halted partner whole, on a line of its own', () => {
+  const halt = {
+    scope: 'partner',
+    subject: acme.partnerId,
+    reason: 'wrong prices since 08:12',
+    actor,
+    haltedAt: new Date()
+  }
+  const ledger = { wallets: 0, heldUsd: '0', negativeWallets: 0, driftUsd: '0' }
+  const read = { minutes: [], standings: [], queues: [], ledger, halts: [halt as Halt] }
+  for (const columns of [50, 64, 80, 200]) {
+    const { lines } = overview.draw(read, { filter: '', search: '' }, { columns, rows: 24 })
+    const texts = lines.map(({ text }) => stripVTControlCharacters(text))
+    assert.ok(
+      texts.every(text => text.length <= columns),
+      String(columns)
+    )
+    assert.is(texts.filter(text => text.includes(acme.partnerId)).length, 1, `${columns}: ${texts.join('\n')}`)
+    assert.match(texts.join('\n'), 'wrong prices since 08:12')
+  }
+})
+
+narrow.run()
+
+const refusals = suite('operator console')
+
+refusals('refuses without a terminal and with --json, in one line, and opens nothing', async () => {
+  const nowhere = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:9/nothing' }
+  for (const [args, said] of [
+    [['console'], /needs a terminal/],
+    [['console', '--json'], /no JSON/]
+  ] as const) {
+    const { exitCode, stdout, stderr } = await operator(nowhere, ...args)
+    assert.equal([exitCode, stdout], [1, ''])
+    assert.match(stderr, said)
+    assert.is(stderr.trim().split('\n').length, 1)
+  }
+})
+
+const screens = suite('the console in a terminal')
+const inTerminal = hasTerminal
+  ? screens
+  : (name: string, _test: () => Promise<void>) => console.log(`SKIPPED ${name}: tmux is not installed here`)
+
+for (const [columns, rows] of [
+  [80, 24],
+  [200, 50]
+] as const) {
+  inTerminal(`shows every view with its rows and keys within ${columns} by ${rows}`, async () => {
+    const plain: Record<string, string> = rows === 24 ? { NO_COLOR: '1' } : {}
+    const terminal = await openTerminal({ ...env, ...plain }, { args: ['console'], columns, rows })
+    const look = async (name: string, ...wanted: (string | RegExp)[]) => {
+      const lines = await terminal.shows(name, 'q quit', ...wanted)
+      if (process.env.TEST_SCREENS) console.log(`${lines.join('\n')}\n${'='.repeat(columns)}`)
+      assert.ok(lines.length <= rows && lines.every(line => [...line].length <= columns))
+      return lines
+    }
+    await look('[1 Overview]', 'Broker p50', '400 ms', 'wait for your decision', 'template.deploy 1', '12,345.60 USD')
+    assert.is((await terminal.coloured()).includes('\u001b['), rows !== 24)
+    await terminal.press('2')
+    await look('[2 Partners]', 'Acme Markets', 'PRO', 'ACTIVE', '12,345.60')
+    await terminal.press('Down', 'Enter')
+    await look('[2 Partners]', acme.partnerId, 'customer-17', trader.accountId, 'R_100', 'esc back')
+    await terminal.press('3')
+    await look('[3 Orders]', 'CLOSED', 'FAILED', 'REVIEW', 'f filter')
+    await terminal.press('f', 'f')
+    const filtered = await look('OPEN orders', 'R_50')
+    assert.not.match(filtered.join('\n'), 'REVIEW')
+    await terminal.press('Enter')
+    await look(opened, 'What happened', 'Bought', '+0.400 s')
+    await terminal.press('4')
+    await look('[4 Doubt]', 'REVIEW', /[❯ ] 1 h [12] m/)
+    await terminal.press('Enter')
+    await look(review, '290769704688', 'CALL_R_100', `operator orders reconcile ${review}`, 'x declare absent')
+    await terminal.press('Tab')
+    await look('[5 Queues]', 'order.place', 'template.deploy', 'Dead')
+    await terminal.press('6')
+    await look('[6 Money]', '10.50', '60.00', 'REQUESTED', small.destinationAddress, 'Acme Markets', 'a approve')
+    await terminal.press('q')
+    const left = await terminal.shows('ENDED 0')
+    assert.equal(left.slice(0, 2), ['BEFORE', 'ENDED 0'])
+  })
+}
+
+inTerminal('asks before it suspends or approves, and writes who did it', async () => {
+  const terminal = await openTerminal(env, { args: ['console'], columns: 80, rows: 24 })
+  const standing = async () => (await findPartner(db, other.partnerId))?.saasStatus
+  await terminal.press('2')
+  await terminal.shows('❯ Výběr', 's suspend')
+  await terminal.press('s')
+  await terminal.shows('Reason to suspend')
+  await terminal.type('unpaid invoice')
+  await terminal.shows('unpaid invoice')
+  await terminal.press('Enter')
+  await terminal.shows('Its calls are refused from now on. [y/n]', other.partnerId, 'n no')
+  assert.is(await standing(), 'ACTIVE')
+  await terminal.press('n')
+  await terminal.shows('Nothing was changed.')
+  assert.equal([await standing(), (await listAudit(db, { target: other.partnerId, limit: 9 })).data], ['ACTIVE', []])
+  await terminal.press('s')
+  await terminal.shows('Reason to suspend')
+  await terminal.type('unpaid invoice')
+  await terminal.press('Enter')
+  await terminal.shows('[y/n]')
+  await terminal.press('y')
+  await terminal.shows(/is\s+suspended\./, 'SUSPENDED', 'u resume')
+  assert.is(await standing(), 'SUSPENDED')
+  const [suspended] = (await listAudit(db, { target: other.partnerId, limit: 9 })).data
+  assert.equal(
+    [suspended?.actor, suspended?.action, suspended?.details],
+    [actor, 'partners.suspend', { reason: 'unpaid invoice' }]
+  )
+
+  await terminal.press('6')
+  await terminal.shows('❯', '60.00', 'checksum', 'a approve')
+  await terminal.press('a')
+  await terminal.shows('The checksum of the address is wrong.')
+  await terminal.type('confirmed by phone')
+  await terminal.shows('confirmed by phone')
+  await terminal.press('Enter')
+  await terminal.shows('Approve', large.payoutId, '[y/n]')
+  assert.is((await getPayout(db, large.payoutId)).status, 'REQUESTED')
+  await terminal.press('y')
+  await terminal.shows('is approved.', 'APPROVED')
+  assert.is((await getPayout(db, large.payoutId)).status, 'APPROVED')
+  const [approved] = (await listAudit(db, { target: large.payoutId, limit: 9 })).data
+  assert.equal([approved?.actor, approved?.action], [actor, 'payouts.approve'])
+  assert.is((approved?.details as { reason?: string } | undefined)?.reason, 'confirmed by phone')
+  await terminal.press('C-c')
+  await terminal.shows('BEFORE', 'ENDED 0')
+})
+
+inTerminal('says that the database is away, keeps what it knew, and goes on when it is back', async () => {
+  const url = new URL(env.DATABASE_URL as string)
+  const wire = await Wire.open(Number(url.port || 5432))
+  onClose(() => wire.close())
+  url.host = `127.0.0.1:${wire.port}`
+  const terminal = await openTerminal({ ...env, DATABASE_URL: url.href }, { args: ['console'], columns: 120, rows: 30 })
+  await terminal.shows('[1 Overview]')
+  await terminal.press('2')
+  await terminal.shows('❯ Výběr')
+  wire.passing = false
+  wire.cut()
+  await terminal.shows('! The database ', 'Shown is what was known at', '❯ Výběr')
+  await terminal.press('3')
+  await terminal.shows('[3 Orders]', '! The database ')
+  wire.passing = true
+  const back = await terminal.shows('[3 Orders]', 'R_50')
+  assert.not.match(back.join('\n'), '! The database ')
+  await terminal.press('q')
+  await terminal.shows('ENDED 0')
+})
+
+reading.run()
+refusals.run()
+if (hasTerminal) {
+  screens.after(closeAll)
+  screens.run()
+} else refusals.after(closeAll)

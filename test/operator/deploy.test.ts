@@ -1,0 +1,115 @@
+// test time-out: 300 s
+// What is given to whoever installs the service: every metric that alerts and dashboard name exists, the example of
+// the settings can be read, and a dump that the backup wrote restores to the same books.
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseEnv, promisify } from 'node:util'
+import client from 'prom-client'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
+import {
+  collectBudget,
+  collectClockOffset,
+  collectProcessMetrics,
+  collectStoreMetrics,
+  collectUnreachable
+} from '../../db/platform/metrics.ts'
+import { openDatabase } from '../../db/postgres/connection.ts'
+import { migrate } from '../../db/postgres/migrate.ts'
+import { environment, readConfig } from '../../schemas/config/config.ts'
+import { closeAll, onClose, TOKEN_KEYS } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+
+const run = promisify(execFile)
+const nowhere = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/nothing', pool: 2 })
+onClose(() => nowhere.destroy())
+
+const watching = suite('.deploy: alerts and dashboard')
+
+watching('name only metrics that exist', async () => {
+  collectProcessMetrics()
+  collectStoreMetrics(nowhere)
+  collectBudget(() => ({}))
+  collectClockOffset(() => null)
+  collectUnreachable(() => [])
+  const known = new Set(client.register.getMetricsAsArray().map(({ name }) => name))
+  const dashboard = JSON.parse(await readFile('.deploy/grafana-dashboard.json', 'utf8')) as {
+    panels: { targets: { expr: string }[] }[]
+  }
+  const alerts = await readFile('.deploy/prometheus-alerts.yaml', 'utf8')
+  const expressions = [
+    ...[...alerts.matchAll(/^ +expr: (.*)$/gm)].map(([, expr]) => expr as string),
+    ...dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
+  ]
+  assert.ok(expressions.length > 30)
+  for (const expression of expressions) {
+    const named = expression.match(/\b(service|process|nodejs)_[a-z0-9_]+/g) ?? []
+    assert.ok(named.length > 0 || expression.startsWith('up{'), expression)
+    for (const name of named)
+      assert.ok(known.has(name) || known.has(name.replace(/_(bucket|count|sum)$/, '')), `${name} in ${expression}`)
+  }
+})
+
+const settings = suite('.env.example')
+
+settings('names settings that exist, with values that can be read', async () => {
+  const example = await readFile('.env.example', 'utf8')
+  const given = parseEnv(example) as Record<string, string>
+  const names = [...example.matchAll(/^#?([A-Z_]+)=/gm)].map(([, name]) => name as string)
+  for (const name of names) assert.ok(name in environment.properties, name)
+  assert.is(readConfig(given).trustProxy, 1)
+})
+
+const backup = suite('.deploy/backup')
+// The PostgreSQL that comes with the project has no pg_dump.
+const bin = ['17', '16', '15']
+  .map(major => `/usr/lib/postgresql/${major}/bin`)
+  .find(dir => existsSync(`${dir}/pg_dump`))
+if (!bin) console.log('SKIPPED: a backup and its restore: there is no pg_dump here')
+else
+  backup('writes a dump from which the same books are restored', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'backup-'))
+    await chmod(dir, 0o711)
+    onClose(async () => {
+      await removeEmbedded(dir)
+      await rm(dir, { recursive: true, force: true })
+    })
+    const { url, stop } = await startEmbedded({ dataDir: dir, binDir: bin })
+    onClose(stop)
+    await migrate(url)
+    const on = async (database: string, ...args: string[]) => {
+      const ran = await operator({ DATABASE_URL: database, TOKEN_KEYS, LOG_LEVEL: 'silent' }, ...args, '--json')
+      assert.is(ran.exitCode, 0, ran.stderr)
+      return ran.json
+    }
+    const { partnerId } = await on(url, 'partners', 'create', '--name', 'Acme', '--balance', '123.45')
+
+    const dumps = await mkdtemp(join(dir, 'dumps-'))
+    const env = { PATH: `${bin}:${process.env.PATH}`, DATABASE_URL: url, BACKUP_DIR: dumps }
+    const { stdout } = await run('.deploy/backup', { env })
+    const [dump, ...others] = await readdir(dumps)
+    assert.equal([join(dumps, dump ?? ''), others], [stdout.trim(), []])
+
+    const restored = new URL(url)
+    restored.pathname = '/restored'
+    await run(join(bin, 'psql'), [url, '-c', 'create database restored'])
+    const options = ['--exit-on-error', '--no-owner', '--no-privileges', `--dbname=${restored.href}`]
+    await run(join(bin, 'pg_restore'), [...options, stdout.trim()])
+    assert.is((await on(restored.href, 'wallet', 'show', '--partner', partnerId)).balanceUsd, 123.45)
+    await on(restored.href, 'ledger', 'verify')
+    assert.is((await on(restored.href, 'audit', 'verify')).ok, true)
+    assert.equal((await on(restored.href, 'db', 'migrate')).applied, [])
+
+    const failed = await run('.deploy/backup', {
+      env: { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' }
+    }).catch((error: { code: number }) => error)
+    assert.is((failed as { code: number }).code, 1)
+    assert.equal(await readdir(dumps), [dump])
+  })
+
+backup.after(closeAll)
+for (const tests of [watching, settings, backup]) tests.run()

@@ -1,0 +1,194 @@
+// What ops rely on: HTTPS refused in clear text, security headers, metrics, readiness, traces, and Redis for
+// several machines with its loss and return.
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { request } from 'node:https'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getMe } from '../../api/me.ts'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { makeCertificate } from '../support/certificate.ts'
+import { call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startApi, startProcess, startTestWorker, startWorker } from '../support/processes.ts'
+import { startRedis } from '../support/redis.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 21, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: { BROKER_URL: simulator.url } })
+const partner = await harness.makePartner()
+const trader = await partner.makeTrader()
+const authorization = `Bearer ${partner.key}`
+const order = () => ({
+  traderExternalId: trader.traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 1,
+  durationUnit: 't'
+})
+
+const https = suite('HTTPS')
+const strict = await openHarness({ url: harness.url, env: { BASE_URL: 'https://api.example.com', TRUST_PROXY: '1' } })
+
+https('is required where BASE_URL says so: clear text is refused before anything else', async () => {
+  for (const path of ['/v1/me', '/v1/nothing', '/sites/none/']) {
+    const response = await fetch(`${strict.address}${path}`)
+    const body = (await response.json()) as { error: string; requestId: string }
+    assert.is(response.status, 403)
+    assert.is(body.error, 'HTTPS_REQUIRED')
+    assert.is(body.requestId, response.headers.get('x-request-id'))
+  }
+})
+
+https('is believed from a trusted proxy, with HSTS on the answer', async () => {
+  const answer = await call(strict.address, getMe, { headers: { authorization, 'x-forwarded-proto': 'https' } })
+  assert.is(answer.status, 200)
+  assert.match(answer.headers.get('strict-transport-security') ?? '', /max-age=31536000/)
+})
+
+https('is not believed when a proxy names clear text as well, in whatever order', async () => {
+  for (const scheme of ['https, http', 'http, https', 'https,http', 'https, ']) {
+    const answer = await call(strict.address, getMe, { headers: { authorization, 'x-forwarded-proto': scheme } })
+    assert.is(answer.body.error, 'HTTPS_REQUIRED', scheme)
+  }
+})
+
+https('is not believed from anybody when no proxy is trusted', async () => {
+  const open = await openHarness({ url: harness.url, env: { BASE_URL: 'https://api.example.com' } })
+  const answer = await call(open.address, getMe, { headers: { authorization, 'x-forwarded-proto': 'https' } })
+  assert.is(answer.body.error, 'HTTPS_REQUIRED')
+})
+
+https('is served by the process itself with TLS_CERT and TLS_KEY', async () => {
+  const { certFile, keyFile } = await makeCertificate()
+  const api = await startApi({ ...harness.env, BASE_URL: 'https://localhost', TLS_CERT: certFile, TLS_KEY: keyFile })
+  const { port } = new URL(api.address)
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    request(
+      { port, host: '127.0.0.1', path: '/v1/me', rejectUnauthorized: false, headers: { authorization } },
+      response => resolve(response.resume())
+    )
+      .on('error', reject)
+      .end()
+  })
+  assert.is(answer.statusCode, 200)
+  assert.match(answer.headers['strict-transport-security'] ?? '', /max-age=31536000/)
+  const spoken = await fetch(`http://127.0.0.1:${port}/v1/me`, { headers: { authorization } }).catch(() => 'refused')
+  assert.is(spoken, 'refused', 'clear text got an answer')
+})
+
+https('answers carry no server name and are neither sniffed, framed nor kept', async () => {
+  const { headers } = await partner.call(getMe)
+  assert.is(headers.get('server'), null)
+  assert.is(headers.get('x-powered-by'), null)
+  assert.is(headers.get('x-content-type-options'), 'nosniff')
+  assert.is(headers.get('x-frame-options'), 'DENY')
+  assert.is(headers.get('referrer-policy'), 'no-referrer')
+  assert.is(headers.get('cache-control'), 'no-store')
+})
+
+const config = suite('a wrong setting')
+
+config('stops each process at its start with one line that names the variable', async () => {
+  for (const [file, env, name] of [
+    ['api/main.ts', { PORT: 'eighty' }, 'PORT'],
+    ['worker/main.ts', { BROKER_URL: 'http://broker' }, 'BROKER_URL'],
+    ['api/main.ts', { TOKEN_KEYS: 'k1:short' }, 'TOKEN_KEYS'],
+    ['worker/main.ts', { ORDER_TTL_MS: '0' }, 'ORDER_TTL_MS'],
+    ['api/main.ts', { TLS_CERT: '/x' }, 'TLS_KEY'],
+    ['api/main.ts', { TOKEN_KEYS: `x:${randomBytes(32).toString('base64')}` }, 'TOKEN_KEYS']
+  ] as const) {
+    const process = startProcess(file, { ...harness.env, LOG_LEVEL: 'silent', PORT: '0', ...env })
+    assert.is(await process.ended, 78, name)
+    assert.is(process.lines.length, 1, process.lines.join('\n'))
+    assert.ok(process.lines[0]?.includes(name), process.lines[0])
+  }
+})
+
+const metrics = suite('the private port')
+
+metrics('tells requests, orders, queues, budget and ledger, and whether the process is ready', async () => {
+  const worker = await startWorker({ ...harness.env, METRICS_PORT: '0' })
+  worker.kill('SIGTERM')
+  const port = 20_000 + Math.floor(Math.random() * 12_000) // Below those that connections take for themselves.
+  const api = await startApi({ ...harness.env, METRICS_PORT: String(port) })
+  await api.line(/"msg":"metrics"/)
+  await call(api.address, getMe, { headers: { authorization } })
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  for (const line of [
+    /service_http_requests_total\{operation="getMe",status="200",code=""\} 1/,
+    /service_http_request_seconds_count\{operation="getMe"\} 1/,
+    /service_orders\{phase="sending"\} 0/,
+    /service_ledger_drift_usd 0/,
+    /service_pool_waiting 0/,
+    /nodejs_eventloop_lag_seconds/
+  ])
+    assert.match(text, line)
+  assert.is((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200)
+  assert.is((await fetch(`http://127.0.0.1:${port}/readyz`)).status, 200)
+  assert.is((await fetch(`http://127.0.0.1:${port}/else`)).status, 404)
+})
+
+const traces = suite('a trace')
+
+traces('given with a request is found on the api’s line and on the worker’s', async () => {
+  const api = await startApi(harness.env)
+  const worker = await startWorker(harness.env)
+  const trace = randomBytes(16).toString('hex')
+  const headers = { authorization, traceparent: `00-${trace}-${randomBytes(8).toString('hex')}-01` }
+  const answer = await call(api.address, placeBinaryOrder, { body: order(), headers })
+  assert.is(answer.status, 200, JSON.stringify(answer.body))
+  assert.match(await api.line(new RegExp(`"trace":"${trace}".*"operation":"placeBinaryOrder"`)), /request/)
+  const access = await api.line(new RegExp(`"trace":"${trace}"`))
+  assert.equal(
+    [access.includes(`"keyId":"${partner.keyId}"`), /"ip":"(::ffff:)?127\.0\.0\.1"/.test(access)],
+    [true, true]
+  )
+  assert.match(await worker.line(new RegExp(`"trace":"${trace}".*"msg":"bought"`)), /contractId/)
+  worker.kill('SIGTERM')
+  await worker.ended
+})
+
+const several = suite('with Redis, for several machines')
+const redis = await startRedis()
+if (redis) {
+  const env = { ...harness.env, REDIS_URL: redis.url, RATE_LIMIT_LAUNCH: '5' }
+  const apis = await Promise.all([startApi(env), startApi(env)])
+  await startTestWorker({ ...env, SWEEP_MS: '300' })
+  const limited = await harness.makePartner({ plan: 'LAUNCH' })
+
+  several('two APIs count one limit together', async () => {
+    const statuses = []
+    for (let count = 0; count < 8; count++) {
+      const { address } = apis[count % 2] as { address: string }
+      statuses.push((await call(address, getMe, { headers: { authorization: `Bearer ${limited.key}` } })).status)
+    }
+    assert.equal(statuses, [200, 200, 200, 200, 200, 429, 429, 429])
+  })
+
+  several(
+    'orders are woken through it, and go on without it, slower, when it is lost; it is used again when it returns',
+    async () => {
+      const place = (api: number) =>
+        call((apis[api] as { address: string }).address, placeBinaryOrder, {
+          body: order(),
+          headers: { authorization }
+        })
+      assert.is((await place(0)).status, 200)
+      await redis.stop()
+      const lost = await place(1)
+      assert.is(lost.status, 200, JSON.stringify(lost.body))
+      await redis.start()
+      await until('quick answers again', async () => {
+        const startedAt = performance.now()
+        assert.is((await place(0)).status, 200)
+        return performance.now() - startedAt < 400
+      })
+    }
+  )
+}
+
+several.after(closeAll)
+for (const tests of [https, config, metrics, traces, several]) tests.run()

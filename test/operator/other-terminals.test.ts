@@ -1,0 +1,53 @@
+// What a run tells of other terminals: commands a shell reads back as they are meant, and no secret.
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { doctorLine, operatorLines, settingsToRepeat, workerLine } from '../../cli/run/others.ts'
+import { readConfig } from '../../schemas/config/config.ts'
+import { TOKEN_KEYS } from '../support/harness.ts'
+
+const others = suite('the commands for other terminals')
+
+others('name what was set here and is not in .env, with no value, and not what is of one process', () => {
+  const env = {
+    DATABASE_URL: 'postgres://a:secret@db/x',
+    TOKEN_KEYS,
+    REDIS_URL: 'redis://r',
+    PORT: '1',
+    DATA_DIR: '/d',
+    HOME: '/'
+  }
+  const file = { REDIS_URL: 'redis://r', DATABASE_URL: 'postgres://elsewhere/x' }
+  assert.equal(settingsToRepeat(env, file), ['DATABASE_URL', 'TOKEN_KEYS'])
+  assert.equal(settingsToRepeat({}, {}), [])
+})
+
+others('are read by a shell as they are meant, whatever the values', async () => {
+  const dataDir = '/tmp/it\'s a "place" $HOME'
+  const broker = { BROKER_URL: 'ws://127.0.0.1:9/x?a=1&l=EN' }
+  const config = readConfig({
+    DATABASE_URL: 'postgres://a:secret@db/x',
+    TOKEN_KEYS,
+    DATA_DIR: dataDir,
+    METRICS_PORT: '9000',
+    ...broker
+  })
+  const line = workerLine(config, broker)
+  assert.not.match(line, /secret|DATABASE|TOKEN/)
+  const { stdout } = await promisify(execFile)('bash', ['-c', line.replace('npm run -s worker', 'env -0')])
+  const read = Object.fromEntries(stdout.split('\0').map(entry => entry.split(/=(.*)/s)))
+  assert.equal(
+    [read.DATA_DIR, read.BROKER_URL, read.BROKER_DIALECT, read.METRICS_PORT],
+    [dataDir, broker.BROKER_URL, 'v3', '0']
+  )
+  const plain = readConfig(broker)
+  assert.equal(operatorLines(plain, ['orders list']), ['npm run -s operator -- orders list'])
+  assert.is(
+    doctorLine(plain, broker),
+    "BROKER_DIALECT=v3 BROKER_URL='ws://127.0.0.1:9/x?a=1&l=EN' npm run -s operator -- doctor"
+  )
+  assert.is(workerLine(plain, {}), 'BROKER_DIALECT=v3 npm run -s worker')
+})
+
+others.run()

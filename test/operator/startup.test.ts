@@ -1,0 +1,209 @@
+// test time-out: 300 s
+// How processes start and stop in the hands of a person: what anybody may meet at the start is one line that says what
+// to correct, and a process that npm started ends when npm is stopped.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { makeCertificate } from '../support/certificate.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { startProcess } from '../support/processes.ts'
+
+const { env, url } = await openHarness()
+const dir = await mkdtemp(join(tmpdir(), 'startup-'))
+onClose(() => rm(dir, { recursive: true, force: true }))
+const file = join(dir, 'a-file')
+await writeFile(file, 'no directory')
+const dotenv = join(dir, 'dotenv')
+await mkdir(join(dotenv, '.env'), { recursive: true })
+
+const taken = createServer().listen(0, '127.0.0.1')
+await once(taken, 'listening')
+onClose(async () => void taken.close())
+const takenPort = String((taken.address() as AddressInfo).port)
+
+function otherDatabase(change: (url: URL) => void): string {
+  const changed = new URL(url)
+  change(changed)
+  return changed.href
+}
+
+const { certFile, keyFile } = await makeCertificate()
+const other = await makeCertificate()
+const secret = 'not-the-password'
+
+interface Trouble {
+  name: string
+  env: Record<string, string>
+  /** What the one line has to contain. */
+  says: RegExp
+  exitCode: number
+  /** Processes that meet it. */
+  of: ('api/main.ts' | 'worker/main.ts')[]
+}
+
+const both: Trouble['of'] = ['api/main.ts', 'worker/main.ts']
+const troubles: Trouble[] = [
+  {
+    name: 'a wrong password',
+    env: { DATABASE_URL: otherDatabase(each => Object.assign(each, { password: secret })) },
+    says: /refuses this user or password: correct DATABASE_URL/,
+    exitCode: 1,
+    of: both
+  },
+  {
+    name: 'an unknown database',
+    env: { DATABASE_URL: otherDatabase(each => Object.assign(each, { pathname: '/nowhere' })) },
+    says: /there is no database .*\/nowhere: create it, or correct DATABASE_URL/,
+    exitCode: 1,
+    of: both
+  },
+  {
+    name: 'a database without our tables',
+    env: { DATABASE_URL: otherDatabase(each => Object.assign(each, { pathname: '/postgres' })) },
+    says: /lacks \d+ migrations: run `npm run -s operator -- db migrate`/,
+    exitCode: 78,
+    of: both
+  },
+  {
+    name: 'no PostgreSQL at the address',
+    env: { DATABASE_URL: `postgres://a:${secret}@127.0.0.1:9/x` },
+    says: /No PostgreSQL listens at 127\.0\.0\.1:9\/x/,
+    exitCode: 1,
+    of: both
+  },
+  {
+    name: 'a port in use',
+    env: { PORT: takenPort },
+    says: new RegExp(`PORT ${takenPort} of HOST 127\\.0\\.0\\.1 is taken by another process`),
+    exitCode: 78,
+    of: ['api/main.ts']
+  },
+  {
+    name: 'a port of the metrics in use',
+    env: { METRICS_PORT: takenPort },
+    says: new RegExp(`METRICS_PORT ${takenPort} of METRICS_HOST 127\\.0\\.0\\.1 is taken`),
+    exitCode: 78,
+    of: both
+  },
+  {
+    name: 'an address of another machine',
+    env: { HOST: '192.0.2.1' },
+    says: /HOST 192\.0\.2\.1 is no address of this machine/,
+    exitCode: 78,
+    of: ['api/main.ts']
+  },
+  {
+    name: 'a missing certificate',
+    env: { TLS_CERT: '/nowhere/cert.pem', TLS_KEY: keyFile },
+    says: /TLS_CERT: cannot open \/nowhere\/cert\.pem: no such file or directory \(ENOENT\)/,
+    exitCode: 78,
+    of: ['api/main.ts']
+  },
+  {
+    name: 'a key of another certificate',
+    env: { TLS_CERT: certFile, TLS_KEY: other.keyFile },
+    says: /TLS_CERT and TLS_KEY are no certificate with its key/,
+    exitCode: 78,
+    of: ['api/main.ts']
+  },
+  {
+    name: 'a data directory that is a file',
+    env: { TOKEN_KEYS: '', DATA_DIR: file },
+    says: new RegExp(`Cannot start: cannot make the directory ${file}: file already exists`),
+    exitCode: 1,
+    of: both
+  },
+  {
+    name: 'a data directory for the embedded database that is a file',
+    env: { DATABASE_URL: '', DATA_DIR: file },
+    says: new RegExp(`Cannot start: The embedded PostgreSQL: cannot make the directory ${file}`),
+    exitCode: 1,
+    of: both
+  }
+]
+
+const starting = suite('a process that cannot start')
+
+for (const { name, env: change, says, exitCode, of } of troubles)
+  starting(`says in one line what is wrong: ${name}`, async () => {
+    for (const main of of) {
+      const started = startProcess(main, { ...env, PORT: '0', ...change })
+      const ended = await started.ended
+      // What a worker logs on its way does not count; what a person reads is not JSON.
+      const lines = started.lines.filter(line => !line.startsWith('{'))
+      assert.is(lines.length, 1, `${main}: ${started.lines.join('\n')}`)
+      assert.match(lines[0] ?? '', says)
+      assert.is(ended, exitCode, main)
+      assert.not.match(started.lines.join('\n'), secret)
+    }
+  })
+
+starting('names a .env file that cannot be read', async () => {
+  const main = join(process.cwd(), 'api/main.ts')
+  const child = spawn(process.execPath, [main], { cwd: dotenv, stdio: ['ignore', 'ignore', 'pipe'] })
+  const lines: string[] = []
+  createInterface({ input: child.stderr }).on('line', line => lines.push(line))
+  const [code] = await once(child, 'close')
+  assert.is(code, 78)
+  assert.is(lines.length, 1, lines.join('\n'))
+  assert.match(lines[0] ?? '', /^Wrong configuration: the \.env file: .*\.env/)
+})
+
+starting('is told apart by the operator as well, in one line with exit code 1', async () => {
+  for (const { name, env: change, says, of } of troubles.filter(each => each.of === both)) {
+    if (name.includes('metrics')) continue
+    const { exitCode, stderr, stdout } = await operator({ ...env, ...change }, 'partners', 'list')
+    assert.is(exitCode, 1, of.join())
+    assert.is(stdout, '')
+    assert.is(stderr.trim().split('\n').length, 1, stderr)
+    assert.match(stderr, new RegExp(says.source.replace('Cannot start: ', ''), 'i'))
+  }
+})
+
+const npm = suite('npm run')
+
+for (const [script, said] of [
+  ['api', /"msg":"listening"/],
+  ['worker', /"msg":"working"/]
+] as const)
+  npm(`-s ${script} leaves no process behind when npm is stopped`, async () => {
+    const child = spawn('npm', ['run', '-s', script], {
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env, LOG_LEVEL: 'info', PORT: '0' },
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
+    onClose(async () => void child.kill('SIGKILL'))
+    const lines: string[] = []
+    const first = Promise.withResolvers<{ pid: number }>()
+    createInterface({ input: child.stdout }).on('line', line => {
+      lines.push(line)
+      if (said.test(line)) first.resolve(JSON.parse(line) as { pid: number })
+    })
+    child.once('exit', () => first.reject(new Error(lines.join('\n'))))
+    const { pid } = await first.promise
+    onClose(async () => {
+      if (runs(pid)) process.kill(pid, 'SIGKILL')
+    })
+    child.kill('SIGTERM')
+    await until('the process to end', () => !runs(pid), 30_000)
+    assert.match(lines.at(-1) ?? '', /"msg":"stopped"/)
+  })
+
+function runs(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+npm.after(closeAll)
+for (const tests of [starting, npm]) tests.run()

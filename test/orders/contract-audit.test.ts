@@ -1,0 +1,202 @@
+// The comparison with the broker's books: whose turn it is, and that no purchase is passed over.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type DueAccount, listFindings, markCompared, takeDueAccounts } from '../../db/orders/contract-audit.ts'
+import type { Config } from '../../schemas/config/config.ts'
+import { auditContracts } from '../../worker/accounts/audit.ts'
+import { openBrokers } from '../../worker/broker/brokers.ts'
+import type { Open } from '../../worker/open.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
+import { openSignal } from '../../worker/signal.ts'
+import type { Contract } from '../../worker/simulator/engine/contracts.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { appIds, brokerEnv, dialects } from '../support/dialects.ts'
+import { closeAll, newAccountId, onClose, openHarness, type TestTrader } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+
+const CALLS = 1000
+const simulator = await startSimulator({
+  tickMs: 100,
+  seed: 5,
+  limits: { outcome: { minute: CALLS, hour: 10 * CALLS } }
+})
+onClose(() => simulator.close())
+const harness = await openHarness({ env: brokerEnv(simulator, 'v3') })
+const { db, config } = harness.open
+const partner = await harness.makePartner()
+
+/** What a worker has open; none runs, which would take turns of its own. */
+function openWorker(changes: Partial<Config> = {}): Open {
+  const brokers = openBrokers({ ...config, ...changes }, harness.open.log)
+  onClose(() => brokers.close())
+  return { ...harness.open, brokers, worker: 'test', clock: systemClock, changes: openSignal() }
+}
+
+/** A trader with an order placed just now. */
+async function makeActive(): Promise<TestTrader> {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'failed' })
+  return trader
+}
+const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000)
+const setTurns = (account: string, audited: Date | null, compared: Date | null = audited) =>
+  db('broker_accounts').where({ account_id: account }).update({ audited_at: audited, compared_at: compared })
+/** Nobody else's turn comes in what follows. */
+const setAside = () => db('broker_accounts').update({ status: 'REJECTED' })
+const idsOf = (due: DueAccount[]) => due.map(({ accountId }) => accountId).sort()
+
+type NextSettings = NonNullable<Config['brokerNext']>
+
+const turns = suite('the turns of the audit')
+
+turns('an account that could not be compared comes again soon, behind those that fell due before', async () => {
+  await setAside()
+  const [down, waiting, due] = [await makeActive(), await makeActive(), await makeActive()]
+  await setTurns(down.accountId, minutesAgo(30))
+  await setTurns(waiting.accountId, minutesAgo(16))
+  await setTurns(due.accountId, minutesAgo(14))
+  const take = (limit: number) => takeDueAccounts(db, { everyMinutes: 15, limit })
+  assert.equal(idsOf(await take(1)), [down.accountId])
+  const [taken, ...others] = await take(1)
+  assert.equal([taken?.accountId, others], [waiting.accountId, []])
+  await markCompared(db, taken as DueAccount, null)
+  assert.equal(await take(9), [])
+
+  // Six minutes later: one fell due five minutes ago, the one that was not compared a minute ago.
+  await db.raw(`update broker_accounts set audited_at = audited_at - interval '6 minutes',
+                                           compared_at = compared_at - interval '6 minutes'`)
+  assert.equal(idsOf(await take(1)), [due.accountId])
+  assert.equal(idsOf(await take(9)), [down.accountId])
+})
+
+turns('accounts of a broker that is down are left, after one look, for those of another', async () => {
+  await setAside()
+  const other = await harness.makePartner()
+  await db('partners').where({ id: other.partnerId }).update({ broker_dialect: 'next', broker_app_id: 'app-7Q2' })
+  for (let made = 0; made < 3; made++) await insertOrderRows(db, await other.makeTrader(), { phase: 'failed' })
+  await makeActive()
+  const open = openWorker({ brokerNext: { ...(config.brokerNext as NextSettings), url: 'http://127.0.0.1:9' } })
+  const warnings: unknown[] = []
+  const log = {
+    ...open.log,
+    warn: (facts: unknown) => warnings.push(facts)
+  } as unknown as Open['log']
+  const { accounts, unreachable } = await auditContracts({ ...open, log }, { everyMinutes: 15 })
+  assert.equal({ accounts, unreachable, warned: warnings.length }, { accounts: 1, unreachable: 3, warned: 1 })
+})
+
+turns(
+  'a comparison goes back to the last one, however long ago that was, and the first one to the first order',
+  async () => {
+    await setAside()
+    const [paused, fresh] = [await makeActive(), await partner.makeTrader()]
+    const [compared, ordered] = [minutesAgo(4 * 1440), minutesAgo(3 * 1440)]
+    await setTurns(paused.accountId, compared)
+    await insertOrderRows(db, fresh, { phase: 'failed', at: ordered })
+    const due = await takeDueAccounts(db, { everyMinutes: 15, limit: 9 })
+    const since = new Map(due.map(account => [account.accountId, account.since.getTime()]))
+    assert.is(since.size, 2)
+    assert.is(since.get(paused.accountId), compared.getTime() - 120_000)
+    assert.is(since.get(fresh.accountId), ordered.getTime() - 120_000)
+  }
+)
+
+const books = suite('the books of a busy account')
+// The partner's application as the simulator's books name it; the newer dialect's lists do not show it.
+const OURS = Number(appIds.v3)
+const seconds = (atMs: number) => Math.floor(atMs / 1000)
+
+/** Purchases as they stand in the broker's books, long settled: copies of one that was really made, in another account. */
+async function openBooks(contractType: 'CALL' | 'PUT') {
+  const other = newAccountId()
+  const session = await openWorker()
+    .brokers.of('v3')
+    .session({ accountId: other, appId: appIds.v3, token: async () => `sim-${other}` })
+  const terms = { contractType, asset: 'R_100', stake: '10', currency: 'USD', duration: 5, durationUnit: 't' } as const
+  await session.buy({ kind: 'BINARY', barrier: null, ...terms }, { beforeSend: () => {}, maxPrice: '10' })
+  const { engine } = simulator
+  const [original] = [...engine.contracts.values()].filter(({ account }) => account.loginid === other)
+  assert.ok(original)
+  return (accountId: string, appId: number, atMs: number): string => {
+    const { account } = engine.accounts.grant(`sim-${accountId}`)
+    const { id, buyTransaction } = engine.books.newIds()
+    const copy = {
+      ...(original as Contract),
+      account,
+      appId,
+      id,
+      buyTransaction,
+      boughtMs: atMs,
+      startEpoch: seconds(atMs)
+    }
+    engine.books.restorePurchase(copy)
+    const sale = {
+      status: 'lost',
+      cents: 0,
+      appId: 2,
+      soldMs: atMs + 1000,
+      transactionId: engine.books.newIds().buyTransaction
+    } as const
+    engine.books.restoreSale(copy, sale)
+    return String(id)
+  }
+}
+
+for (const dialect of dialects)
+  books(`(${dialect}) are read from the oldest on, so much in a turn, until nothing is left out`, async () => {
+    await setAside()
+    const [call, put] = [await openBooks('CALL'), await openBooks('PUT')]
+    const { partnerId, makeTrader } = await harness.makePartner()
+    await db('partners').where({ id: partnerId }).update({ broker_dialect: dialect, broker_app_id: appIds[dialect] })
+    const trader = await makeTrader()
+    const { accountId } = trader
+    const [first, last] = [minutesAgo(120), minutesAgo(5)]
+    for (const at of [first, last]) await insertOrderRows(db, trader, { phase: 'failed', at })
+    const sent = { attempt: 1, contract_type: 'CALL', duration: 5, duration_unit: 't' }
+    await db('orders').where({ account_id: accountId }).update(sent)
+
+    // A frozen sender's contract at either end, and between them what the trader buys with other software.
+    const orphans = [call(accountId, OURS, first.getTime() + 1000)]
+    for (let n = 0; n < 8000; n++) put(accountId, 99, first.getTime() + 60_000 + n * 800)
+    orphans.push(call(accountId, OURS, last.getTime() + 1000))
+    const found = async () =>
+      (await listFindings(db, 100))
+        .filter(finding => finding.accountId === accountId)
+        .map(({ contractId }) => contractId)
+
+    const ends: unknown[] = []
+    for (let turn = 0; ends.at(-1) !== 0 && turn < 9; turn++) {
+      const open = openWorker()
+      const summary = await auditContracts(open, { everyMinutes: 0 })
+      assert.equal([summary.accounts, summary.unreachable], [1, 0])
+      ends.push(summary.behind)
+      if (turn === 0) assert.equal(await found(), orphans.slice(0, 1))
+      if (dialect === 'v3') {
+        const calls = CALLS * (1 - (open.brokers.budget()['v3:outcome'] as number))
+        assert.ok(calls > 1 && calls < 16.5, `${calls} calls in a turn`)
+      }
+    }
+    assert.ok(ends.length > 2 && ends.at(-1) === 0, JSON.stringify(ends))
+    assert.equal((await found()).sort(), orphans.sort())
+    // Neither its orders nor a turn that was broken off bring it back.
+    await db('orders').where({ account_id: accountId }).update({ queued_at: first })
+    assert.equal(await takeDueAccounts(db, { everyMinutes: 0, limit: 9 }), [])
+  })
+
+books('go on where they were left without a new order', async () => {
+  await setAside()
+  const { accountId } = await makeActive()
+  await db('orders')
+    .where({ account_id: accountId })
+    .update({ queued_at: minutesAgo(90) })
+  await setTurns(accountId, minutesAgo(100))
+  const [taken] = await takeDueAccounts(db, { everyMinutes: 15, limit: 9 })
+  const until = seconds(minutesAgo(60).getTime())
+  await markCompared(db, taken as DueAccount, until)
+  const [again] = await takeDueAccounts(db, { everyMinutes: 0, limit: 9 })
+  assert.is(again?.since.getTime(), until * 1000)
+})
+
+books.after(closeAll)
+turns.run()
+books.run()

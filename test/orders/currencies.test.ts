@@ -1,0 +1,191 @@
+// test once for each dialect
+// Stakes are in USD; accounts may be in any currency. What is bought is the stake at the broker's own rate, rounded down
+// to the currency's decimals. The newer dialect tells no rates: nothing is bought there on such an account.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
+import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { listOpenPositions } from '../../api/orders/positions.ts'
+import { ceilingOf, convertStake } from '../../worker/orders/stake.ts'
+import type { Effect } from '../../worker/simulator/faults.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv, dialect } from '../support/dialects.ts'
+import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(simulator),
+    ORDER_TTL_MS: '4000',
+    RECONCILE_AFTER_MS: '1000',
+    BROKER_ANSWER_TIMEOUT_MS: '700',
+    SWEEP_MS: '100'
+  }
+})
+await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+/** A trader with an account in the currency; the service is told the currency, or learns it. */
+function makeTrader(currency: string, { told = true } = {}): Promise<TestTrader> {
+  const accountId = newAccountId()
+  return partner.makeTrader({ accountId, token: `sim-${accountId}-${currency}`, currency: told ? currency : null })
+}
+const order = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 10,
+  duration: 2,
+  durationUnit: 't',
+  ...changes
+})
+const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+const entriesOf = async ({ traderExternalId }: TestTrader) =>
+  (await partner.call(listOrders, { query: { traderExternalId } })).body.data
+const v3 = dialect === 'v3'
+
+const placing = suite('a stake in USD on an account in another currency')
+
+if (v3) {
+  for (const { currency, bought, rate } of [
+    { currency: 'EUR', bought: '9.21', rate: 0.9214 },
+    { currency: 'BTC', bought: '0.00010870', rate: 0.00001087 },
+    { currency: 'JPY', bought: '1543', rate: 154.37 }
+  ]) {
+    placing(`is bought at the broker's rate, rounded down to the decimals of ${currency}`, async () => {
+      const trader = await makeTrader(currency)
+      const { status, body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+      assert.is(status, 200, JSON.stringify(body))
+      const [contract] = contractsOf(trader)
+      assert.is(contract?.buyPrice, bought)
+      assert.equal([body.stake, body.stakeInAccount, body.exchangeRate], [10, Number(bought), rate])
+      assert.is(body.buyPrice, Number(bought))
+      assert.is(body.pnl, Number(contract?.profit), 'in the currency of the account')
+      const [entry] = await entriesOf(trader)
+      assert.equal([entry.stake, entry.stakeInAccount, entry.exchangeRate], [10, Number(bought), rate])
+    })
+  }
+
+  placing('follows the rate of the moment, and learns a currency that nobody told', async () => {
+    const trader = await makeTrader('GBP', { told: false })
+    simulator.engine.rates.set('GBP', 0.5)
+    const first = await until('the new rate', async () => {
+      const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+      return body.exchangeRate === 0.5 ? body : undefined
+    })
+    assert.is(first.stakeInAccount, 5)
+    const [entry] = await entriesOf(trader)
+    assert.is(entry.currency, 'GBP')
+  })
+
+  placing('leaves the limits of a multiplier order in the currency of the account', async () => {
+    const trader = await makeTrader('EUR')
+    const { traderExternalId } = trader
+    const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100, stopLoss: 4, takeProfit: 20 }
+    const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
+    const answer = await partner.call(placeMultiplierOrder, { body })
+    assert.is(answer.status, 200, JSON.stringify(answer.body))
+    assert.equal([answer.body.stakeInAccount, answer.body.stopLoss, answer.body.takeProfit], [9.21, 4, 20])
+    const [contract] = contractsOf(trader)
+    assert.equal([contract?.stake, contract?.stopLoss, contract?.takeProfit], ['9.21', '4.00', '20.00'])
+    const positions = await partner.call(listOpenPositions, { query: { traderExternalId } })
+    assert.is(positions.body.data[0].stakeInAccount, 9.21)
+  })
+}
+
+placing('is refused without a rate, and nothing is bought', async () => {
+  const trader = await makeTrader('AUD')
+  simulator.engine.rates.set('AUD', null)
+  let bought = 0
+  // A rate read a moment ago still holds.
+  const { body } = await until('a refusal for want of a rate', async () => {
+    const answer = await partner.call(placeBinaryOrder, { body: order(trader) })
+    if (answer.status === 200) bought += 1
+    return answer.status === 422 && answer
+  })
+  assert.is(body.error, 'INVALID_CONTRACT')
+  assert.match(body.message, /no exchange rate from USD to AUD/)
+  assert.is(contractsOf(trader).length, bought)
+  if (!v3) assert.is(bought, 0)
+})
+
+placing('is left as it is on an account in USD, which shows neither rate nor amount', async () => {
+  const trader = await makeTrader('USD')
+  const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+  assert.equal([body.stake, body.buyPrice], [10, 10])
+  assert.not.ok('stakeInAccount' in body || 'exchangeRate' in body)
+  const [entry] = await entriesOf(trader)
+  assert.equal([entry.stakeInAccount, entry.exchangeRate], [null, null])
+})
+
+placing('is refused where less than the smallest amount is left of it', async () => {
+  const market = { exchange: async () => ({ rate: '0.02', digits: 0 }) }
+  const refused = await convertStake(market, '10', 'ABC').catch((error: Error) => error)
+  assert.match((refused as Error).message, /less than the smallest amount of ABC/)
+  assert.equal(await convertStake(market, '60', 'ABC'), { stakeInAccount: '1', exchangeRate: '0.02' })
+})
+
+const doubtful = suite('an order in doubt on an account in another currency')
+
+if (v3) {
+  for (const effect of ['mute', 'drop-after'] as Effect[]) {
+    doubtful(`is found by what its stake came to there (${effect})`, async () => {
+      for (const kind of ['BINARY', 'MULTIPLIER'] as const) {
+        const trader = await makeTrader('JPY')
+        simulator.faults.add({ effect, call: 'buy', loginid: trader.accountId, times: 1 })
+        const { traderExternalId } = trader
+        const limits = { traderExternalId, clientOrderId: randomUUID(), asset: 'R_100', stake: 10 }
+        const answer =
+          kind === 'BINARY'
+            ? await partner.call(placeBinaryOrder, { body: order(trader) })
+            : await partner.call(placeMultiplierOrder, { body: { ...limits, direction: 'up', multiplier: 40 } })
+        assert.is(answer.status, 200, JSON.stringify(answer.body))
+        assert.equal([answer.body.stakeInAccount, answer.body.buyPrice], [1543, 1543])
+        assert.is(contractsOf(trader).length, 1)
+      }
+    })
+  }
+
+  doubtful('has its amount committed before the purchase is sent', async () => {
+    const trader = await makeTrader('EUR')
+    simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: trader.accountId, times: 1 })
+    const answer = partner.call(placeBinaryOrder, { body: order(trader) })
+    const { db } = harness.open
+    const row = await until('the amount on the row', () =>
+      db('orders').where({ account_id: trader.accountId, phase: 'sending' }).whereNotNull('stake_in_account').first()
+    )
+    assert.equal([row.stake_in_account, row.exchange_rate, row.buy_price], ['9.21', '0.9214', null])
+    assert.is((await answer).body.status, 'FAILED')
+    assert.is(contractsOf(trader).length, 0)
+  })
+}
+
+const ceiling = suite('the most a purchase may cost')
+
+ceiling('is the stake, three percent of the highest payout, and one smallest amount', () => {
+  const terms = {
+    kind: 'BINARY',
+    asset: 'R_100',
+    stake: '10',
+    currency: 'USD',
+    duration: 5,
+    durationUnit: 't'
+  } as const
+  assert.is(ceilingOf({ ...terms, contractType: 'CALL', barrier: null }), '10.61')
+  assert.is(ceilingOf({ ...terms, contractType: 'DIGITMATCH', barrier: '3' }), '13.01')
+  assert.is(ceilingOf({ ...terms, contractType: 'DIGITOVER', barrier: '8' }), '13.01')
+  assert.is(ceilingOf({ ...terms, contractType: 'DIGITUNDER', barrier: '9' }), '10.35')
+  assert.is(ceilingOf({ ...terms, currency: 'JPY', stake: '1543', contractType: 'PUT', barrier: null }), '1637')
+  const multiplier = { multiplier: 100, direction: 'up', stopLoss: null, takeProfit: null } as const
+  const leveraged = { ...multiplier, kind: 'MULTIPLIER', asset: 'R_100', currency: 'BTC', stake: '0.00010870' } as const
+  assert.is(ceilingOf(leveraged), '0.00011198')
+})
+
+ceiling.after(closeAll)
+placing.run()
+doubtful.run()
+ceiling.run()

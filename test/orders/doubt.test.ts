@@ -1,0 +1,307 @@
+// test once for each dialect
+// Orders in doubt: the buy was sent, perhaps executed, and no answer came. What the account shows decides,
+// and nothing is ever sent twice.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { type DueAccount, listFindings, markCompared, takeDueAccounts } from '../../db/orders/contract-audit.ts'
+import { auditContracts } from '../../worker/accounts/audit.ts'
+import type { Effect, FaultRule } from '../../worker/simulator/faults.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startProcess, startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
+onClose(() => simulator.close())
+const env = {
+  ...brokerEnv(simulator),
+  ORDER_TTL_MS: '4000',
+  PERMIT_MS: '500',
+  RECONCILE_AFTER_MS: '1000',
+  BROKER_ANSWER_TIMEOUT_MS: '700',
+  SWEEP_MS: '100',
+  SETTLE_WAIT_MS: '15000'
+}
+const harness = await openHarness({ env })
+const worker = await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+const order = (traderExternalId: string) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 2,
+  durationUnit: 't'
+})
+/** An application of somebody else, in each dialect's form. */
+const otherApp = dialect === 'v3' ? '99' : 'app-9Q9'
+
+const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+
+const spoil = (accountId: string, effect: Effect, changes: Partial<FaultRule> = {}) =>
+  simulator.faults.add({ effect, call: 'buy', loginid: accountId, times: 1, ...changes })
+
+const doubt = suite('an order in doubt')
+
+for (const effect of ['mute', 'drop-after', 'timeout-late'] as const) {
+  doubt(
+    `whose buy was executed without an answer (${effect}) is found at the broker, adopted and settled`,
+    async () => {
+      const { traderExternalId, accountId } = await partner.makeTrader()
+      spoil(accountId, effect, { delayMs: 300 })
+      const { status, body } = await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+      assert.is(status, 200, JSON.stringify(body))
+      assert.is(body.status, 'CLOSED')
+      const contracts = contractsOf(accountId)
+      assert.is(contracts.length, 1)
+      assert.is(body.brokerOrderId, String(contracts[0]?.contractId))
+      assert.is(body.pnl, Number(contracts[0]?.profit))
+    }
+  )
+}
+
+for (const effect of ['ignore', 'drop-before', 'timeout'] as const) {
+  doubt(`whose buy never ran (${effect}) is proven absent, and the same id buys once afterwards`, async () => {
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    spoil(accountId, effect)
+    const body = order(traderExternalId)
+    const first = await partner.call(placeBinaryOrder, { body })
+    assert.is(first.status, 502)
+    assert.is(first.body.error, 'BROKER_UPSTREAM')
+    assert.is(first.body.status, 'FAILED')
+    assert.is(contractsOf(accountId).length, 0)
+    const second = await partner.call(placeBinaryOrder, { body })
+    assert.is(second.status, 200)
+    assert.is(second.body.orderId, first.body.orderId)
+    assert.is(contractsOf(accountId).length, 1)
+  })
+}
+
+doubt('holds back the other orders of its account, which go on in order of arrival', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  spoil(accountId, 'mute')
+  const bodies = [order(traderExternalId), order(traderExternalId), order(traderExternalId)]
+  const answers = []
+  for (const body of bodies) {
+    answers.push(partner.call(placeBinaryOrder, { body }))
+    await until('the order', async () => {
+      const { body: page } = await partner.call(listOrders, { query: { traderExternalId } })
+      return page.data.some((entry: { clientOrderId: string }) => entry.clientOrderId === body.clientOrderId)
+    })
+  }
+  const ended = await Promise.all(answers)
+  assert.equal(
+    ended.map(({ body }) => body.status),
+    ['CLOSED', 'CLOSED', 'CLOSED'],
+    JSON.stringify(ended.map(({ body }) => body))
+  )
+  const contracts = contractsOf(accountId)
+  assert.is(contracts.length, 3)
+  assert.equal(
+    ended.map(({ body }) => body.brokerOrderId),
+    contracts.map(({ contractId }) => String(contractId))
+  )
+})
+
+/** Buys beside our orders, as a trader does with other software. */
+async function buyBeside(accountId: string, appId: string, changes: object = {}): Promise<string> {
+  const session = await worker.open.brokers
+    .of(dialect)
+    .session({ accountId, appId, credentialId: 'beside', token: async () => `sim-${accountId}` })
+  const terms = { contractType: 'CALL', asset: 'R_100', stake: '1', duration: 2, ...changes } as const
+  const contract = { kind: 'BINARY', currency: 'USD', durationUnit: 't', barrier: null, ...terms } as const
+  return (await session.buy(contract, { beforeSend: () => {}, maxPrice: terms.stake })).contractId
+}
+
+/** The spoiled buy has reached the broker. */
+const swallowed = (accountId: string) =>
+  until('the buy', () => simulator.faults.settings.rules.every(({ loginid }) => loginid !== accountId))
+
+const statusOf = async (traderExternalId: string) => {
+  const { body: page } = await partner.call(listOrders, { query: { traderExternalId } })
+  return [page.data[0].status, page.data[0].error?.error]
+}
+
+doubt('with two contracts that could be its own is never guessed at: it stands in review', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  spoil(accountId, 'mute')
+  const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  await until('the contract', () => contractsOf(accountId)[0])
+  // The trader buys the same with another program under the same application.
+  await buyBeside(accountId, appIds[dialect])
+  const { status, body } = await answer
+  assert.is(status, 502)
+  assert.is(body.status, 'PENDING')
+  assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
+  assert.is(contractsOf(accountId).length, 2)
+})
+
+const fate = dialect === 'v3' ? 'is told apart by its application' : 'is left to the operator'
+const expected = dialect === 'v3' ? ['FAILED', 'BROKER_UPSTREAM'] : ['PENDING', 'REVIEW_REQUIRED']
+
+doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that ${fate}`, async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  spoil(accountId, 'ignore')
+  const usual = worker.open.config.reconcileAfterMs
+  worker.open.config.reconcileAfterMs = 7000
+  const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  await swallowed(accountId)
+  const sentAt = Date.now()
+  // Past the permit and what the broker's whole seconds hide, but while our own purchase might still have come.
+  await until('that moment', () => Date.now() > sentAt + 500 + 4700)
+  await buyBeside(accountId, otherApp)
+  await answer
+  await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
+  worker.open.config.reconcileAfterMs = usual
+  assert.equal(await statusOf(traderExternalId), expected)
+})
+
+doubt(`whose buy never ran, of a trader who trades by other means too: an equal purchase ${fate}`, async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  await buyBeside(accountId, otherApp, { contractType: 'PUT', asset: 'R_50' })
+  spoil(accountId, 'ignore')
+  const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  await swallowed(accountId)
+  await buyBeside(accountId, otherApp)
+  await answer
+  await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
+  assert.equal(await statusOf(traderExternalId), expected)
+  assert.is(contractsOf(accountId).length, 2)
+})
+
+const deciding = suite('operator orders reconcile')
+
+/** An order in review: bought without an answer, and the trader bought the same by hand. */
+async function makeReview() {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  spoil(accountId, 'mute')
+  const body = order(traderExternalId)
+  const answer = partner.call(placeBinaryOrder, { body })
+  await until('the contract', () => contractsOf(accountId)[0])
+  const session = await worker.open.brokers
+    .of(dialect)
+    .session({ accountId, appId: appIds[dialect], token: async () => `sim-${accountId}` })
+  const twin = {
+    kind: 'BINARY',
+    contractType: 'CALL',
+    asset: 'R_100',
+    stake: '1',
+    currency: 'USD',
+    duration: 2,
+    durationUnit: 't',
+    barrier: null
+  } as const
+  await session.buy(twin, { beforeSend: () => {}, maxPrice: '1' })
+  const { body: refused } = await answer
+  return { body, orderId: refused.orderId as string, accountId }
+}
+const operator = async (...args: string[]) => {
+  const child = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, [...args, '--json'])
+  return { code: await child.ended, text: child.lines.join('\n') }
+}
+
+deciding('shows the evidence, adopts the contract named, and a worker follows it to its end', async () => {
+  const { orderId, accountId, body } = await makeReview()
+  const shown = await operator('orders', 'reconcile', orderId)
+  assert.is(shown.code, 0, shown.text)
+  const ids = JSON.parse(shown.text)
+    .data.map(({ contractId }: { contractId: string }) => contractId)
+    .sort()
+  assert.equal(
+    ids,
+    contractsOf(accountId)
+      .map(({ contractId }) => String(contractId))
+      .sort()
+  )
+  assert.is((await operator('orders', 'reconcile', orderId, '--adopt', '12345', '--yes')).code, 1)
+  assert.is(
+    (await operator('orders', 'reconcile', orderId, '--adopt', ids[0])).code,
+    1,
+    'without --yes nobody was asked'
+  )
+  const adopted = await operator('orders', 'reconcile', orderId, '--adopt', ids[0], '--yes')
+  assert.is(adopted.code, 0, adopted.text)
+  const again = await partner.call(placeBinaryOrder, { body })
+  assert.is(again.body.status, 'CLOSED')
+  assert.is(again.body.brokerOrderId, ids[0])
+  const [line] = await harness.open.db('audit_log').where({ target: orderId })
+  assert.is(line.action, 'orders.reconcile')
+  assert.is((await operator('orders', 'reconcile', orderId, '--absent', '--yes')).code, 1, 'decided once')
+})
+
+deciding('declares an order absent, which may then be tried again', async () => {
+  const { orderId, body, accountId } = await makeReview()
+  const absent = await operator('orders', 'reconcile', orderId, '--absent', '--yes')
+  assert.is(absent.code, 0, absent.text)
+  assert.is(JSON.parse(absent.text).status, 'FAILED')
+  assert.is((await partner.call(placeBinaryOrder, { body })).body.status, 'CLOSED')
+  assert.is(contractsOf(accountId).length, 3)
+})
+
+deciding('audits by command as well', async () => {
+  const audited = await operator('orders', 'audit')
+  assert.is(audited.code, 0, audited.text)
+  assert.ok(Array.isArray(JSON.parse(audited.text).data))
+})
+
+const audit = suite('the audit')
+
+const reported =
+  dialect === 'v3'
+    ? 'reports a contract of ours that no order claims, once, and nothing else'
+    : "leaves alone a contract that may be the trader's own: this dialect does not tell"
+
+audit(reported, async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  const contractId = await buyBeside(accountId, appIds[dialect], {
+    contractType: 'PUT',
+    asset: 'R_50',
+    stake: '2',
+    duration: 5
+  })
+  await auditContracts(worker.open, { everyMinutes: 0 })
+  await auditContracts(worker.open, { everyMinutes: 0 })
+  const mine = (await listFindings(harness.open.db, 100)).filter(finding => finding.accountId === accountId)
+  assert.equal(
+    mine.map(finding => [finding.kind, finding.contractId]),
+    dialect === 'v3' ? [['ORPHAN', contractId]] : []
+  )
+})
+
+audit('looks as far back again when the worker that took the turn died', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  const { db } = harness.open
+  const take = async () => {
+    const due = await takeDueAccounts(db, { everyMinutes: 0, limit: 200 })
+    return due.find(account => account.accountId === accountId) as DueAccount
+  }
+  const compared = new Date(Date.now() - 7_200_000)
+  await db('broker_accounts').where({ account_id: accountId }).update({ audited_at: compared, compared_at: compared })
+  const died = await take()
+  assert.is(died.since.getTime(), compared.getTime() - 120_000)
+  const next = await take()
+  assert.equal(next.since, died.since)
+  await markCompared(db, next, null)
+  assert.is((await take()).since.getTime(), next.takenAt.getTime() - 120_000)
+})
+
+audit("reports an order whose figures differ from the broker's books", async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const { body } = await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  await harness.open.db('orders').where({ id: body.orderId }).update({ pnl: '123.45' })
+  await auditContracts(worker.open, { everyMinutes: 0 })
+  const [finding] = (await listFindings(harness.open.db, 100)).filter(entry => entry.accountId === accountId)
+  assert.is(finding?.kind, 'MISMATCH')
+  assert.is(finding?.orderId, body.orderId)
+})
+
+audit.after(closeAll)
+doubt.run()
+deciding.run()
+audit.run()

@@ -1,0 +1,261 @@
+// What a purchase rests on: that a commit, once acknowledged, is not undone. Against a PostgreSQL of its own, whose settings
+// are made as bad as an operator could make them, and with acknowledgements that get lost on their way.
+import { spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { appendFile, chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getMe } from '../../api/me.ts'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { openLog } from '../../db/platform/log.ts'
+import { openQueue } from '../../db/platform/queue.ts'
+import { openDatabase, rows } from '../../db/postgres/connection.ts'
+import { readDurability } from '../../db/postgres/durability.ts'
+import { migrate } from '../../db/postgres/migrate.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { openPostgres } from '../chaos/postgres.ts'
+import { Wire } from '../chaos/wire.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startProcess, startWorker } from '../support/processes.ts'
+
+const dir = await mkdtemp(join(tmpdir(), 'operator-durability-'))
+await chmod(dir, 0o711)
+onClose(() => rm(dir, { recursive: true, force: true }))
+const postgres = await openPostgres(dir, { synchronous_commit: 'off' })
+onClose(() => postgres.stop())
+await migrate(postgres.url)
+const simulator = await startSimulator({ tickMs: 10, seed: 9, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({
+  url: postgres.url,
+  env: { BROKER_URL: simulator.url, SWEEP_MS: '100', LEASE_MS: '1500', SETTLE_WAIT_MS: '20000' }
+})
+const partner = await harness.makePartner()
+const admin = new pg.Client({ connectionString: postgres.url, options: '-c synchronous_commit=local' })
+// It ends with the server.
+admin.on('error', () => {})
+await admin.connect()
+onClose(() => admin.end().catch(() => {}))
+
+const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+
+async function configure(setting: string): Promise<void> {
+  await admin.query(`alter system set ${setting}`)
+  await admin.query('select pg_reload_conf()')
+}
+
+/** Sessions that wait for a standby. */
+async function waitingForStandby(): Promise<number[]> {
+  const { rows: found } = await admin.query(`select pid from pg_stat_activity where wait_event = 'SyncRep'`)
+  return found.map(({ pid }) => pid as number)
+}
+
+const committing = suite('a commit')
+
+committing('waits for the disk, whatever the server and the role say', async () => {
+  await admin.query(`alter role current_user set synchronous_commit = off`)
+  assert.is((await harness.open.db.raw('show synchronous_commit')).rows[0].synchronous_commit, 'on')
+  const queue = await openQueue({ url: postgres.url, role: 'sender', log: openLog({ level: 'silent', name: 'test' }) })
+  const { rows: shown } = await queue.boss.getDb().executeSql('show synchronous_commit')
+  assert.is(shown[0].synchronous_commit, 'on')
+  await queue.close()
+  await admin.query(`alter role current_user reset synchronous_commit`)
+})
+
+committing('whose wait for the standby is cancelled has an unknown outcome, and its connection ends', async () => {
+  const db = openDatabase({ url: postgres.url, pool: 1, name: 'test' })
+  await db.raw('create table marks (mark text)')
+  const [before] = await rows<{ pid: number }>(db, 'select pg_backend_pid() as pid')
+  await configure(`synchronous_standby_names = 'nobody'`)
+  const ways = {
+    'a statement': () => rows(db, 'insert into marks values (:mark)', { mark: 'a statement' }),
+    'a transaction': () => db.transaction(async trx => void (await trx('marks').insert({ mark: 'a transaction' }))),
+    'a builder': () => db('marks').insert({ mark: 'a builder' })
+  }
+  for (const [way, write] of Object.entries(ways)) {
+    const outcome = Promise.resolve(write()).then(
+      () => 'done',
+      (error: { code?: string }) => error.code
+    )
+    const [pid] = await until('the wait', async () => {
+      const waiting = await waitingForStandby()
+      return waiting.length > 0 && waiting
+    })
+    await admin.query('select pg_cancel_backend($1)', [pid])
+    assert.is(await outcome, 'SYNC_REPLICATION_CANCELED', way)
+  }
+  await configure(`synchronous_standby_names = ''`)
+  const [after] = await rows<{ pid: number }>(db, 'select pg_backend_pid() as pid')
+  assert.is.not(after?.pid, before?.pid)
+  assert.is((await db('marks')).length, 3, 'committed here all the same')
+  await db.destroy()
+})
+
+committing('whose settings cannot keep it is reported', async () => {
+  assert.equal(await readDurability(harness.open.db), {
+    off: [],
+    standbys: 0,
+    synchronousStandbys: 0,
+    hiddenStandbys: 0
+  })
+  await configure('full_page_writes = off')
+  await until('the setting', async () => (await readDurability(harness.open.db)).off.length > 0)
+  assert.equal((await readDurability(harness.open.db)).off, ['full_page_writes'])
+  const doctor = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, ['doctor', '--json'])
+  await doctor.ended
+  const { checks } = JSON.parse(doctor.lines.join('\n')) as {
+    checks: { check: string; status: string; found: string }[]
+  }
+  const durability = checks.find(({ check }) => check === 'durability')
+  assert.is(durability?.status, 'fail')
+  assert.match(durability!.found, /full_page_writes off/)
+  await configure('full_page_writes = on')
+})
+
+const claiming = suite('a claim')
+
+const orderOf = (traderExternalId: string) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 2,
+  durationUnit: 't'
+})
+const phaseOf = async (accountId: string) =>
+  (await admin.query('select phase from orders where account_id = $1 order by id desc limit 1', [accountId])).rows[0]
+    ?.phase
+
+claiming('whose commit did not reach the standby sends nothing, and is given back', async () => {
+  const worker = await startWorker({ ...harness.env, ORDER_TTL_MS: '60000' })
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  // The account is proven, and its last order out of the way.
+  assert.is((await partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })).body.status, 'CLOSED')
+  worker.kill('SIGSTOP')
+  harness.open.config.orderTtlMs = 60_000
+  const answer = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
+  await until('the order', async () => (await phaseOf(accountId)) === 'queued')
+  await configure(`synchronous_standby_names = 'nobody'`)
+  worker.kill('SIGCONT')
+  await until('the claim', async () => {
+    for (const pid of await waitingForStandby()) await admin.query('select pg_cancel_backend($1)', [pid])
+    return (await phaseOf(accountId)) === 'sending'
+  })
+  // Its sender has had the notice by then: whatever it did after the claim would be at the broker.
+  await worker.line(/trying again|failed/)
+  assert.is(contractsOf(accountId).length, 1)
+  await configure(`synchronous_standby_names = ''`)
+  const { body } = await answer
+  assert.is(body.status, 'CLOSED', JSON.stringify(body))
+  assert.is(contractsOf(accountId).length, 2)
+  worker.kill('SIGTERM')
+  await worker.ended
+})
+
+claiming(
+  'whose acknowledgement is lost is recognised by its living worker, and sent within its time to live',
+  async () => {
+    const wire = await Wire.open(postgres.port)
+    onClose(() => wire.close())
+    const url = new URL(postgres.url)
+    url.host = `127.0.0.1:${wire.port}`
+    const worker = await startWorker({ ...harness.env, DATABASE_URL: url.href })
+    harness.open.config.orderTtlMs = 10_000
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    const warm = await partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
+    assert.is(warm.body.status, 'CLOSED')
+    // Where the worker waits for another statement just then, it does not come to claim: let it go on, and try again.
+    let placed = 1
+    for (let claimed = false; !claimed; placed++) {
+      assert.ok(placed < 20, 'no claim could be caught')
+      const { release } = wire.hold(() => true, 'back')
+      const answer = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
+      claimed = await until(
+        'the claim',
+        async () => {
+          const sending = `select 1 from orders where account_id = $1 and phase = 'sending'`
+          return (await admin.query(sending, [accountId])).rows.length > 0
+        },
+        2000
+      ).then(
+        () => true,
+        () => false
+      )
+      // The claim is committed, its acknowledgement is held: now every connection breaks.
+      if (claimed) wire.cut()
+      release()
+      const { body } = await answer
+      assert.is(body.status, 'CLOSED', JSON.stringify(body))
+    }
+    assert.is(contractsOf(accountId).length, placed)
+    await worker.line(/gave back orders of a claim whose outcome was lost/)
+    worker.kill('SIGTERM')
+    await worker.ended
+  }
+)
+
+const restoring = suite('a restore to an earlier point')
+
+/** With owners and modes: the server runs as a user of its own where root runs the tests. */
+function copy(from: string, to: string): void {
+  const { status, stderr } = spawnSync('cp', ['-a', from, to], { encoding: 'utf8' })
+  assert.is(status, 0, stderr)
+}
+
+/** Puts the cluster's files back as they were in `backup`, as a recovery to that point does: on a new timeline. */
+async function restoreFrom(backup: string): Promise<void> {
+  await postgres.kill()
+  await rm(dir, { recursive: true, force: true })
+  copy(backup, dir)
+  await writeFile(join(dir, 'postgres', 'recovery.signal'), '')
+  await appendFile(join(dir, 'postgres', 'postgresql.auto.conf'), "restore_command = '/bin/false'\n")
+  await postgres.start()
+}
+
+restoring('never buys again what the database has forgotten: it is for the operator', async () => {
+  const trader = await partner.makeTrader()
+  const { accountId } = trader
+  const first = await startWorker(harness.env)
+  assert.is((await partner.call(placeBinaryOrder, { body: orderOf(trader.traderExternalId) })).body.status, 'CLOSED')
+  const backup = `${dir}-backup`
+  onClose(() => rm(backup, { recursive: true, force: true }))
+  await postgres.stop()
+  copy(dir, backup)
+  await postgres.start()
+
+  const forgotten = { ...orderOf(trader.traderExternalId), contractType: 'PUT' }
+  await until('the database', async () => (await partner.call(getMe, {})).status === 200, 20_000)
+  const bought = await partner.call(placeBinaryOrder, { body: forgotten })
+  assert.is(bought.body.status, 'CLOSED', JSON.stringify(bought.body))
+  assert.is(contractsOf(accountId).length, 2)
+  first.kill('SIGKILL')
+  await first.ended
+  await restoreFrom(backup)
+
+  await until('the database', async () => (await partner.call(getMe, {})).status === 200, 20_000)
+  const second = await startWorker(harness.env)
+  await second.line(/the database is on another timeline/)
+  const repeated = await partner.call(placeBinaryOrder, { body: forgotten })
+  assert.is(repeated.body.status, 'PENDING', JSON.stringify(repeated.body))
+  assert.is(contractsOf(accountId).length, 2)
+  // Neither other terms nor other accounts are held up.
+  assert.is((await partner.call(placeBinaryOrder, { body: orderOf(trader.traderExternalId) })).body.status, 'CLOSED')
+  const { orderId } = repeated.body
+  const adopt = ['orders', 'reconcile', orderId, '--adopt', bought.body.brokerOrderId, '--yes', '--json']
+  const decided = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, adopt)
+  assert.is(await decided.ended, 0, decided.lines.join('\n'))
+  const adopted = await partner.call(placeBinaryOrder, { body: forgotten })
+  assert.equal([adopted.body.status, adopted.body.brokerOrderId], ['CLOSED', bought.body.brokerOrderId])
+  assert.is(contractsOf(accountId).length, 3)
+  second.kill('SIGTERM')
+  await second.ended
+})
+
+restoring.after(closeAll)
+committing.run()
+claiming.run()
+restoring.run()

@@ -1,0 +1,102 @@
+// What is written about an order belongs to one attempt and to one phase: a late message about an earlier attempt, or a
+// second end, changes nothing. These are the rows' own guards; the protocol above them hardly ever gets there.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { claimOrders } from '../../db/orders/claiming.ts'
+import { closeOrders } from '../../db/orders/following.ts'
+import { markFailed, markOpen } from '../../db/orders/placing.ts'
+import { countLook, markReview } from '../../db/orders/resolving.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+
+const harness = await openHarness()
+const { db, queue } = harness.open
+const partner = await harness.makePartner()
+
+/** An order in its second attempt, under way; and the first attempt's number. */
+async function makeSecondAttempt() {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const options = { accountIds: [trader.accountId], sender: 'w', claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000 }
+  const { claimed } = await claimOrders(db, options)
+  const { id, attempt } = claimed[0] as { id: string; attempt: number }
+  await db('orders').where({ id }).update({ phase: 'queued', sent_at: null, permit_until: null, sender: null })
+  await claimOrders(db, { ...options, claimNo: 2 })
+  const row = () => db('orders').where({ id }).first()
+  assert.is((await row()).attempt, attempt + 1)
+  return { id, first: attempt, row }
+}
+
+const receipt = (id: string, attempt: number) => ({
+  id,
+  attempt,
+  brokerOrderId: String(Math.floor(Math.random() * 1e12)),
+  transactionId: '1',
+  buyPrice: '10',
+  payout: '19.5',
+  currency: 'USD',
+  openedAt: Math.floor(Date.now() / 1000),
+  expiryAt: null,
+  leads: false
+})
+
+const fences = suite('what is written about an earlier attempt')
+
+fences('opens nothing', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  assert.equal(await markOpen(db, [receipt(id, first)], 'w'), [])
+  assert.is((await row()).phase, 'sending')
+  assert.is((await markOpen(db, [receipt(id, first + 1)], 'w')).length, 1)
+})
+
+fences('fails nothing', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  const refusal = { id, code: 'INVALID_CONTRACT', message: 'no' } as const
+  assert.equal(await markFailed(db, [{ ...refusal, attempt: first }]), [])
+  assert.is((await row()).phase, 'sending')
+  assert.is((await markFailed(db, [{ ...refusal, attempt: first + 1 }])).length, 1)
+})
+
+fences('sends nothing to review', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  assert.equal(await markReview(db, { id, attempt: first, evidence: [], message: 'unclear' }), [])
+  assert.is((await row()).phase, 'sending')
+  assert.is((await markReview(db, { id, attempt: first + 1, evidence: [], message: 'unclear' })).length, 1)
+})
+
+fences('counts no check', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  const check = { conclusive: true, pauseMs: 100, crashedMs: 100, reconcileAfterMs: 100 }
+  await countLook(db, { id, attempt: first }, check)
+  assert.is((await row()).looks, 0)
+  await countLook(db, { id, attempt: first + 1 }, check)
+  assert.is((await row()).looks, 1)
+})
+
+fences.run()
+
+const ending = suite('the end of a contract')
+
+ending('is written once, to an order that is open', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  const settlement = (pnl: string) => ({
+    id,
+    pnl,
+    entryPrice: null,
+    exitPrice: null,
+    commission: null,
+    markup: null,
+    closedAt: Math.floor(Date.now() / 1000),
+    copied: false,
+    early: false
+  })
+  assert.equal(await closeOrders(db, queue, [settlement('9.5')]), [])
+  assert.is((await row()).phase, 'sending')
+  await markOpen(db, [receipt(id, first + 1)], 'w')
+  assert.is((await closeOrders(db, queue, [settlement('9.5')])).length, 1)
+  assert.equal(await closeOrders(db, queue, [settlement('-10')]), [])
+  assert.is(Number((await row()).pnl), 9.5)
+})
+
+ending.after(closeAll)
+ending.run()

@@ -1,0 +1,126 @@
+// test once for each dialect
+// One order through all rooms, as processes: two APIs, workers, PostgreSQL and the simulated broker, each on
+// its own; with a worker killed, and with none at all.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { type Answer, call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startApi, startWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 20, seed: 11, limits: 'off', timeScale: 100 })
+onClose(() => simulator.close())
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(simulator),
+    ORDER_TTL_MS: '60000',
+    LEASE_MS: '1500',
+    SWEEP_MS: '300',
+    SETTLE_WAIT_MS: '90000'
+  }
+})
+const apis = await Promise.all([startApi(harness.env), startApi(harness.env)])
+const partner = await harness.makePartner()
+const authorization = `Bearer ${partner.key}`
+
+const order = (traderExternalId: string, changes: object = {}) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_50',
+  contractType: 'DIGITEVEN',
+  stake: 1,
+  duration: 2,
+  durationUnit: 't',
+  ...changes
+})
+// biome-ignore lint/suspicious/noExplicitAny: read field by field
+const send = (api: number, body: object): Promise<Answer<any>> =>
+  call((apis[api] as { address: string }).address, placeBinaryOrder, { body, headers: { authorization } })
+
+const alone = suite('no worker')
+
+alone(
+  'a request is answered 502 within its time to live, nothing is placed, and the same id places once later',
+  async () => {
+    const impatient = await startApi({ ...harness.env, ORDER_TTL_MS: '600' })
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    const body = order(traderExternalId)
+    const startedAt = performance.now()
+    const answer = await call(impatient.address, placeBinaryOrder, { body, headers: { authorization } })
+    assert.is(answer.status, 502)
+    assert.is(answer.body.error, 'BROKER_UPSTREAM')
+    assert.is(answer.body.status, 'FAILED')
+    assert.ok(performance.now() - startedAt < 3000)
+    const workers = [await startWorker(harness.env)]
+    const again = await send(0, body)
+    assert.is(again.status, 200, JSON.stringify(again.body))
+    assert.is(again.body.orderId, answer.body.orderId)
+    assert.is(simulator.ledger().filter(({ loginid }) => loginid === accountId).length, 1)
+    for (const worker of workers) {
+      worker.kill('SIGTERM')
+      assert.is(await worker.ended, 0)
+    }
+  }
+)
+
+const many = suite('500 orders at once, each sent twice, over two APIs and three workers')
+
+many('buy 500 contracts, answer each pair alike, and every result as the broker has it', async () => {
+  const workers = await Promise.all([startWorker(harness.env), startWorker(harness.env), startWorker(harness.env)])
+  const before = simulator.ledger().length
+  const traders = await Promise.all(Array.from({ length: 100 }, () => partner.makeTrader()))
+  const bodies = Array.from({ length: 500 }, (_, index) =>
+    order((traders[index % 100] as { traderExternalId: string }).traderExternalId)
+  )
+  const answers = await Promise.all(bodies.flatMap(body => [send(0, body), send(1, body)]))
+  const ledger = simulator.ledger().slice(before)
+  assert.is(ledger.length, 500)
+  const contracts = new Map(ledger.map(entry => [String(entry.contractId), entry]))
+  for (let index = 0; index < answers.length; index += 2) {
+    const [a, b] = [answers[index], answers[index + 1]] as [Answer, Answer]
+    assert.is(a.status, 200, JSON.stringify(a.body))
+    assert.equal(a.body, b.body)
+    const contract = contracts.get(a.body.brokerOrderId as string)
+    assert.is(a.body.status, 'CLOSED')
+    assert.is(a.body.pnl, Number(contract?.profit))
+    assert.is(a.body.entryPrice, Number(contract?.entry))
+    assert.is(a.body.exitPrice, Number(contract?.exit))
+    contracts.delete(a.body.brokerOrderId as string)
+  }
+  assert.is(contracts.size, 0)
+  for (const worker of workers) worker.kill('SIGTERM')
+  assert.equal(await Promise.all(workers.map(({ ended }) => ended)), [0, 0, 0])
+})
+
+const killed = suite('a worker killed with SIGKILL')
+
+killed('leaves its open orders to another, which settles them; no contract is doubled', async () => {
+  const first = await startWorker(harness.env)
+  const traders = await Promise.all(Array.from({ length: 20 }, () => partner.makeTrader()))
+  const before = simulator.ledger().length
+  // Two minutes at a hundredth: bought before the kill, settled after it.
+  const opened = await Promise.all(
+    traders.map(({ traderExternalId }) =>
+      send(0, order(traderExternalId, { contractType: 'CALL', duration: 2, durationUnit: 'm' }))
+    )
+  )
+  assert.ok(opened.every(({ body }) => body.status === 'OPEN'))
+  first.kill('SIGKILL')
+  await first.ended
+  await startWorker(harness.env)
+  const ids = new Set(opened.map(({ body }) => body.orderId as string))
+  await until(
+    'all settlements',
+    async () => {
+      const { body } = await partner.call(listOrders, { query: { status: 'CLOSED', limit: 200 } })
+      return body.data.filter(({ orderId }: { orderId: string }) => ids.has(orderId)).length === ids.size
+    },
+    20_000
+  )
+  assert.is(simulator.ledger().length - before, 20)
+})
+
+killed.after(closeAll)
+for (const tests of [alone, many, killed]) tests.run()

@@ -1,0 +1,210 @@
+// test once for each dialect
+// The partner's own markup, as the broker charges it: beside the stake, or from what a win pays and a multiplier's
+// commission. The stake is what was asked, buyPrice what was paid, and neither refuses nor loses a purchase.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { listEvents } from '../../api/events/events.ts'
+import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
+import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import type { StateRule } from '../../worker/simulator/faults.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', markup: { pct: 3, onTop: true } })
+onClose(() => simulator.close())
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(simulator),
+    ORDER_TTL_MS: '4000',
+    PERMIT_MS: '1000',
+    RECONCILE_AFTER_MS: '1000',
+    BROKER_ANSWER_TIMEOUT_MS: '700',
+    SWEEP_MS: '100',
+    SETTLE_WAIT_MS: '15000'
+  }
+})
+await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+const order = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 10,
+  duration: 2,
+  durationUnit: 't',
+  ...changes
+})
+const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+
+const onTop = suite('a markup paid beside the stake')
+onTop.before(() => {
+  simulator.engine.markup = { pct: 3, onTop: true }
+})
+
+for (const [contractType, barrier, paid] of [
+  ['CALL', undefined, 10.59],
+  ['DIGITMATCH', '3', 12.68],
+  ['DIGITDIFF', '3', 10.33],
+  ['DIGITOVER', '8', 12.68],
+  ['DIGITUNDER', '9', 10.33],
+  ['DIGITEVEN', undefined, 10.59]
+] as const) {
+  onTop(
+    `does not have ${contractType} ${barrier ?? ''} refused: the stake is what was asked, buyPrice what was paid`,
+    async () => {
+      const trader = await partner.makeTrader()
+      const body = order(trader, { contractType, ...(barrier === undefined ? {} : { barrier }) })
+      const answer = await partner.call(placeBinaryOrder, { body })
+      assert.is(answer.status, 200, JSON.stringify(answer.body))
+      assert.equal([answer.body.stake, answer.body.buyPrice], [10, paid])
+      const [contract] = contractsOf(trader)
+      assert.is(answer.body.buyPrice, Number(contract?.buyPrice))
+      assert.is(answer.body.pnl, Number(contract?.profit), 'less what was paid, not less the stake')
+      const { data } = (await partner.call(listOrders, { query: { traderExternalId: trader.traderExternalId } })).body
+      assert.equal([data[0].stake, data[0].buyPrice], [10, paid])
+    }
+  )
+}
+
+onTop('does not have a multiplier order refused', async () => {
+  const trader = await partner.makeTrader()
+  const { traderExternalId } = trader
+  const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100, stopLoss: 5 }
+  const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
+  const answer = await partner.call(placeMultiplierOrder, { body })
+  assert.is(answer.status, 200, JSON.stringify(answer.body))
+  assert.equal([answer.body.stake, answer.body.buyPrice], [10, 10.3])
+})
+
+const doubtful = suite('an order in doubt with a markup paid beside the stake')
+
+/** Places an order whose answer is lost; answers the order as it comes to stand. */
+async function placeMuted(of: TestPartner) {
+  const trader = await of.makeTrader()
+  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: trader.accountId, times: 1 })
+  const { body } = await of.call(placeBinaryOrder, { body: order(trader) })
+  assert.is(contractsOf(trader).length, 1)
+  return { body, trader }
+}
+
+doubtful('is found by what it cost, where earlier orders of the application were charged so', async () => {
+  const { body, trader } = await placeMuted(partner)
+  assert.is(body.status, 'CLOSED', JSON.stringify(body))
+  assert.equal([body.stake, body.buyPrice], [10, 10.59])
+  assert.is(body.brokerOrderId, String(contractsOf(trader)[0]?.contractId))
+})
+
+doubtful('is left to the operator where the price may also be that of a higher stake', async () => {
+  const other = await harness.makePartner()
+  await insertOrderRows(harness.open.db, await other.makeTrader(), { count: 3 })
+  const { body, trader } = await placeMuted(other)
+  assert.is(body.status, 'PENDING', JSON.stringify(body))
+  const query = { traderExternalId: trader.traderExternalId }
+  const [entry] = (await other.call(listOrders, { query })).body.data
+  assert.is(entry.error.error, 'REVIEW_REQUIRED')
+})
+
+const within = suite('a markup taken from what a win pays')
+within.before(() => {
+  simulator.engine.markup = { pct: 3, onTop: false }
+})
+
+within('leaves buyPrice at the stake and lowers the payout', async () => {
+  const trader = await partner.makeTrader()
+  const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+  assert.equal([body.stake, body.buyPrice, body.potentialPayout], [10, 10, 18.45])
+})
+
+within('is found when the answer is lost', async () => {
+  const { body } = await placeMuted(partner)
+  assert.is(body.status, 'CLOSED', JSON.stringify(body))
+  assert.is(body.buyPrice, 10)
+})
+
+within('of a multiplier is part of its commission', async () => {
+  const { traderExternalId } = await partner.makeTrader()
+  const body = {
+    traderExternalId,
+    clientOrderId: randomUUID(),
+    asset: 'R_100',
+    direction: 'up',
+    stake: 100,
+    multiplier: 40
+  }
+  const { body: opened } = await partner.call(placeMultiplierOrder, { body })
+  assert.is(opened.buyPrice, 100)
+  const commission = await until('the commission', async () => {
+    const [entry] = simulator.ledger().filter(({ contractId }) => String(contractId) === opened.brokerOrderId)
+    return entry && Number(entry.commission)
+  })
+  assert.ok(commission > 3)
+  assert.is((await partner.call(closeOrder, { params: { id: opened.orderId } })).status, 404)
+})
+
+const shown = suite('what the application earns by a contract')
+shown.before(() => {
+  simulator.engine.markup = { pct: 3, onTop: true }
+})
+const entryOf = async ({ traderExternalId }: TestTrader) =>
+  (await partner.call(listOrders, { query: { traderExternalId } })).body.data[0]
+
+shown("is shown on the order by the broker's own state of the contract, and in the event of its end", async () => {
+  const trader = await partner.makeTrader()
+  const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+  assert.is(body.status, 'CLOSED', JSON.stringify(body))
+  const [contract] = contractsOf(trader)
+  assert.ok(Number(contract?.markup) > 0)
+  assert.is((await entryOf(trader)).markup, Number(contract?.markup))
+  const event = await until('the event', async () => {
+    const query = { traderExternalId: trader.traderExternalId, types: 'order.closed' }
+    return (await partner.call(listEvents, { query })).body.data[0]
+  })
+  assert.is(event.data.markup, Number(contract?.markup))
+})
+
+shown('of an open multiplier is shown before its end', async () => {
+  const trader = await partner.makeTrader()
+  const { traderExternalId } = trader
+  const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100 }
+  await partner.call(placeMultiplierOrder, { body: { traderExternalId, clientOrderId: randomUUID(), ...terms } })
+  const entry = await until('the markup', async () => {
+    const found = await entryOf(trader)
+    return found.markup !== null && found
+  })
+  assert.equal([entry.status, entry.markup], ['OPEN', Number(contractsOf(trader)[0]?.markup)])
+})
+
+for (const [what, rule] of [
+  ['that the state does not say', { drop: ['app_markup_amount'] }],
+  ['that cannot be read', { set: { app_markup_amount: 'some' } }],
+  ['above the price of the contract', { set: { app_markup_amount: '10.60' } }]
+] as const)
+  shown(`${what} is null, never 0`, async () => {
+    const trader = await partner.makeTrader()
+    const rules = { ...rule, when: 'always', loginid: trader.accountId } as StateRule
+    simulator.faults.set({ states: [rules] })
+    const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+    assert.is(body.status, 'CLOSED', JSON.stringify(body))
+    assert.is((await entryOf(trader)).markup, null)
+    simulator.faults.set({ states: [] })
+  })
+
+shown('is 0 where the broker says that there is none', async () => {
+  simulator.engine.markup = { pct: 0, onTop: false }
+  const trader = await partner.makeTrader()
+  const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+  assert.is(body.status, 'CLOSED', JSON.stringify(body))
+  assert.is((await entryOf(trader)).markup, 0)
+})
+
+shown.after(closeAll)
+onTop.run()
+doubtful.run()
+within.run()
+shown.run()

@@ -1,0 +1,130 @@
+// What an outage of the broker costs: while nothing can be sent, orders wait without turning round. Counted are the
+// connection attempts at the broker, PostgreSQL's transactions and what they write to its log.
+// test time-out: 300 s
+// test once for each dialect
+import { randomUUID } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv, dialect } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const ACCOUNTS = 4
+const ORDERS = 20
+const OUTAGE_MS = 10_000
+
+type Refusing = 'closes connections' | 'answers 503' | 'answers 429'
+
+/** A broker that takes nothing; counts who comes. */
+async function startRefusing(how: Refusing): Promise<{ attempts(): number; port: number; server: Server }> {
+  let attempts = 0
+  const server = createServer((_request, response) => {
+    response.writeHead(how === 'answers 429' ? 429 : 503, { connection: 'close' }).end('{}')
+  })
+  server.on('connection', socket => {
+    attempts += 1
+    socket.on('error', () => {})
+    if (how === 'closes connections') socket.destroy()
+  })
+  server.on('upgrade', (_request, socket) => {
+    socket.end(
+      `HTTP/1.1 ${how === 'answers 429' ? '429 Too Many Requests' : '503 Unavailable'}\r\nconnection: close\r\n\r\n`
+    )
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  onClose(async () => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { attempts: () => attempts, port: (server.address() as AddressInfo).port, server }
+}
+
+interface Cost {
+  transactions: number
+  walBytes: number
+}
+
+async function openGround(env: Record<string, string>) {
+  const harness = await openHarness({ env: { ORDER_TTL_MS: '20000', PERMIT_MS: '3000', ...env } })
+  const { db } = harness.open
+  const worker = await startTestWorker(harness.env)
+  const partner = await harness.makePartner()
+  const traders = await Promise.all(Array.from({ length: ACCOUNTS }, () => partner.makeTrader()))
+  async function read(): Promise<Cost> {
+    const [found] = await rows<Cost>(
+      db,
+      `select (select xact_commit + xact_rollback from pg_stat_database where datname = current_database())::float8 as transactions,
+              -- Of this database's backends alone: other tests write to the same log.
+              (select coalesce(sum(wal.wal_bytes), 0) from pg_stat_activity a
+                cross join lateral pg_stat_get_backend_wal(a.pid) wal where a.datname = current_database())::float8 as "walBytes"`
+    )
+    return found as Cost
+  }
+  const place = (index: number) =>
+    partner.call(placeBinaryOrder, {
+      body: {
+        traderExternalId: traders[index % ACCOUNTS]!.traderExternalId,
+        clientOrderId: randomUUID(),
+        asset: 'R_100',
+        contractType: 'DIGITEVEN',
+        stake: 1,
+        duration: 5,
+        durationUnit: 't'
+      }
+    })
+  return { harness, db, worker, read, place }
+}
+
+/** Places the orders, and answers what the outage cost until its time was over. */
+async function outageOf(ground: Awaited<ReturnType<typeof openGround>>): Promise<Cost> {
+  const { read, place } = ground
+  const before = await read()
+  const answers = Array.from({ length: ORDERS }, (_, index) => place(index).catch(() => undefined))
+  const over = performance.now() + OUTAGE_MS
+  await until('the end of the outage', () => performance.now() > over, OUTAGE_MS + 5000)
+  const after = await read()
+  void Promise.allSettled(answers)
+  return { transactions: after.transactions - before.transactions, walBytes: after.walBytes - before.walBytes }
+}
+
+function isCheap({ transactions, walBytes }: Cost): void {
+  console.log(`${dialect}: ${transactions} transactions, ${(walBytes / 1e6).toFixed(2)} MB of WAL`)
+  assert.ok(transactions <= 2000, `${transactions} transactions`)
+  assert.ok(walBytes > 0 && walBytes <= 5e6, `${walBytes} bytes of WAL`)
+}
+
+const outage = suite(`20 orders on 4 accounts while the broker`)
+
+for (const how of ['closes connections', 'answers 503', 'answers 429'] as const) {
+  outage(`${how} for 10 s cost few attempts, transactions and bytes`, async () => {
+    const broker = await startRefusing(how)
+    const ground = await openGround({
+      BROKER_URL: `ws://127.0.0.1:${broker.port}/websockets/v3`,
+      BROKER_NEXT_URL: `http://127.0.0.1:${broker.port}`,
+      BROKER_NEXT_APP_HEADER: 'App-Id',
+      BROKER_NEXT_CALLS: '100000',
+      BROKER_DIALECT: dialect
+    })
+    const cost = await outageOf(ground)
+    console.log(`${dialect}, ${how}: ${broker.attempts()} attempts`)
+    assert.ok(broker.attempts() >= 1 && broker.attempts() <= 30, `${broker.attempts()} connection attempts`)
+    isCheap(cost)
+  })
+}
+
+outage('has no calls left for them cost few transactions and bytes', async () => {
+  const spent = { minute: 1, hour: 1 }
+  const limits = { pricing: spent, trading: spent }
+  const simulator = await startSimulator({ limits })
+  onClose(() => simulator.close())
+  const ground = await openGround({ ...brokerEnv(simulator), BROKER_NEXT_CALLS: '1' })
+  isCheap(await outageOf(ground))
+})
+
+outage.after(closeAll)
+outage.run()

@@ -1,0 +1,260 @@
+// The steps between intent and decision as rows: what is written about one claim never touches the next one,
+// although order and worker are the same. (An update whose acknowledgement was lost is written again.)
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { claimOrders, takeOrders } from '../../db/orders/claiming.ts'
+import { declareAbsent } from '../../db/orders/deciding.ts'
+import { markFailed, markSevered, releaseUnsent } from '../../db/orders/placing.ts'
+import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
+import { countLook, markReview } from '../../db/orders/resolving.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { Open as WorkerOpen } from '../../worker/open.ts'
+import { openHalts } from '../../worker/orders/halts.ts'
+import { openPlacing } from '../../worker/orders/placing.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const harness = await openHarness()
+const { db, queue } = harness.open
+const partner = await harness.makePartner()
+
+async function makeQueued() {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const claim = async () => {
+    const options = {
+      accountIds: [trader.accountId],
+      sender: 'worker',
+      claimNo: 1,
+      permitMs: 1000,
+      reconcileAfterMs: 1000
+    }
+    const { claimed } = await claimOrders(db, options)
+    return claimed[0] as NonNullable<(typeof claimed)[0]>
+  }
+  const phase = async () => (await db('orders').where({ account_id: trader.accountId }).first()).phase as string
+  return { claim, phase }
+}
+
+const fencing = suite('a claim given back and made again')
+
+fencing('is not given back by the first claim written once more', async () => {
+  const { claim, phase } = await makeQueued()
+  const first = await claim()
+  assert.is((await releaseUnsent(db, [{ ...first, reason: 'not sent' }], 'worker')).length, 1)
+  assert.is(await phase(), 'queued')
+  const second = await claim()
+  assert.is(second.id, first.id)
+  assert.is((await releaseUnsent(db, [{ ...first, reason: 'not sent' }], 'worker')).length, 0)
+  assert.is(await phase(), 'sending')
+})
+
+fencing('is neither looked into nor failed by what was learned about the first one', async () => {
+  const { claim, phase } = await makeQueued()
+  const first = await claim()
+  await releaseUnsent(db, [{ ...first, reason: 'not sent' }], 'worker')
+  await claim()
+  const check = { conclusive: true, pauseMs: 100, crashedMs: 100, reconcileAfterMs: 100 }
+  assert.is((await countLook(db, first, check)).absenceChecks, 0)
+  const refusal = { id: first.id, attempt: first.attempt, code: 'BROKER_UPSTREAM', message: 'absent' } as const
+  assert.is((await markFailed(db, [refusal])).length, 0)
+  assert.is(await phase(), 'sending')
+})
+
+fencing('is not declared absent by hand while its purchase may still be executed, in review either', async () => {
+  const { claim, phase } = await makeQueued()
+  const { id } = await claim()
+  const [order] = (await findOrders(db, [id])) as [OrderRow]
+  const refused = async (times: { crashedMs: number; reconcileAfterMs: number }) => {
+    const error = await declareAbsent(db, order, times).catch((refusal: ApiError) => refusal)
+    assert.instance(error, ApiError)
+    assert.match((error as ApiError).message, /may still be bought until/)
+  }
+  await refused({ crashedMs: 60_000, reconcileAfterMs: 0 })
+  // Its sender lives and has reset its connection: what the broker had received may still be executed.
+  await markSevered(db, [order])
+  await refused({ crashedMs: 0, reconcileAfterMs: 60_000 })
+  await markReview(db, { ...order, message: 'two contracts fit', evidence: [] })
+  await refused({ crashedMs: 0, reconcileAfterMs: 60_000 })
+  assert.is(await phase(), 'review')
+  assert.is((await declareAbsent(db, order, { crashedMs: 60_000, reconcileAfterMs: 0 })).phase, 'failed')
+})
+
+const racing = suite('two workers that claim at the same time')
+
+/** An account with an order waiting; `claim` is made by a worker of its own, in whatever is open for it. */
+async function makeContested() {
+  const trader = await partner.makeTrader()
+  const insert = (trx: typeof db) =>
+    insertOrderRows(trx, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const claim = (trx: typeof db, sender: string) =>
+    claimOrders(trx, { accountIds: [trader.accountId], sender, claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000 })
+  await insert(db)
+  return { accountId: trader.accountId, insert, claim }
+}
+
+/** Resolves when `work` has ended or waits for somebody's lock. */
+async function standing(work: Promise<unknown>): Promise<void> {
+  let ended = false
+  const end = () => {
+    ended = true
+  }
+  work.then(end, end)
+  const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+  await until('the other claim', async () => ended || (await db.raw(waits)).rows.length > 0)
+}
+
+racing('make one intent of one order', async () => {
+  const { claim } = await makeContested()
+  const first = await db.transaction()
+  const one = await claim(first, 'one')
+  const other = claim(db, 'other')
+  await standing(other)
+  await first.commit()
+  const claimed = [...one.claimed, ...(await other).claimed]
+  assert.is(claimed.length, 1)
+})
+
+racing('have one order of an account under way, though each sees another one first', async () => {
+  const { accountId, insert, claim } = await makeContested()
+  const first = await db.transaction()
+  await insert(first)
+  await first.raw(
+    `update orders set queued_at = queued_at - interval '1 minute'
+      where id = (select max(id) from orders where account_id = ? and xmin = pg_current_xact_id()::xid)`,
+    [accountId]
+  )
+  const one = await claim(first, 'one')
+  const other = claim(db, 'other').then(
+    () => 'claimed',
+    (error: { constraint?: string }) => error.constraint
+  )
+  await standing(other)
+  await first.commit()
+  assert.is(one.claimed.length, 1)
+  assert.is(await other, 'orders_one_in_doubt')
+  assert.is((await db('orders').where({ account_id: accountId, phase: 'sending' })).length, 1)
+})
+
+const storing = suite('jobs stored as part of a statement')
+
+storing('are what pg-boss would store', async () => {
+  // Of one transaction, so that their times are the same.
+  await undone(async trx => {
+    await queue.enqueue(trx, 'order.place', [{ accountIds: ['by pg-boss'] }])
+    await enqueue(trx, [{ accountIds: ['in a statement'] }])
+    const read = async (accountId: string) => {
+      const { id, data, ...job } = await trx('pgboss.job')
+        .whereRaw("data->'accountIds' = jsonb_build_array(?::text)", [accountId])
+        .first()
+      return job
+    }
+    const expected = await read('by pg-boss')
+    assert.ok(Object.keys(expected).length > 20)
+    assert.equal(await read('in a statement'), expected)
+  })
+})
+
+storing('are as many as are selected', async () => {
+  await undone(async trx => {
+    const count = async () => Number((await trx('pgboss.job').where({ name: 'order.place' }).count().first())?.count)
+    const before = await count()
+    await enqueue(trx, [{ accountIds: ['one'] }, { accountIds: ['two', 'three'] }])
+    assert.is(await count(), before + 2)
+    await enqueue(trx, [])
+    assert.is(await count(), before + 2)
+  })
+})
+
+/** Does `work` in a transaction of which nothing stays. */
+async function undone(work: (trx: typeof db) => Promise<void>): Promise<void> {
+  const trx = await db.transaction()
+  try {
+    await work(trx)
+  } finally {
+    await trx.rollback()
+  }
+}
+
+function enqueue(trx: typeof db, jobs: { accountIds: string[] }[]) {
+  const enqueued = queue.enqueueing('order.place', 'select * from jsonb_array_elements(:jobs::jsonb)')
+  return rows(trx, `with enqueued as (${enqueued}) select 1`, { jobs: JSON.stringify(jobs) })
+}
+
+const taking = suite('taking jobs')
+
+taking('looks among recent ones, or among all', async () => {
+  const options = { sender: 'worker', claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000, limit: 10 }
+  const take = (among: 'recent' | 'all') => takeOrders(db, queue, { ...options, among })
+  for (const ago of ['0 seconds', '1 minute']) {
+    const trader = await partner.makeTrader()
+    await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+    await queue.enqueue(db, 'order.place', [{ accountIds: [trader.accountId] }])
+    await db.raw(`update pgboss.job set created_on = now() - cast(? as interval) where state = 'created'`, [ago])
+    const recent = await take('recent')
+    assert.is(recent.taken, ago === '0 seconds' ? 1 : 0)
+    const all = await take('all')
+    assert.is(all.taken, 1 - recent.taken)
+    const [claimed] = [...recent.claimed, ...all.claimed]
+    assert.is(claimed?.account_id, trader.accountId)
+  }
+})
+
+taking('goes on with the oldest where more wait than can be taken at once', async () => {
+  // Nobody has orders on these accounts: there is nothing to follow.
+  const open = { ...harness.open, worker: 'worker', clock: systemClock } as unknown as WorkerOpen
+  const placing = openPlacing(open, undefined as never, openHalts(open), () => {})
+  const store = (jobs: number) =>
+    queue.enqueue(
+      db,
+      'order.place',
+      Array.from({ length: jobs }, () => ({ accountIds: ['nobody'] }))
+    )
+  const waiting = () => db('pgboss.job').where({ name: 'order.place', state: 'created' }).pluck('created_on')
+  // From then on it looks among recent ones for a while.
+  assert.is(await placing.take(), false)
+  await store(1)
+  await db.raw(`update pgboss.job set created_on = now() - interval '1 minute' where state = 'created'`)
+  await store(10)
+  assert.is(await placing.take(), true)
+  assert.is((await waiting()).length, 1)
+  await placing.take()
+  assert.equal(await waiting(), [])
+})
+
+taking('knows the jobs of an api that is still to be upgraded', async () => {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const { id } = await db('orders').where({ account_id: trader.accountId }).first()
+  await queue.enqueue(db, 'order.place', [{ orderId: id, accountId: trader.accountId } as never])
+  const options = {
+    sender: 'worker',
+    claimNo: 1,
+    permitMs: 1000,
+    reconcileAfterMs: 1000,
+    limit: 10,
+    among: 'recent'
+  } as const
+  const { taken, claimed } = await takeOrders(db, queue, options)
+  assert.equal([taken, claimed.map(order => order.id)], [1, [id]])
+})
+
+taking('is not all: an order that waits without a job is found by the clock', async () => {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const order = () => db('orders').where({ account_id: trader.accountId }).first()
+  const { attempt } = await order()
+  // Nobody listens there: to be claimed is all that can become of it.
+  const worker = await startTestWorker({ ...harness.env, SWEEP_MS: '100', BROKER_URL: 'ws://127.0.0.1:1' })
+  onClose(worker.stop)
+  await until('a claim', async () => (await order()).attempt > attempt)
+})
+
+racing.run()
+storing.run()
+taking.run()
+fencing.after(closeAll)
+fencing.run()

@@ -1,0 +1,236 @@
+// test once for each dialect
+// A purchase that stands somewhere on the way while everybody stops waiting for it. From a sender that lives it must
+// never arrive once its order counts as absent, however long the network keeps it. A sender that was killed can break
+// nothing off: its machine goes on delivering for a while, and until that is over its order does not count as absent.
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { getBalance } from '../../api/traders/balance.ts'
+import { findOrders } from '../../db/orders/reading.ts'
+import { auditContracts } from '../../worker/accounts/audit.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { freePort } from '../chaos/ground.ts'
+import { Wire } from '../chaos/wire.ts'
+import { audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
+import { brokerEnv, dialect } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startTestWorker, startWorker } from '../support/processes.ts'
+
+const port = await freePort()
+const wire = await Wire.open(port)
+onClose(() => wire.close())
+const here = `127.0.0.1:${wire.port}`
+const simulator = await startSimulator({ port, tickMs: 10, seed: 8, limits: 'off', socketBase: `ws://${here}` })
+onClose(() => simulator.close())
+const { appIdHeader } = simulator
+const RECONCILE_AFTER_MS = 1000
+const harness = await openHarness({
+  env: {
+    ...brokerEnv({ url: `ws://${here}/websockets/v3`, nextUrl: `http://${here}`, appIdHeader }),
+    ORDER_TTL_MS: '8000',
+    PERMIT_MS: '2000',
+    BROKER_ANSWER_TIMEOUT_MS: '1500',
+    RECONCILE_AFTER_MS: String(RECONCILE_AFTER_MS),
+    SWEEP_MS: '100',
+    // A killed worker's accounts are nobody else's until its lease has run out.
+    LEASE_MS: '1500',
+    SETTLE_WAIT_MS: '20000'
+  }
+})
+const { db } = harness.open
+const partner = await harness.makePartner()
+const withCrashed = (ms: number) => ({ ...harness.env, RECONCILE_CRASHED_MS: String(ms) })
+
+/** A trader whose account the broker has accepted, and whom no worker serves any more. */
+async function makeProven() {
+  const worker = await startTestWorker(harness.env)
+  const trader = await partner.makeTrader()
+  assert.is((await partner.call(getBalance, { query: { traderExternalId: trader.traderExternalId } })).status, 200)
+  await worker.stop()
+  return trader
+}
+
+/** A trader whose connection to the broker is open and, from now on, brings nothing there. */
+async function makeStalled() {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const balance = await partner.call(getBalance, { query: { traderExternalId } })
+  assert.is(balance.status, 200)
+  const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
+  const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
+  return {
+    accountId,
+    ...wire.hold(() => true, 'there'),
+    place: () => partner.call(placeBinaryOrder, { body }),
+    contracts: () => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+  }
+}
+
+/** A stalled order whose worker was killed once the purchase was on its way; `answer` is what its client will get. */
+async function killMidway() {
+  const killed = await startWorker(harness.env)
+  const stalled = await makeStalled()
+  const answer = stalled.place()
+  await until('the purchase', () => stalled.bytes() > 0)
+  killed.kill('SIGKILL')
+  await killed.ended
+  return { ...stalled, answer }
+}
+
+const orderOf = async (accountId: string) => {
+  const [{ id }] = await db('orders').where({ account_id: accountId })
+  const [order] = await findOrders(db, [id])
+  return order!
+}
+
+/** What the auditor says of one account, with or without what the service's own audit knows. */
+async function auditOf(accountId: string, reported?: Set<string>) {
+  const orders = (await readOrders(db)).filter(order => order.account_id === accountId)
+  const contracts = booksOf(simulator.ledger().filter(({ loginid }) => loginid === accountId))
+  return audit({ contracts, orders, reported, lateToleranceMs: 20_000 })
+}
+
+const stalled = suite('a purchase held up by the network')
+
+stalled('never arrives once its order was given up, and the same id buys once', async () => {
+  const worker = await startTestWorker(harness.env)
+  const { place, contracts, release } = await makeStalled()
+  const first = await place()
+  assert.is(first.status, 502)
+  assert.is(first.body.status, 'FAILED')
+  release()
+  const second = await place()
+  assert.is(second.status, 200, JSON.stringify(second.body))
+  await until('the contract', () => contracts()[0])
+  assert.is(contracts().length, 1)
+  await worker.stop()
+})
+
+stalled('of a worker that was killed arrives while its order is still in doubt, and is known', async () => {
+  const { accountId, contracts, release, answer } = await killMidway()
+  const worker = await startTestWorker(withCrashed(60_000))
+  await until('looks that would have been enough', async () => (await orderOf(accountId)).looks >= 2, 20_000)
+  assert.is((await orderOf(accountId)).phase, 'sending')
+  release()
+  await until('the contract', () => contracts()[0])
+  // Where the broker does not tell whose it is, one bought too long after it was sent is for the operator.
+  const ends = dialect === 'v3' ? ['closed'] : ['closed', 'review']
+  await until('a decision', async () => ends.includes((await orderOf(accountId)).phase), 20_000)
+  await answer
+  assert.equal((await auditOf(accountId)).findings, [])
+  assert.is(contracts().length, 1)
+  await worker.stop()
+})
+
+stalled('of a worker that was killed, arriving after all that, is found by the audit', async () => {
+  const { accountId, place, contracts, release, answer } = await killMidway()
+  const worker = await startTestWorker(withCrashed(100))
+  assert.is((await answer).body.status, 'FAILED')
+  assert.is((await place()).status, 200)
+  release()
+  await until('two contracts', () => contracts()[1])
+  assert.is((await auditOf(accountId)).doubled, 1, 'the auditor does not overlook it')
+  await auditContracts(worker.open, { everyMinutes: 0 })
+  const reported = await readReported(db)
+  const order = await orderOf(accountId)
+  const [second] = contracts().filter(({ contractId }) => String(contractId) !== order.broker_order_id)
+  assert.equal([...reported], [String(second?.contractId)])
+  const report = await auditOf(accountId, reported)
+  assert.equal(report.findings, [])
+  assert.is(report.reported, 1)
+  await worker.stop()
+})
+
+stalled('of a worker that was killed may arrive at the last moment and still take the broker its time', async () => {
+  const { accountId, release, answer } = await killMidway()
+  const crashedMs = 3000
+  const worker = await startTestWorker(withCrashed(crashedMs))
+  await until('the end', async () => (await orderOf(accountId)).phase === 'failed', 20_000)
+  const { rows } = await db.raw(
+    'select extract(epoch from clock_timestamp() - permit_until) * 1000 as ms from orders where account_id = ?',
+    [accountId]
+  )
+  assert.ok(Number(rows[0].ms) >= crashedMs + RECONCILE_AFTER_MS, `given up ${rows[0].ms} ms after its permit`)
+  assert.is((await answer).body.status, 'FAILED')
+  release()
+  await worker.stop()
+})
+
+stalled(
+  'whose connection does not open within its permit was never sent, and nobody takes it for in doubt',
+  async () => {
+    const silent = createServer(() => {}).listen(0, '127.0.0.1')
+    onClose(async () => silent.close())
+    await once(silent, 'listening')
+    const nowhere = `127.0.0.1:${(silent.address() as AddressInfo).port}`
+    // An account that the broker has not accepted yet would never be claimed.
+    const { traderExternalId, accountId } = await makeProven()
+    const worker = await startTestWorker({
+      ...harness.env,
+      ...brokerEnv({ url: `ws://${nowhere}/websockets/v3`, nextUrl: `http://${nowhere}`, appIdHeader })
+    })
+    const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
+    const { body } = await partner.call(placeBinaryOrder, {
+      body: { traderExternalId, clientOrderId: randomUUID(), ...terms }
+    })
+    assert.is(body.status, 'FAILED')
+    const { looks, attempt } = await orderOf(accountId)
+    assert.is(looks, 0)
+    assert.ok(attempt > 1, 'given back and claimed again')
+    await worker.stop()
+  }
+)
+
+stalled(
+  'executed by the broker after its sender has reset the connection is known before its order is absent',
+  async () => {
+    // The broker had it all along, and takes its whole time-out, counted from the reset.
+    const worker = await startTestWorker({
+      ...harness.env,
+      PERMIT_MS: '500',
+      BROKER_ANSWER_TIMEOUT_MS: '3000',
+      RECONCILE_AFTER_MS: '3000'
+    })
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1, delayMs: 5800 })
+    const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
+    const place = () =>
+      partner.call(placeBinaryOrder, { body: { traderExternalId, clientOrderId: 'late-arrival', ...terms } })
+    const first = await place()
+    const second = first.body.status === 'FAILED' ? await place() : first
+    const contracts = () => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+    await until('the purchase', () => contracts()[0], 20_000)
+    // Where the broker does not say whose it is, one bought so long after it was sent is for the operator.
+    const ends = dialect === 'v3' ? ['closed'] : ['review']
+    await until('a decision', async () => ends.includes((await orderOf(accountId)).phase), 20_000)
+    assert.is(contracts().length, 1, JSON.stringify([first.body, second.body]))
+    await worker.stop()
+  }
+)
+
+// The other dialect's budgets are not the broker's to tell.
+if (dialect === 'v3')
+  stalled(
+    'that waits for its turn longer than its permit was never sent, and nobody takes it for in doubt',
+    async () => {
+      const scarce = await startSimulator({ tickMs: 10, limits: { pricing: { minute: 2, hour: 100 } } })
+      onClose(() => scarce.close())
+      const worker = await startTestWorker({ ...harness.env, ...brokerEnv(scarce) })
+      const { traderExternalId, accountId } = await partner.makeTrader()
+      const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
+      const ends: string[] = []
+      while (ends.length < 4 && !ends.includes('FAILED')) {
+        const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
+        ends.push((await partner.call(placeBinaryOrder, { body })).body.status as string)
+      }
+      assert.is(ends.at(-1), 'FAILED', ends.join())
+      assert.is((await db('orders').where({ account_id: accountId }).where('looks', '>', 0)).length, 0)
+      assert.is(scarce.ledger().length, ends.length - 1)
+      await worker.stop()
+    }
+  )
+
+stalled.after(closeAll)
+stalled.run()

@@ -1,0 +1,172 @@
+// A partner that changes the dialect it speaks with the broker, with orders under way: each ends in the dialect it was
+// bought with, whatever becomes of the tokens.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
+import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv, dialects } from '../support/dialects.ts'
+import {
+  closeAll,
+  newAccountId,
+  onClose,
+  openHarness,
+  type TestPartner,
+  type TestTrader,
+  until
+} from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 20, seed: 17, limits: 'off', timeScale: 10 })
+onClose(() => simulator.close())
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(simulator, 'v3'),
+    PERMIT_MS: '1000',
+    RECONCILE_AFTER_MS: '2000',
+    BROKER_ANSWER_TIMEOUT_MS: '1500',
+    LEASE_MS: '1500',
+    SWEEP_MS: '200'
+  }
+})
+await startTestWorker(harness.env)
+
+const order = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_50',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 2,
+  durationUnit: 't',
+  ...changes
+})
+const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+
+/** Switches with the operator's command and answers what it says. */
+async function setBroker(partnerId: string, dialect: string, appId: string) {
+  const ran = await operator(
+    harness.env,
+    ...['partners', 'set-broker', partnerId, '--dialect', dialect, '--broker-app-id', appId, '--json']
+  )
+  assert.is(ran.exitCode, 0, ran.stderr)
+  return ran.json
+}
+
+async function closed(partner: TestPartner, orderIds: string[]): Promise<{ orderId: string; brokerOrderId: string }[]> {
+  return until(
+    'every order to be closed',
+    async () => {
+      const { body } = await partner.call(listOrders, { query: { status: 'CLOSED', limit: 200 } })
+      const found = body.data.filter(({ orderId }: { orderId: string }) => orderIds.includes(orderId))
+      return found.length === orderIds.length && found
+    },
+    30_000
+  )
+}
+
+const appIds = { v3: '1', next: 'app-7Q2' }
+const switching = suite('a partner that switches')
+
+switching('is refused an application id that v3 cannot carry', async () => {
+  const { partnerId } = await harness.makePartner()
+  const ran = await operator(
+    harness.env,
+    'partners',
+    'set-broker',
+    partnerId,
+    '--dialect',
+    'v3',
+    '--broker-app-id',
+    'x'
+  )
+  assert.is(ran.exitCode, 1)
+  assert.match(ran.stderr, '--broker-app-id must be a number in v3')
+})
+
+for (const from of dialects) {
+  const to = from === 'v3' ? 'next' : 'v3'
+  switching(`from ${from} to ${to} loses no order: open, in doubt, or to be closed by hand`, async () => {
+    const partner = await harness.makePartner()
+    await setBroker(partner.partnerId, from, appIds[from])
+    const [timed, doubted, held] = await Promise.all([partner.makeTrader(), partner.makeTrader(), partner.makeTrader()])
+    const { body: open } = await partner.call(placeBinaryOrder, {
+      body: order(timed, { duration: 1, durationUnit: 'm' })
+    })
+    assert.is(open.status, 'OPEN', JSON.stringify(open))
+    const { body: multiplier } = await partner.call(placeMultiplierOrder, {
+      body: { ...order(held), direction: 'up', stake: 10, multiplier: 100, asset: 'R_100' }
+    })
+    assert.is(multiplier.status, 'OPEN', JSON.stringify(multiplier))
+    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: doubted.accountId, times: 1 })
+    const unanswered = partner.call(placeBinaryOrder, { body: order(doubted) })
+    await until('the contract in doubt', () => contractsOf(doubted)[0])
+
+    const { unfinishedElsewhere, brokerDialect } = await setBroker(partner.partnerId, to, appIds[to])
+    assert.equal([unfinishedElsewhere, brokerDialect], [3, to])
+    // What is bought from now on goes the new way, beside the old order of the same account.
+    const { body: fresh } = await partner.call(placeBinaryOrder, { body: order(timed) })
+    assert.is(fresh.status, 'CLOSED', JSON.stringify(fresh))
+    assert.equal(
+      contractsOf(timed).map(({ appId }) => String(appId)),
+      [appIds[from], appIds[to]]
+    )
+
+    // The worker loses its connections of the old dialect, and finds its way back to what it follows there.
+    simulator.v3.cutAll()
+    simulator.next.front.cutAll()
+    const sold = await partner.call(closeMultiplierOrder, { params: { orderId: multiplier.orderId } })
+    assert.is(sold.body.status, 'CLOSED', JSON.stringify(sold.body))
+    const { body: adopted } = await unanswered
+    const ended = await closed(partner, [open.orderId, adopted.orderId, multiplier.orderId])
+    assert.is(
+      ended.find(({ orderId }) => orderId === adopted.orderId)?.brokerOrderId,
+      String(contractsOf(doubted)[0]?.contractId)
+    )
+    assert.is(contractsOf(doubted).length, 1)
+    assert.is((await setBroker(partner.partnerId, to, appIds[to])).unfinishedElsewhere, 0)
+  })
+}
+
+switching(
+  'whose tokens the new dialect refuses keeps following what they bought, and trades on with new ones',
+  async () => {
+    const partner = await harness.makePartner()
+    const trader = await partner.makeTrader()
+    const { traderExternalId, accountId } = trader
+    const { body: open } = await partner.call(placeBinaryOrder, {
+      body: order(trader, { duration: 2, durationUnit: 'm' })
+    })
+    await setBroker(partner.partnerId, 'next', appIds.next)
+
+    simulator.faults.add({ effect: 'error', call: 'otp', code: 'Unauthorized', loginid: accountId })
+    const refused = await partner.call(placeBinaryOrder, { body: order(trader) })
+    assert.equal([refused.status, refused.body.error], [404, 'BROKER_DISCONNECTED'])
+    const statusOf = async (id: string) => {
+      const { body } = await partner.call(listAccounts, { query: { traderExternalId } })
+      return body.data.find((account: { accountId: string }) => account.accountId === id).status
+    }
+    assert.is(await statusOf(accountId), 'REJECTED')
+
+    const fresh = `DOT${newAccountId().slice(4)}`
+    const accounts = [{ accountId: fresh, token: `sim-${fresh}`, accountMode: 'DEMO', currency: 'USD' }]
+    await partner.call(exchangeTokens, { body: { traderExternalId, accounts } })
+    await partner.call(activateAccount, { body: { traderExternalId, accountId: fresh } })
+    const { body: again } = await partner.call(placeBinaryOrder, { body: order(trader) })
+    assert.is(again.status, 'CLOSED', JSON.stringify(again))
+
+    // The old order's stream is gone, and its account needs its old token once more.
+    simulator.v3.cutAll(accountId)
+    await closed(partner, [open.orderId])
+    assert.equal([await statusOf(accountId), await statusOf(fresh)], ['REJECTED', 'CONNECTED'])
+    // Back where the token is good, it counts again.
+    await setBroker(partner.partnerId, 'v3', appIds.v3)
+    assert.is(await statusOf(accountId), 'CONNECTED')
+  }
+)
+
+switching.after(closeAll)
+switching.run()

@@ -1,0 +1,118 @@
+// test once for each dialect
+// Workers whose clocks are wrong. The database's and the broker's clocks decide; a worker's own wall clock may be off by any
+// amount, and its monotonic clock stands still while its machine is suspended.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { listWrongClocks } from '../../db/orders/following.ts'
+import { DatabaseClock } from '../../worker/platform/database-clock.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { freePort } from '../chaos/ground.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(simulator),
+    ORDER_TTL_MS: '4000',
+    PERMIT_MS: '500',
+    RECONCILE_AFTER_MS: '1000',
+    BROKER_ANSWER_TIMEOUT_MS: '700',
+    SWEEP_MS: '100',
+    LEASE_MS: '900',
+    SETTLE_WAIT_MS: '20000'
+  }
+})
+const partner = await harness.makePartner()
+
+const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+
+const orderOf = (traderExternalId: string) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 2,
+  durationUnit: 't'
+})
+
+/** Loaded before anything else of a process: its wall clock is off by `ms`, its monotonic clock is left alone. */
+const withClockOff = (ms: number): Record<string, string> => ({
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(
+    `const real = Date.now; globalThis.Date = class extends Date {
+       constructor(...given) { if (given.length > 0) super(...given); else super(real() + ${ms}) }
+       static now() { return real() + ${ms} }
+     }`
+  )}`
+})
+
+const wrong = suite("a worker whose wall clock is off the database's")
+
+for (const ms of [2500, -2500, 5000, -5000, 3_600_000, -3_600_000]) {
+  wrong(`by ${ms} ms finds the contract of a purchase without an answer, and buys once`, async () => {
+    const worker = await startWorker({ ...harness.env, ...withClockOff(ms) })
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    const order = orderOf(traderExternalId)
+    const first = await partner.call(placeBinaryOrder, { body: order })
+    if (first.body.status !== 'CLOSED') await partner.call(placeBinaryOrder, { body: order })
+    assert.is(contractsOf(accountId).length, 1, JSON.stringify(first.body))
+    assert.is(first.body.status, 'CLOSED')
+    assert.is(first.body.brokerOrderId, String(contractsOf(accountId)[0]?.contractId))
+    worker.kill('SIGTERM')
+    await worker.ended
+  })
+}
+
+wrong('is named by the doctor, in its log, its metric and its readiness', async () => {
+  const metricsPort = String(await freePort())
+  const worker = await startWorker({ ...harness.env, ...withClockOff(3000), METRICS_PORT: metricsPort })
+  await worker.line(/differs from the database's by more than a second/)
+  const { db } = harness.open
+  const [named] = await until('the offset beside the lease', async () => {
+    const found = await listWrongClocks(db, 1000)
+    return found.length > 0 && found
+  })
+  assert.ok(Math.abs(named!.offsetMs - 3000) < 1000, String(named?.offsetMs))
+  const read = async (path: string) => (await fetch(`http://127.0.0.1:${metricsPort}${path}`)).text()
+  assert.match(await read('/readyz'), /^ready\nthis machine's clock is [23]\.\d s off the database's/)
+  assert.match(await read('/metrics'), /^service_clock_offset_seconds [23](\.\d+)?$/m)
+  worker.kill('SIGTERM')
+  await worker.ended
+})
+
+const elapsed = suite("time that has passed since the database's clock showed a time")
+
+elapsed('is counted by the monotonic clock, from the first reading after it', () => {
+  const clock = new DatabaseClock()
+  clock.record(1_000_000, 50)
+  clock.record(1_001_000, 1050)
+  assert.is(clock.since(1_000_500, 3050), 2000)
+  assert.is(clock.since(999_000, 3050), 3000)
+  assert.is(clock.since(1_001_001, 3050), 0, 'no reading is as late')
+})
+
+elapsed("is not shortened when the database's clock is set forward", () => {
+  const clock = new DatabaseClock()
+  clock.record(1_000_000, 0)
+  clock.record(1_061_000, 1000)
+  assert.is(clock.since(1_000_000, 1000), 1000)
+  assert.is(clock.since(1_000_500, 1000), 0)
+})
+
+elapsed("starts again when the database's clock is set back", () => {
+  const clock = new DatabaseClock()
+  clock.record(1_060_000, 0)
+  clock.record(1_001_000, 1000)
+  clock.record(1_006_000, 6000)
+  assert.is(clock.since(1_005_000, 7000), 1000)
+})
+
+elapsed.after(closeAll)
+wrong.run()
+elapsed.run()

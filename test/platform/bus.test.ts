@@ -1,0 +1,81 @@
+// Wake-ups that go wrong end no process: what nobody knows is passed over, and a Redis that never answers can be left.
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { openBus, WORK } from '../../db/platform/bus.ts'
+import { openLog } from '../../db/platform/log.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startWorker } from '../support/processes.ts'
+
+const harness = await openHarness()
+const log = openLog({ level: 'silent', name: 'test' })
+
+const strange = suite('a hint of a topic that is none')
+
+strange('is passed over by the workers', async () => {
+  const worker = await startWorker(harness.env)
+  for (const topic of ['constructor', '__proto__', 'toString', 'none', '']) {
+    harness.open.bus.publish(WORK, topic, 'new')
+    await harness.open.db.raw('select pg_notify(?, ?)', [WORK, `${topic} new`])
+  }
+  await harness.open.db.raw('select pg_notify(?, ?)', [WORK, ''])
+  worker.kill('SIGTERM')
+  assert.is(await worker.ended, 0, worker.lines.slice(-5).join('\n'))
+})
+
+/** As much of a Redis as a subscription takes; once `mute`, it subscribes nobody. */
+async function startMuteRedis() {
+  const sockets = new Set<Socket>()
+  const heard: string[] = []
+  const redis = { mute: false, heard, url: '', cut: () => sockets.forEach(socket => void socket.destroy()) }
+  const answerTo = (name: string, channel = ''): string => {
+    if (name === 'hello') return `-ERR unknown command 'HELLO'\r\n`
+    if (name === 'info') return '$21\r\nredis_version:7.0.0\r\n\r\n'
+    if (name !== 'subscribe') return '+OK\r\n'
+    return redis.mute ? '' : `*3\r\n$9\r\nsubscribe\r\n$${channel.length}\r\n${channel}\r\n:1\r\n`
+  }
+  const server = createServer(socket => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    socket.on('data', data => {
+      for (const call of String(data)
+        .split(/^\*\d+\r\n/m)
+        .slice(1)) {
+        const [name = '', channel] = call.split('\r\n').filter((_, index) => index % 2 === 1)
+        heard.push(name.toLowerCase())
+        socket.write(answerTo(name.toLowerCase(), channel))
+      }
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onClose(async () => {
+    redis.cut()
+    server.close()
+  })
+  redis.url = `redis://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return redis
+}
+
+const mute = suite('a Redis that comes back and subscribes nobody')
+
+mute('can be left', async () => {
+  const redis = await startMuteRedis()
+  const bus = await openBus({ url: '', redisUrl: redis.url, log })
+  const unhandled: unknown[] = []
+  const note = (reason: unknown) => void unhandled.push(reason)
+  process.on('unhandledRejection', note)
+  redis.mute = true
+  redis.heard.length = 0
+  redis.cut()
+  await until('the channel to be subscribed again', () => redis.heard.includes('subscribe'))
+  await bus.close()
+  // What nobody handled is told at the end of the turn in which the connection ends.
+  await until('the connection to end', () => !bus.healthy())
+  await new Promise(resolve => setImmediate(() => setImmediate(resolve)))
+  process.off('unhandledRejection', note)
+  assert.equal(unhandled, [])
+})
+
+mute.after(closeAll)
+for (const tests of [strange, mute]) tests.run()

@@ -1,0 +1,191 @@
+// What a statement can count on: it is run again when PostgreSQL broke it off over a deadlock, and does not wait for ever
+// for a server that fell silent.
+import { randomBytes } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { isUnavailable } from '../../api/request/respond.ts'
+import { type Db, openDatabase, rows } from '../../db/postgres/connection.ts'
+import { migrate } from '../../db/postgres/migrate.ts'
+import { Wire } from '../chaos/wire.ts'
+import { closeAll, onClose, openTestDatabase, until } from '../support/harness.ts'
+
+const url = await openTestDatabase()
+const db = openDatabase({ url, pool: 6, name: 'test' })
+onClose(() => db.destroy())
+await db.raw('create table two (id int primary key, written int not null default 0); insert into two values (1), (2)')
+
+const waitsFor = (kind: string) => async () => {
+  const { rows: found } = await db.raw(
+    `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and wait_event = ?`,
+    [kind]
+  )
+  return found.length > 0
+}
+
+const deadlock = suite('a deadlock')
+
+/** Locks row 1, waits for the gate, then locks row 2 and writes both. */
+const crossing = `
+  with first as materialized (select id from two where id = 1 for update),
+  gate as materialized (select pg_advisory_xact_lock(77) from first),
+  second as materialized (select t.id from gate cross join lateral (select id from two where id = 2 for update) t)
+  update two set written = written + 1 where id in (select id from first union select id from second) returning id`
+
+/** Has the statement that `run` starts meet a transaction that locks the same rows the other way round. */
+async function cross(run: () => Promise<unknown[]>): Promise<unknown[]> {
+  const [gate, other] = [await db.transaction(), await db.transaction()]
+  try {
+    await gate.raw('select pg_advisory_xact_lock(77)')
+    await other.raw(`set local deadlock_timeout = '60s'`)
+    await other.raw('select id from two where id = 2 for update')
+    const running = run()
+    running.catch(() => {})
+    await until('the statement to stand at the gate', waitsFor('advisory'))
+    const second = other.raw('select id from two where id = 1 for update').then(() => other.commit())
+    await until('the other one to wait for the statement', waitsFor('transactionid'))
+    await gate.rollback()
+    await second
+    return await running
+  } finally {
+    for (const trx of [gate, other]) if (!trx.isCompleted()) await trx.rollback()
+  }
+}
+
+deadlock('has a statement of its own run again', async () => {
+  assert.is((await cross(() => rows(db, crossing))).length, 2)
+  assert.equal(await db('two').orderBy('id').pluck('written'), [1, 1])
+})
+
+deadlock('is the matter of the caller within a transaction, and tells a client to try again', async () => {
+  const error = await cross(() => db.transaction(trx => rows(trx, crossing))).catch((cause: unknown) => cause)
+  assert.is((error as { code?: string }).code, '40P01')
+  assert.ok(isUnavailable(error))
+})
+
+const columns = suite('a statement and what it answers')
+
+columns('is read by the types of its columns, each time alike', async () => {
+  const text = `select 1 as id, null::text as gone, 12.50::numeric as money, 5::int8 as many, '{a,b}'::text[] as list,
+    timestamptz '2026-01-02T03:04:05Z' as at, 'x'::bytea as raw from generate_series(1, :times::int)`
+  const at = new Date('2026-01-02T03:04:05Z')
+  const row = { id: 1, gone: null, money: '12.50', many: 5, list: ['a', 'b'], at, raw: Buffer.from('x') }
+  const single = openDatabase({ url, pool: 1, name: 'test' })
+  onClose(() => single.destroy())
+  for (const times of [2, 0, 3]) assert.equal(await rows(single, text, { times }), Array(times).fill(row))
+  // One that answers nothing, too.
+  for (let round = 0; round < 2; round++)
+    assert.equal(await rows(single, 'update two set written = 0 where id = 9'), [])
+})
+
+columns('leaves the connection to the next one when a value or the statement is refused', async () => {
+  const single = openDatabase({ url, pool: 1, name: 'test' })
+  onClose(() => single.destroy())
+  const circular: { self?: object } = {}
+  circular.self = circular
+  for (const [text, value, said] of [
+    ['select :value::jsonb as got', circular, /circular/i],
+    ['selec :value', circular, /circular/i],
+    ['select :value::int as got', 'no number', /invalid input syntax/],
+    ['selec :value as got', 1, /syntax error/]
+  ] as const) {
+    const error = await rows(single, text, { value }).catch((cause: unknown) => cause)
+    assert.match(String(error), said)
+    assert.equal(await rows(single, 'select :value::int as got', { value: 7 }), [{ got: 7 }])
+  }
+})
+
+columns('may be changed by a migration while connections have it prepared', async () => {
+  await db.raw('create table grown (id int)')
+  await rows(db, 'insert into grown values (1)')
+  const read = (from: Db = db) => rows(from, 'select * from grown')
+  const readAll = () => Promise.all(Array.from({ length: 6 }, () => read()))
+  await readAll()
+  await db.raw('alter table grown add column name text')
+  for (const found of await readAll()) assert.equal(found, [{ id: 1, name: null }])
+
+  // Within a transaction it is the transaction that has to be tried again.
+  const single = openDatabase({ url, pool: 1, name: 'test' })
+  onClose(() => single.destroy())
+  await read(single)
+  await db.raw('alter table grown add column more int')
+  const tries = async () => single.transaction(trx => read(trx))
+  const error = await tries().catch((cause: unknown) => cause)
+  assert.match(String(error), /cached plan/)
+  assert.equal(await tries(), [{ id: 1, name: null, more: null }])
+})
+
+const silence = suite('a server that fell silent')
+
+silence('is given up, and the next statement takes another connection', async () => {
+  const wire = await Wire.open(Number(new URL(url).port))
+  onClose(() => wire.close())
+  const through = new URL(url)
+  through.port = String(wire.port)
+  const patient = openDatabase({
+    url: through.href,
+    pool: 1,
+    name: 'test',
+    limits: { statementMs: 30_000, silenceMs: 500 }
+  })
+  onClose(() => patient.destroy())
+  await rows(patient, 'select 1')
+  wire.hold(() => true, 'both')
+  const error = await rows(patient, 'select 2').catch((cause: unknown) => cause)
+  assert.match(String((error as Error).message), /said nothing/)
+  assert.ok(isUnavailable(error))
+  assert.equal(await rows(patient, 'select 3 as n'), [{ n: 3 }])
+})
+
+const patience = suite('a statement that takes its time')
+const slow = 'select 1 as n from pg_sleep(0.4)'
+
+patience('is broken off past the time-out, or once the server has said nothing for so long', async () => {
+  for (const [limits, code] of [
+    [{ statementMs: 200, silenceMs: 30_000 }, '57014'],
+    [{ statementMs: 30_000, silenceMs: 200 }, 'ETIMEDOUT']
+  ] as const) {
+    const hasty = openDatabase({ url, pool: 1, name: 'test', limits })
+    onClose(() => hasty.destroy())
+    const error = await rows(hasty, slow).catch((cause: unknown) => cause)
+    assert.is((error as { code?: string }).code, code)
+  }
+})
+
+/** A database whose server breaks off statements after so long for everybody. */
+async function openHastyDatabase(): Promise<string> {
+  const hasty = new URL(url)
+  hasty.pathname = `${hasty.pathname}_${randomBytes(3).toString('hex')}`
+  const name = hasty.pathname.slice(1)
+  await db.raw(`create database ${name}`)
+  onClose(() => db.raw(`drop database if exists ${name} with (force)`))
+  await db.raw(`alter database ${name} set statement_timeout = '200ms'`)
+  return hasty.href
+}
+
+patience('is waited for without limits, whatever the server has for everybody; a lock is not', async () => {
+  const patient = openDatabase({ url: await openHastyDatabase(), pool: 1, name: 'test', limits: null })
+  onClose(() => patient.destroy())
+  assert.equal(await rows(patient, slow), [{ n: 1 }])
+  assert.equal(await rows(patient, 'show lock_timeout'), [{ lock_timeout: '10s' }])
+})
+
+patience('is waited for in a migration, of ours and of the queue', async () => {
+  const hasty = await openHastyDatabase()
+  const eye = openDatabase({ url: hasty, pool: 1, name: 'test' })
+  onClose(() => eye.destroy())
+  await eye.raw(`
+    create table made (name text, statement_timeout text, lock_timeout text);
+    create function note() returns event_trigger language plpgsql as $$ begin
+      insert into public.made select object_identity, current_setting('statement_timeout'), current_setting('lock_timeout')
+        from pg_event_trigger_ddl_commands() where object_type = 'table';
+    end $$;
+    create event trigger note on ddl_command_end when tag in ('CREATE TABLE') execute function note()`)
+  assert.ok((await migrate(hasty)).length > 0)
+  const made = await eye('made').select()
+  const limitsOf = (name: string) => made.find(table => table.name === name)
+  assert.equal(limitsOf('public.orders'), { name: 'public.orders', statement_timeout: '0', lock_timeout: '10s' })
+  assert.is(limitsOf('pgboss.queue')?.statement_timeout, '0')
+})
+
+patience.after(closeAll)
+for (const tests of [deadlock, columns, silence, patience]) tests.run()

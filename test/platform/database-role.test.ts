@@ -1,0 +1,88 @@
+// The database role of the processes: enough for all they do, and nothing beyond it.
+import { randomBytes, randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { purchaseBot } from '../../api/marketplace/sales.ts'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
+import { openDatabase } from '../../db/postgres/connection.ts'
+import { grantService } from '../../db/postgres/roles.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, openTestDatabase } from '../support/harness.ts'
+import { fund, makeBot } from '../support/marketplace-makers.ts'
+import { startWorker } from '../support/processes.ts'
+
+const role = `service_${randomBytes(4).toString('hex')}`
+const owned = await openTestDatabase()
+const owner = openDatabase({ url: owned, pool: 2, name: 'owner' })
+await owner.raw(`create role ${role} login password 'role-of-a-test'`)
+await grantService(owner, role)
+onClose(async () => {
+  await owner.raw(`drop owned by ${role}`)
+  await owner.raw(`drop role ${role}`)
+  await owner.destroy()
+})
+const url = new URL(owned)
+url.username = role
+url.password = 'role-of-a-test'
+
+const simulator = await startSimulator({ tickMs: 20, seed: 11, limits: 'off', timeScale: 100 })
+onClose(() => simulator.close())
+const harness = await openHarness({ url: url.href, env: brokerEnv(simulator) })
+const { db } = harness.open
+
+const running = suite('the database role of the processes')
+
+running('is not a superuser and owns nothing', async () => {
+  const { rows } = await db.raw(
+    `select current_user as name, rolsuper, rolcreatedb, rolcreaterole,
+            (select count(*) from pg_class where relowner = r.oid) as owned
+       from pg_roles r where rolname = current_user`
+  )
+  assert.equal(rows, [{ name: role, rolsuper: false, rolcreatedb: false, rolcreaterole: false, owned: 0 }])
+})
+
+running(
+  'is enough for an api and a worker: an order is settled, a bot is sold, an operator is written down',
+  async () => {
+    const worker = await startWorker(harness.env)
+    const partner = await harness.makePartner()
+    const { traderExternalId } = await partner.makeTrader()
+    const order = { traderExternalId, clientOrderId: randomUUID(), asset: 'R_100', contractType: 'DIGITEVEN', stake: 1 }
+    const placed = await partner.call(placeBinaryOrder, { body: { ...order, duration: 1, durationUnit: 't' } })
+    assert.equal([placed.status, placed.body.status], [200, 'CLOSED'])
+    const creator = await harness.makePartner()
+    await fund(harness, partner, '10')
+    const bought = await partner.call(purchaseBot, { params: { id: await makeBot(creator, { oneTimePriceUsd: 5 }) } })
+    assert.is(bought.status, 200)
+    await recordAudit(db, { actor: 'cli:test', action: 'test.write' })
+    worker.kill('SIGTERM')
+    assert.is(await worker.ended, 0)
+  }
+)
+
+running('can neither change the schema nor what only grows', async () => {
+  for (const statement of [
+    'create table mine (id int)',
+    'drop table audit_log',
+    'alter table audit_log disable trigger user',
+    'alter table ledger_entries disable trigger all',
+    'truncate audit_log',
+    `update audit_log set actor = 'nobody'`,
+    'delete from audit_log',
+    'delete from ledger_entries',
+    `update ledger_transfers set kind = 'x'`,
+    'delete from migrations',
+    `create function audit_refuse() returns trigger language sql as 'select 1'`
+  ]) {
+    const code = await db.raw(statement).then(
+      () => 'allowed',
+      (error: { code: string }) => error.code
+    )
+    assert.is(code, '42501', statement)
+  }
+})
+
+running.after(closeAll)
+running.run()

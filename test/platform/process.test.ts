@@ -1,0 +1,57 @@
+// What every process does however it was started: here, ending when its log has no reader.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { closeAll, onClose } from '../support/harness.ts'
+
+const program = `
+  import { openLog } from './db/platform/log.ts'
+  import { stopOn } from './db/platform/process.ts'
+  const log = openLog({ level: 'info', name: 'test' })
+  stopOn(log)
+  process.stdin.once('end', () => { log.info('a line under way'); throw new Error('unexpected') }).resume()
+`
+
+const ending = suite('a process whose log nobody reads any more')
+
+ending('ends with exit code 1 on an unexpected error', async () => {
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    stdio: ['pipe', 'pipe', 'ignore']
+  })
+  onClose(async () => void child.kill('SIGKILL'))
+  child.stdout.destroy()
+  await once(child.stdout, 'close')
+  child.stdin.end()
+  // On the way it failed before, it tried for ever to write its last line.
+  const tooLong = setTimeout(() => child.kill('SIGKILL'), 20_000)
+  const [code] = (await once(child, 'exit')) as [number | null]
+  clearTimeout(tooLong)
+  assert.is(code, 1)
+})
+
+const unreachable = suite('a database that cannot be reached')
+
+unreachable('leaves standard output to what the program says', async () => {
+  const asking = `
+    import { openDatabase } from './db/postgres/connection.ts'
+    const lines = []
+    const log = { warn: (facts, line) => lines.push(line) }
+    await Promise.all([{}, { log }].map(async each => {
+      const db = openDatabase({ url: 'postgres://nobody@127.0.0.1:1/nothing', ...each })
+      await db.raw('select 1').catch(({ name }) => console.log(name))
+      await db.destroy()
+    }))
+    console.log(lines[0])`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', asking], {
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  onClose(async () => void child.kill('SIGKILL'))
+  const [said, complained] = await Promise.all([text(child.stdout), text(child.stderr)])
+  assert.is(said, 'KnexTimeoutError\nKnexTimeoutError\nthe database pool\n')
+  assert.is(complained, '')
+})
+
+unreachable.after(closeAll)
+for (const tests of [ending, unreachable]) tests.run()

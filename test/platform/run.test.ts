@@ -1,0 +1,263 @@
+// The test runner run on small files made for it: what it lets pass, and what it must not.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { runningEmbedded } from '../../db/embedded.ts'
+import { runFile } from '../run-file.ts'
+
+const runner = fileURLToPath(new URL('../run.ts', import.meta.url))
+const uvu = `import { suite, test } from '${import.meta.resolve('uvu')}'\n`
+// Spelled apart, or the runner would find it here.
+const only = ['on', 'ly'].join('')
+const never = ['.ru', 'n()'].join('')
+
+const refusing = suite('npm test: a file that cannot fail')
+
+refusing('is refused when it never runs its tests', async () => {
+  const { code, last, out } = await run({ 'a.test.ts': `${uvu}test('x', () => {})` })
+  assert.is(code, 1)
+  assert.is(last, '0 passed, 1 failed')
+  assert.match(out, `never calls ${never}`)
+})
+
+refusing('is refused when one of its suites is never run', async () => {
+  const { code, out } = await run({
+    'a.test.ts': `${uvu}const first = suite('first')\nconst second = suite('second')\nfirst('x', () => {})\nfirst.run()`
+  })
+  assert.is(code, 1)
+  assert.match(out, `never calls second${never}`)
+})
+
+refusing('is refused when it leaves tests out with only', async () => {
+  const { code, out } = await run({ 'a.test.ts': `${uvu}test.${only}('x', () => {})\ntest.run()` })
+  assert.is(code, 1)
+  assert.match(out, `.${only}(`)
+})
+
+refusing('fails when it holds no test', async () => {
+  const { code, last, out } = await run({ 'a.test.ts': `${uvu}test.run()` })
+  assert.is(code, 1)
+  assert.is(last, '0 passed, 1 failed')
+  assert.match(out, 'ran no test')
+})
+
+refusing('fails when a setup hook throws, which uvu calls a success', async () => {
+  const { code, last } = await run({
+    'a.test.ts': `${uvu}test.before(() => { throw new Error('no') })\ntest('x', () => {})\ntest.run()`
+  })
+  assert.is(code, 1)
+  assert.is(last, '0 passed, 1 failed')
+})
+
+refusing('fails when a hook after a test throws', async () => {
+  const { code } = await run({
+    'a.test.ts': `${uvu}test.after.each(() => { throw new Error('no') })\ntest('x', () => {})\ntest.run()`
+  })
+  assert.is(code, 1)
+})
+
+refusing('fails when its tests start before a later suite exists', async () => {
+  const { code, out } = await run({
+    'a.test.ts': `${uvu}const a = suite('a')\na('x', () => {})\na.run()\nawait new Promise(done => setTimeout(done, 50))\nconst b = suite('b')\nb('y', () => {})\nb.run()`
+  })
+  assert.is(code, 1)
+  assert.match(out, 'twice')
+})
+
+refusing.run()
+
+const failing = suite('npm test: a file that fails')
+
+failing('is shown in full and counted test by test, beside one that passes', async () => {
+  const { code, last, out } = await run({
+    'bad.test.ts': `${uvu}test('holds', () => {})\ntest('breaks', () => { throw new Error('the reason') })\ntest.run()`,
+    'good.test.ts': `${uvu}test('holds', () => {})\ntest('holds too', () => {})\ntest.run()`
+  })
+  assert.is(code, 1)
+  assert.is(last, '3 passed, 1 failed')
+  assert.match(out, 'the reason')
+  assert.match(out, /Failed: .*bad\.test\.ts/)
+})
+
+failing('counts as one failure when it crashes before its tests', async () => {
+  const { code, last, out } = await run({ 'a.test.ts': `${uvu}throw new Error('on import')\ntest.run()` })
+  assert.is(code, 1)
+  assert.is(last, '0 passed, 1 failed')
+  assert.match(out, 'on import')
+})
+
+failing('counts as a failure when it ends badly after its tests passed', async () => {
+  const { code, last } = await run({
+    'a.test.ts': `${uvu}test('x', () => {})\ntest.run()\nprocess.on('exit', () => { process.exitCode = 3 })`
+  })
+  assert.is(code, 1)
+  assert.is(last, '1 passed, 1 failed')
+})
+
+failing('is ended at its time limit together with what it started', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'operator-fixture-'))
+  const pidPath = join(dir, 'pid')
+  const { code, last, out } = await run(
+    {
+      'a.test.ts': `${uvu}import { spawn } from 'node:child_process'\nimport { writeFileSync } from 'node:fs'
+test('hangs', async () => {
+  const child = spawn('sleep', ['60'])
+  writeFileSync('${pidPath}', String(child.pid))
+  await new Promise(() => setInterval(() => {}, 1000))
+})\ntest.run()`
+    },
+    ['--timeout', '2']
+  )
+  const pid = Number(await readFile(pidPath, 'utf8'))
+  await rm(dir, { recursive: true })
+  assert.is(code, 1)
+  assert.is(last, '0 passed, 1 failed')
+  assert.match(out, 'still running after 2 s')
+  assert.match(out, `process ${pid}: sleep 60`)
+  await until(() => !lives(pid), 'the child to be gone')
+})
+
+failing('ends the whole run with an error when no file matches', async () => {
+  const { code, last, out } = await run({ 'a.test.ts': `${uvu}test('x', () => {})\ntest.run()` }, ['nothing-like-it'])
+  assert.is(code, 1)
+  assert.is(last, '0 passed, 1 failed')
+  assert.match(out, 'No test file matches nothing-like-it')
+})
+
+failing.run()
+
+const passing = suite('npm test: files that pass')
+
+passing('ends with one line of counts and exit code 0', async () => {
+  const { code, last } = await run({
+    'a.test.ts': `${uvu}test('x', () => {})\ntest.run()`,
+    'b.test.ts': `${uvu}test('x', () => {})\ntest('y', () => {})\ntest.run()`
+  })
+  assert.is(last, '3 passed, 0 failed')
+  assert.is(code, 0)
+})
+
+passing('may run its suites in a loop over all of them', async () => {
+  const suites = `const a = suite('a')\nconst b = suite('b')\na('x', () => {})\nb('y', () => {})`
+  const { last } = await run({
+    'a.test.ts': `${uvu}${suites}\nfor (const tests of [a, b]) tests.run()`,
+    'b.test.ts': `${uvu}${suites}\nfor (const tests of [a]) tests.run()`
+  })
+  assert.is(last, '2 passed, 1 failed')
+})
+
+passing('runs only the files whose names match', async () => {
+  const { last } = await run(
+    {
+      'a.test.ts': `${uvu}test('x', () => { throw new Error() })\ntest.run()`,
+      'b.test.ts': `${uvu}test('x', () => {})\ntest.run()`
+    },
+    ['b.test']
+  )
+  assert.is(last, '1 passed, 0 failed')
+})
+
+passing('counts what was skipped and repeats why', async () => {
+  const { code, last, out } = await run({
+    'a.test.ts': `${uvu}console.log('SKIPPED: no such server here')\ntest('x', () => {})\ntest.run()`
+  })
+  assert.is(code, 0)
+  assert.is(last, '1 passed, 0 failed, 1 skipped')
+  assert.match(out, /Skipped:\n {2}.*a\.test\.ts: no such server here/)
+})
+
+passing('hands every file the server it may use', async () => {
+  const { code } = await run({
+    'a.test.ts': `${uvu}test('x', () => { if (!process.env.TEST_PG_URL) throw new Error('none') })\ntest.run()`
+  })
+  assert.is(code, 0)
+})
+
+passing('leaves no server and no files behind when interrupted', async () => {
+  const own = await mkdtemp(join(tmpdir(), 'operator-fixture-'))
+  const hangs = `${uvu}test('x', () => new Promise(() => setInterval(() => {}, 1000)))\ntest.run()`
+  const child = start(await fixtures({ 'a.test.ts': hangs }), [], { TEST_DATABASE_URL: '', TMPDIR: own })
+  const dataDir = () => readdir(own).then(names => join(own, names[0] ?? 'none'))
+  await until(async () => runningEmbedded(await dataDir()).then(Boolean), 'a server of its own')
+  const url = (await runningEmbedded(await dataDir())) ?? ''
+  child.process.kill('SIGINT')
+  const { code, last } = await child.ended
+  assert.is(code, 130)
+  assert.is(last, '0 passed, 1 failed')
+  assert.equal(await readdir(own), [])
+  await rm(own, { recursive: true })
+  await refuses(url)
+})
+
+passing('does not go on with the file that was being read when the interruption came', async () => {
+  const dir = await fixtures({
+    'a.test.ts': `${uvu}test('x', () => new Promise(() => setInterval(() => {}, 1000)))\ntest.run()`
+  })
+  const options = { env: process.env, timeoutMs: 5000, signal: AbortSignal.abort() }
+  const { complaints } = await runFile(join(dir, 'a.test.ts'), options)
+  await rm(dir, { recursive: true })
+  assert.equal(complaints, ['ended by SIGKILL before its tests were done'])
+})
+
+passing.run()
+
+async function run(files: Record<string, string>, args: string[] = []) {
+  return start(await fixtures(files), args).ended
+}
+
+async function fixtures(files: Record<string, string>): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'operator-fixture-'))
+  for (const [name, source] of Object.entries(files)) await writeFile(join(dir, name), source)
+  return dir
+}
+
+// With the server of the run we are part of, so that only the test about servers starts one.
+function start(dir: string, args: string[], env: Record<string, string> = {}) {
+  const child: ChildProcess = spawn(process.execPath, [runner, '--dir', dir, ...args], {
+    env: { ...process.env, TEST_DATABASE_URL: process.env.TEST_PG_URL ?? '', FORCE_COLOR: '0', ...env }
+  })
+  let out = ''
+  child.stdout?.on('data', chunk => {
+    out += chunk
+  })
+  child.stderr?.on('data', chunk => {
+    out += chunk
+  })
+  const ended = new Promise<{ code: number | null; out: string; last: string }>(done =>
+    child.once('close', async code => {
+      await rm(dir, { recursive: true, force: true })
+      done({ code, out, last: out.trimEnd().split('\n').at(-1) ?? '' })
+    })
+  )
+  return { process: child, ended }
+}
+
+async function refuses(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  const error = await client.connect().then(
+    () => undefined,
+    error => error
+  )
+  await client.end()
+  assert.is(error?.code, 'ECONNREFUSED')
+}
+
+async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (const end = Date.now() + 10_000; Date.now() < end; await sleep(20)) if (await holds()) return
+  throw new Error(`Waited 10 s for ${what}.`)
+}
+
+function lives(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}

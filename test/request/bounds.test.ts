@@ -1,0 +1,161 @@
+// What one partner may keep, and how often all its keys together may call.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getSpec } from '../../api/description/spec.ts'
+import { createKey } from '../../api/keys.ts'
+import { createCreatorBot, updateCreatorBot } from '../../api/marketplace/creator.ts'
+import { requestPayout } from '../../api/marketplace/earnings.ts'
+import { getMarketplaceBot } from '../../api/marketplace/listings.ts'
+import { getMe } from '../../api/me.ts'
+import { exchangeTokens } from '../../api/traders/accounts.ts'
+import { insertKey } from '../../db/partners/keys.ts'
+import { bounds, requireRoom } from '../../db/platform/bounds.ts'
+import { newApiKey } from '../../db/platform/crypto.ts'
+import { allScopes } from '../../schemas/fields/scopes.ts'
+import { call, closeAll, newAccountId, openHarness, type TestPartner } from '../support/harness.ts'
+import { draft } from '../support/marketplace-makers.ts'
+
+const harness = await openHarness()
+const { db, pepper } = harness.open
+
+/** Copies a row of a table so many times, under new ids. */
+async function copies(table: string, id: string, count: number): Promise<void> {
+  const { rows } = await db.raw(
+    `select string_agg(quote_ident(column_name), ', ') as columns from information_schema.columns
+      where table_name = ? and is_generated = 'NEVER'`,
+    [table]
+  )
+  const { columns } = rows[0] as { columns: string }
+  await db.raw(
+    `insert into ${table} (${columns}) select ${columns} from
+       (select (jsonb_populate_record(t, jsonb_build_object('id', left(t.id, 20) || lpad(n::text, 10, '0')))).*
+          from ${table} t, generate_series(1, ?::int) n where t.id = ?) as copied`,
+    [count, id]
+  )
+}
+
+const refused = (answer: { status: number; body: { error: string; limit: number } }, limit: number) =>
+  assert.equal([answer.status, answer.body.error, answer.body.limit], [409, 'LIMIT_REACHED', limit])
+
+const keeping = suite('what a party keeps')
+const calling = suite('the limit of all keys of a partner')
+
+keeping('is bounded in marketplace bots, and the bound is named', async () => {
+  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+  const { body } = await partner.call(createCreatorBot, { body: draft })
+  await copies('marketplace_bots', body.botId, bounds.creatorBots.records - 1)
+  refused(await partner.call(createCreatorBot, { body: draft }), bounds.creatorBots.records)
+  assert.is((await other.call(createCreatorBot, { body: draft })).status, 200)
+})
+
+keeping('is bounded in bytes of their code, when it is written and when it is changed', async () => {
+  const partner = await harness.makePartner()
+  const code = 'x'.repeat(500_000)
+  const { body } = await partner.call(createCreatorBot, { body: { ...draft, code } })
+  await copies('marketplace_bots', body.botId, Math.floor(bounds.creatorBots.bytes / code.length) - 1)
+  refused(await partner.call(createCreatorBot, { body: { ...draft, code } }), bounds.creatorBots.bytes)
+  const small = await partner.call(createCreatorBot, { body: { ...draft, code: 'y' } })
+  const change = { params: { id: small.body.botId }, body: { code } }
+  refused(await partner.call(updateCreatorBot, change), bounds.creatorBots.bytes)
+  const { body: kept } = await partner.call(getMarketplaceBot, { params: { id: small.body.botId } })
+  assert.is(kept.code, 'y')
+})
+
+keeping('is bounded in broker accounts of a trader; their tokens may be renewed all the same', async () => {
+  const partner = await harness.makePartner()
+  const accounts = Array.from({ length: bounds.accounts.records }, () => {
+    const accountId = newAccountId()
+    return { accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }
+  })
+  const exchange = (some: object[]) =>
+    partner.call(exchangeTokens, { body: { traderExternalId: 'collector', accounts: some } })
+  for (let at = 0; at < accounts.length; at += 20) assert.is((await exchange(accounts.slice(at, at + 20))).status, 200)
+  refused(await exchange([{ ...accounts[0], accountId: newAccountId() }]), bounds.accounts.records)
+  assert.is((await exchange(accounts.slice(0, 5))).status, 200)
+})
+
+keeping('is bounded in payouts that are not decided, and in keys that were ever made', async () => {
+  const partner = await harness.makePartner()
+  const row = {
+    partner_id: partner.partnerId,
+    party_id: partner.partnerId,
+    amount: 1,
+    destination_address: 'T'.repeat(34)
+  }
+  await db('payouts').insert({ id: 'pay_00000000000000000000000000', ...row })
+  await copies('payouts', 'pay_00000000000000000000000000', bounds.payouts.records - 1)
+  const body = { amountUsd: 1, destinationAddress: 'T'.repeat(34) }
+  refused(await partner.call(requestPayout, { body }), bounds.payouts.records)
+  const { cookie } = await partner.makeSession()
+  const made = Array.from({ length: bounds.keys.records }, (_, index) => ({
+    id: `key_${String(index).padStart(13, '0')}${partner.partnerId.slice(-13)}`,
+    partner_id: partner.partnerId,
+    lookup: newApiKey().lookup,
+    hash: Buffer.alloc(32),
+    scopes: [],
+    revoked_at: new Date()
+  }))
+  await db.batchInsert('api_keys', made, 500)
+  refused(await call(harness.address, createKey, { body: {}, headers: { cookie } }), bounds.keys.records)
+})
+
+keeping('is counted again, not refused, once as much was made as may pass between two counts', async () => {
+  const { partnerId } = await harness.makePartner()
+  const uncounted = bounds.purchases.records / 100
+  for (let made = 0; made < 2 * uncounted + 2; made++) await requireRoom(db, 'purchases', partnerId)
+})
+
+keeping('is refused for a while by the latest count where that reached a large limit', async () => {
+  const { partnerId } = await harness.makePartner()
+  await db.raw(
+    `insert into community_messages (id, partner_id, party_id, content)
+     select 'msg_' || lpad(n::text, 26, '0'), ?, ?, 'x' from generate_series(1, ?) n`,
+    [partnerId, partnerId, bounds.messages.records]
+  )
+  for (let again = 0; again < 2; again++) {
+    const refusal = await requireRoom(db, 'messages', partnerId).catch((error: unknown) => error)
+    assert.is((refusal as { code?: string })?.code, 'LIMIT_REACHED')
+  }
+})
+
+keeping('takes any text as the e-mail of an exchange, and a change of a bot without a body', async () => {
+  const partner = await harness.makePartner()
+  const accountId = newAccountId()
+  const accounts = [{ accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }]
+  const body = { traderExternalId: 'noted', email: 'ask the desk', accounts }
+  assert.is((await partner.call(exchangeTokens, { body })).status, 200)
+  const { body: bot } = await partner.call(createCreatorBot, { body: draft })
+  const unchanged = await partner.call(updateCreatorBot, { params: { id: bot.botId } })
+  assert.equal([unchanged.status, unchanged.body.name], [200, bot.name])
+})
+
+const strict = await openHarness({ url: harness.url, env: { RATE_LIMIT_LAUNCH: '4' } })
+
+calling('is that of five keys, however many there are', async () => {
+  const partner = await strict.makePartner({ plan: 'LAUNCH' })
+  const { partnerId } = partner
+  const headers: Record<string, string>[] = []
+  for (let index = 0; index < 8; index++) {
+    const { key } = await insertKey(db, pepper, { partnerId, label: null, scopes: allScopes })
+    headers.push({ authorization: `Bearer ${key}` })
+  }
+  const statuses: number[] = []
+  for (const header of headers)
+    for (let index = 0; index < 3; index++)
+      statuses.push((await call(strict.address, getMe, { headers: header })).status)
+  assert.equal(statuses, [...Array(20).fill(200), ...Array(4).fill(429)])
+  const other: TestPartner = await strict.makePartner({ plan: 'LAUNCH' })
+  assert.is((await other.call(getMe)).status, 200)
+})
+
+calling('counts an operation that costs much as several calls', async () => {
+  const partner = await harness.makePartner()
+  const left = async (row: typeof getMe) =>
+    Number(/r=(\d+)/.exec((await partner.call(row)).headers.get('ratelimit') ?? '')?.[1])
+  const before = await left(getMe)
+  assert.equal([before - (await left(getSpec)), before - (await left(getMe))], [10, 11])
+})
+
+calling.after(closeAll)
+keeping.run()
+calling.run()

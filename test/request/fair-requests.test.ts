@@ -1,0 +1,199 @@
+// Requests to the broker: reading, however slow, holds no sale up, and one partner's requests leave places for others'.
+import { randomUUID } from 'node:crypto'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getMe } from '../../api/me.ts'
+import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { openPlaces } from '../../api/request/places.ts'
+import { openWaits } from '../../api/request/waits.ts'
+import { listAccounts } from '../../api/traders/accounts.ts'
+import { getBalance } from '../../api/traders/balance.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 50, seed: 17, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: brokerEnv(simulator) })
+await startTestWorker(harness.env)
+
+const asking = suite('beside a partner with 260 slow balances')
+const SLOW = 260
+const SLOW_MS = 9000
+
+const slow = await harness.makePartner()
+await harness.open.db('partners').where({ id: slow.partnerId }).update({ broker_app_id: '2' })
+const quick = await harness.makePartner()
+const trader = await quick.makeTrader()
+
+async function buy(): Promise<string> {
+  const { body } = await quick.call(placeBinaryOrder, {
+    body: {
+      traderExternalId: trader.traderExternalId,
+      clientOrderId: randomUUID(),
+      asset: 'R_100',
+      contractType: 'CALL',
+      stake: 1,
+      duration: 10,
+      durationUnit: 'm'
+    }
+  })
+  assert.is(body.status, 'OPEN', JSON.stringify(body))
+  return body.orderId
+}
+
+asking('another one’s sale, balance and order are answered at once', async () => {
+  const orderId = await buy()
+  const names = await Promise.all(Array.from({ length: SLOW }, async () => (await slow.makeTrader()).traderExternalId))
+  simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: SLOW_MS })
+  const balances = Promise.all(names.map(traderExternalId => slow.call(getBalance, { query: { traderExternalId } })))
+  await until('the balances to be asked for', async () => {
+    const row = await harness.open.db('asks').where({ partner_id: slow.partnerId }).count('* as count').first()
+    return Number(row?.count) === SLOW
+  })
+  const startedAt = performance.now()
+  const sold = await quick.call(closeOrder, { params: { id: orderId } })
+  const soldMs = performance.now() - startedAt
+  const balance = await quick.call(getBalance, { query: { traderExternalId: trader.traderExternalId } })
+  const readMs = performance.now() - startedAt - soldMs
+  await buy()
+  const tookMs = performance.now() - startedAt
+  simulator.faults.reset()
+  assert.is(sold.body.status, 'CLOSED', JSON.stringify(sold.body))
+  assert.is(balance.status, 200)
+  assert.ok(tookMs < SLOW_MS / 2, `sale ${soldMs} ms, balance ${readMs} ms, all ${tookMs} ms`)
+  for (const { status } of await balances) assert.ok([200, 429, 502].includes(status))
+})
+
+const waiting = suite('requests that wait in an api process')
+const response = () => new ServerResponse(new IncomingMessage(new Socket()))
+
+waiting('are bounded for each partner: 429 with Retry-After, and others still may', () => {
+  const waits = openWaits({ maxWaiting: 8 })
+  const open = Array.from({ length: 4 }, response)
+  for (const each of open) waits.signalFor(each, 'greedy')
+  try {
+    waits.signalFor(response(), 'greedy')
+    assert.unreachable()
+  } catch (error) {
+    assert.instance(error, ApiError)
+    assert.equal([(error as ApiError).code, (error as ApiError).headers?.['Retry-After']], ['RATE_LIMITED', '1'])
+  }
+  waits.signalFor(response(), 'modest')
+  open[0]?.emit('close')
+  waits.signalFor(response(), 'greedy')
+})
+
+const placing = suite('requests that need a connection of the database')
+const turn = () => new Promise(resolve => setImmediate(resolve))
+
+/** Work of a partner that goes on until it is ended. */
+function openWork(places: ReturnType<typeof openPlaces>) {
+  const begun: { partner: string; end(): void; leave(): void }[] = []
+  const begin = (partner: string) =>
+    places.run({ partnerId: partner }, leave => new Promise<void>(end => begun.push({ partner, end, leave })))
+  return { begun, begin }
+}
+
+placing('of one partner leave places for others, who take turns', async () => {
+  // Six places.
+  const { begun, begin } = openWork(openPlaces({ pool: 10 }))
+  const all = ['greedy', 'greedy', 'greedy', 'greedy', 'greedy', 'modest', 'third', 'modest'].map(begin)
+  await turn()
+  const running = () => begun.map(({ partner }) => partner)
+  assert.equal(running(), ['greedy', 'greedy', 'greedy', 'modest', 'third'])
+  begun[0]?.end()
+  await turn()
+  // The greedy one has two of the five that are taken, and waited first; then it is the other's turn.
+  assert.equal(running().slice(5), ['modest'])
+  for (let at = 1; at < all.length; at++) {
+    begun[at]?.end()
+    await turn()
+  }
+  await Promise.all(all)
+  assert.is(begun.length, all.length)
+})
+
+placing('give their place back once they wait for something else, and once only', async () => {
+  const { begun, begin } = openWork(openPlaces({ pool: 2 }))
+  const all = ['one', 'one', 'one'].map(begin)
+  await turn()
+  assert.is(begun.length, 1)
+  begun[0]?.leave()
+  begun[0]?.leave()
+  await turn()
+  assert.is(begun.length, 2)
+  begun[0]?.end()
+  await turn()
+  assert.is(begun.length, 2)
+  begun[1]?.end()
+  await turn()
+  begun[2]?.end()
+  await Promise.all(all)
+})
+
+placing('wait in a bounded number: 429 with Retry-After, and a failure gives its place back', async () => {
+  const places = openPlaces({ pool: 2, waiting: 2 })
+  const { begun, begin } = openWork(places)
+  const all = ['greedy', 'greedy', 'greedy'].map(begin)
+  await turn()
+  const error = (await begin('greedy').catch((refusal: unknown) => refusal)) as ApiError
+  assert.instance(error, ApiError)
+  assert.equal([error.code, error.headers?.['Retry-After']], ['RATE_LIMITED', '1'])
+  const failing = places
+    .run({ partnerId: 'modest' }, () => Promise.reject(new Error('broken off')))
+    .catch((cause: unknown) => cause)
+  for (let at = 0; at < all.length; at++) {
+    begun[at]?.end()
+    await turn()
+  }
+  assert.match(String(await failing), 'broken off')
+  await Promise.all(all)
+})
+
+placing('wait with bodies of a bounded size', async () => {
+  const places = openPlaces({ pool: 2, waitingBytes: 100 })
+  const ends: (() => void)[] = []
+  const begin = (bytes: number) =>
+    places.run({ partnerId: 'greedy', bytes }, () => new Promise<void>(end => ends.push(end)))
+  const all = [begin(0), begin(60)]
+  assert.is(((await begin(60).catch((refusal: unknown) => refusal)) as ApiError).code, 'RATE_LIMITED')
+  all.push(begin(40))
+  for (let at = 0; at < all.length; at++) {
+    await turn()
+    ends[at]?.()
+  }
+  await Promise.all(all)
+})
+
+const exchanging = suite('beside a partner whose exchanges wait for a lock')
+
+exchanging('another one’s requests are answered at once', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  const traders = await Promise.all(Array.from({ length: 30 }, () => greedy.makeTrader()))
+  const other = await modest.makeTrader()
+  const lock = await harness.open.db.transaction()
+  await lock('traders').where({ partner_id: greedy.partnerId }).forUpdate().select('id')
+  const renewals = Promise.all(
+    traders.map(({ traderExternalId: externalId, accountId }) => greedy.makeTrader({ externalId, accountId }))
+  )
+  await until('the exchanges to wait', async () => {
+    const { rows } = await harness.open.db.raw(
+      `select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    )
+    return rows[0].count >= 3
+  })
+  const mine = { traderExternalId: other.traderExternalId }
+  assert.is((await modest.call(listAccounts, { query: mine })).status, 200)
+  await modest.makeTrader({ externalId: other.traderExternalId, accountId: other.accountId })
+  assert.is((await modest.call(getMe)).status, 200)
+  await lock.commit()
+  await renewals
+})
+
+exchanging.after(closeAll)
+for (const tests of [asking, waiting, placing, exchanging]) tests.run()

@@ -1,0 +1,126 @@
+// Places that partners share: nobody's burst keeps others from theirs, and copies come after orders.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { claimOrders, listWaitingAccounts } from '../../db/orders/claiming.ts'
+import { Shares } from '../../db/platform/shares.ts'
+import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+
+const harness = await openHarness()
+const { db } = harness.open
+
+const sharing = suite('places shared by partners')
+
+/** Takes as many places as the partner may have. */
+function fill(shares: Shares, partner: string): number {
+  let taken = 0
+  for (; shares.roomOf(partner) > 0; taken++) shares.add(partner)
+  return taken
+}
+
+sharing('are half for one that wants all of them, and the rest is free for others', () => {
+  const shares = new Shares(100)
+  assert.is(fill(shares, 'one'), 50)
+  assert.equal(shares.full(), ['one'])
+  assert.ok(shares.roomOf(undefined) > 0)
+  assert.is(fill(shares, 'two'), 25)
+  assert.ok(shares.roomOf('three') > 0)
+})
+
+sharing('never run out for a partner that has none, however many take what they can', () => {
+  const shares = new Shares(100)
+  for (let i = 0; i < 5; i++) {
+    assert.ok(fill(shares, `greedy-${i}`) > 0)
+    assert.ok(shares.roomOf('modest') > 0)
+  }
+})
+
+sharing('are free again for whoever comes once they are given back', () => {
+  const shares = new Shares(10)
+  for (let taken = fill(shares, 'one'); taken > 0; taken--) shares.remove('one')
+  assert.is(shares.free, 10)
+  assert.equal(shares.taken(), { partners: [], rooms: [] })
+})
+
+const claiming = suite('claiming among partners')
+const future = () => new Date(Date.now() + 60_000)
+
+async function makeQueued(partner: TestPartner, { count = 1, accountId = undefined as string | undefined } = {}) {
+  const traders = await Promise.all(
+    Array.from({ length: count }, () => partner.makeTrader(accountId === undefined ? {} : { accountId }))
+  )
+  for (const trader of traders) await insertOrderRows(db, trader, { phase: 'queued', at: future() })
+  return traders.map(trader => trader.accountId)
+}
+
+const options = { sender: 'worker', claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000 }
+
+claiming('leaves the orders of a partner that has its share, and takes the others’, also on one account', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  const [shared = '', alone = ''] = await makeQueued(greedy, { count: 2 })
+  await makeQueued(modest, { accountId: shared })
+  const full = [greedy.partnerId]
+  const { claimed } = await claimOrders(db, { ...options, accountIds: [shared, alone], full })
+  assert.equal(
+    claimed.map(({ partner_id, account_id }) => [partner_id, account_id]),
+    [[modest.partnerId, shared]]
+  )
+  // Not while the other one's is at the broker, share or not.
+  const later = await claimOrders(db, { ...options, accountIds: [shared, alone] })
+  assert.equal(
+    later.claimed.map(({ account_id }) => account_id),
+    [alone]
+  )
+})
+
+claiming('goes by turns among partners, within the rooms they have, and comes to copies last', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  await makeQueued(greedy, { count: 5 })
+  const [copied = '', ordered = ''] = await makeQueued(modest, { count: 2 })
+  await db('orders')
+    .where({ account_id: copied })
+    .update({
+      copied_from: (await db('orders').where({ account_id: ordered }).first('id')).id,
+      // The oldest of all.
+      expires_at: new Date(Date.now() + 30_000)
+    })
+  const mine = await db('orders').whereIn('partner_id', [greedy.partnerId, modest.partnerId]).select()
+  const of = (accountIds: string[]) =>
+    accountIds.flatMap(id => mine.filter(row => row.account_id === id).map(row => row.partner_id as string))
+  const waiting = { worker: 'worker', ageMs: -120_000, limit: 1000 }
+  const listed = await listWaitingAccounts(db, waiting)
+  const turns = of(listed)
+  assert.ok(turns.slice(0, 2).includes(modest.partnerId), 'the modest partner has one of the first two turns')
+  assert.is(listed.indexOf(copied), listed.length - 1)
+  const rooms = { partners: [greedy.partnerId], rooms: [2], room: 1, copies: 1 }
+  const within = of(await listWaitingAccounts(db, waiting, rooms))
+  assert.equal(
+    [greedy, modest].map(({ partnerId }) => within.filter(id => id === partnerId).length),
+    [2, 1]
+  )
+})
+
+claiming(
+  'leaves copies beyond the room for them, but those whose time is over are found, whoever has which room',
+  async () => {
+    const partner = await harness.makePartner()
+    const copies = await makeQueued(partner, { count: 3 })
+    const [ordered = ''] = await makeQueued(partner)
+    const { id } = await db('orders').where({ account_id: ordered }).first('id')
+    await db('orders').whereIn('account_id', copies).update({ copied_from: id })
+    const waiting = { worker: 'worker', ageMs: -120_000, limit: 1000 }
+    const list = async (copiesRoom: number, room = 1000) => {
+      const listed = await listWaitingAccounts(db, waiting, { partners: [], rooms: [], room, copies: copiesRoom })
+      return listed.filter(account => copies.includes(account) || account === ordered)
+    }
+    assert.equal(await list(0), [ordered])
+    assert.is((await list(1000)).length, 4)
+    await db('orders')
+      .where({ account_id: copies[1] })
+      .update({ expires_at: new Date(Date.now() - 1000) })
+    assert.equal(await list(0, 0), [copies[1]])
+  }
+)
+
+claiming.after(closeAll)
+for (const tests of [sharing, claiming]) tests.run()

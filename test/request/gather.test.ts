@@ -1,0 +1,86 @@
+// Many callers, one statement: gathering different questions, sharing equal ones.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { gather, share } from '../../db/postgres/gather.ts'
+
+const gathering = suite('gather')
+
+gathering('takes turns among parties where more wait than one group takes', async () => {
+  const { runs, run } = gate()
+  const of = gather(async (items: string[]) => (await run(items.join(' '))).split(' '), {
+    max: 4,
+    concurrency: 1,
+    partyOf: item => item.slice(0, 1)
+  })
+  const all = Promise.all(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'b1', 'c1', 'b2'].map(of))
+  const groups: string[] = []
+  while (groups.length < 3) {
+    await turn()
+    const { key, end } = runs[groups.length] as (typeof runs)[number]
+    groups.push(key)
+    end(key)
+  }
+  assert.equal(groups, ['a1 b1 c1 a2', 'a3 b2 a4 a5', 'a6'])
+  assert.equal(await all, ['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'b1', 'c1', 'b2'])
+})
+
+const sharing = suite('share')
+
+/** A run that ends when told to. */
+function gate() {
+  const runs: { key: string; end(value: string): void; fail(error: Error): void }[] = []
+  const run = (key: string) => new Promise<string>((resolve, reject) => runs.push({ key, end: resolve, fail: reject }))
+  return { runs, run }
+}
+const turn = () => new Promise(resolve => setImmediate(resolve))
+
+sharing('answers all who ask while nothing runs with one run', async () => {
+  const { runs, run } = gate()
+  const ask = share(run)
+  const all = Promise.all([ask('a'), ask('a'), ask('a')])
+  await turn()
+  assert.is(runs.length, 1)
+  runs[0]?.end('first')
+  assert.equal(await all, ['first', 'first', 'first'])
+})
+
+sharing('never answers with a run that began before the question, and runs one at a time', async () => {
+  const { runs, run } = gate()
+  const ask = share(run)
+  const early = ask('a')
+  await turn()
+  const late = Promise.all([ask('a'), ask('a')])
+  await turn()
+  assert.is(runs.length, 1)
+  runs[0]?.end('first')
+  assert.is(await early, 'first')
+  await turn()
+  assert.is(runs.length, 2)
+  const last = ask('a')
+  runs[1]?.end('second')
+  assert.equal(await late, ['second', 'second'])
+  await turn()
+  runs[2]?.end('third')
+  assert.is(await last, 'third')
+})
+
+sharing('keeps keys apart, and a failure with those who asked for it', async () => {
+  const { runs, run } = gate()
+  const ask = share(run)
+  const [a, b] = [ask('a'), ask('b')]
+  await turn()
+  assert.equal(
+    runs.map(({ key }) => key),
+    ['a', 'b']
+  )
+  const next = ask('a')
+  runs[0]?.fail(new Error('away'))
+  assert.is(await a.catch((error: Error) => error.message), 'away')
+  await turn()
+  runs[1]?.end('b')
+  runs[2]?.end('again')
+  assert.equal([await b, await next], ['b', 'again'])
+})
+
+gathering.run()
+sharing.run()

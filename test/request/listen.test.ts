@@ -1,0 +1,127 @@
+// What reaches the server before there is a request: broken HTTP, header fields without end, clients that take their
+// time. Each is refused in words, with the envelope, and none keeps its connection.
+import { once } from 'node:events'
+import { type AddressInfo, connect } from 'node:net'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createApp } from '../../api/app.ts'
+import { ErrorEnvelope } from '../../api/description/spec.ts'
+import { createListener } from '../../api/request/listen.ts'
+import { violations } from '../../schemas/checks/validator.ts'
+import { closeAll, onClose, openHarness } from '../support/harness.ts'
+
+const harness = await openHarness({ env: { ORDER_TTL_MS: '500', SETTLE_WAIT_MS: '500' } })
+const partner = await harness.makePartner()
+const patience = { headersMs: 300, requestMs: 600, idleMs: 300, checkMs: 50 }
+const impatient = createListener(createApp(harness.open), harness.open, patience).listen(0, '127.0.0.1')
+await once(impatient, 'listening')
+onClose(async () => {
+  impatient.closeAllConnections()
+  impatient.close()
+})
+const usualPort = Number(new URL(harness.address).port)
+const impatientPort = (impatient.address() as AddressInfo).port
+
+/** Sends bytes as they are and reads until the server ends the connection. */
+async function speak(port: number, text: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  let heard = ''
+  socket.setEncoding('latin1').on('data', chunk => {
+    heard += chunk
+  })
+  socket.write(text, 'latin1')
+  await once(socket, 'close')
+  return heard
+}
+
+/** Status and code of an answer that must be a whole envelope with the usual header fields. */
+function refusal(heard: string): [number, string] {
+  const [head = '', body = ''] = heard.split('\r\n\r\n')
+  const answer = JSON.parse(body) as { error: string; requestId: string }
+  assert.equal(violations(ErrorEnvelope, answer), [])
+  assert.match(head, new RegExp(`^X-Request-Id: ${answer.requestId}\r?$`, 'im'))
+  assert.match(head, /^Content-Type: application\/json; charset=utf-8\r?$/im)
+  assert.match(head, /^X-Content-Type-Options: nosniff\r?$/im)
+  assert.match(head, /^Connection: close\r?$/im)
+  assert.not.match(head, /^(Server|X-Powered-By):/im)
+  return [Number(head.split(' ')[1]), answer.error]
+}
+
+const get = (more = '') =>
+  `GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${partner.key}\r\n${more}\r\n`
+const post = (more: string) =>
+  `POST /v1/trades/collect HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${partner.key}\r\nContent-Type: application/json\r\n${more}`
+
+const broken = suite('what is not HTTP')
+
+broken('is answered 400 MALFORMED_REQUEST', async () => {
+  for (const text of [
+    get('Host: y\r\n'),
+    get('hOST: x\r\n'),
+    'good day\r\n\r\n',
+    '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
+    'GET /v1/me HTTP/9.9\r\nHost: x\r\n\r\n',
+    'GET /v1/me HTTP/1.1\r\nHost: x\r\nA B: c\r\n\r\n',
+    'GET /v1/me HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n',
+    post('Content-Length: minus one\r\n\r\n'),
+    post('Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}'),
+    post('Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}'),
+    post('Transfer-Encoding: chunked\r\n\r\nnot a size\r\n')
+  ])
+    assert.equal(refusal(await speak(usualPort, text)), [400, 'MALFORMED_REQUEST'], JSON.stringify(text))
+})
+
+broken('includes HTTP/1.1 without a Host', async () => {
+  const heard = await speak(usualPort, 'GET /v1/me HTTP/1.1\r\nConnection: close\r\n\r\n')
+  assert.equal(refusal(heard), [400, 'MALFORMED_REQUEST'])
+})
+
+broken('expectations are not: one that is unknown is ignored', async () => {
+  assert.match(await speak(usualPort, get('Expect: a-miracle\r\n')), /^HTTP\/1\.1 200 OK/)
+})
+
+const large = suite('too much')
+
+large('of header fields is 431', async () => {
+  const heard = await speak(usualPort, get(`Cookie: ${'x'.repeat(20_000)}\r\n`))
+  assert.equal(refusal(heard), [431, 'HEADERS_TOO_LARGE'])
+})
+
+large('of a body is 413, by its announced length before any of it is read', async () => {
+  const heard = await speak(usualPort, post('Content-Length: 10000000\r\n\r\n{'))
+  assert.equal(refusal(heard), [413, 'PAYLOAD_TOO_LARGE'])
+})
+
+large('of a body in chunks is 413 once a mebibyte has come', async () => {
+  const chunk = `${(65_536).toString(16)}\r\n${' '.repeat(65_536)}\r\n`
+  const heard = await speak(usualPort, `${post('Transfer-Encoding: chunked\r\n\r\n')}${chunk.repeat(17)}`)
+  assert.equal(refusal(heard), [413, 'PAYLOAD_TOO_LARGE'])
+})
+
+const slow = suite('too slow')
+
+slow('with its header fields or its body is 408', async () => {
+  for (const text of [get().slice(0, 40), post('Content-Length: 100\r\n\r\n{')])
+    assert.equal(refusal(await speak(impatientPort, text)), [408, 'REQUEST_TIMEOUT'], text)
+})
+
+slow('to read its answers is cut off', async () => {
+  const socket = connect(impatientPort, '127.0.0.1').on('error', () => {})
+  socket.pause()
+  // More answers than fit between the two of them.
+  for (let count = 0; count < 20; count++) socket.write('GET /docs/redoc.js HTTP/1.1\r\nHost: x\r\n\r\n')
+  const [server] = await once(impatient, 'connection')
+  await once(server, 'close')
+  socket.destroy()
+})
+
+const full = suite('a connection that cannot be accepted')
+
+full('as when there are no file descriptors left, ends nothing', async () => {
+  impatient.emit('error', Object.assign(new Error('accept EMFILE'), { code: 'EMFILE', syscall: 'accept' }))
+  assert.is((await fetch(`http://127.0.0.1:${impatientPort}/docs`)).status, 200)
+})
+
+full.after(closeAll)
+for (const tests of [broken, large, slow, full]) tests.run()

@@ -1,0 +1,304 @@
+// What holds for every operation, asked of each row of the table: credentials, scopes, broken requests, the
+// description, methods and paths, and that nobody reaches what is another partner's.
+import { readFileSync } from 'node:fs'
+import { glob } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { exampleOf } from '../../api/description/schemas.ts'
+import { codesOf, describe } from '../../api/description/spec.ts'
+import { type Operation, operations } from '../../api/operations.ts'
+import { newApiKey, newToken } from '../../db/platform/crypto.ts'
+import { errors } from '../../schemas/errors/errors.ts'
+import type { Schema } from '../../schemas/fields/fields.ts'
+import { allScopes, isScope } from '../../schemas/fields/scopes.ts'
+import { makeCrossings } from '../support/crossing.ts'
+import { type CallInput, call, closeAll, openHarness, type TestPartner } from '../support/harness.ts'
+
+const TESTS = resolve(import.meta.dirname, '..')
+const harness = await openHarness()
+const { address } = harness
+const { db } = harness.open
+const partner = await harness.makePartner()
+const { cookie } = await partner.makeSession()
+
+/** Values for the path, of records that are not there. */
+const params = (row: Operation) =>
+  Object.fromEntries([...row.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => [name as string, 'nothing']))
+
+/** Headers with which the row is reached: the session where it takes one, else a key. */
+const credentials = (row: Operation, key = partner.key): Record<string, string> =>
+  row.auth === 'session' ? { cookie } : { authorization: `Bearer ${key}` }
+
+const ask = (row: Operation, input: CallInput = {}) => call(address, row, { params: params(row), ...input })
+
+const table = suite('the table')
+const credential = suite('credentials')
+const broken = suite('broken requests')
+const paths = suite('paths and methods')
+const crossing = suite("another partner's records")
+
+table('names each operation, and each method of a path, once', () => {
+  assert.is(new Set(operations.map(({ name }) => name)).size, operations.length)
+  assert.is(new Set(operations.map(({ method, path }) => `${method} ${path}`)).size, operations.length)
+})
+
+table('asks for a scope that exists: read for GET, write for the rest', () => {
+  for (const { name, method, auth, scope } of operations) {
+    if (scope === null) assert.ok(auth === 'session' || ['getMe', 'getSpec', 'createStreamTicket'].includes(name), name)
+    else {
+      assert.ok(isScope(scope), name)
+      if (!scope.startsWith('ai:')) assert.is(scope.endsWith(':read'), method === 'GET', `${name} ${scope}`)
+    }
+  }
+})
+
+table('declares only codes that exist', () => {
+  for (const row of operations) for (const code of codesOf(row)) assert.ok(errors[code], `${row.name} ${code}`)
+})
+
+table('is described row by row, and nothing else is', () => {
+  const body = describe(operations, harness.open.config.baseUrl) as { paths: object }
+  const described = Object.entries(body.paths as Record<string, Record<string, { operationId: string }>>).flatMap(
+    // Beside its methods a path has the parameters they share.
+    ([path, { parameters: _, ...methods }]) =>
+      Object.entries(methods).map(([method, { operationId }]) => `${operationId} ${method} ${path}`)
+  )
+  assert.equal(
+    described.sort(),
+    operations.map(({ name, method, path }) => `${name} ${method.toLowerCase()} ${path}`).sort()
+  )
+})
+
+table('has each operation named in a test of its own', async () => {
+  let text = ''
+  for await (const file of glob('**/*.test.ts', { cwd: TESTS }))
+    if (!file.includes('operations')) text += readFileSync(join(TESTS, file), 'utf8')
+  const missing = operations.filter(({ name }) => !new RegExp(`\\b${name}\\b`).test(text)).map(({ name }) => name)
+  assert.equal(missing, [])
+})
+
+credential('that is missing, malformed, unknown or of the wrong kind is 401', async () => {
+  for (const row of operations) {
+    const strangers: Record<string, string>[] = [
+      {},
+      { authorization: 'Bearer' },
+      { authorization: 'Bearer service_live_0123456789abcdef_short' },
+      { authorization: `Basic ${btoa('user:password')}` },
+      { authorization: `Bearer ${newApiKey().key}` },
+      { authorization: `Bearer ${newToken()}` },
+      { cookie: `service_session=${newToken()}` },
+      row.auth === 'session' ? { authorization: `Bearer ${partner.key}` } : { cookie }
+    ]
+    for (const headers of strangers) {
+      const answer = await ask(row, { headers })
+      assert.is(answer.status, 401, `${row.name} ${JSON.stringify(headers)}`)
+      assert.is(answer.body.error, 'UNAUTHENTICATED')
+    }
+  }
+})
+
+credential('of a trader is needed where a row says so, and never believed when it is not good', async () => {
+  for (const row of operations.filter(({ auth, actor }) => auth === 'trader' || actor)) {
+    const headers = { authorization: `Bearer ${partner.key}` }
+    if (row.auth === 'trader') assert.is((await ask(row, { headers })).status, 401, row.name)
+    const answer = await ask(row, { headers: { ...headers, 'x-trader-session': newToken() } })
+    assert.equal([answer.status, answer.body.error], [401, 'UNAUTHENTICATED'], row.name)
+  }
+})
+
+credential('without the scope of the row is 403, and names the scope', async () => {
+  for (const row of operations.filter(({ scope }) => scope !== null)) {
+    const { key } = await keyWith(allScopes.filter(scope => scope !== row.scope))
+    const answer = await ask(row, { headers: { authorization: `Bearer ${key}` } })
+    assert.equal(
+      [answer.status, answer.body.error, answer.body.requiredScope],
+      [403, 'INSUFFICIENT_SCOPE', row.scope],
+      row.name
+    )
+  }
+})
+
+const keys = new Map<string, TestPartner>()
+async function keyWith(scopes: typeof allScopes): Promise<TestPartner> {
+  const name = scopes.join()
+  const known = keys.get(name) ?? (await harness.makePartner({ scopes }))
+  keys.set(name, known)
+  return known
+}
+
+broken('bodies are 400, 413 or 415, and each missing field is named', async () => {
+  for (const row of operations.filter(({ body, auth }) => body && auth !== 'trader')) {
+    const headers = credentials(row)
+    const required = (row.body?.required ?? []) as string[]
+    const empty = await ask(row, { headers, body: {} })
+    if (required.length > 0) {
+      assert.is(empty.status, 400, row.name)
+      const named = (empty.body.details as { path: string }[]).map(({ path }) => path)
+      assert.equal(named.filter(path => required.includes(path.slice(6))).length, required.length, row.name)
+    }
+    for (const [body, code] of [
+      ['[]', 'VALIDATION_FAILED'],
+      ['"text"', 'VALIDATION_FAILED'],
+      ['null', 'VALIDATION_FAILED'],
+      ['{"a":', 'MALFORMED_JSON'],
+      [`{"a":"${'x'.repeat(1_050_000)}"}`, 'PAYLOAD_TOO_LARGE']
+    ] as const) {
+      const answer = await ask(row, { headers, body })
+      assert.is(answer.body.error, code, `${row.name} ${body.slice(0, 20)}`)
+    }
+    const form = await ask(row, { headers: { ...headers, 'content-type': 'text/plain' }, body: '{}' })
+    assert.is(form.body.error, 'UNSUPPORTED_MEDIA_TYPE', row.name)
+  }
+})
+
+broken('texts that cannot be kept are 400 and named: U+0000, half a surrogate pair, in any body or query', async () => {
+  for (const row of operations.filter(({ auth }) => auth !== 'trader')) {
+    const headers = credentials(row)
+    for (const text of ['a\u0000', 'a\ud800', '\udc00a']) {
+      for (const [path, body] of row.body ? spoilt(row.body, text) : []) {
+        const answer = await ask(row, { headers, body })
+        assert.is(answer.status, 400, `${row.name} ${path}`)
+        assert.ok(
+          answer.body.details.some((detail: { path: string }) => detail.path === path),
+          `${row.name} ${path} ${JSON.stringify(answer.body)}`
+        )
+      }
+    }
+    for (const [name, { type }] of Object.entries((row.query?.properties ?? {}) as Record<string, { type: string }>)) {
+      if (type !== 'string') continue
+      const answer = await ask(row, { headers, query: { [name]: 'a\u0000' } })
+      assert.equal([answer.status, answer.body.details[0].path], [400, `/query/${name}`], row.name)
+    }
+  }
+})
+
+/** The schema's example with each of its texts replaced in turn, and the path of that text; an unknown one too. */
+function spoilt(schema: Schema, text: string): [string, unknown][] {
+  const leaves: [string, unknown][] = []
+  const walk = (part: unknown, path: string, put: (changed: unknown) => unknown) => {
+    if (typeof part === 'string') leaves.push([path, put(text)])
+    else if (Array.isArray(part))
+      for (const [index, item] of part.entries())
+        walk(item, `${path}/${index}`, changed => put(part.with(index, changed)))
+    else if (part !== null && typeof part === 'object')
+      for (const [key, item] of Object.entries(part))
+        walk(item, `${path}/${key}`, changed => put({ ...part, [key]: changed }))
+  }
+  const more = schema.additionalProperties === false ? {} : { unheardOf: 'x' }
+  walk({ ...(exampleOf(schema) as object), ...more }, '/body', changed => changed)
+  return leaves
+}
+
+broken('bodies that are not UTF-8 are 400, whatever the bytes would decode to', async () => {
+  for (const row of operations.filter(({ body, auth }) => body && auth !== 'trader')) {
+    const path = row.path.replaceAll(/\{\w+\}/g, 'nothing')
+    const body = Buffer.concat([Buffer.from('{"name":"'), Buffer.from([0xe9]), Buffer.from('"}')])
+    const headers = { ...credentials(row), 'content-type': 'application/json' }
+    const answer = await fetch(address + path, { method: row.method, headers, body })
+    assert.is(((await answer.json()) as { error: string }).error, 'MALFORMED_JSON', row.name)
+  }
+})
+
+broken('queries are 400 and name the parameter', async () => {
+  for (const row of operations) {
+    const known = (row.query?.properties ?? {}) as Record<string, { type: string; enum?: string[] }>
+    for (const name of (row.query?.required ?? []) as string[]) {
+      const answer = await ask(row, { headers: credentials(row) })
+      assert.equal([answer.status, answer.body.details[0].path], [400, `/query/${name}`], row.name)
+    }
+    for (const [name, { type, enum: values }] of Object.entries(known)) {
+      if (type !== 'integer' && !values) continue
+      for (const value of ['nonsense', '9'.repeat(400)]) {
+        const answer = await ask(row, { headers: credentials(row), query: { [name]: value } })
+        assert.equal([answer.status, answer.body.details?.[0].path], [400, `/query/${name}`], row.name)
+      }
+    }
+  }
+})
+
+paths('take their own methods only, and say which: 405 before any credential', async () => {
+  const byPath = Map.groupBy(operations, ({ path }) => path)
+  for (const [path, rows] of byPath) {
+    const allowed = rows.map(({ method }) => method as string)
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) {
+      if (allowed.includes(method)) continue
+      const response = await fetch(address + path.replaceAll(/\{\w+\}/g, 'x'), { method })
+      const body = (await response.json()) as Record<string, unknown>
+      assert.equal([response.status, body.error], [405, 'METHOD_NOT_ALLOWED'], `${method} ${path}`)
+      const told = (response.headers.get('allow') ?? '').split(', ').filter(name => name !== 'HEAD')
+      assert.equal(told.sort(), [...allowed].sort(), path)
+      assert.is(body.requestId, response.headers.get('x-request-id'))
+    }
+  }
+})
+
+paths('that are unknown are 404, before any credential', async () => {
+  for (const path of ['/v1', '/v1/', '/v1/nothing', '/v1/me/', '/V1/me', '/v2/me', '/v1/orders/x/y', '/v1/me/%'])
+    for (const method of ['GET', 'POST', 'DELETE']) {
+      const response = await fetch(address + path, { method })
+      const body = (await response.json()) as Record<string, unknown>
+      assert.equal([response.status, body.error], [404, 'NOT_FOUND'], `${method} ${path}`)
+      assert.is(body.requestId, response.headers.get('x-request-id'))
+    }
+})
+
+const owner = await harness.makePartner()
+const stranger = await harness.makePartner({ scopes: allScopes.filter(scope => !scope.startsWith('admin:')) })
+const strangersCookie = (await stranger.makeSession()).cookie
+const crossings = await makeCrossings(harness, owner, stranger)
+// The owner's own calls so far are counted later otherwise, in the middle of it all.
+await harness.open.usage.flush()
+const digests = await digestQuery()
+
+crossing('are asked for by every operation that takes an identifier', () => {
+  const takesOne = ({ params, query, body }: Operation) =>
+    [params, query, body].some(part =>
+      Object.keys((part?.properties ?? {}) as object).some(name => /^(id|\w+Id|slug)$/.test(name))
+    )
+  const rows = operations.filter(takesOne).map(({ name }) => name)
+  assert.equal(rows.sort(), Object.keys(crossings).sort(), 'test/support/crossing.ts tells how to ask')
+})
+
+for (const row of operations.filter(({ name }) => crossings[name]))
+  crossing(`are out of reach of ${row.name}`, async () => {
+    const { input, told } = crossings[row.name] as (typeof crossings)[string]
+    const headers: Record<string, string> =
+      row.auth === 'session' ? { cookie: strangersCookie } : { authorization: `Bearer ${stranger.key}` }
+    const before = await everythingOf(owner.partnerId)
+    const answer = await call(address, row, { ...input, headers })
+    if (typeof told === 'string') assert.equal([answer.status, answer.body.error], [errors[told].status, told])
+    else {
+      assert.is(answer.status, 200, told.fine)
+      if (told.data) assert.equal(answer.body.data, told.data, told.fine)
+    }
+    assert.equal(await everythingOf(owner.partnerId), before, 'something changed')
+  })
+
+/** A query for a digest of each table's rows of a partner; where rows name no partner, of all rows. */
+async function digestQuery(): Promise<string> {
+  const { rows } = await db.raw(
+    `select t.table_name as name, bool_or(c.column_name = 'partner_id') as owned
+       from information_schema.tables t join information_schema.columns c using (table_schema, table_name)
+      where t.table_schema = 'public' and t.table_type = 'BASE TABLE' group by 1 order by 1`
+  )
+  return (rows as { name: string; owned: boolean }[])
+    .map(
+      ({ name, owned }) =>
+        `select '${name}' as name, md5(string_agg(cast(r as text), ';' order by cast(r as text))) as digest
+           from ${name} r ${owned ? 'where partner_id = :partnerId' : ''}`
+    )
+    .join(' union all ')
+}
+
+async function everythingOf(partnerId: string): Promise<Record<string, string>> {
+  const { rows } = await db.raw(digests, { partnerId })
+  return Object.fromEntries((rows as { name: string; digest: string }[]).map(({ name, digest }) => [name, digest]))
+}
+
+crossing.after(closeAll)
+table.run()
+credential.run()
+broken.run()
+paths.run()
+crossing.run()

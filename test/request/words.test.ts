@@ -1,0 +1,98 @@
+// Refusals in words: every pattern of a request, a command or a setting says what it wants, unknown paths name the nearest
+// one, and a broker's refusal names the field it is about.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { operations } from '../../api/operations.ts'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { check } from '../../schemas/checks/validator.ts'
+import { wordsOfPattern } from '../../schemas/checks/words.ts'
+import * as contractCommands from '../../schemas/commands/contracts.ts'
+import * as commands from '../../schemas/commands/operator.ts'
+import { environment } from '../../schemas/config/config.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 15, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: brokerEnv(simulator) })
+await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+const { traderExternalId } = await partner.makeTrader()
+const order = (changes: object = {}) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 1,
+  durationUnit: 't',
+  ...changes
+})
+const place = (changes: object) => partner.call(placeBinaryOrder, { body: order(changes) })
+
+const patternsOf = (part: unknown): string[] => {
+  if (part === null || typeof part !== 'object') return []
+  const own = 'pattern' in part && typeof part.pattern === 'string' ? [part.pattern] : []
+  return [...own, ...Object.values(part).flatMap(patternsOf)]
+}
+
+const saying = suite('a refused value')
+
+saying('is told what is wanted: every pattern is put into words', () => {
+  const requests = operations.map(({ params, query, body }) => ({ params, query, body }))
+  const patterns = new Set(patternsOf([requests, { ...commands }, { ...contractCommands }, environment]))
+  assert.ok(patterns.size > 25)
+  assert.equal(
+    [...patterns].filter(pattern => wordsOfPattern(pattern) === undefined),
+    []
+  )
+})
+
+saying('is told with its place, whatever is wrong with it', async () => {
+  const { body } = await place({ asset: 'R 100', stake: 0.1, duration: '5', durationUnit: 'w', barrier: '12' })
+  assert.equal(
+    Object.fromEntries(body.details.map(({ path, message }: { path: string; message: string }) => [path, message])),
+    {
+      '/body/asset': 'must be letters, digits and underscores, like R_100',
+      '/body/stake': 'must be at least 0.35',
+      '/body/duration': 'must be a whole number',
+      '/body/durationUnit': 'must be one of t, s, m, h, d',
+      '/body/barrier': "must be one digit from '0' to '9'"
+    }
+  )
+})
+
+saying('is named when it is the broker that refuses it', async () => {
+  const asset = await place({ asset: 'NOPE' })
+  assert.equal([asset.status, asset.body.error, asset.body.details[0].path], [422, 'INVALID_CONTRACT', '/body/asset'])
+  assert.is(asset.body.details[0].message, asset.body.message)
+  const stake = await place({ stake: 900_000 })
+  assert.equal([stake.body.error, stake.body.details?.[0].path], ['INVALID_CONTRACT', '/body/stake'])
+})
+
+const finding = suite('an unknown path')
+
+finding('names the nearest one with its methods, where there is one', async () => {
+  const messageOf = async (path: string) =>
+    ((await (await fetch(harness.address + path)).json()) as { message: string }).message
+  assert.match(await messageOf('/v1/order/binary'), 'did you mean POST /v1/orders/binary?')
+  assert.match(await messageOf('/v1/acounts'), 'did you mean GET /v1/accounts?')
+  assert.match(await messageOf('/v1/orders/ord_01k3hv9c7bf5tvxkz1qd3rn8ma/closed'), 'POST /v1/orders/{id}/close?')
+  assert.match(await messageOf('/orders'), 'did you mean GET /v1/orders?')
+  for (const path of ['/wp-admin/setup.php', `/v1/${'orders'.repeat(40)}`])
+    assert.is(await messageOf(path), 'There is no such path. See /docs.')
+})
+
+saying('is a blank where a number is wanted, which would be read as 0', () => {
+  const wait = { type: 'object', properties: { wait: { type: 'integer', minimum: 0 } } } as const
+  for (const blank of [' ', '\t'])
+    assert.throws(() => check(wait, { wait: blank }, '/query', { coerce: true }), /\/query\/wait must be a number/)
+  assert.equal(check(wait, { wait: '0' }, '/query', { coerce: true }), { wait: 0 })
+})
+
+saying.run()
+finding.after(closeAll)
+finding.run()

@@ -1,0 +1,740 @@
+// The rules of the simulated broker's contracts, played on a virtual clock with prices laid out beforehand.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Account } from '../../worker/simulator/engine/accounts.ts'
+import type { Contract, Terms } from '../../worker/simulator/engine/contracts.ts'
+import { Engine, type EngineOptions } from '../../worker/simulator/engine/engine.ts'
+import { ledgerEntry } from '../../worker/simulator/engine/ledger.ts'
+import { lastDigit, type Tick } from '../../worker/simulator/engine/market.ts'
+import type { Refusal } from '../../worker/simulator/engine/refusal.ts'
+import { type MarketSymbol, symbols } from '../../worker/simulator/engine/symbols.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
+
+// A Wednesday; the first 2 s tick after it is at :02.
+const WEDNESDAY = '2026-03-04T10:00:00.400Z'
+
+interface Stage {
+  clock: VirtualClock
+  engine: Engine
+  account: Account
+  buy(terms?: Partial<Terms>, facts?: { maxCents?: number; account?: Account }): Contract
+  /** Lays out the next ticks of a symbol. */
+  script(quotes: number[], code?: string): void
+}
+
+function stage(options: EngineOptions & { at?: string } = {}): Stage {
+  const clock = new VirtualClock(options.at ?? WEDNESDAY)
+  const engine = new Engine({ clock, settlementDelayMs: 0, ...options })
+  const account = engine.accounts.create({ loginid: 'VRTC1000001' })
+  return {
+    clock,
+    engine,
+    account,
+    buy(terms = {}, facts = {}) {
+      const whole: Terms = { type: 'CALL', symbol: 'R_100', currency: 'USD', amount: 10, basis: 'stake', ...terms }
+      if (whole.duration === undefined && whole.expiry === undefined && !whole.type.startsWith('MULT')) {
+        whole.duration = 1
+        whole.unit = 't'
+      }
+      return engine.buy(facts.account ?? account, { appId: 7, terms: whole, maxCents: facts.maxCents ?? 1_000_000 })
+    },
+    script: (quotes, code = 'R_100') => engine.market.script(symbolOf(code), quotes)
+  }
+}
+
+function symbolOf(code: string): MarketSymbol {
+  return symbols.get(code) as MarketSymbol
+}
+
+/** The reason with which `run` is refused. */
+function refusal(run: () => unknown): string {
+  try {
+    run()
+  } catch (error) {
+    return (error as Refusal).reason
+  }
+  return 'not refused'
+}
+
+const refusals = suite('what is refused')
+
+refusals('terms that are not offered', () => {
+  const { buy } = stage()
+  const cases: [string, Partial<Terms>][] = [
+    ['InvalidSymbol', { symbol: 'R_101' }],
+    ['ContractNotOffered', { type: 'ONETOUCH' }],
+    ['ContractNotOffered', { type: 'CALL', symbol: 'BOOM1000' }],
+    ['ContractNotOffered', { type: 'DIGITEVEN', symbol: 'frxEURUSD' }],
+    ['ContractNotOffered', { type: 'MULTUP', symbol: 'JD10', multiplier: 100 }],
+    ['NotDefaultCurrency', { currency: 'XYZ' }],
+    ['NotDefaultCurrency', { currency: 'EUR' }],
+    ['InvalidBasis', { basis: undefined }],
+    ['InvalidStake', { amount: undefined }],
+    ['InvalidStake', { amount: 0 }],
+    ['IncorrectStakeDecimals', { amount: 10.005 }],
+    ['StakeLimits', { amount: 0.34 }],
+    ['PayoutLimits', { amount: 2560.01 }],
+    ['InvalidMarkup', { markupPct: 3.5 }],
+    ['InvalidMarkup', { markupPct: -1 }],
+    ['DealCancellationNotOffered', { cancellation: '60m' }],
+    ['InvalidBarrier', { barrier: '+0.001' }],
+    ['InvalidBarrier', { barrier: '0' }]
+  ]
+  for (const [reason, terms] of cases)
+    assert.is(
+      refusal(() => buy(terms)),
+      reason,
+      JSON.stringify(terms)
+    )
+})
+
+refusals('durations out of bounds', () => {
+  const { buy } = stage()
+  const cases: [string, Partial<Terms>][] = [
+    ['InvalidExpiry', { duration: 0, unit: 't' }],
+    ['TicksNumberLimits', { duration: 11, unit: 't' }],
+    ['TradingDurationNotAllowed', { duration: 14, unit: 's' }],
+    ['TradingDurationNotAllowed', { duration: 366, unit: 'd' }],
+    ['TradingDurationNotAllowed', { type: 'DIGITEVEN', duration: 1, unit: 'm' }],
+    ['TradingDurationNotAllowed', { symbol: 'frxEURUSD', duration: 5, unit: 't' }],
+    ['TradingDurationNotAllowed', { symbol: 'frxEURUSD', duration: 14, unit: 'm' }],
+    ['TradingHoursExpiry', { symbol: 'frxEURUSD', duration: 3, unit: 'd' }],
+    ['AlreadyExpired', { expiry: 1_000_000 }]
+  ]
+  for (const [reason, terms] of cases)
+    assert.is(
+      refusal(() => buy(terms)),
+      reason,
+      JSON.stringify(terms)
+    )
+})
+
+refusals('digits that are missing, out of range, unwanted or without return', () => {
+  const { buy } = stage()
+  const cases: [string, Partial<Terms>][] = [
+    ['MissingRequiredDigit', { type: 'DIGITMATCH' }],
+    ['DigitOutOfRange', { type: 'DIGITDIFF', barrier: '10' }],
+    ['DigitOutOfRange', { type: 'DIGITOVER', barrier: '+4' }],
+    ['BarrierNotAllowed', { type: 'DIGITODD', barrier: '5' }],
+    ['NoReturn', { type: 'DIGITOVER', barrier: '9' }],
+    ['NoReturn', { type: 'DIGITUNDER', barrier: '0' }]
+  ]
+  for (const [reason, terms] of cases)
+    assert.is(
+      refusal(() => buy(terms)),
+      reason,
+      JSON.stringify(terms)
+    )
+})
+
+refusals('multipliers outside their list, their limits and their form', () => {
+  const { buy } = stage()
+  const up: Partial<Terms> = { type: 'MULTUP', multiplier: 100 }
+  const cases: [string, Partial<Terms>][] = [
+    ['MultiplierOutOfRange', { ...up, multiplier: 50 }],
+    ['MultiplierOutOfRange', { ...up, multiplier: undefined }],
+    ['StakeLimits', { ...up, amount: 0.99 }],
+    ['StakeLimits', { ...up, amount: 2000.01 }],
+    ['InvalidExpiry', { ...up, duration: 5, unit: 't' }],
+    ['InvalidBasis', { ...up, basis: undefined }],
+    ['BarrierNotAllowed', { ...up, barrier: '5' }],
+    ['LimitOrderAmountTooHigh', { ...up, stopLoss: 10.01 }],
+    ['LimitOrderAmountTooLow', { ...up, stopLoss: 0.5 }],
+    ['LimitOrderAmountTooLow', { ...up, takeProfit: 0.09 }]
+  ]
+  for (const [reason, terms] of cases)
+    assert.is(
+      refusal(() => buy(terms)),
+      reason,
+      JSON.stringify(terms)
+    )
+})
+
+refusals('a stake above the price one would pay, and above the balance', () => {
+  const { buy, engine, account } = stage()
+  assert.is(
+    refusal(() => buy({}, { maxCents: 999 })),
+    'StakeMoreThanPrice'
+  )
+  assert.is(
+    refusal(() => buy({ basis: 'payout', amount: 19.53 }, { maxCents: 999 })),
+    'PriceMoved'
+  )
+  const poor = engine.accounts.create({ loginid: 'CR1', balance: 1 })
+  assert.is(
+    refusal(() => buy({}, { account: poor })),
+    'InsufficientBalance'
+  )
+  assert.is(account.balanceCents, 1_000_000)
+  assert.is(engine.contracts.size, 0)
+})
+
+refusals('trades on closed and suspended markets', () => {
+  const { buy, engine, clock } = stage()
+  const euro = { symbol: 'frxEURUSD', duration: 15, unit: 'm' as const }
+  buy(euro)
+  engine.market.sessions.force(symbolOf('frxEURUSD'), false)
+  assert.is(
+    refusal(() => buy(euro)),
+    'MarketIsClosed'
+  )
+  engine.market.sessions.force(symbolOf('frxEURUSD'), null)
+  clock.pass(3 * 86_400_000)
+  assert.is(
+    refusal(() => buy(euro)),
+    'MarketIsClosed'
+  )
+  engine.market.sessions.force(symbolOf('frxEURUSD'), true)
+  buy(euro)
+  engine.market.sessions.suspend([symbolOf('R_100')])
+  assert.is(
+    refusal(() => buy()),
+    'TradingSuspended'
+  )
+  buy({ symbol: 'R_50' })
+})
+
+const prices = suite('what contracts cost')
+
+prices('digits pay by their chance, less the commission', () => {
+  const { buy } = stage()
+  const payout = (type: string, barrier?: string) => ledgerEntry(buy({ type, amount: 1, barrier })).payout
+  for (const type of ['DIGITEVEN', 'DIGITODD', 'CALL', 'PUT', 'CALLE', 'PUTE']) assert.is(payout(type), '1.95', type)
+  assert.is(payout('DIGITMATCH', '3'), '8.93')
+  assert.is(payout('DIGITDIFF', '3'), '1.10')
+  const table = ['1.10', '1.23', '1.40', '1.63', '1.95', '2.43', '3.21', '4.72', '8.93']
+  assert.equal(
+    [0, 1, 2, 3, 4, 5, 6, 7, 8].map(digit => payout('DIGITOVER', `${digit}`)),
+    table
+  )
+  assert.equal(
+    [9, 8, 7, 6, 5, 4, 3, 2, 1].map(digit => payout('DIGITUNDER', `${digit}`)),
+    table
+  )
+})
+
+prices('a markup lowers what a stake wins and raises what a payout costs', () => {
+  const { buy } = stage()
+  assert.is(ledgerEntry(buy({ type: 'DIGITEVEN' })).payout, '19.53')
+  assert.is(ledgerEntry(buy({ type: 'DIGITEVEN', markupPct: 2 })).payout, '18.80')
+  assert.is(ledgerEntry(buy({ type: 'DIGITEVEN', basis: 'payout', amount: 2 })).buyPrice, '1.02')
+  assert.is(ledgerEntry(buy({ type: 'DIGITEVEN', basis: 'payout', amount: 2, markupPct: 2 })).buyPrice, '1.06')
+})
+
+prices('a higher barrier pays more', () => {
+  const { buy } = stage()
+  const minute = { duration: 1, unit: 'm' as const }
+  const near = buy({ ...minute, barrier: '+0.10' }).payoutCents
+  const far = buy({ ...minute, barrier: '+1.00' }).payoutCents
+  assert.ok(near > 1953 && far > near, `${near} ${far}`)
+})
+
+const ticks = suite('contracts in ticks')
+
+ticks('rise and fall wait for an entry tick and n more', () => {
+  const { buy, script, clock } = stage()
+  script([100, 101, 102, 103, 104, 105.5])
+  const contract = buy({ duration: 4, unit: 't' })
+  clock.pass(1_500)
+  assert.is(contract.entry, null)
+  clock.pass(100)
+  assert.is(contract.entry?.quote, 100)
+  clock.pass(6_000)
+  assert.is(contract.status, 'open')
+  clock.pass(2_000)
+  assert.equal([contract.status, contract.exit?.quote], ['won', 104])
+  assert.is(contract.exit!.epoch - contract.startEpoch, 10)
+})
+
+ticks('the tick of the second of purchase is not the entry', () => {
+  const { buy, script, clock } = stage({ at: '2026-03-04T10:00:02.000Z' })
+  script([200, 201])
+  const contract = buy()
+  clock.pass(4_000)
+  assert.equal([contract.entry?.quote, contract.exit?.quote], [200, 201])
+  assert.is(contract.entry!.epoch - contract.startEpoch, 2)
+})
+
+ticks('digits count the entry tick as the first', () => {
+  const { buy, script, clock } = stage()
+  script([100.01, 100.02, 100.03])
+  const one = buy({ type: 'DIGITMATCH', barrier: '1', duration: 1, unit: 't' })
+  const three = buy({ type: 'DIGITMATCH', barrier: '3', duration: 3, unit: 't' })
+  clock.pass(2_000)
+  assert.equal([one.status, one.entry, one.exit], ['won', one.exit, one.entry])
+  clock.pass(4_000)
+  assert.equal([three.status, three.ticks.length], ['won', 3])
+})
+
+ticks('a price that prints 1219.50 has digit 0, not 5', () => {
+  const { buy, script, clock } = stage()
+  script([1219.63, 1219.5])
+  const over = buy({ type: 'DIGITOVER', barrier: '4', duration: 2, unit: 't' })
+  const match = buy({ type: 'DIGITMATCH', barrier: '0', duration: 2, unit: 't' })
+  clock.pass(4_000)
+  assert.is(ledgerEntry(over).exit, '1219.50')
+  assert.equal([over.status, match.status], ['lost', 'won'])
+})
+
+ticks('each digit contract wins with its digits and no others', () => {
+  const winning: Record<string, (digit: number) => boolean> = {
+    DIGITMATCH: digit => digit === 4,
+    DIGITDIFF: digit => digit !== 4,
+    DIGITOVER: digit => digit > 4,
+    DIGITUNDER: digit => digit < 4,
+    DIGITEVEN: digit => digit % 2 === 0,
+    DIGITODD: digit => digit % 2 === 1
+  }
+  for (const [type, wins] of Object.entries(winning)) {
+    for (let digit = 0; digit < 10; digit++) {
+      const { buy, script, clock } = stage()
+      script([1300 + digit / 100])
+      const contract = buy({ type, barrier: /EVEN|ODD/.test(type) ? undefined : '4' })
+      clock.pass(2_000)
+      assert.is(contract.status, wins(digit) ? 'won' : 'lost', `${type} ${digit}`)
+    }
+  }
+})
+
+ticks('a tie loses for CALL and PUT and wins for CALLE and PUTE', () => {
+  const outcome = (type: string, exit: number) => {
+    const { buy, script, clock } = stage()
+    script([500, exit])
+    const contract = buy({ type })
+    clock.pass(4_000)
+    return contract.status
+  }
+  const all = (exit: number) => ['CALL', 'PUT', 'CALLE', 'PUTE'].map(type => outcome(type, exit))
+  assert.equal(all(500), ['lost', 'lost', 'won', 'won'])
+  assert.equal(all(500.01), ['won', 'lost', 'won', 'lost'])
+  assert.equal(all(499.99), ['lost', 'won', 'lost', 'won'])
+})
+
+ticks('higher and lower measure against their barrier', () => {
+  const { buy, script, clock } = stage()
+  script([1200, 1200.09])
+  const relative = buy({ barrier: '+0.10' })
+  const absolute = buy({ barrier: '1200.05' })
+  clock.pass(4_000)
+  assert.equal([relative.status, absolute.status], ['lost', 'won'])
+  assert.equal(
+    [relative.shortcode, absolute.shortcode].map(code => code.split('_').slice(-2)),
+    [
+      ['S10P', '0'],
+      ['1200050000', '0']
+    ]
+  )
+})
+
+ticks('a tick that is only late is not the entry of what was bought after it', () => {
+  const { buy, script, clock } = stage()
+  script([100, 101, 102])
+  buy({ duration: 5, unit: 't' })
+  clock.stall(1_700)
+  const contract = buy()
+  clock.pass(4_000)
+  assert.equal([contract.entry?.quote, contract.exit?.quote], [101, 102])
+})
+
+ticks('fast ticks are told apart by their order though their seconds are equal', () => {
+  const { buy, script, clock } = stage({ tickMs: 20 })
+  script([100.01, 100.02, 100.03, 100.04, 100.05, 100.06])
+  const contract = buy({ duration: 5, unit: 't' })
+  clock.pass(120)
+  assert.is(contract.status, 'won')
+  assert.equal([contract.entry?.quote, contract.exit?.quote], [100.01, 100.06])
+  assert.is(contract.entry?.epoch, contract.exit?.epoch)
+})
+
+ticks('missing ticks are waited for', () => {
+  const { buy, engine, clock } = stage()
+  const contract = buy({ duration: 2, unit: 't' })
+  clock.pass(2_000)
+  engine.market.sessions.freeze([symbolOf('R_100')])
+  clock.pass(60_000)
+  assert.equal([contract.status, contract.ticks.length], ['open', 1])
+  engine.market.sessions.freeze([])
+  clock.pass(4_000)
+  assert.is(contract.ended, true)
+  assert.ok(contract.ticks[1]!.epoch - contract.ticks[0]!.epoch > 60)
+})
+
+const timed = suite('contracts in time')
+
+timed('exit is the last tick at or before the expiry', () => {
+  const { buy, script, clock } = stage()
+  script(Array.from({ length: 10 }, (_, i) => 100 + i))
+  const contract = buy({ duration: 15, unit: 's' })
+  clock.pass(14_500)
+  assert.equal([contract.status, contract.ended], ['open', false])
+  clock.pass(200)
+  assert.is(contract.status, 'won')
+  assert.equal([contract.entry?.quote, contract.exit?.quote], [100, 106])
+  assert.is(contract.exit!.epoch - contract.startEpoch, 14)
+  assert.match(contract.shortcode, /^CALL_R_100_19\.53_\d+_\d+_S0P_0$/)
+})
+
+timed('a tick at the second of the expiry is the exit', () => {
+  const { buy, script, clock } = stage()
+  script(Array.from({ length: 10 }, (_, i) => 100 - i))
+  const contract = buy({ type: 'PUT', duration: 16, unit: 's' })
+  clock.pass(16_000)
+  assert.equal([contract.status, contract.exit?.quote], ['won', 93])
+})
+
+timed('lives of a day and of a year pass without a tick being made', () => {
+  const { buy, clock } = stage()
+  const day = buy({ duration: 1, unit: 'd' })
+  const year = buy({ duration: 365, unit: 'd' })
+  assert.is(clock.waiting, 1)
+  clock.pass(86_400_000)
+  assert.is.not(day.status, 'open')
+  clock.pass(364 * 86_400_000)
+  assert.is.not(year.status, 'open')
+  assert.is(clock.waiting, 0)
+})
+
+timed('a contract that saw no tick gives its stake back', () => {
+  const { buy, engine, account, clock } = stage()
+  engine.market.sessions.freeze([symbolOf('R_100')])
+  const contract = buy({ duration: 15, unit: 's' })
+  clock.pass(15_000)
+  assert.equal([contract.status, account.balanceCents], ['cancelled', 1_000_000])
+})
+
+timed('scaled time shortens the wait and not the terms', () => {
+  const { buy, clock } = stage({ tickMs: 10, timeScale: 60 })
+  const contract = buy({ duration: 1, unit: 'm' })
+  assert.is(contract.expiryEpoch - contract.startEpoch, 60)
+  clock.pass(990)
+  assert.is(contract.ended, false)
+  clock.pass(11)
+  assert.is(contract.ended, true)
+})
+
+const selling = suite('selling early')
+
+selling('waits for the entry tick, and not for the last seconds', () => {
+  const { buy, engine, account, clock } = stage()
+  const contract = buy({ duration: 1, unit: 'm' })
+  const sell = () => engine.sell(account, { appId: 7, contractId: contract.id, floorCents: 0 })
+  assert.is(refusal(sell), 'SellAtEntryTick')
+  clock.pass(55_000)
+  assert.is(refusal(sell), 'TooCloseToExpiry')
+  clock.pass(5_000)
+  assert.is(refusal(sell), 'ContractAlreadySold')
+})
+
+selling('pays the bid, once', () => {
+  const { buy, engine, account, clock } = stage()
+  const contract = buy({ duration: 5, unit: 'm' })
+  clock.pass(20_000)
+  const { bidCents } = engine.value(contract)
+  const sell = (floorCents: number) => engine.sell(account, { appId: 9, contractId: contract.id, floorCents })
+  assert.is(
+    refusal(() => sell(bidCents + 1)),
+    'PriceMoved'
+  )
+  sell(bidCents)
+  assert.equal([contract.status, contract.sellCents, contract.sellAppId], ['sold', bidCents, 9])
+  assert.is(account.balanceCents, 1_000_000 - 1_000 + bidCents)
+  assert.is(
+    refusal(() => sell(0)),
+    'ContractAlreadySold'
+  )
+  clock.pass(600_000)
+  assert.is(account.rows.filter(row => row.action === 'sell').length, 1)
+})
+
+selling('is not offered for tick contracts, nor for those of others', () => {
+  const { buy, engine, account, clock } = stage()
+  const contract = buy({ duration: 5, unit: 't' })
+  clock.pass(4_000)
+  const sell = (by: Account) => engine.sell(by, { appId: 7, contractId: contract.id, floorCents: 0 })
+  assert.is(
+    refusal(() => sell(account)),
+    'ResaleNotOffered'
+  )
+  assert.is(
+    refusal(() => sell(engine.accounts.create({ loginid: 'CR2' }))),
+    'ContractNotFound'
+  )
+})
+
+selling('finds an ended contract expired until it is settled', () => {
+  const { buy, engine, account, clock } = stage({ settlementDelayMs: 1_000 })
+  const contract = buy({ duration: 15, unit: 's' })
+  clock.pass(15_000)
+  const sell = () => engine.sell(account, { appId: 7, contractId: contract.id, floorCents: 0 })
+  assert.equal([contract.ended, contract.status], [true, 'open'])
+  assert.is(refusal(sell), 'BetExpired')
+  assert.is(engine.settleEnded(account), 1)
+  assert.is(engine.settleEnded(account), 0)
+  clock.pass(5_000)
+  assert.is(account.rows.filter(row => row.action === 'sell').length, 1)
+})
+
+const multipliers = suite('multipliers')
+const up: Partial<Terms> = { type: 'MULTUP', multiplier: 100 }
+
+/** A multiplier bought at 1000.00 on a stage of its own. */
+function bought(terms: Partial<Terms>) {
+  const played = stage()
+  played.script([1000])
+  played.clock.pass(2_000)
+  return { ...played, contract: played.buy(terms) }
+}
+
+multipliers('gain and lose by the price, less commission', () => {
+  const { contract, script, clock, engine } = bought(up)
+  assert.equal([contract.entry?.quote, contract.commissionCents], [1000, 50])
+  assert.is(engine.value(contract).bidCents, 950)
+  script([1005, 995])
+  clock.pass(2_000)
+  assert.is(engine.value(contract).bidCents, 1_450)
+  clock.pass(2_000)
+  assert.is(engine.value(contract).bidCents, 450)
+})
+
+multipliers('the other direction is the mirror', () => {
+  const { contract, script, clock, engine } = bought({ type: 'MULTDOWN', multiplier: 100 })
+  script([995])
+  clock.pass(2_000)
+  assert.is(engine.value(contract).bidCents, 1_450)
+})
+
+multipliers('are stopped out when the loss reaches the stake, and never lose more', () => {
+  const { contract, script, clock, account } = bought(up)
+  script([990.51, 980])
+  clock.pass(2_000)
+  assert.is(contract.status, 'open')
+  clock.pass(2_000)
+  assert.equal([contract.status, contract.sellCents, contract.sellAppId], ['lost', 0, 2])
+  assert.is(account.balanceCents, 999_000)
+})
+
+multipliers('close at take profit and stop loss with the price that crossed it', () => {
+  const taken = bought({ ...up, takeProfit: 3 })
+  taken.script([1003.4, 1004])
+  taken.clock.pass(2_000)
+  assert.is(taken.contract.status, 'open')
+  taken.clock.pass(2_000)
+  assert.equal([taken.contract.status, taken.contract.sellCents], ['won', 1_350])
+  const stopped = bought({ ...up, stopLoss: 4 })
+  stopped.script([996.4])
+  stopped.clock.pass(2_000)
+  assert.equal([stopped.contract.status, stopped.contract.sellCents], ['lost', 590])
+})
+
+multipliers('change their limits, at most once a second', () => {
+  const { contract, script, clock, engine, account } = bought({ ...up, takeProfit: 3 })
+  const update = (limits: { takeProfit?: number | null; stopLoss?: number }) =>
+    engine.update(account, contract.id, limits)
+  assert.is(
+    refusal(() => update({ takeProfit: null })),
+    'ContractUpdateTooFrequent'
+  )
+  clock.pass(1_000)
+  update({ takeProfit: null, stopLoss: 2 })
+  assert.equal([contract.offer.takeProfitCents, contract.offer.stopLossCents], [null, 200])
+  script([1030, 998])
+  clock.pass(2_000)
+  assert.is(contract.status, 'open')
+  clock.pass(2_000)
+  assert.is(contract.status, 'lost')
+  assert.is(
+    refusal(() => update({ stopLoss: 3 })),
+    'ContractUpdateNotAllowed'
+  )
+})
+
+multipliers('are sold at any time, by hand', () => {
+  const { contract, script, clock, engine, account } = bought(up)
+  script([1002])
+  clock.pass(2_000)
+  engine.sell(account, { appId: 7, contractId: contract.id, floorCents: 0 })
+  assert.equal([contract.status, contract.sellCents], ['sold', 1_150])
+  assert.match(contract.shortcode, /^MULTUP_R_100_10\.00_100_\d+_\d+_0_0\.00_N1$/)
+})
+
+const market = suite('the market')
+
+market('prices repeat with the seed and differ without', () => {
+  const quotes = (seed: number, code: string) => {
+    const { engine, clock } = stage({ seed })
+    const seen: number[] = []
+    engine.market.watch(symbolOf(code), tick => seen.push(tick.pips))
+    clock.pass(60_000)
+    return seen
+  }
+  for (const code of symbols.keys()) {
+    assert.equal(quotes(1, code), quotes(1, code))
+    assert.is.not(quotes(1, code).join(), quotes(2, code).join())
+  }
+})
+
+market('2 s indices tick on even seconds, 1 s indices on every second', () => {
+  const { engine, clock } = stage()
+  const epochs: Record<string, number[]> = { R_100: [], '1HZ100V': [] }
+  for (const [code, seen] of Object.entries(epochs)) {
+    engine.market.watch(symbolOf(code), (tick: Tick) => seen.push(tick.epoch))
+  }
+  clock.pass(10_000)
+  assert.ok(epochs.R_100!.length === 5 && epochs.R_100!.every(epoch => epoch % 2 === 0))
+  assert.is(epochs['1HZ100V']!.length, 10)
+})
+
+market('every last digit comes up about as often, 0 among them', () => {
+  const { engine, clock } = stage()
+  for (const code of ['R_10', 'R_25', 'R_50', 'R_75', 'R_100', '1HZ10V', '1HZ100V', 'JD10']) {
+    const ticks = engine.market.history(symbolOf(code), { startMs: 0, endMs: clock.now(), count: 5_000 })
+    const counts = Array.from({ length: 10 }, (_, digit) => ticks.filter(tick => lastDigit(tick) === digit).length)
+    assert.ok(
+      counts.every(count => count > 400 && count < 600),
+      `${code} ${counts}`
+    )
+  }
+})
+
+market('rises about as often as it falls', () => {
+  const { engine, clock } = stage()
+  const ticks = engine.market.history(symbolOf('R_100'), { startMs: 0, endMs: clock.now(), count: 5_000 })
+  const rises = ticks.filter((tick, i) => i > 0 && tick.pips > ticks[i - 1]!.pips).length
+  assert.ok(rises > 2_300 && rises < 2_700, String(rises))
+})
+
+market('history is what was seen live', () => {
+  const { engine, clock } = stage()
+  const seen: number[] = []
+  engine.market.watch(symbolOf('R_50'), tick => seen.push(tick.quote))
+  clock.pass(20_000)
+  const history = engine.market.history(symbolOf('R_50'), { startMs: 0, endMs: clock.now(), count: 10 })
+  assert.equal(
+    history.map(tick => tick.quote),
+    seen
+  )
+})
+
+market('candles agree between calls, and minutes with their ticks', () => {
+  const { engine, clock } = stage()
+  const R_100 = symbolOf('R_100')
+  const range = { startMs: 0, endMs: clock.now(), count: 100, granularitySeconds: 60 }
+  const candles = engine.market.candles(R_100, range)
+  clock.pass(3_600_000)
+  const later = engine.market.candles(R_100, { ...range, endMs: clock.now() })
+  for (const candle of candles.slice(-40, -1))
+    assert.equal(
+      later.find(({ epoch }) => epoch === candle.epoch),
+      candle
+    )
+  const { epoch, open, high, low, close } = candles.at(-2)!
+  const startMs = epoch * 1000
+  const quotes = engine.market
+    .history(R_100, { startMs, endMs: startMs + 59_999, count: 100 })
+    .map(({ quote }) => quote)
+  assert.equal([open, high, low, close], [quotes[0], Math.max(...quotes), Math.min(...quotes), quotes.at(-1)])
+  assert.equal([candles.length, quotes.length], [100, 30])
+})
+
+market('forex rests at the weekend and its last price stands', () => {
+  const { engine, clock } = stage({ at: '2026-03-06T20:54:00.000Z' })
+  const euro = symbolOf('frxEURUSD')
+  let seen = 0
+  engine.market.watch(euro, () => seen++)
+  clock.pass(60_000)
+  assert.is(seen, 59)
+  const last = engine.market.latest(euro)
+  clock.pass(2 * 86_400_000)
+  assert.equal([seen, engine.market.latest(euro).quote], [59, last.quote])
+  clock.pass(86_400_000)
+  assert.ok(seen > 59)
+  const weekend = {
+    startMs: Date.parse('2026-03-06T20:00:00Z'),
+    endMs: clock.now(),
+    count: 1000,
+    granularitySeconds: 3_600
+  }
+  const candles = engine.market.candles(euro, weekend)
+  assert.equal(
+    candles.slice(0, 2).map(({ epoch }) => new Date(epoch * 1000).toISOString()),
+    ['2026-03-06T20:00:00.000Z', '2026-03-09T00:00:00.000Z']
+  )
+})
+
+market('nobody watching means no timer', () => {
+  const { engine, clock, buy } = stage()
+  assert.is(clock.waiting, 0)
+  const stop = engine.market.watch(symbolOf('R_100'), () => {})
+  assert.is(clock.waiting, 1)
+  stop()
+  assert.is(clock.waiting, 0)
+  buy()
+  clock.pass(4_000)
+  assert.is(clock.waiting, 0)
+})
+
+const money = suite('the books')
+
+money('balances chain, every contract is sold once, and nothing is lost', () => {
+  const { engine, clock, buy, account } = stage({ tickMs: 50, timeScale: 100, seed: 3, settlementDelayMs: 70 })
+  const kinds: Partial<Terms>[] = [
+    { type: 'DIGITEVEN' },
+    { type: 'DIGITOVER', barrier: '6', duration: 3, unit: 't' },
+    { type: 'PUT', symbol: '1HZ10V', duration: 5, unit: 't' },
+    { type: 'CALL', duration: 15, unit: 's' },
+    { type: 'CALLE', symbol: 'frxEURUSD', duration: 15, unit: 'm' },
+    { ...up, amount: 5, stopLoss: 1, takeProfit: 1 }
+  ]
+  for (let i = 0; i < 600; i++) {
+    buy({ amount: 1 + (i % 7), ...kinds[i % kinds.length] })
+    clock.pass(37)
+  }
+  clock.pass(3_600_000)
+  for (const contract of [...account.open.values()]) {
+    engine.sell(account, { appId: 7, contractId: contract.id, floorCents: 0 })
+  }
+  let balance = 0
+  for (const row of account.rows) {
+    balance += row.amountCents
+    assert.is(row.balanceCents, balance)
+  }
+  assert.is(account.balanceCents, balance)
+  assert.is(account.rows.length, 1 + 2 * 600)
+  assert.is(new Set(account.rows.map(row => row.transactionId)).size, account.rows.length)
+  const sells = account.rows.filter(row => row.action === 'sell')
+  assert.is(new Set(sells.map(row => row.contract)).size, 600)
+  const profit = [...engine.contracts.values()].reduce((sum, each) => sum + (each.sellCents ?? 0) - each.buyCents, 0)
+  assert.is(account.balanceCents, 1_000_000 + profit)
+  assert.equal([...new Set(account.closed.map(each => each.status))].sort(), ['lost', 'won'])
+})
+
+money('losing settlements are sales for 0 under the broker’s own application', () => {
+  const { buy, script, clock, account } = stage()
+  script([100, 99])
+  const contract = buy()
+  clock.pass(4_000)
+  const row = account.rows.at(-1)!
+  assert.equal([row.action, row.amountCents, row.appId], ['sell', 0, 2])
+  assert.equal([row.referenceId, row.transactionId], [contract.buyTransaction, contract.sellTransaction])
+  assert.is(account.rows.at(-2)!.appId, 7)
+})
+
+money('forget the oldest closed contracts past their bound', () => {
+  const { engine, buy, clock } = stage({ maxContracts: 10, tickMs: 10 })
+  const long = buy({ duration: 1, unit: 'd' })
+  for (let i = 0; i < 30; i++) {
+    buy()
+    clock.pass(30)
+  }
+  assert.is(engine.contracts.size, 10)
+  assert.ok(engine.contracts.has(long.id))
+})
+
+refusals.run()
+prices.run()
+ticks.run()
+timed.run()
+selling.run()
+multipliers.run()
+market.run()
+money.run()

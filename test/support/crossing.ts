@@ -1,0 +1,128 @@
+// For every operation that takes an identifier: how another partner would ask for what is not its own, and what
+// it must be told. One world is made with one record of each kind; a row without an entry here fails the test.
+
+import { createCommunityBot } from '../../api/community/bots.ts'
+import { postMessage } from '../../api/community/community.ts'
+import { listEvents } from '../../api/events/events.ts'
+import { purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
+import { sequenceEvents } from '../../db/events/sequence.ts'
+import type { ErrorCode } from '../../schemas/errors/errors.ts'
+import type { CallInput, Harness, TestPartner, TestTrader } from './harness.ts'
+import { fund, makeBot, makeDraft } from './marketplace-makers.ts'
+import { insertOrderRows } from './order-rows.ts'
+
+export interface Crossing {
+  input: CallInput
+  /** The refusal; or why there is none, with what the answer's data must be. */
+  told: ErrorCode | { fine: string; data?: [] }
+}
+
+/** What belongs to `owner`, and the trader of the partner that comes asking. */
+export async function makeCrossings(
+  harness: Harness,
+  owner: TestPartner,
+  stranger: TestPartner
+): Promise<Record<string, Crossing>> {
+  const { db } = harness.open
+  const trader = await owner.makeTrader()
+  const [twin, own] = [await owner.makeTrader(), await stranger.makeTrader()]
+  // A leader of its own partner's.
+  await insertOrderRows(db, trader, { count: 10 })
+  const orderOf = async (kind: 'BINARY' | 'MULTIPLIER') => {
+    await insertOrderRows(db, trader, { kind, phase: 'open' })
+    return (await db('orders').where({ trader_id: trader.traderId, kind, phase: 'open' }).first('id')).id as string
+  }
+  const [binary, multiplier] = [await orderOf('BINARY'), await orderOf('MULTIPLIER')]
+  const made = async (row: Parameters<TestPartner['call']>[0], input: CallInput) => {
+    const { status, body } = await owner.call(row, input)
+    if (status !== 200) throw new Error(`${row.name} answered ${status} ${JSON.stringify(body)}`)
+    return body
+  }
+  const { messageId } = await made(postMessage, { body: { content: 'hello' } })
+  const { botId: communityBot } = await made(createCommunityBot, { body: { name: 'bot' } })
+  const draft = await makeDraft(owner)
+  const published = await makeBot(owner)
+  const creator = await harness.makePartner()
+  const sold = await makeBot(creator, { oneTimePriceUsd: 5, monthlyPriceUsd: 5 })
+  await fund(harness, owner, '100')
+  const { purchaseId } = await made(purchaseBot, { params: { id: sold } })
+  const { subscriptionId } = await made(subscribeToBot, { params: { id: sold } })
+  await sequenceEvents(db)
+  const { id: eventId } = (await made(listEvents, {})).data[0]
+
+  return {
+    ...tradingCrossings(trader, { binary, multiplier, own, twin }),
+    endSessions: { input: { body: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
+    disableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
+    enableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
+    revokeKey: { input: { params: { id: owner.keyId } }, told: 'NOT_FOUND' },
+    createStreamTicket: { input: { body: { traderExternalId: trader.traderExternalId } }, told: 'TRADER_NOT_FOUND' },
+    getEvent: { input: { params: { id: eventId } }, told: 'NOT_FOUND' },
+    listEvents: {
+      input: { query: { traderExternalId: trader.traderExternalId } },
+      told: { fine: 'a filter that fits nothing', data: [] }
+    },
+    deleteMessage: { input: { params: { id: messageId } }, told: 'NOT_FOUND' },
+    deleteCommunityBot: { input: { params: { id: communityBot } }, told: 'NOT_FOUND' },
+    likeCommunityBot: { input: { params: { id: communityBot } }, told: 'NOT_FOUND' },
+    getMarketplaceBot: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
+    listBotReviews: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
+    reviewBot: { input: { params: { id: draft }, body: { rating: 5 } }, told: 'NOT_FOUND' },
+    purchaseBot: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
+    subscribeToBot: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
+    updateCreatorBot: { input: { params: { id: published }, body: { name: 'Mine now' } }, told: 'NOT_FOUND' },
+    publishBot: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
+    retireBot: { input: { params: { id: published } }, told: 'NOT_FOUND' },
+    cancelSubscription: { input: { params: { id: subscriptionId } }, told: 'NOT_FOUND' },
+    // With an admin key this is the platform's own doing, for any partner: only a key without admin is refused.
+    refundPurchase: { input: { params: { id: purchaseId }, body: { reason: 'mine' } }, told: 'INSUFFICIENT_SCOPE' },
+    refundSubscription: {
+      input: { params: { id: subscriptionId }, body: { reason: 'mine' } },
+      told: 'INSUFFICIENT_SCOPE'
+    },
+    deployTemplate: {
+      input: { params: { slug: 'nothing' }, body: { tenantSlug: 'tenant', brandName: 'Brand' } },
+      told: 'NOT_FOUND'
+    }
+  }
+}
+
+function tradingCrossings(
+  { traderExternalId, traderId, accountId }: TestTrader,
+  { binary, multiplier, own, twin }: { binary: string; multiplier: string; own: TestTrader; twin: TestTrader }
+): Record<string, Crossing> {
+  const query = { traderExternalId }
+  const told = 'TRADER_NOT_FOUND'
+  const order = { traderExternalId, clientOrderId: 'crossing-0001', asset: 'R_100', stake: 1 }
+  return {
+    exchangeTokens: {
+      input: {
+        body: {
+          traderExternalId: twin.traderExternalId,
+          accounts: [{ accountId: twin.accountId, token: 'sim-another-token', accountMode: 'DEMO' }]
+        }
+      },
+      told: { fine: 'the same external id is another trader with another partner' }
+    },
+    listAccounts: { input: { query }, told },
+    activateAccount: { input: { body: { traderExternalId, accountId } }, told },
+    getBalance: { input: { query }, told },
+    placeBinaryOrder: {
+      input: { body: { ...order, contractType: 'CALL', duration: 5, durationUnit: 't' } },
+      told
+    },
+    closeOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },
+    listOrders: { input: { query }, told: { fine: 'a filter that fits nothing', data: [] } },
+    getOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },
+    placeMultiplierOrder: { input: { body: { ...order, direction: 'up', multiplier: 10 } }, told },
+    closeMultiplierOrder: { input: { params: { orderId: multiplier } }, told: 'NOT_FOUND' },
+    listOpenPositions: { input: { query }, told },
+    followLeader: {
+      input: { body: { traderExternalId: own.traderExternalId, leaderId: traderId } },
+      told: 'LEADER_NOT_FOUND'
+    },
+    unfollowLeader: { input: { body: { traderExternalId, leaderId: own.traderId } }, told },
+    listMyFollows: { input: { query }, told },
+    copilotSignal: { input: { body: { asset: 'R_100', traderExternalId } }, told }
+  }
+}

@@ -1,0 +1,323 @@
+// What every test stands on: a database of its own cloned from a migrated template, the application over
+// real HTTP on a free port, makers of partners and traders, and `call`, which checks every answer against
+// its schema, so that every test is a contract test as well.
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { createApp } from '../../api/app.ts'
+import { codesOf, ErrorEnvelope } from '../../api/description/spec.ts'
+import { openFeed } from '../../api/events/feed.ts'
+import { openStream } from '../../api/events/stream/server.ts'
+import type { Open, Operation } from '../../api/operations.ts'
+import { openGathered } from '../../api/request/gathered.ts'
+import { createListener } from '../../api/request/listen.ts'
+import { openPlaces } from '../../api/request/places.ts'
+import { openWaits } from '../../api/request/waits.ts'
+import { insertKey } from '../../db/partners/keys.ts'
+import { insertPartner } from '../../db/partners/partners.ts'
+import { insertPartnerSession } from '../../db/partners/sessions.ts'
+import { openUsage } from '../../db/partners/usage.ts'
+import { openBus } from '../../db/platform/bus.ts'
+import { openPepper, openVault } from '../../db/platform/crypto.ts'
+import { openLimits } from '../../db/platform/limits.ts'
+import { openLog } from '../../db/platform/log.ts'
+import { openQueue } from '../../db/platform/queue.ts'
+import { openDatabase } from '../../db/postgres/connection.ts'
+import { migrate } from '../../db/postgres/migrate.ts'
+import { violations } from '../../schemas/checks/validator.ts'
+import { readConfig } from '../../schemas/config/config.ts'
+import { allScopes, type Scope } from '../../schemas/fields/scopes.ts'
+import type { Plan } from '../../schemas/partners.ts'
+import { appIds } from './dialects.ts'
+
+/** Token keys of the tests; the same in every process a test starts. */
+export const TOKEN_KEYS = `t1:${Buffer.alloc(32, 7).toString('base64')}`
+
+/** Closed in reverse order by `close`. */
+const opened: (() => Promise<unknown>)[] = []
+
+/**
+ * Closes what the harness opened; never throws. Give it to the last suite, `last.after(closeAll)`, and put all
+ * `.run()` calls at the end of the file: suites start to run while the file still awaits something.
+ */
+export async function closeAll(): Promise<void> {
+  for (const close of opened.splice(0).reverse()) await close().catch(() => {})
+}
+
+/** Has `close` called by `closeAll`, before what was opened earlier. */
+export function onClose(close: () => Promise<unknown>): void {
+  opened.push(close)
+}
+
+/** The URL of the PostgreSQL to test against: the runner's, or one shared by test files run by hand. */
+async function adminUrl(): Promise<string> {
+  if (process.env.TEST_PG_URL) return process.env.TEST_PG_URL
+  const { startEmbedded } = await import('../../db/embedded.ts')
+  const embedded = await startEmbedded({ dataDir: join(tmpdir(), 'operator-test-by-hand') })
+  opened.push(() => embedded.stop())
+  return embedded.url
+}
+
+function databaseUrl(admin: string, name: string): string {
+  const url = new URL(admin)
+  url.pathname = `/${name}`
+  return url.href
+}
+
+const TEMPLATE = 'operator_template'
+
+/** A fresh database with every migration applied; dropped when the test process ends in order. */
+export async function openTestDatabase(): Promise<string> {
+  const admin = await adminUrl()
+  const client = new pg.Client({ connectionString: admin })
+  await client.connect()
+  try {
+    // One test file makes the template, the others wait for it.
+    await client.query('select pg_advisory_lock(724201)')
+    const { rowCount } = await client.query('select 1 from pg_database where datname = $1', [TEMPLATE])
+    if (!rowCount || process.env.TEST_PG_URL === undefined) {
+      await client.query(`drop database if exists ${TEMPLATE} with (force)`)
+      await client.query(`create database ${TEMPLATE}`)
+      const url = databaseUrl(admin, TEMPLATE)
+      await migrate(url)
+    }
+    const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
+    await client.query(`create database ${name} template ${TEMPLATE}`)
+    await client.query('select pg_advisory_unlock(724201)')
+    opened.push(async () => {
+      const last = new pg.Client({ connectionString: admin })
+      await last.connect()
+      await last.query(`drop database if exists ${name} with (force)`)
+      await last.end()
+    })
+    return databaseUrl(admin, name)
+  } finally {
+    await client.end()
+  }
+}
+
+export interface HarnessOptions {
+  /** Settings over the defaults of the tests. */
+  env?: Record<string, string>
+  /** Uses this database instead of a fresh one. */
+  url?: string
+}
+
+export interface Harness {
+  url: string
+  /** http://127.0.0.1:port */
+  address: string
+  open: Open
+  /** What a process of ours needs to work on the same database. */
+  env: Record<string, string>
+  makePartner(options?: { name?: string; plan?: Plan; scopes?: readonly Scope[] }): Promise<TestPartner>
+  close(): Promise<void>
+}
+
+/** Opens the application over a fresh database. Call at the top level of a test file, with await. */
+export async function openHarness(options: HarnessOptions = {}): Promise<Harness> {
+  const url = options.url ?? (await openTestDatabase())
+  const env: Record<string, string> = {
+    DATABASE_URL: url,
+    TOKEN_KEYS,
+    BROKER_URL: 'ws://127.0.0.1:9/websockets/v3',
+    LOG_LEVEL: process.env.TEST_LOG ?? 'silent',
+    RATE_LIMIT_LAUNCH: '1000000',
+    RATE_LIMIT_PRO: '1000000',
+    RATE_LIMIT_SCALE: '1000000',
+    RATE_LIMIT_TRADER: '1000000',
+    ...options.env
+  }
+  const config = readConfig(env)
+  const log = openLog({ level: config.logLevel, name: 'test' })
+  const db = openDatabase({ url, pool: 10, name: 'test' })
+  const vault = openVault(TOKEN_KEYS)
+  const pepper = await openPepper(db, vault)
+  const bus = await openBus({ url, redisUrl: config.redisUrl, log })
+  const queue = await openQueue({ url, role: 'sender', log })
+  const limits = await openLimits({ redisUrl: config.redisUrl, log })
+  const usage = openUsage({ db, log })
+  const gathered = openGathered({ db, queue, bus })
+  const feed = await openFeed(bus)
+  const open: Open = {
+    config,
+    db,
+    vault,
+    pepper,
+    bus,
+    queue,
+    limits,
+    log,
+    gathered,
+    usage,
+    waits: openWaits(),
+    places: openPlaces({ pool: 10 }),
+    feed
+  }
+  const server = createListener(createApp(open), open)
+  const stream = openStream(open)
+  stream.attach(server)
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const close = async () => {
+    await stream.stop()
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+    await usage.close()
+    await Promise.allSettled([queue.close(), bus.close(), limits.close()])
+    await db.destroy()
+  }
+  opened.push(close)
+  return { url, address, open, env, close, makePartner: options => makePartner(open, address, options) }
+}
+
+export interface Answer<Body = Record<string, unknown>> {
+  status: number
+  headers: Headers
+  body: Body
+}
+
+export interface CallInput {
+  params?: Record<string, string>
+  query?: Record<string, string | number | boolean>
+  body?: unknown
+  headers?: Record<string, string>
+}
+
+export interface TestPartner {
+  partnerId: string
+  keyId: string
+  key: string
+  /** Calls an operation with this partner's key and checks the answer against the row's schemas. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
+  call<Body = any>(row: Operation, input?: CallInput): Promise<Answer<Body>>
+  /** Issues a session of the partner; the answer is a Cookie header. */
+  makeSession(): Promise<{ cookie: string; sessionId: string }>
+  /** Exchanges an account of the simulated broker for a new trader (or the one named). */
+  makeTrader(options?: {
+    externalId?: string
+    accountId?: string
+    token?: string
+    currency?: string | null
+  }): Promise<TestTrader>
+}
+
+export interface TestTrader {
+  traderExternalId: string
+  traderId: string
+  accountId: string
+}
+
+async function makePartner(
+  open: Open,
+  address: string,
+  {
+    name = 'Test Partner',
+    plan = 'SCALE',
+    scopes = allScopes
+  }: { name?: string; plan?: Plan; scopes?: readonly Scope[] } = {}
+): Promise<TestPartner> {
+  const { partnerId } = await insertPartner(open.db, {
+    name,
+    plan,
+    brokerAppId: appIds[open.config.brokerDialect],
+    brokerDialect: open.config.brokerDialect
+  })
+  const { keyId, key } = await insertKey(open.db, open.pepper, { partnerId, label: null, scopes })
+  const partner: TestPartner = {
+    partnerId,
+    keyId,
+    key,
+    call: (row, input = {}) =>
+      call(address, row, { ...input, headers: { authorization: `Bearer ${key}`, ...input.headers } }),
+    async makeSession() {
+      const { sessionId, token } = await insertPartnerSession(open.db, open.pepper, { partnerId, ttlHours: 1 })
+      return { cookie: `service_session=${token}`, sessionId }
+    },
+    async makeTrader({
+      externalId = `user-${randomUUID()}`,
+      accountId = newAccountId(),
+      token = `sim-${accountId}`,
+      currency = 'USD'
+    } = {}) {
+      const { exchangeTokens } = await import('../../api/traders/accounts.ts')
+      const answer = await partner.call<{ traderId: string }>(exchangeTokens, {
+        body: {
+          traderExternalId: externalId,
+          accounts: [{ accountId, token, accountMode: 'DEMO', ...(currency ? { currency } : {}) }]
+        }
+      })
+      if (answer.status !== 200) throw new Error(`exchange answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+      return { traderExternalId: externalId, traderId: answer.body.traderId, accountId }
+    }
+  }
+  return partner
+}
+
+/** A login id of the simulated broker that no other test uses. */
+export function newAccountId(): string {
+  return `VRTC${randomBytes(4).readUInt32BE(0)}`
+}
+
+/**
+ * Calls an operation over HTTP. Whatever comes back must be the row's response or the error envelope with a
+ * code the row declares, with a request id; anything else throws.
+ */
+// biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
+export async function call<Body = any>(
+  address: string,
+  row: Operation,
+  { params = {}, query = {}, body, headers = {} }: CallInput = {}
+): Promise<Answer<Body>> {
+  const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? `{${name}}`))
+  const search = new URLSearchParams(
+    Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])
+  ).toString()
+  const response = await fetch(`${address}${path}${search ? `?${search}` : ''}`, {
+    method: row.method,
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) })
+  })
+  const text = await response.text()
+  const answer = JSON.parse(text) as Record<string, unknown>
+  checkAnswer(row, response, answer)
+  return { status: response.status, headers: response.headers, body: answer as Body }
+}
+
+/** Throws when an answer breaks the contract of its row. */
+export function checkAnswer(
+  row: Operation,
+  response: { status: number; headers: Headers },
+  answer: Record<string, unknown>
+): void {
+  const wrong = (what: string) =>
+    new Error(`${row.name} answered ${response.status} ${JSON.stringify(answer).slice(0, 500)}: ${what}`)
+  const requestId = response.headers.get('x-request-id')
+  if (!requestId) throw wrong('no X-Request-Id')
+  if (response.status === 200) {
+    const broken = violations(row.response, structuredClone(answer))
+    if (broken.length > 0) throw wrong(JSON.stringify(broken))
+    return
+  }
+  const broken = violations(ErrorEnvelope, structuredClone(answer))
+  if (broken.length > 0) throw wrong(JSON.stringify(broken))
+  if (answer.requestId !== requestId) throw wrong('requestId differs from X-Request-Id')
+  if (!(codesOf(row) as unknown[]).includes(answer.error)) throw wrong(`undeclared code ${String(answer.error)}`)
+}
+
+/** Waits until `look` answers something, with a bound; throws with `what` when it never does. */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined | false | null> | T | undefined | false | null,
+  timeoutMs = 10_000
+): Promise<T> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    const found = await look()
+    if (found) return found
+    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms for ${what}`)
+    await new Promise(resolve => setTimeout(resolve, 10))
+  }
+}

@@ -1,0 +1,32 @@
+// A seed whose simulated market leans. Prices are a function of seed and time, so no fixed seed leans at every hour.
+import { decideSignal } from '../../api/ai/signal.ts'
+import { systemClock } from '../../worker/simulator/engine/clock.ts'
+import { Market } from '../../worker/simulator/engine/market.ts'
+import { symbols } from '../../worker/simulator/engine/symbols.ts'
+
+const MAX_SEEDS = 200
+const LEAST_CONFIDENCE = 0.2
+/** The readings are taken at these moments from now on (not at once: a market forced open has no tick yet), for longer than the tests need. */
+const MOMENTS_SECONDS = [1, 30, 60, 90, 120, 150, 180]
+
+/**
+ * The first seed with which the readings of `asset` lean clearly for three minutes from now, at ticks of `tickMs`.
+ * Throws when none of many does: then it is the readings that are wrong.
+ */
+export function findLeaningSeed({ asset, tickMs }: { asset: string; tickMs: number }): number {
+  const symbol = symbols.get(asset)
+  if (!symbol) throw new Error(`the simulated broker has no ${asset}`)
+  const now = Date.now()
+  for (let seed = 1; seed <= MAX_SEEDS; seed++) {
+    const market = new Market(systemClock, { seed, tickMs })
+    market.sessions.force(symbol, true)
+    const leans = (seconds: number) => {
+      const endMs = now + seconds * 1000
+      const candles = market.candles(symbol, { startMs: 0, endMs, count: 200, granularitySeconds: 60 })
+      const { direction, confidence } = decideSignal({ asset, candles, purse: undefined, now: endMs / 1000 })
+      return direction !== 'NEUTRAL' && confidence >= LEAST_CONFIDENCE
+    }
+    if (MOMENTS_SECONDS.every(leans)) return seed
+  }
+  throw new Error(`with none of ${MAX_SEEDS} seeds does ${asset} lean either way`)
+}

@@ -1,0 +1,133 @@
+// Real processes for tests: api, worker and operator as they run in production, and a worker inside the test
+// for when its process does not matter.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { openBus } from '../../db/platform/bus.ts'
+import { openCallRecords } from '../../db/platform/call-records.ts'
+import { openVault } from '../../db/platform/crypto.ts'
+import { openLog } from '../../db/platform/log.ts'
+import { openQueue } from '../../db/platform/queue.ts'
+import { openDatabase } from '../../db/postgres/connection.ts'
+import { readConfig } from '../../schemas/config/config.ts'
+import { openBrokers } from '../../worker/broker/brokers.ts'
+import { startWork } from '../../worker/jobs.ts'
+import type { Open as WorkerOpen } from '../../worker/open.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
+import { openSignal } from '../../worker/signal.ts'
+import { onClose, TOKEN_KEYS } from './harness.ts'
+
+export interface TestWorker {
+  open: WorkerOpen
+  stop(): Promise<void>
+}
+
+/** A worker inside this process, on the environment of a harness. */
+export async function startTestWorker(env: Record<string, string>): Promise<TestWorker> {
+  const config = readConfig(env)
+  const url = config.databaseUrl as string
+  const log = openLog({ level: config.logLevel, name: 'worker' })
+  const db = openDatabase({ url, pool: 10, name: 'test-worker' })
+  const bus = await openBus({ url, redisUrl: config.redisUrl, log })
+  const queue = await openQueue({ url, role: 'worker', log })
+  const worker = `test:${process.pid}:${randomBytes(3).toString('hex')}`
+  const brokers = openBrokers(config, log, openCallRecords(db, worker))
+  const open: WorkerOpen = {
+    config,
+    db,
+    bus,
+    queue,
+    log,
+    brokers,
+    worker,
+    vault: openVault(TOKEN_KEYS),
+    clock: systemClock,
+    changes: openSignal()
+  }
+  const work = await startWork(open)
+  let stopping: Promise<void> | undefined
+  const stop = () => {
+    stopping ??= (async () => {
+      await work.stop()
+      await brokers.close()
+      await Promise.allSettled([queue.close(), bus.close()])
+      await db.destroy()
+    })()
+    return stopping
+  }
+  onClose(stop)
+  return { open, stop }
+}
+
+export interface TestProcess {
+  child: ChildProcess
+  /** Lines written so far, stdout and stderr. */
+  lines: string[]
+  /** Resolves with the first line that matches; rejects when the process ends first. */
+  line(pattern: RegExp): Promise<string>
+  kill(signal: NodeJS.Signals): void
+  /** Resolves with exit code or signal. */
+  ended: Promise<number | NodeJS.Signals | null>
+}
+
+/** Starts one of our main files with this environment and nothing else of ours. */
+export function startProcess(file: string, env: Record<string, string>, args: string[] = []): TestProcess {
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|USER|NODE_.*)$/.test(name))
+  )
+  const child = spawn(process.execPath, [file, ...args], {
+    env: { ...inherited, ...env },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  const lines: string[] = []
+  const waiting = new Set<(line: string) => void>()
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on('line', line => {
+      lines.push(line)
+      for (const hear of waiting) hear(line)
+    })
+  }
+  const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals | null)
+  const kill = (signal: NodeJS.Signals) => void child.kill(signal)
+  onClose(async () => {
+    child.kill('SIGCONT')
+    child.kill('SIGKILL')
+    await ended
+  })
+  return {
+    child,
+    lines,
+    kill,
+    ended,
+    line(pattern) {
+      const known = lines.find(line => pattern.test(line))
+      if (known !== undefined) return Promise.resolve(known)
+      return new Promise((resolve, reject) => {
+        const hear = (line: string) => {
+          if (!pattern.test(line)) return
+          waiting.delete(hear)
+          resolve(line)
+        }
+        waiting.add(hear)
+        void ended.then(how =>
+          reject(new Error(`${file} ended (${how}) before it said ${pattern}:\n${lines.slice(-10).join('\n')}`))
+        )
+      })
+    }
+  }
+}
+
+/** An API process; resolves with its address once it listens. */
+export async function startApi(env: Record<string, string>): Promise<TestProcess & { address: string }> {
+  const api = startProcess('api/main.ts', { ...env, LOG_LEVEL: 'info', PORT: '0' })
+  const line = await api.line(/"msg":"listening"/)
+  return { ...api, address: (JSON.parse(line) as { address: string }).address }
+}
+
+/** A worker process; resolves once it works. */
+export async function startWorker(env: Record<string, string>): Promise<TestProcess> {
+  const worker = startProcess('worker/main.ts', { ...env, LOG_LEVEL: 'info' })
+  await worker.line(/"msg":"working"/)
+  return worker
+}

@@ -1,0 +1,61 @@
+// A clock that only moves when told: years of trading pass in a moment, in one order, every time the same.
+import type { Clock } from '../../worker/simulator/engine/clock.ts'
+
+interface Timer {
+  at: number
+  order: number
+  run: () => void
+}
+
+export class VirtualClock implements Clock {
+  #now: number
+  #timers = new Set<Timer>()
+  #order = 0
+
+  constructor(start: string | number) {
+    this.#now = new Date(start).getTime()
+  }
+
+  now(): number {
+    return this.#now
+  }
+
+  setTimeout(run: () => void, delayMs: number): unknown {
+    const timer = { at: this.#now + Math.max(0, delayMs), order: this.#order++, run }
+    this.#timers.add(timer)
+    return timer
+  }
+
+  clearTimeout(handle: unknown): void {
+    this.#timers.delete(handle as Timer)
+  }
+
+  /** How many timers wait. */
+  get waiting(): number {
+    return this.#timers.size
+  }
+
+  /** Lets `ms` pass, running what falls due in its order. */
+  pass(ms: number): void {
+    const end = this.#now + ms
+    for (let next = this.#next(); next && next.at <= end; next = this.#next()) {
+      this.#timers.delete(next)
+      this.#now = Math.max(this.#now, next.at)
+      next.run()
+    }
+    this.#now = end
+  }
+
+  /** Lets `ms` pass while nothing runs, as on a machine too busy to be in time. */
+  stall(ms: number): void {
+    this.#now += ms
+  }
+
+  #next(): Timer | undefined {
+    let first: Timer | undefined
+    for (const timer of this.#timers) {
+      if (!first || timer.at < first.at || (timer.at === first.at && timer.order < first.order)) first = timer
+    }
+    return first
+  }
+}

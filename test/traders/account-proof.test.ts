@@ -1,0 +1,261 @@
+// test once for each dialect
+// What the broker says of an account decides: whether it is play money, its currency, and whose it is.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { getBalance } from '../../api/traders/balance.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv, dialect } from '../support/dialects.ts'
+import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 21, limits: 'off', timeScale: 100 })
+onClose(() => simulator.close())
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(simulator),
+    SWEEP_MS: '200',
+    ORDER_TTL_MS: '6000',
+    PERMIT_MS: '1000',
+    RECONCILE_AFTER_MS: '1500',
+    BROKER_ANSWER_TIMEOUT_MS: '2000'
+  }
+})
+await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+interface Given {
+  accountId: string
+  token?: string
+  accountMode?: 'DEMO' | 'REAL'
+  currency?: string
+}
+
+/** Exchanges an account as it is said to be; answers the trader's external id. */
+async function exchange(
+  { accountId, token = `sim-${accountId}`, accountMode = 'DEMO', ...rest }: Given,
+  traderExternalId = `user-${randomUUID()}`,
+  by: TestPartner = partner
+): Promise<string> {
+  const body = { traderExternalId, accounts: [{ accountId, token, accountMode, ...rest }] }
+  assert.is((await by.call(exchangeTokens, { body })).status, 200)
+  return traderExternalId
+}
+
+const place = (traderExternalId: string, by: TestPartner = partner, changes: object = {}) =>
+  by.call(placeBinaryOrder, {
+    body: {
+      traderExternalId,
+      clientOrderId: randomUUID(),
+      asset: 'R_100',
+      contractType: 'CALL',
+      stake: 1,
+      duration: 3,
+      durationUnit: 't',
+      ...changes
+    }
+  })
+const accountOf = async (traderExternalId: string, by: TestPartner = partner) =>
+  (await by.call(listAccounts, { query: { traderExternalId } })).body.data[0]
+const contractsOf = (accountId: string) => simulator.ledger().filter(entry => entry.loginid === accountId)
+const realId = () => newAccountId().replace('VRTC', 'CR')
+
+const checking = suite('an account against what the broker says of it')
+
+checking('is refused when it is real and was exchanged as DEMO, and nothing is bought', async () => {
+  const accountId = realId()
+  const traderExternalId = await exchange({ accountId })
+  const { status, body } = await place(traderExternalId)
+  assert.equal([status, body.error], [404, 'BROKER_DISCONNECTED'])
+  assert.match(body.message, 'MODE_MISMATCH')
+  const account = await accountOf(traderExternalId)
+  assert.equal([account.status, account.reason], ['REJECTED', 'MODE_MISMATCH'])
+  const balance = await partner.call(getBalance, { query: { traderExternalId } })
+  assert.is(balance.status, 404)
+  assert.match(balance.body.message, 'MODE_MISMATCH')
+  assert.is(contractsOf(accountId).length, 0)
+})
+
+checking('is refused when it is play money and was exchanged as REAL, also by a balance', async () => {
+  const traderExternalId = await exchange({ accountId: newAccountId(), accountMode: 'REAL' })
+  const { status, body } = await partner.call(getBalance, { query: { traderExternalId } })
+  assert.equal([status, body.error], [404, 'BROKER_DISCONNECTED'])
+  assert.match(body.message, 'MODE_MISMATCH')
+  assert.is((await accountOf(traderExternalId)).reason, 'MODE_MISMATCH')
+})
+
+checking('goes by the broker alone, whatever the id begins with', async () => {
+  const [looksReal, looksDemo] = [realId(), newAccountId()]
+  const demo = await exchange({ accountId: looksReal, token: `sim-${looksReal}-demo` })
+  const real = await exchange({ accountId: looksDemo, token: `sim-${looksDemo}-real`, accountMode: 'REAL' })
+  assert.equal([(await place(demo)).body.status, (await place(real)).body.status], ['CLOSED', 'CLOSED'])
+  const wrong = await exchange({ accountId: looksDemo, token: `sim-${looksDemo}-real` })
+  assert.match((await place(wrong)).body.message, 'MODE_MISMATCH')
+})
+
+checking('is refused when the currency given is not its own; where none was given, it takes the broker’s', async () => {
+  const accountId = newAccountId()
+  const token = `sim-${accountId}-EUR`
+  const wrong = await exchange({ accountId, token, currency: 'USD' })
+  const { status, body } = await place(wrong)
+  assert.equal([status, body.error], [404, 'BROKER_DISCONNECTED'])
+  assert.match(body.message, 'CURRENCY_MISMATCH')
+  assert.is((await accountOf(wrong)).reason, 'CURRENCY_MISMATCH')
+  assert.is(contractsOf(accountId).length, 0)
+  const silent = await exchange({ accountId, token })
+  assert.is((await partner.call(getBalance, { query: { traderExternalId: silent } })).status, 200)
+  assert.is((await accountOf(silent)).currency, 'EUR')
+})
+
+checking('trades again once it is exchanged as it is', async () => {
+  const accountId = realId()
+  const traderExternalId = await exchange({ accountId })
+  assert.is((await place(traderExternalId)).status, 404)
+  await exchange({ accountId, accountMode: 'REAL' }, traderExternalId)
+  assert.is((await accountOf(traderExternalId)).reason, undefined)
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+})
+
+checking('that was stored before it was ever compared is compared when it is opened next', async () => {
+  const accountId = realId()
+  const traderExternalId = await exchange({ accountId, accountMode: 'REAL' })
+  // As a process of the version before would have left it: said to be DEMO, and never compared.
+  await harness.open.db('broker_accounts').where({ account_id: accountId }).update({ account_mode: 'DEMO' })
+  assert.match((await place(traderExternalId)).body.message, 'MODE_MISMATCH')
+  assert.is(contractsOf(accountId).length, 0)
+})
+
+checking("whose token belongs to another account is refused as not the token's", async () => {
+  const other = newAccountId()
+  const traderExternalId = await exchange({ accountId: newAccountId(), token: `sim-${other}` })
+  assert.match((await place(traderExternalId)).body.message, 'ACCOUNT_NOT_FOUND')
+  assert.is(contractsOf(other).length, 0)
+})
+
+const naming = suite("a stranger that names somebody's account")
+// The call with which an account is opened.
+const opening = dialect === 'v3' ? 'authorize' : 'otp'
+const phasesOf = (partnerId: string) => harness.open.db('orders').where({ partner_id: partnerId }).pluck('phase')
+
+naming('with a token the broker is slow to refuse does not hold up the owner', async () => {
+  const accountId = newAccountId()
+  const owner = await exchange({ accountId })
+  assert.is((await place(owner)).body.status, 'CLOSED')
+  const stranger = await harness.makePartner()
+  const intruder = await exchange({ accountId, token: `sim-${newAccountId()}` }, undefined, stranger)
+  // Whatever is opened from now on gets no answer; the owner's connection is open.
+  simulator.faults.add({ effect: 'ignore', call: dialect === 'v3' ? 'authorize' : 'accounts' })
+  const intrusions = Promise.all([1, 2, 3].map(() => place(intruder, stranger)))
+  await until('the intrusions to be stored', async () => (await phasesOf(stranger.partnerId)).length === 3)
+  const startedAt = performance.now()
+  for (let i = 0; i < 3; i++) assert.is((await place(owner)).body.status, 'CLOSED')
+  const tookMs = performance.now() - startedAt
+  assert.ok(tookMs < 3000, `${tookMs} ms`)
+  assert.equal(await phasesOf(stranger.partnerId), ['unproven', 'unproven', 'unproven'])
+  simulator.faults.reset()
+  for (const { status, body } of await intrusions) {
+    assert.ok(status === 404 || status === 502, JSON.stringify(body))
+    assert.not(body.brokerOrderId)
+  }
+  assert.is(contractsOf(accountId).length, 4)
+})
+
+naming('again and again with made-up tokens is made to wait', async () => {
+  const [stranger, accountId] = [await harness.makePartner(), newAccountId()]
+  const traderExternalId = `user-${randomUUID()}`
+  const refused: number[] = []
+  let message = ''
+  while (refused.at(-1) !== 502 && refused.length < 12) {
+    await exchange({ accountId, token: `sim-${newAccountId()}` }, traderExternalId, stranger)
+    const { status, body } = await place(traderExternalId, stranger)
+    refused.push(status)
+    message = body.message
+  }
+  assert.equal(refused.slice(0, 4), [404, 404, 404, 404])
+  assert.is(refused.at(-1), 502)
+  assert.match(message, 'the next try is made in')
+  // Its other accounts that were proven go on.
+  assert.is((await place(await exchange({ accountId: newAccountId() }, undefined, stranger), stranger)).status, 200)
+})
+
+naming('with many of its traders uses its own budget up, and nobody else’s', async () => {
+  const [stranger, victim] = [await harness.makePartner(), newAccountId()]
+  const good = await exchange({ accountId: newAccountId() }, undefined, stranger)
+  assert.is((await place(good, stranger)).status, 200)
+  const tried = await Promise.all(
+    Array.from({ length: 60 }, async () =>
+      place(await exchange({ accountId: victim, token: `sim-${newAccountId()}` }, undefined, stranger), stranger)
+    )
+  )
+  assert.ok(tried.every(({ status }) => status === 404 || status === 502))
+  const { status, body } = await place(await exchange({ accountId: newAccountId() }, undefined, stranger), stranger)
+  assert.is(status, 502)
+  assert.match(body.message, 'the next try is made in')
+  // Its proven accounts, and the unproven ones of others, are not concerned.
+  assert.is((await place(good, stranger)).status, 200)
+  assert.is((await place(await exchange({ accountId: newAccountId() }))).status, 200)
+})
+
+const first = suite('the first order of an account')
+
+first('is answered with its end, after one authorisation', async () => {
+  simulator.faults.add({ effect: 'slow', delayMs: 0, call: opening, times: 10 })
+  const traderExternalId = await exchange({ accountId: newAccountId() })
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+  assert.equal(
+    simulator.faults.settings.rules.map(({ times }) => times),
+    [9]
+  )
+  simulator.faults.reset()
+})
+
+first('after a new token is bought with that one, not with what the old one opened', async () => {
+  const accountId = newAccountId()
+  const traderExternalId = await exchange({ accountId })
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+  await exchange({ accountId, token: 'never-issued-to-anybody' }, traderExternalId)
+  const { status, body } = await place(traderExternalId)
+  assert.equal([status, body.error], [404, 'BROKER_DISCONNECTED'])
+  await exchange({ accountId }, traderExternalId)
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+})
+
+first('ends with its time to live when the account cannot be opened, and may be repeated', async () => {
+  const traderExternalId = await exchange({ accountId: newAccountId() })
+  simulator.faults.add({ effect: 'ignore', call: opening })
+  const clientOrderId = randomUUID()
+  const { status, body } = await place(traderExternalId, partner, { clientOrderId })
+  assert.equal([status, body.error, body.status], [502, 'BROKER_UPSTREAM', 'FAILED'])
+  simulator.faults.reset()
+  const again = await until('the repeat', async () => {
+    const { body } = await place(traderExternalId, partner, { clientOrderId })
+    return body.status === 'CLOSED' && body
+  })
+  assert.is(again.orderId, body.orderId)
+})
+
+const sharing = suite('two partners that own an account')
+
+sharing('are kept from each other’s order in doubt', async () => {
+  const accountId = newAccountId()
+  const other = await harness.makePartner()
+  const [one, two] = [await exchange({ accountId }), await exchange({ accountId }, undefined, other)]
+  assert.equal([(await place(one)).body.status, (await place(two, other)).body.status], ['CLOSED', 'CLOSED'])
+  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  const doubtful = place(one)
+  const phases = () => harness.open.db('orders').where({ account_id: accountId }).orderBy('id').pluck('phase')
+  await until('the doubt', async () => (await phases()).includes('sending'))
+  const waiting = place(two, other)
+  await until('the second order', async () => (await phases()).length === 4)
+  assert.equal((await phases()).slice(2), ['sending', 'queued'])
+  const [first, second] = [await doubtful, await waiting]
+  assert.ok([200, 502].includes(first.status) && [200, 502].includes(second.status))
+  const bought = contractsOf(accountId).length
+  assert.ok(bought >= 3 && bought <= 4, `${bought}`)
+})
+
+sharing.after(closeAll)
+for (const tests of [checking, naming, first, sharing]) tests.run()

@@ -1,0 +1,104 @@
+// The partner behind the key, and what happens to keys that are not (or no longer) good.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getMe } from '../../api/me.ts'
+import { revokeKey } from '../../db/partners/keys.ts'
+import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
+import { newApiKey } from '../../db/platform/crypto.ts'
+import { call, closeAll, openHarness } from '../support/harness.ts'
+
+const harness = await openHarness()
+const { db } = harness.open
+const me = suite('GET /v1/me')
+
+me('refuses a request without a key, with a malformed one and with an unknown one', async () => {
+  for (const authorization of ['', 'Bearer', 'Basic abc', 'Bearer service_live_x', `Bearer ${newApiKey().key}`]) {
+    const answer = await call(harness.address, getMe, { headers: authorization ? { authorization } : {} })
+    assert.is(answer.status, 401, authorization)
+    assert.is(answer.body.error, 'UNAUTHENTICATED')
+    assert.ok(answer.headers.get('www-authenticate'))
+  }
+})
+
+me('refuses a key whose last digits were changed, without a look at the database', async () => {
+  const { key } = await harness.makePartner()
+  const other = key.at(-1) === '0' ? '1' : '0'
+  const answer = await call(harness.address, getMe, {
+    headers: { authorization: `Bearer ${key.slice(0, -1)}${other}` }
+  })
+  assert.is(answer.body.error, 'UNAUTHENTICATED')
+})
+
+me('refuses a revoked key at once', async () => {
+  const partner = await harness.makePartner()
+  assert.is((await partner.call(getMe)).status, 200)
+  await revokeKey(db, partner.keyId)
+  const answer = await partner.call(getMe)
+  assert.is(answer.status, 403)
+  assert.is(answer.body.error, 'KEY_REVOKED')
+})
+
+me('refuses a suspended partner, and serves it again when resumed', async () => {
+  const partner = await harness.makePartner()
+  await suspendPartner(db, partner.partnerId, 'unpaid invoice')
+  const answer = await partner.call(getMe)
+  assert.is(answer.status, 403)
+  assert.is(answer.body.error, 'PARTNER_SUSPENDED')
+  await resumePartner(db, partner.partnerId)
+  assert.is((await partner.call(getMe)).status, 200)
+})
+
+me('answers the partner as it stands', async () => {
+  const partner = await harness.makePartner({ name: 'Acme', plan: 'PRO', scopes: ['trading:read', 'trading:write'] })
+  await partner.makeTrader()
+  const { status, body } = await partner.call(getMe)
+  assert.is(status, 200)
+  assert.equal(body, {
+    partnerId: partner.partnerId,
+    name: 'Acme',
+    plan: 'PRO',
+    saasStatus: 'ACTIVE',
+    tradersCount: 1,
+    scopes: ['trading:read', 'trading:write']
+  })
+})
+
+me("repeats the caller's request id when it has the right form, and makes one otherwise", async () => {
+  const partner = await harness.makePartner()
+  const own = randomUUID()
+  assert.is((await partner.call(getMe, { headers: { 'x-request-id': own } })).headers.get('x-request-id'), own)
+  const answer = await partner.call(getMe, { headers: { 'x-request-id': 'too short'.slice(0, 5) } })
+  assert.match(answer.headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/)
+})
+
+const limits = suite('rate limits')
+const strict = await openHarness({ url: harness.url, env: { RATE_LIMIT_LAUNCH: '3', RATE_LIMIT_TRADER: '2' } })
+
+limits('count each key, tell what is left on every answer, and refuse with Retry-After', async () => {
+  const partner = await strict.makePartner({ plan: 'LAUNCH' })
+  const first = await partner.call(getMe)
+  assert.is(first.headers.get('ratelimit-policy'), '"key";q=3;w=60')
+  assert.match(first.headers.get('ratelimit') ?? '', /^"key";r=2;t=\d+$/)
+  await partner.call(getMe)
+  await partner.call(getMe)
+  const refused = await partner.call(getMe)
+  assert.is(refused.status, 429)
+  assert.is(refused.body.error, 'RATE_LIMITED')
+  assert.ok(Number(refused.headers.get('retry-after')) >= 1)
+  assert.is((await (await strict.makePartner({ plan: 'LAUNCH' })).call(getMe)).status, 200)
+})
+
+limits('count each trader that is named', async () => {
+  const { listAccounts } = await import('../../api/traders/accounts.ts')
+  const partner = await strict.makePartner({ plan: 'PRO' })
+  const ask = (name: string) => partner.call(listAccounts, { query: { traderExternalId: name } })
+  assert.match((await ask('one')).headers.get('ratelimit-policy') ?? '', /^"key";q=\d+;w=60, "trader";q=2;w=60$/)
+  await ask('one')
+  assert.is((await ask('one')).status, 429)
+  assert.is((await ask('two')).status, 404)
+})
+
+limits.after(closeAll)
+me.run()
+limits.run()

@@ -1,0 +1,141 @@
+// A trader's credentials after the sign-up: another password, a reset, the end of its sessions, a partner's switch.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Operation } from '../../api/operations.ts'
+import {
+  changePassword,
+  confirmPassword,
+  disableTrader,
+  enableTrader,
+  endSessions,
+  resetPassword
+} from '../../api/traders/credentials.ts'
+import { getTraderMe, logInTrader, signUpTrader } from '../../api/traders/traders.ts'
+import { listPartnerSessions } from '../../db/partners/sessions.ts'
+import { newToken } from '../../db/platform/crypto.ts'
+import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
+
+const harness = await openHarness()
+const { db } = harness.open
+const partner = await harness.makePartner()
+const old = 'the first password'
+const fresh = 'the second password'
+
+/** A trader with two sessions. */
+async function makeSignup(of: TestPartner = partner) {
+  const email = `${randomUUID()}@example.com`
+  const { body: first } = await of.call(signUpTrader, { body: { email, password: old } })
+  const { body: second } = await of.call(logInTrader, { body: { email, password: old } })
+  return { email, traderId: first.traderId as string, sessions: [first.sessionToken, second.sessionToken] as string[] }
+}
+
+const withSession = (token = '') => ({ headers: { 'x-trader-session': token } })
+const isLive = async (token = '') => (await partner.call(getTraderMe, withSession(token))).status === 200
+const logIn = async (email: string, password: string) =>
+  (await partner.call(logInTrader, { body: { email, password } })).status
+
+const changing = suite('POST /v1/traders/password')
+const resetting = suite('POST /v1/traders/password/reset and confirm')
+const ending = suite('POST /v1/traders/sessions/end')
+const disabling = suite('POST /v1/traders/{traderId}/disable and enable')
+
+changing('needs the session and the current password, and no common one', async () => {
+  const { sessions, email } = await makeSignup()
+  const change = (currentPassword: string, newPassword: string, token = sessions[0]) =>
+    partner.call(changePassword, { body: { currentPassword, newPassword }, ...withSession(token) })
+  assert.is((await change(old, fresh, newToken())).body.error, 'UNAUTHENTICATED')
+  assert.is((await change('wrong', fresh)).body.error, 'INVALID_CREDENTIALS')
+  assert.is((await change(old, 'password1')).body.details[0].path, '/body/newPassword')
+  assert.is(await logIn(email, old), 200)
+})
+
+changing('takes the new password, and ends all sessions but its own', async () => {
+  const { sessions, email, traderId } = await makeSignup()
+  const body = { currentPassword: old, newPassword: fresh }
+  const { status, body: answer } = await partner.call(changePassword, { body, ...withSession(sessions[0]) })
+  assert.equal([status, answer], [200, { traderId, sessionsEnded: 1 }])
+  assert.equal([await isLive(sessions[0]), await isLive(sessions[1])], [true, false])
+  assert.equal([await logIn(email, old), await logIn(email, fresh)], [401, 200])
+})
+
+resetting('sets a new password once, ends all sessions, and stores no token', async () => {
+  const { sessions, email, traderId } = await makeSignup()
+  const { body: reset } = await partner.call(resetPassword, { body: { email: email.toUpperCase() } })
+  const [stored] = (await db('password_resets').where({ trader_id: traderId })) as { hash: Buffer }[]
+  assert.not.ok(stored?.hash.toString('latin1').includes(reset.resetToken))
+  assert.is(await isLive(sessions[0]), true, 'nothing changes before it is confirmed')
+  const confirm = () => partner.call(confirmPassword, { body: { resetToken: reset.resetToken, newPassword: fresh } })
+  const both = await Promise.all([confirm(), confirm()])
+  assert.equal(both.map(({ status }) => status).sort(), [200, 401], 'of two at once one gets it')
+  assert.equal([await isLive(sessions[0]), await isLive(sessions[1])], [false, false])
+  assert.equal([await logIn(email, old), await logIn(email, fresh)], [401, 200])
+  assert.is((await confirm()).body.error, 'INVALID_CREDENTIALS')
+})
+
+resetting("is void after an hour, after a later one, after a change, and for another partner's key", async () => {
+  const other = await harness.makePartner()
+  const { email, traderId, sessions } = await makeSignup()
+  const begin = async () => (await partner.call(resetPassword, { body: { email } })).body.resetToken as string
+  const confirm = (resetToken: string, of = partner) =>
+    of.call(confirmPassword, { body: { resetToken, newPassword: fresh } })
+  const [first, second] = [await begin(), await begin()]
+  assert.is((await confirm(first)).status, 401)
+  assert.is((await confirm(second, other)).status, 401)
+  await db('password_resets')
+    .where({ trader_id: traderId })
+    .update({ expires_at: db.raw("now() - interval '1 s'") })
+  assert.is((await confirm(second)).status, 401)
+  const third = await begin()
+  const change = { currentPassword: old, newPassword: 'the third password' }
+  await partner.call(changePassword, { body: change, ...withSession(sessions[0]) })
+  assert.is((await confirm(third)).status, 401)
+  assert.is((await other.call(resetPassword, { body: { email } })).status, 404)
+})
+
+ending('ends all sessions of the trader named, or of the session that comes along', async () => {
+  const [one, two] = [await makeSignup(), await makeSignup()]
+  const named = await partner.call(endSessions, { body: { traderId: one.traderId } })
+  assert.equal(named.body, { traderId: one.traderId, sessionsEnded: 2 })
+  const own = await partner.call(endSessions, { body: {}, ...withSession(two.sessions[0]) })
+  assert.equal(own.body, { traderId: two.traderId, sessionsEnded: 2 })
+  assert.equal([await isLive(one.sessions[1]), await isLive(two.sessions[1])], [false, false])
+  assert.is((await partner.call(endSessions, { body: {} })).body.details[0].path, '/body/traderId')
+})
+
+disabling('ends the sessions and keeps the trader out until it is enabled, whatever the way in', async () => {
+  const { email, traderId, sessions } = await makeSignup()
+  const path = { params: { traderId } }
+  const { body: reset } = await partner.call(resetPassword, { body: { email } })
+  const { body: off } = await partner.call(disableTrader, path)
+  assert.match(off.disabledAt, /^\d{4}-/)
+  assert.equal((await partner.call(disableTrader, path)).body, off, 'repeating it changes nothing')
+  assert.is(await isLive(sessions[0]), false)
+  await partner.call(confirmPassword, { body: { resetToken: reset.resetToken, newPassword: fresh } })
+  assert.equal([await logIn(email, old), await logIn(email, fresh)], [401, 401])
+  assert.equal((await partner.call(enableTrader, path)).body, { traderId, disabledAt: null })
+  assert.is(await logIn(email, fresh), 200)
+})
+
+disabling("is 404 for another partner's trader, as is ending its sessions", async () => {
+  const other = await harness.makePartner()
+  const { traderId, sessions } = await makeSignup()
+  const rows: [Operation, object][] = [
+    [disableTrader, { params: { traderId } }],
+    [enableTrader, { params: { traderId } }],
+    [endSessions, { body: { traderId } }]
+  ]
+  for (const [row, input] of rows) assert.is((await other.call(row, input)).status, 404, row.name)
+  assert.is(await isLive(sessions[0]), true)
+})
+
+disabling('leaves a trader at most 50 sessions, and the operator sees them', async () => {
+  const of = await harness.makePartner()
+  const { email, traderId } = await makeSignup(of)
+  for (let index = 0; index < 52; index++) await of.call(logInTrader, { body: { email, password: old } })
+  const listed = await listPartnerSessions(db, of.partnerId)
+  assert.is(listed.filter(session => session.traderId === traderId && !session.revokedAt).length, 50)
+})
+
+disabling.after(closeAll)
+for (const one of [changing, resetting, ending, disabling]) one.run()

@@ -1,0 +1,340 @@
+// Traders' own accounts: signing up, logging in, the session.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from '../../api/traders/traders.ts'
+import { newToken } from '../../db/platform/crypto.ts'
+import { call, closeAll, type Harness, newAccountId, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { startRedis, type TestRedis } from '../support/redis.ts'
+
+const harness = await openHarness()
+const { db } = harness.open
+const password = 'correct horse battery staple'
+let made = 0
+const newEmail = () => `Trader${++made}@Example.com`
+const signUp = (partner: TestPartner, email = newEmail()) =>
+  partner.call(signUpTrader, { body: { email, password, name: 'Ada' } })
+const as = (sessionToken: string) => ({ headers: { 'x-trader-session': sessionToken } })
+
+const signing = suite('POST /v1/traders/signup')
+const login = suite('POST /v1/traders/login')
+const me = suite('GET /v1/traders/me')
+const logout = suite('POST /v1/traders/logout')
+
+signing('refuses a body that breaks its limits, naming what is wrong', async () => {
+  const partner = await harness.makePartner()
+  const good = { email: 'a@b.example', password }
+  for (const [path, body] of [
+    ['/body/email', { password }],
+    ['/body/password', { email: good.email }],
+    ['/body/email', { ...good, email: 'a@b' }],
+    ['/body/email', { ...good, email: 'not an address' }],
+    ['/body/email', { ...good, email: `${'x'.repeat(250)}@b.example` }],
+    ['/body/password', { ...good, password: '1234567' }],
+    ['/body/password', { ...good, password: 'x'.repeat(257) }],
+    ['/body/name', { ...good, name: 'x'.repeat(129) }],
+    ['/body/name', { ...good, name: 'a\u0000' }]
+  ] as const) {
+    const answer = await partner.call(signUpTrader, { body })
+    assert.is(answer.status, 400, JSON.stringify(body))
+    assert.ok(
+      answer.body.details.some((detail: { path: string }) => detail.path === path),
+      path
+    )
+  }
+})
+
+signing('refuses an e-mail that has an account, in whatever case, but not one of another partner', async () => {
+  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+  const email = newEmail()
+  assert.is((await signUp(partner, email)).status, 200)
+  for (const same of [email, email.toUpperCase(), email.toLowerCase()]) {
+    const answer = await signUp(partner, same)
+    assert.is(answer.status, 409)
+    assert.is(answer.body.error, 'EMAIL_TAKEN')
+  }
+  assert.is((await signUp(other, email)).status, 200)
+})
+
+signing('makes one account when the same e-mail comes many times at once', async () => {
+  const partner = await harness.makePartner()
+  const email = newEmail()
+  const answers = await Promise.all(Array.from({ length: 6 }, () => signUp(partner, email)))
+  assert.equal(answers.map(({ status }) => status).sort(), [200, 409, 409, 409, 409, 409])
+})
+
+signing('answers the trader with its session, in the body and as a cookie', async () => {
+  const partner = await harness.makePartner()
+  const { headers, body } = await signUp(partner, 'Ada.Example@Example.com')
+  assert.is(body.traderExternalId, body.traderId)
+  assert.equal([body.email, body.name], ['Ada.Example@Example.com', 'Ada'])
+  const cookie = headers.get('set-cookie') ?? ''
+  assert.match(cookie, new RegExp(`^trader_session=${body.sessionToken}; Path=/; Expires=.*; HttpOnly; SameSite=Lax$`))
+  assert.is(Math.round((Date.parse(body.expiresAt) - Date.now()) / 3_600_000), 12)
+})
+
+signing('keeps nothing of password and session but hashes', async () => {
+  const { body } = await signUp(await harness.makePartner())
+  const [trader, session] = await Promise.all([
+    db('traders').where({ id: body.traderId }).first(),
+    db('sessions').where({ trader_id: body.traderId }).first()
+  ])
+  assert.match(trader.password_hash, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+  assert.not(JSON.stringify([trader, session]).includes(body.sessionToken))
+})
+
+signing('leaves the e-mail of an exchanged trader to its partner: it may repeat, and be signed up', async () => {
+  const partner = await harness.makePartner()
+  const email = newEmail()
+  for (const traderExternalId of ['one', 'two']) {
+    const accounts = [{ accountId: newAccountId(), token: 'sim-token-0001', accountMode: 'DEMO' }]
+    assert.is((await partner.call(exchangeTokens, { body: { traderExternalId, email, accounts } })).status, 200)
+  }
+  assert.is((await signUp(partner, email)).status, 200)
+})
+
+signing('makes a trader that is TRADER_NOT_FOUND until its tokens are exchanged under its own id', async () => {
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const { traderExternalId, traderId, sessionToken, email } = body
+  const before = await partner.call(listAccounts, { query: { traderExternalId } })
+  assert.equal([before.status, before.body.error], [404, 'TRADER_NOT_FOUND'])
+  const accounts = [{ accountId: newAccountId(), token: 'sim-token-0001', accountMode: 'DEMO' }]
+  const exchange = { traderExternalId, email: 'another@example.com', accounts }
+  assert.is((await partner.call(exchangeTokens, { body: exchange })).body.traderId, traderId)
+  const after = await partner.call(getTraderMe, as(sessionToken))
+  assert.is(after.body.accounts[0].accountId, accounts[0]?.accountId)
+  assert.is(after.body.email, email, 'the e-mail it logs in with stays')
+})
+
+login('answers a wrong password and an unknown e-mail alike', async () => {
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const wrong = await partner.call(logInTrader, { body: { email: body.email, password: `${password}!` } })
+  const unknown = await partner.call(logInTrader, { body: { email: newEmail(), password } })
+  const invalid = await partner.call(logInTrader, { body: { email: '-----', password } })
+  for (const answer of [wrong, unknown, invalid]) {
+    assert.is(answer.status, 401)
+    assert.is(answer.body.error, 'INVALID_CREDENTIALS')
+    assert.equal({ ...answer.body, requestId: '' }, { ...wrong.body, requestId: '' })
+  }
+})
+
+login('computes a password hash whether or not the e-mail is known', async () => {
+  const partner = await harness.makePartner()
+  const cpuMs = async (emails: string[]) => {
+    const before = process.cpuUsage()
+    for (const email of emails) await partner.call(logInTrader, { body: { email, password: 'wrong password' } })
+    const { user, system } = process.cpuUsage(before)
+    return (user + system) / 1000
+  }
+  const known = [(await signUp(partner)).body.email, (await signUp(partner)).body.email]
+  const rounds = (emails: string[]) => [...emails, ...emails, ...emails, ...emails]
+  await cpuMs(known)
+  const [ofKnown, ofUnknown] = [await cpuMs(rounds(known)), await cpuMs(rounds([newEmail(), newEmail()]))]
+  // Without the hash a login costs a tenth of it; what is compared is the work done, not the clock.
+  assert.ok(ofUnknown > ofKnown / 2, `${ofUnknown} ms of work for unknown e-mails, ${ofKnown} ms for known ones`)
+})
+
+login('does not know an exchanged trader, nor a trader of another partner', async () => {
+  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+  const { body } = await signUp(other)
+  assert.is((await partner.call(logInTrader, { body: { email: body.email, password } })).status, 401)
+})
+
+login('slows down after ten failures, one attempt at a time, and never locks the right password out', async () => {
+  const partner = await harness.makePartner()
+  const [{ body: victim }, { body: other }] = [await signUp(partner), await signUp(partner)]
+  const guess = (email: string, password: string) => partner.call(logInTrader, { body: { email, password } })
+  const guesses = await Promise.all(Array.from({ length: 20 }, (_, i) => guess(victim.email, `wrong ${i}`)))
+  const refused = guesses.filter(({ status }) => status === 429)
+  // Ten at once, one slowed and three behind it; the others are not even hashed.
+  assert.equal(guesses.map(({ status }) => status).sort(), [...Array(14).fill(401), ...Array(6).fill(429)])
+  for (const { headers } of refused) assert.match(headers.get('retry-after') ?? '', /^[1-8]$/)
+  const startedAt = performance.now()
+  assert.is((await guess(victim.email.toUpperCase(), password)).status, 200)
+  assert.ok(performance.now() - startedAt > 200, 'it took its time')
+  const unslowed = performance.now()
+  assert.is((await guess(other.email, password)).status, 200)
+  assert.is((await guess(victim.email, password)).status, 200)
+  assert.ok(performance.now() - unslowed < 8000, 'a success ends the count')
+})
+
+login("spares the address of an end user from others' failures", async () => {
+  const partner = await harness.makePartner()
+  const { body: victim } = await signUp(partner)
+  const guess = (password: string, ip: string) =>
+    partner.call(logInTrader, { body: { email: victim.email, password }, headers: { 'x-end-user-ip': ip } })
+  const attacker = await Promise.all(Array.from({ length: 20 }, (_, i) => guess(`wrong ${i}`, `2001:db8::${i + 1}`)))
+  assert.is(attacker.filter(({ status }) => status === 429).length, 6, 'addresses of one network are one')
+  assert.is((await guess(password, '203.0.113.7')).status, 200)
+  const invalid = await guess(password, '203.0.113.7, 10.0.0.1')
+  assert.equal([invalid.status, invalid.body.details[0].path], [400, '/header/X-End-User-IP'])
+})
+
+login('of a trader without failures goes on while another of the partner is guessed at 2,500 times', async () => {
+  const partner = await harness.makePartner()
+  const { body: fine } = await signUp(partner)
+  const { limits } = harness.open
+  for (let index = 0; index < 2500; index++) await limits.hit(`logins:${partner.partnerId}`, 1_000_000, 900)
+  const logIn = (headers = {}) => partner.call(logInTrader, { body: { email: fine.email, password }, headers })
+  const startedAt = performance.now()
+  assert.is((await logIn({ 'x-end-user-ip': '198.51.100.4' })).status, 200)
+  assert.ok(performance.now() - startedAt < 900, 'not slowed: its address is known to be fine')
+  // Without an address it is slowed, and not refused.
+  assert.is((await logIn()).status, 200)
+})
+
+login('takes turns with other partners at hashing', async () => {
+  const [busy, other] = [await harness.makePartner(), await harness.makePartner()]
+  const { body: trader } = await signUp(other)
+  let done = 0
+  const many = Array.from({ length: 36 }, async () => {
+    const { status } = await signUp(busy)
+    done += 1
+    return status
+  })
+  await until('the others are under way', () => done > 2)
+  assert.is((await other.call(logInTrader, { body: { email: trader.email, password } })).status, 200)
+  assert.ok(done < 20, `after ${done} of the others'`)
+  assert.equal(new Set(await Promise.all(many)), new Set([200]))
+})
+
+signing('of a taken e-mail is answered without hashing, and slowed like a login', async () => {
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const again = await Promise.all(Array.from({ length: 20 }, () => signUp(partner, body.email)))
+  assert.equal(again.map(({ status }) => status).sort(), [...Array(14).fill(409), ...Array(6).fill(429)])
+})
+
+signing('is refused with a password that everybody uses, in any case', async () => {
+  const partner = await harness.makePartner()
+  for (const password of ['password1', 'Iloveyou', 'QWERTY123'])
+    assert.is(
+      (await partner.call(signUpTrader, { body: { email: newEmail(), password } })).body.details[0].path,
+      '/body/password'
+    )
+})
+
+login('counts nothing while the password could not be looked at', async () => {
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const attempt = async () => (await partner.call(logInTrader, { body: { email: body.email, password } })).status
+  await db.raw('alter table traders rename column password_hash to password_hash_away')
+  const statuses: number[] = []
+  for (let i = 0; i < 12; i++) statuses.push(await attempt())
+  await db.raw('alter table traders rename column password_hash_away to password_hash')
+  assert.equal(statuses, Array(12).fill(500))
+  assert.is(await attempt(), 200)
+})
+
+login('starts counting afresh after a success', async () => {
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const guess = async (tries: number) => {
+    const answers = await Promise.all(
+      Array.from({ length: tries }, () => partner.call(logInTrader, { body: { email: body.email, password: 'wrong' } }))
+    )
+    return answers.every(({ status }) => status === 401)
+  }
+  assert.ok(await guess(9))
+  assert.is((await partner.call(logInTrader, { body: { email: body.email, password } })).status, 200)
+  assert.ok(await guess(9))
+})
+
+const redis = await startRedis()
+const counted = redis ? login : login.skip
+counted('counts the failures that several processes saw, through Redis', async () => {
+  const env = { REDIS_URL: (redis as TestRedis).url }
+  const [one, two] = [await openHarness({ url: harness.url, env }), await openHarness({ url: harness.url, env })]
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const guess = async (process: Harness, password: string) => {
+    const headers = { authorization: `Bearer ${partner.key}` }
+    return (await call(process.address, logInTrader, { headers, body: { email: body.email, password } })).status
+  }
+  const statuses: number[] = []
+  for (let i = 0; i < 5; i++) statuses.push(await guess(one, 'wrong'), await guess(two, 'wrong'))
+  assert.equal(statuses, Array(10).fill(401))
+  const slow = performance.now()
+  assert.is(await guess(two, password), 200)
+  assert.ok(performance.now() - slow > 200, 'slowed by what the other process counted, too')
+})
+
+login('takes the e-mail in any case, and opens a session of its own', async () => {
+  const partner = await harness.makePartner()
+  const { body: first } = await signUp(partner)
+  const { status, body, headers } = await partner.call(logInTrader, {
+    body: { email: first.email.toUpperCase(), password }
+  })
+  assert.is(status, 200)
+  assert.equal([body.traderId, body.email], [first.traderId, first.email])
+  assert.is.not(body.sessionToken, first.sessionToken)
+  assert.ok(headers.get('set-cookie')?.startsWith(`trader_session=${body.sessionToken};`))
+  assert.is((await partner.call(getTraderMe, as(first.sessionToken))).status, 200)
+  assert.is((await partner.call(getTraderMe, as(body.sessionToken))).status, 200)
+})
+
+me("refuses a key without a session, with an unknown, an expired and another partner's one", async () => {
+  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+  const [{ body: mine }, { body: theirs }] = [await signUp(partner), await signUp(other)]
+  await db('sessions').where({ trader_id: mine.traderId }).update({ expires_at: new Date() })
+  const { cookie } = await partner.makeSession()
+  const tokens = ['', 'x', newToken(), theirs.sessionToken, mine.sessionToken, cookie.split('=')[1] as string]
+  for (const row of [getTraderMe, logOutTrader]) {
+    assert.is((await partner.call(row)).status, 401)
+    for (const token of tokens) {
+      const answer = await partner.call(row, as(token))
+      assert.is(answer.status, 401, token)
+      assert.is(answer.body.error, 'UNAUTHENTICATED')
+    }
+  }
+  assert.is((await other.call(getTraderMe, as(theirs.sessionToken))).status, 200)
+})
+
+me('takes the session from the cookie as well, the header first', async () => {
+  const partner = await harness.makePartner()
+  const [{ body: one }, { body: two }] = [await signUp(partner), await signUp(partner)]
+  const cookie = `trader_session=${one.sessionToken}`
+  assert.is((await partner.call(getTraderMe, { headers: { cookie } })).body.traderId, one.traderId)
+  const both = await partner.call(getTraderMe, { headers: { cookie, 'x-trader-session': two.sessionToken } })
+  assert.is(both.body.traderId, two.traderId)
+})
+
+me('answers the trader without the token, with its accounts', async () => {
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const { sessionToken, ...rest } = body
+  assert.equal((await partner.call(getTraderMe, as(sessionToken))).body, { ...rest, accounts: [] })
+})
+
+logout('refuses a cookie that another site makes the browser send, and leaves the session', async () => {
+  const partner = await harness.makePartner()
+  const { body } = await signUp(partner)
+  const cookie = `trader_session=${body.sessionToken}`
+  const answer = await partner.call(logOutTrader, { headers: { cookie, origin: 'https://evil.example' } })
+  assert.equal([answer.status, answer.body.error], [403, 'CROSS_SITE_REFUSED'])
+  assert.is((await partner.call(getTraderMe, { headers: { cookie } })).status, 200)
+})
+
+logout('ends this session at once on every process, and no other', async () => {
+  const second = await openHarness({ url: harness.url })
+  const partner = await harness.makePartner()
+  const { body: first } = await signUp(partner)
+  const { body: other } = await partner.call(logInTrader, { body: { email: first.email, password } })
+  const answer = await partner.call(logOutTrader, as(first.sessionToken))
+  assert.equal(answer.body, { loggedOut: true })
+  assert.match(answer.headers.get('set-cookie') ?? '', /^trader_session=; Path=\/; Expires=Thu, 01 Jan 1970/)
+  const gone = await fetch(`${second.address}/v1/traders/me`, {
+    headers: { authorization: `Bearer ${partner.key}`, 'x-trader-session': first.sessionToken }
+  })
+  assert.is(gone.status, 401)
+  assert.is((await partner.call(logOutTrader, as(first.sessionToken))).status, 401)
+  assert.is((await partner.call(getTraderMe, as(other.sessionToken))).status, 200)
+})
+
+logout.after(closeAll)
+signing.run()
+login.run()
+me.run()
+logout.run()

@@ -1,0 +1,116 @@
+// A broker account's session: the token is opened here, for one use, and a refusal of it is remembered.
+import {
+  findSealedToken,
+  getSealedToken,
+  learnCurrency,
+  markProven,
+  markRejected,
+  type StoredToken,
+  unsealToken
+} from '../../db/traders/accounts.ts'
+import type { RejectedReason } from '../../schemas/traders/accounts.ts'
+import { tokenRefused } from '../broker/credentials.ts'
+import { type AccountFacts, type BrokerAccount, BrokerError, type Session } from '../broker/port.ts'
+import type { Open } from '../open.ts'
+import { noteAdmission, noteRefusal } from './applications.ts'
+
+/** Where an account is and under which application and dialect it is used. */
+export interface AccountRef {
+  accountRowId: string
+  accountId: string
+  appId: string
+  dialect: string
+}
+
+/**
+ * The account's session at the broker. Rejects with BrokerError; when the broker refuses the token the
+ * account becomes REJECTED, unless a newer token came meanwhile. `anew` tries the stored token even where a connection
+ * is open; `leisurely` opens one after everybody else's.
+ */
+export async function openSession(
+  { db, vault, brokers, log }: Pick<Open, 'db' | 'vault' | 'brokers' | 'log'>,
+  account: AccountRef,
+  { anew = false, leisurely = false } = {}
+): Promise<Session> {
+  let read: StoredToken | undefined
+  try {
+    const asked: BrokerAccount = {
+      accountId: account.accountId,
+      appId: account.appId,
+      // Live sessions are shared only within the row whose token opened them.
+      credentialId: account.accountRowId,
+      leisurely,
+      async token() {
+        read = await getSealedToken(db, account.accountRowId, account.dialect)
+        if (read.restSeconds > 0) throw refusedTooOften(read.restSeconds)
+        return unsealToken(vault, account.accountRowId, read)
+      },
+      compared: () => read?.proven === true,
+      async accepted(facts) {
+        if (!read) return
+        const mismatch = mismatchOf(read, facts)
+        if (mismatch) throw tokenRefused('Mismatch', mismatch)
+        if (read.proven) return
+        await markProven(db, account.accountRowId, { version: read.version, currency: facts.currency })
+        read.proven = true
+      }
+    }
+    const session = await brokers.of(account.dialect).session(asked, { anew })
+    await noteAdmission({ db, log }, account)
+    return session
+  } catch (error) {
+    await noteRefusal({ db, log }, account, error)
+    if (error instanceof BrokerError && error.rejected && read)
+      await markRejected(db, account.accountRowId, {
+        version: read.version,
+        dialect: account.dialect,
+        reason: reasonOf(error, read)
+      })
+    throw error
+  }
+}
+
+/** A refused token whose end has passed was refused for that. */
+function reasonOf({ reason }: Pick<BrokerError, 'reason'>, { expired }: Pick<StoredToken, 'expired'>): RejectedReason {
+  const told = reason ?? 'TOKEN_REFUSED'
+  return told === 'TOKEN_REFUSED' && expired ? 'TOKEN_EXPIRED' : told
+}
+
+function refusedTooOften(restSeconds: number): BrokerError {
+  const message = `The broker refused tokens of this account, or of too many accounts, again and again: the next try is made in ${restSeconds} s.`
+  return new BrokerError('BROKER_UPSTREAM', message, {
+    brokerCode: 'RefusedTooOften',
+    ran: 'no',
+    retryMs: restSeconds * 1000
+  })
+}
+
+/** In what the account differs from what was said when it was exchanged; what the broker does not say differs in nothing. */
+function mismatchOf(given: StoredToken, facts: AccountFacts): RejectedReason | undefined {
+  if (facts.mode !== null && facts.mode !== given.accountMode) return 'MODE_MISMATCH'
+  const differs = facts.currency !== null && given.currency !== null && facts.currency !== given.currency
+  return differs ? 'CURRENCY_MISMATCH' : undefined
+}
+
+/** Remembers a token that the broker refused in the middle of a session; a newer one is not touched. */
+export async function rejectToken(
+  { db }: Pick<Open, 'db'>,
+  { accountRowId, dialect }: Pick<AccountRef, 'accountRowId' | 'dialect'>,
+  { reason }: Pick<BrokerError, 'reason'>
+): Promise<void> {
+  const sealed = await findSealedToken(db, accountRowId, dialect)
+  if (!sealed) return
+  await markRejected(db, accountRowId, { version: sealed.version, dialect, reason: reasonOf({ reason }, sealed) })
+}
+
+/** The account's currency: as it is known, else as the broker tells, and then remembered. */
+export async function currencyOf(
+  { db }: Pick<Open, 'db'>,
+  session: Session,
+  { accountRowId, currency }: { accountRowId: string; currency: string | null }
+): Promise<string> {
+  if (currency) return currency
+  const told = await session.balance()
+  await learnCurrency(db, accountRowId, told.currency)
+  return told.currency
+}

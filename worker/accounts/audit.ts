@@ -1,0 +1,243 @@
+// The audit: each active account's recent contracts at the broker against our rows. It finds what no
+// protocol can exclude (a process frozen between its last check and the write) and what should not be.
+import { Big } from 'big.js'
+import {
+  type ClaimedContract,
+  claimedContracts,
+  type DueAccount,
+  type Finding,
+  inDoubt,
+  insertFinding,
+  markCompared,
+  ordersSentAround,
+  takeDueAccounts
+} from '../../db/orders/contract-audit.ts'
+import { resolveSettledFindings } from '../../db/orders/review.ts'
+import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { matches } from '../broker/dialects/shortcode.ts'
+import type { Evidence } from '../broker/port.ts'
+import type { Open } from '../open.ts'
+import { auditPastEnd } from '../orders/past-end.ts'
+import { ceilingOf } from '../orders/stake.ts'
+import { contractOf } from '../orders/terms.ts'
+import { openSession } from './accounts.ts'
+
+// Accounts compared in one run, one after another: each costs two calls of the account's tightest budget (25 a minute,
+// shared with the looks into orders in doubt), and at most about 16 where there is a lot to compare.
+const ACCOUNTS = 200
+// What is read of each list in one turn; a page is as long as the broker allows.
+const STATEMENT = { pageRows: 999, pages: 3 }
+const PROFIT_TABLE = { pageRows: 500, pages: 6 }
+// What the broker's clock, told in whole seconds, may differ from ours.
+const SLACK_MS = 5000
+// How long the settlement of a contract that the broker has closed may be under way.
+const SETTLING_MS = 120_000
+
+export interface AuditSummary {
+  accounts: number
+  contracts: number
+  orphans: number
+  mismatches: number
+  /** Orders that are open here although their contract is over, reported for the first time. */
+  unsettled: number
+  /** Accounts that could not be compared now; they are due again soon. */
+  unreachable: number
+  /** Accounts with more purchases than one turn reads: compared from the oldest on, and due again soon for the rest. */
+  behind: number
+}
+
+/** Compares the accounts that are due, all of them or those that this worker serves or nobody does. */
+export async function auditContracts(
+  open: Open,
+  { everyMinutes, all = false }: { everyMinutes: number; all?: boolean }
+): Promise<AuditSummary> {
+  const summary: AuditSummary = {
+    accounts: 0,
+    contracts: 0,
+    orphans: 0,
+    mismatches: 0,
+    unsettled: 0,
+    unreachable: 0,
+    behind: 0
+  }
+  await resolveSettledFindings(open.db)
+  // Applications whose broker is down: each of their accounts would only wait for its time-out.
+  const down = new Set<string>()
+  const due = await takeDueAccounts(open.db, { everyMinutes, limit: ACCOUNTS, worker: all ? null : open.worker })
+  if (!all)
+    await serveAccounts(
+      open.db,
+      open.worker,
+      due.map(({ accountId }) => accountId)
+    )
+  for (const account of due) {
+    const application = `${account.dialect} ${account.appId}`
+    if (down.has(application)) {
+      summary.unreachable += 1
+      continue
+    }
+    try {
+      const { seen, until } = await recentContracts(open, account)
+      summary.accounts += 1
+      if (until !== null) summary.behind += 1
+      summary.contracts += seen.size
+      const { findings, undecided } = await compare(open, account, seen)
+      for (const finding of findings) {
+        if (finding.kind === 'ORPHAN') summary.orphans += 1
+        else if (finding.kind === 'MISMATCH') summary.mismatches += 1
+        else summary.unsettled += 1
+        if (await insertFinding(open.db, finding)) open.log.error({ ...finding }, 'the books differ')
+      }
+      // However long the doubt lasts, what it hid is looked at again after it.
+      if (!undecided) await markCompared(open.db, account, until)
+    } catch (error) {
+      summary.unreachable += 1
+      open.log.warn({ err: error, accountId: account.accountId }, 'an account could not be audited')
+      if (!(await isReachable(open, account))) down.add(application)
+    }
+  }
+  summary.unsettled += await auditPastEnd(open, { everyMinutes })
+  return summary
+}
+
+async function isReachable({ brokers }: Open, { dialect, appId }: DueAccount): Promise<boolean> {
+  try {
+    return await brokers.of(dialect).reachable(appId)
+  } catch {
+    // No broker is configured for the dialect.
+    return false
+  }
+}
+
+/**
+ * What was bought since the last comparison, up to `until` (epoch seconds): all of it (null) or, where that is more than
+ * one turn may read, the oldest part.
+ */
+async function recentContracts(
+  open: Open,
+  account: DueAccount
+): Promise<{ seen: Map<string, Evidence>; until: number | null }> {
+  const session = await openSession(open, account)
+  const from = Math.floor(account.since.getTime() / 1000)
+  for (let until: number | null = null; ; ) {
+    const range = until === null ? { from } : { from, to: until }
+    const bought = await readPages(STATEMENT, page => session.statement({ ...range, ...page }))
+    const closed = bought.whole
+      ? await readPages(PROFIT_TABLE, page => session.profitTable({ ...range, ...page }))
+      : null
+    if (closed?.whole) {
+      const seen = new Map<string, Evidence>()
+      // Closed ones last: they carry the sale as well.
+      for (const item of [...bought.rows, ...closed.rows])
+        if (item.appId === null || item.appId === account.appId) seen.set(item.contractId, item)
+      return { seen, until }
+    }
+    const times = bought.rows.map(({ purchaseTime }) => purchaseTime).sort((a, b) => a - b)
+    const end: number = until ?? Math.max(Math.ceil(account.takenAt.getTime() / 1000), times.at(-1) ?? 0)
+    const shorter = from + Math.max(1, Math.floor(bought.whole ? (end - from) / 2 : partOf({ from, times, end })))
+    if (shorter >= end) throw new Error('The account has more purchases in a second than can be read.')
+    until = shorter
+  }
+}
+
+/** The pages of a list. What is bought meanwhile comes in front: it may show a row twice, and hides none. */
+async function readPages(
+  { pageRows, pages }: { pageRows: number; pages: number },
+  read: (page: { limit: number; offset: number }) => Promise<Evidence[]>
+): Promise<{ rows: Evidence[]; whole: boolean }> {
+  const rows: Evidence[] = []
+  for (let page = 0; page < pages; page++) {
+    const found = await read({ limit: pageRows, offset: page * pageRows })
+    rows.push(...found)
+    if (found.length < pageRows) return { rows, whole: true }
+  }
+  return { rows, whole: false }
+}
+
+/**
+ * How many seconds from `from` on may be read whole, where the newest purchases up to `end` fill all pages: as long as two
+ * thirds of a turn's took in the oldest of these `times`. At most half of all, so that the next guess is a better one,
+ * and not too few after a burst.
+ */
+function partOf({ from, times, end }: { from: number; times: number[]; end: number }): number {
+  const [oldest, later] = [times[0] as number, times[Math.floor((times.length * 2) / 3)] as number]
+  return Math.min((end - from) / 2, Math.max(later - oldest, (oldest - from) / 16))
+}
+
+/** The order that the contract may have been bought for: of its terms, and sent not long before; null where there is none. */
+async function meantBy(open: Open, { accountRowId }: DueAccount, item: Evidence): Promise<string | null> {
+  const { orderTtlMs, reconcileAfterMs, reconcileCrashedMs } = open.config
+  const boughtMs = item.purchaseTime * 1000
+  const from = new Date(boughtMs - orderTtlMs - reconcileAfterMs - reconcileCrashedMs - SLACK_MS)
+  const orders = await ordersSentAround(open.db, { accountRowId, from, to: new Date(boughtMs + SLACK_MS) })
+  const { terms, buyPrice } = item
+  const fits = orders.find(order => {
+    const contract = contractOf(order)
+    return !new Big(buyPrice).gt(ceilingOf(contract)) && (terms === null || matches(terms, contract))
+  })
+  return fits?.id ?? null
+}
+
+async function compare(
+  open: Open,
+  account: DueAccount,
+  seen: Map<string, Evidence>
+): Promise<{ findings: Finding[]; undecided: boolean }> {
+  const claims = await claimedContracts(open.db, account.accountId, [...seen.keys()])
+  const findings: Finding[] = []
+  let undecided = false
+  for (const [contractId, item] of seen) {
+    const about = { accountId: account.accountId, contractId, partnerId: account.partnerId }
+    const claim = claims.get(contractId)
+    if (!claim) {
+      // Where the broker does not tell whose application bought, only what we meant to buy just then may be ours.
+      const meant = item.appId === null ? await meantBy(open, account, item) : null
+      if (item.appId === null && meant === null) continue
+      // Bought a moment ago, or in doubt: its order may yet claim it.
+      if (await inDoubt(open.db, account.accountId)) {
+        undecided = true
+        continue
+      }
+      if ((await claimedContracts(open.db, account.accountId, [contractId])).size > 0) continue
+      findings.push({
+        kind: 'ORPHAN',
+        ...about,
+        orderId: meant,
+        details: { shortcode: item.shortcode, buyPrice: item.buyPrice, purchaseTime: item.purchaseTime }
+      })
+      continue
+    }
+    const differs: Record<string, [ours: string, theirs: string]> = {}
+    if (!new Big(claim.buyPrice).eq(item.buyPrice)) differs.buyPrice = [claim.buyPrice, item.buyPrice]
+    if (claim.phase === 'closed' && claim.pnl !== null && item.sellPrice != null) {
+      const pnl = new Big(item.sellPrice).minus(item.buyPrice)
+      if (!pnl.eq(claim.pnl)) differs.pnl = [claim.pnl, pnl.toFixed()]
+    }
+    if (Object.keys(differs).length > 0)
+      findings.push({ kind: 'MISMATCH', ...about, orderId: claim.orderId, details: differs })
+    if (await isUnsettled(open, account, claim, item)) {
+      const { sellPrice: soldFor, sellTime } = item
+      const closedAt = new Date((sellTime as number) * 1000).toISOString()
+      findings.push({
+        kind: 'UNSETTLED',
+        ...about,
+        orderId: claim.orderId,
+        details: { broker: 'closed', soldFor, closedAt }
+      })
+    }
+  }
+  return { findings, undecided }
+}
+
+/** Whether the broker closed the contract minutes ago, and the order is open still. */
+async function isUnsettled(
+  { db }: Open,
+  { accountId, takenAt }: DueAccount,
+  { contractId, phase }: ClaimedContract,
+  { sellPrice, sellTime }: Evidence
+): Promise<boolean> {
+  if (phase !== 'open' || sellPrice == null || sellTime == null) return false
+  if (sellTime * 1000 > takenAt.getTime() - SETTLING_MS) return false
+  // Settled since the orders were read.
+  return (await claimedContracts(db, accountId, [contractId])).get(contractId)?.phase === 'open'
+}

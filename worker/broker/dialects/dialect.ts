@@ -1,0 +1,74 @@
+// What differs between the broker's APIs, behind everything they share: how a connection is opened and authorised,
+// how requests are written and answers read. Requests and answers named here are the only ones we use.
+
+import type { BrokerAccount, Contract, ContractState, Evidence, MarketSymbol } from '../port.ts'
+import type { Budget, Limits } from '../transport/quota.ts'
+import type { Unreachable } from '../transport/reachability.ts'
+import type { Connection, Log } from '../transport/sockets.ts'
+import type { Body } from './reading.ts'
+
+/** What a dialect is given to open a connection with. */
+export interface Place {
+  appId: string
+  budget: Budget
+  log: Log
+  answerTimeoutMs: number
+  /** Opens a socket at `url`; rejects with BrokerError. */
+  connect(url: string): Promise<Connection>
+  /**
+   * Counts this connection as one of the user's, of which there may be `most` at a time: at the bound the one unused
+   * longest is closed, and where all are in use it throws BrokerError TooManyConnections.
+   */
+  claimSeat(user: string, most: number): void
+  /** The broker told its limits: they hold here, and for budgets yet to be made. */
+  learnLimits(limits: Limits): void
+  /** Aborted once somebody who does not follow contracts waits for the opening: then it goes first. */
+  hurry: AbortSignal
+}
+
+/** A request's body without its number. */
+export type Request = Record<string, unknown>
+
+/** Decimals of an asset's printed price, where known. */
+export type PipSizeOf = (asset: string) => number | undefined
+
+export interface Dialect {
+  /** As it is stored with partners and orders. */
+  name: 'v3' | 'next'
+  /** Call budgets until the broker tells better; one named `general` holds for all other classes. */
+  limits: Limits
+  /** Streams one connection may have open at a time. */
+  maxStreams: number
+  /** Tells other workers what was spent of quotas that are not an account's. */
+  settle?: () => Promise<void>
+  /** Call → class of the budget it counts in. */
+  classOf(call: string): string
+  /** Where any answer shows that the broker's sockets can be reached. */
+  probeAddress(appId: string): string
+  /** What else of the broker cannot be reached right now. */
+  unreachable?: () => Unreachable[]
+  close?: () => void
+  /** A connection for market data, no account behind it. */
+  openMarket(place: Place): Promise<Connection>
+  /** A connection authorised for the account, and for no other; BROKER_DISCONNECTED when the token is refused. */
+  openAccount(place: Place, account: BrokerAccount): Promise<Connection>
+  /** A purchase without a quote, at `maxPrice` at most. */
+  buy(contract: Contract, maxPrice: string): Request
+  /** A quote for a multiplier, to read its commission from. */
+  quoteMultiplier(asset: string, terms: { currency: string; multiplier: number; stake: number }): Request
+  /** A quote for a contract, to read its payout from. */
+  quote(contract: Contract): Request
+  contractsFor(asset: string, currency: string): Request
+  /** Calls that tell the rates from a currency and the decimals of all; null where the dialect has none. */
+  exchange: { ratesFrom(currency: string): Request; currencies: Request } | null
+  /** The account a balance is about; null where the connection alone says so. */
+  accountOfBalance(body: Body): string | null
+  /** These read a body and throw BadFrame when it is not what we rely on. */
+  readState(body: Body, pipSizeOf: PipSizeOf): ContractState
+  readPortfolio(row: Body): Evidence
+  readStatement(row: Body): Evidence
+  readProfitTable(row: Body): Evidence
+  readSymbol(row: Body): MarketSymbol
+  /** The asset named by a row of trading_times. */
+  readTradedAsset(row: Body): string
+}

@@ -1,0 +1,123 @@
+// The broker's refusals: read from a frame, and made into the error that a call ends with. What a code means stands in
+// meanings.ts.
+import { rejectionMessages } from '../../../schemas/traders/accounts.ts'
+import { secondsUntil, statedOpenings } from '../hours.ts'
+import { BrokerError, type OrderField } from '../port.ts'
+import { type Meaning, meanings, upstream } from './meanings.ts'
+import { newerMeanings } from './newer-meanings.ts'
+
+export { type Meaning, meanings }
+
+const known: Readonly<Record<string, Meaning>> = { ...newerMeanings, ...meanings }
+const patterns = Object.entries(known)
+  .filter(([code]) => code.includes('*'))
+  .map(([code, meaning]) => ({ matches: new RegExp(`^${code.replace('*', '\\w*')}$`), meaning }))
+const marketClosed = /market (is|must be)\b.*\b(closed|open)/i
+const dataMissing = /suspended due to missing/i
+
+/** What a code means; an unknown one is upstream trouble that did not run. */
+export function meaningOf(code: string): Meaning {
+  return findMeaning(code) ?? upstream
+}
+
+function findMeaning(code: string): Meaning | undefined {
+  if (Object.hasOwn(known, code)) return known[code]
+  return patterns.find(({ matches }) => matches.test(code))?.meaning
+}
+
+/** The `error` of a frame, as far as it can be read. */
+export interface Refusal {
+  code: string
+  message: string
+  /** Ordered values of the text; newer brokers put the opening time of a closed market first. */
+  args: string[]
+  /** The field that the broker names; undefined where it names none that an order has. */
+  field: OrderField | undefined
+}
+
+/** Reads an error body; one that makes no sense becomes code `BadFrame`. */
+export function readRefusal(error: unknown): Refusal {
+  const { code, subcode, message, code_args: args, details } = (error ?? {}) as Record<string, unknown>
+  // The finer code wins where we know it.
+  const named = typeof subcode === 'string' && findMeaning(subcode) !== undefined ? subcode : code
+  return {
+    code: typeof named === 'string' && /^\w{1,80}$/.test(named) ? named : 'BadFrame',
+    message: typeof message === 'string' ? printable(message) : 'The broker refused without a reason.',
+    args: Array.isArray(args)
+      ? args.slice(0, 8).map(each => (typeof each === 'object' ? '' : String(each).slice(0, 80)))
+      : [],
+    field: namedField(details)
+  }
+}
+
+// What the broker calls the fields of an order, in either dialect.
+const fields: Readonly<Record<string, OrderField>> = {
+  amount: 'stake',
+  stake: 'stake',
+  symbol: 'asset',
+  underlying_symbol: 'asset',
+  contract_type: 'contractType',
+  duration: 'duration',
+  duration_unit: 'durationUnit',
+  barrier: 'barrier',
+  multiplier: 'multiplier',
+  stop_loss: 'stopLoss',
+  take_profit: 'takeProfit'
+}
+
+function namedField(details: unknown): OrderField | undefined {
+  const { field } = (details ?? {}) as { field?: unknown }
+  return typeof field === 'string' && Object.hasOwn(fields, field) ? fields[field] : undefined
+}
+
+/** The error a refused call ends with. `mayRun` is true for calls that change something: buy and sell. */
+export function refused(refusal: Refusal, mayRun: boolean): BrokerError {
+  const meaning = meaningOf(refusal.code)
+  const code = meaning.byText ? codeByText(refusal.message) : meaning.code
+  const unreadable = refusal.code === 'BadFrame'
+  // Where the time stands first: the text's first value, else the text itself.
+  const openings = code === 'MARKET_CLOSED' ? statedOpenings([refusal.args[0] ?? '', refusal.message]) : []
+  // What the broker says of a refused token is not for the partner: what to do about it is.
+  const message = meaning.rejected === true ? rejectionMessages.TOKEN_REFUSED : refusal.message
+  return new BrokerError(code, message, {
+    brokerCode: refusal.code,
+    ran: mayRun && (unreadable || meaning.ran === 'unknown') ? 'unknown' : 'no',
+    rejected: meaning.rejected === true,
+    ...(meaning.rejected === true ? { cause: refusal.message } : {}),
+    // By our clock for now; whoever can ask the broker for its own measures again.
+    secondsUntilOpen: secondsUntil(openings, Date.now() / 1000),
+    openings,
+    field: code === 'INVALID_CONTRACT' ? (refusal.field ?? meaning.field) : undefined
+  })
+}
+
+/** Whether the error says that we call too often. */
+export function isRateLimit(error: BrokerError): boolean {
+  return meaningOf(error.brokerCode).rateLimit === true
+}
+
+/** Whether a broker's code says that the application was refused, whoever trades under it. */
+export function isAppRefused(brokerCode: string): boolean {
+  return meaningOf(brokerCode).application === true
+}
+
+/** Whether a freshly authorised connection may answer what this one refused. */
+export function wantsReauthorising(error: BrokerError): boolean {
+  return meaningOf(error.brokerCode).reauthorise === true
+}
+
+/** Whether the error is about how we ask: a fault of ours or of our configuration. */
+export function isOurFault(error: BrokerError): boolean {
+  return meaningOf(error.brokerCode).alert === true
+}
+
+function codeByText(message: string): BrokerError['code'] {
+  if (marketClosed.test(message)) return 'MARKET_CLOSED'
+  return dataMissing.test(message) ? 'BROKER_UPSTREAM' : 'INVALID_CONTRACT'
+}
+
+/** The broker's words on one line, cut to a bound: they are stored with orders and shown to partners. */
+function printable(message: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed
+  return message.replace(/[\u0000-\u001f\u007f]+/g, ' ').slice(0, 300)
+}

@@ -1,0 +1,112 @@
+// Refusals of the newer dialect's REST side. Their code says what was refused, whatever the status: the call for a socket's
+// address knows only 400, 401 and 500. Errors come as a list or as a single object.
+import { tokenRefused } from '../credentials.ts'
+import { BrokerError } from '../port.ts'
+import { isAppRefused } from './errors.ts'
+import { unknowns } from './next-unknowns.ts'
+
+interface RestError {
+  /** null where the answer has none that can be read. */
+  code: string | null
+  message: string
+  field: string
+}
+
+/** Codes that say what an answer's status may not. */
+const accountCodes = new Set(['AccountNotFound', 'InvalidAccount'])
+const tokenCodes = new Set(['Unauthorized', 'UnauthorizedAccess', 'InvalidToken', 'AccessDenied', 'PermissionDenied'])
+const expiredCodes = new Set(['TokenExpired', 'ExpiredToken'])
+const busyCodes = new Set(['RateLimit', 'RateLimitExceeded', 'TooManyRequests'])
+const requestCodes = new Set(['ValidationError', 'FieldIsRequired', 'BadInputRequest'])
+
+/** The first error of an answer, in either form; null when the body is no error. */
+export function readRestError(body: unknown): RestError | null {
+  const { errors, error } = (body ?? {}) as { errors?: unknown; error?: unknown }
+  const first: unknown = Array.isArray(errors) ? errors[0] : error
+  if (first === undefined || first === null) return null
+  if (typeof first === 'string') return { code: word(first), message: '', field: '' }
+  const { code, message, detail, field } = first as Record<string, unknown>
+  const told = message ?? (detail as { message?: unknown } | undefined)?.message
+  return { code: word(code), message: text(told), field: text(field) }
+}
+
+/** Whether an answer says that there were too many calls. */
+export function isBusy(status: number, body: unknown): boolean {
+  const code = readRestError(body)?.code ?? null
+  return code === null ? status === 429 : busyCodes.has(code)
+}
+
+/** The error that a refused call for a socket's address ends with. `appIdHeader` is how the application was named. */
+export function restRefusal(status: number, body: unknown, { appIdHeader }: { appIdHeader: string }): BrokerError {
+  const error = readRestError(body)
+  const code = error?.code ?? null
+  const named = `Rest${code ?? status}`
+  const cause = `status ${status} ${code ?? 'without a code'}`
+  if (isBusy(status, body)) return upstream('The broker is called too often.', 'RateLimit', cause)
+  if (error !== null && isAboutApplication(error, appIdHeader)) return applicationRefused(cause)
+  if (code !== null) {
+    if (accountCodes.has(code)) return tokenRefused(named, 'ACCOUNT_NOT_FOUND', cause)
+    if (expiredCodes.has(code)) return tokenRefused(named, 'TOKEN_EXPIRED', cause)
+    if (tokenCodes.has(code)) return tokenRefused(named, 'TOKEN_REFUSED', cause)
+    if (requestCodes.has(code) && /^account_?id$/i.test(error?.field ?? ''))
+      return tokenRefused(named, 'ACCOUNT_NOT_FOUND', cause)
+  }
+  // Other statuses without a code are the word of a proxy, not of the broker.
+  if (code === null && status === 401) return tokenRefused(named, 'TOKEN_REFUSED', cause)
+  if (status >= 500) return unreachable(cause)
+  return upstream('The broker did not open the account.', named, cause)
+}
+
+/** A call that got no answer, or one that says the broker is down. */
+export function unreachable(cause: string): BrokerError {
+  return upstream('The broker could not be reached.', 'NotConnected', cause)
+}
+
+/** The broker does not know the partner's application, or does not let it in; the trader's token may well be good. */
+function applicationRefused(cause: string): BrokerError {
+  return upstream("The broker refused the partner's application id.", 'InvalidApplication', cause)
+}
+
+function isAboutApplication({ code, message, field }: RestError, appIdHeader: string): boolean {
+  if (code !== null && isAppRefused(code)) return true
+  // The documents have one code for a refused token and a refused application; only the rest of the error differs.
+  const unauthorised = code === null || tokenCodes.has(code) || requestCodes.has(code)
+  if (!unauthorised) return false
+  return field.toLowerCase() === appIdHeader.toLowerCase() || unknowns.applicationNamed.test(message)
+}
+
+function upstream(message: string, brokerCode: string, cause: string): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', message, { brokerCode, ran: 'no', cause })
+}
+
+function word(value: unknown): string | null {
+  return typeof value === 'string' && /^\w{1,80}$/.test(value) ? value : null
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value.slice(0, 300) : ''
+}
+
+const askAgainMs = 10_000
+const maxApplications = 1_000
+
+/** Applications the broker refused a moment ago: their calls end at once, and the broker is not called for each. */
+export class RefusedApplications {
+  readonly #refused = new Map<string, { error: BrokerError; until: number }>()
+
+  /** Throws the refusal while it is fresh. */
+  check(appId: string): void {
+    const known = this.#refused.get(appId)
+    if (known === undefined) return
+    if (performance.now() < known.until) throw known.error
+    this.#refused.delete(appId)
+  }
+
+  /** Remembers the error if it refuses the application; returns whether it does. */
+  note(appId: string, error: unknown): boolean {
+    if (!(error instanceof BrokerError) || !isAppRefused(error.brokerCode)) return false
+    if (this.#refused.size >= maxApplications) this.#refused.clear()
+    this.#refused.set(appId, { error, until: performance.now() + askAgainMs })
+    return true
+  }
+}

@@ -1,0 +1,262 @@
+// The one REST call the newer dialect cannot do without: a one-time address for an account's socket. It is made within
+// the budgets of this machine's address and of the user, and ends like every broker call: answered, or a BrokerError.
+import { createHash } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { CallRecords } from '../../../db/platform/call-records.ts'
+import { tokenRefused } from '../credentials.ts'
+import { type AccountFacts, BrokerError } from '../port.ts'
+import { Budget, type TakeOptions, type Windows } from '../transport/quota.ts'
+import { Reachability, type Unreachable } from '../transport/reachability.ts'
+import { SharedCalls } from '../transport/shared-calls.ts'
+import type { Log } from '../transport/sockets.ts'
+import { isBusy, readRestError, restRefusal, unreachable } from './next-refusals.ts'
+import { unknowns } from './next-unknowns.ts'
+import { type Body, bodyOf, listOf, optionalText, textOf } from './reading.ts'
+
+export interface RestOptions {
+  /** Without a trailing slash. */
+  base: string
+  /** The header that carries the application id; the broker's documents name it. */
+  appIdHeader: string
+  /** Granted to this machine's address; the published number, where none is given. */
+  callsPerMinute?: number | undefined
+  /** Where the workers of this machine count together; without it, this process counts for itself. */
+  records?: CallRecords | undefined
+  log?: Log
+}
+
+export interface Asking {
+  appId: string
+  accountId: string
+  token: string
+  /** Until it is aborted the call is one that others go before; without it, it goes first. */
+  hurry?: AbortSignal | undefined
+}
+
+const maxAnswerBytes = 65_536
+const maxBlankBudgets = 2_000
+const only = 'rest'
+
+export class Rest {
+  readonly #options: RestOptions
+  readonly #ofAddress: Budget
+  /** What all workers of this machine spend together. */
+  readonly #ofMachine: SharedCalls | null
+  readonly #ofUsers = new Map<string, Budget>()
+  readonly #reachability: Reachability
+
+  constructor(options: RestOptions) {
+    this.#options = options
+    const windows = this.#granted()
+    this.#ofAddress = new Budget({ [only]: windows })
+    const { base, log, records } = options
+    const scope = `next rest ${hostname()}`
+    this.#ofMachine = records === undefined ? null : new SharedCalls({ records, scope, windows, log })
+    this.#reachability = new Reachability({ what: base, log, probe: () => this.#probe() })
+  }
+
+  /** The REST address, while it cannot be reached. */
+  unreachable(): Unreachable[] {
+    return this.#reachability.down === null ? [] : [this.#reachability.down]
+  }
+
+  close(): void {
+    this.#reachability.close()
+  }
+
+  #granted(): Windows {
+    const { perMinute, perTenMinutes, perHour, reserve } = unknowns.restOfAddress
+    const granted = (this.#options.callsPerMinute ?? perMinute) / perMinute
+    const part = (calls: number) => Math.max(1, Math.floor(calls * granted))
+    return { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour, reserve }
+  }
+
+  /** Tells the other workers what was spent of the users' budgets. */
+  async settle(): Promise<void> {
+    await Promise.allSettled([...this.#ofUsers.values()].map(budget => budget.settle()))
+  }
+
+  /**
+   * A fresh address of the account's socket: good once and for two minutes, and as secret as the token. Rejects with
+   * BROKER_DISCONNECTED (rejected) when the token or the account is refused, else with BROKER_UPSTREAM.
+   */
+  async socketAddress({ appId, accountId, token, hurry }: Asking): Promise<string> {
+    if (!unknowns.accountForm.test(accountId)) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
+    const body = await this.#ask('POST', `/trading/v1/options/accounts/${accountId}/otp`, { appId, token, hurry })
+    return this.#trusted(body)
+  }
+
+  /**
+   * What the broker says of the account, from the list of the user's accounts. Rejects with BROKER_DISCONNECTED (rejected)
+   * when the token is refused or does not have the account, else with BROKER_UPSTREAM.
+   */
+  async accountFacts({ appId, accountId, token, hurry }: Asking): Promise<AccountFacts> {
+    const body = await this.#ask('GET', '/trading/v1/options/accounts', { appId, token, hurry })
+    let account: Body | undefined
+    try {
+      const accounts = listOf(bodyOf(body, 'the answer').data, 'data').map(row => bodyOf(row, 'an account'))
+      account = accounts.find(row => row.account_id === accountId)
+    } catch (cause) {
+      throw unreadable(cause)
+    }
+    if (account === undefined) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
+    return { mode: modeOf(account.account_type), currency: optionalText(account, 'currency') || null }
+  }
+
+  /** One call within the budgets of the user and of this machine's address. */
+  async #ask(
+    method: 'GET' | 'POST',
+    path: string,
+    { appId, token, hurry }: Omit<Asking, 'accountId'>
+  ): Promise<unknown> {
+    const budget = this.#budgetOf(token)
+    await takeInTurn(options => budget.take(only, options), hurry)
+    await takeInTurn(options => this.#ofAddress.take(only, options), hurry)
+    const machine = this.#ofMachine
+    if (machine !== null) await takeInTurn(options => machine.take(options), hurry)
+    const { status, body } = await this.#reachability.guard(async () => {
+      const answer = await this.#send(method, path, { appId, token })
+      if (answer.status >= 500 && !isBusy(answer.status, answer.body))
+        throw restRefusal(answer.status, answer.body, this.#options)
+      return answer
+    })
+    // Whose limit was exceeded, the broker does not say: the user's, or this address's by others behind it.
+    for (const each of [budget, this.#ofAddress]) {
+      if (isBusy(status, body)) each.backOff(only)
+      else if (status === 200) each.answered(only)
+    }
+    if (status !== 200 || readRestError(body) !== null) throw restRefusal(status, body, this.#options)
+    return body
+  }
+
+  async #send(
+    method: 'GET' | 'POST',
+    path: string,
+    { appId, token }: { appId: string; token: string }
+  ): Promise<Answer> {
+    try {
+      const response = await fetch(`${this.#options.base}${path}`, {
+        method,
+        headers: { authorization: `Bearer ${token}`, [this.#options.appIdHeader]: appId },
+        // A token is not carried to wherever an answer points.
+        redirect: 'error',
+        signal: AbortSignal.timeout(unknowns.restTimeoutMs)
+      })
+      return { status: response.status, body: parse(await readText(response)) }
+    } catch (cause) {
+      // Nothing of the request is told: its headers are secrets.
+      const late = cause instanceof Error && cause.name === 'TimeoutError'
+      throw unreachable(late ? 'no answer in time' : codeOf(cause))
+    }
+  }
+
+  async #probe(): Promise<void> {
+    let status: number
+    try {
+      const response = await fetch(this.#options.base, {
+        redirect: 'manual',
+        signal: AbortSignal.timeout(unknowns.restTimeoutMs)
+      })
+      await response.body?.cancel()
+      status = response.status
+    } catch (cause) {
+      throw unreachable(codeOf(cause))
+    }
+    if (status >= 500) throw unreachable(`status ${status}`)
+  }
+
+  /** The address in an answer, if it is one we may connect to. */
+  #trusted(body: unknown): string {
+    let address: string
+    try {
+      address = textOf(bodyOf(bodyOf(body, 'the answer').data, 'data'), 'url')
+    } catch (cause) {
+      throw unreadable(cause)
+    }
+    const protocol = URL.canParse(address) ? new URL(address).protocol : null
+    const safe = protocol === 'wss:' || (protocol === 'ws:' && this.#options.base.startsWith('http:'))
+    if (!safe) throw unreadable('the address is no secure WebSocket address')
+    return address
+  }
+
+  /** Users are told apart by their token, of which only a digest is kept. */
+  #budgetOf(token: string): Budget {
+    const user = userOf(token)
+    let budget = this.#ofUsers.get(user)
+    if (budget === undefined) {
+      if (this.#ofUsers.size >= maxBlankBudgets)
+        for (const [key, each] of this.#ofUsers) if (each.blank) this.#ofUsers.delete(key)
+      const records = this.#options.records?.of(`next user ${user}`)
+      budget = new Budget({ [only]: unknowns.restOfUser }, { records })
+      this.#ofUsers.set(user, budget)
+    }
+    return budget
+  }
+}
+
+interface Answer {
+  status: number
+  body: unknown
+}
+
+/** Whether a socket's address is one of play money; null where it says neither. */
+export function modeOfAddress(address: string): AccountFacts['mode'] {
+  return modeOf(new URL(address).pathname.split('/').at(-1))
+}
+
+function modeOf(kind: unknown): AccountFacts['mode'] {
+  return kind === 'demo' ? 'DEMO' : kind === 'real' ? 'REAL' : null
+}
+
+/** A name for the token's user that does not give the token away. */
+export function userOf(token: string): string {
+  return createHash('sha256').update(token).digest('base64url').slice(0, 22)
+}
+
+/** Waits for a call of a budget: after urgent ones, and without its reserve, until `hurry` is aborted. */
+async function takeInTurn(
+  take: (options: TakeOptions) => Promise<void> | undefined,
+  hurry?: AbortSignal
+): Promise<void> {
+  if (hurry !== undefined && !hurry.aborted) {
+    try {
+      return await take({ waitMs: unknowns.restLeisurelyWaitMs, signal: hurry })
+    } catch (error) {
+      if (!hurry.aborted) throw error
+    }
+  }
+  await take({ urgent: true, waitMs: unknowns.restWaitMs })
+}
+
+function unreadable(cause: unknown): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The broker answered something unexpected.', {
+    brokerCode: 'BadFrame',
+    ran: 'no',
+    cause
+  })
+}
+
+async function readText(response: Response): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk as Uint8Array, { stream: true })
+    if (text.length > maxAnswerBytes) throw new Error('the answer is too long')
+  }
+  return text + decoder.decode()
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // Proxies answer in other tongues; the status says enough.
+    return null
+  }
+}
+
+/** What a failed connection is called, without anything of the request. */
+function codeOf(error: unknown): string {
+  const { cause } = (error ?? {}) as { cause?: { code?: unknown } }
+  return typeof cause?.code === 'string' ? cause.code : 'the connection failed'
+}

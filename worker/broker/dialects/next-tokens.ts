@@ -1,0 +1,80 @@
+// Renewing a token of the newer dialect at the broker's authorisation server, as OAuth 2.0 has it (RFC 6749, section 6). The
+// documents fix no life time: what the answer says holds.
+
+import { BrokerError } from '../port.ts'
+import { unreachable } from './next-refusals.ts'
+import { unknowns } from './next-unknowns.ts'
+
+export interface TokenGrant {
+  token: string
+  /** null: the one used stays good. */
+  refreshToken: string | null
+  /** null: the broker did not say. */
+  expiresInSeconds: number | null
+}
+
+const maxAnswerBytes = 65_536
+
+/**
+ * Exchanges a refresh token for a token. Rejects with BrokerError: BROKER_DISCONNECTED (rejected, TOKEN_EXPIRED) when the
+ * broker refuses the refresh token, InvalidApplication when it refuses the client, else an error that may pass.
+ */
+export async function renewToken(
+  authUrl: string,
+  { clientId, refreshToken }: { clientId: string; refreshToken: string }
+): Promise<TokenGrant> {
+  let status: number
+  let body: Record<string, unknown>
+  try {
+    const response = await fetch(`${authUrl}/oauth2/token`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
+      body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken, client_id: clientId }),
+      // A token is not carried to wherever an answer points.
+      redirect: 'error',
+      signal: AbortSignal.timeout(unknowns.restTimeoutMs)
+    })
+    status = response.status
+    body = await readJson(response)
+  } catch (cause) {
+    // Nothing of the request is kept: its body is a secret.
+    throw unreachable(cause instanceof Error && cause.name === 'TimeoutError' ? 'no answer in time' : 'no answer')
+  }
+  if (status !== 200) throw refusal(status, body)
+  const { access_token: token, refresh_token: next, expires_in: seconds } = body
+  if (typeof token !== 'string' || !unknowns.tokenForm.test(token)) throw unreachable('the answer has no token')
+  return {
+    token,
+    refreshToken: typeof next === 'string' && unknowns.tokenForm.test(next) ? next : null,
+    expiresInSeconds: typeof seconds === 'number' && seconds > 0 && seconds < 1e9 ? Math.floor(seconds) : null
+  }
+}
+
+function refusal(status: number, { error }: Record<string, unknown>): BrokerError {
+  const cause = `status ${status} ${typeof error === 'string' ? error.slice(0, 80) : 'without a code'}`
+  if (error === 'invalid_grant')
+    return new BrokerError('BROKER_DISCONNECTED', 'The broker does not renew the token any more.', {
+      ...{ brokerCode: 'InvalidGrant', ran: 'no', rejected: true, reason: 'TOKEN_EXPIRED', cause }
+    })
+  if (error === 'invalid_client' || error === 'unauthorized_client')
+    return new BrokerError('BROKER_UPSTREAM', "The broker refused the partner's application id.", {
+      ...{ brokerCode: 'InvalidApplication', ran: 'no', cause }
+    })
+  return unreachable(cause)
+}
+
+async function readJson(response: Response): Promise<Record<string, unknown>> {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk as Uint8Array, { stream: true })
+    if (text.length > maxAnswerBytes) throw new Error('the answer is too long')
+  }
+  try {
+    const body = JSON.parse(text + decoder.decode()) as unknown
+    return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
+  } catch {
+    // A proxy's page; the status says enough.
+    return {}
+  }
+}

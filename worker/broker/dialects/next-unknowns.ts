@@ -1,0 +1,68 @@
+// What the documents of the broker's newer API leave open, and what we take for granted instead: all of it here, so that
+// it is changed in one place once the broker has shown the truth. Figures it publishes but does not tell over the API
+// stand here too.
+import type { Limits, Windows } from '../transport/quota.ts'
+
+export const unknowns = {
+  /**
+   * Calls that share a count, with their limits. Published; whether the counts are kept for each connection, account,
+   * application or address is not. We take them for the account's.
+   */
+  limits: {
+    trading: { perMinute: 360, perHour: 14_400 },
+    money: { perMinute: 100, perHour: 2_000 },
+    lists: { perMinute: 30, perHour: 1_500 },
+    general: { perMinute: 220, perHour: 14_400 },
+    uncounted: { perMinute: 0, perHour: 0 }
+  } satisfies Limits,
+  classes: {
+    proposal: 'trading',
+    proposal_open_contract: 'trading',
+    buy: 'trading',
+    sell: 'trading',
+    balance: 'money',
+    statement: 'money',
+    portfolio: 'lists',
+    profit_table: 'lists',
+    ping: 'uncounted'
+  } as Readonly<Record<string, string>>,
+
+  /** REST calls from one server address, all users together. The workers of a machine share it; machines behind one address are not known of. */
+  restOfAddress: { perMinute: 300, perTenMinutes: 1_000, perHour: 0, reserve: 0.4 } satisfies Windows,
+  /** REST calls of one user: 80 in one document, 60 in another. */
+  restOfUser: { perMinute: 60, perHour: 0 } satisfies Windows,
+  /** How long an opening waits for these budgets. */
+  restWaitMs: 10_000,
+  /** The same for an opening that only follows contracts. */
+  restLeisurelyWaitMs: 60_000,
+  restTimeoutMs: 10_000,
+
+  /**
+   * Sockets a user may have open. Published is 5; the error of one more is not, nor whether other programs of the user
+   * count. One place is left for a connection that is on its way out.
+   */
+  socketsOfUser: 4,
+
+  /**
+   * Streams a connection may have open. Published is 100; what one more is answered is not, nor whether a purchase that
+   * asks for it has run by then: so none asks. A few places are left for streams the broker still counts as open.
+   */
+  streamsOfConnection: 90,
+
+  /**
+   * How a refusal of the application is worded. A refused token has the same status and code; seen are "Invalid application"
+   * and "… header is required".
+   */
+  applicationNamed:
+    /\binvalid app(lication)?\b|\bapplication\b.*\b(invalid|unknown|not found|not registered)\b|\bapp[-_ ]?id\b/i,
+
+  /** The zone of the opening time that a closed market names: UTC by the one sample there is. */
+  zoneOfOpening: 'Z',
+
+  /** Public market data has no address of its own in the documents' examples: the REST host, over WebSocket. */
+  publicSocket: (base: string) => `${base.replace(/^http/, 'ws')}/trading/v1/options/ws/public`,
+
+  /** Tokens are opaque; these are the characters a header may carry. */
+  tokenForm: /^[\x21-\x7e]{1,4096}$/,
+  accountForm: /^\w[\w-]{0,63}$/
+}

@@ -1,0 +1,124 @@
+// The broker's newer API: a token buys a one-time address over REST, and the socket there is the account's. Requests are
+// as its strictest document says, answers are taken as its loosest describes them. What no document says is in
+// next-unknowns.ts; everything that is not this dialect's own is in the files beside it.
+import Big from 'big.js'
+import { type ClientOptions, createClient } from '../client.ts'
+import { confirmAccount, readToken } from '../credentials.ts'
+import { decimalsOf } from '../market.ts'
+import { type Broker, BrokerError, type ContractState } from '../port.ts'
+import type { Dialect, PipSizeOf } from './dialect.ts'
+import { RefusedApplications } from './next-refusals.ts'
+import { modeOfAddress, Rest, userOf } from './next-rest.ts'
+import { unknowns } from './next-unknowns.ts'
+import { type Body, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
+import { readContractState } from './states.ts'
+import { readEvidence, termsOfRequest, unsigned } from './wording.ts'
+
+export interface NextOptions extends ClientOptions {
+  /** The REST base address, without a trailing slash. */
+  url: string
+  /** The header that carries the application id. */
+  appIdHeader: string
+  /** REST calls granted to this machine's address; the published number, where none is given. */
+  callsPerMinute?: number
+}
+
+/** A broker that speaks the newer API. Nothing is opened until it is used. */
+export function createNextBroker(options: NextOptions): Broker {
+  return createClient(createNextDialect(options), options)
+}
+
+function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: NextOptions): Dialect {
+  const rest = new Rest({ base: url, appIdHeader, callsPerMinute, records, log })
+  const applications = new RefusedApplications()
+  return {
+    name: 'next',
+    limits: unknowns.limits,
+    classOf: call => unknowns.classes[call] ?? 'general',
+    maxStreams: unknowns.streamsOfConnection,
+    settle: () => rest.settle(),
+    probeAddress: () => unknowns.publicSocket(url),
+    unreachable: () => rest.unreachable(),
+    close: () => rest.close(),
+    openMarket: place => place.connect(unknowns.publicSocket(url)),
+    async openAccount(place, account) {
+      const { appId, accountId } = account
+      applications.check(appId)
+      const token = await readToken(account, unknowns.tokenForm)
+      try {
+        place.claimSeat(userOf(token), unknowns.socketsOfUser)
+        const asking = { appId, accountId, token, hurry: place.hurry }
+        // The account is listed with its mode and currency; the address that every opening is given has the mode alone.
+        if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(asking))
+        const address = await rest.socketAddress(asking)
+        await confirmAccount(account, { mode: modeOfAddress(address), currency: null })
+        return await place.connect(address).catch((error: unknown) => {
+          throw connectionRefused(error)
+        })
+      } catch (error) {
+        applications.note(appId, error)
+        throw error
+      }
+    },
+    buy: (contract, maxPrice) => ({
+      buy: '1',
+      price: Number(maxPrice),
+      parameters: termsOfRequest(contract, 'underlying_symbol')
+    }),
+    quoteMultiplier(asset, { currency, multiplier, stake }) {
+      const terms = { contract_type: 'MULTUP', underlying_symbol: asset, currency, basis: 'stake' }
+      return { proposal: 1, ...terms, amount: stake, multiplier }
+    },
+    quote: contract => ({ proposal: 1, ...termsOfRequest(contract, 'underlying_symbol') }),
+    contractsFor: asset => ({ contracts_for: asset }),
+    // Accounts are in USD here by the documents, and no call tells a rate.
+    exchange: null,
+    // The socket is the account's; that the login id told is the account's id is nowhere promised.
+    accountOfBalance: () => null,
+    readState,
+    readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    readStatement: row =>
+      readEvidence('statement', row, { time: 'transaction_time', price: unsigned(decimalOf(row, 'amount')) }),
+    readProfitTable: row =>
+      readEvidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    readSymbol: row => ({
+      asset: textOf(row, 'underlying_symbol'),
+      displayName: optionalText(row, 'underlying_symbol_name') ?? textOf(row, 'underlying_symbol'),
+      market: textOf(row, 'market'),
+      // A pip here (0.01), though ticks call the number of decimals so.
+      pipSize: decimalsOf(numberOf(row, 'pip_size')),
+      open: row.exchange_is_open === 1,
+      suspended: row.is_trading_suspended === 1
+    }),
+    readTradedAsset: row => textOf(row, 'underlying_symbol')
+  }
+}
+
+/** An address is fresh and the token was just accepted: what is refused then is one more connection of the user. */
+function connectionRefused(error: unknown): unknown {
+  if (!(error instanceof BrokerError) || error.brokerCode !== 'Refused') return error
+  if (!/^status (400|403|409|429)/.test(`${error.cause}`)) return error
+  const message = `The broker refused the connection: the trader may have too many connections open, those of other programs among them (${unknowns.socketsOfUser + 1} are allowed).`
+  return new BrokerError(error.code, message, { brokerCode: 'ConnectionRefused', ran: 'no', cause: error.cause })
+}
+
+function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
+  const fields = new Fields(body)
+  const asset = fields.text('underlying_symbol')
+  const decimals = asset === null ? undefined : pipSizeOf(asset)
+  const price = (name: string) => printed(fields.price(name), decimals)
+  const state = readContractState(fields, {
+    entryPrice: price('entry_spot'),
+    exitPrice: price('exit_spot'),
+    currentSpot: price('current_spot')
+  })
+  // Here either the flag or a final status says that a contract is over, so that one without the other is no contradiction.
+  return state.settled && state.said?.sold === false ? { ...state, said: { ...state.said, sold: null } } : state
+}
+
+/** A price with the decimals it is printed with: whether the broker keeps last zeros is not known. */
+function printed(price: string | null, decimals: number | undefined): string | null {
+  if (price === null || decimals === undefined) return price
+  const given = price.split('.')[1]?.length ?? 0
+  return given >= decimals ? price : new Big(price).toFixed(decimals)
+}

@@ -1,0 +1,121 @@
+// Shortcodes are the broker's one-line names of contracts. They are what lists of an account show, so they decide
+// whether a contract found there can be the one an order asked for.
+import Big from 'big.js'
+import type { Contract, ContractTerms } from '../port.ts'
+
+// The symbol may contain underscores and be followed by a number that looks like one of its parts, so the pattern is
+// anchored on the start time: the first field from the left that can only be an epoch.
+const binary = /^([A-Z]+)_(\w+?)_(\d*\.?\d*)_(\d{9,11})F?_(\d{1,11})([FT]?)(?:_(S?-?\d+P?)_(S?-?\d+P?))?$/
+const multiplier = /^(MULTUP|MULTDOWN)_(\w+)_(\d+\.?\d*)_(\d+)_(\d{9,11})_(\d{9,11})_(\w+?)_(\d+\.?\d*)(?:_N\d+)?$/
+
+/** What a shortcode says, or null when it cannot be read. */
+export function parseShortcode(shortcode: string): ContractTerms | null {
+  if (shortcode.length > 200) return null
+  return readMultiplier(shortcode) ?? readBinary(shortcode)
+}
+
+function readMultiplier(shortcode: string): ContractTerms | null {
+  const found = multiplier.exec(shortcode)
+  if (found === null) return null
+  const [, contractType, asset, stake, times, start] = found
+  return {
+    contractType: contractType!,
+    asset: asset!,
+    durationTicks: null,
+    durationSeconds: null,
+    barrier: null,
+    payout: null,
+    stake: stake!,
+    multiplier: Number(times),
+    startTime: Number(start)
+  }
+}
+
+function readBinary(shortcode: string): ContractTerms | null {
+  const found = binary.exec(shortcode)
+  if (found === null) return null
+  const [, contractType, asset, payout, start, expiry, unit, barrier] = found
+  const startTime = Number(start)
+  const inTicks = unit === 'T'
+  const durationSeconds = inTicks ? null : Number(expiry) - startTime
+  if (durationSeconds !== null && durationSeconds <= 0) return null
+  return {
+    contractType: contractType!,
+    asset: asset!,
+    durationTicks: inTicks ? Number(expiry) : null,
+    durationSeconds,
+    // S0P is the entry price itself: no barrier.
+    barrier: barrier === undefined || barrier === 'S0P' ? null : barrier,
+    payout: payout === '' ? null : payout!,
+    stake: null,
+    multiplier: null,
+    startTime
+  }
+}
+
+/** When a contract ends, in epoch seconds; null where that depends on ticks or prices, or cannot be read. */
+export function endOf(shortcode: string): number | null {
+  const terms = parseShortcode(shortcode)
+  return terms?.durationSeconds == null ? null : terms.startTime + terms.durationSeconds
+}
+
+/** The terms a contract would be listed with, bought at `startTime` (epoch seconds); its payout is the broker's to say. */
+export function termsOf(contract: Contract, startTime = 0): ContractTerms {
+  const common = { asset: contract.asset.toUpperCase(), payout: null, startTime }
+  if (contract.kind === 'MULTIPLIER') {
+    const { direction, stake, multiplier: times } = contract
+    const contractType = direction === 'up' ? 'MULTUP' : 'MULTDOWN'
+    return {
+      ...common,
+      contractType,
+      durationTicks: null,
+      durationSeconds: null,
+      barrier: null,
+      stake,
+      multiplier: times
+    }
+  }
+  const { contractType, duration, durationUnit, barrier } = contract
+  return {
+    ...common,
+    contractType,
+    durationTicks: durationUnit === 't' ? duration : null,
+    durationSeconds: secondsOf(contract),
+    barrier,
+    stake: null,
+    multiplier: null
+  }
+}
+
+/** Whether a listed contract can be this one, judged by its terms alone: not by time, price or whose it is. */
+export function matches(listed: ContractTerms, contract: Contract): boolean {
+  const asked = termsOf(contract, listed.startTime)
+  return (
+    listed.contractType === asked.contractType &&
+    listed.asset.toUpperCase() === asked.asset &&
+    sameBarrier(listed.barrier, contract) &&
+    listed.durationTicks === asked.durationTicks &&
+    sameSeconds(listed.durationSeconds, asked.durationSeconds, contract) &&
+    listed.multiplier === asked.multiplier &&
+    (asked.stake === null || (listed.stake !== null && new Big(listed.stake).eq(asked.stake)))
+  )
+}
+
+function sameBarrier(listed: string | null, contract: Contract): boolean {
+  return contract.kind === 'MULTIPLIER' || listed === contract.barrier
+}
+
+/** How long a contract lasts by what was asked for, in seconds; null where ticks or prices decide. */
+export function secondsOf(contract: Contract): number | null {
+  if (contract.kind === 'MULTIPLIER' || contract.durationUnit === 't') return null
+  return contract.duration * secondsIn[contract.durationUnit]
+}
+
+const secondsIn = { s: 1, m: 60, h: 3_600, d: 86_400 } as const
+
+function sameSeconds(listed: number | null, asked: number | null, contract: Contract): boolean {
+  if (listed === null || asked === null) return listed === asked
+  if (contract.kind !== 'BINARY' || contract.durationUnit !== 'd') return listed === asked
+  // Days end with the trading day, and days without trading do not count: a Friday's one day may end on Tuesday.
+  return listed > asked - secondsIn.d && listed <= asked + (4 + (contract.duration / 5) * 2) * secondsIn.d
+}

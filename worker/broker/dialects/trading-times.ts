@@ -1,0 +1,62 @@
+// A day of the broker's trading times: the sessions of every asset, with what the day's events announce. An early close
+// stands in the events alone, while the times go on to print the usual end.
+import type { DaySessions, TradingDay } from '../hours.ts'
+import { type Body, bodyOf, listOf } from './reading.ts'
+
+/** Reads the answer for `date` (YYYY-MM-DD). Throws BadFrame when it is not what we rely on. */
+export function readTradingDay(times: unknown, date: string, assetOf: (row: Body) => string): TradingDay {
+  const day: TradingDay = new Map()
+  for (const market of listOf(bodyOf(times, 'trading_times').markets, 'markets')) {
+    for (const submarket of listOf(bodyOf(market, 'a market').submarkets ?? [], 'submarkets')) {
+      for (const row of listOf(bodyOf(submarket, 'a submarket').symbols ?? [], 'symbols')) {
+        const body = bodyOf(row, 'a symbol')
+        const sessions = readSessions(bodyOf(body.times, 'times'))
+        day.set(assetOf(body), withEvents(sessions, listOf(body.events ?? [], 'events'), date))
+      }
+    }
+  }
+  return day
+}
+
+function readSessions(times: Body): DaySessions {
+  return { open: listOf(times.open, 'open').map(String), close: listOf(times.close ?? [], 'close').map(String) }
+}
+
+const shifts = /(closes early|opens late) \(at (\d\d:\d\d)(:\d\d)?\)/i
+
+/** The sessions as the day's events change them; an event whose words we do not know changes nothing. */
+export function withEvents(sessions: DaySessions, events: unknown[], date: string): DaySessions {
+  let { open, close } = sessions
+  for (const event of events) {
+    const { dates, descrip } = (event ?? {}) as { dates?: unknown; descrip?: unknown }
+    const [, what, time] = shifts.exec(String(descrip)) ?? []
+    if (what === undefined || time === undefined || !happensOn(String(dates), date)) continue
+    const at = `${time}:00`
+    const early = /early/i.test(what)
+    const kept = open.map((_, index) => index).filter(index => isReal(open[index]) && isLeft(index))
+    function isLeft(index: number): boolean {
+      return early ? (open[index] as string) < at : (close[index] ?? '23:59:59') > at
+    }
+    if (kept.length === 0) return { open: ['--'], close: ['--'] }
+    const before = { open, close }
+    open = kept.map(index => (early ? before.open[index] : later(before.open[index], at)) as string)
+    close = kept.map(index => (early ? sooner(before.close[index], at) : (before.close[index] ?? '23:59:59')))
+  }
+  return { open, close }
+}
+
+const isReal = (time: string | undefined) => time !== undefined && time !== '--'
+const later = (a: string | undefined, b: string) => (a !== undefined && a > b ? a : b)
+const sooner = (a: string | undefined, b: string) => (isReal(a) && (a as string) < b ? (a as string) : b)
+
+const weekdays = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday']
+
+/** Whether a text like "Fridays" or "2026-12-24, 2026-12-31" means this day. */
+function happensOn(dates: string, date: string): boolean {
+  const weekday = weekdays[new Date(`${date}T00:00:00Z`).getUTCDay()] as string
+  return dates
+    .toLowerCase()
+    .split(',')
+    .map(part => part.trim())
+    .some(part => part === date || part === weekday || part === `${weekday}s`)
+}

@@ -1,0 +1,214 @@
+// The broker's API v3: one socket per account, authorised with the account's token; requests and answers as its
+// schemas say. Everything that is not v3's own is in the files beside this.
+import Big from 'big.js'
+import { type ClientOptions, createClient } from '../client.ts'
+import { confirmAccount, readToken, tokenRefused } from '../credentials.ts'
+import { decimalsOf } from '../market.ts'
+import { type AccountFacts, type Broker, type BrokerAccount, BrokerError, type ContractState } from '../port.ts'
+import { readAnswer } from '../transport/line.ts'
+import type { Limits } from '../transport/quota.ts'
+import type { Connection, Frame, Stream } from '../transport/sockets.ts'
+import type { Dialect, PipSizeOf, Place } from './dialect.ts'
+import { BadFrame, type Body, bodyOf, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
+import { readContractState } from './states.ts'
+import { readEvidence, termsOfRequest, unsigned } from './wording.ts'
+
+export interface V3Options extends ClientOptions {
+  /** The WebSocket address; `app_id` and `l` are added to it. */
+  url: string
+}
+
+/** A broker that speaks v3. Nothing is opened until it is used. */
+export function createV3Broker(options: V3Options): Broker {
+  return createClient(createV3Dialect(options.url), options)
+}
+
+// Which class buy and sell count in is not published: the tightest they could be in.
+const classes: Record<string, string> = {
+  proposal: 'pricing',
+  proposal_open_contract: 'pricing',
+  buy: 'pricing',
+  sell: 'pricing',
+  portfolio: 'outcome',
+  statement: 'outcome',
+  profit_table: 'outcome',
+  ping: 'uncounted'
+}
+
+const uncounted = { perMinute: 0, perHour: 0 }
+
+/** What the broker once published; it tells the real figures on every connection. */
+const limits: Limits = {
+  uncounted,
+  pricing: { perMinute: 80, perHour: 3_600 },
+  outcome: { perMinute: 25, perHour: 1_500 },
+  general: { perMinute: 180, perHour: 14_400 }
+}
+
+function createV3Dialect(url: string): Dialect {
+  return {
+    name: 'v3',
+    limits,
+    classOf: call => classes[call] ?? 'general',
+    // Nothing is said of a limit; this is a bound of ours.
+    maxStreams: 1_000,
+    probeAddress: appId => addressOf(url, appId),
+    openMarket: place => openSocket(url, place),
+    openAccount: async (place, account) => {
+      const token = await readToken(account, wellFormedToken)
+      const connection = await openSocket(url, place, false)
+      try {
+        await authorise({ connection, place, account, token })
+      } catch (error) {
+        connection.close()
+        throw error
+      }
+      watchSite(connection, place)
+      return connection
+    },
+    buy: (contract, maxPrice) => ({
+      buy: '1',
+      price: Number(maxPrice),
+      parameters: termsOfRequest(contract, 'symbol')
+    }),
+    quoteMultiplier: (asset, { currency, multiplier, stake }) => {
+      const terms = { contract_type: 'MULTUP', symbol: asset, currency, amount: stake, basis: 'stake', multiplier }
+      return { proposal: 1, ...terms }
+    },
+    quote: contract => ({ proposal: 1, ...termsOfRequest(contract, 'symbol') }),
+    contractsFor: (asset, currency) => ({ contracts_for: asset, currency }),
+    exchange: {
+      ratesFrom: currency => ({ exchange_rates: 1, base_currency: currency }),
+      currencies: { website_status: 1 }
+    },
+    accountOfBalance: body => textOf(body, 'loginid'),
+    readState,
+    readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    // A purchase is a negative amount here.
+    readStatement: row =>
+      readEvidence('statement', row, { time: 'transaction_time', price: unsigned(decimalOf(row, 'amount')) }),
+    readProfitTable: row =>
+      readEvidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    readSymbol: row => ({
+      asset: textOf(row, 'symbol'),
+      displayName: textOf(row, 'display_name'),
+      market: textOf(row, 'market'),
+      pipSize: decimalsOf(numberOf(row, 'pip')),
+      open: row.exchange_is_open === 1,
+      suspended: row.is_trading_suspended === 1
+    }),
+    readTradedAsset: row => textOf(row, 'symbol')
+  }
+}
+
+function addressOf(url: string, appId: string): string {
+  const address = new URL(url)
+  address.searchParams.set('app_id', appId)
+  // Some refusals can only be told apart by their text, and that is English here.
+  address.searchParams.set('l', 'EN')
+  return address.href
+}
+
+async function openSocket(url: string, place: Place, watched = true): Promise<Connection> {
+  const connection = await place.connect(addressOf(url, place.appId))
+  if (watched) watchSite(connection, place)
+  return connection
+}
+
+const wellFormedToken = /^[\w-]{1,128}$/
+
+async function authorise(asked: {
+  connection: Connection
+  place: Place
+  account: BrokerAccount
+  token: string
+}): Promise<void> {
+  const { connection, place, account, token } = asked
+  await place.budget.take('general', { urgent: true })
+  let frame: Frame
+  try {
+    frame = await connection.call({ authorize: token }, { answer: 'authorize', timeoutMs: place.answerTimeoutMs })
+  } catch (error) {
+    // At this call everything that is wrong with the request is wrong with the token or its account.
+    if (error instanceof BrokerError && error.code === 'INVALID_CONTRACT')
+      throw tokenRefused(error.brokerCode, 'TOKEN_REFUSED', error.message)
+    throw error
+  }
+  const { loginid, ...facts } = readAnswer(frame, readAuthorised)
+  if (loginid !== account.accountId) throw tokenRefused('WrongAccount', 'ACCOUNT_NOT_FOUND')
+  await confirmAccount(account, facts)
+}
+
+/** The prefix of a login id says nothing: `is_virtual` is the broker's word. */
+function readAuthorised({ authorize }: Frame): AccountFacts & { loginid: string } {
+  const body = bodyOf(authorize, 'authorize')
+  const mode = body.is_virtual === undefined ? null : flag(body, 'is_virtual') ? 'DEMO' : 'REAL'
+  return { loginid: textOf(body, 'loginid'), mode, currency: optionalText(body, 'currency') || null }
+}
+
+/** Learns the call limits and hears when the site goes down; nobody waits for it. */
+function watchSite(connection: Connection, place: Place): void {
+  const stream: Stream = {
+    hear: frame => {
+      if (frame.website_status === undefined) return false
+      const status = bodyOf(frame.website_status, 'website_status')
+      connection.buying = status.site_status === undefined || status.site_status === 'up'
+      if (!connection.buying) place.log.warn({ siteStatus: String(status.site_status) }, 'the broker is going down')
+      if (status.api_call_limits !== undefined)
+        place.learnLimits(readLimits(bodyOf(status.api_call_limits, 'api_call_limits')))
+      return true
+    }
+  }
+  place.budget.spend('general')
+  const request = { website_status: 1, subscribe: 1 }
+  connection
+    .call(request, { answer: 'website_status', timeoutMs: place.answerTimeoutMs, stream })
+    .catch((error: BrokerError) => {
+      // The published limits go on to hold; a site that goes down is noticed when it is down.
+      place.log.info({ brokerCode: error.brokerCode }, 'the broker did not tell its status')
+    })
+}
+
+function readLimits(body: Body): Limits {
+  const windows = (field: string) => {
+    const { minutely, hourly } = bodyOf(body[field], field)
+    return { perMinute: Number(minutely) || 0, perHour: Number(hourly) || 0 }
+  }
+  // The third name is misspelt by the broker.
+  return {
+    uncounted,
+    pricing: windows('max_requests_pricing'),
+    outcome: windows('max_requests_outcome'),
+    general: windows('max_requestes_general')
+  }
+}
+
+function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
+  const fields = new Fields(body)
+  const price = (...names: string[]) => spotOf(fields, names, pipSizeOf)
+  return readContractState(fields, {
+    entryPrice: price('entry_tick', 'entry_spot'),
+    exitPrice: price('exit_tick', 'sell_spot'),
+    currentSpot: price('current_spot')
+  })
+}
+
+/** A price as printed: the display value where there is one, since numbers have lost their last zeros. */
+function spotOf(fields: Fields, names: string[], pipSizeOf: PipSizeOf): string | null {
+  for (const name of names) {
+    const printed = fields.price(`${name}_display_value`)
+    if (printed !== null) return printed
+    const value = fields.price(name)
+    if (value === null) continue
+    const asset = fields.text('underlying')
+    const decimals = asset === null ? undefined : pipSizeOf(asset)
+    return decimals === undefined ? value : new Big(value).toFixed(decimals)
+  }
+  return null
+}
+
+function flag(body: Body, field: string): boolean {
+  const value = body[field]
+  if (value === 0 || value === 1) return value === 1
+  throw new BadFrame(`${field} is no flag`)
+}

@@ -1,0 +1,111 @@
+// The calls under way on one connection: each waits for the frame that carries its number, until its time is over or
+// it is given up. How a call ends is its connection's to say.
+import { BrokerError } from '../port.ts'
+import type { Frame, Stream } from './streams.ts'
+
+export interface CallOptions {
+  /** The key under which the answer comes; a frame without it is an update that overtook the answer. */
+  answer: string
+  timeoutMs: number
+  /** The call changes something at the broker: without an answer it may have run. */
+  mayRun?: boolean
+  /** Runs right before the frame is written; if it throws, nothing was sent. */
+  beforeSend?: () => void
+  /** Ends the wait for the answer. */
+  signal?: AbortSignal
+  /** Hears the answer, before the call resolves, and every update after or before it. */
+  stream?: Stream
+}
+
+/** A call that waits for its answer. */
+export interface Call {
+  answer: string
+  mayRun: boolean
+  stream: Stream | null
+  resolve(frame: Frame): void
+  reject(error: BrokerError): void
+}
+
+const maxCalls = 500
+
+export class Calls {
+  readonly #waiting = new Map<number, { call: Call; stopWaiting(): void }>()
+
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  get full(): boolean {
+    return this.#waiting.size >= maxCalls
+  }
+
+  /** Whether one of them changes something at the broker. */
+  get mayRun(): boolean {
+    return this.#any(({ mayRun }) => mayRun)
+  }
+
+  /** Whether one of them opens a stream. */
+  get opensStream(): boolean {
+    return this.#any(({ stream }) => stream !== null)
+  }
+
+  /** Has a call wait; `giveUp` runs once its time is over or its signal says so. */
+  add(
+    reqId: number,
+    call: Call,
+    { timeoutMs, signal, giveUp }: Pick<CallOptions, 'timeoutMs' | 'signal'> & { giveUp(): void }
+  ): void {
+    const timer = setTimeout(giveUp, timeoutMs)
+    signal?.addEventListener('abort', giveUp, { once: true })
+    const stopWaiting = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', giveUp)
+    }
+    this.#waiting.set(reqId, { call, stopWaiting })
+  }
+
+  /** The call that a frame answers: an update of the call's stream may carry its number, but not its answer. */
+  answeredBy(frame: Frame, reqId: number | null): Call | undefined {
+    const call = reqId === null ? undefined : this.#waiting.get(reqId)?.call
+    return call && (frame.error !== undefined || frame[call.answer] !== undefined) ? call : undefined
+  }
+
+  /** Takes a call out, so that it can end; undefined when it has ended. */
+  take(reqId: number): Call | undefined {
+    const found = this.#waiting.get(reqId)
+    this.#waiting.delete(reqId)
+    found?.stopWaiting()
+    return found?.call
+  }
+
+  /** All of them, with their numbers, as they stand now. */
+  all(): [number, Call][] {
+    return [...this.#waiting].map(([reqId, { call }]) => [reqId, call])
+  }
+
+  #any(is: (call: Call) => boolean): boolean {
+    for (const { call } of this.#waiting.values()) if (is(call)) return true
+    return false
+  }
+}
+
+/** Nothing was sent. */
+export function unsent(message: string, brokerCode: string, cause?: unknown): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', message, { brokerCode, ran: 'no', cause })
+}
+
+/** No answer came in time: in doubt, if the call may have run. */
+export function noAnswer({ mayRun }: Call): BrokerError {
+  const ran = mayRun ? 'unknown' : 'no'
+  return new BrokerError('BROKER_UPSTREAM', 'The broker did not answer in time.', { brokerCode: 'NoAnswer', ran })
+}
+
+/** The connection broke before the answer: in doubt, if the call may have run. */
+export function disconnected({ mayRun }: Call, cause: BrokerError): BrokerError {
+  if (!mayRun) return cause
+  return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker broke before it answered.', {
+    brokerCode: 'Disconnected',
+    ran: 'unknown',
+    cause
+  })
+}

@@ -1,0 +1,257 @@
+// The line to the broker from one place (an account, or the market data of an application): opened when first used,
+// shared by all who call from there, opened again when it broke. Every call passes its budget here.
+import { setTimeout as delay } from 'node:timers/promises'
+import { pauseAfter } from '../../platform/pauses.ts'
+import { isAppRefused, isOurFault, isRateLimit, wantsReauthorising } from '../dialects/errors.ts'
+import { BadFrame } from '../dialects/reading.ts'
+import { BrokerError } from '../port.ts'
+import type { Budget } from './quota.ts'
+import type { CallOptions, Connection, Frame, Log, Stream } from './sockets.ts'
+
+export interface LineOptions {
+  /** Opens a connection and authorises it; `onClose` is to be called when that one is gone. */
+  open(onClose: (cause: BrokerError) => void): Promise<Connection>
+  /** A connection is gone or retired: its streams bring nothing any more. */
+  onDown(connection: Connection, cause: BrokerError): void
+  budget: Budget
+  classOf(call: string): string
+  answerTimeoutMs: number
+  log: Log
+}
+
+export interface LineCall {
+  /** The key of the answer, where it is not the call's name. */
+  answer?: string
+  /** Buys and sells: first in the queue, in doubt without an answer. */
+  mayRun?: boolean
+  /** Refused while the broker announces that it goes down. */
+  purchase?: boolean
+  timeoutMs?: number
+  waitMs?: number
+  beforeSend?: () => void
+  signal?: AbortSignal
+  stream?: Stream
+}
+
+export type ReadOptions = Pick<LineCall, 'answer' | 'timeoutMs' | 'stream'>
+
+const readAgainMs = 250
+/** Pauses between attempts to open the connection after failures in a row. */
+const openPauses = { firstMs: 250, mostMs: 8_000 }
+
+export class Line {
+  /** Monotonic ms of the last call. */
+  usedAt = performance.now()
+  readonly #options: LineOptions
+  #current: Connection | null = null
+  #opening: Promise<Connection> | null = null
+  #closed: BrokerError | null = null
+  #failures = 0
+  #failure: BrokerError | null = null
+  #openAgainAt = 0
+
+  constructor(options: LineOptions) {
+    this.#options = options
+  }
+
+  /** The connection, if there is one that takes calls. */
+  get current(): Connection | null {
+    return this.#current?.open ? this.#current : null
+  }
+
+  /** Whether a call or an opening is under way. */
+  get busy(): boolean {
+    return this.#opening !== null || (this.#current !== null && this.#current.pending > 0)
+  }
+
+  /**
+   * The connection, opened if there is none; many callers share one opening. For a while after one that failed, longer
+   * each time in a row, rejects at once with the same error.
+   */
+  connect(): Promise<Connection> {
+    if (this.#closed !== null) return Promise.reject(this.#closed)
+    const up = this.current
+    if (up !== null) return Promise.resolve(up)
+    const waitMs = this.#openAgainAt - performance.now()
+    if (this.#failure !== null && waitMs > 0) return Promise.reject(repeated(this.#failure, waitMs))
+    this.#opening ??= this.#open()
+      .then(
+        connection => {
+          this.#failures = 0
+          this.#failure = null
+          return connection
+        },
+        (error: unknown) => {
+          this.#failed(error)
+          throw error
+        }
+      )
+      .finally(() => {
+        this.#opening = null
+      })
+    return this.#opening
+  }
+
+  /**
+   * Makes one call, once, within its budget. `call` names it and is the key of its answer. Rejects with BrokerError.
+   */
+  async call(call: string, request: Record<string, unknown>, options: LineCall = {}): Promise<Frame> {
+    try {
+      return await this.#callOnce(call, request, options)
+    } catch (error) {
+      // The call was refused before it was looked at, so that asking again cannot do it twice.
+      if (!(error instanceof BrokerError) || !wantsReauthorising(error)) throw error
+      return await this.#callOnce(call, request, options)
+    }
+  }
+
+  /** Asks for something that changes nothing: again and again until it is answered or the time is up. */
+  async read(call: string, request: Record<string, unknown>, options: ReadOptions = {}): Promise<Frame> {
+    const { timeoutMs = this.#options.answerTimeoutMs, ...rest } = options
+    const deadline = performance.now() + timeoutMs
+    for (let attempt = 0; ; attempt++) {
+      const leftMs = Math.max(1, deadline - performance.now())
+      try {
+        return await this.call(call, request, { ...rest, waitMs: leftMs, timeoutMs: leftMs })
+      } catch (error) {
+        const pauseMs = readAgainMs * 2 ** Math.min(attempt, 4) * (0.5 + Math.random() / 2)
+        if (!passes(error) || this.#closed !== null || performance.now() + pauseMs >= deadline) throw error
+        await delay(pauseMs)
+      }
+    }
+  }
+
+  /** Sends new calls elsewhere; those under way on the connection may still end. */
+  retire(connection: Connection, cause: BrokerError): void {
+    if (this.#current === connection) this.#current = null
+    const wasUsable = connection.usable
+    connection.retire(this.#options.answerTimeoutMs)
+    if (wasUsable) this.#options.onDown(connection, cause)
+  }
+
+  /** After an error: leaves a connection with a stream whose answer we gave up on, and that nobody holds now. */
+  leaveDoubled(error: unknown): void {
+    const doubled = error instanceof BrokerError && error.brokerCode === 'AlreadySubscribed'
+    if (doubled && this.current !== null) this.retire(this.current, error)
+  }
+
+  /** Whether at least half of the budget such a call counts in is left: enough for what is not urgent. */
+  plenty(call: string): boolean {
+    return this.#options.budget.leftOf(this.#options.classOf(call)) >= 0.5
+  }
+
+  /** Closes the connection; the next call opens another. */
+  hangUp(): void {
+    const connection = this.#current
+    this.#current = null
+    connection?.close()
+  }
+
+  /** Closes for good. */
+  close(): void {
+    this.#closed = new BrokerError('BROKER_UPSTREAM', 'The connection to the broker was closed.', {
+      brokerCode: 'Disconnected',
+      ran: 'no'
+    })
+    this.hangUp()
+  }
+
+  /**
+   * A token that is refused, or that is not there or cannot be read yet, needs no pause: a usable one may be stored at any
+   * time, and the next order must not fail for the absence of the previous one. Nor does a broker that cannot be reached.
+   */
+  #failed(error: unknown): void {
+    if (!(error instanceof BrokerError) || isAppRefused(error.brokerCode)) return
+    if (error.code === 'BROKER_DISCONNECTED' || error.brokerCode === 'TokenUnreadable') return
+    if (error.retryMs !== undefined) return
+    this.#failures += 1
+    this.#failure = error
+    this.#openAgainAt = performance.now() + pauseAfter(this.#failures, openPauses)
+  }
+
+  async #open(): Promise<Connection> {
+    let opened: Connection | null = null
+    let gone: BrokerError | null = null
+    const connection = await this.#options.open(cause => {
+      gone = cause
+      if (opened === null) return
+      if (this.#current === opened) this.#current = null
+      this.#options.onDown(opened, cause)
+    })
+    opened = connection
+    // Closed while it was being authorised, by us or by the other side.
+    if (this.#closed !== null) connection.close()
+    const cause = this.#closed ?? gone
+    if (cause !== null) throw cause
+    this.#current = connection
+    return connection
+  }
+
+  async #callOnce(call: string, request: Record<string, unknown>, options: LineCall): Promise<Frame> {
+    const { budget, answerTimeoutMs, log } = this.#options
+    const { mayRun = false, waitMs, signal } = options
+    const className = this.#options.classOf(call)
+    this.usedAt = performance.now()
+    const wait = budget.take(className, { urgent: mayRun, waitMs, signal })
+    if (wait !== undefined) await wait
+    const connection = this.current ?? (await this.connect())
+    if (options.purchase === true && !connection.buying) throw goingDown()
+    const { beforeSend, stream } = options
+    const callOptions: CallOptions = {
+      answer: options.answer ?? call,
+      timeoutMs: options.timeoutMs ?? answerTimeoutMs,
+      mayRun,
+      beforeSend,
+      signal,
+      stream
+    }
+    try {
+      const frame = await connection.call(request, callOptions)
+      budget.answered(className)
+      this.usedAt = performance.now()
+      return frame
+    } catch (error) {
+      if (!(error instanceof BrokerError)) throw error
+      if (isRateLimit(error)) budget.backOff(className)
+      // A connection that swallowed an order is not trusted with the question what became of it, nor left to deliver
+      // the order after all, should it stand somewhere on the way.
+      if (mayRun && error.brokerCode === 'NoAnswer') connection.reset('an order got no answer')
+      else if (wantsReauthorising(error)) this.retire(connection, error)
+      // Mostly a fault of ours or of our configuration; a strange symbol of the caller's may do it too.
+      if (isOurFault(error)) log.warn({ call, err: error }, 'the broker does not accept how we ask')
+      if (error.ran === 'unknown')
+        log.warn({ call, brokerCode: error.brokerCode }, 'a call to the broker ended in doubt')
+      throw error
+    }
+  }
+}
+
+/** Reads an answer; one that is not what we rely on ends the call as BROKER_UPSTREAM, in doubt if it may have run. */
+export function readAnswer<T>(frame: Frame, read: (frame: Frame) => T, mayRun = false): T {
+  try {
+    return read(frame)
+  } catch (cause) {
+    if (!(cause instanceof BadFrame)) throw cause
+    const ran = mayRun ? 'unknown' : 'no'
+    throw new BrokerError('BROKER_UPSTREAM', cause.message, { brokerCode: 'BadFrame', ran, cause })
+  }
+}
+
+const passing = new Set(['Disconnected', 'NotConnected', 'TooManyPending', 'Congested'])
+
+/** Trouble that may be over in a moment. */
+function passes(error: unknown): boolean {
+  if (!(error instanceof BrokerError) || error.rejected) return false
+  return passing.has(error.brokerCode) || isRateLimit(error)
+}
+
+function repeated({ code, message, brokerCode, cause }: BrokerError, retryMs: number): BrokerError {
+  return new BrokerError(code, message, { brokerCode, ran: 'no', cause, retryMs })
+}
+
+function goingDown(): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The broker is about to go down for maintenance.', {
+    brokerCode: 'SiteUpdating',
+    ran: 'no'
+  })
+}

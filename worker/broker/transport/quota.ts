@@ -1,0 +1,387 @@
+// How often we may call the broker: for one account under one application, calls of a class share a count per
+// minute and one per hour. Whoever would exceed either waits, purchases before reads, and is refused in the end.
+import type { CallRecord, PastCalls, ScopeRecords } from '../../../db/platform/call-records.ts'
+import { BrokerError } from '../port.ts'
+import { CallWindow } from './call-window.ts'
+
+/** Calls allowed; 0 or less means no limit. */
+export interface Windows {
+  perMinute: number
+  /** Where there is such a window too. */
+  perTenMinutes?: number
+  /** The share kept for urgent calls (a tenth). */
+  reserve?: number
+  perHour: number
+}
+
+export type Limits = Record<string, Windows>
+
+export interface TakeOptions {
+  /** Purchases and sales: served first, and they alone may use the reserve. */
+  urgent?: boolean
+  /** Longest wait before QuotaExhausted. */
+  waitMs?: number
+  /** Ends the wait. */
+  signal?: AbortSignal
+}
+
+const defaultWaitMs = 5_000
+const maxWaiting = 500
+const reservedShare = 0.1
+const backOffStepMs = 2_500
+const backOffCapMs = 15_000
+
+/** Time as a budget needs it: ms that never jump back, and an alarm that can be taken back. */
+export interface BudgetClock {
+  now(): number
+  after(delayMs: number, run: () => void): () => void
+}
+
+const monotonic: BudgetClock = {
+  now: () => performance.now(),
+  after: (delayMs, run) => {
+    const timer = setTimeout(run, delayMs)
+    return () => clearTimeout(timer)
+  }
+}
+
+/** Another process that lives may go on spending: what it recorded is read again so often. */
+const READ_AGAIN_MS = 60_000
+/** After a record that could not be written or read. */
+const RECORD_AGAIN_MS = 1_000
+
+/** The call budget of one account under one application. */
+export class Budget {
+  readonly #classes = new Map<string, ClassBudget>()
+  readonly #clock: BudgetClock
+  readonly #records: ScopeRecords | undefined
+  #limits: Limits
+  /** What others spent, as often as it was read, and when. */
+  #past: { at: number; calls: PastCalls }[] = []
+  #readAt: number | null = null
+  #readAgainAt = Infinity
+  #reading: Promise<void> | null = null
+
+  /** With `records`, calls that a process killed before this one made are counted, and ours can be by the next. */
+  constructor(
+    limits: Limits,
+    { clock = monotonic, records }: { clock?: BudgetClock; records?: ScopeRecords | undefined } = {}
+  ) {
+    this.#limits = limits
+    this.#clock = clock
+    this.#records = records
+  }
+
+  /** Takes over what the broker says; calls already made stay counted. */
+  setLimits(limits: Limits): void {
+    this.#limits = limits
+    for (const [name, each] of this.#classes) each.setWindows(windowsOf(limits, name))
+  }
+
+  /**
+   * Counts one call. Returns nothing when it may go at once, else a promise of the moment it may; that promise
+   * rejects with BrokerError QuotaExhausted (ran 'no') when the moment would come too late.
+   */
+  take(name: string, options: TakeOptions = {}): Promise<void> | undefined {
+    const reading = this.#read()
+    if (reading === undefined) return this.#class(name).take(options)
+    return reading.then(() => this.#class(name).take(options))
+  }
+
+  /** Counts a call that is made without asking. */
+  spend(name: string): void {
+    this.#class(name).spend()
+  }
+
+  /** The broker refused a call of this class as one too many: nothing goes for a while, longer each time in a row. */
+  backOff(name: string): void {
+    this.#class(name).backOff()
+  }
+
+  /** A call of this class was answered: the back-off starts anew. */
+  answered(name: string): void {
+    this.#classes.get(name)?.answered()
+  }
+
+  /** What is left of a class, as a fraction of its tightest window. */
+  leftOf(name: string): number {
+    return this.#classes.get(name)?.left() ?? 1
+  }
+
+  /** Class → fraction left of its tightest window. */
+  left(): Record<string, number> {
+    return Object.fromEntries([...this.#classes].map(([name, each]) => [name, each.left()]))
+  }
+
+  /** Whether nothing is remembered that a new budget would not say too. */
+  get blank(): boolean {
+    for (const each of this.#classes.values()) if (!each.blank()) return false
+    return true
+  }
+
+  /** Tells other processes what was spent here, and that no more will be before what they spent is read. */
+  async settle(): Promise<void> {
+    if (this.#records === undefined || this.#readAt === null) return
+    this.#readAgainAt = 0
+    const records = [...this.#classes].flatMap(([name, each]) =>
+      each.settle().map(record => ({ class: name, ...record }))
+    )
+    await this.#records.settle(records.filter(({ calls }) => calls > 0))
+  }
+
+  /** Reads what others spent, where that is not known. A promise only while calls have to wait for it. */
+  #read(): Promise<void> | undefined {
+    if (this.#records === undefined) return
+    if (this.#readAt !== null && this.#clock.now() < this.#readAgainAt) return
+    const settled = this.#readAgainAt === 0
+    this.#reading ??= this.#readPast(this.#records).finally(() => {
+      this.#reading = null
+    })
+    if (this.#readAt === null || settled) return this.#reading
+    this.#reading.catch(() => {})
+    return
+  }
+
+  async #readPast(records: ScopeRecords): Promise<void> {
+    const at = this.#clock.now()
+    let calls: PastCalls
+    try {
+      calls = await records.load()
+    } catch (cause) {
+      if (this.#readAt !== null && this.#readAgainAt > 0) this.#readAgainAt = at + RECORD_AGAIN_MS
+      throw exhausted(`what was spent could not be read: ${String(cause)}`, RECORD_AGAIN_MS)
+    }
+    // What was recorded before the last reading is counted.
+    const since = this.#readAt === null ? Infinity : at - this.#readAt
+    const fresh = { counters: calls.counters, records: calls.records.filter(({ ageMs }) => ageMs <= since) }
+    this.#readAt = at
+    this.#readAgainAt = calls.counters.some(({ ageMs }) => ageMs === 0) ? at + READ_AGAIN_MS : Infinity
+    this.#past = [...this.#past.filter(past => at - past.at < 3_600_000), { at, calls: fresh }]
+    for (const [name, each] of this.#classes) each.addPast(name, { at, calls: fresh })
+  }
+
+  #class(name: string): ClassBudget {
+    let found = this.#classes.get(name)
+    if (found === undefined) {
+      const record = (records: Omit<CallRecord, 'class'>[]) =>
+        (this.#records as ScopeRecords).record(records.map(each => ({ class: name, ...each })))
+      found = new ClassBudget(name, windowsOf(this.#limits, name), this.#clock, this.#records && record)
+      for (const past of this.#past) found.addPast(name, past)
+      this.#classes.set(name, found)
+    }
+    return found
+  }
+}
+
+interface Waiting {
+  urgent: boolean
+  deadline: number
+  go(): void
+  fail(error: BrokerError): void
+}
+
+class ClassBudget {
+  readonly #name: string
+  readonly #clock: BudgetClock
+  readonly #minute: CallWindow
+  readonly #tenMinutes: CallWindow | null
+  readonly #hour: CallWindow
+  readonly #windows: CallWindow[]
+  readonly #reserve: number
+  readonly #record: ((records: Omit<CallRecord, 'class'>[]) => Promise<void>) | undefined
+  readonly #urgent: Waiting[] = []
+  readonly #ordinary: Waiting[] = []
+  #disarm: (() => void) | null = null
+  #blockedUntil = 0
+  #refusals = 0
+  #recording = false
+
+  constructor(
+    name: string,
+    windows: Windows,
+    clock: BudgetClock,
+    record: ((records: Omit<CallRecord, 'class'>[]) => Promise<void>) | undefined
+  ) {
+    this.#name = name
+    this.#clock = clock
+    this.#record = record
+    this.#minute = new CallWindow({ limit: windows.perMinute, windowMs: 60_000, steps: 12 })
+    this.#reserve = windows.reserve ?? reservedShare
+    const { perTenMinutes: limit } = windows
+    this.#tenMinutes = limit === undefined ? null : new CallWindow({ limit, windowMs: 600_000, steps: 30 })
+    this.#hour = new CallWindow({ limit: windows.perHour, windowMs: 3_600_000, steps: 60 })
+    this.#windows = [this.#minute, ...(this.#tenMinutes ? [this.#tenMinutes] : []), this.#hour]
+  }
+
+  setWindows(windows: Windows): void {
+    this.#minute.limit = windows.perMinute
+    if (this.#tenMinutes && windows.perTenMinutes !== undefined) this.#tenMinutes.limit = windows.perTenMinutes
+    this.#hour.limit = windows.perHour
+    this.#serve()
+  }
+
+  /** Counts what other processes spent. */
+  addPast(name: string, { at, calls }: { at: number; calls: PastCalls }): void {
+    const now = this.#clock.now()
+    const sinceMs = now - at
+    for (const window of this.#windows) {
+      for (const { ageMs } of calls.counters) window.addCounter(now, ageMs + sinceMs)
+      for (const each of calls.records)
+        if (each.class === name && each.windowMs === window.windowMs)
+          window.addPast(now, { ageMs: each.ageMs + sinceMs, calls: each.calls })
+    }
+  }
+
+  settle(): Omit<CallRecord, 'class'>[] {
+    const now = this.#clock.now()
+    return this.#windows.map(window => window.settle(now))
+  }
+
+  take({ urgent = false, waitMs = defaultWaitMs, signal }: TakeOptions): Promise<void> | undefined {
+    const now = this.#clock.now()
+    const queued = this.#urgent.length + (urgent ? 0 : this.#ordinary.length)
+    const ready = this.#readyAt(now, urgent)
+    if (queued === 0 && ready <= now && this.#covered(now)) {
+      this.#count(now)
+      return
+    }
+    if (ready - now > waitMs || queued >= maxWaiting)
+      return Promise.reject(exhausted(`class ${this.#name}`, Math.max(0, ready - now)))
+    return new Promise((resolve, reject) => {
+      const stop = () => waiting.fail(exhausted(`class ${this.#name}`))
+      const leave = () => {
+        signal?.removeEventListener('abort', stop)
+        const queue = urgent ? this.#urgent : this.#ordinary
+        const place = queue.indexOf(waiting)
+        if (place !== -1) queue.splice(place, 1)
+      }
+      const waiting: Waiting = {
+        urgent,
+        deadline: now + waitMs,
+        go: () => {
+          leave()
+          resolve()
+        },
+        fail: error => {
+          leave()
+          reject(error)
+        }
+      }
+      signal?.addEventListener('abort', stop, { once: true })
+      ;(urgent ? this.#urgent : this.#ordinary).push(waiting)
+      this.#arm()
+    })
+  }
+
+  spend(): void {
+    this.#count(this.#clock.now())
+  }
+
+  backOff(): void {
+    this.#refusals += 1
+    const pause = Math.min(backOffStepMs * this.#refusals, backOffCapMs)
+    this.#blockedUntil = Math.max(this.#blockedUntil, this.#clock.now() + pause)
+    if (this.#urgent.length + this.#ordinary.length > 0) this.#arm()
+  }
+
+  answered(): void {
+    this.#refusals = 0
+  }
+
+  left(): number {
+    const now = this.#clock.now()
+    if (now < this.#blockedUntil) return 0
+    return Math.min(...this.#windows.map(window => window.left(now)))
+  }
+
+  blank(): boolean {
+    const now = this.#clock.now()
+    const waiting = this.#urgent.length + this.#ordinary.length
+    return waiting === 0 && now >= this.#blockedUntil && this.#hour.used(now) === 0
+  }
+
+  #count(now: number): void {
+    for (const window of this.#windows) window.add(now)
+  }
+
+  /** Whether a call may go as far as records are concerned; where it may not yet, calls are recorded. */
+  #covered(now: number): boolean {
+    if (this.#record === undefined) return true
+    const lacking = this.#windows.filter(window => !window.covered(now))
+    if (lacking.length === 0) return true
+    if (!this.#recording) this.#recordFor(lacking, this.#record)
+    return false
+  }
+
+  #recordFor(windows: CallWindow[], record: (records: Omit<CallRecord, 'class'>[]) => Promise<void>): void {
+    this.#recording = true
+    const now = this.#clock.now()
+    const wanted = windows.map(window => window.wanted())
+    const recorded = () => {
+      this.#recording = false
+      windows.forEach((window, place) => {
+        window.record(now, wanted[place]!)
+      })
+      this.#serve()
+    }
+    // Calls wait, as they would for a quota, and no longer than they may.
+    const failed = () =>
+      this.#clock.after(RECORD_AGAIN_MS, () => {
+        this.#recording = false
+        this.#serve()
+      })
+    record(wanted).then(recorded, failed)
+  }
+
+  #readyAt(now: number, urgent: boolean): number {
+    const reserve = urgent ? 0 : this.#reserve
+    return Math.max(this.#blockedUntil, ...this.#windows.map(window => window.readyAt(now, reserve)))
+  }
+
+  /** Lets everybody go who may, and gives up those whose time has run out. */
+  #serve(): void {
+    const now = this.#clock.now()
+    for (const queue of [this.#urgent, this.#ordinary]) {
+      for (const waiting of [...queue]) if (waiting.deadline < now) waiting.fail(exhausted(`class ${this.#name}`))
+      while (queue.length > 0 && this.#readyAt(now, queue[0]!.urgent) <= now && this.#covered(now)) {
+        this.#count(now)
+        queue[0]!.go()
+      }
+      // A purchase that waits is not overtaken by a read.
+      if (queue.length > 0) break
+    }
+    this.#arm()
+  }
+
+  #arm(): void {
+    this.#disarm?.()
+    this.#disarm = null
+    const first = this.#urgent[0] ?? this.#ordinary[0]
+    if (first === undefined) return
+    const now = this.#clock.now()
+    const deadlines = [...this.#urgent, ...this.#ordinary].reduce(
+      (least, each) => Math.min(least, each.deadline),
+      Infinity
+    )
+    // What waits for a record is served when it is written.
+    const readyAt = this.#recording ? Infinity : this.#readyAt(now, first.urgent)
+    const wakeAt = Math.min(readyAt, deadlines + 1)
+    this.#disarm = this.#clock.after(Math.max(1, Math.ceil(wakeAt - now)), () => this.#serve())
+  }
+}
+
+/** The refusal of a call that the budget has no room for; `retryMs` is when it has, where that is known. */
+export function exhausted(cause: string, retryMs?: number): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'Too many calls to the broker for this account right now.', {
+    brokerCode: 'QuotaExhausted',
+    ran: 'no',
+    cause,
+    retryMs
+  })
+}
+
+const unlimited: Windows = { perMinute: 0, perHour: 0 }
+
+function windowsOf(limits: Limits, name: string): Windows {
+  return limits[name] ?? limits.general ?? unlimited
+}

@@ -1,0 +1,109 @@
+// Whether the broker can be reached at all. After two failures in a row nobody else tries: one probe at growing pauses
+// finds out when it is back, and everybody else fails at once. The change is logged once in each direction.
+import { pauseAfter } from '../../platform/pauses.ts'
+import { BrokerError } from '../port.ts'
+import type { Log } from './sockets.ts'
+
+export interface Unreachable {
+  /** What cannot be reached: an address, never with a token. */
+  what: string
+  /** Epoch ms. */
+  since: number
+  cause: string
+}
+
+export interface ReachabilityOptions {
+  what: string
+  log?: Log | undefined
+  /** Resolves when the broker gave any answer, rejects when it cannot be reached. */
+  probe(): Promise<unknown>
+}
+
+const failuresUntilDown = 2
+const probePauses = { firstMs: 250, mostMs: 2_000 }
+
+export class Reachability {
+  readonly #options: ReachabilityOptions
+  #failures = 0
+  #probes = 0
+  #nextProbeAt = 0
+  #timer: NodeJS.Timeout | undefined
+  #down: Unreachable | null = null
+  #closed = false
+
+  constructor(options: ReachabilityOptions) {
+    this.#options = options
+  }
+
+  /** Since when the broker cannot be reached, and why; null while it can. */
+  get down(): Unreachable | null {
+    return this.#down
+  }
+
+  /** Runs `attempt` unless the broker is known to be away; then rejects at once with BrokerError NotConnected. */
+  async guard<T>(attempt: () => Promise<T>): Promise<T> {
+    if (this.#down !== null) throw unreachable(this.#down.cause, Math.max(0, this.#nextProbeAt - performance.now()))
+    try {
+      const result = await attempt()
+      this.#reached()
+      return result
+    } catch (error) {
+      if (isUnreachable(error)) this.#missed(error)
+      else this.#reached()
+      throw error
+    }
+  }
+
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+  }
+
+  #reached(): void {
+    this.#failures = 0
+    if (this.#down === null) return
+    const { what, log } = this.#options
+    log?.info({ what, seconds: Math.round((Date.now() - this.#down.since) / 1000) }, 'the broker can be reached again')
+    clearTimeout(this.#timer)
+    this.#down = null
+  }
+
+  #missed(error: BrokerError): void {
+    this.#failures += 1
+    if (this.#failures < failuresUntilDown || this.#down !== null || this.#closed) return
+    const { what, log } = this.#options
+    this.#down = { what, since: Date.now(), cause: typeof error.cause === 'string' ? error.cause : error.message }
+    this.#probes = 0
+    log?.error({ what, cause: this.#down.cause }, 'the broker is unreachable')
+    this.#probeLater()
+  }
+
+  #probeLater(): void {
+    if (this.#closed || this.#down === null) return
+    this.#probes += 1
+    const pauseMs = pauseAfter(this.#probes, probePauses)
+    this.#nextProbeAt = performance.now() + pauseMs
+    this.#timer = setTimeout(() => {
+      this.#options.probe().then(
+        () => this.#reached(),
+        (error: unknown) => (isUnreachable(error) ? this.#probeLater() : this.#reached())
+      )
+    }, pauseMs).unref()
+  }
+}
+
+/** Whether nothing at the broker's address gave an answer of its own. */
+function isUnreachable(error: unknown): error is BrokerError {
+  if (!(error instanceof BrokerError)) return false
+  return error.brokerCode === 'NotConnected' || (error.brokerCode === 'Refused' && /^status 5/.test(`${error.cause}`))
+}
+
+/** The error of whatever needs a broker that cannot be reached; `retryMs` is when that may have changed. */
+export function unreachable(cause: string, retryMs?: number): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The broker could not be reached.', {
+    brokerCode: 'NotConnected',
+    ran: 'no',
+    cause,
+    retryMs
+  })
+}

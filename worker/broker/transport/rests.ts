@@ -1,0 +1,160 @@
+// Contracts that need no stream for now. A stream tells the price at every tick, a contract of an hour 1,800 times, and
+// nothing of it matters before the end, which is known. Until shortly before it such a contract rests: one stream of
+// what moves on the account tells of a sale, ours or another program's, of any of them.
+
+import { bodyOf, idOf } from '../dialects/reading.ts'
+import type { Line } from './line.ts'
+import type { Connection, Frame, Log, Stream } from './sockets.ts'
+
+export interface RestsOptions {
+  line: Line
+  log: Log
+  /** Wall clock, ms. One that is wrong wakes early, or late by as much. */
+  now(): number
+  /** How long a contract must have to rest, at least; its stream is opened so long before its end. */
+  restFromMs: number
+  restAheadMs: number
+  /** The account's open contracts. */
+  openContracts(): Promise<Set<string>>
+  /** A rest is over: its time is up, or (`sold`) the contract seems to have ended. */
+  onOver(contractId: string, sold: boolean): void
+  /** Sales may go unheard: `catchUp` is to be called until it succeeds. */
+  onBehind(): void
+}
+
+// However far the end: a contract is looked at so often.
+const maxRestMs = 60 * 60_000
+const openAgainMs = 60_000
+const movement = 'transaction'
+
+export class Rests {
+  readonly #options: RestsOptions
+  readonly #timers = new Map<string, { timer: NodeJS.Timeout; endsAt: number }>()
+  #source: { connection: Connection; stream: Stream } | null = null
+  #opening: Promise<void> | null = null
+  #openAgainAt = 0
+  #behindSince: number | null = null
+
+  constructor(options: RestsOptions) {
+    this.#options = options
+  }
+
+  has(contractId: string): boolean {
+    return this.#timers.has(contractId)
+  }
+
+  /** Contracts at rest. */
+  ids(): string[] {
+    return [...this.#timers.keys()]
+  }
+
+  /** How much longer a contract rests, in ms; 0 when it does not. */
+  leftOf(contractId: string): number {
+    const endsAt = this.#timers.get(contractId)?.endsAt
+    return endsAt === undefined ? 0 : Math.max(0, endsAt - performance.now())
+  }
+
+  /** For how long sales may have gone unheard, in ms; null when they are heard, or none rests. */
+  get behindMs(): number | null {
+    if (this.#behindSince === null || this.#timers.size === 0) return null
+    return performance.now() - this.#behindSince
+  }
+
+  /**
+   * How long a contract that ends then (epoch seconds) may rest; 0 when it may not, or no sale would be heard: then their
+   * stream is opened, so that the next answer may be another.
+   */
+  lengthOf(endsAt: number | null): number {
+    if (endsAt === null) return 0
+    const { now, restFromMs, restAheadMs, line } = this.#options
+    // Contracts that end together are not all asked for together.
+    const ms = endsAt * 1000 - now() - restAheadMs * (1 + Math.random() / 2)
+    // A contract that rests costs a call at its end, where its stream came with the purchase.
+    if (ms < restFromMs || !line.plenty('proposal_open_contract')) return 0
+    if (this.#heard) return Math.min(ms, maxRestMs)
+    this.#listen()
+    return 0
+  }
+
+  begin(contractId: string, ms: number): void {
+    this.end(contractId)
+    const timer = setTimeout(() => this.#over(contractId, false), ms)
+    this.#timers.set(contractId, { timer: timer.unref(), endsAt: performance.now() + ms })
+  }
+
+  end(contractId: string): void {
+    clearTimeout(this.#timers.get(contractId)?.timer)
+    this.#timers.delete(contractId)
+  }
+
+  /** A connection is gone. */
+  down(connection: Connection): void {
+    if (this.#source?.connection === connection) this.#lost()
+  }
+
+  /** Hears of sales again, and finds out about those missed meanwhile. Rejects with BrokerError. */
+  async catchUp(): Promise<void> {
+    await this.#open()
+    // What begins to rest from here on is heard of.
+    const resting = this.ids()
+    const open = await this.#options.openContracts()
+    if (this.#heard) this.#behindSince = null
+    for (const contractId of resting) if (!open.has(contractId)) this.#over(contractId, true)
+  }
+
+  get #heard(): boolean {
+    return this.#source !== null && this.#source.connection === this.#options.line.current
+  }
+
+  #listen(): void {
+    if (this.#opening !== null || performance.now() < this.#openAgainAt) return
+    this.#open().catch((error: unknown) => {
+      this.#openAgainAt = performance.now() + openAgainMs
+      this.#options.log.info({ err: error }, 'sales of an account cannot be heard; its contracts keep their streams')
+    })
+  }
+
+  #open(): Promise<void> {
+    if (this.#heard) return Promise.resolve()
+    this.#opening ??= this.#subscribe().finally(() => {
+      this.#opening = null
+    })
+    return this.#opening
+  }
+
+  async #subscribe(): Promise<void> {
+    const { line } = this.#options
+    const stream: Stream = { hear: (frame, connection) => this.#hear(frame, { connection, stream }) }
+    try {
+      await line.read(movement, { transaction: 1, subscribe: 1 }, { stream })
+    } catch (error) {
+      line.leaveDoubled(error)
+      throw error
+    }
+  }
+
+  #hear(frame: Frame, source: { connection: Connection; stream: Stream }): boolean {
+    if (frame.error !== undefined) {
+      if (this.#source?.stream === source.stream) this.#lost()
+      return true
+    }
+    if (frame.transaction === undefined) return false
+    if (frame.subscription !== undefined && source.connection.usable) this.#source = source
+    const body = bodyOf(frame.transaction, movement)
+    if (body.action === 'sell') this.#over(idOf(body, 'contract_id'), true)
+    return true
+  }
+
+  #lost(): void {
+    this.#source = null
+    if (this.#timers.size === 0) return
+    this.#behindSince ??= performance.now()
+    this.#options.onBehind()
+  }
+
+  #over(contractId: string, sold: boolean): void {
+    if (!this.#timers.has(contractId)) return
+    this.end(contractId)
+    this.#options.onOver(contractId, sold)
+  }
+}

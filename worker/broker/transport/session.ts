@@ -1,0 +1,235 @@
+// One account's conversation with the broker, whatever the dialect: the port's calls over the account's line.
+import type { Request } from '../dialects/dialect.ts'
+import { type Body, bodyOf, decimalOf, idOf, integerOf, listOf, textOf } from '../dialects/reading.ts'
+import { endOf, secondsOf } from '../dialects/shortcode.ts'
+import {
+  type Bought,
+  BrokerError,
+  type BuyOptions,
+  type Contract,
+  type ContractListener,
+  type ContractState,
+  type Evidence,
+  type Session
+} from '../port.ts'
+import { Follows, type FollowsOptions, notFound } from './follows.ts'
+import { readAnswer } from './line.ts'
+import { exhausted } from './quota.ts'
+import type { Frame, Stream } from './sockets.ts'
+
+export interface SessionOptions extends Omit<FollowsOptions, 'openContracts'> {
+  accountId: string
+  answerTimeoutMs: number
+  /**
+   * Seconds until a market opens that the broker just called closed, at the first of `openings` that can be; null when
+   * it cannot be told.
+   */
+  secondsUntilReopening(asset: string, openings: readonly number[]): Promise<number | null>
+}
+
+/** Orders wait longer than the broker's own time-out, so that its word about them arrives rather than our doubt. */
+const orderPatience = 1.2
+const maxEarlyFrames = 16
+
+export class AccountSession implements Session {
+  readonly follows: Follows
+  readonly #options: SessionOptions
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+    this.follows = new Follows({
+      ...options,
+      openContracts: async () => new Set((await this.portfolio()).map(({ contractId }) => contractId))
+    })
+  }
+
+  async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
+    const { dialect, line, answerTimeoutMs } = this.#options
+    const { beforeSend, signal, listener, waitMs } = options
+    const request = dialect.buy(contract, options.maxPrice)
+    const purchase = listener === undefined ? undefined : this.#purchaseStream(listener)
+    const free = purchase === undefined || this.#mayRest(contract) ? null : this.follows.reserve()
+    if (free !== null) request.subscribe = 1
+    const timeoutMs = answerTimeoutMs * orderPatience
+    try {
+      const frame = await line.call('buy', request, {
+        mayRun: true,
+        purchase: true,
+        timeoutMs,
+        waitMs,
+        beforeSend,
+        signal,
+        stream: purchase?.stream
+      })
+      return purchase?.bought() ?? readAnswer(frame, readBought, true)
+    } catch (error) {
+      throw await this.#withOpening(error, contract.asset)
+    } finally {
+      free?.()
+    }
+  }
+
+  #mayRest(contract: Contract): boolean {
+    const seconds = secondsOf(contract)
+    return seconds !== null && this.follows.mayRest(this.#options.now() / 1000 + seconds)
+  }
+
+  follow(contractId: string, listener: ContractListener): Promise<ContractState> {
+    if (!isContractId(contractId)) return Promise.reject(notFound())
+    return this.follows.follow(contractId, listener)
+  }
+
+  unfollow(contractId: string): void {
+    this.follows.unfollow(contractId)
+  }
+
+  async contract(contractId: string, { leisurely = false } = {}): Promise<ContractState> {
+    if (!isContractId(contractId)) throw notFound()
+    const { dialect, line, pipSizeOf } = this.#options
+    if (leisurely && !line.plenty('proposal_open_contract')) throw exhausted('kept for what is urgent')
+    const frame = await this.#read('proposal_open_contract', { contract_id: Number(contractId) })
+    return readAnswer(frame, ({ proposal_open_contract: answer }) => {
+      const body = bodyOf(answer, 'proposal_open_contract')
+      if (Object.keys(body).length === 0) throw notFound()
+      return dialect.readState(body, pipSizeOf)
+    })
+  }
+
+  async sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }> {
+    if (!isContractId(contractId)) throw notFound()
+    const timeoutMs = this.#options.answerTimeoutMs * orderPatience
+    // Price 0: whatever the market gives.
+    const frame = await this.#options.line.call(
+      'sell',
+      { sell: Number(contractId), price: 0 },
+      { mayRun: true, timeoutMs }
+    )
+    return readAnswer(frame, readSold, true)
+  }
+
+  async balance(): Promise<{ balance: string; currency: string }> {
+    const frame = await this.#read('balance')
+    return readAnswer(frame, ({ balance }) => {
+      const body = bodyOf(balance, 'balance')
+      const { dialect, accountId } = this.#options
+      if ((dialect.accountOfBalance(body) ?? accountId) !== accountId) throw anotherAccount()
+      return { balance: decimalOf(body, 'balance'), currency: textOf(body, 'currency') }
+    })
+  }
+
+  async portfolio(): Promise<Evidence[]> {
+    const { dialect } = this.#options
+    const frame = await this.#read('portfolio')
+    return readAnswer(frame, ({ portfolio }) => rowsOf(portfolio, 'contracts').map(row => dialect.readPortfolio(row)))
+  }
+
+  async statement({ from, to, limit = 100, offset }: Parameters<Session['statement']>[0]): Promise<Evidence[]> {
+    const { dialect } = this.#options
+    const range = {
+      date_from: from,
+      ...(to === undefined ? {} : { date_to: to }),
+      ...paged({ limit, offset, most: 999 })
+    }
+    const frame = await this.#read('statement', { action_type: 'buy', description: 1, ...range })
+    return readAnswer(frame, ({ statement }) =>
+      rowsOf(statement, 'transactions')
+        .filter(row => row.action_type === 'buy')
+        .map(row => dialect.readStatement(row))
+    )
+  }
+
+  async profitTable({ from, to, limit = 50, offset }: Parameters<Session['profitTable']>[0]): Promise<Evidence[]> {
+    const { dialect } = this.#options
+    // Here, unlike in the statement, times are texts.
+    const dates = { date_from: String(from), ...(to === undefined ? {} : { date_to: String(to) }) }
+    const page = paged({ limit, offset, most: 500 })
+    const frame = await this.#read('profit_table', { description: 1, sort: 'DESC', ...dates, ...page })
+    return readAnswer(frame, ({ profit_table: table }) =>
+      rowsOf(table, 'transactions').map(row => dialect.readProfitTable(row))
+    )
+  }
+
+  #read(call: string, fields: Request = {}): Promise<Frame> {
+    return this.#options.line.read(call, { [call]: 1, ...fields })
+  }
+
+  /** Hears the purchase's answer and then its contract; an update that overtakes the answer waits for it. */
+  #purchaseStream(listener: ContractListener): { stream: Stream; bought(): Bought | null } {
+    const early: Frame[] = []
+    let bought: Bought | null = null
+    let deliver: ((frame: Frame) => boolean) | null = null
+    const stream: Stream = {
+      hear: (frame, connection) => {
+        if (deliver !== null) return deliver(frame)
+        if (frame.buy === undefined) {
+          if (early.length < maxEarlyFrames) early.push(frame)
+          return early.at(-1) === frame
+        }
+        const source = frame.subscription === undefined ? null : { connection, stream }
+        bought = readBought(frame)
+        deliver = this.follows.adopt(bought, source, listener)
+        for (const each of early.splice(0)) deliver(each)
+        return true
+      }
+    }
+    return { stream, bought: () => bought }
+  }
+
+  /** The error with the opening time of a closed market, by the broker's clock. */
+  async #withOpening(error: unknown, asset: string): Promise<unknown> {
+    if (!(error instanceof BrokerError) || error.code !== 'MARKET_CLOSED') return error
+    const { code, message, brokerCode, ran, openings } = error
+    const secondsUntilOpen = await this.#options.secondsUntilReopening(asset, openings)
+    return new BrokerError(code, message, {
+      brokerCode,
+      ran,
+      secondsUntilOpen,
+      openings,
+      cause: error
+    })
+  }
+}
+
+function readBought({ buy }: Frame): Bought {
+  const body = bodyOf(buy, 'buy')
+  const shortcode = textOf(body, 'shortcode')
+  return {
+    contractId: idOf(body, 'contract_id'),
+    transactionId: idOf(body, 'transaction_id'),
+    buyPrice: decimalOf(body, 'buy_price'),
+    payout: decimalOf(body, 'payout'),
+    purchaseTime: integerOf(body, 'purchase_time'),
+    shortcode,
+    expiryTime: endOf(shortcode)
+  }
+}
+
+function readSold({ sell }: Frame): { contractId: string; soldFor: string; transactionId: string } {
+  const body = bodyOf(sell, 'sell')
+  return {
+    contractId: idOf(body, 'contract_id'),
+    soldFor: decimalOf(body, 'sold_for'),
+    transactionId: idOf(body, 'transaction_id')
+  }
+}
+
+/** The rows of a list in an answer. An unreadable row spoils the whole: a contract left out would be taken for absent. */
+function rowsOf(answer: unknown, field: string): Body[] {
+  return listOf(bodyOf(answer, 'the answer')[field] ?? [], field).map(row => bodyOf(row, `a row of ${field}`))
+}
+
+function paged({ limit, offset, most }: { limit: number; offset?: number; most: number }): Request {
+  return { limit: Math.max(1, Math.min(limit, most)), ...(offset === undefined ? {} : { offset }) }
+}
+
+/** Contract ids go out as numbers; what is none cannot be a contract of this broker. */
+function isContractId(contractId: string): boolean {
+  return /^[1-9]\d{0,15}$/.test(contractId) && Number.isSafeInteger(Number(contractId))
+}
+
+function anotherAccount(): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The broker answered for another account.', {
+    brokerCode: 'WrongAccount',
+    ran: 'no'
+  })
+}

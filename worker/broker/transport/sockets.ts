@@ -1,0 +1,329 @@
+// One WebSocket to the broker: numbers the calls, hands each answer to the call that asked, each update to its
+// stream, and ends every call one way or another. Knows frames, but no call's meaning.
+import type { Socket } from 'node:net'
+import type { Logger } from 'pino'
+import WebSocket from 'ws'
+import { isAppRefused, readRefusal, refused } from '../dialects/errors.ts'
+import { BrokerError } from '../port.ts'
+import { type Call, type CallOptions, Calls, disconnected, noAnswer, unsent } from './calls.ts'
+import { type ForgetBudget, Forgetting } from './forgetting.ts'
+import { breakOff, type OpenSocket, openSocket } from './opening.ts'
+import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
+
+export type { CallOptions, Frame, Stream }
+
+/** The part of the logger that is used here. */
+export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
+
+export interface ConnectionOptions {
+  url: string
+  connectTimeoutMs: number
+  /** How often to ask whether the broker is there (30 s), and how long it may take to say so (5 s). */
+  pingEveryMs?: number
+  pongWithinMs?: number
+  log: Log
+  counters: Counters
+  /** The budget of the calls that end subscriptions; without one they are not limited. */
+  forgetBudget?: ForgetBudget
+  /** Called once when the socket is gone, after every pending call has ended. */
+  onClose: (cause: BrokerError) => void
+}
+
+/** What came in and could not be used; for metrics. */
+export interface Counters {
+  /** Frames that are no JSON object. */
+  invalid: number
+  /** Answers nobody waits for (any more), doubled ones, updates of forgotten streams. */
+  stray: number
+  /** Streams whose handler failed on a frame. */
+  unreadable: number
+}
+
+const defaultPingEveryMs = 30_000
+const defaultPongWithinMs = 5_000
+const maxInvalidFrames = 50
+/** A frame that would queue behind this much would leave late, if at all. */
+const maxUnsentBytes = 256 * 1024
+
+export class Connection {
+  /** False once it was retired: calls under way end, new ones belong elsewhere. */
+  usable = true
+  /** False while the broker announces that it is about to go down: no purchase starts here. */
+  buying = true
+  readonly #socket: WebSocket
+  readonly #wire: Socket
+  readonly #options: ConnectionOptions
+  readonly #calls = new Calls()
+  readonly #streams = new Streams()
+  readonly #forgetting: Forgetting
+  #invalidFrames = 0
+  #lastReqId = 0
+  #heardAt = performance.now()
+  #pingTimer: NodeJS.Timeout | null = null
+  #reason: BrokerError | null = null
+  #closed = false
+
+  /** Opens a connection; rejects as `openSocket` does. */
+  static open(options: ConnectionOptions): Promise<Connection> {
+    return openSocket(options, open => new Connection(open, options))
+  }
+
+  private constructor({ socket, wire }: OpenSocket, options: ConnectionOptions) {
+    this.#socket = socket
+    this.#wire = wire
+    this.#options = options
+    const { log, forgetBudget: budget } = options
+    const send = (forget: string) => this.call({ forget }, { answer: 'forget', timeoutMs: defaultPongWithinMs })
+    this.#forgetting = new Forgetting({ send, budget, log })
+    socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
+    // 'close' follows every error; the error only says why.
+    socket.on('error', cause => this.#because(`socket: ${cause.message}`))
+    socket.on('close', code => this.#end(code))
+    this.#pingTimer = setInterval(() => this.#ping(), options.pingEveryMs ?? defaultPingEveryMs)
+  }
+
+  /** Calls under way. */
+  get pending(): number {
+    return this.#calls.size
+  }
+
+  /** Whether a frame written now would leave. */
+  get open(): boolean {
+    return !this.#closed && this.#socket.readyState === WebSocket.OPEN
+  }
+
+  /**
+   * Sends one call and resolves with its answer. Rejects with BrokerError: what the broker refused, or NotConnected
+   * and PermitExpired (nothing was sent), NoAnswer, Disconnected (in doubt when `mayRun`). Synchronous up to the
+   * write: nothing comes between beforeSend and it.
+   */
+  call(request: Record<string, unknown>, options: CallOptions): Promise<Frame> {
+    const reqId = ++this.#lastReqId
+    const { mayRun = false, signal, stream = null } = options
+    return new Promise((resolve, reject) => {
+      const refusal = this.#unsendable(signal)
+      if (refusal !== null) return reject(refusal)
+      const text = JSON.stringify({ ...request, req_id: reqId })
+      try {
+        options.beforeSend?.()
+      } catch (cause) {
+        return reject(
+          cause instanceof BrokerError ? cause : unsent('The permission to send ran out.', 'PermitExpired', cause)
+        )
+      }
+      if (this.#socket.readyState !== WebSocket.OPEN) return reject(this.#gone())
+      this.#socket.send(text)
+
+      const call: Call = { answer: options.answer, mayRun, stream, resolve, reject }
+      const giveUp = () => this.#settle(reqId, noAnswer(call))
+      this.#calls.add(reqId, call, { timeoutMs: options.timeoutMs, signal, giveUp })
+      if (stream !== null) this.#streams.add(reqId, stream)
+    })
+  }
+
+  /** Stops hearing a stream that ended by itself. */
+  drop(stream: Stream): void {
+    this.#streams.drop(stream)
+  }
+
+  /** Streams that nobody uses any more and that the broker still counts as open. */
+  get lingering(): number {
+    return this.#forgetting.size
+  }
+
+  /** Stops hearing a stream and ends it at the broker; resolves once it is ended there. */
+  forget(stream: Stream): Promise<void> {
+    // A stream whose first answer is still on its way is forgotten when that comes and nobody claims it.
+    const subscriptionId = this.#streams.drop(stream)
+    return subscriptionId === null ? Promise.resolve() : this.#forgetting.add(subscriptionId)
+  }
+
+  /** Lets calls under way end, then closes. */
+  retire(withinMs: number): void {
+    if (!this.usable) return
+    this.usable = false
+    if (this.#calls.size === 0) this.close()
+    else setTimeout(() => this.close(), withinMs).unref()
+  }
+
+  /** Closes; every pending call ends as Disconnected, and an order under way is not delivered after that. */
+  close(): void {
+    this.usable = false
+    if (this.#closed) return
+    if (this.#calls.mayRun) {
+      this.reset('closed with an order under way')
+      return
+    }
+    this.#socket.close(1000)
+    // A peer that does not answer the close frame is not waited for.
+    setTimeout(() => this.#socket.terminate(), 1_000).unref()
+    this.#end(1000)
+  }
+
+  /**
+   * Breaks the connection off; every pending call ends as Disconnected. What the network has not taken yet never
+   * arrives: closing in order would go on delivering it, minutes after everybody has stopped waiting.
+   */
+  reset(cause: string): void {
+    if (this.#closed) return
+    this.#because(cause)
+    const ending = this.#socket.readyState !== WebSocket.OPEN
+    breakOff(this.#wire, { ending, afterwards: () => this.#socket.terminate() })
+    this.#end(1006)
+  }
+
+  #unsendable(signal: AbortSignal | undefined): BrokerError | null {
+    if (signal?.aborted) return unsent('The call was given up before it was sent.', 'Aborted')
+    if (!this.open) return this.#gone()
+    if (this.#calls.full) return unsent('Too many calls to the broker are under way.', 'TooManyPending')
+    if (this.#socket.bufferedAmount > maxUnsentBytes)
+      return unsent('The broker takes no frames right now.', 'Congested')
+    return null
+  }
+
+  #receive(data: Buffer, isBinary: boolean): void {
+    if (this.#closed) return
+    this.#heardAt = performance.now()
+    const frame = isBinary ? null : parse(data)
+    try {
+      if (frame === null) this.#invalid()
+      else this.#route(frame, typeof frame.req_id === 'number' ? frame.req_id : null)
+    } catch (cause) {
+      // Whatever a broker sends, it must not end the process.
+      this.reset(`a frame could not be used: ${(cause as Error).message}`)
+    }
+  }
+
+  #route(frame: Frame, reqId: number | null): void {
+    const call = this.#calls.answeredBy(frame, reqId)
+    if (call) {
+      this.#answer(reqId as number, call, frame)
+      return
+    }
+    const subscriptionId = subscriptionOf(frame)
+    const stream = this.#streams.find(reqId, subscriptionId)
+    if (stream !== null) {
+      if (subscriptionId !== null) this.#streams.name(stream, subscriptionId)
+      this.#hear(stream, frame)
+    } else if (subscriptionId !== null) {
+      this.#unclaimed(subscriptionId, frame)
+    } else {
+      this.#options.counters.stray += 1
+      if (frame.error !== undefined && reqId === null) this.#complaint(frame.error)
+    }
+  }
+
+  /** An error about the connection as a whole, most often said right before it is closed. */
+  #complaint(error: unknown): void {
+    this.#reason = refused(readRefusal(error), false)
+    this.#options.log.warn({ brokerCode: this.#reason.brokerCode }, 'the broker complained about a connection')
+  }
+
+  /** Why nothing can be sent any more; a refused application is said to whoever was about to send, too. */
+  #gone(): BrokerError {
+    if (this.#reason !== null && isAppRefused(this.#reason.brokerCode)) return this.#reason
+    return unsent('The connection to the broker is gone.', 'NotConnected')
+  }
+
+  #answer(reqId: number, { stream, mayRun }: Call, frame: Frame): void {
+    const subscriptionId = stream === null ? null : subscriptionOf(frame)
+    if (frame.error !== undefined) {
+      this.#settle(reqId, refused(readRefusal(frame.error), mayRun))
+    } else if (stream === null || subscriptionId === null) {
+      this.#settle(reqId, frame)
+    } else {
+      const wanted = this.#streams.name(stream, subscriptionId)
+      this.#settle(reqId, frame, { streams: true })
+      if (!wanted) void this.#forgetting.add(subscriptionId)
+      for (const early of this.#streams.release(subscriptionId)) this.#hear(stream, early)
+    }
+    if (this.#streams.holding && !this.#calls.opensStream) this.#dropHeld()
+    if (!this.usable && this.#calls.size === 0) this.close()
+  }
+
+  #settle(reqId: number, end: Frame | BrokerError, { streams = false } = {}): void {
+    const call = this.#calls.take(reqId)
+    if (!call) return
+    const { stream } = call
+    // The stream hears the answer first, so that an update right behind it finds everything in place.
+    if (stream !== null && !(end instanceof BrokerError)) this.#hear(stream, end)
+    if (stream !== null && !streams) this.drop(stream)
+    if (end instanceof BrokerError) call.reject(end)
+    else call.resolve(end)
+  }
+
+  #hear(stream: Stream, frame: Frame): void {
+    try {
+      if (!stream.hear(frame, this)) this.#options.counters.stray += 1
+    } catch (cause) {
+      this.#options.counters.unreadable += 1
+      const messageType = typeof frame.msg_type === 'string' ? frame.msg_type.slice(0, 40) : 'none'
+      this.#options.log.error({ err: cause, messageType }, 'a stream frame could not be used')
+    }
+  }
+
+  /** An update of a stream we do not know: it may have overtaken the answer that names it, or outlived its use. */
+  #unclaimed(subscriptionId: string, frame: Frame): void {
+    const awaited = this.#calls.opensStream && !this.#forgetting.has(subscriptionId)
+    if (awaited && this.#streams.hold(subscriptionId, frame)) return
+    this.#options.counters.stray += 1
+    void this.#forgetting.add(subscriptionId)
+  }
+
+  #dropHeld(): void {
+    for (const subscriptionId of this.#streams.heldIds()) {
+      this.#options.counters.stray += this.#streams.release(subscriptionId).length
+      void this.#forgetting.add(subscriptionId)
+    }
+  }
+
+  #invalid(): void {
+    this.#options.counters.invalid += 1
+    this.#invalidFrames += 1
+    if (this.#invalidFrames === 1) this.#options.log.warn('the broker sent a frame that is no JSON object')
+    if (this.#invalidFrames < maxInvalidFrames) return
+    this.reset('too many unreadable frames')
+  }
+
+  /** Anything heard since the ping is as good as its answer. */
+  #ping(): void {
+    if (!this.open) return
+    const askedAt = performance.now()
+    this.call({ ping: 1 }, { answer: 'ping', timeoutMs: this.#options.pongWithinMs ?? defaultPongWithinMs }).catch(
+      (error: BrokerError) => {
+        if (this.#heardAt < askedAt) this.reset(`no pong: ${error.brokerCode}`)
+      }
+    )
+  }
+
+  #because(cause: string): void {
+    this.#reason ??= new BrokerError('BROKER_UPSTREAM', 'The connection to the broker broke.', {
+      brokerCode: 'Disconnected',
+      ran: 'no',
+      cause
+    })
+  }
+
+  #end(closeCode: number): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.usable = false
+    if (this.#pingTimer !== null) clearInterval(this.#pingTimer)
+    this.#because(`closed with ${closeCode}`)
+    const reason = this.#reason!
+    for (const [reqId, call] of this.#calls.all()) this.#settle(reqId, disconnected(call, reason))
+    this.#streams.clear()
+    this.#forgetting.close()
+    this.#options.onClose(reason)
+  }
+}
+
+function parse(data: Buffer): Frame | null {
+  try {
+    const frame = JSON.parse(data.toString('utf8')) as unknown
+    return typeof frame === 'object' && frame !== null && !Array.isArray(frame) ? (frame as Frame) : null
+  } catch {
+    // Counted and, the first time, logged by the caller.
+    return null
+  }
+}

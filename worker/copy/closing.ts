@@ -1,0 +1,60 @@
+// Closing copies when the leader's contract was closed: first each copy is marked, in bounded parts, then whatever is
+// open and marked is sold, until the broker shows it closed.
+
+import { takeToClose, wishToClose } from '../../db/copy/closing.ts'
+import { lockForClosing } from '../../db/copy/fanout.ts'
+import type { OrderRow } from '../../db/orders/reading.ts'
+import { WORK } from '../../db/platform/bus.ts'
+import type { Job } from '../../db/platform/queue.ts'
+import type { Open } from '../open.ts'
+import type { Settling } from '../orders/settle.ts'
+import { close } from '../platform/broker-requests.ts'
+
+const PART = 500
+const SOLD_AT_ONCE = 50
+
+/**
+ * Takes one job and marks its part of a closed order's copies; returns how many jobs were taken. As with copying, the work
+ * shares the transaction of the fetch, and a failure is counted in one of its own.
+ */
+export async function markCopies(open: Open): Promise<number> {
+  const { db, queue, bus, log } = open
+  let job: Job<'copy.close'> | undefined
+  try {
+    await db.transaction(async trx => {
+      ;[job] = await queue.fetch(trx, 'copy.close', 1)
+      if (!job) return
+      const { orderId, after = '' } = job.data
+      await lockForClosing(trx, orderId)
+      const { failed, last } = await wishToClose(trx, { orderId, after, limit: PART })
+      if (last !== undefined) await queue.enqueue(trx, 'copy.close', [{ orderId, after: last }])
+      await queue.complete(trx, 'copy.close', [job])
+      if (failed.length > 0)
+        log.info({ orderId, copies: failed.length }, 'copies were not bought, the leader had closed')
+    })
+  } catch (error) {
+    const lost = job
+    if (!lost) throw error
+    log.error({ err: error, ...lost.data, tries: lost.retryCount + 1 }, 'copies could not be marked for closing')
+    await db.transaction(trx => queue.fail(trx, 'copy.close', lost, error))
+  }
+  if (!job) return 0
+  bus.publish(WORK, 'copy.sell', 'new')
+  return 1
+}
+
+/** Sells open orders that are marked and due; returns how many there were. What cannot be sold now is tried again later. */
+export async function sellMarked(open: Open, settling: Settling): Promise<number> {
+  const orders = await takeToClose(open.db, SOLD_AT_ONCE)
+  await Promise.all(orders.map(order => sell(open, settling, order)))
+  return orders.length
+}
+
+async function sell(open: Open, settling: Settling, order: OrderRow): Promise<void> {
+  try {
+    await close(open, settling, order.id)
+    open.log.info({ orderId: order.id, copiedFrom: order.copied_from }, 'closed a copy')
+  } catch (error) {
+    open.log.info({ err: error, orderId: order.id, tries: order.close_tries }, 'a copy could not be closed yet')
+  }
+}

@@ -1,0 +1,116 @@
+// Copying: when a leader's contract is bought, one order per active follower is stored, in groups. A copy is
+// an order like any other from there on; the unique pair of leader's order and follow makes a repeat harmless.
+
+import {
+  findLeading,
+  type Leading,
+  lockForCopying,
+  partEnds,
+  storeDecisions,
+  takeCandidates
+} from '../../db/copy/fanout.ts'
+import { storeOrders } from '../../db/orders/storing.ts'
+import { WORK } from '../../db/platform/bus.ts'
+import type { Job, Queue } from '../../db/platform/queue.ts'
+import type { Db } from '../../db/postgres/connection.ts'
+import type { Least } from '../broker/port.ts'
+import type { Open } from '../open.ts'
+import { contractOf } from '../orders/terms.ts'
+import { judge } from './terms.ts'
+
+// Followers served in one transaction. A part that fails is tried again by itself, and holds nobody up for long.
+const PART = 200
+// How long copies wait for the broker to say what it takes at least; a quote takes two round trips.
+const LEAST_WITHIN_MS = 1000
+
+/**
+ * Takes one fan-out job and copies the order to its part of the followers; returns how many jobs were taken. The work is
+ * done in the transaction of the fetch, so that the job of a worker that dies is free at once; a failure is counted in a
+ * transaction of its own, and the next job is not held up by it.
+ */
+export async function fanOut(open: Open): Promise<number> {
+  const { db, queue, bus, log } = open
+  let job: Job<'copy.fanout'> | undefined
+  try {
+    await db.transaction(async trx => {
+      ;[job] = await queue.fetch(trx, 'copy.fanout', 1)
+      if (!job) return
+      const copies = await copyPart(trx, open, job.data)
+      await queue.complete(trx, 'copy.fanout', [job])
+      if (copies > 0) log.info({ ...job.data, copies }, 'copied an order')
+    })
+  } catch (error) {
+    const failed = job
+    if (!failed) throw error
+    log.error({ err: error, ...failed.data, tries: failed.retryCount + 1 }, 'an order could not be copied')
+    await db.transaction(trx => queue.fail(trx, 'copy.fanout', failed, error))
+  }
+  if (!job) return 0
+  for (const topic of ['order.copy', 'account.prove']) bus.publish(WORK, topic, 'new')
+  return 1
+}
+
+/** Copies an order to the followers of one part; returns the number of copies. Without a part, it is the first one. */
+async function copyPart(
+  trx: Db,
+  open: Open,
+  { orderId, after = '', upTo }: { orderId: string; after?: string; upTo?: string }
+): Promise<number> {
+  const { queue, config } = open
+  // Before anything is locked that others wait for.
+  const least = await leastOf(open, await findLeading(trx, orderId))
+  await lockForCopying(trx, orderId)
+  const leading = await findLeading(trx, orderId)
+  if (!leading || leading.copied_from !== null) return 0
+  const leaderId = leading.trader_id
+  const end = upTo ?? (await planParts(trx, queue, { orderId, leaderId }))
+  const candidates = await takeCandidates(trx, { orderId, leaderId, after, upTo: end, limit: PART })
+  // The time to live counts from the leader's own purchase: a tick contract is worthless late.
+  const ttlMs = Math.max(0, Math.round(config.orderTtlMs - Math.max(0, leading.age_ms)))
+  const judged = candidates
+    .filter(({ copied }) => !copied)
+    .map(candidate => judge(leading, candidate, { least, ttlMs }))
+  const stored = await storeOrders(
+    trx,
+    queue,
+    judged.flatMap(({ draft }) => draft ?? [])
+  )
+  await storeDecisions(trx, { orderId, decided: judged.map(({ decided }) => decided) })
+  return stored.length
+}
+
+const unstated: Least = { stake: null, stopLoss: null, takeProfit: null }
+
+/** What the broker takes at least of the order's kind; nothing stated where it does not say in time. */
+async function leastOf({ brokers, log }: Open, leading: Leading | undefined): Promise<Least> {
+  if (!leading) return unstated
+  const { dialect, app_id: appId, asset } = leading
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<Least>(resolve => {
+    timer = setTimeout(() => resolve(unstated), LEAST_WITHIN_MS)
+  })
+  const stated = Promise.resolve()
+    .then(() => brokers.of(dialect).market(appId).leastOf(contractOf(leading)))
+    .catch((error: unknown) => {
+      log.info({ err: error, asset }, 'the least amounts of a contract could not be read')
+      return unstated
+    })
+  return await Promise.race([stated, late]).finally(() => clearTimeout(timer))
+}
+
+/**
+ * Stores a job for every part but the first, and returns where the first one ends. Later parts have a lower priority: no
+ * leader's order waits for more than the same part of the others'.
+ */
+async function planParts(
+  trx: Db,
+  queue: Queue,
+  { orderId, leaderId }: { orderId: string; leaderId: string }
+): Promise<string> {
+  const ends = await partEnds(trx, { leaderId, size: PART })
+  for (const [index, after] of ends.slice(0, -1).entries()) {
+    const data = { orderId, after, upTo: ends[index + 1] as string }
+    await queue.enqueue(trx, 'copy.fanout', [data], { priority: -1 - index })
+  }
+  return ends[0] ?? ''
+}

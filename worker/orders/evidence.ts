@@ -1,0 +1,148 @@
+// Evidence about an order in doubt: which contracts in the broker's lists could be its own. The broker's times are
+// compared with the broker's times where possible (what was bought since the last purchase we know of). Where a time of
+// ours is needed it is the database's; this worker's own clock is used only to measure the difference between the two.
+import { Big } from 'big.js'
+import type { OrderRow } from '../../db/orders/reading.ts'
+import { type Doubt, lastPurchaseBefore, ownedContracts } from '../../db/orders/resolving.ts'
+import { openSession } from '../accounts/accounts.ts'
+import { matches } from '../broker/dialects/shortcode.ts'
+import type { Evidence, Session } from '../broker/port.ts'
+import type { Open } from '../open.ts'
+import { ceilingOf } from './stake.ts'
+import { contractOf, refOf } from './terms.ts'
+
+// The broker's clock is known to the second.
+const SLACK_SECONDS = 2
+// A purchase that we know of may show an earlier second than one before it where the broker's clock was corrected.
+const CORRECTION_SECONDS = 60
+// How far before the window a contract of the same terms still is a doubt, where the broker does not say which
+// application bought it; and where it does and no earlier purchase of ours is known.
+const NEAR_SECONDS = 600
+const NEAR_OWN_SECONDS = 86_400
+const STATEMENT = { pageRows: 999, pages: 3 }
+const PROFIT_TABLE = { pageRows: 500, pages: 6 }
+
+/** When, by the broker's clock (epoch seconds), the purchase of an order may have been executed. */
+export interface Window {
+  from: number
+  /** The end of the sender's permit. */
+  permitEnd: number
+  /** The last moment at which the purchase could be executed, whatever delayed it. */
+  to: number
+  /** Contracts of the same terms since then are a doubt even outside of the window. */
+  nearFrom: { ownApplication: number; anyApplication: number }
+}
+
+export interface Candidates {
+  /** Unowned contracts of the order's terms, bought when its purchase may have been executed. */
+  inWindow: Evidence[]
+  /** Unowned contracts of the same terms outside of the window, but not far from it: a clock may be wrong. */
+  near: Evidence[]
+  /** Whether the broker's lists could be read back to the window's start. */
+  complete: boolean
+  window: Window
+}
+
+/**
+ * What the broker shows that could be this order's contract. `wallMs` is this worker's wall clock when `order` was read.
+ * Throws when the broker cannot be reached: then nothing is known.
+ */
+export async function candidatesOf(open: Open, order: Doubt, wallMs: number): Promise<Candidates> {
+  const session = await openSession(open, refOf(order))
+  const window = await windowOf(open, order, wallMs)
+  const contract = contractOf(order)
+  const ceiling = ceilingOf(contract)
+  const lists = await readLists(session, Math.min(window.from, window.nearFrom.ownApplication))
+  const candidates: Candidates = { inWindow: [], near: [], complete: lists.readFrom <= window.from, window }
+  const fitting = new Map<string, Evidence>()
+  for (const item of lists.rows) {
+    const ours = item.appId === null || item.appId === order.app_id
+    if (!ours || fitting.has(item.contractId) || new Big(item.buyPrice).gt(ceiling)) continue
+    // Terms that cannot be read may be this order's: such a contract is kept, and never adopted unseen.
+    if (item.terms === null || matches(item.terms, contract)) fitting.set(item.contractId, item)
+  }
+  const owned = await ownedContracts(open.db, order.account_id, [...fitting.keys()])
+  for (const [contractId, item] of fitting) {
+    if (owned.has(contractId)) continue
+    if (item.purchaseTime >= window.from && item.purchaseTime <= window.to) candidates.inWindow.push(item)
+    else if (isNear(item, window)) candidates.near.push(item)
+  }
+  return candidates
+}
+
+function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: Window): boolean {
+  // What cannot be read may be anything: only the last minutes of it are a doubt.
+  if (terms === null) return purchaseTime >= from - NEAR_SECONDS
+  return purchaseTime >= (appId === null ? nearFrom.anyApplication : nearFrom.ownApplication)
+}
+
+/**
+ * Contracts of the account that were bought since `since` (database clock) by the partner's application, or by one that the
+ * broker does not name, and that no order owns. Throws when the broker cannot be reached, or lists more than can be read.
+ */
+export async function unownedSince(
+  open: Open,
+  order: Pick<OrderRow, 'account_id' | 'app_id' | 'dialect' | 'broker_account_id'>,
+  since: { databaseMs: number; nowMs: number; wallMs: number }
+): Promise<Evidence[]> {
+  const session = await openSession(open, refOf(order))
+  const brokerMinusWall = await open.brokers.of(order.dialect).market(order.app_id).clockOffset()
+  const atBroker = since.databaseMs / 1000 + brokerMinusWall + (since.wallMs - since.nowMs) / 1000
+  const from = Math.floor(atBroker) - SLACK_SECONDS - CORRECTION_SECONDS
+  const { rows, readFrom } = await readLists(session, from)
+  if (readFrom > from)
+    throw new Error(
+      `The account's lists at the broker since ${new Date(from * 1000).toISOString()} are longer than can be read.`
+    )
+  const ours = new Map(
+    rows
+      .filter(({ appId, purchaseTime }) => (appId === null || appId === order.app_id) && purchaseTime >= from)
+      .map(item => [item.contractId, item])
+  )
+  const owned = await ownedContracts(open.db, order.account_id, [...ours.keys()])
+  return [...ours.values()].filter(({ contractId }) => !owned.has(contractId))
+}
+
+async function windowOf(open: Open, order: Doubt, wallMs: number): Promise<Window> {
+  const brokerMinusWall = await open.brokers.of(order.dialect).market(order.app_id).clockOffset()
+  // The worker's wall clock is in both differences and cancels out.
+  const brokerMinusDatabase = brokerMinusWall + (wallMs - order.read_ms) / 1000
+  const atBroker = (databaseMs: number) => databaseMs / 1000 + brokerMinusDatabase
+  const from = Math.floor(atBroker((order.sent_at as Date).getTime())) - SLACK_SECONDS
+  const last = await lastPurchaseBefore(open.db, order)
+  const known = last === null ? null : Math.floor(last) - CORRECTION_SECONDS
+  return {
+    from,
+    permitEnd: Math.ceil(atBroker((order.permit_until as Date).getTime())) + SLACK_SECONDS,
+    to: Math.ceil(atBroker(order.arrival_from_ms + order.arrival_ms)) + SLACK_SECONDS,
+    nearFrom: {
+      ownApplication: known ?? from - NEAR_OWN_SECONDS,
+      anyApplication: Math.max(known ?? -Infinity, from - NEAR_SECONDS)
+    }
+  }
+}
+
+// Open contracts first, then purchases, then closed ones: a contract that settles between two reads is
+// found by the later one.
+async function readLists(session: Session, from: number): Promise<{ rows: Evidence[]; readFrom: number }> {
+  const open = await session.portfolio()
+  const bought = await readPages(STATEMENT, from, page => session.statement({ from, ...page }))
+  const closed = await readPages(PROFIT_TABLE, from, page => session.profitTable({ from, ...page }))
+  return { rows: [...open, ...bought.rows, ...closed.rows], readFrom: Math.max(bought.readFrom, closed.readFrom) }
+}
+
+/** The pages of a list, newest first, and since when (broker's clock, epoch seconds) it was read without a gap. */
+async function readPages(
+  { pageRows, pages }: { pageRows: number; pages: number },
+  from: number,
+  read: (page: { limit: number; offset: number }) => Promise<Evidence[]>
+): Promise<{ rows: Evidence[]; readFrom: number }> {
+  const rows: Evidence[] = []
+  for (let page = 0; page < pages; page++) {
+    const found = await read({ limit: pageRows, offset: page * pageRows })
+    rows.push(...found)
+    if (found.length < pageRows) return { rows, readFrom: from }
+  }
+  // The oldest second may be cut in the middle.
+  return { rows, readFrom: Math.min(...rows.map(({ purchaseTime }) => purchaseTime)) + 1 }
+}

@@ -1,0 +1,42 @@
+// What a worker keeps of a contract that it follows.
+import type { Following } from '../../db/orders/following.ts'
+import type { ContractListener, ContractState } from '../broker/port.ts'
+
+export interface Followed {
+  order: Following | undefined
+  last: ContractState | undefined
+  /** Whether the order's current value is what was heard last. */
+  marked: boolean
+  closing: boolean
+  /** When it was last heard of or asked for, or when its rest ends; and how much longer silence is no news. */
+  heardAt: number
+  patienceMs: number
+  /** Reads of the contract after a settled state that could not be booked, and the one that is due. */
+  rechecks: number
+  cancelRecheck: (() => void) | undefined
+  /** Until when a settlement without its prices is held back. */
+  pricesUntil: number | undefined
+  /** The row is marked REVIEW_REQUIRED. */
+  inReview: boolean
+  listener: ContractListener
+}
+
+/** Of an order's row, what is kept as long as its contract is open. */
+export function followingOf(order: Following): Following {
+  const { id, kind, broker_order_id, buy_price, payout, multiplier, broker_account_id, account_id } = order
+  const { app_id, dialect, follow_id, error_code } = order
+  return {
+    id,
+    kind,
+    broker_order_id,
+    buy_price,
+    payout,
+    multiplier,
+    broker_account_id,
+    account_id,
+    app_id,
+    dialect,
+    follow_id,
+    error_code
+  }
+}

@@ -1,0 +1,59 @@
+// What a contract's state means for its order's row: the result of one that is over, the value of one that is open.
+import { Big } from 'big.js'
+import type { Mark, Settlement } from '../../db/orders/following.ts'
+import type { OrderRow } from '../../db/orders/reading.ts'
+import type { ContractState } from '../broker/port.ts'
+
+/**
+ * The result of a settled contract whose state is plausible. The profit is what it paid back less what it cost, in exact
+ * decimals. Throws when what it paid is missing: `contradictions` finds that before.
+ */
+export function settlementOf(
+  order: Pick<OrderRow, 'id' | 'buy_price' | 'follow_id'>,
+  state: ContractState
+): Settlement {
+  if (state.sellPrice === null) throw new Error(`what the contract of ${order.id} paid is not known`)
+  const early = state.status === 'sold' || state.status === 'cancelled'
+  return {
+    id: order.id,
+    pnl: new Big(state.sellPrice).minus(order.buy_price ?? state.buyPrice ?? '').toFixed(),
+    entryPrice: state.entryPrice,
+    // A contract sold early has no exit tick: the spot it was sold at decided.
+    exitPrice: state.exitPrice ?? (early ? state.currentSpot : null),
+    commission: state.commission,
+    markup: markupOf(order, state),
+    closedAt: state.sellTime,
+    copied: order.follow_id !== null,
+    early
+  }
+}
+
+/** What an open contract is worth by this state; undefined where the broker gave no price. */
+export function markOf(
+  order: Pick<OrderRow, 'id' | 'broker_order_id' | 'buy_price'>,
+  state: ContractState
+): Mark | undefined {
+  const cost = order.buy_price ?? state.buyPrice
+  if (state.settled || state.bidPrice === null || cost === null) return undefined
+  if (state.contractId !== order.broker_order_id) return undefined
+  const lastsSeconds = state.expiryTime === null ? null : state.expiryTime - (state.purchaseTime ?? state.expiryTime)
+  return {
+    id: order.id,
+    currentValue: state.bidPrice,
+    unrealizedPnl: new Big(state.bidPrice).minus(cost).toFixed(),
+    commission: state.commission,
+    markup: markupOf(order, state),
+    // Multipliers end about a century ahead: that is no expiry.
+    expiryAt: lastsSeconds !== null && lastsSeconds < 400 * 86_400 ? state.expiryTime : null
+  }
+}
+
+/**
+ * What the application earns by the contract, as its state says it. An amount above the contract's price cannot be a markup,
+ * and an unknown markup is better than a wrong one: null is returned.
+ */
+function markupOf(order: Pick<OrderRow, 'buy_price'>, state: ContractState): string | null {
+  const cost = order.buy_price ?? state.buyPrice
+  if (state.markup === null || (cost !== null && new Big(state.markup).gt(cost))) return null
+  return state.markup
+}

@@ -1,0 +1,84 @@
+// Orders that are open here although their contract has ended. The audit looks each up at the broker, with another token
+// of the same account where its own was refused, and reports what is known: the operator decides (`orders settle`).
+import { claimedContracts, type Finding, insertFinding } from '../../db/orders/contract-audit.ts'
+import { listOverdue, type Overdue, usablePlaces } from '../../db/orders/past-end.ts'
+import { openSession } from '../accounts/accounts.ts'
+import { BrokerError, type ContractState } from '../broker/port.ts'
+import type { Open } from '../open.ts'
+import { contradictions } from './plausible.ts'
+import { refOf } from './terms.ts'
+
+// Orders looked up in one run, and how many of one account may fail before the rest of it is left for the next.
+const ORDERS = 200
+
+/** Reports orders that are open here and closed, unknown or out of reach at the broker; returns how many are new. */
+export async function auditPastEnd(open: Open, { everyMinutes }: { everyMinutes: number }): Promise<number> {
+  let reported = 0
+  // Accounts whose broker cannot be reached now: their other orders would only wait for the same time-out.
+  const away = new Set<string>()
+  for (const order of await listOverdue(open.db, { everyMinutes, limit: ORDERS })) {
+    if (away.has(order.broker_account_id)) continue
+    const details = await lookUp(open, order).catch((error: unknown) => {
+      open.log.warn({ err: error, orderId: order.id }, 'an order past its end could not be looked up')
+      away.add(order.broker_account_id)
+      return null
+    })
+    if (details && (await report(open, order, details))) reported += 1
+  }
+  return reported
+}
+
+/** What the broker shows of a contract that should be over; null where that is nothing to report. */
+async function lookUp(open: Open, order: Overdue): Promise<object | null> {
+  const known = { expiryAt: order.expiry_at, lastValue: order.current_value, tokenRefused: order.refused }
+  let state: ContractState
+  try {
+    const found = await readState(open, order)
+    // A multiplier contract has no end: without a token nothing says that it is over.
+    if (found === null) return order.kind === 'MULTIPLIER' ? null : { broker: 'token refused', ...known }
+    state = found
+  } catch (error) {
+    if (!(error instanceof BrokerError)) throw error
+    if (error.code === 'INVALID_CONTRACT') return { broker: 'unknown contract', ...known }
+    if (error.rejected || error.code === 'BROKER_DISCONNECTED')
+      return { broker: 'token refused', ...known, tokenRefused: true }
+    throw error
+  }
+  const why = contradictions(order, state)
+  if (!state.settled && why.length === 0) return null
+  const { status, sellPrice: soldFor, sellTime } = state
+  const closedAt = sellTime === null ? null : new Date(sellTime * 1000).toISOString()
+  return {
+    broker: why.length > 0 ? 'implausible' : 'closed',
+    status,
+    soldFor,
+    closedAt,
+    ...(why.length > 0 ? { why } : {}),
+    ...known
+  }
+}
+
+/** The contract's state with the account's own token or, where that was refused, with another of the same account. */
+async function readState(open: Open, order: Overdue): Promise<ContractState | null> {
+  const contractId = order.broker_order_id as string
+  if (!order.refused) return (await openSession(open, refOf(order))).contract(contractId)
+  for (const place of await usablePlaces(open.db, { accountId: order.account_id, partnerId: order.partner_id })) {
+    try {
+      return await (await openSession(open, place)).contract(contractId)
+    } catch (error) {
+      if (!(error instanceof BrokerError && (error.rejected || error.code === 'BROKER_DISCONNECTED'))) throw error
+    }
+  }
+  return null
+}
+
+async function report(open: Open, order: Overdue, details: object): Promise<boolean> {
+  const about = { accountId: order.account_id, contractId: order.broker_order_id as string }
+  // Settled while it was looked up.
+  const claim = (await claimedContracts(open.db, about.accountId, [about.contractId])).get(about.contractId)
+  if (claim?.phase !== 'open') return false
+  const finding: Finding = { kind: 'UNSETTLED', ...about, partnerId: order.partner_id, orderId: order.id, details }
+  if (!(await insertFinding(open.db, finding))) return false
+  open.log.error({ ...finding }, 'an order is open here and its contract is over')
+  return true
+}

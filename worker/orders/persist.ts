@@ -1,0 +1,26 @@
+// Writing what the broker told although the database is away for a while: a few tries, then the row keeps
+// its doubt and reconciliation finds the same facts again.
+
+import type { Log } from '../../db/platform/log.ts'
+import { isDataError } from '../../db/postgres/gather.ts'
+import { type Clock, sleep } from '../platform/clock.ts'
+
+const TRIES = 8
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 5000
+
+/**
+ * Runs `write` until it succeeds, at most eight times with growing pauses; then throws its last error. What PostgreSQL
+ * blames on the data would be refused each time, and is thrown at once.
+ */
+export async function persist<T>({ log, clock }: { log: Log; clock: Clock }, write: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await write()
+    } catch (error) {
+      if (attempt === TRIES || isDataError(error)) throw error
+      log.warn({ err: error, attempt }, 'a result could not be written, trying again')
+      await sleep(clock, Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt))
+    }
+  }
+}

@@ -1,0 +1,175 @@
+// Resolution of orders in doubt: sent, or perhaps sent, and without the broker's response. The broker keeps nothing of
+// ours, so the account's lists decide (worker/orders/evidence.ts). One contract of the order's terms that was bought in its
+// window and belongs to no other order is its own. No such contract, in repeated checks that began after nothing of the
+// purchase could be executed any more, is absence. Everything else is for the operator.
+import { Big } from 'big.js'
+import { markFailed, type Opened, openOrders } from '../../db/orders/placing.ts'
+import {
+  arrivalTimes,
+  countLook,
+  type Doubt,
+  markReview,
+  ownedContracts,
+  paysMarkupOnTop,
+  takeDoubts
+} from '../../db/orders/resolving.ts'
+import { WORK } from '../../db/platform/bus.ts'
+import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { openSession } from '../accounts/accounts.ts'
+import { endOf } from '../broker/dialects/shortcode.ts'
+import type { Evidence } from '../broker/port.ts'
+import type { Open } from '../open.ts'
+import type { DatabaseClock } from '../platform/database-clock.ts'
+import { type Candidates, candidatesOf, type Window } from './evidence.ts'
+import type { Placing } from './placing.ts'
+import type { Settling } from './settle.ts'
+import { contractOf, refOf } from './terms.ts'
+
+// Conclusive checks that must find nothing before an order counts as absent, and the pause between them.
+const LOOKS = 2
+const LOOK_EVERY_MS = 3000
+// The pause between checks for what a dead worker's machine may still deliver.
+const LATE_LOOK_EVERY_MS = 15_000
+const TAKE = 50
+// How far back purchases that are not ours show that somebody else trades on the account.
+const ALONE_SECONDS = 86_400
+
+export interface Resolving {
+  databaseClock: DatabaseClock
+  settling: Settling
+  placing: Placing
+}
+
+/** Checks the doubts that are due; returns how many there were. */
+export async function reconcile(open: Open, resolving: Resolving): Promise<number> {
+  const { db, config, clock, worker } = open
+  const wallBefore = clock.wall()
+  const orders = await takeDoubts(db, {
+    worker,
+    everyMs: Math.min(LOOK_EVERY_MS, config.reconcileAfterMs),
+    limit: TAKE,
+    ...arrivalTimes(config)
+  })
+  const wallMs = (wallBefore + clock.wall()) / 2
+  // Whoever checks opens the account's connection: then it serves the account, if nobody does.
+  await serveAccounts(
+    db,
+    worker,
+    orders.map(({ account_id }) => account_id)
+  )
+  await Promise.all(orders.map(order => lookInto(open, resolving, order, wallMs)))
+  return orders.length
+}
+
+async function lookInto(open: Open, resolving: Resolving, order: Doubt, wallMs: number): Promise<void> {
+  const { log, clock } = open
+  // Judged before the lists are read: what is executed while they are being read may be missing in them.
+  const conclusive = nothingCanArrive(order, resolving.databaseClock, clock.now())
+  try {
+    const candidates = await candidatesOf(open, order, wallMs)
+    if (await decide(open, resolving, order, { candidates, conclusive }))
+      await resolving.placing.claim([order.account_id])
+  } catch (error) {
+    // Nothing is known: the next check comes by itself.
+    log.warn({ err: error, orderId: order.id }, 'an order in doubt could not be looked up')
+  }
+}
+
+/** Whether the time in which the purchase may be executed is over, by the database's clock and by this worker's own. */
+function nothingCanArrive(order: Doubt, databaseClock: DatabaseClock, nowMs: number): boolean {
+  if (order.read_ms < order.arrival_from_ms + order.arrival_ms) return false
+  return databaseClock.since(order.arrival_from_ms, nowMs) >= order.arrival_ms
+}
+
+/** Moves the order on as far as the evidence allows; returns whether the account is free again. */
+async function decide(
+  open: Open,
+  { settling }: Resolving,
+  order: Doubt,
+  { candidates, conclusive }: { candidates: Candidates; conclusive: boolean }
+): Promise<boolean> {
+  const { log } = open
+  const { inWindow, near, complete, window } = candidates
+  const [found] = inWindow
+  if (found && inWindow.length === 1 && near.length === 0 && (await isOurs(open, order, found, window))) {
+    await adopt(open, settling, order, found)
+    return true
+  }
+  const { absenceChecks } = await countLook(open.db, order, {
+    conclusive,
+    pauseMs: Math.min(LATE_LOOK_EVERY_MS, open.config.reconcileAfterMs),
+    ...arrivalTimes(open.config)
+  })
+  // While its purchase may still be executed the account stays locked: another order's evidence would mix with its own.
+  if (!conclusive) return false
+  const unclear = [...inWindow, ...near]
+  if (unclear.length > 0 || !complete) {
+    const message = complete
+      ? `${unclear.length} contract(s) at the broker could be this order's.`
+      : "The account's lists at the broker are longer than can be read; this order may be among them."
+    await markReview(open.db, { id: order.id, attempt: order.attempt, message, evidence: unclear })
+    open.changes.give()
+    log.error({ orderId: order.id, candidates: unclear.map(({ contractId }) => contractId) }, 'an order needs a review')
+    return true
+  }
+  if (absenceChecks < LOOKS) return false
+  const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
+  const [failed] = await markFailed(open.db, [
+    { id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }
+  ])
+  if (failed?.origin) open.bus.publish(failed.origin, 'order', failed.id)
+  open.changes.give()
+  log.info({ orderId: order.id }, 'an order in doubt proved absent')
+  return true
+}
+
+/**
+ * Whether the only contract that fits is the order's beyond a guess. With an application id it is. Without one it might
+ * be the trader's own purchase, made with other software while ours never ran: it counts as ours only when it was bought
+ * while the order could be sent, and nobody but us has bought on the account for a day. A trader who repeats by hand what
+ * seems stuck comes later than that; one who trades by other means has left traces.
+ */
+async function isOurs(open: Open, order: Doubt, found: Evidence, window: Window): Promise<boolean> {
+  if (found.terms === null) return false
+  // A binary contract's code does not tell its stake: a dearer one is ours with a markup on top, or another's with more at stake.
+  const dearer = found.terms.stake === null && new Big(found.buyPrice).gt(contractOf(order).stake)
+  if (dearer && !(await paysMarkupOnTop(open.db, order))) return false
+  if (found.appId !== null) return true
+  if (found.purchaseTime > window.permitEnd) return false
+  const session = await openSession(open, refOf(order))
+  const bought = await session.statement({ from: window.from - ALONE_SECONDS, limit: 999 })
+  const others = bought.map(({ contractId }) => contractId).filter(contractId => contractId !== found.contractId)
+  const owned = await ownedContracts(open.db, order.account_id, others)
+  return others.every(contractId => owned.has(contractId))
+}
+
+/** Makes a contract the order's own and follows it. A contract that another order owns is refused by the database. */
+export async function adopt(
+  open: Open,
+  settling: Settling,
+  order: Doubt,
+  found: Evidence
+): Promise<Opened | undefined> {
+  const { db, queue, bus, log, worker } = open
+  const receipt = {
+    id: order.id,
+    attempt: order.attempt,
+    brokerOrderId: found.contractId,
+    transactionId: found.transactionId,
+    buyPrice: found.buyPrice,
+    payout: found.payout ?? found.terms?.payout ?? '0',
+    currency: order.currency,
+    openedAt: found.purchaseTime,
+    expiryAt: endOf(found.shortcode),
+    leads: order.leads
+  }
+  const { orders, copying } = await openOrders(db, queue, [receipt], worker)
+  const [adopted] = orders
+  if (!adopted) return undefined
+  open.changes.give()
+  if (copying) bus.publish(WORK, 'copy.fanout', 'new')
+  log.info({ orderId: order.id, contractId: found.contractId }, 'an order in doubt was found at the broker')
+  if (adopted.origin) bus.publish(adopted.origin, 'order', adopted.id)
+  await settling.follow(adopted)
+  return adopted
+}

@@ -1,0 +1,358 @@
+// Following contracts to their end: the worker that bought (or took over) a contract hears its stream, and holds one
+// short lease for all of them.
+
+import {
+  type Closed,
+  closeOrders,
+  endLease,
+  type Following,
+  type Mark,
+  markValues,
+  releaseOrders,
+  renewLease,
+  type Settlement,
+  takeOver
+} from '../../db/orders/following.ts'
+import { REVIEW_MESSAGE, resolveSettledFindings, unmarkUnsettled } from '../../db/orders/review.ts'
+import { WORK } from '../../db/platform/bus.ts'
+import { countUnreadable } from '../../db/platform/metrics.ts'
+import { gather, isDataError } from '../../db/postgres/gather.ts'
+import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { openSession } from '../accounts/accounts.ts'
+import { BrokerError, type ContractListener, type ContractState } from '../broker/port.ts'
+import type { Open } from '../open.ts'
+import { Pauses } from '../platform/pauses.ts'
+import { type Followed, followingOf } from './followed.ts'
+import { markOf, settlementOf } from './outcome.ts'
+import { persist } from './persist.ts'
+import { contradictions, lacksPrices } from './plausible.ts'
+import { openRechecks } from './rechecks.ts'
+import { refOf } from './terms.ts'
+
+// Contracts followed by one worker, and taken over in one go.
+const MAX_FOLLOWED = 20_000
+const TAKE_OVER = 200
+// A contract whose stream cannot be had is offered to others again after a pause that grows each time.
+const RETRY_PAUSES = { firstMs: 1500, mostMs: 30_000 }
+const REJECTED_RETRY_MS = 60_000
+// A stream may fall silent without ending, as one does whose market is closed. A contract not heard of for so long
+// is asked for, then less and less often, a few in a round: the calls cost the account's budget.
+const SILENCE_MS = 30_000
+const MAX_SILENCE_MS = 15 * 60_000
+const ASKED_AT_ONCE = 20
+// A contract that needs no looking after for so long may be given to another worker.
+const QUIET_MS = 30_000
+// Values written in a round; beyond that a contract's turn comes in one of the next.
+const MARKED_AT_ONCE = 500
+// How long a plausible settlement waits for an entry or exit price that is missing.
+const PRICES_MS = 60_000
+
+export interface Expected {
+  listener: ContractListener
+  /** The row is open: a settlement heard so far, or from now on, is written. */
+  opened(order: Following): void
+  /** Nothing was bought, or somebody else follows it. */
+  cancel(): void
+}
+
+export interface Settling {
+  /** A contract about to be bought: hears its stream from the first message. */
+  expect(order: Pick<Following, 'id'>): Expected
+  /** Follows an open order's contract; the lease is held already. */
+  follow(order: Following): Promise<void>
+  /**
+   * Writes what is known to be the end of an open order; undefined when it was closed before. Throws BROKER_UPSTREAM when
+   * the state contradicts the order or itself: then the order is marked instead.
+   */
+  close(order: Following, state: ContractState): Promise<Closed | undefined>
+  /** Takes over orders nobody follows; answers how many. */
+  sweep(): Promise<number>
+  /** Accounts with a contract that is about to end, or that may be: they are not given to another worker now. */
+  busyAccounts(): Set<string>
+  /** Lets go of the contracts of accounts that another worker serves from now on. */
+  leave(accountIds: string[]): Promise<void>
+  renew(): Promise<void>
+  /** Lets go of all, once the ends under way are written. */
+  release(): Promise<void>
+  followed(): number
+}
+
+export function openSettling(open: Open): Settling {
+  const { db, queue, bus, config, log, worker, clock } = open
+  const followed = new Map<string, Followed>()
+  const closings = new Set<Promise<unknown>>()
+  /** Open orders that name this worker, and that it knew nothing of when it looked last. */
+  let strangers = new Set<string>()
+  let markedUpTo = 0
+  /** Contracts taken over whose streams are being opened. */
+  let opening = 0
+  const { doubt, recheck, review } = openRechecks(open, { followed, take, settle })
+  const pauses = new Pauses(RETRY_PAUSES)
+
+  const saveClosed = gather(
+    async (settlements: Settlement[]) => {
+      const orders = await persist(open, () => closeOrders(db, queue, settlements))
+      for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
+      if (orders.length > 0) open.changes.give()
+      if (orders.some(({ closes_copies }) => closes_copies)) bus.publish(WORK, 'copy.close', 'new')
+      const byId = new Map(orders.map(order => [order.id, order]))
+      return settlements.map(({ id }) => byId.get(id))
+    },
+    { isolate: isDataError }
+  )
+
+  const write = (order: Following, state: ContractState) => saveClosed(settlementOf(order, state))
+
+  async function close(order: Following, state: ContractState): Promise<Closed | undefined> {
+    const why = contradictions(order, state)
+    if (why.length === 0) return write(order, state)
+    if (!(await review(order, why))) return undefined
+    throw new BrokerError('BROKER_UPSTREAM', REVIEW_MESSAGE, { brokerCode: 'Implausible' })
+  }
+
+  function settle(id: string, entry: Followed): void {
+    const { order, last } = entry
+    if (followed.get(id) !== entry || !order || !last?.settled || entry.closing) return
+    const why = contradictions(order, last)
+    if (why.length > 0) {
+      doubt(id, entry, why)
+      return
+    }
+    if (lacksPrices(last)) {
+      entry.pricesUntil ??= clock.now() + PRICES_MS
+      if (clock.now() < entry.pricesUntil) {
+        recheck(id, entry)
+        return
+      }
+    }
+    entry.cancelRecheck?.()
+    entry.closing = true
+    const closing = write(order, last).then(
+      () => {
+        followed.delete(id)
+        if (entry.inReview) resolveSettledFindings(db).catch((error: unknown) => log.warn({ err: error }, 'findings'))
+      },
+      (error: unknown) => {
+        // A sweep reads the contract again, once it is noticed that nobody follows it.
+        followed.delete(id)
+        log.error({ err: error, orderId: id }, 'a settlement could not be written')
+      }
+    )
+    closings.add(closing)
+    void closing.then(() => closings.delete(closing))
+  }
+
+  function take(entry: Followed, state: ContractState): void {
+    entry.last = state
+    entry.marked = false
+    entry.heardAt = clock.now()
+    entry.patienceMs = SILENCE_MS
+    for (const field of state.unreadable ?? []) countUnreadable(field)
+    if (state.settled || !entry.inReview || !entry.order || contradictions(entry.order, state).length > 0) return
+    entry.inReview = false
+    unmarkUnsettled(db, entry.order.id).catch((error: unknown) => {
+      entry.inReview = true
+      log.warn({ err: error }, 'a mark could not be taken back')
+    })
+  }
+
+  function listen(id: string): Followed {
+    const listener: ContractListener = {
+      update(state) {
+        // The end is told once; nothing that was said before it may take it back.
+        if (entry.last?.settled) return
+        take(entry, state)
+        settle(id, entry)
+      },
+      rests(ms) {
+        entry.heardAt = clock.now() + ms
+      },
+      lost(cause) {
+        if (entry.closing || followed.get(id) !== entry) return
+        drop(id)
+        log.info({ err: cause, orderId: id }, 'lost the stream of a contract')
+        handBack([id], cause instanceof BrokerError ? (cause.retryMs ?? 0) : 0)
+      }
+    }
+    const entry: Followed = {
+      order: undefined,
+      last: undefined,
+      marked: false,
+      closing: false,
+      heardAt: clock.now(),
+      patienceMs: SILENCE_MS,
+      rechecks: 0,
+      cancelRecheck: undefined,
+      pricesUntil: undefined,
+      inReview: false,
+      listener
+    }
+    followed.set(id, entry)
+    return entry
+  }
+
+  function own(entry: Followed, order: Following): void {
+    entry.order = followingOf(order)
+    entry.inReview = order.error_code === 'REVIEW_REQUIRED'
+    // Another worker has read it before.
+    if (entry.inReview) entry.rechecks = 1
+  }
+
+  function drop(id: string): void {
+    followed.get(id)?.cancelRecheck?.()
+    followed.delete(id)
+  }
+
+  function handBack(ids: string[], retryMs: number): void {
+    // Should this fail, two rounds of the lease notice that nobody here follows them.
+    releaseOrders(db, worker, ids, retryMs).catch((error: unknown) =>
+      log.warn({ err: error }, 'orders could not be let go')
+    )
+  }
+
+  /** Closed by a sale, or taken over while we were away: not ours to follow any more. */
+  async function forget(id: string): Promise<void> {
+    const { order, closing } = followed.get(id) ?? {}
+    if (!order || closing) return
+    drop(id)
+    await openSession(open, refOf(order))
+      .then(session => session.unfollow(order.broker_order_id as string))
+      .catch((error: unknown) => log.info({ err: error, orderId: id }, 'a contract could not be let go'))
+  }
+
+  async function follow(order: Following): Promise<void> {
+    // An entry without its row belongs to a buy that is still waiting for its answer: adoption overtook it.
+    if (followed.get(order.id)?.order) return
+    const entry = listen(order.id)
+    const { listener } = entry
+    own(entry, order)
+    try {
+      const session = await openSession(open, refOf(order), { leisurely: true })
+      listener.update(await session.follow(order.broker_order_id as string, listener))
+      pauses.succeeded(order.id)
+    } catch (error) {
+      if (followed.get(order.id) === entry) drop(order.id)
+      const unknown = error instanceof BrokerError && error.code === 'INVALID_CONTRACT'
+      if (unknown) await review(order, ['the broker does not know this contract'])
+      const rejected = unknown || !(error instanceof BrokerError) || error.rejected
+      log.warn({ err: error, orderId: order.id }, 'a contract cannot be followed now')
+      handBack([order.id], rejected ? REJECTED_RETRY_MS : pauses.failed(order.id))
+    }
+  }
+
+  /** Notes what was heard since the last time, of some contracts at once; one that told nothing new costs nothing. */
+  async function markHeard(): Promise<void> {
+    const marks: Mark[] = []
+    const entries = [...followed.values()]
+    for (let looked = 0; looked < entries.length && marks.length < MARKED_AT_ONCE; looked++) {
+      const entry = entries[markedUpTo++ % entries.length] as Followed
+      const { order, last, marked, closing } = entry
+      if (!order || !last || closing || marked) continue
+      entry.marked = true
+      const found = markOf(order, last)
+      if (found) marks.push(found)
+    }
+    if (marks.length > 0) await markValues(db, marks)
+  }
+
+  /** Asks for contracts whose streams have been silent for too long. */
+  function askSilent(): void {
+    const now = clock.now()
+    let room = ASKED_AT_ONCE
+    for (const [id, entry] of followed) {
+      if (!entry.order || entry.closing || entry.cancelRecheck || now - entry.heardAt < entry.patienceMs) continue
+      if (--room < 0) return
+      entry.heardAt = now
+      entry.patienceMs = Math.min(MAX_SILENCE_MS, entry.patienceMs * 2)
+      askFor(id, entry, entry.order).catch((error: unknown) =>
+        log.info({ err: error, orderId: id }, 'a silent contract could not be asked for')
+      )
+    }
+  }
+
+  async function askFor(id: string, entry: Followed, order: Following): Promise<void> {
+    const session = await openSession(open, refOf(order), { leisurely: true })
+    const state = await session.contract(order.broker_order_id as string)
+    if (!state.settled || entry.last?.settled || entry.closing) return
+    take(entry, state)
+    settle(id, entry)
+  }
+
+  return {
+    expect({ id }) {
+      const entry = listen(id)
+      return {
+        listener: entry.listener,
+        opened(order) {
+          own(entry, order)
+          settle(id, entry)
+        },
+        cancel() {
+          if (followed.get(id) === entry) drop(id)
+        }
+      }
+    },
+    follow,
+    close,
+    async sweep() {
+      const room = Math.min(MAX_FOLLOWED - followed.size, TAKE_OVER - opening)
+      if (room <= 0) return 0
+      const orders = await takeOver(db, { worker, limit: room })
+      if (orders.length === 0) return 0
+      log.info({ orders: orders.length }, 'taking over open orders')
+      const accountIds = orders.map(({ account_id }) => account_id)
+      const served = new Map((await serveAccounts(db, worker, accountIds)).map(each => [each.accountId, each.worker]))
+      const ours = orders.filter(({ account_id }) => served.get(account_id) === worker)
+      const others = orders.filter(order => !ours.includes(order)).map(({ id }) => id)
+      if (others.length > 0) handBack(others, 0)
+      // Their connections may take a while, and the sweep also claims orders: it does not wait for them.
+      opening += ours.length
+      for (const order of ours)
+        void follow(order).finally(() => {
+          opening -= 1
+        })
+      return orders.length
+    },
+    busyAccounts() {
+      const busy = new Set<string>()
+      const until = clock.now() + QUIET_MS
+      const endsAfter = (clock.wall() + QUIET_MS) / 1000
+      for (const { order, last, closing, heardAt } of followed.values()) {
+        if (!order) continue
+        // One that rests is heard of when its rest ends; a multiplier has no end that is known.
+        const quiet = order.kind === 'MULTIPLIER' || heardAt >= until || (last?.expiryTime ?? 0) > endsAfter
+        if (closing || !quiet) busy.add(order.account_id)
+      }
+      return busy
+    },
+    async leave(accountIds) {
+      const left = new Set(accountIds)
+      const ids = [...followed].flatMap(([id, { order, closing }]) =>
+        order && !closing && left.has(order.account_id) ? [id] : []
+      )
+      if (ids.length === 0) return
+      await Promise.all(ids.map(forget))
+      handBack(ids, 0)
+    },
+    async renew() {
+      const ids = [...followed].filter(([, { order, closing }]) => order && !closing).map(([id]) => id)
+      const held = await renewLease(db, worker, config.leaseMs)
+      await markHeard()
+      askSilent()
+      for (const id of ids) if (!held.has(id)) void forget(id)
+      const unknown = [...held].filter(id => !followed.has(id))
+      // Twice in a row, so that it is not one just being opened or taken over: an acknowledgement was lost.
+      const lost = unknown.filter(id => strangers.has(id))
+      strangers = new Set(unknown)
+      if (lost.length > 0) handBack(lost, 0)
+    },
+    async release() {
+      for (const id of [...followed.keys()]) drop(id)
+      await Promise.all(closings)
+      await endLease(db, worker).catch((error: unknown) =>
+        log.warn({ err: error }, 'the lease could not be ended; it runs out by itself')
+      )
+    },
+    followed: () => followed.size
+  }
+}

@@ -1,0 +1,76 @@
+// The database's clock as this worker sees it: how far its own wall clock is off, and how much time has certainly passed
+// since a moment that the database recorded. The database's clock may be set forward while an order is in doubt; this
+// process's monotonic clock cannot be, so both must agree before a waiting time counts as over.
+
+import type { Log } from '../../db/platform/log.ts'
+import type { Db } from '../../db/postgres/connection.ts'
+import { readClock } from '../../db/postgres/lineage.ts'
+import type { Clock } from './clock.ts'
+
+interface Sample {
+  databaseMs: number
+  monotonicMs: number
+}
+
+// A reading that is this much behind what the one before it implies means that the database's clock was set back.
+const SET_BACK_MS = 500
+// Longer than any configured waiting time (RECONCILE_CRASHED_MS and RECONCILE_AFTER_MS at their largest).
+const KEPT_MS = 3 * 3_600_000
+/** A worker whose wall clock differs from the database's by more than this reports it. */
+export const CLOCK_OFFSET_LIMIT_MS = 1000
+
+export class DatabaseClock {
+  #samples: Sample[] = []
+  /** This process's wall clock minus the database's in ms, as measured last; null before the first measurement. */
+  offsetMs: number | null = null
+
+  /**
+   * Reads the database's clock; logs once when the wall clock becomes too different from it, and once when it is right
+   * again. Returns whether the database is on the history that was noted last.
+   */
+  async measure({ db, clock, log }: { db: Db; clock: Clock; log: Log }): Promise<boolean> {
+    const wallBefore = clock.wall()
+    const { nowMs: databaseMs, lineageNoted } = await readClock(db)
+    this.record(databaseMs, clock.now())
+    const wasOff = this.isOff()
+    const wallMs = clock.wall()
+    // What the reading took is not known to be on either side of it: it counts as agreement.
+    const [early, late] = [wallBefore - databaseMs, wallMs - databaseMs]
+    this.offsetMs = early > 0 ? early : Math.min(late, 0)
+    if (this.isOff() === wasOff) return lineageNoted
+    const facts = { offsetMs: Math.round(this.offsetMs) }
+    if (wasOff) log.info(facts, "this machine's clock agrees with the database's again")
+    else
+      log.error(facts, "this machine's clock differs from the database's by more than a second: synchronise it (NTP)")
+    return lineageNoted
+  }
+
+  /** A sentence where the wall clock is off; none where it is right or was never measured. */
+  warnings(): string[] {
+    if (!this.isOff()) return []
+    const seconds = ((this.offsetMs ?? 0) / 1000).toFixed(1)
+    return [`this machine's clock is ${seconds} s off the database's: synchronise it (NTP)`]
+  }
+
+  /** Whether the wall clock differs from the database's by more than a second. */
+  isOff(): boolean {
+    return Math.abs(this.offsetMs ?? 0) > CLOCK_OFFSET_LIMIT_MS
+  }
+
+  /** Records that the database's clock read `databaseMs` (ms since the epoch) not after the monotonic time `monotonicMs`. */
+  record(databaseMs: number, monotonicMs: number): void {
+    const last = this.#samples.at(-1)
+    if (last && monotonicMs <= last.monotonicMs) return
+    // What was recorded before the clock was set back says nothing about the times it shows now.
+    if (last && databaseMs < last.databaseMs + (monotonicMs - last.monotonicMs) - SET_BACK_MS) this.#samples = []
+    this.#samples.push({ databaseMs, monotonicMs })
+    const kept = this.#samples.findIndex(sample => sample.monotonicMs >= monotonicMs - KEPT_MS)
+    if (kept > 0) this.#samples.splice(0, kept)
+  }
+
+  /** Milliseconds that have passed for certain since the database's clock showed `databaseMs`; 0 where nothing is known. */
+  since(databaseMs: number, monotonicMs: number): number {
+    const first = this.#samples.find(sample => sample.databaseMs >= databaseMs)
+    return first ? Math.max(0, monotonicMs - first.monotonicMs) : 0
+  }
+}

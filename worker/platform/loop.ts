@@ -1,0 +1,65 @@
+// A loop over work: runs when a hint arrives or the clock says so, never twice at once, and goes on while
+// there is work. A hint is only a reason to look; the row or the queue is the truth.
+import type { Log } from '../../db/platform/log.ts'
+import type { Clock } from './clock.ts'
+
+export interface Loop {
+  /** There may be work now. */
+  wake(): void
+  /** Ends the loop; resolves when the round under way is over. */
+  stop(): Promise<void>
+}
+
+/**
+ * Starts a loop. `round` answers whether it is worth going on at once. Without hints it runs every `everyMs`
+ * (spread by a tenth, so that workers do not march in step); after an error it waits, up to 5 s.
+ */
+export function startLoop(options: {
+  name: string
+  everyMs: number
+  log: Log
+  clock: Clock
+  round(): Promise<boolean>
+}): Loop {
+  let stopped = false
+  let hinted = false
+  let errors = 0
+  let wakeUp: (() => void) | undefined
+
+  async function run(): Promise<void> {
+    while (!stopped) {
+      hinted = false
+      let more = false
+      try {
+        more = await options.round()
+        errors = 0
+      } catch (error) {
+        errors += 1
+        options.log.warn({ err: error, loop: options.name }, 'a round failed, trying again')
+      }
+      if (stopped || more || (hinted && errors === 0)) continue
+      const pauseMs = errors > 0 ? Math.min(5000, 100 * 2 ** errors) : options.everyMs * (0.95 + Math.random() / 10)
+      await new Promise<void>(resolve => {
+        const cancel = options.clock.after(pauseMs, resolve)
+        wakeUp = () => {
+          cancel()
+          resolve()
+        }
+      })
+      wakeUp = undefined
+    }
+  }
+
+  const running = run()
+  return {
+    wake() {
+      hinted = true
+      if (errors === 0) wakeUp?.()
+    },
+    async stop() {
+      stopped = true
+      wakeUp?.()
+      await running
+    }
+  }
+}

@@ -1,0 +1,29 @@
+// How a dialect words what all of them do. The calls are run by the handlers of the first dialect, in its words; another
+// one translates the requests it hears into them, and what it says out of them.
+
+import { toV3Error, type V3Error } from '../v3/errors.ts'
+import { calls, complaints } from './requests.ts'
+import type { CallRule, Complaints } from './shapes.ts'
+
+export interface Speech {
+  calls: Record<string, CallRule>
+  complaints: Complaints
+  /** A request in the handlers' words. */
+  hear(call: string, request: Record<string, unknown>): Record<string, unknown>
+  /** A body under its field, in the dialect's words. */
+  say(field: string, body: unknown): unknown
+  /** A refusal in the dialect's codes; `closedCode` is the form a closed market takes on this call. */
+  refuse(error: unknown, closedCode: string): V3Error
+  /** Streams a connection may have. */
+  maxStreams: number
+}
+
+/** The first dialect, which needs no translation. */
+export const v3Speech: Speech = {
+  calls,
+  complaints,
+  hear: (_call, request) => request,
+  say: (_field, body) => body,
+  refuse: toV3Error,
+  maxStreams: 2_000
+}

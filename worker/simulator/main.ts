@@ -1,0 +1,20 @@
+// Starts a simulated broker, says in one JSON line where it is, and ends on SIGTERM or SIGINT.
+import { stopWithParent } from '../../db/platform/process.ts'
+import { parseOptions, UsageError, usage } from './options.ts'
+import { startSimulator } from './server.ts'
+
+try {
+  const options = parseOptions(process.argv.slice(2))
+  if (options) {
+    const simulator = await startSimulator(options)
+    const stop = () => void simulator.close().then(() => process.exit(0))
+    process.once('SIGTERM', stop)
+    process.once('SIGINT', stop)
+    stopWithParent(stop)
+    const { url, control, nextUrl, appIdHeader } = simulator
+    process.stdout.write(`${JSON.stringify({ url, control, nextUrl, appIdHeader })}\n`)
+  } else process.stdout.write(`${usage}\n`)
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.exit(error instanceof UsageError ? 2 : 1)
+}

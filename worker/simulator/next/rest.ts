@@ -1,0 +1,266 @@
+// The newer dialect's REST side: a user's accounts, the one-time addresses of their sockets, and whether the broker is up.
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { Ajv } from 'ajv'
+import type { Account, AppId, Grant } from '../engine/accounts.ts'
+import { startIn, toAmount } from '../engine/currencies.ts'
+import { Refusal } from '../engine/refusal.ts'
+import { APP_ID_HEADER, kindOf, type Next } from './next.ts'
+import type { OAuth } from './oauth.ts'
+
+interface Rest {
+  next: Next
+  oauth: OAuth
+  /** ws://host:port */
+  socketBase(): string
+  revokedAppIds: readonly AppId[]
+}
+
+interface Asked {
+  appId: AppId
+  grant: Grant
+  /** The account the path names. */
+  account: Account | null
+  body: unknown
+}
+
+interface Answer {
+  status?: number
+  data: unknown
+  /** The data alone, without an envelope. */
+  bare?: true
+}
+
+/** What goes wrong, as it is answered. */
+class RestError extends Error {
+  readonly status: number
+  readonly code: string
+
+  constructor(status: number, code: string, message: string) {
+    super(message)
+    this.status = status
+    this.code = code
+  }
+}
+
+const ROOT = '/trading/v1/options'
+const OF_ADDRESS = [
+  { ms: 60_000, most: 300 },
+  { ms: 600_000, most: 1_000 }
+]
+const OF_USER = [{ ms: 60_000, most: 60 }]
+const MAX_BODY_BYTES = 65_536
+const MAX_COUNTS = 50_000
+const RESET_CENTS = 1_000_000
+
+const isAccount = new Ajv().compile({
+  type: 'object',
+  required: ['currency', 'group', 'account_type'],
+  properties: {
+    currency: { type: 'string', enum: ['USD'] },
+    group: { type: 'string', enum: ['row'] },
+    account_type: { type: 'string', enum: ['demo', 'real'] }
+  }
+})
+
+/** Answers the calls under /trading/v1 and the health check; `others` gets the rest. */
+export function nextRest(rest: Rest, others: RequestListener): RequestListener {
+  const counts = new Counts(rest.next)
+  return (request, response) => {
+    const path = new URL(request.url ?? '/', 'http://localhost').pathname
+    if (path === '/oauth2/token' && request.method === 'POST') {
+      rest.oauth.answer(request, response).catch(() => response.destroy())
+      return
+    }
+    if (path !== '/v1/health' && !path.startsWith(`${ROOT}/`)) {
+      others(request, response)
+      return
+    }
+    const began = performance.now()
+    const meta = () => ({ endpoint: path, method: request.method, timing: Math.round(performance.now() - began) })
+    answer(rest, counts, request, path)
+      .then(found => {
+        if (found === 'cut') response.destroy()
+        else if (found === 'up') send(response, 200, 'OK')
+        else if (found !== 'silent')
+          send(response, found.status ?? 200, found.bare ? found.data : { data: found.data, meta: meta() })
+      })
+      .catch((error: unknown) => {
+        const { status, code, message } = toRestError(error)
+        send(response, status, { errors: [{ status, code, message }], meta: meta() })
+      })
+  }
+}
+
+async function answer(
+  rest: Rest,
+  counts: Counts,
+  request: IncomingMessage,
+  path: string
+): Promise<Answer | 'up' | 'cut' | 'silent'> {
+  const { front } = rest.next
+  if (front.faults.settings.down) throw new RestError(503, 'InternalServerError', 'The service is unavailable.')
+  if (path === '/v1/health') return 'up'
+  const text = await readText(request)
+  if (rest.next.limited) counts.check(`address ${request.socket.remoteAddress}`, OF_ADDRESS)
+  const appId = appIdOf(request, rest.revokedAppIds)
+  const grant = grantOf(rest, request)
+  if (rest.next.limited) counts.check(`user ${grant.account.userId}`, OF_USER)
+  const [, accountId, verb] = /^\/trading\/v1\/options\/accounts\/([^/]+)\/([\w-]+)$/.exec(path) ?? []
+  const route = routes[`${request.method} ${accountId === undefined ? path : verb}`]
+  if (!route) throw new RestError(404, 'NotFound', 'There is no such call.')
+  const account = accountId === undefined ? null : ownAccount(rest, grant, decodeURIComponent(accountId))
+  const fate = front.faults.fate({
+    call: verb ?? 'accounts',
+    class: null,
+    loginid: account?.loginid ?? grant.account.loginid,
+    symbol: undefined,
+    appId
+  })
+  const latencyMs = front.faults.latencyMs() + (fate?.effect === 'slow' ? (fate.delayMs ?? 1_000) : 0)
+  if (latencyMs > 0) await new Promise<void>(resolve => front.engine.clock.setTimeout(resolve, latencyMs))
+  switch (fate?.effect) {
+    case 'error':
+      throw new RestError(
+        statuses[fate.code ?? ''] ?? 500,
+        fate.code ?? 'InternalServerError',
+        fate.message ?? 'Failed.'
+      )
+    case 'timeout':
+    case 'timeout-late':
+      throw new RestError(504, 'InternalServerError', 'The request timed out.')
+    case 'drop-before':
+    case 'drop-after':
+      return 'cut'
+    case 'ignore':
+    case 'mute':
+      return 'silent'
+  }
+  return route(rest, { appId, grant, account, body: parse(text) })
+}
+
+const statuses: Record<string, number> = {
+  Unauthorized: 401,
+  UnauthorizedAccess: 401,
+  AccessDenied: 403,
+  AccountNotFound: 400,
+  BadInputRequest: 400,
+  ValidationError: 422,
+  RateLimit: 429
+}
+
+const routes: Record<string, (rest: Rest, asked: Asked) => Answer> = {
+  [`GET ${ROOT}/accounts`]: (rest, { grant }) => ({ data: accountsOf(rest, grant).map(presentAccount) }),
+  [`POST ${ROOT}/accounts`]: (rest, { grant, body }) => {
+    if (!isAccount(body))
+      throw new RestError(400, 'ValidationError', 'The account asked for is none that can be opened.')
+    const kind = (body as { account_type: string }).account_type
+    const known = accountsOf(rest, grant).find(account => kindOf(account) === kind)
+    if (known) return { data: presentAccount(known) }
+    const loginid = `${kind === 'demo' ? 'DOT' : 'ROT'}${grant.account.userId}`
+    return { status: 201, data: [presentAccount(rest.next.front.engine.accounts.create({ loginid }))] }
+  },
+  [`GET ${ROOT}/legacy/migration-status`]: () => ({ data: { status: 'complete' }, bare: true }),
+  'POST otp': (rest, { grant, account, appId }) => ({
+    data: { url: `${rest.socketBase()}${rest.next.issue({ ...grant, account: account as Account }, appId)}` }
+  }),
+  'POST reset-demo-balance': (rest, { account }) => {
+    if (!account?.isVirtual) throw new RestError(400, 'BadInputRequest', 'Only play money can be reset.')
+    rest.next.front.engine.books.deposited(account, startIn(account.currency, RESET_CENTS) - account.balanceCents)
+    return { data: presentAccount(account) }
+  }
+}
+
+function appIdOf(request: IncomingMessage, revoked: readonly AppId[]): AppId {
+  const text = request.headers[APP_ID_HEADER.toLowerCase()]
+  if (typeof text !== 'string' || !/^[\w-]{1,64}$/.test(text))
+    throw new RestError(401, 'Unauthorized', `The ${APP_ID_HEADER} header is required.`)
+  // The first dialect's numbers are no applications here.
+  if (/^\d+$/.test(text) || revoked.includes(text)) throw new RestError(401, 'Unauthorized', 'Invalid application.')
+  return text
+}
+
+function grantOf({ next }: Rest, request: IncomingMessage): Grant {
+  const [, token] = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '') ?? []
+  const { accounts } = next.front.engine
+  const grant = accounts.grant(token ?? '')
+  accounts.check(grant)
+  if (!grant.scopes.has('trade')) throw new RestError(403, 'AccessDenied', 'The token lacks the scope trade.')
+  return grant
+}
+
+/** A user's accounts go by the number in their ids. */
+function accountsOf({ next }: Rest, { account }: Grant): Account[] {
+  return [...next.front.engine.accounts.all.values()].filter(each => each.userId === account.userId)
+}
+
+function ownAccount(rest: Rest, grant: Grant, loginid: string): Account {
+  const account = rest.next.front.engine.accounts.all.get(loginid)
+  if (account?.userId === grant.account.userId) return account
+  // The documents give the call for a socket's address no status 404.
+  throw new RestError(400, 'AccountNotFound', 'There is no such account.')
+}
+
+function presentAccount(account: Account): Record<string, unknown> {
+  return {
+    account_id: account.loginid,
+    account_type: kindOf(account),
+    balance: toAmount(account.balanceCents, account.currency),
+    currency: account.currency,
+    group: 'row',
+    status: account.disabled ? 'inactive' : 'active'
+  }
+}
+
+function toRestError(error: unknown): RestError {
+  if (error instanceof RestError) return error
+  if (error instanceof Refusal && error.reason === 'InvalidToken')
+    return new RestError(401, 'Unauthorized', 'The token is invalid.')
+  if (error instanceof Refusal) return new RestError(403, 'AccessDenied', error.message)
+  return new RestError(500, 'InternalServerError', error instanceof Error ? error.message : String(error))
+}
+
+/** Calls counted in fixed windows that begin with the first one. */
+class Counts {
+  #next: Next
+  #counts = new Map<string, { since: number; calls: number }>()
+
+  constructor(next: Next) {
+    this.#next = next
+  }
+
+  check(who: string, windows: readonly { ms: number; most: number }[]): void {
+    if (this.#counts.size > MAX_COUNTS) this.#counts.clear()
+    const now = this.#next.front.engine.clock.now()
+    for (const { ms, most } of windows) {
+      const key = `${ms} ${who}`
+      const count = this.#counts.get(key)
+      if (!count || now - count.since >= ms) this.#counts.set(key, { since: now, calls: 1 })
+      else if (++count.calls > most) {
+        this.#next.refused.rest++
+        throw new RestError(429, 'RateLimit', 'Too many requests.')
+      }
+    }
+  }
+}
+
+async function readText(request: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    text += chunk
+    if (text.length > MAX_BODY_BYTES) throw new RestError(400, 'BadInputRequest', 'The body is too large.')
+  }
+  return text
+}
+
+function parse(text: string): unknown {
+  try {
+    return text === '' ? undefined : JSON.parse(text)
+  } catch (cause) {
+    throw Object.assign(new RestError(400, 'BadInputRequest', 'The body is not JSON.'), { cause })
+  }
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' })
+  response.end(typeof body === 'string' ? body : JSON.stringify(body))
+}

@@ -1,0 +1,127 @@
+// The newer dialect's words: requests turned into the first dialect's, and its answers and updates turned out of them.
+// Fields are renamed and left out, and a contract's money and prices become texts.
+
+import { digitsOf } from '../engine/currencies.ts'
+import { Refusal } from '../engine/refusal.ts'
+import type { Speech } from '../engine/speech.ts'
+import { toNextError } from './errors.ts'
+import { nextCalls, nextComplaints } from './requests.ts'
+
+type Body = Record<string, unknown>
+
+const MAX_STREAMS = 100
+const barrierless = new Set<unknown>(['CALL', 'PUT', 'CALLE', 'PUTE'])
+const isDisplayed = /_display_value$/
+const isMarked = /_display$/
+
+/** The newer dialect over the handlers of the first. */
+export const nextSpeech: Speech = {
+  calls: nextCalls,
+  complaints: nextComplaints,
+  hear(call, request) {
+    if (call === 'proposal') return hearTerms(request)
+    if (call === 'buy' && request.parameters) return { ...request, parameters: hearTerms(request.parameters as Body) }
+    return request
+  },
+  say: (field, body) => words[field]?.(body as never) ?? body,
+  refuse: toNextError,
+  maxStreams: MAX_STREAMS
+}
+
+/** Up or down against a barrier has types of its own here, which this broker does not offer. */
+function hearTerms({ underlying_symbol: symbol, ...rest }: Body): Body {
+  if (rest.barrier !== undefined && barrierless.has(rest.contract_type))
+    throw new Refusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', { field: 'barrier' })
+  return { ...rest, symbol }
+}
+
+const words: Record<string, (body: never) => unknown> = {
+  proposal: (body: Body) => without(body, 'display_value'),
+  proposal_open_contract: sayContract,
+  portfolio: ({ contracts }: { contracts: Body[] }) => ({ contracts: contracts.map(row => underlying(row, 'app_id')) }),
+  statement: (body: { transactions: Body[] }) => ({
+    ...body,
+    transactions: body.transactions.map(row => ({
+      ...without(row, 'app_id'),
+      action_type: sayAction(row.action_type)
+    }))
+  }),
+  profit_table: (body: { transactions: Body[] }) => ({
+    ...body,
+    transactions: body.transactions.map(row => without(row, 'app_id'))
+  }),
+  transaction: (body: Body) => ({
+    ...(body.symbol === undefined ? body : underlying(body, 'barrier', 'display_name')),
+    ...(body.action === undefined ? {} : { action: sayAction(body.action) })
+  }),
+  active_symbols: (rows: Body[]) =>
+    rows.map(row => ({
+      exchange_is_open: row.exchange_is_open,
+      is_trading_suspended: row.is_trading_suspended,
+      market: row.market,
+      pip_size: row.pip,
+      subgroup: row.subgroup,
+      submarket: row.submarket,
+      trade_count: 0,
+      underlying_symbol: row.symbol,
+      underlying_symbol_name: row.display_name,
+      underlying_symbol_type: row.symbol_type
+    })),
+  contracts_for: ({ available, hit_count }: { available: Body[]; hit_count: number }) => ({
+    available: available.map(row => {
+      const kept = without(row, 'barrier_category', 'start_type', 'exchange_name')
+      return Object.fromEntries(Object.entries(kept).filter(([field]) => !isMarked.test(field)))
+    }),
+    hit_count
+  }),
+  trading_times: ({ markets }: { markets: { name: string; submarkets: { name: string; symbols: Body[] }[] }[] }) => ({
+    markets: markets.map(({ name, submarkets }) => ({
+      name,
+      submarkets: submarkets.map(each => ({ name: each.name, symbols: each.symbols.map(row => underlying(row)) }))
+    }))
+  })
+}
+
+/** A contract: its prices as printed, its money as text with the currency's decimals. */
+function sayContract(body: Body): Body {
+  // There is no such contract.
+  if (body.contract_id === undefined) return body
+  const said: Body = { underlying_symbol: body.underlying }
+  const digits = digitsOf(String(body.currency))
+  for (const [field, value] of Object.entries(body)) {
+    if (left.has(field) || field.startsWith('sell_spot') || isDisplayed.test(field)) continue
+    said[field] = money.has(field) && typeof value === 'number' ? value.toFixed(digits) : value
+  }
+  const print = (field: string) => body[`${field}_display_value`] ?? null
+  if (body.entry_tick !== undefined) {
+    said.entry_spot = print('entry_tick')
+    said.entry_spot_time = body.entry_tick_time
+  }
+  if (body.exit_tick !== undefined) {
+    said.exit_spot = print('exit_tick')
+    said.exit_spot_time = body.exit_tick_time
+  }
+  said.current_spot = print('current_spot')
+  return said
+}
+
+const left = new Set(
+  'underlying display_name is_forward_starting entry_tick entry_tick_time exit_tick exit_tick_time'.split(' ')
+)
+const money = new Set('bid_price buy_price commission payout profit sell_price'.split(' '))
+
+/** A row whose asset has the newer name, without these fields. */
+function underlying({ symbol, ...rest }: Body, ...fields: string[]): Body {
+  return { ...without(rest, ...fields), underlying_symbol: symbol }
+}
+
+function without(body: Body, ...fields: string[]): Body {
+  const rest = { ...body }
+  for (const field of fields) delete rest[field]
+  return rest
+}
+
+/** Play money is a deposit like any other. */
+function sayAction(action: unknown): unknown {
+  return action === 'virtual_credit' ? 'deposit' : action
+}

@@ -1,0 +1,154 @@
+// What a simulated broker can be told at its start, in code and on the command line.
+import { parseArgs } from 'node:util'
+import type { AccountPreset, AppId } from './engine/accounts.ts'
+import type { Clock } from './engine/clock.ts'
+import type { Markup } from './engine/engine.ts'
+import type { Limits } from './engine/quota.ts'
+import type { FaultSettings } from './faults.ts'
+
+export interface SimulatorOptions {
+  /** Port on 127.0.0.1; 0, the default, takes a free one. */
+  port?: number
+  /** Interval of all ticks; null (default) for the symbols' real ones of one or two seconds. */
+  tickMs?: number | null
+  /** Same seed, same prices, same faults. Default 1. */
+  seed?: number
+  latencyMs?: number
+  jitterMs?: number
+  /** File that purchases and sales are appended to, and read from at the start. */
+  journal?: string
+  /** Call budgets of both dialects: the published ones (default), others, or none. A class left out is not limited. */
+  limits?: 'published' | 'off' | Limits
+  /** From the end of a contract to its settlement; default half a tick with tickMs, else 500. */
+  settlementDelayMs?: number
+  /** Divides the real length of timed contracts; never shorter than three ticks. Default 1. */
+  timeScale?: number
+  /** Lenient accepts numbers for strings and the reverse, as the live broker does. Default strict. */
+  mode?: 'strict' | 'lenient'
+  /** Idle connections are closed after this. Default 120 000. */
+  idleMs?: number
+  /** Where the newer dialect's one-time addresses lead, ws://host:port; default the broker's own port. */
+  socketBase?: string
+  /** Application ids that are refused. */
+  revokedAppIds?: AppId[]
+  /** Accounts there are from the start. */
+  accounts?: AccountPreset[]
+  /** What applications charge on every purchase; none by default. */
+  markup?: Markup
+  faults?: Partial<FaultSettings>
+  /** Most contracts remembered; older closed ones are forgotten. Default 500 000. */
+  maxContracts?: number
+  clock?: Clock
+}
+
+/** A wrong command line; the message names the option. */
+export class UsageError extends Error {}
+
+export const usage = `Options of the simulated broker:
+  --port N                 port on 127.0.0.1 (0: any free one)
+  --tick-ms MS             interval of all ticks, instead of the real one or two seconds
+  --seed N                 same seed, same prices and same faults (1)
+  --latency-ms MS          time between a request and its answer (0)
+  --jitter-ms MS           added to the latency at random (0)
+  --settlement-delay-ms MS time between the end of a contract and its settlement
+  --time-scale N           divides the length of contracts in seconds and more (1)
+  --limits published|off   call budgets (published)
+  --lenient                accept numbers for strings and strings for numbers
+  --idle-ms MS             close connections that say nothing for so long (120000)
+  --journal FILE           keep contracts in a file over restarts
+  --socket-base ADDRESS    where one-time addresses lead: ws://host:port of what stands before this broker
+  --revoked-app-ids A,B    application ids to refuse
+  --markup-pct N           markup of every application in percent, 0 to 3 (0)
+  --markup-on-top          charge the markup beside the stake instead of taking it from what a win pays
+  --help                   show this`
+
+const numbers = {
+  port: { min: 0, max: 65_535 },
+  'tick-ms': { min: 1, max: 60_000 },
+  seed: { min: 0, max: 4_294_967_295 },
+  'latency-ms': { min: 0, max: 60_000 },
+  'jitter-ms': { min: 0, max: 60_000 },
+  'settlement-delay-ms': { min: 0, max: 3_600_000 },
+  'time-scale': { min: 1, max: 1_000_000 },
+  'idle-ms': { min: 100, max: 86_400_000 },
+  'markup-pct': { min: 0, max: 3 }
+} as const
+
+/** Reads a command line. Throws UsageError; answers null when help was asked for. */
+export function parseOptions(argv: string[]): SimulatorOptions | null {
+  const text = { type: 'string' } as const
+  let values: Record<string, string | boolean | undefined>
+  try {
+    values = parseArgs({
+      args: argv,
+      options: {
+        ...Object.fromEntries(Object.keys(numbers).map(name => [name, text])),
+        limits: text,
+        journal: text,
+        'socket-base': text,
+        'revoked-app-ids': text,
+        lenient: { type: 'boolean' },
+        'markup-on-top': { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' }
+      }
+    }).values
+  } catch (cause) {
+    throw new UsageError((cause as Error).message, { cause })
+  }
+  if (values.help) return null
+  const given = (name: keyof typeof numbers) => readNumber(name, values[name])
+  return defined({
+    port: given('port'),
+    tickMs: given('tick-ms'),
+    seed: given('seed'),
+    latencyMs: given('latency-ms'),
+    jitterMs: given('jitter-ms'),
+    settlementDelayMs: given('settlement-delay-ms'),
+    timeScale: given('time-scale'),
+    idleMs: given('idle-ms'),
+    limits: readLimits(values.limits),
+    journal: values.journal as string | undefined,
+    mode: values.lenient ? 'lenient' : undefined,
+    markup: readMarkup(given('markup-pct'), values['markup-on-top'] === true),
+    socketBase: readBase(values['socket-base']),
+    revokedAppIds: readIds(values['revoked-app-ids'])
+  })
+}
+
+function readNumber(name: keyof typeof numbers, value: string | boolean | undefined): number | undefined {
+  if (value === undefined) return undefined
+  const { min, max } = numbers[name]
+  const number = Number(value)
+  if (value === '' || !Number.isInteger(number) || number < min || number > max) {
+    throw new UsageError(`--${name} must be a whole number from ${min} to ${max}`)
+  }
+  return number
+}
+
+function readLimits(value: string | boolean | undefined): 'published' | 'off' | undefined {
+  if (value === undefined || value === 'published' || value === 'off') return value
+  throw new UsageError('--limits must be published or off')
+}
+
+function readMarkup(pct: number | undefined, onTop: boolean): Markup | undefined {
+  if (pct !== undefined) return { pct, onTop }
+  if (onTop) throw new UsageError('--markup-on-top needs --markup-pct')
+  return undefined
+}
+
+function readBase(value: string | boolean | undefined): string | undefined {
+  if (typeof value !== 'string') return undefined
+  if (/^wss?:\/\/[^/?#]+$/.test(value)) return value
+  throw new UsageError('--socket-base must be ws://host:port')
+}
+
+function readIds(value: string | boolean | undefined): AppId[] | undefined {
+  if (typeof value !== 'string') return undefined
+  const ids = value.split(',')
+  if (ids.every(id => /^[\w-]{1,64}$/.test(id))) return ids.map(id => (/^\d{1,15}$/.test(id) ? Number(id) : id))
+  throw new UsageError('--revoked-app-ids must be application ids between commas')
+}
+
+function defined(options: { [K in keyof SimulatorOptions]: SimulatorOptions[K] | undefined }): SimulatorOptions {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
+}

@@ -1,0 +1,194 @@
+// The simulated broker on a port: sockets for its dialects, REST for the newer one, and plain HTTP under /control for whoever runs it.
+import { createServer, STATUS_CODES } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { control } from './control.ts'
+import { Engine } from './engine/engine.ts'
+import { openJournal } from './engine/journal.ts'
+import { type LedgerEntry, ledgerEntry } from './engine/ledger.ts'
+import { type Limits, publishedLimits, Quota } from './engine/quota.ts'
+import { Faults } from './faults.ts'
+import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
+import { OAuth } from './next/oauth.ts'
+import { nextRest } from './next/rest.ts'
+import type { SimulatorOptions } from './options.ts'
+import type { Connection } from './v3/connection.ts'
+import { type Peer, V3 } from './v3/v3.ts'
+
+export interface Simulator {
+  /** Where the broker's clients connect; they add `?app_id=`. */
+  url: string
+  /** Where it is controlled over HTTP. */
+  control: string
+  port: number
+  engine: Engine
+  faults: Faults
+  quota: Quota
+  v3: V3
+  /** Where clients of the newer dialect ask, and in which header they name their application. */
+  nextUrl: string
+  appIdHeader: string
+  next: Next
+  /** Where its tokens are renewed. */
+  oauth: OAuth
+  /** Every contract there is, in the order of purchase. */
+  ledger(): LedgerEntry[]
+  /** Cuts every connection and frees the port. */
+  close(): Promise<void>
+}
+
+const HOST = '127.0.0.1'
+const PATH = '/websockets/v3'
+const MAX_FRAME_BYTES = 1_048_576
+const MAX_BACKLOG_BYTES = 16 * 1_048_576
+const REFUSED = 1008
+
+/** Starts a simulated broker. Rejects when the port is taken or the journal cannot be read. */
+export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
+  const seed = options.seed ?? 1
+  const engine = new Engine({
+    ...options,
+    journal: options.journal === undefined ? undefined : openJournal(options.journal)
+  })
+  const faults = new Faults(seed, {
+    latencyMs: options.latencyMs ?? 0,
+    jitterMs: options.jitterMs ?? 0,
+    ...options.faults
+  })
+  const limits = options.limits ?? 'published'
+  const limitsOr = (published: Limits) => (limits === 'off' ? null : limits === 'published' ? published : limits)
+  const quota = new Quota(engine.clock, limitsOr(publishedLimits))
+  const shared = {
+    engine,
+    faults,
+    seed,
+    mode: options.mode ?? 'strict',
+    ...(options.idleMs ? { idleMs: options.idleMs } : {})
+  }
+  const v3 = new V3({ ...shared, quota })
+  const next = new Next({ ...shared, limits: limitsOr(nextLimits) })
+  let port = 0
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_FRAME_BYTES, perMessageDeflate: false })
+  const ledger = () => [...engine.contracts.values()].map(ledgerEntry)
+  const revokedAppIds = options.revokedAppIds ?? []
+  const oauth = new OAuth(next, revokedAppIds)
+  const server = createServer(
+    nextRest(
+      { next, oauth, revokedAppIds, socketBase: () => options.socketBase ?? `ws://${HOST}:${port}` },
+      control({ engine, faults, quota, v3, next })
+    )
+  )
+
+  faults.onChange(({ down }) => {
+    if (!down) return
+    v3.cutAll()
+    next.front.cutAll()
+  })
+  server.on('upgrade', (request, socket, head) => {
+    // A client may be gone before it was let in; nobody else listens yet.
+    socket.on('error', () => socket.destroy())
+    const url = new URL(request.url ?? '/', `http://${HOST}`)
+    if (faults.settings.down) refuse(socket, 503)
+    else if (next.owns(url.pathname)) {
+      const admitted = next.admit(url)
+      if (typeof admitted === 'number') refuse(socket, admitted)
+      else
+        sockets.handleUpgrade(request, socket, head, ws => {
+          serve(ws, socket, peer => {
+            const { connection, left } = next.connect(admitted, peer)
+            ws.on('close', left)
+            return connection
+          })
+        })
+    } else if (url.pathname !== PATH) refuse(socket, 404)
+    else
+      sockets.handleUpgrade(request, socket, head, ws => {
+        const appId = appIdOf(url)
+        if (appId === null || revokedAppIds.includes(appId)) dismiss(ws)
+        else serve(ws, socket, peer => v3.connect(appId, peer))
+      })
+  })
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(options.port ?? 0, HOST, resolve)
+    })
+  } catch (error) {
+    engine.close()
+    throw error
+  }
+  port = (server.address() as AddressInfo).port
+  return {
+    url: `ws://${HOST}:${port}${PATH}`,
+    control: `http://${HOST}:${port}/control`,
+    port,
+    engine,
+    faults,
+    quota,
+    v3,
+    nextUrl: `http://${HOST}:${port}`,
+    appIdHeader: APP_ID_HEADER,
+    next,
+    oauth,
+    ledger,
+    async close() {
+      v3.close()
+      next.front.close()
+      engine.close()
+      for (const ws of sockets.clients) ws.terminate()
+      server.closeAllConnections()
+      await new Promise(resolve => server.close(resolve))
+    }
+  }
+}
+
+function appIdOf(url: URL): number | null {
+  const text = url.searchParams.get('app_id') ?? ''
+  return /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : null
+}
+
+function refuse(socket: Duplex, status: number): void {
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`)
+}
+
+/** Lets an unknown application in to tell it so. */
+function dismiss(ws: WebSocket): void {
+  ws.on('error', () => ws.terminate())
+  const error = { code: 'InvalidAppID', message: 'Your app_id is invalid.' }
+  ws.send(JSON.stringify({ error, echo_req: {}, msg_type: 'error' }))
+  ws.close(REFUSED, 'InvalidAppID')
+}
+
+function serve(ws: WebSocket, socket: Duplex, connect: (peer: Peer) => Connection): void {
+  let gathering = false
+  // What is said in one turn leaves in one write: with thousands of frames a second writing is what costs.
+  const gather = () => {
+    if (gathering) return
+    gathering = true
+    socket.cork()
+    process.nextTick(() => {
+      gathering = false
+      socket.uncork()
+    })
+  }
+  const peer: Peer = {
+    send(text) {
+      if (ws.readyState !== ws.OPEN) return false
+      // A client that does not read must not fill our memory.
+      if (ws.bufferedAmount > MAX_BACKLOG_BYTES) {
+        connection.cut()
+        return false
+      }
+      gather()
+      ws.send(text)
+      return true
+    },
+    close: () => ws.close(),
+    terminate: () => ws.terminate()
+  }
+  const connection = connect(peer)
+  ws.on('message', data => connection.receive(String(data)))
+  ws.on('close', () => connection.closed())
+  ws.on('error', () => connection.cut())
+}

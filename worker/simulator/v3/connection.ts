@@ -1,0 +1,301 @@
+// One conversation of the first dialect, and in it the path of a request: read, check, authorise, meet its
+// fate, count, run, answer. Updates of a stream follow the answer that opened it, never overtake it.
+import type { Account, AppId, Grant } from '../engine/accounts.ts'
+import type { Terms } from '../engine/contracts.ts'
+import type { CallRule } from '../engine/shapes.ts'
+import type { Speech } from '../engine/speech.ts'
+import type { FaultRule } from '../faults.ts'
+import { accountCalls } from './account.ts'
+import { catalogueCalls } from './catalogue.ts'
+import { directoryCalls } from './directory.ts'
+import { V3Error } from './errors.ts'
+import { marketCalls } from './market.ts'
+import { Streams } from './stream.ts'
+import { tradingCalls } from './trading.ts'
+import type { Answer, Handler, Peer, Request, V3 } from './v3.ts'
+
+const LATE_MS = 1_000
+const HOLD_MS = 200
+const handlers: Record<string, Handler> = {
+  ...accountCalls,
+  ...catalogueCalls,
+  ...directoryCalls,
+  ...marketCalls,
+  ...tradingCalls
+}
+const PASSTHROUGH_KEY = /^[A-Za-z0-9_-]{1,50}$/
+const MAX_PASSTHROUGH = 300
+
+interface Asked {
+  name: string
+  rule: CallRule
+  request: Request
+  tail: string
+  grant: Grant | null
+}
+
+export class Connection {
+  readonly appId: AppId
+  readonly streams: Streams
+  /** Who is authorised here, by login id. */
+  grants = new Map<string, Grant>()
+  /** Authorised for several accounts at once: account calls must then say which. */
+  multi = false
+  /** Terms quoted on this connection and not yet bought, by proposal id. */
+  readonly proposals = new Map<string, Terms>()
+  #v3: V3
+  #speech: Speech
+  #peer: Peer
+  #key: string
+  #lastSeen: number
+  #idleTimer: unknown
+  #held: (() => void)[] = []
+  #closed = false
+
+  constructor(v3: V3, appId: AppId, peer: Peer) {
+    this.#v3 = v3
+    this.#speech = v3.speech
+    this.appId = appId
+    this.#peer = peer
+    this.#key = v3.newId()
+    this.streams = new Streams(
+      () => v3.newId(),
+      { say: (field, body) => v3.say(field, body), maxStreams: v3.speech.maxStreams },
+      text => this.#peer.send(text)
+    )
+    this.#lastSeen = v3.engine.clock.now()
+    this.#watchIdle(v3.idleMs)
+  }
+
+  /** Takes a frame from the peer. */
+  receive(text: string): void {
+    if (this.#closed) return
+    this.#lastSeen = this.#v3.engine.clock.now()
+    const request = readObject(text)
+    if (!request) {
+      this.#fail('error', tailOf({}), new V3Error('BadRequest', 'The frame is not a JSON object.'))
+      return
+    }
+    // By the order of the table: some requests carry the key of another call too.
+    const name = this.#v3.order.find(call => request[call] !== undefined)
+    const tail = tailOf(request)
+    if (name === undefined) {
+      this.#fail('error', tail, new V3Error('UnrecognisedRequest', 'Unrecognised request.'))
+      return
+    }
+    try {
+      this.#ask(name, request, tail)
+    } catch (error) {
+      this.#fail(name, tail, this.#speech.refuse(error, 'MarketIsClosed'))
+    }
+  }
+
+  /** The peer is gone: streams end, what is running runs on unheard. */
+  closed(): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#v3.connections.delete(this)
+    this.#v3.engine.clock.clearTimeout(this.#idleTimer)
+    this.streams.forgetAll()
+    this.#held = []
+  }
+
+  /** Cuts the connection. */
+  cut(): void {
+    this.closed()
+    this.#peer.terminate()
+  }
+
+  #ask(name: string, request: Request, tail: string): void {
+    const rule = this.#speech.calls[name] as CallRule
+    checkPassthrough(request)
+    const details = this.#speech.complaints(name, request, this.#v3.mode)
+    if (details) {
+      const text = `Input validation failed: ${Object.keys(details).join(', ')}.`
+      throw new V3Error('InputValidationFailed', text, details)
+    }
+    const grant = this.#grantFor(rule, request)
+    const asked: Asked = { name, rule, request: this.#speech.hear(name, request), tail, grant }
+    const fate = this.#fate(asked)
+    if (fate?.effect === 'error') {
+      const code = fate.code ?? 'InternalServerError'
+      throw new V3Error(code, fate.message ?? `The broker answers ${code}.`, fate.details)
+    }
+    const account = asked.grant?.account.loginid
+    const who = account === undefined ? this.#key : `${account} ${this.appId}`
+    if (rule.class !== null && !this.#v3.quota.take(who, rule.class)) {
+      throw new V3Error('RateLimit', `You have reached the rate limit for ${name}.`)
+    }
+    this.#run(asked, fate)
+  }
+
+  #grantFor(rule: CallRule, request: Request): Grant | null {
+    const loginid = request.loginid as string | undefined
+    const grant = loginid === undefined ? this.#only() : this.grants.get(loginid)
+    if (!grant) {
+      if (rule.scopes === null && loginid === undefined) return null
+      if (this.grants.size === 0) throw new V3Error('AuthorizationRequired', 'Please log in.')
+      if (loginid !== undefined) throw new V3Error('PermissionDenied', `Account ${loginid} is not authorised here.`)
+      throw new V3Error('InputValidationFailed', 'Input validation failed: loginid.', { loginid: 'is required' })
+    }
+    this.#v3.engine.accounts.check(grant)
+    if (rule.scopes !== null && !rule.scopes.some(scope => grant.scopes.has(scope))) {
+      throw new V3Error('PermissionDenied', `Permission denied, requires ${rule.scopes.join(' or ')} scope.`)
+    }
+    return grant
+  }
+
+  #only(): Grant | undefined {
+    return this.multi ? undefined : this.grants.values().next().value
+  }
+
+  #fate({ name, rule, request, grant }: Asked): FaultRule | null {
+    if (this.#v3.faults.settings.rules.length === 0) return null
+    const contract = this.#v3.engine.contracts.get((request.sell ?? request.contract_id ?? request.cancel) as number)
+    const terms = (request.parameters as Request | undefined) ?? this.proposals.get(request.buy as string) ?? request
+    return this.#v3.faults.fate({
+      call: name,
+      class: rule.class,
+      loginid: grant?.account.loginid,
+      symbol: (terms.symbol as string | undefined) ?? contract?.offer.symbol.code,
+      appId: this.appId
+    })
+  }
+
+  #run(asked: Asked, fate: FaultRule | null): void {
+    const { clock } = this.#v3.engine
+    const latencyMs = this.#v3.faults.latencyMs()
+    const half = latencyMs / 2
+    const later = (delayMs: number, run: () => void) => {
+      if (delayMs > 0) clock.setTimeout(run, delayMs)
+      else run()
+    }
+    switch (fate?.effect) {
+      case 'drop-before':
+        this.cut()
+        return
+      case 'ignore':
+        return
+      case 'timeout':
+      case 'timeout-late':
+        later(latencyMs, () => this.#fail(asked.name, asked.tail, new V3Error('Timeout', 'The request timed out.')))
+        if (fate.effect === 'timeout-late') later(fate.delayMs ?? LATE_MS, () => void this.#execute(asked))
+        return
+      case 'drop-after':
+        later(half, () => {
+          this.#execute(asked)
+          this.cut()
+        })
+        return
+      case 'mute':
+        later(half + (fate.delayMs ?? 0), () => void this.#execute(asked))
+        return
+    }
+    const wait = half + (fate?.effect === 'slow' ? (fate.delayMs ?? LATE_MS) : 0)
+    later(half, () => {
+      const deliver = this.#execute(asked)
+      later(wait, () => this.#deliver(deliver, fate))
+    })
+  }
+
+  /** Runs the call; the result hands its answer to the peer. */
+  #execute({ name, request, tail, grant }: Asked): (times: number) => void {
+    if (this.#v3.closed) return () => {}
+    const call = { v3: this.#v3, connection: this, grant, account: grant?.account as Account, tail }
+    try {
+      const result = (handlers[name] as Handler)(request, call)
+      const answers = Array.isArray(result) ? result : [result]
+      return times => {
+        for (const answer of answers) this.#send(name, answer, { tail, times })
+      }
+    } catch (error) {
+      const closedCode =
+        name === 'proposal' || name === 'buy' ? this.#v3.faults.settings.marketClosedCode : 'MarketIsClosed'
+      const told = this.#speech.refuse(error, closedCode)
+      return times => {
+        for (let i = 0; i < times; i++) this.#fail(name, tail, told)
+      }
+    }
+  }
+
+  #deliver(deliver: (times: number) => void, fate: FaultRule | null): void {
+    if (this.#closed) return
+    if (fate?.effect === 'reorder') {
+      const release = () => {
+        const at = this.#held.indexOf(release)
+        if (at < 0) return
+        this.#held.splice(at, 1)
+        deliver(1)
+      }
+      this.#held.push(release)
+      this.#v3.engine.clock.setTimeout(release, fate.delayMs ?? HOLD_MS)
+      return
+    }
+    deliver(fate?.effect === 'duplicate' ? 2 : 1)
+    for (const release of [...this.#held]) release()
+  }
+
+  #send(name: string, answer: Answer, { tail, times }: { tail: string; times: number }): void {
+    if (this.#closed) return
+    const type = answer.msgType ?? this.#speech.calls[name]?.msgType ?? name
+    const subscription = answer.stream ? `,"subscription":{"id":"${answer.stream.id}"}` : ''
+    const body = Object.entries(answer.body).map(([field, value]) => [field, this.#v3.say(field, value)])
+    const text = `${JSON.stringify(Object.fromEntries(body)).slice(0, -1)},"msg_type":"${type}",${tail}${subscription}}`
+    for (let i = 0; i < times; i++) if (!this.#peer.send(text)) return
+    answer.sent?.()
+    if (answer.stream) this.streams.start(answer.stream)
+  }
+
+  #fail(name: string, tail: string, { code, message, details, finer }: V3Error): void {
+    if (this.#closed) return
+    const error = JSON.stringify({ code, message, ...(details ? { details } : {}), ...finer })
+    this.#peer.send(`{"error":${error},"msg_type":"${name}",${tail}}`)
+  }
+
+  #watchIdle(delayMs: number): void {
+    const { clock } = this.#v3.engine
+    this.#idleTimer = clock.setTimeout(() => {
+      const quietMs = clock.now() - this.#lastSeen
+      if (quietMs < this.#v3.idleMs) {
+        this.#watchIdle(this.#v3.idleMs - quietMs)
+        return
+      }
+      this.closed()
+      this.#peer.close()
+    }, delayMs)
+  }
+}
+
+/** The object a frame holds, or null where it holds none. */
+function readObject(text: string): Request | null {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return null
+  }
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Request) : null
+}
+
+/** The end of a frame that answers this request: its echo, with tokens hidden, and its ids. */
+function tailOf(request: Request): string {
+  let echo = request
+  if (request.authorize !== undefined || request.tokens !== undefined) {
+    const tokens = Array.isArray(request.tokens) ? { tokens: request.tokens.map(() => '<not shown>') } : {}
+    echo = { ...request, ...(request.authorize === undefined ? {} : { authorize: '<not shown>' }), ...tokens }
+  }
+  const reqId = Number.isInteger(request.req_id) ? `,"req_id":${request.req_id}` : ''
+  const { passthrough } = request
+  const carried =
+    typeof passthrough === 'object' && passthrough !== null ? `,"passthrough":${JSON.stringify(passthrough)}` : ''
+  return `"echo_req":${JSON.stringify(echo)}${reqId}${carried}`
+}
+
+function checkPassthrough(request: Request): void {
+  const { passthrough } = request
+  if (typeof passthrough !== 'object' || passthrough === null) return
+  for (const [key, value] of Object.entries(passthrough)) {
+    if (PASSTHROUGH_KEY.test(key) && String(value).length <= MAX_PASSTHROUGH) continue
+    throw new V3Error('SanityCheckFailed', 'Parameters sanity check failed.')
+  }
+}

@@ -1,0 +1,148 @@
+// The first dialect: one JSON object a frame over a WebSocket. A request's path is in v3-connection.ts, the
+// calls are in the other v3-… files. All of it is free of sockets: whoever carries the frames hands in a peer.
+import type { Account, AppId, Grant } from '../engine/accounts.ts'
+import type { Engine } from '../engine/engine.ts'
+import type { Quota } from '../engine/quota.ts'
+import { hashNumber } from '../engine/random.ts'
+import { type Speech, v3Speech } from '../engine/speech.ts'
+import type { Faults } from '../faults.ts'
+import { Connection } from './connection.ts'
+import type { Stream } from './stream.ts'
+
+/** The other end of a connection. */
+export interface Peer {
+  /** Hands a frame over; false when the connection can no longer take one. */
+  send(text: string): boolean
+  /** Ends the conversation in good order. */
+  close(): void
+  /** Cuts it. */
+  terminate(): void
+}
+
+export type Request = Record<string, unknown>
+
+/** An answer: the body under its name, and what is to happen when it has left. */
+export interface Answer {
+  body: Record<string, unknown>
+  msgType?: string
+  stream?: Stream
+  sent?: () => void
+}
+
+/** What a call is handed besides its request. */
+export interface Call {
+  v3: V3
+  connection: Connection
+  /** The account it is about; null where none is needed and none known. */
+  grant: Grant | null
+  /** The account; only for calls that need one. */
+  account: Account
+  /** The end of every frame that answers it. */
+  tail: string
+}
+
+export type Handler = (request: Request, call: Call) => Answer | Answer[]
+
+export interface V3Options {
+  engine: Engine
+  faults: Faults
+  quota: Quota
+  /** Lenient accepts numbers for strings and the reverse, as the live broker does; default strict. */
+  mode?: 'strict' | 'lenient'
+  idleMs?: number
+  seed?: number
+  /** Default: the first dialect's own. */
+  speech?: Speech
+}
+
+const IDLE_MS = 120_000
+
+export class V3 {
+  readonly engine: Engine
+  readonly faults: Faults
+  readonly quota: Quota
+  readonly mode: 'strict' | 'lenient'
+  readonly idleMs: number
+  readonly speech: Speech
+  /** The calls' names in the order in which a request is taken for one. */
+  readonly order: string[]
+  readonly connections = new Set<Connection>()
+  /** As website_status tells it. */
+  siteStatus: 'up' | 'down' | 'updating' = 'up'
+  /** Hear of a change of the site's status. */
+  readonly statusListeners = new Set<() => void>()
+  closed = false
+  #seed: number
+  #ids = 0
+  #maintenance: unknown
+
+  constructor(options: V3Options) {
+    this.engine = options.engine
+    this.faults = options.faults
+    this.quota = options.quota
+    this.mode = options.mode ?? 'strict'
+    this.idleMs = options.idleMs ?? IDLE_MS
+    this.speech = options.speech ?? v3Speech
+    this.order = Object.keys(this.speech.calls)
+    this.#seed = options.seed ?? 1
+  }
+
+  /** Begins a conversation under an application id. */
+  connect(appId: AppId, peer: Peer): Connection {
+    const connection = new Connection(this, appId, peer)
+    this.connections.add(connection)
+    return connection
+  }
+
+  /** A body under its field, in the dialect's words; the state of a contract as the faults let it out. */
+  say(field: string, body: unknown): unknown {
+    const said = this.speech.say(field, body)
+    if (field !== 'proposal_open_contract' || this.faults.settings.states.length === 0) return said
+    const contract = this.engine.contracts.get((body as { contract_id?: number }).contract_id as number)
+    if (!contract) return said
+    const facts = { loginid: contract.account.loginid, over: contract.status !== 'open' }
+    return this.faults.spoil(said as Record<string, unknown>, facts)
+  }
+
+  /** Announces maintenance on every status stream and cuts all connections `dropAfterMs` later. */
+  maintain(dropAfterMs: number): void {
+    const { clock } = this.engine
+    clock.clearTimeout(this.#maintenance)
+    this.#setStatus('updating')
+    this.#maintenance = clock.setTimeout(() => {
+      this.cutAll()
+      this.#setStatus('up')
+    }, dropAfterMs)
+  }
+
+  /** Cuts everybody; what was asked and not yet run never runs. */
+  close(): void {
+    this.closed = true
+    this.engine.clock.clearTimeout(this.#maintenance)
+    this.cutAll()
+  }
+
+  /** Cuts every connection, or those of one account. */
+  cutAll(loginid?: string): number {
+    const cut = [...this.connections].filter(each => loginid === undefined || each.grants.has(loginid))
+    for (const connection of cut) connection.cut()
+    return cut.length
+  }
+
+  /** An id for a stream or a proposal, the same ones for the same seed. */
+  newId(): string {
+    const n = ++this.#ids
+    const words = [1, 2, 3, 4].map(word =>
+      hashNumber(this.#seed + word, n)
+        .toString(16)
+        .padStart(8, '0')
+    )
+    const hex = words.join('')
+    return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
+  }
+
+  #setStatus(status: V3['siteStatus']): void {
+    this.siteStatus = status
+    for (const listener of this.statusListeners) listener()
+  }
+}
