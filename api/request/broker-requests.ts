@@ -1,6 +1,5 @@
 // Asking the workers: a question and its job are stored, the answer is read from its row. The api never
 // talks to the broker and never opens a token.
-import { awaitAnswer } from '../../db/platform/broker-requests.ts'
 import type { Open } from '../operations.ts'
 
 /**
@@ -8,7 +7,7 @@ import type { Open } from '../operations.ts'
  * answer in time.
  */
 export async function ask<Answer>(
-  { gathered, bus }: Open,
+  { gathered }: Pick<Open, 'gathered'>,
   question: {
     partnerId: string
     kind: string
@@ -19,15 +18,6 @@ export async function ask<Answer>(
     trace?: string
   }
 ): Promise<Answer> {
-  const { partnerId, kind, key, data, timeoutMs = 15_000, signal, trace } = question
-  const { id } = await gathered.storeAsk({
-    partnerId,
-    kind,
-    key,
-    data,
-    timeoutMs,
-    origin: bus.origin,
-    ...(trace ? { trace } : {})
-  })
-  return awaitAnswer(bus, gathered.ask, id, { timeoutMs, signal })
+  const { signal, ...given } = question
+  return (await gathered.ask({ timeoutMs: 15_000, ...given }, signal)) as Answer
 }

@@ -6,7 +6,7 @@ import { type Draft, type Halted, type Stored, storeOrders } from '../../db/orde
 import { type Caller, findCallers } from '../../db/partners/keys.ts'
 import { countTraders } from '../../db/partners/partners.ts'
 import { readUsage, type UsageRecord } from '../../db/partners/usage.ts'
-import { type AskRow, findAsks, type Question, queueOf, storeAsks } from '../../db/platform/broker-requests.ts'
+import { findAsks, type Question, queueOf, storeAsks } from '../../db/platform/broker-requests.ts'
 import type { Bus } from '../../db/platform/bus.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import type { Queue } from '../../db/platform/queue.ts'
@@ -14,12 +14,14 @@ import type { Db } from '../../db/postgres/connection.ts'
 import { gather, isDataError, share } from '../../db/postgres/gather.ts'
 import { findTrading, type Trading } from '../../db/traders/accounts.ts'
 import { type LeaderboardFilter, type RankedRecord, readLeaderboard } from '../../db/traders/leaderboard.ts'
+import { type SendShared, shareRequests } from './shared-requests.ts'
 
 export interface Gathered {
   caller(lookup: string): Promise<Caller | undefined>
   trading(trader: { partnerId: string; externalId: string }): Promise<Trading | undefined>
   order(id: string): Promise<Outcome | undefined>
-  ask(id: string): Promise<AskRow | undefined>
+  /** Sends a broker request, or joins an equal one of this process, and waits for its end. */
+  ask: SendShared
   /** Stores an order with its job and wakes the workers once both are committed. */
   storeOrder(draft: Draft): Promise<Stored | Halted>
   storeAsk(question: Question): Promise<{ id: string; joined: boolean }>
@@ -30,6 +32,14 @@ export interface Gathered {
 }
 
 export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bus }): Gathered {
+  const storeAsk = gather(
+    async (questions: Question[]) => {
+      const stored = await db.transaction(trx => storeAsks(trx, queue, questions))
+      for (const name of new Set(questions.map(({ kind }) => queueOf(kind)))) bus.publish(WORK, name, 'new')
+      return stored
+    },
+    { partyOf: ({ partnerId = '' }) => partnerId, isolate: isDataError }
+  )
   const leaderboard = share(query => readLeaderboard(db, JSON.parse(query) as LeaderboardFilter))
   return {
     caller: gather((lookups: string[]) => findCallers(db, lookups)),
@@ -37,7 +47,7 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
       partyOf: ({ partnerId }) => partnerId
     }),
     order: gather((ids: string[]) => findOutcomes(db, ids)),
-    ask: gather((ids: string[]) => findAsks(db, ids)),
+    ask: shareRequests({ bus, store: storeAsk, read: gather((ids: string[]) => findAsks(db, ids)) }),
     storeOrder: gather(
       async (drafts: Draft[]) => {
         const stored = await storeOrders(db, queue, drafts)
@@ -48,14 +58,7 @@ export function openGathered({ db, queue, bus }: { db: Db; queue: Queue; bus: Bu
       },
       { max: 100, concurrency: 2, partyOf: ({ partnerId }) => partnerId, isolate: isDataError }
     ),
-    storeAsk: gather(
-      async (questions: Question[]) => {
-        const stored = await db.transaction(trx => storeAsks(trx, queue, questions))
-        for (const name of new Set(questions.map(({ kind }) => queueOf(kind)))) bus.publish(WORK, name, 'new')
-        return stored
-      },
-      { partyOf: ({ partnerId = '' }) => partnerId, isolate: isDataError }
-    ),
+    storeAsk,
     leaderboard: query => leaderboard(JSON.stringify(query)),
     usage: share(partnerId => readUsage(db, partnerId)),
     traders: share(partnerId => countTraders(db, partnerId))

@@ -169,30 +169,37 @@ export async function askWorkers<Answer>(
   const [stored] = await db.transaction(trx => storeAsks(trx, queue, [{ ...question, origin: bus.origin }]))
   bus.publish(WORK, queueOf(question.kind), 'new')
   const read = async (id: string) => (await findAsks(db, [id]))[0]
-  return awaitAnswer(bus, read, (stored as { id: string }).id, { timeoutMs: question.timeoutMs })
+  const row = await awaitEnd(bus, read, (stored as { id: string }).id, { timeoutMs: question.timeoutMs })
+  return answerOf(row) as Answer
 }
 
-/** Waits for the answer to a stored question, reading its row with `read`. */
-export async function awaitAnswer<Answer>(
+/** The answer in a row at its end. Throws what the workers refused it with, or BROKER_UPSTREAM for undefined: its time is over. */
+export function answerOf(row: AskRow | undefined): unknown {
+  if (row?.state === 'answered') return row.answer
+  if (row?.state !== 'refused')
+    throw new ApiError('BROKER_UPSTREAM', 'There was no answer from the broker in time; try again.')
+  const { code, message, extras } = row.error as NonNullable<AskRow['error']>
+  const headers: Record<string, string> = code === 'RATE_LIMITED' ? { 'Retry-After': '1' } : {}
+  throw new ApiError(code, message, { extras: extras ?? {}, headers })
+}
+
+/**
+ * Waits until a stored broker request is answered or refused, reading its row with `read`. Resolves with undefined after
+ * `timeoutMs`, on abort, and when there is no such row.
+ */
+export async function awaitEnd(
   bus: Bus,
   read: (id: string) => Promise<AskRow | undefined>,
   id: string,
   { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal }
-): Promise<Answer> {
+): Promise<AskRow | undefined> {
   const deadline = performance.now() + timeoutMs
   for (let rereadMs = REREAD_MS; ; rereadMs = Math.min(2 * rereadMs, LONGEST_REREAD_MS)) {
     // Listen first, read then, so that an answer between the two is not missed.
     const woken = bus.wait('ask', id, Math.min(rereadMs, deadline - performance.now()), signal)
     const row = await read(id)
-    if (row?.state === 'answered') return row.answer as Answer
-    if (row?.state === 'refused') {
-      const { code, message, extras } = row.error as NonNullable<AskRow['error']>
-      const headers: Record<string, string> = code === 'RATE_LIMITED' ? { 'Retry-After': '1' } : {}
-      throw new ApiError(code, message, { extras: extras ?? {}, headers })
-    }
-    if (!row || performance.now() >= deadline || signal?.aborted) {
-      throw new ApiError('BROKER_UPSTREAM', 'There was no answer from the broker in time; try again.')
-    }
+    if (row && row.state !== 'waiting') return row
+    if (!row || performance.now() >= deadline || signal?.aborted) return undefined
     await woken
   }
 }

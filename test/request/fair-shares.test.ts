@@ -2,7 +2,9 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, listWaitingAccounts } from '../../db/orders/claiming.ts'
+import type { AskRow } from '../../db/platform/broker-requests.ts'
 import { Shares } from '../../db/platform/shares.ts'
+import { RequestPlaces } from '../../worker/platform/request-places.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
@@ -40,6 +42,43 @@ sharing('are free again for whoever comes once they are given back', () => {
   for (let taken = fill(shares, 'one'); taken > 0; taken--) shares.remove('one')
   assert.is(shares.free, 10)
   assert.equal(shares.taken(), { partners: [], rooms: [] })
+})
+
+const requesting = suite('broker requests in a worker')
+let requests = 0
+const requestOf = (partner: string | null) => ({ id: `ask_${++requests}`, partner_id: partner }) as AskRow
+
+/** As many requests of the partner as may wait. */
+function admitAll(places: RequestPlaces, partner: string | null, most = 100): AskRow[] {
+  const admitted: AskRow[] = []
+  while (admitted.length < most) {
+    const request = requestOf(partner)
+    if (!places.admit(request)) break
+    admitted.push(request)
+  }
+  return admitted
+}
+
+requesting('wait in a bounded number of each partner, and of the operator', () => {
+  const places = new RequestPlaces({ underWay: 4, waiting: 16 })
+  assert.is(admitAll(places, 'greedy').length, 8)
+  assert.is(admitAll(places, 'modest').length, 4)
+  assert.is(admitAll(places, null).length, 2)
+  const again = requestOf('third')
+  assert.ok(places.admit(again))
+  assert.ok(places.admit(again), 'one that waits already does so once')
+  assert.is(admitAll(places, 'third').length, 0)
+})
+
+requesting('begin by turns among partners, nobody with more than its share, and leave room as they end', () => {
+  const places = new RequestPlaces({ underWay: 4, waiting: 16 })
+  const [first] = admitAll(places, 'greedy')
+  admitAll(places, 'modest', 1)
+  const begun = () => Array.from({ length: 5 }, () => places.next()?.partner_id)
+  assert.equal(begun(), ['greedy', 'modest', 'greedy', undefined, undefined])
+  assert.is(admitAll(places, 'greedy').length, 2, 'what has begun does not wait any more')
+  places.done(first as AskRow)
+  assert.equal(begun(), ['greedy', undefined, undefined, undefined, undefined])
 })
 
 const claiming = suite('claiming among partners')
@@ -123,4 +162,4 @@ claiming(
 )
 
 claiming.after(closeAll)
-for (const tests of [sharing, claiming]) tests.run()
+for (const tests of [sharing, requesting, claiming]) tests.run()

@@ -1,0 +1,95 @@
+// Equal broker requests of one process share one row and one wait for it. A partner whose broker is slow sends the same
+// requests again and again; without this each of them wrote a row and read it until its time was over.
+import { type AskRow, answerOf, awaitEnd, type Question } from '../../db/platform/broker-requests.ts'
+import type { Bus } from '../../db/platform/bus.ts'
+
+interface Shared {
+  /** When the time of its row is over, by the process's monotonic clock in milliseconds. */
+  endsAt: number
+  /** The row at its end; undefined when its time is over. */
+  ended: Promise<AskRow | undefined>
+  /** Requests that wait for it; without any, nobody reads the row. */
+  waiting: number
+  abandon: AbortController
+}
+
+/** Sends a broker request and waits for its end; throws as `answerOf`, also when the signal aborts. */
+export type SendShared = (question: Omit<Question, 'origin'>, signal: AbortSignal) => Promise<unknown>
+
+/** Shares what `store` stores and `read` reads. */
+export function shareRequests({
+  bus,
+  store,
+  read
+}: {
+  bus: Bus
+  store(question: Question): Promise<{ id: string }>
+  read(id: string): Promise<AskRow | undefined>
+}): SendShared {
+  const underWay = new Map<string, Shared>()
+
+  function begin(name: string, question: Omit<Question, 'origin'>): Shared {
+    const { timeoutMs } = question
+    const abandon = new AbortController()
+    const ended = store({ ...question, origin: bus.origin }).then(({ id }) =>
+      awaitEnd(bus, read, id, { timeoutMs, signal: abandon.signal })
+    )
+    const shared = { endsAt: performance.now() + timeoutMs, ended, waiting: 0, abandon }
+    underWay.set(name, shared)
+    const over = () => forget(name, shared)
+    ended.then(over, over)
+    return shared
+  }
+
+  function forget(name: string, shared: Shared): void {
+    if (underWay.get(name) === shared) underWay.delete(name)
+  }
+
+  return async (question, signal) => {
+    const name = `${question.kind} ${question.key}`
+    const deadline = performance.now() + question.timeoutMs
+    for (;;) {
+      const leftMs = deadline - performance.now()
+      const known = underWay.get(name)
+      // One that is soon over is stored again instead, which gives its row more time.
+      const shared =
+        known && enough(known, deadline) ? known : begin(name, { ...question, timeoutMs: Math.ceil(leftMs) })
+      const row = await waitFor(name, shared, leftMs, signal)
+      if (row || signal.aborted || performance.now() >= deadline) return answerOf(row)
+    }
+  }
+
+  /** Whether a request may wait for it: its time is not over before the request's, or not for long. */
+  function enough({ endsAt }: Shared, deadline: number): boolean {
+    const now = performance.now()
+    return endsAt >= deadline || endsAt - now >= (deadline - now) / 2
+  }
+
+  /** The row at its end; undefined after `leftMs`, on abort, or when the row's own time is over. */
+  async function waitFor(
+    name: string,
+    shared: Shared,
+    leftMs: number,
+    signal: AbortSignal
+  ): Promise<AskRow | undefined> {
+    let leave = () => {}
+    const left = new Promise<undefined>(resolve => {
+      leave = () => resolve(undefined)
+    })
+    const timer = setTimeout(leave, Math.max(0, leftMs))
+    signal.addEventListener('abort', leave, { once: true })
+    if (signal.aborted) leave()
+    shared.waiting += 1
+    try {
+      return await Promise.race([shared.ended, left])
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', leave)
+      shared.waiting -= 1
+      if (shared.waiting === 0) {
+        shared.abandon.abort()
+        forget(name, shared)
+      }
+    }
+  }
+}

@@ -1,0 +1,97 @@
+// Equal broker requests of one api process: one row, one wait, each caller with its own time.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { shareRequests } from '../../api/request/shared-requests.ts'
+import { answerAsk, findAsks, type Question, refuseAsk, storeAsks } from '../../db/platform/broker-requests.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { closeAll, openHarness, until } from '../support/harness.ts'
+
+const { db, bus, queue } = (await openHarness()).open
+const tests = suite('equal broker requests of a process')
+const LONG_MS = 60_000
+const nobody = new AbortController().signal
+
+function openShared() {
+  const stored: string[] = []
+  let reads = 0
+  const send = shareRequests({
+    bus,
+    async store(question: Question) {
+      const [row] = await db.transaction(trx => storeAsks(trx, queue, [question]))
+      stored.push(row?.id as string)
+      return { id: row?.id as string }
+    },
+    async read(id) {
+      reads += 1
+      return (await findAsks(db, [id]))[0]
+    }
+  })
+  // No account has such a key, so that each test has its own.
+  const key = newId('account')
+  const ask = (timeoutMs = LONG_MS, signal: AbortSignal = nobody) =>
+    send({ kind: 'balance', key, data: { accountRowId: key }, timeoutMs }, signal).catch(
+      (error: { code: string }) => error.code
+    )
+  const row = (count: number) =>
+    until(`row ${count} to be stored`, async () => stored.length === count && stored[count - 1]) as Promise<string>
+  const finish = async (id: string, end: (id: string) => Promise<string | undefined>) =>
+    bus.publish((await end(id)) as string, 'ask', id)
+  return { stored, reads: () => reads, ask, row, finish }
+}
+
+tests('share one row and one wait for it; whoever comes after its end is given another', async () => {
+  const { stored, reads, ask, row, finish } = openShared()
+  const all = Array.from({ length: 200 }, () => ask())
+  const id = await row(1)
+  await finish(id, id => answerAsk(db, id, { balance: '1' }))
+  for (const answer of await Promise.all(all)) assert.equal(answer, { balance: '1' })
+  assert.equal(stored, [id])
+  assert.ok(reads() < all.length / 10, `${reads()} reads`)
+  const next = ask()
+  const second = await row(2)
+  assert.is.not(second, id)
+  await finish(second, id => refuseAsk(db, id, { code: 'MARKET_CLOSED', message: 'Closed.' }))
+  assert.is(await next, 'MARKET_CLOSED')
+})
+
+tests('are not given up with the one that came first: each has its own time, and its own caller', async () => {
+  const { ask, row, finish } = openShared()
+  const gone = new AbortController()
+  const [hasty, left, patient] = [ask(100), ask(LONG_MS, gone.signal), ask()]
+  gone.abort()
+  assert.is(await left, 'BROKER_UPSTREAM')
+  assert.is(await hasty, 'BROKER_UPSTREAM')
+  const joined = ask()
+  // Two were stored: one whose time is nearly over is not joined. The row is one, with the later end.
+  const id = await row(2)
+  await finish(id, id => answerAsk(db, id, { balance: '2' }))
+  assert.equal(await Promise.all([patient, joined]), [{ balance: '2' }, { balance: '2' }])
+})
+
+tests('are stored again once when their row is lost, as in a crash of the database', async () => {
+  const { stored, ask, row, finish } = openShared()
+  const all = [ask(), ask(), ask()]
+  const lost = await row(1)
+  await db('asks').where({ id: lost }).del()
+  bus.publish(bus.origin, 'ask', lost)
+  const id = await row(2)
+  await finish(id, id => answerAsk(db, id, { balance: '3' }))
+  for (const answer of await Promise.all(all)) assert.equal(answer, { balance: '3' })
+  assert.is(stored.length, 2)
+})
+
+tests('are read no more when all who waited are gone', async () => {
+  const { reads, ask, row } = openShared()
+  const gone = new AbortController()
+  const all = [ask(LONG_MS, gone.signal), ask(LONG_MS, gone.signal)]
+  await row(1)
+  gone.abort()
+  assert.equal(await Promise.all(all), ['BROKER_UPSTREAM', 'BROKER_UPSTREAM'])
+  const next = ask()
+  await row(2)
+  assert.ok(reads() <= 4, `${reads()} reads`)
+  void next
+})
+
+tests.after(closeAll)
+tests.run()
