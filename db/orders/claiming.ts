@@ -12,6 +12,7 @@ import type { Queue } from '../platform/queue.ts'
 import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
 import { lineageIsNoted } from '../postgres/lineage.ts'
 import { type Served, servedByNoOther, serving } from '../traders/account-leases.ts'
+import { expiredMessageOf } from './expired.ts'
 import type { OrderRow } from './reading.ts'
 
 export interface ClaimOptions {
@@ -127,17 +128,10 @@ async function withExpired(
 function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
-    // What held back the order before it, or that order itself, is why this one had to wait.
     sql`update orders o
         set phase = 'failed', retryable = true, error_extras = w.halt,
             error_code = case when w.halt is null then 'BROKER_UPSTREAM' else 'TRADING_HALTED' end,
-            error_message = case when w.halt is null
-              then 'The order could not be placed within its time to live; it was not placed.' || coalesce(
-                (select ' ' || l.held_back from account_leases l where l.account_id = o.account_id and l.held_back_at > o.queued_at),
-                (select ' An earlier order of the account was at the broker.' from orders s
-                  where s.account_id = o.account_id and s.phase = 'sending'),
-                '')
-              else ${haltMessageOf('w.halt')} end
+            error_message = case when w.halt is null then ${expiredMessageOf('o')} else ${haltMessageOf('w.halt')} end
        from (select q.id, ${haltOf('q')} as halt from orders q
               where q.account_id = ${among('accountIds')} and q.phase = 'queued'
                 and (q.expires_at <= clock_timestamp() or ${isHalted('q')})

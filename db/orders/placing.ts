@@ -3,6 +3,7 @@
 import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
+import { EXPIRED } from './expired.ts'
 import { type Following, followingColumns } from './following.ts'
 import type { OrderRow } from './reading.ts'
 
@@ -149,7 +150,7 @@ export async function releaseUnsent(trx: Db, claims: Unsent[], sender: string): 
      update orders o
         set phase = case when o.expires_at > clock.at then 'queued' else 'failed' end,
             error_code = case when o.expires_at > clock.at then null else 'BROKER_UPSTREAM' end,
-            error_message = case when o.expires_at > clock.at then null else c.reason end,
+            error_message = case when o.expires_at > clock.at then null else '${EXPIRED} ' || c.reason end,
             retryable = o.expires_at <= clock.at,
             not_before = case when c.pause_ms > 0 then clock.at + c.pause_ms * interval '1 millisecond' end,
             sender = null, sent_at = null, permit_until = null, reconcile_at = null
@@ -181,7 +182,7 @@ export async function releaseLostClaims(
         set phase = case when o.expires_at > clock.at then 'queued' else 'failed' end,
             error_code = case when o.expires_at > clock.at then null else 'BROKER_UPSTREAM' end,
             error_message = case when o.expires_at > clock.at then null
-                                 else 'The order could not be placed within its time to live; it was not placed.' end,
+                                 else '${EXPIRED} Its worker lost the database.' end,
             retryable = o.expires_at <= clock.at,
             sender = null, sent_at = null, permit_until = null, reconcile_at = null
        from clock

@@ -3,6 +3,7 @@
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
+import { expiredMessageOf } from './expired.ts'
 import type { OrderRow } from './reading.ts'
 
 /** An account to be authorised because orders wait for it. */
@@ -131,9 +132,8 @@ export async function failUnproven(
 export async function expireUnproven(db: Db, limit: number): Promise<Pick<OrderRow, 'id' | 'origin'>[]> {
   return rows(
     db,
-    `update orders
-        set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
-            error_message = 'The account could not be opened at the broker within the order''s time to live; it was not placed.'
+    `update orders o
+        set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true, error_message = ${expiredMessageOf('o')}
       where id in (select id from orders where phase = 'unproven' and expires_at <= clock_timestamp()
                     limit :limit for update skip locked)
      returning id, origin`,

@@ -4,6 +4,7 @@ import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { OrderStatus } from '../../schemas/orders.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
+import { expiredMessageOf } from './expired.ts'
 
 /** `unproven` is before `queued`: the broker has not accepted the account's token yet. */
 export type Phase = 'unproven' | 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
@@ -171,11 +172,10 @@ export async function notifyOf(db: Db, orderId: string, origin: string): Promise
 export async function expireOrders(db: Db, ids: string[]): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
-    `update orders
-        set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true,
-            error_message = 'The order could not be placed within its time to live; it was not placed.'
-      where id = ${among('ids')} and phase in ('unproven', 'queued') and expires_at <= clock_timestamp()
-     returning *`,
+    `update orders o
+        set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true, error_message = ${expiredMessageOf('o')}
+      where o.id = ${among('ids')} and o.phase in ('unproven', 'queued') and o.expires_at <= clock_timestamp()
+     returning o.*`,
     { ids }
   )
 }

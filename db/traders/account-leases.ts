@@ -17,6 +17,11 @@ export function servedByNoOther(accountId: string, worker: string): string {
   return `not exists (select 1 from account_leases l where l.account_id = ${accountId} and l.worker <> ${worker} and ${lives('l.worker')})`
 }
 
+/** A condition: a living worker serves the account. */
+export function isServed(accountId: string): string {
+  return `exists (select 1 from account_leases l where l.account_id = ${accountId} and ${lives('l.worker')})`
+}
+
 /**
  * Common table expressions, to stand behind one named `accounts (account_id)`: `served (account_id, worker)` says who
  * serves each of them. Accounts that no living worker serves are taken for `:sender`, or for the worker that serves

@@ -64,7 +64,7 @@ async function measure({ name, workers, accounts, orders, ttlMs }: Case): Promis
     const { status, text } = await post(stage, address, order)
     const { message = '' } = JSON.parse(text) as { message?: string }
     if (status === 200) placedAfter.push((performance.now() - startedAt) / 1000)
-    else if (message === '' || /to live; it was not placed\.$/.test(message)) neither += 1
+    else if (message === '' || /to live; it was not placed\.\s*$/.test(message)) neither += 1
     else why.set(message, (why.get(message) ?? 0) + 1)
   })
   clearInterval(watching)

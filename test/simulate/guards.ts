@@ -100,7 +100,7 @@ export const guards: Guard[] = [
   },
   {
     name: 'no order is sent that a halt of trading applies to',
-    edits: [edit(placing, 'if (halt) throw permitExpired()', '')],
+    edits: [edit(placing, 'if (halt) throw permitExpired(missing)', '')],
     test: 'test/orders/halts.test.ts'
   },
   {

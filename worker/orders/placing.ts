@@ -291,11 +291,12 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     const late = new AbortController()
     let written = false
     let halt: HaltFacts | undefined
+    let missing = 'The connection of its account was not ready.'
     const beforeSend = (): void => {
       // The monotonic clock stops while the machine is suspended, the wall clock may be set: whichever is later counts.
-      if (late.signal.aborted || clock.now() >= deadline || clock.wall() >= wallDeadline) throw permitExpired()
+      if (late.signal.aborted || clock.now() >= deadline || clock.wall() >= wallDeadline) throw permitExpired(missing)
       halt = halts.of(order)
-      if (halt) throw permitExpired()
+      if (halt) throw permitExpired(missing)
       written = true
     }
     // From then on it cannot be written any more, whatever the clock says.
@@ -304,13 +305,14 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
       return !written
     }
     try {
-      const { session, contract } = await inTime(deadline, openFor(order), giveUp)
+      const { session, contract } = await inTime(openFor(order), { deadline, giveUp, missing })
+      missing = 'The connection of its account was busy.'
       const sentAt = clock.now()
       const { listener } = following
       // A quota's refusal comes before the permit ends, so that it is the reason that is given.
       const waitMs = Math.max(0, deadline - sentAt - QUOTA_AHEAD_MS)
       const terms = { beforeSend, signal: late.signal, listener, maxPrice: ceilingOf(contract), waitMs }
-      const bought = await inTime(deadline, session.buy(contract, terms), giveUp)
+      const bought = await inTime(session.buy(contract, terms), { deadline, giveUp, missing })
       observeBuy('done', (clock.now() - sentAt) / 1000)
       pauses.succeeded(order.account_id)
       log.info(
@@ -363,9 +365,9 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   }
 
   /** Unless something was written by the end of the permit, the order is given back before anybody takes it for in doubt. */
-  function inTime<T>(deadline: number, work: Promise<T>, giveUp: () => boolean): Promise<T> {
+  function inTime<T>(work: Promise<T>, { deadline, giveUp, missing }: LastMoment): Promise<T> {
     return new Promise((resolve, reject) => {
-      const cancel = clock.after(Math.max(0, deadline - clock.now()), () => giveUp() && reject(permitExpired()))
+      const cancel = clock.after(Math.max(0, deadline - clock.now()), () => giveUp() && reject(permitExpired(missing)))
       work.then(resolve, reject).finally(cancel)
     })
   }
@@ -472,8 +474,16 @@ interface Permit {
   wallDeadline: number
 }
 
+/** What ends waiting for an order to be sent; `missing` is what was waited for. */
+interface LastMoment {
+  deadline: number
+  giveUp(): boolean
+  missing: string
+}
+
 type ClaimOptionsOfWorker = Omit<ClaimOptions, 'accountIds'>
 
-function permitExpired(): BrokerError {
-  return new BrokerError('BROKER_UPSTREAM', 'The permit to send ran out.', { brokerCode: 'PermitExpired' })
+/** The order was not sent by the end of its permit; `missing` says what it waited for. */
+function permitExpired(missing: string): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', missing, { brokerCode: 'PermitExpired' })
 }

@@ -1,0 +1,19 @@
+// Why an order ran out of time: whatever it waited for last. One expression for every statement that fails one.
+import { isServed } from '../traders/account-leases.ts'
+
+/** What an order reads whose time to live is over, before the reason. */
+export const EXPIRED = 'The order could not be placed within its time to live; it was not placed.'
+
+/**
+ * SQL: the error message of `order`, an alias of orders, whose time to live is over: EXPIRED and what was missing. A claim
+ * that was given back since it was queued is the best reason, whichever order of the account it was for.
+ */
+export const expiredMessageOf = (order: string): string => `'${EXPIRED} ' || case
+   when ${order}.phase = 'unproven' then 'The account could not be opened at the broker.'
+   else coalesce(
+     (select l.held_back from account_leases l where l.account_id = ${order}.account_id and l.held_back_at > ${order}.queued_at),
+     (select 'An earlier order of the account was at the broker.' from orders s
+       where s.account_id = ${order}.account_id and s.phase = 'sending' limit 1),
+     case when ${isServed(`${order}.account_id`)} then 'The worker of its account did not get to it.'
+          else 'No worker had taken its account.' end)
+   end`

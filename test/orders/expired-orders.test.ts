@@ -1,0 +1,146 @@
+// An order whose time to live ran out says what it waited for, whoever fails it: an api, a worker at its next claim, or the
+// worker that gives it back.
+import { createServer } from 'node:net'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { claimOrders } from '../../db/orders/claiming.ts'
+import { EXPIRED } from '../../db/orders/expired.ts'
+import { renewLease } from '../../db/orders/following.ts'
+import { releaseUnsent } from '../../db/orders/placing.ts'
+import { expireUnproven } from '../../db/orders/proving.ts'
+import { expireOrders, findOrders } from '../../db/orders/reading.ts'
+import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const harness = await openHarness()
+const { db } = harness.open
+const partner = await harness.makePartner()
+const WORKER = 'worker of the test'
+await renewLease(db, WORKER, 600_000)
+
+async function makeWaiting(trader: TestTrader, changes: object = {}): Promise<string> {
+  const before = await db('orders').where({ account_id: trader.accountId }).pluck('id')
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 600_000) })
+  const { id } = await db('orders').where({ account_id: trader.accountId }).whereNotIn('id', before).first()
+  await db('orders')
+    .where({ id })
+    .update({ ...changes, id })
+  return id
+}
+
+const over = { expires_at: new Date(Date.now() - 1000), created_at: new Date(Date.now() - 60_000) }
+const claim = ({ accountId }: TestTrader, sender = WORKER) =>
+  claimOrders(db, { accountIds: [accountId], sender, claimNo: 1, permitMs: 10_000, reconcileAfterMs: 1000 })
+const messageOf = async (id: string) => {
+  const [order] = await findOrders(db, [id])
+  assert.equal([order?.phase, order?.error_code, order?.retryable], ['failed', 'BROKER_UPSTREAM', true])
+  return order?.error_message
+}
+
+const reasons: Record<string, { message: string; make(trader: TestTrader): Promise<unknown> }> = {
+  'that no worker serves its account': {
+    message: 'No worker had taken its account.',
+    make: async () => undefined
+  },
+  'that its worker did not get to it': {
+    message: 'The worker of its account did not get to it.',
+    make: ({ accountId }) => serveAccounts(db, WORKER, [accountId])
+  },
+  'that an order before it is at the broker': {
+    message: 'An earlier order of the account was at the broker.',
+    make: async trader => {
+      await makeWaiting(trader, { queued_at: new Date(Date.now() - 5000) })
+      assert.is((await claim(trader)).claimed.length, 1)
+    }
+  },
+  'why an order before it was given back': {
+    message: 'Too many calls to the broker for this account right now.',
+    make: async trader => {
+      const first = await makeWaiting(trader, { queued_at: new Date(Date.now() - 5000) })
+      const { claimed } = await claim(trader)
+      const reason = 'Too many calls to the broker for this account right now.'
+      assert.is(
+        (
+          await releaseUnsent(
+            db,
+            claimed.map(({ id, attempt }) => ({ id, attempt, reason })),
+            WORKER
+          )
+        ).length,
+        1
+      )
+      await db('orders').where({ id: first }).del()
+    }
+  }
+}
+
+const expired = suite('an order that ran out of time')
+
+for (const [reason, { message, make }] of Object.entries(reasons))
+  expired(`says ${reason}`, async () => {
+    const trader = await partner.makeTrader()
+    const id = await makeWaiting(trader, { queued_at: new Date(Date.now() - 4000) })
+    await make(trader)
+    await db('orders').where({ id }).update(over)
+    assert.equal(
+      (await expireOrders(db, [id])).map(order => order.id),
+      [id]
+    )
+    assert.is(await messageOf(id), `${EXPIRED} ${message}`)
+  })
+
+expired('says the same when a worker finds it out of time at the head of its account', async () => {
+  const trader = await partner.makeTrader()
+  const id = await makeWaiting(trader)
+  await reasons['why an order before it was given back']?.make(trader)
+  await db('orders')
+    .where({ id })
+    .update({ ...over, queued_at: new Date(Date.now() - 60_000) })
+  assert.equal(
+    (await claim(trader)).expired.map(order => order.id),
+    [id]
+  )
+  assert.is(await messageOf(id), `${EXPIRED} Too many calls to the broker for this account right now.`)
+})
+
+expired('says that its account could not be opened, where the broker has not accepted its token yet', async () => {
+  for (const expire of [(id: string) => expireOrders(db, [id]), () => expireUnproven(db, 10)]) {
+    const id = await makeWaiting(await partner.makeTrader(), { phase: 'unproven', ...over })
+    await expire(id)
+    assert.is(await messageOf(id), `${EXPIRED} The account could not be opened at the broker.`)
+  }
+})
+
+expired('says why it could not be sent, when its time was over as its worker gave it back', async () => {
+  const trader = await partner.makeTrader()
+  const id = await makeWaiting(trader)
+  const { claimed } = await claim(trader)
+  await db('orders')
+    .where({ id })
+    .update({ ...over, permit_until: over.expires_at, sent_at: over.created_at })
+  const reason = 'The connection of its account was busy.'
+  await releaseUnsent(
+    db,
+    claimed.map(({ attempt }) => ({ id, attempt, reason })),
+    WORKER
+  )
+  assert.is(await messageOf(id), `${EXPIRED} ${reason}`)
+})
+
+expired('says that the connection was not ready, of a broker that accepts connections and is silent', async () => {
+  const silent = createServer(socket => socket.on('error', () => undefined)).listen(0, '127.0.0.1')
+  onClose(async () => void silent.close())
+  await new Promise(resolve => silent.once('listening', resolve))
+  const { port } = silent.address() as { port: number }
+  const id = await makeWaiting(await partner.makeTrader(), { expires_at: new Date(Date.now() + 3000) })
+  const env = { ...harness.env, BROKER_URL: `ws://127.0.0.1:${port}`, PERMIT_MS: '1000', SWEEP_MS: '100' }
+  const worker = await startTestWorker(env)
+  onClose(worker.stop)
+  await until('its end', async () => (await findOrders(db, [id]))[0]?.phase === 'failed', 60_000)
+  assert.is(await messageOf(id), `${EXPIRED} The connection of its account was not ready.`)
+})
+
+expired.after(closeAll)
+expired.run()
