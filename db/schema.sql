@@ -668,6 +668,11 @@ END) stored not null,
   closed_early boolean default false not null,
   close_at timestamp with time zone,
   close_tries integer default 0 not null,
+  limits_version integer default 0 not null,
+  new_stop_loss numeric,
+  new_take_profit numeric,
+  limits_at timestamp with time zone,
+  limits_tries integer default 0 not null,
   markup numeric,
   constraint orders_pkey PRIMARY KEY (id),
   constraint orders_client_order_id UNIQUE (partner_id, client_order_id),
@@ -699,6 +704,7 @@ CREATE UNIQUE INDEX orders_copy ON orders USING btree (copied_from, follow_id) W
 CREATE INDEX orders_follow_copies ON orders USING btree (follow_id, queued_at) WHERE (follow_id IS NOT NULL);
 CREATE INDEX orders_followed ON orders USING btree (follower) WHERE ((phase = 'open'::text) AND (follower IS NOT NULL));
 CREATE INDEX orders_let_go ON orders USING btree (lease_until NULLS FIRST) WHERE ((phase = 'open'::text) AND (follower IS NULL));
+CREATE INDEX orders_limits_to_set ON orders USING btree (limits_at) WHERE ((phase = 'open'::text) AND (limits_at IS NOT NULL));
 CREATE UNIQUE INDEX orders_one_in_doubt ON orders USING btree (account_id) WHERE (phase = 'sending'::text);
 CREATE INDEX orders_open_trader ON orders USING btree (partner_id, trader_external_id) WHERE (phase = 'open'::text);
 CREATE INDEX orders_page ON orders USING btree (partner_id, created_at DESC, id DESC);

@@ -107,7 +107,8 @@ export const FollowRequest = {
     mirrorCloses: {
       type: 'boolean',
       default: true,
-      description: 'Whether copies are sold when the leader closes the order they copy.',
+      description:
+        'Whether copies are sold when the leader closes the order they copy. A stop loss or take profit that the leader changes later is set on its open copies either way.',
       examples: [true]
     }
   }

@@ -109,6 +109,20 @@ export const queues = {
     },
     retry: { limit: 5, delaySeconds: 1, expireSeconds: 60 }
   },
+  /** A leader's limits were changed at the broker: change those of its copies, of follows after one. */
+  'copy.limits': {
+    wake: 'commit',
+    data: {
+      type: 'object',
+      additionalProperties: false,
+      required: ['orderId'],
+      properties: {
+        orderId: idField('ord', "The leader's order."),
+        after: idField('fol', 'Only follows after this one.')
+      }
+    },
+    retry: { limit: 5, delaySeconds: 1, expireSeconds: 60 }
+  },
   /** Each active account's recent contracts are compared with our orders; the period is AUDIT_MINUTES. */
   'orders.audit': { ...everyMinute, retry: { ...everyMinute.retry, delaySeconds: 60 } },
   /** Rows that nobody needs any more are deleted. */
@@ -135,6 +149,7 @@ export interface JobData {
   'template.deploy': { deploymentId: string; revision: number }
   'copy.fanout': { orderId: string; after?: string; upTo?: string }
   'copy.close': { orderId: string; after?: string }
+  'copy.limits': { orderId: string; after?: string }
   'orders.audit': object
   housekeeping: object
   'trader.days': object

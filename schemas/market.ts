@@ -9,6 +9,12 @@ export interface Candle {
   close: number
 }
 
+/** The limits of a multiplier contract: positive amounts of the account's currency as decimal text, null where there is none. */
+export interface ContractLimits {
+  stopLoss: string | null
+  takeProfit: string | null
+}
+
 /** What the broker offers of multipliers on an asset; money as decimal text. */
 export interface MultiplierSpec {
   asset: string

@@ -87,8 +87,16 @@ const opened = {
     description: 'Commission of the broker; null while it is not known.',
     examples: [0.3]
   },
-  stopLoss: { ...nullable(money), description: 'null: none.', examples: [null] },
-  takeProfit: { ...nullable(money), description: 'null: none.', examples: [20] },
+  stopLoss: {
+    ...nullable(money),
+    description: 'null: none. One that was changed at the broker is shown as it is now.',
+    examples: [null]
+  },
+  takeProfit: {
+    ...nullable(money),
+    description: 'null: none. One that was changed at the broker is shown as it is now.',
+    examples: [20]
+  },
   openedAt: timestamp
 } as const
 const openedFields = Object.keys(opened) as (keyof typeof opened)[]

@@ -29,6 +29,7 @@ import { renewTokens } from './accounts/renewal.ts'
 import { checkBilling } from './billing.ts'
 import { markCopies, sellMarked } from './copy/closing.ts'
 import { fanOut } from './copy/fanout.ts'
+import { changeLimitsOfCopies, openLimitSetting } from './copy/limits.ts'
 import { keepEventDays, openSequencing } from './events.ts'
 import type { Open } from './open.ts'
 import { HALTS_MS, openHalts } from './orders/halts.ts'
@@ -111,6 +112,7 @@ export async function startWork(open: Open): Promise<Running> {
   const asking = openAsking(open, settling)
   const databaseClock = new DatabaseClock()
   const sequence = openSequencing(open)
+  const setLimits = openLimitSetting(open)
   // Before an order can name this worker: one that has no lease is taken for gone.
   await settling.renew()
   await acceptAccounts(db, worker)
@@ -189,6 +191,20 @@ export async function startWork(open: Open): Promise<Running> {
       log,
       clock,
       round: async () => (await sellMarked(open, settling)) > 0
+    }),
+    'copy.limits': startLoop({
+      name: 'copy.limits',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: async () => (await changeLimitsOfCopies(open)) > 0
+    }),
+    'copy.limits.set': startLoop({
+      name: 'copy.limits.set',
+      everyMs: QUEUE_POLL_MS,
+      log,
+      clock,
+      round: async () => (await setLimits()) > 0
     }),
     halts: startLoop({ name: 'halts', everyMs: HALTS_MS, log, clock, round: () => halts.round() }),
     'template.deploy': startLoop({

@@ -56,6 +56,18 @@ export async function partEnds(db: Db, { leaderId, size }: { leaderId: string; s
   return found.map(({ id }) => id)
 }
 
+/** The copies of a follow that are not over, of those that count for its limit, each with its price. */
+export const unfinishedCopies = (follow: string) =>
+  `(select c.id, c.kind, c.stop_loss, c.new_stop_loss, c.limits_at, coalesce(c.buy_price, c.stake * l.buy_price / l.stake, c.stake) as price
+      from orders c join orders l on l.id = c.copied_from
+     where c.follow_id = ${follow}.id and c.phase in ('unproven', 'queued', 'sending', 'open', 'review') and c.queued_at >= ${follow}.since)`
+
+/** What such a copy may lose; while its limits are being changed, the worse of both. */
+export const worstCase = (copy: string) =>
+  `case when ${copy}.kind <> 'MULTIPLIER' then ${copy}.price
+        else greatest(least(${copy}.stop_loss, ${copy}.price),
+                      case when ${copy}.limits_at is not null then least(${copy}.new_stop_loss, ${copy}.price) end) end`
+
 /** A follow that an order may be copied for, with the account its copies go to. */
 export interface Candidate {
   followId: string
@@ -120,10 +132,8 @@ export async function takeCandidates(
        join partners p on p.id = f.partner_id
       cross join lateral (select f.partner_id, p.broker_app_id as app_id, (select asset from orders where id = :orderId) as asset) w
       cross join lateral (
-             select coalesce(sum(case when o.kind = 'MULTIPLIER' then least(o.stop_loss, o.price) else o.price end), 0) as at_risk
-               from (select c.kind, c.stop_loss, coalesce(c.buy_price, c.stake * l.buy_price / l.stake, c.stake) as price
-                       from orders c join orders l on l.id = c.copied_from
-                      where c.follow_id = f.id and c.phase in ('unproven', 'queued', 'sending', 'open', 'review') and c.queued_at >= f.since) o) r
+             select coalesce(sum(${worstCase('o')}), 0) as at_risk
+               from ${unfinishedCopies('f')} o) r
       where f.id = any(:ids) and f.${copying}
       order by f.id`,
     { ids: locked.map(({ id }) => id), orderId: range.orderId }

@@ -119,6 +119,8 @@ const following = [
   'app_id',
   'dialect',
   'follow_id',
+  'stop_loss',
+  'take_profit',
   'error_code'
 ] as const
 

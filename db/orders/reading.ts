@@ -88,6 +88,13 @@ export interface OrderRow {
   /** When the contract is to be sold because its leader closed, and how often that was tried. */
   close_at: Date | null
   close_tries: number
+  /** How often the limits of a leader's contract were changed; of a copy, the change that its limits follow. */
+  limits_version: number
+  /** Of a copy: limits that are still to be set at the broker, when that is tried next, and how often it was. */
+  new_stop_loss: string | null
+  new_take_profit: string | null
+  limits_at: Date | null
+  limits_tries: number
   /** The trader had followers when it placed this order. */
   leads: boolean
   /** Trace id of the request that asked last. */

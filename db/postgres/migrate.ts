@@ -47,6 +47,7 @@ import * as badDay from '../migrations/0041_bad_day.ts'
 import * as events from '../migrations/0042_events.ts'
 import * as callRecords from '../migrations/0043_call_records.ts'
 import * as streamTickets from '../migrations/0044_stream_tickets.ts'
+import * as copyLimits from '../migrations/0045_copy_limits.ts'
 import * as markup from '../migrations/0054_markup.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
@@ -101,6 +102,7 @@ const migrations: Migration[] = [
   { name: '0042_events', up: events.up },
   { name: '0043_call_records', up: callRecords.up },
   { name: '0044_stream_tickets', up: streamTickets.up },
+  { name: '0045_copy_limits', up: copyLimits.up },
   { name: '0054_markup', up: markup.up }
 ]
 

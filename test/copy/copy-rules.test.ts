@@ -395,6 +395,9 @@ mirroring('closes the copies when limits that it changed at the broker end its c
   await follow(follower, leader)
   const { orderId, brokerOrderId } = (await placeMultiplier(leader, { stake: 100 })).body
   await copyOf(follower, { orderId })
+  // The copy keeps its own limits, so that nothing but the sale can end it.
+  const { accountId: loginid } = follower
+  simulator.faults.add({ effect: 'error', code: 'ContractUpdateFailure', call: 'contract_update', loginid })
   const account = simulator.engine.accounts.all.get(leader.accountId)
   assert.ok(account)
   await until('the broker to take limits again, a second after the purchase', async () => {
@@ -406,7 +409,8 @@ mirroring('closes the copies when limits that it changed at the broker end its c
     }
   })
   await copyOf(follower, { orderId, status: 'CLOSED' })
-  const [contract] = simulator.ledger().filter(({ loginid }) => loginid === follower.accountId)
+  simulator.faults.reset()
+  const [contract] = simulator.ledger().filter(entry => entry.loginid === loginid)
   assert.is(contract?.status, 'sold')
 })
 

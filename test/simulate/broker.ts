@@ -307,6 +307,11 @@ class SimulatedSession implements Session {
     })
   }
 
+  /** Multipliers are not traded here. */
+  async changeLimits(): Promise<void> {
+    throw refusal('INVALID_CONTRACT', 'ContractUpdateNotAllowed')
+  }
+
   async balance(): Promise<{ balance: string; currency: string }> {
     await connected(this.line, 'balance')
     return { balance: '1000', currency: 'USD' }

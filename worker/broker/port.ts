@@ -3,7 +3,7 @@
 // Money and prices are decimal strings exactly as the broker gave them; times are epoch seconds (UTC).
 
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
-import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
+import type { Candle, ContractLimits, MultiplierSpec } from '../../schemas/market.ts'
 import type { RejectedReason } from '../../schemas/traders/accounts.ts'
 import type { Unreachable } from './transport/reachability.ts'
 
@@ -140,6 +140,8 @@ export interface ContractState {
   expiryTime: number | null
   sellable: boolean
   shortcode: string | null
+  /** Of a multiplier: its limits as they are now; absent where the broker does not state them, or they cannot be read. */
+  limits?: ContractLimits
   /** What the broker's own flag and status say, from which `settled` and `status` follow; null where they cannot be read. */
   said?: { sold: boolean | null; status: ContractState['status'] | null }
   /** Names of the broker's fields that were sent and could not be read. */
@@ -274,6 +276,11 @@ export interface Session {
   contract(contractId: string, options?: { leisurely?: boolean }): Promise<ContractState>
   /** Sells at the market. Repeating is safe: a contract is sold at most once. */
   sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }>
+  /**
+   * Replaces both limits of an open multiplier contract. Repeating is safe: the limits are absolute. Errors carry `ran`;
+   * after 'unknown' the contract's state says which limits it has.
+   */
+  changeLimits(contractId: string, limits: ContractLimits): Promise<void>
   balance(): Promise<{ balance: string; currency: string }>
   /** Open contracts. */
   portfolio(): Promise<Evidence[]>

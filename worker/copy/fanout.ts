@@ -82,7 +82,7 @@ async function copyPart(
 const unstated: Least = { stake: null, stopLoss: null, takeProfit: null }
 
 /** What the broker takes at least of the order's kind; nothing stated where it does not say in time. */
-async function leastOf({ brokers, log }: Open, leading: Leading | undefined): Promise<Least> {
+export async function leastOf({ brokers, log }: Open, leading: Leading | undefined): Promise<Least> {
   if (!leading) return unstated
   const { dialect, app_id: appId, asset } = leading
   let timer: NodeJS.Timeout | undefined

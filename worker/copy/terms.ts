@@ -1,7 +1,9 @@
 // What a copy is: its stake, its limits, the most it can lose, and whether that still fits into the follow's limit.
 import { Big } from 'big.js'
 import type { Candidate, Decided, Leading, SkipReason } from '../../db/copy/fanout.ts'
+import type { CopyToChange } from '../../db/copy/limits.ts'
 import type { Draft } from '../../db/orders/storing.ts'
+import type { ContractLimits } from '../../schemas/market.ts'
 import type { Least } from '../broker/port.ts'
 
 // What the broker takes at least, in USD, by its documents: where its quote does not say.
@@ -84,21 +86,41 @@ export function scale(leading: Scaled, riskPct: string, bounds: Least): CopyTerm
   const least = leastStake(leading, bounds)
   const raisedToMinimum = asked.lt(least)
   const stake = raisedToMinimum ? new Big(least) : asked
+  const limits = scaleLimits(leading, stake, bounds)
+  const worstCase = worstOf(limits, inAccount(leading, stake.toFixed()))
+  return { stake: stake.toFixed(), ...limits, raisedToMinimum, worstCase }
+}
+
+/** A leader's limits for a copy's stake in USD. A stop loss covers the commission at least. */
+function scaleLimits(leading: Scaled, stake: Big, bounds: Least): ContractLimits {
   const factor = stake.div(leading.stake)
-  // Limits are amounts of the account's currency. A stop loss covers the commission at least.
   const digits = digitsOf(leading.stake_in_account)
   const smallest = (stated: string | null) =>
     new Big(stated ?? inAccount(leading, LEAST_LIMIT)).round(digits, Big.roundUp)
   const commission = new Big(leading.commission ?? 0).times(factor).plus(`1e-${digits}`).round(digits, Big.roundUp)
-  const stopLoss = scaleLimit(leading.stop_loss, {
-    factor,
-    digits,
-    least: largest(commission, smallest(bounds.stopLoss))
-  })
-  const takeProfit = scaleLimit(leading.take_profit, { factor, digits, least: smallest(bounds.takeProfit) })
-  const price = inAccount(leading, stake.toFixed())
-  const worstCase = stopLoss !== null && price.gt(stopLoss) ? new Big(stopLoss) : price
-  return { stake: stake.toFixed(), stopLoss, takeProfit, raisedToMinimum, worstCase }
+  const least = largest(commission, smallest(bounds.stopLoss))
+  return {
+    stopLoss: scaleLimit(leading.stop_loss, { factor, digits, least }),
+    takeProfit: scaleLimit(leading.take_profit, { factor, digits, least: smallest(bounds.takeProfit) })
+  }
+}
+
+/** The most that a contract of this price can lose. */
+function worstOf({ stopLoss }: Pick<ContractLimits, 'stopLoss'>, price: Big): Big {
+  return stopLoss !== null && price.gt(stopLoss) ? new Big(stopLoss) : price
+}
+
+/**
+ * The limits of an open copy after its leader changed its own. A stop loss that would let the copy lose more than the
+ * follow's limit leaves is set to what is left, but not below the one that the copy has.
+ */
+export function changedLimits(leading: Scaled, copy: CopyToChange, bounds: Least): ContractLimits {
+  const limits = scaleLimits(leading, new Big(copy.stake), bounds)
+  const price = new Big(copy.price)
+  const room = new Big(copy.baseBalance).times(copy.maxDrawdownPct).div(100).minus(copy.lost).minus(copy.atRisk)
+  const allowed = largest(room, worstOf(copy, price))
+  if (worstOf(limits, price).lte(allowed)) return limits
+  return { ...limits, stopLoss: allowed.round(digitsOf(leading.stake_in_account), Big.roundDown).toFixed() }
 }
 
 /** The least stake of a copy in USD. Stated in another currency, it has a cent of room for the rate of the purchase. */

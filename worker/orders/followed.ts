@@ -18,13 +18,15 @@ export interface Followed {
   pricesUntil: number | undefined
   /** The row is marked REVIEW_REQUIRED. */
   inReview: boolean
+  /** Changed limits are being stored. */
+  storingLimits: boolean
   listener: ContractListener
 }
 
 /** Of an order's row, what is kept as long as its contract is open. */
 export function followingOf(order: Following): Following {
   const { id, kind, broker_order_id, buy_price, payout, multiplier, broker_account_id, account_id } = order
-  const { app_id, dialect, follow_id, error_code } = order
+  const { app_id, dialect, follow_id, stop_loss, take_profit, error_code } = order
   return {
     id,
     kind,
@@ -37,6 +39,8 @@ export function followingOf(order: Following): Following {
     app_id,
     dialect,
     follow_id,
+    stop_loss,
+    take_profit,
     error_code
   }
 }

@@ -20,6 +20,7 @@ import { gather, isDataError } from '../../db/postgres/gather.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { BrokerError, type ContractListener, type ContractState } from '../broker/port.ts'
+import { openLimitStore } from '../copy/limits.ts'
 import type { Open } from '../open.ts'
 import { Pauses } from '../platform/pauses.ts'
 import { type Followed, followingOf } from './followed.ts'
@@ -88,6 +89,7 @@ export function openSettling(open: Open): Settling {
   let opening = 0
   const { doubt, recheck, review } = openRechecks(open, { followed, take, settle })
   const pauses = new Pauses(RETRY_PAUSES)
+  const storeLimits = openLimitStore(open)
 
   const saveClosed = gather(
     async (settlements: Settlement[]) => {
@@ -148,6 +150,7 @@ export function openSettling(open: Open): Settling {
     entry.heardAt = clock.now()
     entry.patienceMs = SILENCE_MS
     for (const field of state.unreadable ?? []) countUnreadable(field)
+    storeLimits(entry)
     if (state.settled || !entry.inReview || !entry.order || contradictions(entry.order, state).length > 0) return
     entry.inReview = false
     unmarkUnsettled(db, entry.order.id).catch((error: unknown) => {
@@ -185,6 +188,7 @@ export function openSettling(open: Open): Settling {
       cancelRecheck: undefined,
       pricesUntil: undefined,
       inReview: false,
+      storingLimits: false,
       listener
     }
     followed.set(id, entry)

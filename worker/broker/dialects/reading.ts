@@ -155,6 +155,13 @@ export class Fields {
     return this.#read(field, value => texts.find(text => text === value) ?? null)
   }
 
+  /** The fields of an object in this one; null where there is none. */
+  inside(field: string): Fields | null {
+    return this.#read(field, value =>
+      typeof value === 'object' && !Array.isArray(value) ? new Fields(value as Body) : null
+    )
+  }
+
   #read<T>(field: string, read: (value: unknown) => T | null): T | null {
     const value = this.#body[field]
     if (value === undefined || value === null) return null

@@ -1,5 +1,6 @@
 // A contract's state as both dialects send it. One field that cannot be read makes that field null, never the state
 // unusable: a contract whose commission is garbage must still settle.
+import type { ContractLimits } from '../../../schemas/market.ts'
 import type { ContractState } from '../port.ts'
 import type { Fields } from './reading.ts'
 
@@ -18,6 +19,7 @@ export function readContractState(fields: Fields, spots: SpotPrices): ContractSt
   const status = fields.oneOf('status', statuses)
   const settled = sold === true || (status !== null && status !== 'open')
   const sellPrice = settled ? fields.signedAmount('sell_price') : null
+  const limits = readLimits(fields.inside('limit_order'))
   return {
     contractId: fields.id('contract_id'),
     status: statusOf({ settled, status, sellPrice }),
@@ -36,8 +38,27 @@ export function readContractState(fields: Fields, spots: SpotPrices): ContractSt
     expiryTime: fields.time('date_expiry') ?? fields.time('expiry_time'),
     sellable: fields.flag('is_valid_to_sell') === true,
     shortcode: fields.text('shortcode'),
+    ...(limits === undefined ? {} : { limits }),
     unreadable: fields.unreadable
   }
+}
+
+/** A contract's limits; undefined where one of them cannot be read, which must not be taken for none. */
+function readLimits(orders: Fields | null): ContractLimits | undefined {
+  if (orders === null) return
+  const stopLoss = readLimit(orders, 'stop_loss')
+  const takeProfit = readLimit(orders, 'take_profit')
+  return stopLoss === undefined || takeProfit === undefined ? undefined : { stopLoss, takeProfit }
+}
+
+/** A limit without its sign: the broker states a stop loss as a negative amount. */
+function readLimit(orders: Fields, name: string): string | null | undefined {
+  const order = orders.inside(name)
+  if (order === null) return orders.unreadable.includes(name) ? undefined : null
+  const amount = order.signedAmount('order_amount') ?? order.signedAmount('display_order_amount')
+  if (amount === null) return order.unreadable.length > 0 ? undefined : null
+  const size = amount.replace(/^-/, '')
+  return Number(size) === 0 ? null : size
 }
 
 /** The broker sends no status at times; a settled contract then counts by what it paid. */

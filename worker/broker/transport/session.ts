@@ -1,4 +1,5 @@
 // One account's conversation with the broker, whatever the dialect: the port's calls over the account's line.
+import type { ContractLimits } from '../../../schemas/market.ts'
 import type { Request } from '../dialects/dialect.ts'
 import { type Body, bodyOf, decimalOf, idOf, integerOf, listOf, textOf } from '../dialects/reading.ts'
 import { endOf, secondsOf } from '../dialects/shortcode.ts'
@@ -107,6 +108,17 @@ export class AccountSession implements Session {
     return readAnswer(frame, readSold, true)
   }
 
+  async changeLimits(contractId: string, { stopLoss, takeProfit }: ContractLimits): Promise<void> {
+    if (!isContractId(contractId)) throw notFound()
+    const timeoutMs = this.#options.answerTimeoutMs * orderPatience
+    const limit_order = { stop_loss: amountOf(stopLoss), take_profit: amountOf(takeProfit) }
+    await this.#options.line.call(
+      'contract_update',
+      { contract_update: 1, contract_id: Number(contractId), limit_order },
+      { mayRun: true, timeoutMs }
+    )
+  }
+
   async balance(): Promise<{ balance: string; currency: string }> {
     const frame = await this.#read('balance')
     return readAnswer(frame, ({ balance }) => {
@@ -202,6 +214,11 @@ function readBought({ buy }: Frame): Bought {
     shortcode,
     expiryTime: endOf(shortcode)
   }
+}
+
+/** A limit as the broker takes it: a number sets it, null removes it. */
+function amountOf(limit: string | null): number | null {
+  return limit === null ? null : Number(limit)
 }
 
 function readSold({ sell }: Frame): { contractId: string; soldFor: string; transactionId: string } {

@@ -1,0 +1,134 @@
+// Limits that are changed at the broker while a multiplier runs: the row keeps what the broker states, and what a leader
+// changes is set on its open copies, scaled like the copy. The last change wins.
+import { findLeading, lockForClosing } from '../../db/copy/fanout.ts'
+import {
+  changeCopies,
+  type LimitsToSet,
+  markLimitsSet,
+  storeLimits,
+  takeCopiesToChange,
+  takeLimitsToSet
+} from '../../db/copy/limits.ts'
+import { WORK } from '../../db/platform/bus.ts'
+import type { Job } from '../../db/platform/queue.ts'
+import type { ContractLimits } from '../../schemas/market.ts'
+import { openSession } from '../accounts/accounts.ts'
+import type { Open } from '../open.ts'
+import type { Followed } from '../orders/followed.ts'
+import { refOf } from '../orders/terms.ts'
+import { leastOf } from './fanout.ts'
+import { changedLimits } from './terms.ts'
+
+const PART = 200
+const SET_AT_ONCE = 50
+
+/** Stores the limits of followed contracts as the broker states them, where they differ from the row's. */
+export function openLimitStore({ db, queue, bus, log, worker }: Open): (entry: Followed) => void {
+  return function store(entry) {
+    const { order, last } = entry
+    if (!order || !last?.limits || last.settled || entry.closing || entry.storingLimits) return
+    if (last.contractId !== order.broker_order_id) return
+    const stated = last.limits
+    if (sameLimits(stated, { stopLoss: order.stop_loss, takeProfit: order.take_profit })) return
+    // One statement at a time for each order: two could commit in the other order.
+    entry.storingLimits = true
+    storeLimits(db, queue, { id: order.id, worker, ...stated }).then(
+      stored => {
+        entry.storingLimits = false
+        if (!stored) return
+        order.stop_loss = stated.stopLoss
+        order.take_profit = stated.takeProfit
+        if (stored.changesCopies) bus.publish(WORK, 'copy.limits', 'new')
+        store(entry)
+      },
+      (error: unknown) => {
+        // The contract's next update tries again.
+        entry.storingLimits = false
+        log.warn({ err: error, orderId: order.id }, 'changed limits could not be stored')
+      }
+    )
+  }
+}
+
+function sameLimits(one: ContractLimits | undefined, other: ContractLimits): boolean {
+  return one !== undefined && same(one.stopLoss, other.stopLoss) && same(one.takeProfit, other.takeProfit)
+}
+
+function same(one: string | null, other: string | null): boolean {
+  return one === null || other === null ? one === other : Number(one) === Number(other)
+}
+
+/**
+ * Takes one job and has its part of a leader's copies follow the leader's limits; returns how many jobs were taken. As with
+ * copying, the work shares the transaction of the fetch, and a failure is counted in one of its own.
+ */
+export async function changeLimitsOfCopies(open: Open): Promise<number> {
+  const { db, queue, bus, log } = open
+  let job: Job<'copy.limits'> | undefined
+  try {
+    await db.transaction(async trx => {
+      ;[job] = await queue.fetch(trx, 'copy.limits', 1)
+      if (!job) return
+      const { orderId, after = '' } = job.data
+      // Before anything is locked that others wait for.
+      const least = await leastOf(open, await findLeading(trx, orderId))
+      // Copying under way reads the old limits: its copies are there afterwards.
+      await lockForClosing(trx, orderId)
+      const leading = await findLeading(trx, orderId)
+      const version = leading?.limits_version ?? 0
+      const copies = await takeCopiesToChange(trx, { orderId, version, after, limit: PART })
+      if (leading && copies.length > 0) {
+        const changes = copies.map(copy => {
+          const limits = changedLimits(leading, copy, least)
+          return { id: copy.id, limits: !copy.waiting && sameLimits(limits, copy) ? null : limits }
+        })
+        await changeCopies(trx, { version, changes })
+      }
+      const last = copies.at(-1)
+      if (last && copies.length === PART) await queue.enqueue(trx, 'copy.limits', [{ orderId, after: last.followId }])
+      await queue.complete(trx, 'copy.limits', [job])
+      if (copies.length > 0) log.info({ orderId, copies: copies.length }, 'the limits of copies follow their leader')
+    })
+  } catch (error) {
+    const failed = job
+    if (!failed) throw error
+    log.error({ err: error, ...failed.data, tries: failed.retryCount + 1 }, 'the limits of copies could not be changed')
+    await db.transaction(trx => queue.fail(trx, 'copy.limits', failed, error))
+  }
+  if (!job) return 0
+  bus.publish(WORK, 'copy.limits.set', 'new')
+  return 1
+}
+
+/** Sets the limits of open copies at the broker; returns how many there were. What cannot be set now is tried again later. */
+export function openLimitSetting(open: Open): () => Promise<number> {
+  const { db, log, worker } = open
+  /** Copies whose limits are being set: a second call could overtake the first. */
+  const underWay = new Set<string>()
+
+  async function set(order: LimitsToSet): Promise<void> {
+    const limits = { stopLoss: order.new_stop_loss, takeProfit: order.new_take_profit }
+    const contractId = order.broker_order_id as string
+    try {
+      const session = await openSession(open, refOf(order))
+      // A try before this one may have been executed without an answer.
+      const isSet = order.limits_tries > 1 && sameLimits((await session.contract(contractId)).limits, limits)
+      if (!isSet) await session.changeLimits(contractId, limits)
+      await markLimitsSet(db, order)
+      log.info({ orderId: order.id, copiedFrom: order.copied_from }, 'set the limits of a copy')
+    } catch (error) {
+      log.info(
+        { err: error, orderId: order.id, tries: order.limits_tries },
+        'the limits of a copy could not be set yet'
+      )
+    }
+  }
+
+  return async () => {
+    const taken = await takeLimitsToSet(db, { worker, limit: SET_AT_ONCE })
+    const orders = taken.filter(({ id }) => !underWay.has(id))
+    for (const { id } of orders) underWay.add(id)
+    await Promise.all(orders.map(order => set(order).finally(() => underWay.delete(order.id))))
+    return taken.length
+  }
+}
