@@ -59,6 +59,8 @@ interface Link {
 export class Wire {
   readonly #server: Server
   readonly #links = new Set<Link>()
+  /** While it is there, what is sent over new connections is held in it. */
+  #held: Pipe[] | undefined
   /** While false, nobody gets through: new connections are reset. */
   passing = true
 
@@ -80,6 +82,10 @@ export class Wire {
         back: new Pipe(server, client)
       }
       this.#links.add(link)
+      if (this.#held) {
+        link.there.hold()
+        this.#held.push(link.there)
+      }
       for (const socket of link.sockets) socket.once('close', () => this.#links.delete(link))
     })
   }
@@ -109,6 +115,19 @@ export class Wire {
       held: pipes.length,
       bytes: () => pipes.reduce((sum, pipe) => sum + pipe.held, 0),
       release() {
+        for (const pipe of pipes) pipe.release()
+      }
+    }
+  }
+
+  /** Holds what is sent over connections that are opened from now on, until `release` is called. */
+  holdNew(): { bytes(): number; release(): void } {
+    const pipes: Pipe[] = []
+    this.#held = pipes
+    return {
+      bytes: () => pipes.reduce((sum, pipe) => sum + pipe.held, 0),
+      release: () => {
+        this.#held = undefined
         for (const pipe of pipes) pipe.release()
       }
     }

@@ -19,7 +19,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { openPostgres } from '../chaos/postgres.ts'
 import { Wire } from '../chaos/wire.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
-import { startProcess, startWorker } from '../support/processes.ts'
+import { startProcess, startWorker, type TestProcess } from '../support/processes.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'operator-durability-'))
 await chmod(dir, 0o711)
@@ -40,6 +40,9 @@ admin.on('error', () => {})
 await admin.connect()
 onClose(() => admin.end().catch(() => {}))
 
+// Reached in seconds on a machine that has time.
+const WAIT_MS = 60_000
+
 const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
 async function configure(setting: string): Promise<void> {
@@ -47,10 +50,46 @@ async function configure(setting: string): Promise<void> {
   await admin.query('select pg_reload_conf()')
 }
 
-/** Sessions that wait for a standby. */
-async function waitingForStandby(): Promise<number[]> {
-  const { rows: found } = await admin.query(`select pid from pg_stat_activity where wait_event = 'SyncRep'`)
+/** Sessions that wait for a standby: all, or those of one name. */
+async function waitingForStandby(name = '%'): Promise<number[]> {
+  const waiting = `select pid from pg_stat_activity where wait_event = 'SyncRep' and application_name like $1`
+  const { rows: found } = await admin.query(waiting, [name])
   return found.map(({ pid }) => pid as number)
+}
+
+await admin.query('create table probes (at timestamptz)')
+
+/**
+ * Does `work` while every commit waits for a standby that does not exist; afterwards none does, whatever became of `work`. The
+ * server takes the setting up some time after it was told to, so a commit of a probe shows first that it did.
+ */
+async function withoutStandby(work: () => Promise<void>): Promise<void> {
+  const probe = new pg.Client({ connectionString: postgres.url, options: '-c synchronous_commit=on' })
+  await probe.connect()
+  const { rows: found } = await probe.query('select pg_backend_pid() as pid')
+  const { pid } = found[0]
+  try {
+    await configure(`synchronous_standby_names = 'nobody'`)
+    await until(
+      'the setting',
+      async () => {
+        let committed = false
+        const commit = probe.query('insert into probes values (now())').then(() => {
+          committed = true
+        })
+        await until('the probe', async () => committed || (await waitingForStandby()).includes(pid), WAIT_MS)
+        const waited = !committed
+        if (waited) await admin.query('select pg_cancel_backend($1)', [pid])
+        await commit
+        return waited
+      },
+      WAIT_MS
+    )
+    await work()
+  } finally {
+    await configure(`synchronous_standby_names = ''`)
+    await probe.end()
+  }
 }
 
 const committing = suite('a commit')
@@ -66,28 +105,32 @@ committing('waits for the disk, whatever the server and the role say', async () 
 })
 
 committing('whose wait for the standby is cancelled has an unknown outcome, and its connection ends', async () => {
-  const db = openDatabase({ url: postgres.url, pool: 1, name: 'test' })
+  const db = openDatabase({ url: postgres.url, pool: 1, name: 'marks' })
   await db.raw('create table marks (mark text)')
   const [before] = await rows<{ pid: number }>(db, 'select pg_backend_pid() as pid')
-  await configure(`synchronous_standby_names = 'nobody'`)
   const ways = {
     'a statement': () => rows(db, 'insert into marks values (:mark)', { mark: 'a statement' }),
     'a transaction': () => db.transaction(async trx => void (await trx('marks').insert({ mark: 'a transaction' }))),
     'a builder': () => db('marks').insert({ mark: 'a builder' })
   }
-  for (const [way, write] of Object.entries(ways)) {
-    const outcome = Promise.resolve(write()).then(
-      () => 'done',
-      (error: { code?: string }) => error.code
-    )
-    const [pid] = await until('the wait', async () => {
-      const waiting = await waitingForStandby()
-      return waiting.length > 0 && waiting
-    })
-    await admin.query('select pg_cancel_backend($1)', [pid])
-    assert.is(await outcome, 'SYNC_REPLICATION_CANCELED', way)
-  }
-  await configure(`synchronous_standby_names = ''`)
+  await withoutStandby(async () => {
+    for (const [way, write] of Object.entries(ways)) {
+      const outcome = Promise.resolve(write()).then(
+        () => 'done',
+        (error: { code?: string }) => error.code
+      )
+      const [pid] = await until(
+        'the wait',
+        async () => {
+          const waiting = await waitingForStandby('service-marks')
+          return waiting.length > 0 && waiting
+        },
+        WAIT_MS
+      )
+      await admin.query('select pg_cancel_backend($1)', [pid])
+      assert.is(await outcome, 'SYNC_REPLICATION_CANCELED', way)
+    }
+  })
   const [after] = await rows<{ pid: number }>(db, 'select pg_backend_pid() as pid')
   assert.is.not(after?.pid, before?.pid)
   assert.is((await db('marks')).length, 3, 'committed here all the same')
@@ -130,25 +173,45 @@ const phaseOf = async (accountId: string) =>
   (await admin.query('select phase from orders where account_id = $1 order by id desc limit 1', [accountId])).rows[0]
     ?.phase
 
+/** Freezes a worker while it has no transaction open, whose locks would keep others waiting. */
+async function stopBetweenTransactions(worker: TestProcess): Promise<void> {
+  const open = `select from pg_stat_activity
+                 where application_name like 'service-%worker' and state in ('active', 'idle in transaction')`
+  await until(
+    'a worker without a transaction',
+    async () => {
+      worker.kill('SIGSTOP')
+      if ((await admin.query(open)).rows.length === 0) return true
+      worker.kill('SIGCONT')
+      return false
+    },
+    WAIT_MS
+  )
+}
+
 claiming('whose commit did not reach the standby sends nothing, and is given back', async () => {
   const worker = await startWorker({ ...harness.env, ORDER_TTL_MS: '60000' })
   const { traderExternalId, accountId } = await partner.makeTrader()
   // The account is proven, and its last order out of the way.
   assert.is((await partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })).body.status, 'CLOSED')
-  worker.kill('SIGSTOP')
+  await stopBetweenTransactions(worker)
   harness.open.config.orderTtlMs = 60_000
   const answer = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
-  await until('the order', async () => (await phaseOf(accountId)) === 'queued')
-  await configure(`synchronous_standby_names = 'nobody'`)
-  worker.kill('SIGCONT')
-  await until('the claim', async () => {
-    for (const pid of await waitingForStandby()) await admin.query('select pg_cancel_backend($1)', [pid])
-    return (await phaseOf(accountId)) === 'sending'
+  await until('the order', async () => (await phaseOf(accountId)) === 'queued', WAIT_MS)
+  await withoutStandby(async () => {
+    worker.kill('SIGCONT')
+    await until(
+      'the claim',
+      async () => {
+        for (const pid of await waitingForStandby()) await admin.query('select pg_cancel_backend($1)', [pid])
+        return (await phaseOf(accountId)) === 'sending'
+      },
+      WAIT_MS
+    )
+    // Its sender has had the notice by then: whatever it did after the claim would be at the broker.
+    await worker.line(/trying again|failed/)
+    assert.is(contractsOf(accountId).length, 1)
   })
-  // Its sender has had the notice by then: whatever it did after the claim would be at the broker.
-  await worker.line(/trying again|failed/)
-  assert.is(contractsOf(accountId).length, 1)
-  await configure(`synchronous_standby_names = ''`)
   const { body } = await answer
   assert.is(body.status, 'CLOSED', JSON.stringify(body))
   assert.is(contractsOf(accountId).length, 2)

@@ -28,6 +28,8 @@ const harness = await openHarness({
   }
 })
 const partner = await harness.makePartner()
+// Reached in moments on a machine that has time.
+const WAIT_MS = 60_000
 
 const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
@@ -74,12 +76,23 @@ wrong('is named by the doctor, in its log, its metric and its readiness', async 
   const worker = await startWorker({ ...harness.env, ...withClockOff(3000), METRICS_PORT: metricsPort })
   await worker.line(/differs from the database's by more than a second/)
   const { db } = harness.open
-  const [named] = await until('the offset beside the lease', async () => {
-    const found = await listWrongClocks(db, 1000)
-    return found.length > 0 && found
-  })
+  const [named] = await until(
+    'the offset beside the lease',
+    async () => {
+      const found = await listWrongClocks(db, 1000)
+      return found.length > 0 && found
+    },
+    WAIT_MS
+  )
   assert.ok(Math.abs(named!.offsetMs - 3000) < 1000, String(named?.offsetMs))
-  const read = async (path: string) => (await fetch(`http://127.0.0.1:${metricsPort}${path}`)).text()
+  // Served a moment after the worker has begun to work.
+  const read = async (path: string): Promise<string> => {
+    const answer = async () => {
+      const response = await fetch(`http://127.0.0.1:${metricsPort}${path}`).catch(() => undefined)
+      return response?.ok && response.text()
+    }
+    return until(path, answer, WAIT_MS)
+  }
   assert.match(await read('/readyz'), /^ready\nthis machine's clock is [23]\.\d s off the database's/)
   assert.match(await read('/metrics'), /^service_clock_offset_seconds [23](\.\d+)?$/m)
   worker.kill('SIGTERM')

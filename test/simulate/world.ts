@@ -203,7 +203,8 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   }
 
   function crash(actor: Actor): void {
-    struckAt = schedule.now
+    // Another process may be frozen for longer than until now.
+    struckAt = Math.max(struckAt, schedule.now)
     counts.add(actor.name.startsWith('api') ? 'api: crash' : 'worker: crash')
     schedule.note(`crash ${actor.name}\n`)
     actor.dead = true
