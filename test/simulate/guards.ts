@@ -199,12 +199,22 @@ export const guards: Guard[] = [
     buys: { 'time-out, as late as can be': 30 },
     lives: 6000
   },
-  decision(
-    'a look that failed proves nothing',
-    'const bought = await readPages(STATEMENT, from, page => session.statement({ from, ...page }))',
-    'const bought = await readPages(STATEMENT, from, page => session.statement({ from, ...page }).catch(() => []))',
-    { file: evidence, buys: { 'lost answer, lists refused': 15 } }
-  ),
+  {
+    // Each of the three lists backs the two others.
+    name: 'a look that failed proves nothing',
+    edits: [
+      edit(evidence, 'await session.portfolio()', 'await session.portfolio().catch(() => [])'),
+      edit(evidence, 'session.statement({ from, ...page }))', 'session.statement({ from, ...page }).catch(() => []))'),
+      edit(
+        evidence,
+        'session.profitTable({ from, ...page }))',
+        'session.profitTable({ from, ...page }).catch(() => []))'
+      )
+    ],
+    mode: 'broker',
+    buys: { 'lost answer, lists refused': 15 },
+    lives: 1500
+  },
   decision('evidence that fits two readings is reviewed', 'inWindow.length === 1 && near.length === 0 &&', ''),
   decision('a contract of unreadable terms is never adopted unseen', 'if (found.terms === null) return false', ''),
   decision(
@@ -225,9 +235,12 @@ export const guards: Guard[] = [
     'const ours = true',
     { file: evidence }
   ),
-  decision('a contract dearer than the ceiling is not the order’s', ' || new Big(item.buyPrice).gt(ceiling)', '', {
-    file: evidence
-  }),
+  // Without it such a contract is left to the operator, which no simulation complains of.
+  {
+    name: 'a contract dearer than the ceiling is not the order’s',
+    edits: [edit(evidence, ' || new Big(item.buyPrice).gt(ceiling)', '')],
+    test: 'test/doubt.test.ts'
+  },
   decision(
     'a contract bought before the intent is not the order’s',
     'item.purchaseTime >= window.from && item',
@@ -463,7 +476,6 @@ export const guards: Guard[] = [
   {
     name: 'a contract whose stream fell silent is asked for',
     edits: [edit(settling, '      askSilent()\n', '')],
-    mode: 'broker',
-    lives: 1500
+    test: 'test/following.test.ts'
   }
 ]
