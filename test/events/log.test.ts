@@ -85,6 +85,38 @@ log('gives each partner dense positions, whatever commits when and however many 
   assert.is((await readOutbox(db)).depth, 0)
 })
 
+log('keeps the events of a record in order while a sequencer is held up', async () => {
+  const made = await Promise.all([harness.makePartner(), harness.makePartner()])
+  const [first, second] = made.map(({ partnerId }) => partnerId).sort() as [string, string]
+  await sequenceAll(db)
+  const happens = (partner_id: string, count: number) =>
+    db('event_outbox').insert({ partner_id, type: 'key.revoked', subject: 'a key', facts: { count } })
+  const waiting = async () =>
+    (await db.raw(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)).rows
+      .length as number
+  // Positions are given partner by partner, in the order of their ids.
+  const holding = await db.transaction()
+  await holding('event_positions').where({ partner_id: first }).forUpdate()
+  await happens(first, 1)
+  await happens(second, 1)
+  const one = sequenceEvents(db)
+  await until('the wait for the first partner', async () => (await waiting()) === 1, 60_000)
+  await happens(second, 2)
+  let ended = false
+  const other = sequenceEvents(db).finally(() => {
+    ended = true
+  })
+  await until('the other one', async () => ended || (await waiting()) === 2, 60_000)
+  await holding.commit()
+  await Promise.all([one, other])
+  await sequenceAll(db)
+  const logged = await db('events').where({ partner_id: second, subject: 'a key' }).orderBy('position')
+  assert.equal(
+    logged.map(({ facts }) => facts.count),
+    [1, 2]
+  )
+})
+
 log('takes nothing of a transaction that is rolled back', async () => {
   const partner = await harness.makePartner()
   const events = await since(partner, async () => {

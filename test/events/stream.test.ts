@@ -111,6 +111,37 @@ subscribing('replays what came after a cursor, says when it has caught up, and g
   assert.is((await client.take('event', ({ event }) => event.position === 702)).previous, caughtUp.cursor)
 })
 
+subscribing('begins right after the cursor that `subscribed` names, however fast events come', async () => {
+  const partner = await harness.makePartner()
+  await log()
+  let writing = true
+  const write = async () => {
+    await db('event_outbox').insert({ partner_id: partner.partnerId, type: 'key.revoked', subject: 'k', facts: {} })
+    await log(partner)
+  }
+  const writers = [1, 2, 3].map(async () => {
+    while (writing) await write()
+  })
+  // As many messages as a socket may send in a second.
+  const clients = await Promise.all([1, 2, 3, 4].map(() => connect(partner)))
+  const ids = Array.from({ length: 15 }, (_, index) => `s${index}`)
+  await Promise.all(
+    clients.map(async client => {
+      for (const id of ids) await subscribe(client, { id })
+    })
+  )
+  writing = false
+  await Promise.all(writers)
+  await write()
+  const last = await newest(partner)
+  for (const client of clients)
+    for (const id of ids) {
+      await client.take('event', message => message.id === id && message.cursor === last)
+      const told = client.messages.filter(message => message.id === id && 'cursor' in message)
+      for (const [index, { previous }] of told.entries()) if (index > 0) assert.is(previous, told[index - 1]?.cursor)
+    }
+})
+
 subscribing('says that it has caught up after an empty replay, too', async () => {
   const partner = await harness.makePartner()
   await log()
