@@ -116,7 +116,11 @@ subscribing('begins right after the cursor that `subscribed` names, however fast
   await log()
   let writing = true
   const write = async () => {
-    await db('event_outbox').insert({ partner_id: partner.partnerId, type: 'key.revoked', subject: 'k', facts: {} })
+    await db.raw(
+      `insert into event_outbox (partner_id, type, subject, facts)
+       select partner_id, type, subject, facts from events where partner_id = ? and position = 1`,
+      [partner.partnerId]
+    )
     await log(partner)
   }
   const writers = [1, 2, 3].map(async () => {

@@ -1,6 +1,6 @@
 // The simulation in short: a fixed seed and a new one on both dialects, one of them twice; and some of the mutants,
 // whom it must find. The long forms are `make simulate` and `make mutants`.
-// test time-out: 300 s
+// test time-out: 600 s
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { guards } from '../simulate/guards.ts'

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Edit, edited, guards } from '../simulate/guards.ts'
+import { type Edit, edited } from '../simulate/guard.ts'
+import { guards } from '../simulate/guards.ts'
 
 const listed = suite('the guards of an order’s life')
 
@@ -14,6 +15,10 @@ for (const { name, edits = [], sql = [] } of guards) {
     for (const edit of edits) assert.is.not(edited(sourceOf(edit.file), edit), sourceOf(edit.file))
   })
 }
+
+listed('are held by tests that are there', () => {
+  for (const guard of guards) if ('test' in guard) assert.ok(sourceOf(guard.test), guard.test)
+})
 
 listed('are named once each', () => {
   assert.is(new Set(guards.map(({ name }) => name)).size, guards.length)

@@ -7,7 +7,8 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { type Edit, type Guard, guards, type TestedGuard } from './guards.ts'
+import type { Edit, Guard, TestedGuard } from './guard.ts'
+import { guards } from './guards.ts'
 import { type Asked, runEdited, runSeed } from './run.ts'
 import { withServers } from './server.ts'
 import type { Verdict } from './verdict.ts'
@@ -50,10 +51,18 @@ export async function hunt(guard: Guard, { admin, first }: { admin: string; firs
 /** A test that passes, and fails without the guard. */
 async function huntByTest(guard: TestedGuard, admin: string): Promise<Caught> {
   const { test, edits = [] } = guard
-  const anyway = await complaintOfTest(test, [], admin)
+  const anyway = await unharmedTest(test, admin)
   if (anyway) throw new Error(`${test} fails with every guard in its place: ${anyway}`)
   const what = await complaintOfTest(test, edits, admin)
   return { guard, found: what !== undefined, seed: undefined, lives: 0, what: what ?? 'NOT CAUGHT' }
+}
+
+const testControls = new Map<string, Promise<string | undefined>>()
+
+function unharmedTest(test: string, admin: string): Promise<string | undefined> {
+  const complaint = testControls.get(test) ?? complaintOfTest(test, [], admin)
+  testControls.set(test, complaint)
+  return complaint
 }
 
 async function complaintOfTest(test: string, edits: Edit[], admin: string): Promise<string | undefined> {

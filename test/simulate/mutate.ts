@@ -2,7 +2,7 @@
 // is no longer where it is said to be ends the process, and so does one whose file nobody loaded.
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
-import { type Edit, edited } from './guards.ts'
+import { type Edit, edited } from './guard.ts'
 
 const edits = JSON.parse(process.env.SIMULATION_EDITS ?? '[]') as Edit[]
 const root = new URL('../../', import.meta.url)

@@ -12,7 +12,7 @@ import { parseArgs, promisify } from 'node:util'
 import { summary } from '../support/auditor.ts'
 import { type Dialect, dialects } from '../support/dialects.ts'
 import { dialectOf, livesOf, type Mode, modeOf, modes, type Troubles } from './chance.ts'
-import type { Edit } from './guards.ts'
+import type { Edit } from './guard.ts'
 import { withServers } from './server.ts'
 import type { Verdict } from './verdict.ts'
 

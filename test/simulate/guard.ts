@@ -1,0 +1,59 @@
+// What a guard of an order's life or of the event log is, and how it is taken out: edits of the source, statements on the
+// simulation's database, or both where one guard backs another and either alone would do.
+import type { Dialect } from '../support/dialects.ts'
+import type { Mode, Troubles } from './chance.ts'
+
+export interface Edit {
+  file: string
+  /** Stands in the file exactly once. */
+  from: string
+  to: string
+}
+
+/** The source without a guard. Throws unless its text stands there exactly once. */
+export function edited(source: string, { file, from, to }: Edit): string {
+  const parts = source.split(from)
+  if (parts.length !== 2) throw new Error(`${file} has the text of this guard ${parts.length - 1} times: ${from}`)
+  return parts.join(to)
+}
+
+interface Gap {
+  name: string
+  edits?: Edit[]
+  sql?: string[]
+}
+
+/** One that simulations miss when it is gone. */
+export interface SimulatedGuard extends Gap {
+  /** Only there it guards; by default the first. */
+  dialect?: Dialect
+  /** What the simulation that misses the guard concentrates on. */
+  mode: Mode
+  buys?: Partial<Troubles['buys']>
+  /** Lives of one simulation. */
+  lives: number
+  /** Found so fast that every run of the tests looks for it. */
+  quick?: true
+}
+
+/** One that a test misses: where statements race, which in simulations follow one another. */
+export interface TestedGuard extends Gap {
+  test: string
+}
+
+export type Guard = SimulatedGuard | TestedGuard
+
+export const edit = (file: string, from: string, to: string): Edit => ({ file, from, to })
+
+/** Where the guards are. */
+export const files = {
+  placing: 'worker/orders/placing.ts',
+  claiming: 'db/orders/claiming.ts',
+  rows: 'db/orders/placing.ts',
+  resolving: 'db/orders/resolving.ts',
+  deciding: 'worker/orders/resolving.ts',
+  evidence: 'worker/orders/evidence.ts',
+  storing: 'db/orders/storing.ts',
+  following: 'db/orders/following.ts',
+  settling: 'worker/orders/settle.ts'
+} as const

@@ -1,0 +1,314 @@
+// Guards that simulations miss when they are taken out.
+import { edit, files, type SimulatedGuard } from './guard.ts'
+
+const { claiming, deciding, evidence, following, placing, resolving, settling, storing } = files
+
+// Guards that stand in for each other are taken out together.
+const uncapped = edit(
+  claiming,
+  "permit_until = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at)",
+  "permit_until = clock.at + :permitMs * interval '1 millisecond'"
+)
+const unconstrained = ['alter table orders drop constraint orders_permit']
+const unowned = edit(evidence, 'if (owned.has(contractId)) continue', 'if (!owned) continue')
+
+/** A guard of what a doubt is decided by: it takes a broker that leaves doubts. */
+const decision = (
+  name: string,
+  from: string,
+  to: string,
+  { file = deciding, ...rest }: Partial<SimulatedGuard> & { file?: string } = {}
+): SimulatedGuard => ({
+  name,
+  edits: [edit(file, from, to)],
+  mode: 'broker',
+  lives: 1500,
+  ...rest
+})
+
+export const simulatedGuards: SimulatedGuard[] = [
+  {
+    name: 'every change of an order writes its event',
+    sql: ['drop trigger events on orders'],
+    mode: 'usual',
+    lives: 300
+  },
+  // The index by itself backs the question where two claims race: test/orders/placing.test.ts waits for its refusal.
+  {
+    name: 'one order in doubt per account, asked for and indexed',
+    edits: [edit(claiming, 'where s.sending = 0', 'where s.sending >= 0')],
+    sql: ['drop index orders_one_in_doubt'],
+    mode: 'crowded',
+    lives: 600
+  },
+  {
+    name: 'the permit is checked right before the write',
+    edits: [
+      edit(
+        placing,
+        'if (late.signal.aborted || clock.now() >= deadline || clock.wall() >= wallDeadline)',
+        'if (deadline < 0 || wallDeadline < 0)'
+      ),
+      edit(placing, '() => giveUp() && reject(', '() => deadline < 0 && giveUp() && reject(')
+    ],
+    mode: 'broker',
+    lives: 300,
+    quick: true
+  },
+  {
+    name: 'the permit is counted from before the claim',
+    edits: [edit(placing, 'deadline: permit.from + order.permit_ms', 'deadline: clock.now() + order.permit_ms')],
+    mode: 'crashes',
+    lives: 3000
+  },
+  {
+    name: 'the permit ends with the time to live, in the statement and as a constraint',
+    edits: [uncapped],
+    sql: unconstrained,
+    mode: 'broker',
+    lives: 1500
+  },
+  {
+    name: 'an order past its time to live is not claimed, and its permit is capped',
+    edits: [
+      edit(
+        claiming,
+        `where case m.phase when 'queued' then m.expires_at > clock_timestamp() end`,
+        `where m.phase = 'queued'`
+      ),
+      uncapped
+    ],
+    sql: unconstrained,
+    mode: 'database',
+    lives: 1500
+  },
+  {
+    name: 'a buy in doubt is not sent again',
+    edits: [
+      edit(placing, `if (error.ran === 'unknown') {`, `if (error.ran === undefined) {`),
+      edit(placing, `if (!written && error.code === 'BROKER_UPSTREAM' &&`, `if (error.code === 'BROKER_UPSTREAM' &&`)
+    ],
+    mode: 'broker',
+    lives: 300,
+    quick: true
+  },
+  {
+    name: "nobody looks before the permit and the broker's own time-out are over",
+    edits: [
+      edit(
+        claiming,
+        `+ :reconcileAfterMs * interval '1 millisecond'\n         from clock`,
+        `+ :reconcileAfterMs * interval '1 microsecond'\n         from clock`
+      )
+    ],
+    mode: 'broker',
+    lives: 300,
+    quick: true
+  },
+  decision('absence takes more than one look', 'const LOOKS = 2', 'const LOOKS = 1', {
+    mode: 'usual',
+    buys: { 'time-out, as late as can be': 5 }
+  }),
+  {
+    name: 'what a dead process has sent is waited for',
+    edits: [edit(resolving, 'then 0 else :crashedMs end', 'then 0 else 0 * :crashedMs end')],
+    mode: 'crashes',
+    lives: 3000
+  },
+  {
+    name: 'what reaches the broker last is waited for until it is executed',
+    edits: [
+      edit(resolving, 'else :crashedMs end + :reconcileAfterMs)', 'else :crashedMs end + 0 * :reconcileAfterMs)')
+    ],
+    mode: 'crashes',
+    buys: { 'time-out, as late as can be': 30 },
+    lives: 6000
+  },
+  {
+    // Each of the three lists backs the two others.
+    name: 'a look that failed proves nothing',
+    edits: [
+      edit(evidence, 'await session.portfolio()', 'await session.portfolio().catch(() => [])'),
+      edit(evidence, 'session.statement({ from, ...page }))', 'session.statement({ from, ...page }).catch(() => []))'),
+      edit(
+        evidence,
+        'session.profitTable({ from, ...page }))',
+        'session.profitTable({ from, ...page }).catch(() => []))'
+      )
+    ],
+    mode: 'broker',
+    buys: { 'lost answer, lists refused': 15 },
+    lives: 1500
+  },
+  decision('evidence that fits two readings is reviewed', 'inWindow.length === 1 && near.length === 0 &&', ''),
+  decision('a contract of unreadable terms is never adopted unseen', 'if (found.terms === null) return false', ''),
+  decision(
+    'a contract whose buyer is not told is adopted only beyond a guess',
+    'if (found.appId !== null) return true',
+    'if (found) return true',
+    { dialect: 'next' }
+  ),
+  decision(
+    'a contract of other terms is not the order’s',
+    'if (item.terms === null || matches(item.terms, contract)) fitting',
+    'fitting',
+    { file: evidence }
+  ),
+  decision(
+    'a contract of another application is not the order’s',
+    'const ours = item.appId === null || item.appId === order.app_id',
+    'const ours = true',
+    { file: evidence }
+  ),
+  decision(
+    'a contract bought before the intent is not the order’s',
+    'item.purchaseTime >= window.from && item',
+    'item',
+    { file: evidence }
+  ),
+  decision('a contract bought after the window is not the order’s', ' && item.purchaseTime <= window.to', '', {
+    file: evidence,
+    lives: 3000
+  }),
+  {
+    name: 'a contract that another order owns is no candidate',
+    edits: [unowned],
+    mode: 'crowded',
+    lives: 1500
+  },
+  {
+    name: 'a contract has one order, asked for and indexed',
+    edits: [unowned],
+    sql: ['drop index orders_contract'],
+    mode: 'crowded',
+    lives: 1500
+  },
+  {
+    name: 'a purchase whose write was not acknowledged is recognised',
+    edits: [edit(placing, 'if (kept?.broker_order_id !== contractId) {', 'if (kept) {')],
+    mode: 'database',
+    lives: 1500
+  },
+  {
+    name: 'a clientOrderId names one order',
+    sql: ['alter table orders drop constraint orders_client_order_id'],
+    mode: 'database',
+    lives: 300,
+    quick: true
+  },
+  {
+    name: 'only a failed order is queued again under its id',
+    edits: [
+      edit(
+        storing,
+        `and o.phase = 'failed' and o.retryable and`,
+        `and (o.phase = 'failed' and o.retryable or o.phase = 'sending') and`
+      )
+    ],
+    mode: 'usual',
+    lives: 600
+  },
+  {
+    name: 'a definite refusal stays',
+    edits: [edit(storing, `and o.phase = 'failed' and o.retryable and`, `and o.phase = 'failed' and`)],
+    mode: 'broker',
+    lives: 1500
+  },
+  {
+    name: 'the orders of a worker whose lease ran out are taken over',
+    edits: [edit(following, 'f.name = n.name and f.lease_until >= now()', 'f.name = n.name')],
+    mode: 'crashes',
+    lives: 3000
+  },
+  {
+    name: 'a worker lets go of orders that name it and that it knows nothing of',
+    edits: [edit(settling, 'if (lost.length > 0) handBack(lost, 0)', '')],
+    mode: 'database',
+    lives: 600
+  },
+  // Clocks, late arrivals, commits that are gone, suspended machines, lost acknowledgements: put back one by one.
+  {
+    name: "a worker's wrong clock moves no window, and what lies near it is a doubt",
+    edits: [
+      edit(evidence, 'brokerMinusWall + (wallMs - order.read_ms) / 1000', 'brokerMinusWall'),
+      edit(evidence, 'else if (isNear(item, window)) candidates.near.push(item)', '')
+    ],
+    mode: 'clocks',
+    lives: 600
+  },
+  decision(
+    'a contract of the same terms near the window is a doubt',
+    'else if (isNear(item, window)) candidates.near.push(item)',
+    '',
+    { file: evidence, mode: 'clocks', lives: 1500 }
+  ),
+  {
+    name: 'what the broker received before the reset may be executed after it',
+    edits: [
+      edit(
+        resolving,
+        'then 0 else :crashedMs end + :reconcileAfterMs)',
+        'then 0 else 0 + :crashedMs + :reconcileAfterMs end)'
+      )
+    ],
+    mode: 'late',
+    lives: 600
+  },
+  {
+    name: 'a connection on which an order got no answer is reset',
+    edits: [edit('worker/broker/transport/line.ts', "connection.reset('an order got no answer')", 'void connection')],
+    mode: 'frames',
+    buys: { 'held, run after the reset': 20 },
+    lives: 600
+  },
+  {
+    name: 'commits wait for the disk, whatever the server does by itself',
+    edits: [edit('db/postgres/connection.ts', "'-c synchronous_commit=on'", "'-c synchronous_commit=off'")],
+    mode: 'forgetful',
+    lives: 1500
+  },
+  {
+    name: 'the permit ends on the wall clock, too, for a machine that was suspended',
+    edits: [edit(placing, ' || clock.wall() >= wallDeadline', '')],
+    mode: 'suspended',
+    lives: 1500
+  },
+  {
+    name: 'a claim whose acknowledgement was lost is given back',
+    edits: [edit(placing, 'if (lostClaims.size === 0) return', 'if (lostClaims.size >= 0) return')],
+    mode: 'database',
+    lives: 300,
+    quick: true
+  },
+  {
+    name: 'a settlement that contradicts itself is not booked',
+    edits: [edit(settling, 'if (why.length > 0) {', 'if (why.length > 99) {')],
+    mode: 'spoiled',
+    lives: 600
+  },
+  {
+    name: 'an order is copied once for each follow, asked for and indexed',
+    edits: [edit('worker/copy/fanout.ts', '.filter(({ copied }) => !copied)', '')],
+    sql: ['drop index orders_copy'],
+    mode: 'copying',
+    lives: 600
+  },
+  {
+    name: 'what a copy may lose fits into the limit of its follow',
+    edits: [
+      edit(
+        'worker/copy/terms.ts',
+        'if (new Big(candidate.lost).plus(candidate.atRisk).plus(terms.worstCase).gt(limit)) {',
+        'if (limit.lt(0)) {'
+      )
+    ],
+    mode: 'copying',
+    lives: 600
+  },
+  {
+    name: 'what a leader closes early is closed for its followers',
+    edits: [edit(following, 'from closed where closes_copies', 'from closed where closes_copies is null')],
+    mode: 'copying',
+    lives: 600
+  }
+]

@@ -1,0 +1,181 @@
+// Guards that a test misses when they are taken out: where statements race, which in simulations follow one another, where
+// hardly any life gets to, or where a process of another kind is at work.
+import { edit, files, type TestedGuard } from './guard.ts'
+
+const { claiming, evidence, following, placing, resolving, rows, settling, storing } = files
+
+const orderGuards: TestedGuard[] = [
+  {
+    name: 'the intent is a conditional update: one run moves the row to sending',
+    edits: [
+      edit(
+        claiming,
+        `(select o.id, o.phase, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id for update skip locked) m
+        where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
+          and (m.not_before is null or m.not_before <= clock_timestamp())`,
+        '(select o.id, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id) m where true'
+      )
+    ],
+    test: 'test/orders/placing.test.ts'
+  },
+  {
+    name: 'no order is claimed that a halt of trading applies to',
+    edits: [edit(claiming, `and not ${'$'}{isHalted('m')}`, '')],
+    test: 'test/orders/halts.test.ts'
+  },
+  {
+    name: 'no order is sent that a halt of trading applies to',
+    edits: [edit(placing, 'if (halt) throw permitExpired(missing)', '')],
+    test: 'test/orders/halts.test.ts'
+  },
+  {
+    name: 'no order is stored that a halt of trading applies to',
+    edits: [edit(storing, 'where v.halt is null', '')],
+    test: 'test/orders/halts.test.ts'
+  },
+  // Without it such a contract is left to the operator, which no simulation complains of.
+  {
+    name: 'a contract dearer than the ceiling is not the order’s',
+    edits: [edit(evidence, ' || new Big(item.buyPrice).gt(ceiling)', '')],
+    test: 'test/orders/doubt.test.ts'
+  },
+  {
+    name: 'an answer is written to the attempt it belongs to',
+    edits: [
+      edit(
+        rows,
+        `where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending' and o.sender = :sender`,
+        `where o.id = c.id and o.phase = 'sending' and o.sender = :sender`
+      )
+    ],
+    test: 'test/orders/placing.test.ts'
+  },
+  {
+    name: 'what waits without a job is found by the clock',
+    edits: [
+      edit(
+        'worker/jobs.ts',
+        'await placing.claim(await listWaitingAccounts(db, waiting, placing.rooms()))',
+        'await listWaitingAccounts(db, waiting, placing.rooms())'
+      )
+    ],
+    test: 'test/orders/placing.test.ts'
+  },
+  // Rows that hardly any life gets to.
+  {
+    name: 'an answer opens the attempt it belongs to',
+    edits: [
+      edit(
+        rows,
+        `and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
+     returning ${'$'}{followingColumns}`,
+        `and o.id = r.id and o.phase in ('sending', 'review')
+     returning ${'$'}{followingColumns}`
+      )
+    ],
+    test: 'test/orders/fences.test.ts'
+  },
+  {
+    name: 'a refusal fails the attempt it belongs to',
+    edits: [
+      edit(
+        rows,
+        `and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
+     returning o.*`,
+        `and o.id = r.id and o.phase in ('sending', 'review')
+     returning o.*`
+      )
+    ],
+    test: 'test/orders/fences.test.ts'
+  },
+  {
+    name: 'a review is of the attempt it belongs to',
+    edits: [
+      edit(
+        resolving,
+        "where id = :id and attempt = :attempt and phase = 'sending'",
+        "where id = :id and :attempt::int > 0 and phase = 'sending'"
+      )
+    ],
+    test: 'test/orders/fences.test.ts'
+  },
+  {
+    name: 'a check is counted for the attempt it belongs to',
+    edits: [
+      edit(
+        resolving,
+        "where o.id = :id and o.attempt = :attempt and o.phase = 'sending'",
+        "where o.id = :id and :attempt::int > 0 and o.phase = 'sending'"
+      )
+    ],
+    test: 'test/orders/fences.test.ts'
+  },
+  {
+    name: 'only an open order is closed',
+    edits: [edit(following, "and o.id = s.id and o.phase = 'open'", 'and o.id = s.id')],
+    test: 'test/orders/fences.test.ts'
+  },
+  {
+    name: 'a follow whose loss passed its limit is paused',
+    edits: [edit('db/copy/fanout.ts', '-since_pnl >= base_balance * max_drawdown_pct / 100', 'since_pnl is null')],
+    test: 'test/copy/copy.test.ts'
+  },
+  {
+    name: 'a contract whose stream fell silent is asked for',
+    edits: [edit(settling, '      askSilent()\n', '')],
+    test: 'test/orders/following.test.ts'
+  }
+]
+
+// The event log and the stream.
+const sequencer = 'db/events/sequence.ts'
+const subscription = 'api/events/stream/subscription.ts'
+const socket = 'api/events/stream/socket.ts'
+
+const eventGuards: TestedGuard[] = [
+  {
+    // Rows that are being moved make a second sequencer wait as well.
+    name: 'one sequencer at a time moves events into the log',
+    edits: [
+      edit(sequencer, '(select pg_advisory_xact_lock(', '(select abs('),
+      edit(
+        sequencer,
+        'cross join event_outbox o order by',
+        'cross join (select * from event_outbox for update skip locked) o order by'
+      )
+    ],
+    test: 'test/events/log.test.ts'
+  },
+  {
+    name: 'an event names the cursor of the one that was sent before it',
+    edits: [edit(subscription, '{this.#cursor}","event"', '{entry.cursor}","event"')],
+    test: 'test/events/stream.test.ts'
+  },
+  {
+    name: 'the log is read again where a hint was lost',
+    edits: [
+      edit(
+        'api/events/stream/tail.ts',
+        'setInterval(() => this.#read(), REREAD_MS)',
+        'setInterval(() => {}, REREAD_MS)'
+      )
+    ],
+    test: 'test/events/stream.test.ts'
+  },
+  {
+    name: 'nothing after the cursor of `subscribed` can be missed',
+    edits: [
+      edit(
+        socket,
+        '    const subscription = new Subscription({',
+        `    this.#say({ type: 'subscribed', id, channel, cursor: this.#text(point ?? this.#tail.state.latest) })
+    await readLogState(this.#open.db, partnerId)
+    const subscription = new Subscription({`
+      ),
+      edit(socket, "    this.#say({ type: 'subscribed', id, channel, cursor: subscription.cursor })\n", '')
+    ],
+    test: 'test/events/stream.test.ts'
+  }
+]
+
+export const testedGuards: TestedGuard[] = [...orderGuards, ...eventGuards]
