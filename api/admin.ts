@@ -9,7 +9,7 @@ import {
 import { recordAudit } from '../db/platform/audit.ts'
 import { Purchase, Refund, Subscription } from '../schemas/marketplace/sales.ts'
 import { type IdParams, idParams } from './marketplace/listings.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 
 export const refundPurchase: Operation<{ params: IdParams; body: Refund }> = {
   name: 'refundPurchase',

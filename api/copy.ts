@@ -22,7 +22,7 @@ import {
   UnfollowRequest
 } from '../schemas/copy.ts'
 import { ApiError } from '../schemas/errors/errors.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 import { ask } from './request/broker-requests.ts'
 
 export const listLeaders: Operation<{ query: LeadersQuery }> = {

@@ -6,7 +6,7 @@ import { requireRoom } from '../db/platform/bounds.ts'
 import { pathId } from '../schemas/fields/fields.ts'
 import { defaultScopes } from '../schemas/fields/scopes.ts'
 import { IssuedKey, KeyList, NewKey, RevokedKey } from '../schemas/keys.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 
 export const createKey: Operation<{ body: NewKey }> = {
   name: 'createKey',

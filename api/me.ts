@@ -1,6 +1,6 @@
 // GET /v1/me: the partner as it stands.
 import { Partner } from '../schemas/partners.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 
 export const getMe: Operation<object> = {
   name: 'getMe',

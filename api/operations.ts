@@ -1,18 +1,6 @@
-// What an operation is, and the list of all of them in the order of the specification. What is not in the
-// list does not exist: routing, checks, validation, the description and the contract tests all read it.
+// All operations in the order of the specification. What is not in the list does not exist: routing, checks, validation,
+// the description and the contract tests all read it.
 
-import type { PartnerFacts } from '../db/partners/partners.ts'
-import type { UsageCounter } from '../db/partners/usage.ts'
-import type { Bus } from '../db/platform/bus.ts'
-import type { Pepper, Vault } from '../db/platform/crypto.ts'
-import type { Limits } from '../db/platform/limits.ts'
-import type { Log } from '../db/platform/log.ts'
-import type { Queue } from '../db/platform/queue.ts'
-import type { Db } from '../db/postgres/connection.ts'
-import type { Config } from '../schemas/config/config.ts'
-import type { ErrorCode } from '../schemas/errors/errors.ts'
-import type { Schema } from '../schemas/fields/fields.ts'
-import type { Scope } from '../schemas/fields/scopes.ts'
 import { refundPurchase, refundSubscription } from './admin.ts'
 import { analyseBotCandles, copilotSignal } from './ai/ai.ts'
 import { createCommunityBot, deleteCommunityBot, likeCommunityBot, listCommunityBots } from './community/bots.ts'
@@ -25,9 +13,8 @@ import {
   updateCommunityProfile
 } from './community/community.ts'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from './copy.ts'
-import { getSpec } from './description/spec.ts'
+import { specOperation } from './description/spec.ts'
 import { getEvent, listEvents } from './events/events.ts'
-import type { Feed } from './events/feed.ts'
 import { createStreamTicket } from './events/stream/tickets.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
 import { createCreatorBot, listCreatorBots, publishBot, retireBot, updateCreatorBot } from './marketplace/creator.ts'
@@ -41,13 +28,11 @@ import {
   subscribeToBot
 } from './marketplace/sales.ts'
 import { getMe } from './me.ts'
+import type { Operation } from './operation.ts'
 import { getOrder } from './orders/by-id.ts'
 import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from './orders/multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from './orders/orders.ts'
 import { listOpenPositions } from './orders/positions.ts'
-import type { Gathered } from './request/gathered.ts'
-import type { Places } from './request/places.ts'
-import type { Waits } from './request/waits.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './sites/templates.ts'
 import { activateAccount, exchangeTokens, listAccounts } from './traders/accounts.ts'
 import { getBalance } from './traders/balance.ts'
@@ -63,112 +48,8 @@ import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from './traders/
 import { collectTrade, listTradeHistory } from './traders/trades.ts'
 import { getUsage } from './usage.ts'
 
-/** What is open while the process runs; handed to every handler. */
-export interface Open {
-  config: Config
-  db: Db
-  queue: Queue
-  bus: Bus
-  limits: Limits
-  log: Log
-  vault: Vault
-  pepper: Pepper
-  gathered: Gathered
-  usage: UsageCounter
-  waits: Waits
-  feed: Feed
-  places: Places
-}
-
-/** The partner behind the request's key or session. */
-export interface Caller extends PartnerFacts {
-  /** The session's id where a session authenticates. */
-  keyId: string
-  scopes: Scope[]
-}
-
-/** The trader whose session came with the request. */
-export interface SessionTrader {
-  sessionId: string
-  traderId: string
-  traderExternalId: string
-  expiresAt: Date
-}
-
-/** What was asked, checked against the row's schemas. */
-export interface Asked<Input extends { params?: unknown; query?: unknown; body?: unknown }> {
-  partner: Caller
-  /** There when auth is 'trader', or when `actor` is set and a valid session came with the key. */
-  trader?: SessionTrader
-  params: Input['params']
-  query: Input['query']
-  body: Input['body']
-  requestId: string
-  /** From X-End-User-IP, where the row says `endUser`. */
-  endUserIp: string | undefined
-  /** Trace id, for what the workers do on this request's behalf. */
-  trace: string
-  /**
-   * Aborts when the caller goes away or the process stops. Taking it gives the request's place back (places.ts): take it
-   * where the waiting begins.
-   */
-  signal: AbortSignal
-}
-
-export type Tag =
-  | 'Identity'
-  | 'Accounts'
-  | 'Orders'
-  | 'Positions'
-  | 'Copy trading'
-  | 'AI'
-  | 'Templates'
-  | 'Keys'
-  | 'Traders'
-  | 'Trade records'
-  | 'Events'
-  | 'Usage'
-  | 'Community'
-  | 'Marketplace'
-  | 'Admin'
-
-// biome-ignore lint/suspicious/noExplicitAny: rows of different inputs stand in one list
-export interface Operation<Input extends { params?: unknown; query?: unknown; body?: unknown } = any> {
-  /** operationId of the description; occurs in a test. */
-  name: string
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  /** Path parameters in braces. */
-  path: string
-  tag: Tag
-  summary: string
-  description: string
-  /** 'key': Bearer. 'session': the partner's cookie. 'trader': Bearer and the trader's session. */
-  auth: 'key' | 'session' | 'trader'
-  /** The acting party is the trader whose session accompanies the key, else the partner itself. */
-  actor?: true
-  /** null: any valid key will do. */
-  scope: Scope | null
-  params?: Schema
-  query?: Schema
-  body?: Schema
-  response: Schema
-  /** Codes besides those that its auth, scope and schemas bring. */
-  errors: ErrorCode[]
-  /**
-   * All its effects are in the database, through `open.db`: under an Idempotency-Key it runs in one transaction with the
-   * storing of its answer. It must neither wait for a worker nor hash a password.
-   */
-  atomic?: true
-  /** Its statements are batched with those of other requests (db/postgres/gather.ts): it takes no connection for itself. */
-  batched?: true
-  /** The end user's address may come along in X-End-User-IP, for the bounds on guessing. */
-  endUser?: true
-  /** As how many calls it counts in the key's limit; 1 unless it costs much more than others. */
-  weight?: number
-  /** Header fields besides those of every answer. */
-  headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]
-  handle(asked: Asked<Input>, open: Open): Promise<unknown>
-}
+/** GET /v1/_spec, which describes this list. */
+export const getSpec = specOperation(() => operations)
 
 export const operations: Operation[] = [
   getMe,

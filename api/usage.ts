@@ -2,7 +2,7 @@
 import { standingOf } from '../db/money/billing.ts'
 import { shown } from '../schemas/fields/money.ts'
 import { Usage } from '../schemas/usage.ts'
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 import { rateLimitOf } from './request/limit.ts'
 
 export const getUsage: Operation<object> = {

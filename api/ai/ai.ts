@@ -5,7 +5,7 @@ import { BotAnalysis, BotAnalysisRequest, Signal, SignalRequest } from '../../sc
 import { invalid } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Candle } from '../../schemas/market.ts'
-import type { Asked, Caller, Open, Operation } from '../operations.ts'
+import type { Asked, Caller, Open, Operation } from '../operation.ts'
 import { ask } from '../request/broker-requests.ts'
 import { analyseBot } from './analysis.ts'
 import { backtestOnce } from './backtest.ts'

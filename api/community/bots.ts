@@ -9,7 +9,7 @@ import {
 import { CommunityBot, CommunityBotList, DeletedCommunityBot, Like, NewCommunityBot } from '../../schemas/community.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { checkFreeform } from '../../schemas/fields/freeform.ts'
-import type { Caller, Operation } from '../operations.ts'
+import type { Caller, Operation } from '../operation.ts'
 import { partyOf, presentAuthor } from './community.ts'
 
 const common = { tag: 'Community', auth: 'key', actor: true } as const

@@ -24,7 +24,7 @@ import {
   ProfileUpdate
 } from '../../schemas/community.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
-import type { Asked, Operation } from '../operations.ts'
+import type { Asked, Operation } from '../operation.ts'
 
 type Acting = Pick<Asked<object>, 'partner' | 'trader'>
 

@@ -10,7 +10,8 @@ import type { Context, Middleware, Next } from 'koa'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { describeStream } from '../events/stream/asyncapi.ts'
 import { streamPage } from '../events/stream/page.ts'
-import { type Open, operations } from '../operations.ts'
+import type { Open } from '../operation.ts'
+import { operations } from '../operations.ts'
 import { describe } from './spec.ts'
 
 const compress = promisify(gzip)

@@ -2,7 +2,7 @@
 // file, the table of errors, and what each group of operations is about.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Tag } from '../operations.ts'
+import type { Tag } from '../operation.ts'
 import { errorSections } from './errors.ts'
 
 const chapters = [

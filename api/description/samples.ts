@@ -1,7 +1,7 @@
 // A call of each operation to copy: with curl, and in TypeScript with the client that openapi-typescript and
 // openapi-fetch make of the description.
 import type { Schema } from '../../schemas/fields/fields.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 import { exampleOf } from './schemas.ts'
 
 export interface CodeSample {

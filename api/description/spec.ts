@@ -2,7 +2,7 @@
 // both, so nothing is translated.
 import type { Schema } from '../../schemas/fields/fields.ts'
 import { bodyLimit } from '../../schemas/fields/sizes.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 import { takesKey } from '../request/idempotency.ts'
 import { Reply } from '../request/respond.ts'
 import { ErrorEnvelope, ErrorResponses } from './errors.ts'
@@ -13,7 +13,8 @@ import { Components, exampleOf } from './schemas.ts'
 
 export { codesOf, ErrorEnvelope } from './errors.ts'
 
-export const getSpec: Operation<object> = {
+/** The operation that describes `rows`; read when first asked for, since it stands among them itself. */
+export const specOperation = (rows: () => Operation[]): Operation<object> => ({
   name: 'getSpec',
   weight: 10,
   method: 'GET',
@@ -38,14 +39,12 @@ export const getSpec: Operation<object> = {
   },
   errors: [],
   async handle(_asked, { config }) {
-    // Imported here and not at the top: this file is in the list itself.
-    const { operations } = await import('../operations.ts')
     // As text, made once: writing some 500 kB of JSON takes milliseconds of everybody's time.
-    const text = written.get(config.baseUrl) ?? JSON.stringify(describe(operations, config.baseUrl))
+    const text = written.get(config.baseUrl) ?? JSON.stringify(describe(rows(), config.baseUrl))
     written.set(config.baseUrl, text)
     return new Reply(text, { 'Content-Type': 'application/json; charset=utf-8' })
   }
-}
+})
 
 const written = new Map<string, string>()
 const described = new WeakMap<Operation[], Map<string, object>>()

@@ -22,7 +22,7 @@ import {
   eventTypeNames,
   isEventType
 } from '../../schemas/events.ts'
-import type { Open, Operation } from '../operations.ts'
+import type { Open, Operation } from '../operation.ts'
 
 // A hint that the log has grown may be lost.
 const REREAD_MS = 2000

@@ -1,9 +1,9 @@
 // The creator's side of the marketplace: writing, publishing and retiring bots. What they earn is in
 // marketplace-earnings.ts.
 
+import type { BotRow } from '../../db/marketplace/bot-rows.ts'
 import {
   type BotFacts,
-  type BotRow,
   insertBot,
   listOwnBots,
   publishBot as publish,
@@ -13,7 +13,7 @@ import {
 import { requireRoom, requireWithin } from '../../db/platform/bounds.ts'
 import { usdOf } from '../../schemas/fields/money.ts'
 import { BotChanges, CreatorBot, CreatorBots, NewBot } from '../../schemas/marketplace/creator.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 import { type IdParams, idParams, partyOf, presentBot } from './listings.ts'
 
 const LIST_AT_MOST = 1000

@@ -6,7 +6,7 @@ import { requireRoom } from '../../db/platform/bounds.ts'
 import { shown, usdOf } from '../../schemas/fields/money.ts'
 import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'
 import { Earnings, NewPayout, Payout, PayoutPage } from '../../schemas/marketplace/creator.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 import { partyOf } from './listings.ts'
 
 const BOTS_AT_MOST = 1000

@@ -1,14 +1,15 @@
 // The marketplace for its visitors: the list, a bot's detail, its reviews. Sales are in marketplace-sales.ts,
 // the creator's side is in marketplace-creator.ts.
 
+import type { ListedBot } from '../../db/marketplace/bot-rows.ts'
 import { listBots } from '../../db/marketplace/listing.ts'
-import { getBotDetail, type ListedBot, type Party } from '../../db/marketplace/listings.ts'
+import { getBotDetail, type Party } from '../../db/marketplace/listings.ts'
 import { listReviews, type ReviewRow, saveReview } from '../../db/marketplace/reviews.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { shown } from '../../schemas/fields/money.ts'
 import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'
 import { BotDetail, BotPage, BotsQuery, NewReview, Review, ReviewPage } from '../../schemas/marketplace/marketplace.ts'
-import type { Asked, Operation } from '../operations.ts'
+import type { Asked, Operation } from '../operation.ts'
 
 /** The acting party: the trader whose session came with the key, else the partner. */
 export function partyOf({ partner, trader }: Pick<Asked<object>, 'partner' | 'trader'>): Party {

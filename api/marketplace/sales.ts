@@ -12,7 +12,7 @@ import {
 import { requireRoom } from '../../db/platform/bounds.ts'
 import { usdOf } from '../../schemas/fields/money.ts'
 import { Purchase, PurchaseList, Sale, Subscription, SubscriptionList } from '../../schemas/marketplace/sales.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 import { type IdParams, idParams, partyOf } from './listings.ts'
 
 // What a party has comes in one piece, and not without a bound.

@@ -4,7 +4,7 @@ import { presentEntry } from '../../db/orders/entry.ts'
 import { getOrder as findOrder, notifyOf, type Outcome } from '../../db/orders/reading.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { OrderEntry, OrderQuery } from '../../schemas/orders.ts'
-import type { Asked, Open, Operation } from '../operations.ts'
+import type { Asked, Open, Operation } from '../operation.ts'
 
 // A wake-up that was lost, or that went to another process which waits for the same order, costs at most this long.
 const REREAD_MS = 1000

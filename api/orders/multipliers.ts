@@ -8,7 +8,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { asset, pathId } from '../../schemas/fields/fields.ts'
 import type { MultiplierSpec as Offered } from '../../schemas/market.ts'
 import { MultiplierOrder, MultiplierOrderRequest, MultiplierSpec } from '../../schemas/multipliers.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 import { ask } from '../request/broker-requests.ts'
 import { close, decimal, place, placingErrors } from './orders.ts'
 

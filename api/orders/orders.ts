@@ -16,7 +16,7 @@ import { pathId } from '../../schemas/fields/fields.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { type HaltFacts, tradingHalted } from '../../schemas/halts.ts'
 import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../../schemas/orders.ts'
-import type { Asked, Open, Operation } from '../operations.ts'
+import type { Asked, Open, Operation } from '../operation.ts'
 import { ask } from '../request/broker-requests.ts'
 import { Reply } from '../request/respond.ts'
 

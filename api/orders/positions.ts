@@ -5,7 +5,7 @@ import { number, presentConverted, time } from '../../db/orders/entry.ts'
 import { listPositions, type OrderRow } from '../../db/orders/reading.ts'
 import { getTrader } from '../../db/traders/traders.ts'
 import { PositionList, PositionsQuery } from '../../schemas/multipliers.ts'
-import type { Open, Operation } from '../operations.ts'
+import type { Open, Operation } from '../operation.ts'
 import { ask } from '../request/broker-requests.ts'
 
 export const listOpenPositions: Operation<{ query: PositionsQuery }> = {

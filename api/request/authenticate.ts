@@ -9,7 +9,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { isCrossSite, PARTNER_COOKIE, readCookie, TRADER_COOKIE } from '../../schemas/fields/cookies.ts'
 import { shown } from '../../schemas/fields/money.ts'
 import type { Scope } from '../../schemas/fields/scopes.ts'
-import type { Caller, Open, SessionTrader } from '../operations.ts'
+import type { Caller, Open, SessionTrader } from '../operation.ts'
 
 const CHALLENGE = { 'WWW-Authenticate': 'Bearer' }
 

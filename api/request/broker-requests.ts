@@ -1,6 +1,6 @@
 // Asking the workers: a question and its job are stored, the answer is read from its row. The api never
 // talks to the broker and never opens a token.
-import type { Open } from '../operations.ts'
+import type { Open } from '../operation.ts'
 
 /**
  * The workers' answer to a question. Throws what they refused it with, or BROKER_UPSTREAM when there is no

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from 'koa'
 import { invalid } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { Open } from '../operations.ts'
+import type { Open } from '../operation.ts'
 
 const WINDOW_SECONDS = 900
 /** Far above every threshold: counters only count. */

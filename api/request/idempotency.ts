@@ -7,7 +7,7 @@ import { requireRoom } from '../../db/platform/bounds.ts'
 import { hashSecret } from '../../db/platform/crypto.ts'
 import { freeKey, type HeldKey, keepAnswer, takeKey } from '../../db/platform/idempotency.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
-import type { Caller, Open, Operation } from '../operations.ts'
+import type { Caller, Open, Operation } from '../operation.ts'
 import { Reply } from './respond.ts'
 
 const KEY = /^[\x21\x23-\x5b\x5d-\x7e]{8,64}$/

@@ -2,7 +2,7 @@
 import type { Context } from 'koa'
 import type { Count } from '../../db/platform/limits.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { Caller, Open } from '../operations.ts'
+import type { Caller, Open } from '../operation.ts'
 
 const WINDOW_SECONDS = 60
 

@@ -1,6 +1,6 @@
 // The path that was probably meant, for a 404.
 import { distance } from 'fastest-levenshtein'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 
 // Longer than any path of ours; what is longer was not mistyped.
 const MAX_LENGTH = 100

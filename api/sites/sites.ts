@@ -4,7 +4,7 @@ import type { Context, Middleware, Next } from 'koa'
 import { findSiteFiles } from '../../db/community/templates.ts'
 import { gather } from '../../db/postgres/gather.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { Open } from '../operations.ts'
+import type { Open } from '../operation.ts'
 
 const SITE = /^\/sites\/([a-z0-9][a-z0-9-]{1,30}[a-z0-9])(?:\/([A-Za-z0-9._-]{0,100}))?$/
 

@@ -13,7 +13,7 @@ import {
   TemplateList,
   TemplatePath
 } from '../../schemas/templates.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 
 export const listTemplates: Operation<object> = {
   name: 'listTemplates',

@@ -21,7 +21,7 @@ import {
   Connection,
   Exchange
 } from '../../schemas/traders/accounts.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 
 export const exchangeTokens: Operation<{ body: Exchange }> = {
   name: 'exchangeTokens',

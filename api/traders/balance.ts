@@ -2,7 +2,7 @@
 import { requireConnected } from '../../db/traders/accounts.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { AccountQuery, Balance } from '../../schemas/traders/accounts.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 import { ask } from '../request/broker-requests.ts'
 
 export const getBalance: Operation<{ query: AccountQuery }> = {

@@ -21,7 +21,7 @@ import {
   ResetRequest,
   SessionsEnd
 } from '../../schemas/traders/credentials.ts'
-import type { Operation, SessionTrader } from '../operations.ts'
+import type { Operation, SessionTrader } from '../operation.ts'
 import { guarded } from '../request/guessing.ts'
 
 /** Throws VALIDATION_FAILED for a password that everybody who guesses tries. */

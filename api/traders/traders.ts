@@ -8,7 +8,7 @@ import { findLogin, getTraderById, insertSignup, type TraderRecord } from '../..
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { setCookie, TRADER_COOKIE } from '../../schemas/fields/cookies.ts'
 import { LoggedOut, Login, Signup, TraderAccount, TraderLogin } from '../../schemas/traders/traders.ts'
-import type { Open, Operation, SessionTrader } from '../operations.ts'
+import type { Open, Operation, SessionTrader } from '../operation.ts'
 import { guarded } from '../request/guessing.ts'
 import { Reply } from '../request/respond.ts'
 import { refuseCommon } from './credentials.ts'

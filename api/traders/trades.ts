@@ -9,7 +9,7 @@ import {
   TradeRecord,
   TradesQuery
 } from '../../schemas/traders/trades.ts'
-import type { Operation } from '../operations.ts'
+import type { Operation } from '../operation.ts'
 
 export const collectTrade: Operation<{ body: TradeRecord }> = {
   name: 'collectTrade',

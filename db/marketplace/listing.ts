@@ -4,7 +4,7 @@
 // per order that carries the filters; the wide rows are read for the page's bots only.
 import type { BotsQuery } from '../../schemas/marketplace/marketplace.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { type BotRow, type ListedBot, listedColumns, withCreators } from './listings.ts'
+import { type BotRow, type ListedBot, listedColumns, withCreators } from './bot-rows.ts'
 import { countBots, type Filter, given, marksOf, relist } from './remembered.ts'
 
 const order: Record<BotsQuery['sort'], string> = {

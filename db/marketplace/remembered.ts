@@ -4,7 +4,7 @@
 // version changed. What was read at one version is carried forward by the changes since, so it is as exact as if it had
 // been read now; where they are not all written down (any more) it is read anew.
 import { type Db, rows } from '../postgres/connection.ts'
-import type { BotRow } from './listings.ts'
+import type { BotRow } from './bot-rows.ts'
 
 /** Which bots: conditions on columns that bots, their words and changes share, and words as a tsquery. */
 export interface Filter {

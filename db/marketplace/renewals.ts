@@ -2,7 +2,7 @@
 // and by however many the check is run.
 import { isLess } from '../../schemas/fields/money.ts'
 import { endOfPeriod } from '../money/billing.ts'
-import type { BillingContext } from '../money/billing-check.ts'
+import type { BillingContext } from '../money/billing-context.ts'
 import { tryTransfer } from '../money/ledger.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { lockBot } from './listings.ts'

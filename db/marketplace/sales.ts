@@ -7,7 +7,8 @@ import type { PurchaseStatus, SubscriptionStatus } from '../../schemas/marketpla
 import { databaseNow, endOfPeriod } from '../money/billing.ts'
 import { accounts, type Entry, findTransfer, transfer } from '../money/ledger.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { type BotRow, lockBot, lockVisibleBot, type Party } from './listings.ts'
+import type { BotRow } from './bot-rows.ts'
+import { lockBot, lockVisibleBot, type Party } from './listings.ts'
 import { takeReviewBack } from './reviews.ts'
 
 export interface PurchaseRow {

@@ -5,24 +5,13 @@ import type { Plan } from '../../schemas/partners.ts'
 import { renewSubscriptions } from '../marketplace/renewals.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { chargePartner, databaseNow, type Prices } from './billing.ts'
+import type { BillingContext } from './billing-context.ts'
 
 export interface BillingCounts {
   /** Plan fees that moved. */
   charged: number
   activated: number
   deactivated: number
-}
-
-export interface BillingContext {
-  /** What is due as of this instant is charged. */
-  now: Date
-  prices: Prices
-  /** The platform's share of a sale, in percent. */
-  feePct: string
-  /** Once aborted, no further party is begun; what was done stays. */
-  signal: AbortSignal
-  /** Told of each party that could not be dealt with; the check goes on with the others. */
-  failed(id: string, error: unknown): void
 }
 
 /** One kind of thing that falls due. Adds to the counts what they count. */

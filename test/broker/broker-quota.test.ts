@@ -2,7 +2,8 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { BrokerError } from '../../worker/broker/port.ts'
-import { Budget, type BudgetClock, type Limits } from '../../worker/broker/transport/quota.ts'
+import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
+import { Budget, type BudgetClock } from '../../worker/broker/transport/quota.ts'
 import { failure } from './broker-script.ts'
 
 const quota = suite('a call budget')
@@ -39,7 +40,7 @@ class HandClock implements BudgetClock {
 
 function budgetOf(perMinute: number, perHour = 0): { clock: HandClock; budget: Budget } {
   const clock = new HandClock()
-  const limits: Limits = { pricing: { perMinute, perHour }, general: { perMinute: 180, perHour: 14_400 } }
+  const limits: CallLimits = { pricing: { perMinute, perHour }, general: { perMinute: 180, perHour: 14_400 } }
   return { clock, budget: new Budget(limits, { clock }) }
 }
 

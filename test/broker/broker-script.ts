@@ -1,11 +1,12 @@
 // For tests of the broker's client: a broker that does exactly what a test tells it, frame by frame, and what is
 // needed around it.
+
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
+import type { BrokerLog } from '../../worker/broker/port.ts'
 import { BrokerError } from '../../worker/broker/port.ts'
-import type { Log } from '../../worker/broker/transport/sockets.ts'
 
 export type Sent = Record<string, unknown> & { req_id: number }
 
@@ -104,7 +105,7 @@ export async function failure(promise: Promise<unknown> | undefined): Promise<Br
 }
 
 /** A log that keeps its lines as text. */
-export function keptLog(): { log: Log; lines: string[] } {
+export function keptLog(): { log: BrokerLog; lines: string[] } {
   const lines: string[] = []
   const keep = (...facts: unknown[]) => {
     lines.push(
@@ -115,5 +116,5 @@ export function keptLog(): { log: Log; lines: string[] } {
         .join(' ')
     )
   }
-  return { log: { debug: keep, info: keep, warn: keep, error: keep } as unknown as Log, lines }
+  return { log: { debug: keep, info: keep, warn: keep, error: keep } as unknown as BrokerLog, lines }
 }

@@ -9,7 +9,8 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { endLease, renewLease } from '../../db/orders/following.ts'
 import { openCallRecords } from '../../db/platform/call-records.ts'
 import { rows } from '../../db/postgres/connection.ts'
-import { Budget, type Limits } from '../../worker/broker/transport/quota.ts'
+import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
+import { Budget } from '../../worker/broker/transport/quota.ts'
 import { SharedCalls } from '../../worker/broker/transport/shared-calls.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect, frontOf } from '../support/dialects.ts'
@@ -34,7 +35,7 @@ const { db, log, config } = harness.open
 const partner = await harness.makePartner()
 const front = frontOf(simulator)
 
-const limits: Limits = { trading: { perMinute: 40, perHour: 400 } }
+const limits: CallLimits = { trading: { perMinute: 40, perHour: 400 } }
 
 /** A budget of a scope as the worker of that name keeps it. */
 async function budgetOf(scope: string, worker: string): Promise<Budget> {

@@ -3,7 +3,7 @@
 // over. Whatever is answered is held against the contract and against what was answered before.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Operation } from '../../api/operations.ts'
+import type { Operation } from '../../api/operation.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import type { BinaryOrder } from '../../schemas/orders.ts'
 import { type Random, seeded } from '../money-storm/random.ts'

@@ -2,7 +2,7 @@
 // contract and a code that says what to do; nothing is refused for a reason that is not the caller's.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getMe } from '../../api/me.ts'
-import type { Operation } from '../../api/operations.ts'
+import type { Operation } from '../../api/operation.ts'
 import { listOrders } from '../../api/orders/orders.ts'
 import { listOpenPositions } from '../../api/orders/positions.ts'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'

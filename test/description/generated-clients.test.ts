@@ -10,7 +10,8 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { exampleOf } from '../../api/description/schemas.ts'
 import { describe } from '../../api/description/spec.ts'
-import { type Operation, operations } from '../../api/operations.ts'
+import type { Operation } from '../../api/operation.ts'
+import { operations } from '../../api/operations.ts'
 import type { Schema } from '../../schemas/fields/fields.ts'
 
 const run = promisify(execFile)

@@ -1,8 +1,8 @@
 // The machine-readable description.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { describe, getSpec } from '../../api/description/spec.ts'
-import { operations } from '../../api/operations.ts'
+import { describe } from '../../api/description/spec.ts'
+import { getSpec, operations } from '../../api/operations.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
 interface Described {

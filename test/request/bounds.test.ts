@@ -1,12 +1,12 @@
 // What one partner may keep, and how often all its keys together may call.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { getSpec } from '../../api/description/spec.ts'
 import { createKey } from '../../api/keys.ts'
 import { createCreatorBot, updateCreatorBot } from '../../api/marketplace/creator.ts'
 import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { getMarketplaceBot } from '../../api/marketplace/listings.ts'
 import { getMe } from '../../api/me.ts'
+import { getSpec } from '../../api/operations.ts'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { insertKey } from '../../db/partners/keys.ts'
 import { bounds, requireRoom } from '../../db/platform/bounds.ts'

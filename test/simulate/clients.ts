@@ -1,7 +1,7 @@
 // The partners' side of a simulation: each life is one clientOrderId, asked for, repeated, given up on, closed, and
 // everything it was ever told, to be held against the rows and the books at the end.
 
-import type { Open as ApiOpen, Caller } from '../../api/operations.ts'
+import type { Open as ApiOpen, Caller } from '../../api/operation.ts'
 import { close, place } from '../../api/orders/orders.ts'
 import type { Outcome } from '../../db/orders/reading.ts'
 import type { Terms } from '../../db/orders/storing.ts'

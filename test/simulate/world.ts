@@ -1,7 +1,7 @@
 // One simulation: workers, api processes, clients, broker and database on one virtual time, all troubles included,
 // until every order has ended; then the books are audited.
 
-import type { Open as ApiOpen } from '../../api/operations.ts'
+import type { Open as ApiOpen } from '../../api/operation.ts'
 import { openGathered } from '../../api/request/gathered.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue, type Queue } from '../../db/platform/queue.ts'

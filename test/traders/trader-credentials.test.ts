@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { Operation } from '../../api/operations.ts'
+import type { Operation } from '../../api/operation.ts'
 import {
   changePassword,
   confirmPassword,

@@ -5,8 +5,8 @@ import type { Config } from '../../schemas/config/config.ts'
 import { ConfigError } from '../../schemas/config/config.ts'
 import { createNextBroker } from './dialects/next.ts'
 import { createV3Broker } from './dialects/v3.ts'
+import type { Unreachable } from './port.ts'
 import { type Broker, BrokerError } from './port.ts'
-import type { Unreachable } from './transport/reachability.ts'
 
 export interface Brokers {
   /** The broker in the dialect stored with a partner or an order. Throws BrokerError where no address was given for it. */

@@ -1,18 +1,21 @@
 // A broker in some dialect: finds or opens each account's session and each application's market, keeps their call
 // budgets, bounds how many connections there are, and closes those nobody uses.
+
 import type { CallRecords } from '../../db/platform/call-records.ts'
 import type { Dialect, Place } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
+import type { BrokerLog, Unreachable } from './port.ts'
 import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
+import type { CallLimits } from './transport/call-window.ts'
 import { Gate } from './transport/gate.ts'
 import { Line } from './transport/line.ts'
-import { Budget, type Limits } from './transport/quota.ts'
-import { Reachability, type Unreachable } from './transport/reachability.ts'
+import { Budget } from './transport/quota.ts'
+import { Reachability } from './transport/reachability.ts'
 import { AccountSession } from './transport/session.ts'
-import { Connection, type Counters, type Log } from './transport/sockets.ts'
+import { Connection, type Counters } from './transport/sockets.ts'
 
 export interface ClientOptions {
-  log: Log
+  log: BrokerLog
   /** How long an answer may take (15 s); buys and sells get a little longer. */
   answerTimeoutMs?: number
   /** How long a connection without calls and streams stays open (60 s). */
@@ -64,7 +67,7 @@ class Client implements Broker {
   readonly #sweeper: NodeJS.Timeout
   readonly #reachability: Reachability
   #lastAppId = ''
-  #limits: Limits
+  #limits: CallLimits
   #closed = false
 
   constructor(dialect: Dialect, options: ClientOptions) {

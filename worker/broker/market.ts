@@ -1,5 +1,6 @@
 // Market data of one application: symbols, hours, candles, multiplier specifications and the broker's clock, each
 // remembered for as long as it may be.
+
 import Big from 'big.js'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
 import type { Dialect, Request } from './dialects/dialect.ts'
@@ -16,6 +17,7 @@ import {
 } from './dialects/reading.ts'
 import { readTradingDay } from './dialects/trading-times.ts'
 import { Hours, secondsUntil, type TradingDay } from './hours.ts'
+import type { BrokerLog } from './port.ts'
 import {
   type BinaryContract,
   BrokerError,
@@ -27,12 +29,12 @@ import {
   stakeCurrency
 } from './port.ts'
 import { type Line, readAnswer } from './transport/line.ts'
-import type { Frame, Log } from './transport/sockets.ts'
+import type { Frame } from './transport/sockets.ts'
 
 export interface MarketOptions {
   line: Line
   dialect: Dialect
-  log: Log
+  log: BrokerLog
   /** Wall clock, ms. */
   now(): number
   /** Asset → decimals of its printed price; filled in as symbols are read. */

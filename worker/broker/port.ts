@@ -2,10 +2,22 @@
 // behind this; nothing above it knows tokens, login ids, request ids or whose field is called what.
 // Money and prices are decimal strings exactly as the broker gave them; times are epoch seconds (UTC).
 
+import type { Logger } from 'pino'
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import type { Candle, ContractLimits, MultiplierSpec } from '../../schemas/market.ts'
 import type { RejectedReason } from '../../schemas/traders/accounts.ts'
-import type { Unreachable } from './transport/reachability.ts'
+
+/** Where the client logs. */
+export type BrokerLog = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
+
+/** An address of the broker that cannot be reached. */
+export interface Unreachable {
+  /** What cannot be reached: an address, never with a token. */
+  what: string
+  /** Epoch ms. */
+  since: number
+  cause: string
+}
 
 export type BinaryType =
   | 'CALL'

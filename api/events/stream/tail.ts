@@ -4,7 +4,7 @@ import { writeCursor } from '../../../db/events/cursor.ts'
 import { presentEvent } from '../../../db/events/present.ts'
 import { type EventRow, type LogState, PointExpired, readEvents, readLogState } from '../../../db/events/read.ts'
 import type { EventType } from '../../../schemas/events.ts'
-import type { Open } from '../../operations.ts'
+import type { Open } from '../../operation.ts'
 
 // Of each partner with open sockets.
 const KEPT = 500

@@ -2,7 +2,7 @@
 import { insertTicket } from '../../../db/events/tickets.ts'
 import { getTrader } from '../../../db/traders/traders.ts'
 import { NewTicket, StreamTicket } from '../../../schemas/stream.ts'
-import type { Operation } from '../../operations.ts'
+import type { Operation } from '../../operation.ts'
 import { requireScope } from '../../request/authenticate.ts'
 
 const DEFAULT_TTL_SECONDS = 60

@@ -1,17 +1,17 @@
 // What differs between the broker's APIs, behind everything they share: how a connection is opened and authorised,
 // how requests are written and answers read. Requests and answers named here are the only ones we use.
 
-import type { BrokerAccount, Contract, ContractState, Evidence, MarketSymbol } from '../port.ts'
-import type { Budget, Limits } from '../transport/quota.ts'
-import type { Unreachable } from '../transport/reachability.ts'
-import type { Connection, Log } from '../transport/sockets.ts'
+import type { BrokerAccount, BrokerLog, Contract, ContractState, Evidence, MarketSymbol, Unreachable } from '../port.ts'
+import type { CallLimits } from '../transport/call-window.ts'
+import type { Budget } from '../transport/quota.ts'
+import type { Connection } from '../transport/sockets.ts'
 import type { Body } from './reading.ts'
 
 /** What a dialect is given to open a connection with. */
 export interface Place {
   appId: string
   budget: Budget
-  log: Log
+  log: BrokerLog
   answerTimeoutMs: number
   /** Opens a socket at `url`; rejects with BrokerError. */
   connect(url: string): Promise<Connection>
@@ -21,7 +21,7 @@ export interface Place {
    */
   claimSeat(user: string, most: number): void
   /** The broker told its limits: they hold here, and for budgets yet to be made. */
-  learnLimits(limits: Limits): void
+  learnLimits(limits: CallLimits): void
   /** Aborted once somebody who does not follow contracts waits for the opening: then it goes first. */
   hurry: AbortSignal
 }
@@ -36,7 +36,7 @@ export interface Dialect {
   /** As it is stored with partners and orders. */
   name: 'v3' | 'next'
   /** Call budgets until the broker tells better; one named `general` holds for all other classes. */
-  limits: Limits
+  limits: CallLimits
   /** Streams one connection may have open at a time. */
   maxStreams: number
   /** Tells other workers what was spent of quotas that are not an account's. */

@@ -1,14 +1,16 @@
 // The one REST call the newer dialect cannot do without: a one-time address for an account's socket. It is made within
 // the budgets of this machine's address and of the user, and ends like every broker call: answered, or a BrokerError.
+
 import { createHash } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { CallRecords } from '../../../db/platform/call-records.ts'
 import { tokenRefused } from '../credentials.ts'
+import type { BrokerLog, Unreachable } from '../port.ts'
 import { type AccountFacts, BrokerError } from '../port.ts'
-import { Budget, type TakeOptions, type Windows } from '../transport/quota.ts'
-import { Reachability, type Unreachable } from '../transport/reachability.ts'
+import type { CallWindows } from '../transport/call-window.ts'
+import { Budget, type TakeOptions } from '../transport/quota.ts'
+import { Reachability } from '../transport/reachability.ts'
 import { SharedCalls } from '../transport/shared-calls.ts'
-import type { Log } from '../transport/sockets.ts'
 import { isBusy, readRestError, restRefusal, unreachable } from './next-refusals.ts'
 import { unknowns } from './next-unknowns.ts'
 import { type Body, bodyOf, listOf, optionalText, textOf } from './reading.ts'
@@ -22,7 +24,7 @@ export interface RestOptions {
   callsPerMinute?: number | undefined
   /** Where the workers of this machine count together; without it, this process counts for itself. */
   records?: CallRecords | undefined
-  log?: Log
+  log?: BrokerLog
 }
 
 export interface Asking {
@@ -64,7 +66,7 @@ export class Rest {
     this.#reachability.close()
   }
 
-  #granted(): Windows {
+  #granted(): CallWindows {
     const { perMinute, perTenMinutes, perHour, reserve } = unknowns.restOfAddress
     const granted = (this.#options.callsPerMinute ?? perMinute) / perMinute
     const part = (calls: number) => Math.max(1, Math.floor(calls * granted))

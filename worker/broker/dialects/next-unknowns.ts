@@ -1,7 +1,7 @@
 // What the documents of the broker's newer API leave open, and what we take for granted instead: all of it here, so that
 // it is changed in one place once the broker has shown the truth. Figures it publishes but does not tell over the API
 // stand here too.
-import type { Limits, Windows } from '../transport/quota.ts'
+import type { CallLimits, CallWindows } from '../transport/call-window.ts'
 
 export const unknowns = {
   /**
@@ -14,7 +14,7 @@ export const unknowns = {
     lists: { perMinute: 30, perHour: 1_500 },
     general: { perMinute: 220, perHour: 14_400 },
     uncounted: { perMinute: 0, perHour: 0 }
-  } satisfies Limits,
+  } satisfies CallLimits,
   classes: {
     proposal: 'trading',
     proposal_open_contract: 'trading',
@@ -28,9 +28,9 @@ export const unknowns = {
   } as Readonly<Record<string, string>>,
 
   /** REST calls from one server address, all users together. The workers of a machine share it; machines behind one address are not known of. */
-  restOfAddress: { perMinute: 300, perTenMinutes: 1_000, perHour: 0, reserve: 0.4 } satisfies Windows,
+  restOfAddress: { perMinute: 300, perTenMinutes: 1_000, perHour: 0, reserve: 0.4 } satisfies CallWindows,
   /** REST calls of one user: 80 in one document, 60 in another. */
-  restOfUser: { perMinute: 60, perHour: 0 } satisfies Windows,
+  restOfUser: { perMinute: 60, perHour: 0 } satisfies CallWindows,
   /** How long an opening waits for these budgets. */
   restWaitMs: 10_000,
   /** The same for an opening that only follows contracts. */

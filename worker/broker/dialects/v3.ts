@@ -5,8 +5,8 @@ import { type ClientOptions, createClient } from '../client.ts'
 import { confirmAccount, readToken, tokenRefused } from '../credentials.ts'
 import { decimalsOf } from '../market.ts'
 import { type AccountFacts, type Broker, type BrokerAccount, BrokerError, type ContractState } from '../port.ts'
+import type { CallLimits } from '../transport/call-window.ts'
 import { readAnswer } from '../transport/line.ts'
-import type { Limits } from '../transport/quota.ts'
 import type { Connection, Frame, Stream } from '../transport/sockets.ts'
 import type { Dialect, PipSizeOf, Place } from './dialect.ts'
 import { BadFrame, type Body, bodyOf, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
@@ -38,7 +38,7 @@ const classes: Record<string, string> = {
 const uncounted = { perMinute: 0, perHour: 0 }
 
 /** What the broker once published; it tells the real figures on every connection. */
-const limits: Limits = {
+const limits: CallLimits = {
   uncounted,
   pricing: { perMinute: 80, perHour: 3_600 },
   outcome: { perMinute: 25, perHour: 1_500 },
@@ -169,7 +169,7 @@ function watchSite(connection: Connection, place: Place): void {
     })
 }
 
-function readLimits(body: Body): Limits {
+function readLimits(body: Body): CallLimits {
   const windows = (field: string) => {
     const { minutely, hourly } = bodyOf(body[field], field)
     return { perMinute: Number(minutely) || 0, perHour: Number(hourly) || 0 }

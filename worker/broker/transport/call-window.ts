@@ -9,6 +9,18 @@ const RECORDED_AT_ONCE = 0.05
 /** A record is spent within this part of its window. */
 const VALID = 1 / 6
 
+/** Calls allowed; 0 or less means no limit. */
+export interface CallWindows {
+  perMinute: number
+  /** Where there is such a window too. */
+  perTenMinutes?: number
+  /** The share kept for urgent calls (a tenth). */
+  reserve?: number
+  perHour: number
+}
+
+export type CallLimits = Record<string, CallWindows>
+
 export interface WindowSize {
   limit: number
   windowMs: number

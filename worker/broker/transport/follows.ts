@@ -215,7 +215,9 @@ export class Follows {
 
   async #ask(follow: Follow): Promise<ContractState> {
     const request = { proposal_open_contract: 1, contract_id: Number(follow.contractId) }
-    const stream: Stream = { hear: (frame, connection) => this.#hear(follow, frame, { connection, stream }) }
+    const stream: Stream<Connection> = {
+      hear: (frame, connection) => this.#hear(follow, frame, { connection, stream })
+    }
     const { line } = this.#options
     const subscribing = this.#places() > 0 && !this.#leaving.has(follow.contractId)
     this.#rests.end(follow.contractId)

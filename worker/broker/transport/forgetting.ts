@@ -2,8 +2,7 @@
 // forgotten; so every stream we stop using is forgotten, one after the other and within the call budget.
 import { setTimeout as delay } from 'node:timers/promises'
 import { isRateLimit } from '../dialects/errors.ts'
-import { BrokerError } from '../port.ts'
-import type { Log } from './sockets.ts'
+import { BrokerError, type BrokerLog } from '../port.ts'
 
 /** The call budget that `forget` counts in. */
 export interface ForgetBudget {
@@ -17,7 +16,7 @@ export interface ForgettingOptions {
   /** Sends one forget call and resolves with its answer. Rejects with BrokerError. */
   send(subscriptionId: string): Promise<unknown>
   budget: ForgetBudget | undefined
-  log: Log
+  log: BrokerLog
 }
 
 interface Waiting {

@@ -1,12 +1,14 @@
 // The line to the broker from one place (an account, or the market data of an application): opened when first used,
 // shared by all who call from there, opened again when it broke. Every call passes its budget here.
+
 import { setTimeout as delay } from 'node:timers/promises'
 import { pauseAfter } from '../../platform/pauses.ts'
 import { isAppRefused, isOurFault, isRateLimit, wantsReauthorising } from '../dialects/errors.ts'
 import { BadFrame } from '../dialects/reading.ts'
+import type { BrokerLog } from '../port.ts'
 import { BrokerError } from '../port.ts'
 import type { Budget } from './quota.ts'
-import type { CallOptions, Connection, Frame, Log, Stream } from './sockets.ts'
+import type { CallOptions, Connection, Frame, Stream } from './sockets.ts'
 
 export interface LineOptions {
   /** Opens a connection and authorises it; `onClose` is to be called when that one is gone. */
@@ -16,7 +18,7 @@ export interface LineOptions {
   budget: Budget
   classOf(call: string): string
   answerTimeoutMs: number
-  log: Log
+  log: BrokerLog
 }
 
 export interface LineCall {

@@ -2,19 +2,7 @@
 // minute and one per hour. Whoever would exceed either waits, purchases before reads, and is refused in the end.
 import type { CallRecord, PastCalls, ScopeRecords } from '../../../db/platform/call-records.ts'
 import { BrokerError } from '../port.ts'
-import { CallWindow } from './call-window.ts'
-
-/** Calls allowed; 0 or less means no limit. */
-export interface Windows {
-  perMinute: number
-  /** Where there is such a window too. */
-  perTenMinutes?: number
-  /** The share kept for urgent calls (a tenth). */
-  reserve?: number
-  perHour: number
-}
-
-export type Limits = Record<string, Windows>
+import { type CallLimits, CallWindow, type CallWindows } from './call-window.ts'
 
 export interface TakeOptions {
   /** Purchases and sales: served first, and they alone may use the reserve. */
@@ -55,7 +43,7 @@ export class Budget {
   readonly #classes = new Map<string, ClassBudget>()
   readonly #clock: BudgetClock
   readonly #records: ScopeRecords | undefined
-  #limits: Limits
+  #limits: CallLimits
   /** What others spent, as often as it was read, and when. */
   #past: { at: number; calls: PastCalls }[] = []
   #readAt: number | null = null
@@ -64,7 +52,7 @@ export class Budget {
 
   /** With `records`, calls that a process killed before this one made are counted, and ours can be by the next. */
   constructor(
-    limits: Limits,
+    limits: CallLimits,
     { clock = monotonic, records }: { clock?: BudgetClock; records?: ScopeRecords | undefined } = {}
   ) {
     this.#limits = limits
@@ -73,7 +61,7 @@ export class Budget {
   }
 
   /** Takes over what the broker says; calls already made stay counted. */
-  setLimits(limits: Limits): void {
+  setLimits(limits: CallLimits): void {
     this.#limits = limits
     for (const [name, each] of this.#classes) each.setWindows(windowsOf(limits, name))
   }
@@ -198,7 +186,7 @@ class ClassBudget {
 
   constructor(
     name: string,
-    windows: Windows,
+    windows: CallWindows,
     clock: BudgetClock,
     record: ((records: Omit<CallRecord, 'class'>[]) => Promise<void>) | undefined
   ) {
@@ -213,7 +201,7 @@ class ClassBudget {
     this.#windows = [this.#minute, ...(this.#tenMinutes ? [this.#tenMinutes] : []), this.#hour]
   }
 
-  setWindows(windows: Windows): void {
+  setWindows(windows: CallWindows): void {
     this.#minute.limit = windows.perMinute
     if (this.#tenMinutes && windows.perTenMinutes !== undefined) this.#tenMinutes.limit = windows.perTenMinutes
     this.#hour.limit = windows.perHour
@@ -380,8 +368,8 @@ export function exhausted(cause: string, retryMs?: number): BrokerError {
   })
 }
 
-const unlimited: Windows = { perMinute: 0, perHour: 0 }
+const unlimited: CallWindows = { perMinute: 0, perHour: 0 }
 
-function windowsOf(limits: Limits, name: string): Windows {
+function windowsOf(limits: CallLimits, name: string): CallWindows {
   return limits[name] ?? limits.general ?? unlimited
 }

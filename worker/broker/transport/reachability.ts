@@ -1,20 +1,11 @@
 // Whether the broker can be reached at all. After two failures in a row nobody else tries: one probe at growing pauses
 // finds out when it is back, and everybody else fails at once. The change is logged once in each direction.
 import { pauseAfter } from '../../platform/pauses.ts'
-import { BrokerError } from '../port.ts'
-import type { Log } from './sockets.ts'
-
-export interface Unreachable {
-  /** What cannot be reached: an address, never with a token. */
-  what: string
-  /** Epoch ms. */
-  since: number
-  cause: string
-}
+import { BrokerError, type BrokerLog, type Unreachable } from '../port.ts'
 
 export interface ReachabilityOptions {
   what: string
-  log?: Log | undefined
+  log?: BrokerLog | undefined
   /** Resolves when the broker gave any answer, rejects when it cannot be reached. */
   probe(): Promise<unknown>
 }

@@ -3,12 +3,13 @@
 // what moves on the account tells of a sale, ours or another program's, of any of them.
 
 import { bodyOf, idOf } from '../dialects/reading.ts'
+import type { BrokerLog } from '../port.ts'
 import type { Line } from './line.ts'
-import type { Connection, Frame, Log, Stream } from './sockets.ts'
+import type { Connection, Frame, Stream } from './sockets.ts'
 
 export interface RestsOptions {
   line: Line
-  log: Log
+  log: BrokerLog
   /** Wall clock, ms. One that is wrong wakes early, or late by as much. */
   now(): number
   /** How long a contract must have to rest, at least; its stream is opened so long before its end. */
@@ -124,7 +125,7 @@ export class Rests {
 
   async #subscribe(): Promise<void> {
     const { line } = this.#options
-    const stream: Stream = { hear: (frame, connection) => this.#hear(frame, { connection, stream }) }
+    const stream: Stream<Connection> = { hear: (frame, connection) => this.#hear(frame, { connection, stream }) }
     try {
       await line.read(movement, { transaction: 1, subscribe: 1 }, { stream })
     } catch (error) {

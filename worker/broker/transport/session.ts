@@ -16,7 +16,7 @@ import {
 import { Follows, type FollowsOptions, notFound } from './follows.ts'
 import { readAnswer } from './line.ts'
 import { exhausted } from './quota.ts'
-import type { Frame, Stream } from './sockets.ts'
+import type { Connection, Frame, Stream } from './sockets.ts'
 
 export interface SessionOptions extends Omit<FollowsOptions, 'openContracts'> {
   accountId: string
@@ -170,7 +170,7 @@ export class AccountSession implements Session {
     const early: Frame[] = []
     let bought: Bought | null = null
     let deliver: ((frame: Frame) => boolean) | null = null
-    const stream: Stream = {
+    const stream: Stream<Connection> = {
       hear: (frame, connection) => {
         if (deliver !== null) return deliver(frame)
         if (frame.buy === undefined) {

@@ -1,14 +1,16 @@
 // Calls of a quota that all workers of a machine spend together: each batch is taken from a common count, in which those of
 // a killed worker stay. What is urgent goes first, and alone may use the reserve.
+
 import type { CallRecords, SharedQuota } from '../../../db/platform/call-records.ts'
-import { exhausted, type TakeOptions, type Windows } from './quota.ts'
-import type { Log } from './sockets.ts'
+import type { BrokerLog } from '../port.ts'
+import type { CallWindows } from './call-window.ts'
+import { exhausted, type TakeOptions } from './quota.ts'
 
 export interface SharedCallsOptions {
   records: CallRecords
   scope: string
-  windows: Windows
-  log: Log | undefined
+  windows: CallWindows
+  log: BrokerLog | undefined
 }
 
 const AT_ONCE = 20

@@ -1,10 +1,9 @@
 // One WebSocket to the broker: numbers the calls, hands each answer to the call that asked, each update to its
 // stream, and ends every call one way or another. Knows frames, but no call's meaning.
 import type { Socket } from 'node:net'
-import type { Logger } from 'pino'
 import WebSocket from 'ws'
 import { isAppRefused, readRefusal, refused } from '../dialects/errors.ts'
-import { BrokerError } from '../port.ts'
+import { BrokerError, type BrokerLog } from '../port.ts'
 import { type Call, type CallOptions, Calls, disconnected, noAnswer, unsent } from './calls.ts'
 import { type ForgetBudget, Forgetting } from './forgetting.ts'
 import { breakOff, type OpenSocket, openSocket } from './opening.ts'
@@ -13,7 +12,6 @@ import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
 export type { CallOptions, Frame, Stream }
 
 /** The part of the logger that is used here. */
-export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 
 export interface ConnectionOptions {
   url: string
@@ -21,7 +19,7 @@ export interface ConnectionOptions {
   /** How often to ask whether the broker is there (30 s), and how long it may take to say so (5 s). */
   pingEveryMs?: number
   pongWithinMs?: number
-  log: Log
+  log: BrokerLog
   counters: Counters
   /** The budget of the calls that end subscriptions; without one they are not limited. */
   forgetBudget?: ForgetBudget

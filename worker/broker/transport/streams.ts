@@ -1,14 +1,13 @@
 // The streams of one connection: found by the number of the call that opened them or by the id the broker gave them,
 // and updates held back that came before their stream was named.
-import type { Connection } from './sockets.ts'
 
 /** A frame from the broker. Nothing in it is checked yet. */
 export type Frame = Record<string, unknown>
 
 /** What hears everything a subscribing call brings: its answer first or not, and every update. */
-export interface Stream {
-  /** Whether the frame was of any use. */
-  hear(frame: Frame, connection: Connection): boolean
+export interface Stream<Source = unknown> {
+  /** Whether the frame, which came over `connection`, was of any use. */
+  hear(frame: Frame, connection: Source): boolean
 }
 
 const maxHeldFrames = 64
