@@ -11,6 +11,8 @@ export interface Verdict {
   copies: number
   skipped: number
   paused: number
+  /** Copies whose limits were changed at the broker after their leader's. */
+  changed: number
   /** The deepest fall of a follow, as a share of what it may lose. */
   worstShare: number
   /** What broke a promise, in words. */
@@ -26,6 +28,8 @@ interface Copy {
   broker_order_id: string | null
   stop_loss: string | null
   pnl: string | null
+  limits_version: number
+  limits_at: Date | null
   leader_closed_early: boolean
 }
 
@@ -65,7 +69,7 @@ export async function judge({
   const follows = await rows<Follow>(db, 'select * from follows order by id')
   const copies = await rows<Copy>(
     db,
-    `select o.id, o.follow_id, o.copied_from, o.phase, o.account_id, o.broker_order_id, o.stop_loss, o.pnl, l.closed_early as leader_closed_early
+    `select o.id, o.follow_id, o.copied_from, o.phase, o.account_id, o.broker_order_id, o.stop_loss, o.pnl, o.limits_version, o.limits_at, l.closed_early as leader_closed_early
        from orders o join orders l on l.id = o.copied_from order by o.id`
   )
   const byFollow = Map.groupBy(copies, copy => copy.follow_id)
@@ -128,7 +132,8 @@ export async function judge({
     }
   }
   const paused = follows.filter(({ status }) => status === 'PAUSED_DRAWDOWN').length
-  return { copies: copies.length, skipped, paused, worstShare, broken }
+  const changed = copies.filter(({ limits_version: version, limits_at: at }) => version > 0 && at === null).length
+  return { copies: copies.length, skipped, paused, changed, worstShare, broken }
 }
 
 /** The deepest fall below the start, of contracts in the order in which they ended; what is open counts as it is. */

@@ -1,4 +1,4 @@
-// A storm of copying: leaders trade, close early and switch accounts, followers switch accounts and lose tokens, workers
+// A storm of copying: leaders trade, change limits at the broker, close early and switch accounts, followers switch accounts and lose tokens, workers
 // are killed; when it is over, judge.ts compares the broker's books with what the follows promise.
 import { randomUUID } from 'node:crypto'
 import { followLeader } from '../../api/copy.ts'
@@ -6,6 +6,7 @@ import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/mul
 import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
 import { rows } from '../../db/postgres/connection.ts'
+import { Refusal } from '../../worker/simulator/engine/refusal.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { seeded } from '../money-storm/random.ts'
 import { brokerEnv } from '../support/dialects.ts'
@@ -101,6 +102,8 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
   tell(`${followers.length} followers of ${leaders.length} leaders`)
 
   const open = new Map<string, 'BINARY' | 'MULTIPLIER'>()
+  /** Stakes of the leaders' multipliers by contract. */
+  const multipliers = new Map<number, number>()
   let placed = 0
   async function place(leader: TestTrader): Promise<void> {
     const { traderExternalId } = leader
@@ -131,6 +134,8 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
           })
     if (answer.status === 200) placed++
     if (answer.body.status === 'OPEN') open.set(answer.body.orderId, kind)
+    if (answer.body.status === 'OPEN' && kind === 'MULTIPLIER')
+      multipliers.set(Number(answer.body.brokerOrderId), stake)
   }
   async function closeOne(): Promise<void> {
     const [orderId, kind] = pick([...open]) ?? []
@@ -139,6 +144,20 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
       ? partner.call(closeOrder, { params: { id: orderId } })
       : partner.call(closeMultiplierOrder, { params: { orderId } }))
     if (answer.status === 200) open.delete(orderId)
+  }
+  /** A leader changes the limits of a multiplier with the broker's own software; the broker takes one change a second. */
+  function changeLimits(): void {
+    const [contractId, stake] = pick([...multipliers]) ?? []
+    const contract = contractId === undefined ? undefined : simulator.engine.contracts.get(contractId)
+    if (!contract || stake === undefined) return
+    try {
+      simulator.engine.update(contract.account, contract.id, {
+        stopLoss: random() < 0.3 ? null : money(Math.min(stake, 0.1 + stake / 4), stake),
+        takeProfit: random() < 0.5 ? null : money(1, 40)
+      })
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+    }
   }
   /** As if a process died after it stored the job and before it knew, and another one stored it again. */
   async function fanOutAgain(): Promise<void> {
@@ -183,6 +202,7 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
       ...(random() < 0.1 ? [switchAccount(pick(leaders))] : []),
       ...(random() < 0.3 ? [switchAccount(pick(followers))] : [])
     ])
+    changeLimits()
     if (random() < 0.2) loseToken()
     if (revoked.size > options.followers / 10) await giveToken(pick([...revoked]))
     if (turn % killEvery === 0 && kills < options.kills) killing.push(kill())
@@ -213,7 +233,7 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
       )
       const [jobs] = await rows<{ many: number }>(
         db,
-        `select count(*)::int as many from pgboss.job where name in ('copy.fanout', 'copy.close') and state <= 'active'`
+        `select count(*)::int as many from pgboss.job where name in ('copy.fanout', 'copy.close', 'copy.limits') and state <= 'active'`
       )
       return left?.many === 0 && jobs?.many === 0
     },
