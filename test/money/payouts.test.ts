@@ -2,7 +2,14 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { balanceOf, transfer } from '../../db/money/ledger.ts'
-import { approvePayout, listPayouts, markPayoutPaid, rejectPayout, requestPayout } from '../../db/money/payouts.ts'
+import {
+  approvePayout,
+  listPayouts,
+  markPayoutPaid,
+  presentPayout,
+  rejectPayout,
+  requestPayout
+} from '../../db/money/payouts.ts'
 import { insertPartner } from '../../db/partners/partners.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
@@ -115,6 +122,23 @@ payouts('are decided once when paid and rejected at the same time', async () => 
   const [{ status } = { status: undefined }] = (await listPayouts(db, { partnerId: creator, page: 1, limit: 5 }))
     .payouts
   assert.is(earnings, status === 'PAID' ? '0.00' : '10.00')
+})
+
+payouts('say whether the checksum of their address is right, to the creator and to the operator', async () => {
+  const creator = await newCreator('10')
+  const genuine = 'TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE'
+  for (const [address, check] of [
+    [genuine, 'OK'],
+    [genuine.replace('Q', 'q'), 'FAILED'],
+    ['!'.repeat(34), 'FAILED']
+  ] as const) {
+    const asked = { partnerId: creator, amountUsd: '1', destinationAddress: address }
+    const payout = await db.transaction(trx => requestPayout(trx, asked))
+    assert.is(payout.addressCheck, check)
+    assert.is(presentPayout(payout).addressCheck, check)
+    const [listed] = (await listPayouts(db, { partnerId: creator, page: 1, limit: 1 })).payouts
+    assert.equal([listed?.destinationAddress, listed?.addressCheck], [address, check])
+  }
 })
 
 const addresses = suite('isBase58Check')
