@@ -845,11 +845,30 @@ create table stream_tickets (
   trader_external_id text not null,
   channels text[] not null,
   expires_at timestamp with time zone not null,
+  assets text[],
   constraint stream_tickets_pkey PRIMARY KEY (hash),
   constraint stream_tickets_key_id_fkey FOREIGN KEY (key_id) REFERENCES api_keys(id),
   constraint stream_tickets_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id)
 );
 CREATE INDEX stream_tickets_expiry ON stream_tickets USING btree (expires_at);
+
+create table tick_leases (
+  dialect text not null,
+  worker text collate "C" not null,
+  term integer not null,
+  lease_until timestamp with time zone not null,
+  constraint tick_leases_pkey PRIMARY KEY (dialect)
+);
+
+create table tick_wants (
+  process text collate "C" not null,
+  dialect text not null,
+  app_ids text[] not null,
+  assets text[] not null,
+  wanted_since timestamp with time zone default clock_timestamp() not null,
+  wanted_until timestamp with time zone not null,
+  constraint tick_wants_pkey PRIMARY KEY (process, dialect)
+);
 
 create table trade_records (
   id text collate "C" not null,

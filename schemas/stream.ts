@@ -1,7 +1,8 @@
 // The stream's messages, both ways, and the tickets that let a browser open one.
 import type { FromSchema } from 'json-schema-to-ts'
 import { Event, type EventType, eventCursor, eventTypeNames, TicketEvent } from './events.ts'
-import { type Schema, timestamp, traderExternalId } from './fields/fields.ts'
+import { asset, type Schema, timestamp, traderExternalId } from './fields/fields.ts'
+import type { Scope } from './fields/scopes.ts'
 
 /** The WebSocket subprotocol. */
 export const SUBPROTOCOL = 'service.v1'
@@ -9,6 +10,7 @@ export const SUBPROTOCOL = 'service.v1'
 /** Bounds of one socket, and how many sockets a key may have open by its partner's plan. */
 export const streamLimits = {
   subscriptions: 20,
+  assets: 100,
   traders: 500,
   messagesPerSecond: 20,
   messageBytes: 65_536
@@ -25,7 +27,12 @@ export const closeCodes = {
   1012: 'The service stops; reconnect with the last cursor.'
 } as const
 
-const channels = ['events'] as const
+export const channels = ['events', 'ticks'] as const
+export type Channel = (typeof channels)[number]
+export const isChannel = (text: unknown): text is Channel => channels.includes(text as Channel)
+
+/** The scope that a key needs for a channel. */
+export const channelScopes = { events: 'events:read', ticks: 'trading:read' } as const satisfies Record<Channel, Scope>
 
 const id = {
   type: 'string',
@@ -38,8 +45,16 @@ const id = {
 const channel = {
   type: 'string',
   enum: channels,
-  description: 'events: what happens to the partner.',
+  description: 'events: what happens to the partner. ticks: live prices of assets.',
   examples: ['events']
+} as const
+const assets = {
+  type: 'array',
+  minItems: 1,
+  maxItems: streamLimits.assets,
+  items: asset,
+  description: 'Broker symbols.',
+  examples: [['R_100', 'frxEURUSD']]
 } as const
 const cursor = { ...eventCursor, examples: ['p0Qm4bJxL7sVd2RkYt9wEA'] } as const
 const types = {
@@ -81,26 +96,53 @@ export const Subscribe = {
   properties: {
     type: { const: 'subscribe', description: 'Begins a subscription.', examples: ['subscribe'] },
     id,
-    channel,
+    channel: { const: 'events', description: 'What happens to the partner.', examples: ['events'] },
     after: { ...cursor, description: 'Replays the events after this cursor first; without it from now on.' },
     types,
     traderExternalIds
   },
-  description: 'Begins a subscription; answered with subscribed or error.',
+  description: 'Begins a subscription to events; answered with subscribed or error.',
   examples: [{ type: 'subscribe', id: 'orders', channel: 'events', types: ['order.opened', 'order.closed'] }]
 } as const
 export type Subscribe = FromSchema<typeof Subscribe>
+export const SubscribeTicks = {
+  type: 'object',
+  title: 'subscribeTicks',
+  additionalProperties: false,
+  required: ['type', 'id', 'channel', 'assets'],
+  properties: {
+    type: { const: 'subscribe', description: 'Begins a subscription.', examples: ['subscribe'] },
+    id,
+    channel: { const: 'ticks', description: 'Live prices of assets.', examples: ['ticks'] },
+    assets
+  },
+  description:
+    'Begins a subscription to live prices; answered with subscribed or error. An asset that the broker does not have is named by an error later on.',
+  examples: [{ type: 'subscribe', id: 'prices', channel: 'ticks', assets: ['R_100'] }]
+} as const
+export type SubscribeTicks = FromSchema<typeof SubscribeTicks>
 export const Unsubscribe = message('unsubscribe', 'Ends a subscription.', { id })
 export const Ping = message('ping', 'Asks for a pong.', { id })
 
-/** Messages of the client, by type. */
-export const fromClient: Record<string, Schema> = { subscribe: Subscribe, unsubscribe: Unsubscribe, ping: Ping }
+/** Messages of the client, by name. */
+export const fromClient: Record<string, Schema> = {
+  subscribe: Subscribe,
+  subscribeTicks: SubscribeTicks,
+  unsubscribe: Unsubscribe,
+  ping: Ping
+}
+
+/** The schema of a message of the client that is of the grammar; undefined for a channel that does not exist. */
+export function schemaOf({ type, channel }: { type: string; channel?: unknown }): Schema | undefined {
+  if (type !== 'subscribe') return fromClient[type]
+  return isChannel(channel) ? { events: Subscribe, ticks: SubscribeTicks }[channel] : undefined
+}
 
 /** The grammar: what is not of it ends the socket. */
 export const Grammar = {
   type: 'object',
   required: ['type', 'id'],
-  properties: { type: { type: 'string', enum: Object.keys(fromClient) }, id }
+  properties: { type: { type: 'string', enum: ['subscribe', 'unsubscribe', 'ping'] }, id }
 } as const
 
 const count = (description: string, example: number) =>
@@ -112,10 +154,11 @@ export const Hello = message('hello', 'The first message of a socket.', {
   limits: {
     type: 'object',
     additionalProperties: false,
-    required: ['subscriptions', 'traders', 'messagesPerSecond', 'messageBytes'],
+    required: ['subscriptions', 'assets', 'traders', 'messagesPerSecond', 'messageBytes'],
     properties: {
       subscriptions: count('Subscriptions of a socket.', streamLimits.subscriptions),
-      traders: count('Traders a subscription may name.', streamLimits.traders),
+      assets: count('Different assets that the subscriptions of a socket may name.', streamLimits.assets),
+      traders: count('Different traders that the subscriptions of a socket may name.', streamLimits.traders),
       messagesPerSecond: count('Messages a client may send in a second.', streamLimits.messagesPerSecond),
       messageBytes: count('Bytes of a message of the client.', streamLimits.messageBytes)
     },
@@ -125,7 +168,8 @@ export const Hello = message('hello', 'The first message of a socket.', {
 export const Subscribed = message(
   'subscribed',
   'The subscription runs: nothing after `cursor` will be missed. With `after` that cursor.',
-  { id, channel, cursor }
+  { id, channel, cursor: { ...cursor, description: 'Of events: nothing after it will be missed. Ticks have none.' } },
+  ['cursor']
 )
 const told = {
   id,
@@ -141,6 +185,27 @@ export const TicketEventMessage = message('event', 'An event, on the socket of a
   ...told,
   event: TicketEvent
 })
+export const Ticks = message(
+  'ticks',
+  'Live prices of the assets of this socket, each tick once, however many subscriptions name its asset. Where the socket reads slowly only the newest of each asset is sent.',
+  {
+    data: {
+      type: 'array',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['asset', 'epoch', 'price'],
+        properties: {
+          asset,
+          epoch: { type: 'integer', description: "The broker's time of the tick, in seconds.", examples: [1794000000] },
+          price: { type: 'number', description: 'The price.', examples: [1219.5] }
+        },
+        description: 'A tick.'
+      },
+      description: 'Oldest first.'
+    }
+  }
+)
 export const CaughtUp = message('caughtUp', 'A replay is over; events come as they happen from here on.', {
   id,
   cursor
@@ -159,7 +224,7 @@ export const Heartbeat = message(
         properties: { id, cursor: { ...cursor, description: 'Of the last event told: safe to resume from.' } },
         description: 'A subscription.'
       },
-      description: 'Each subscription and how far it is.'
+      description: 'Each subscription to events and how far it is.'
     },
     latest: count("The partner's newest position; not on the socket of a ticket.", 4711)
   },
@@ -193,6 +258,7 @@ export const fromService: Record<string, Schema> = {
   hello: Hello,
   subscribed: Subscribed,
   event: EventMessage,
+  ticks: Ticks,
   caughtUp: CaughtUp,
   heartbeat: Heartbeat,
   pong: Pong,
@@ -211,6 +277,10 @@ export const NewTicket = {
       maxItems: channels.length,
       items: channel,
       description: 'What the socket may subscribe to; all channels without it.'
+    },
+    assets: {
+      ...assets,
+      description: 'The only assets whose ticks it may subscribe to; any without it. Not without the channel ticks.'
     },
     ttlSeconds: {
       type: 'integer',

@@ -2,6 +2,7 @@
 
 import { failStaleDeployments } from '../db/community/templates.ts'
 import { deleteOldTickets } from '../db/events/tickets.ts'
+import { deleteOldTickWants, TICKS } from '../db/events/ticks.ts'
 import { listWaitingAccounts } from '../db/orders/claiming.ts'
 import { forgetFollowers, noteClockOffset } from '../db/orders/following.ts'
 import { deleteOldSessions } from '../db/partners/sessions.ts'
@@ -41,6 +42,7 @@ import { openAsking } from './platform/broker-requests.ts'
 import { DatabaseClock } from './platform/database-clock.ts'
 import { startLoop } from './platform/loop.ts'
 import { renderDeployments } from './sites/templates.ts'
+import { openTicks, TICKS_MS } from './ticks.ts'
 import { openAddingUp } from './trader-days.ts'
 
 // Hints wake these loops; the clock is for hints that were lost.
@@ -78,6 +80,7 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldTraderDays(db)
     await keepEventDays(open)
     await deleteOldTickets(db)
+    await deleteOldTickWants(db)
   },
   'trader.days': openAddingUp(),
   'billing.check': checkBilling
@@ -113,6 +116,7 @@ export async function startWork(open: Open): Promise<Running> {
   const databaseClock = new DatabaseClock()
   const sequence = openSequencing(open)
   const setLimits = openLimitSetting(open)
+  const ticks = openTicks(open)
   // Before an order can name this worker: one that has no lease is taken for gone.
   await settling.renew()
   await acceptAccounts(db, worker)
@@ -214,7 +218,8 @@ export async function startWork(open: Open): Promise<Running> {
       clock,
       round: async () => (await renderDeployments(open)) > 0
     }),
-    events: startLoop({ name: 'events', everyMs: config.sweepMs, log, clock, round: sequence })
+    events: startLoop({ name: 'events', everyMs: config.sweepMs, log, clock, round: sequence }),
+    [TICKS]: startLoop({ name: TICKS, everyMs: TICKS_MS, log, clock, round: () => ticks.round() })
   }
   open.changes.listen(() => loops.events.wake())
   const sweep = startLoop({
@@ -298,6 +303,7 @@ export async function startWork(open: Open): Promise<Running> {
       deaf()
       unsubscribe()
       await Promise.all([...Object.values(loops), sweep, renewal, evening].map(loop => loop.stop()))
+      await ticks.stop().catch((error: unknown) => log.warn({ err: error }, 'the lease of ticks could not be released'))
       // Others take orders of these accounts at once, while what is under way here ends.
       await releaseAccounts(db, worker).catch((error: unknown) =>
         log.warn({ err: error }, 'accounts could not be released')

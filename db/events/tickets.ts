@@ -9,6 +9,8 @@ import { type Db, rows } from '../postgres/connection.ts'
 export interface Ticket {
   traderExternalId: string
   channels: string[]
+  /** The assets whose ticks it may subscribe to; null for any. */
+  assets: string[] | null
 }
 
 /** A ticket that was used, and the caller behind the key that made it. */
@@ -27,16 +29,17 @@ export async function insertTicket(
     keyId,
     traderExternalId,
     channels,
+    assets,
     ttlSeconds
   }: Ticket & { partnerId: string; keyId: string; ttlSeconds: number }
 ): Promise<{ ticket: string; expiresAt: Date }> {
   const ticket = newToken()
   const [row] = await rows<{ expires_at: Date }>(
     db,
-    `insert into stream_tickets (hash, partner_id, key_id, trader_external_id, channels, expires_at)
-     values (:hash, :partnerId, :keyId, :traderExternalId, :channels, clock_timestamp() + :ttlSeconds * interval '1 second')
+    `insert into stream_tickets (hash, partner_id, key_id, trader_external_id, channels, assets, expires_at)
+     values (:hash, :partnerId, :keyId, :traderExternalId, :channels, :assets, clock_timestamp() + :ttlSeconds * interval '1 second')
      returning expires_at`,
-    { hash: hashSecret(pepper, `ticket:${ticket}`), partnerId, keyId, traderExternalId, channels, ttlSeconds }
+    { hash: hashSecret(pepper, `ticket:${ticket}`), partnerId, keyId, traderExternalId, channels, assets, ttlSeconds }
   )
   return { ticket, expiresAt: (row as { expires_at: Date }).expires_at }
 }
@@ -50,13 +53,14 @@ export async function redeemTicket(db: Db, pepper: Pepper, ticket: string): Prom
       revoked_at: Date | null
       trader_external_id: string
       channels: string[]
+      assets: string[] | null
     }
   >(
     db,
     `with used as (
-       delete from stream_tickets where hash = :hash returning key_id, trader_external_id, channels, expires_at
+       delete from stream_tickets where hash = :hash returning key_id, trader_external_id, channels, assets, expires_at
      )
-     select u.trader_external_id, u.channels, k.id as key_id, k.scopes, k.revoked_at, ${partnerFactsColumns}
+     select u.trader_external_id, u.channels, u.assets, k.id as key_id, k.scopes, k.revoked_at, ${partnerFactsColumns}
        from used u join api_keys k on k.id = u.key_id join partners p on p.id = k.partner_id
       where u.expires_at > clock_timestamp()`,
     { hash: hashSecret(pepper, `ticket:${ticket}`) }
@@ -68,6 +72,7 @@ export async function redeemTicket(db: Db, pepper: Pepper, ticket: string): Prom
       revoked: row.revoked_at !== null,
       traderExternalId: row.trader_external_id,
       channels: row.channels,
+      assets: row.assets,
       ...partnerFactsOf(row)
     }
   )

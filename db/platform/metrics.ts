@@ -122,6 +122,27 @@ export function countSequenced(events: number): void {
   sequenced.inc(events)
 }
 
+const forwarded = new client.Counter({
+  name: 'service_ticks_forwarded_total',
+  help: 'Ticks that this worker passed on from the broker.',
+  labelNames: ['dialect']
+})
+
+/** Counts ticks that a worker passed on. */
+export function countForwarded(dialect: string, ticks: number): void {
+  forwarded.inc({ dialect }, ticks)
+}
+
+const delivered = new client.Counter({
+  name: 'service_stream_ticks_total',
+  help: 'Ticks sent to sockets of the stream: one for each tick and socket.'
+})
+
+/** Counts ticks sent to sockets. */
+export function countDelivered(ticks: number): void {
+  delivered.inc(ticks)
+}
+
 /** Figures read from the database at each scrape. */
 export function collectStoreMetrics(db: Db): void {
   const orders = new client.Gauge({

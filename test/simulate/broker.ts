@@ -162,6 +162,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
   }
   return {
     line,
+    speaks: () => true,
     of: () => broker,
     budget: () => ({}),
     unreachable: () => [],

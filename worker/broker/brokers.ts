@@ -11,6 +11,8 @@ import { type Broker, BrokerError } from './port.ts'
 export interface Brokers {
   /** The broker in the dialect stored with a partner or an order. Throws BrokerError where no address was given for it. */
   of(dialect: string): Broker
+  /** Whether an address was given for the dialect. */
+  speaks(dialect: string): boolean
   /** The ids of accounts that have a session here. */
   accounts(): string[]
   /**
@@ -61,6 +63,7 @@ export function openBrokers(config: Config, log: Log, records?: CallRecords): Br
       open.set(dialect, broker)
       return broker
     },
+    speaks: dialect => create[dialect] !== undefined,
     accounts: () => [...open.values()].flatMap(broker => broker.accounts()),
     async leave(accountIds) {
       await Promise.all([...open.values()].map(broker => broker.leave(accountIds)))

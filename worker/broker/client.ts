@@ -6,6 +6,7 @@ import type { Dialect, Place } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
 import type { BrokerLog, Unreachable } from './port.ts'
 import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
+import type { BrokerTicks } from './ticks.ts'
 import type { CallLimits } from './transport/call-window.ts'
 import { Gate } from './transport/gate.ts'
 import { Line } from './transport/line.ts'
@@ -27,6 +28,8 @@ export interface ClientOptions {
   /** What a contract must have until its end to be without a stream meanwhile (30 s), and when that is opened (10 s before). */
   restFromMs?: number
   restAheadMs?: number
+  /** How long an asset's ticks go on after nobody wants them (10 s). */
+  ticksKeptMs?: number
   /** Wall clock, ms. */
   now?: () => number
   /** Where accounts' calls are recorded, so that their quotas hold over processes. */
@@ -36,6 +39,8 @@ export interface ClientOptions {
 interface Entry {
   line: Line
   session: AccountSession | null
+  /** Of market data. */
+  ticks: BrokerTicks | null
   /** The latest way to the account's token. */
   account: BrokerAccount | null
   /** Whose it is, where the dialect counts connections by user. */
@@ -81,6 +86,7 @@ class Client implements Broker {
       lostAfterMs: 60_000,
       restFromMs: 30_000,
       restAheadMs: 10_000,
+      ticksKeptMs: 10_000,
       now: Date.now,
       ...options
     }
@@ -170,7 +176,10 @@ class Client implements Broker {
       line.close()
       session.follows.close(closed())
     }
-    for (const { entry } of this.#markets.values()) entry.line.close()
+    for (const { entry, market } of this.#markets.values()) {
+      market.ticks.close()
+      entry.line.close()
+    }
     // Those whose entry was swept while somebody still held the session.
     for (const entry of [...this.#connected]) entry.line.close()
     // Whoever serves these accounts next reads what was spent; where that fails, it counts on more.
@@ -184,12 +193,15 @@ class Client implements Broker {
     const entry: Entry = {
       line: this.#newLine(() => entry, { appId, budget }),
       session: null,
+      ticks: null,
       account: null,
       user: null,
       hurry: new AbortController()
     }
-    const { log, now } = this.#options
-    const market = new MarketData({ line: entry.line, dialect: this.#dialect, log, now, pipSizes: this.#pipSizes })
+    const { log, now, ticksKeptMs } = this.#options
+    const { line } = entry
+    const market = new MarketData({ line, dialect: this.#dialect, log, now, pipSizes: this.#pipSizes, ticksKeptMs })
+    entry.ticks = market.ticks
     this.#markets.set(appId, { entry, market })
     return market
   }
@@ -211,7 +223,7 @@ class Client implements Broker {
       now,
       secondsUntilReopening: (asset, openings) => this.#market(appId).secondsUntilReopening(asset, openings)
     })
-    const entry = { line, session, account, user: null, hurry: new AbortController() }
+    const entry = { line, session, ticks: null, account, user: null, hurry: new AbortController() }
     return entry
   }
 
@@ -226,6 +238,7 @@ class Client implements Broker {
         const entry = entryOf()
         if (entry.line.current === null) this.#connected.delete(entry)
         entry.session?.follows.down(connection)
+        entry.ticks?.down(connection)
       },
       open: onClose => this.#open(entryOf(), { appId, budget, onClose })
     })
@@ -326,8 +339,8 @@ class Client implements Broker {
   }
 }
 
-function isIdle({ line, session }: Entry): boolean {
-  return !line.busy && (session === null || session.follows.size === 0)
+function isIdle({ line, session, ticks }: Entry): boolean {
+  return !line.busy && (session === null || session.follows.size === 0) && ticks?.busy !== true
 }
 
 /** Of connections without a call under way, the one whose contracts all rest, for the longest time. */

@@ -28,6 +28,7 @@ import {
   type MarketSymbol,
   stakeCurrency
 } from './port.ts'
+import { BrokerTicks } from './ticks.ts'
 import { type Line, readAnswer } from './transport/line.ts'
 import type { Frame } from './transport/sockets.ts'
 
@@ -39,6 +40,8 @@ export interface MarketOptions {
   now(): number
   /** Asset → decimals of its printed price; filled in as symbols are read. */
   pipSizes: Map<string, number>
+  /** How long ticks go on after nobody wants them. */
+  ticksKeptMs: number
 }
 
 const symbolsFreshMs = 5_000
@@ -54,6 +57,7 @@ const maxQuoted = 1_000
 const reopeningWithinMs = 4_000
 
 export class MarketData implements Market {
+  readonly ticks: BrokerTicks
   readonly #options: MarketOptions
   readonly #hours: Hours
   #symbols: Fresh<MarketSymbol[]> | null = null
@@ -69,6 +73,8 @@ export class MarketData implements Market {
 
   constructor(options: MarketOptions) {
     this.#options = options
+    const { line, dialect, log, pipSizes, ticksKeptMs: keptMs } = options
+    this.ticks = new BrokerTicks({ line, market: this, log, pipSizes, mostStreams: dialect.maxStreams, keptMs })
     this.#hours = new Hours({ tradingDay: day => this.#tradingDay(day), now: () => this.#brokerSeconds() })
   }
 

@@ -312,6 +312,27 @@ export interface MarketSymbol {
   suspended: boolean
 }
 
+/** A price of an asset. */
+export interface Tick {
+  asset: string
+  /** Epoch seconds. */
+  epoch: number
+  /** As printed, with its last zeros. */
+  price: string
+}
+
+/** Live prices of some assets. */
+export interface TickStreams {
+  /** Streams these assets from now on, and no others. Call it at intervals: it also renews what has gone silent. */
+  want(assets: ReadonlySet<string>): void
+  /** Of the wanted assets, those the broker has no ticks of. */
+  readonly unknown: ReadonlySet<string>
+  /** Attempts to subscribe that failed in a row. */
+  readonly failures: number
+  /** Calls `listener` with every tick, until the returned function is called. */
+  listen(listener: (tick: Tick) => void): () => void
+}
+
 /** Market data: no account behind it. Reads are retried within their time-out. */
 export interface Market {
   symbols(): Promise<MarketSymbol[]>
@@ -329,6 +350,7 @@ export interface Market {
   exchange(currency: string): Promise<Exchange | null>
   /** The broker's clock minus ours, in seconds. */
   clockOffset(): Promise<number>
+  readonly ticks: TickStreams
 }
 
 /** A broker in one dialect. */

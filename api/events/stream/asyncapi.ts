@@ -4,12 +4,15 @@ import { Components } from '../../description/schemas.ts'
 
 const DESCRIPTION = `One WebSocket for what happens to a partner, as it happens. JSON text frames, one message each.
 
-Open it with \`Authorization: Bearer <key>\` (scope events:read), or in a browser with a ticket of \`POST /v1/stream/tickets\`:
+Open it with \`Authorization: Bearer <key>\` (scope events:read for events, trading:read for ticks), or in a browser with a ticket of \`POST /v1/stream/tickets\`:
 \`Sec-WebSocket-Protocol: ${SUBPROTOCOL}, ticket.<ticket>\`. What keeps a request from being answered keeps a socket from being opened, with the same envelope.
 
 Send \`subscribe\`. Keep the cursor of the last event you have dealt with, and subscribe with it as \`after\` when you reconnect: nothing is missed.
 Each event names the cursor of the one before it on its subscription as \`previous\`; another one than the last you saw is a gap. A socket on which
-no message arrives for ${2 * HEARTBEAT_SECONDS} seconds is broken: open another one. Events come at least once; an id seen before is a repeat.`
+no message arrives for ${2 * HEARTBEAT_SECONDS} seconds is broken: open another one. Events come at least once; an id seen before is a repeat.
+
+The channel \`ticks\` carries live prices of up to 100 assets a socket. They have no cursor and are not replayed; a socket that reads slowly gets the
+newest of each asset.`
 
 const codes = Object.entries(closeCodes)
   .map(([code, meaning]) => `- ${code}: ${meaning}`)

@@ -6,7 +6,7 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import { listBarred, redeemTicket } from '../../../db/events/tickets.ts'
 import { collectStreamSockets } from '../../../db/platform/metrics.ts'
 import { ApiError } from '../../../schemas/errors/errors.ts'
-import { SUBPROTOCOL, socketsPerKey, streamLimits } from '../../../schemas/stream.ts'
+import { channelScopes, SUBPROTOCOL, socketsPerKey, streamLimits } from '../../../schemas/stream.ts'
 import type { Caller, Open } from '../../operation.ts'
 import { authenticateKey, checkStanding } from '../../request/authenticate.ts'
 import { limitKey } from '../../request/limit.ts'
@@ -14,6 +14,7 @@ import { respond } from '../../request/respond.ts'
 import { secure } from '../../request/secure.ts'
 import { type Holder, StreamSocket } from './socket.ts'
 import { type Tail, Tails } from './tail.ts'
+import { Ticks } from './ticks.ts'
 
 const PATH = '/v1/stream'
 const TICK_MS = 1000
@@ -41,6 +42,7 @@ export function openStream(open: Open): Stream {
   const { db, log, config, limits } = open
   const sockets = new Map<StreamSocket, Place>()
   const tails = new Tails(open)
+  const ticks = new Ticks(open)
   const wss = new WebSocketServer({
     noServer: true,
     maxPayload: streamLimits.messageBytes,
@@ -84,11 +86,12 @@ export function openStream(open: Open): Stream {
     if (ticket === undefined) {
       const caller = await authenticateKey(ctx, open)
       await limitKey(ctx, caller, open)
-      if (!caller.scopes.includes('events:read'))
-        throw new ApiError('INSUFFICIENT_SCOPE', 'This needs a key with the scope events:read.', {
-          extras: { requiredScope: 'events:read' }
+      const { events, ticks } = channelScopes
+      if (!caller.scopes.includes(events) && !caller.scopes.includes(ticks))
+        throw new ApiError('INSUFFICIENT_SCOPE', `This needs a key with the scope ${events}, or ${ticks} for ticks.`, {
+          extras: { requiredScope: events }
         })
-      return { keyId: caller.keyId, partnerId: caller.partnerId, scopes: caller.scopes, plan: caller.plan }
+      return caller
     }
     const used = await redeemTicket(db, open.pepper, ticket.slice('ticket.'.length))
     if (!used) throw new ApiError('UNAUTHENTICATED', 'The ticket is unknown, expired, or was used before.')
@@ -97,12 +100,12 @@ export function openStream(open: Open): Stream {
     ctx.state.keyId = used.keyId
     await checkStanding(used, open)
     await limitKey(ctx, used, open)
-    const { keyId, partnerId, scopes, plan, traderExternalId, channels } = used
-    return { keyId, partnerId, scopes, plan, ticket: { traderExternalId, channels } }
+    const { traderExternalId, channels, assets } = used
+    return { ...used, ticket: { traderExternalId, channels, assets } }
   }
 
   function opened(ws: WebSocket, { holder, held, tail, release }: Admission): void {
-    const socket = new StreamSocket(open, ws, { holder, tail })
+    const socket = new StreamSocket(open, ws, { holder, tail, ticks })
     const place = {
       release() {
         held.release()
@@ -193,6 +196,7 @@ export function openStream(open: Open): Stream {
       const until = performance.now() + CLOSE_MS
       while (sockets.size > 0 && performance.now() < until) await new Promise(resolve => setTimeout(resolve, 20))
       for (const socket of sockets.keys()) socket.terminate()
+      await ticks.close()
     }
   }
 }

@@ -4,14 +4,25 @@ import type { WebSocket } from 'ws'
 import { readCursor, writeCursor } from '../../../db/events/cursor.ts'
 import { type LogState, readLogState } from '../../../db/events/read.ts'
 import { violations } from '../../../schemas/checks/validator.ts'
-import type { Schema } from '../../../schemas/fields/fields.ts'
 import type { Scope } from '../../../schemas/fields/scopes.ts'
-import { fromClient, Grammar, HEARTBEAT_SECONDS, type Subscribe, streamLimits } from '../../../schemas/stream.ts'
+import {
+  type Channel,
+  channelScopes,
+  Grammar,
+  HEARTBEAT_SECONDS,
+  type Subscribe,
+  type SubscribeTicks,
+  schemaOf,
+  streamLimits
+} from '../../../schemas/stream.ts'
 import { Subscription } from './subscription.ts'
 import type { Tail, TailOpen } from './tail.ts'
+import type { TickMember, TickOutlet, Ticks } from './ticks.ts'
 
 // Written and not yet taken by the socket: beyond it subscriptions wait.
 const FULL_BYTES = 256 * 1024
+// Ticks are of no use when they are old: beyond this only the newest are sent, later.
+const TICKS_FULL_BYTES = 16 * 1024
 const FIRST_SUBSCRIPTION_MS = 10_000
 const STALLED_MS = 60_000
 
@@ -20,8 +31,16 @@ export interface Holder {
   keyId: string
   partnerId: string
   scopes: readonly Scope[]
-  /** Of a ticket: the only trader, and what it may subscribe to. */
-  ticket?: { traderExternalId: string; channels: readonly string[] }
+  brokerDialect: string
+  brokerAppId: string
+  /** Of a ticket: the only trader, and what it may subscribe to; `assets` null for any. */
+  ticket?: { traderExternalId: string; channels: readonly string[]; assets: readonly string[] | null }
+}
+
+interface TickSubscription {
+  assets: ReadonlySet<string>
+  /** Assets of which the client knows that the broker does not have them. */
+  unknown: Set<string>
 }
 
 type ErrorName =
@@ -32,12 +51,15 @@ type ErrorName =
   | 'LIMIT_REACHED'
   | 'UNAVAILABLE'
 
-export class StreamSocket {
+export class StreamSocket implements TickOutlet {
   readonly holder: Holder
   readonly #ws: WebSocket
   readonly #open: TailOpen
   readonly #tail: Tail
   readonly #subscriptions = new Map<string, Subscription>()
+  readonly #tickSubscriptions = new Map<string, TickSubscription>()
+  readonly #ticks: Ticks
+  #tickMember: TickMember | undefined
   /** Ids of subscriptions that are being made. */
   readonly #coming = new Set<string>()
   readonly #openedAt = performance.now()
@@ -48,8 +70,9 @@ export class StreamSocket {
   #second = 0
   #messages = 0
 
-  constructor(open: TailOpen, ws: WebSocket, { holder, tail }: { holder: Holder; tail: Tail }) {
+  constructor(open: TailOpen, ws: WebSocket, { holder, tail, ticks }: { holder: Holder; tail: Tail; ticks: Ticks }) {
     this.#open = open
+    this.#ticks = ticks
     this.#ws = ws
     this.#tail = tail
     this.holder = holder
@@ -70,8 +93,24 @@ export class StreamSocket {
   /** Sends a frame; false when the socket has enough to take for now. */
   send(frame: string): boolean {
     if (this.closed) return false
-    this.#ws.send(frame, () => this.#progress())
+    this.#ws.send(frame, this.#sent)
     return this.#ws.bufferedAmount < FULL_BYTES
+  }
+
+  sendTicks(frame: Buffer): void {
+    if (!this.closed) this.#ws.send(frame, { binary: false }, this.#sent)
+  }
+
+  get crowded(): boolean {
+    return this.#ws.bufferedAmount >= TICKS_FULL_BYTES
+  }
+
+  unknownAsset(asset: string): void {
+    for (const [id, { assets, unknown }] of this.#tickSubscriptions) {
+      if (!assets.has(asset) || unknown.has(asset)) continue
+      unknown.add(asset)
+      this.#fail(id, 'VALIDATION_FAILED', `The broker has no ticks of ${asset}.`)
+    }
   }
 
   drained(): Promise<void> {
@@ -125,11 +164,15 @@ export class StreamSocket {
   ended(): void {
     for (const subscription of this.#subscriptions.values()) subscription.end()
     this.#subscriptions.clear()
+    this.#tickSubscriptions.clear()
+    this.#tickMember?.end()
+    this.#tickMember = undefined
     this.#wake()
   }
 
-  #progress(): void {
+  readonly #sent = (): void => {
     this.#progressAt = performance.now()
+    if (!this.crowded) this.#tickMember?.drained()
     if (this.#waiting.length > 0 && (this.closed || this.#ws.bufferedAmount < FULL_BYTES / 2)) this.#wake()
   }
 
@@ -168,14 +211,17 @@ export class StreamSocket {
     else this.#handle(message as { type: string; id: string })
   }
 
-  #handle(message: { type: string; id: string }): void {
+  #handle(message: { type: string; id: string; channel?: unknown }): void {
     const { type, id } = message
-    const [wrong] = violations(fromClient[type] as Schema, message)
+    const schema = schemaOf(message)
+    const [wrong] = schema ? violations(schema, message) : [{ path: '/channel', message: 'must be events or ticks' }]
     if (wrong) this.#fail(id, 'VALIDATION_FAILED', `${wrong.path} ${wrong.message}`)
     else if (type === 'ping') this.#say({ type: 'pong', id })
     else if (type === 'unsubscribe') this.#unsubscribe(id)
-    else if (this.#coming.has(id) || this.#subscriptions.has(id))
+    else if (this.#coming.has(id) || this.#subscriptions.has(id) || this.#tickSubscriptions.has(id))
       this.#fail(id, 'CONFLICT', `The id ${id} is in use on this socket.`)
+    else if (!this.#allows(message as Subscribe | SubscribeTicks)) return
+    else if (message.channel === 'ticks') this.#subscribeTicks(message as SubscribeTicks)
     else
       this.#subscribe(message as Subscribe).catch((error: unknown) => {
         this.#coming.delete(id)
@@ -187,17 +233,60 @@ export class StreamSocket {
   #unsubscribe(id: string): void {
     const subscription = this.#subscriptions.get(id)
     subscription?.end()
-    if (!this.#subscriptions.delete(id)) this.#fail(id, 'VALIDATION_FAILED', `There is no subscription ${id}.`)
+    if (this.#tickSubscriptions.delete(id)) this.#wantTicks()
+    else if (!this.#subscriptions.delete(id)) this.#fail(id, 'VALIDATION_FAILED', `There is no subscription ${id}.`)
+  }
+
+  /** Whether the socket may have one more subscription, to this channel. */
+  #allows({ id, channel }: { id: string; channel: Channel }): boolean {
+    const { ticket, scopes } = this.holder
+    const count = this.#subscriptions.size + this.#tickSubscriptions.size + this.#coming.size
+    if (ticket ? !ticket.channels.includes(channel) : !scopes.includes(channelScopes[channel]))
+      this.#fail(id, 'INSUFFICIENT_SCOPE', `This socket may not subscribe to ${channel}.`)
+    else if (count >= streamLimits.subscriptions)
+      this.#fail(id, 'LIMIT_REACHED', `A socket has at most ${streamLimits.subscriptions} subscriptions.`)
+    else return true
+    return false
+  }
+
+  #subscribeTicks({ id, channel, assets }: SubscribeTicks): void {
+    const { ticket } = this.holder
+    const barred = ticket?.assets && assets.find(asset => !ticket.assets?.includes(asset))
+    const tooMany = new Set([...this.#wantedAssets(), ...assets]).size > streamLimits.assets
+    if (barred) this.#fail(id, 'INSUFFICIENT_SCOPE', `The ticket is not for ${barred}.`)
+    else if (tooMany) this.#fail(id, 'LIMIT_REACHED', `A socket has at most ${streamLimits.assets} assets.`)
+    else {
+      this.#tickSubscriptions.set(id, { assets: new Set(assets), unknown: new Set() })
+      this.#subscribed = true
+      this.#say({ type: 'subscribed', id, channel })
+      this.#wantTicks()
+    }
+  }
+
+  #wantedAssets(): Set<string> {
+    return new Set([...this.#tickSubscriptions.values()].flatMap(({ assets }) => [...assets]))
+  }
+
+  #wantTicks(): void {
+    this.#tickMember ??= this.#ticks.join(this.holder, this)
+    this.#tickMember.want(this.#wantedAssets())
+  }
+
+  #tooManyTraders(more: readonly string[]): boolean {
+    const named = [...this.#subscriptions.values()].flatMap(({ traders }) => [...(traders ?? [])])
+    return new Set([...named, ...more]).size > streamLimits.traders
   }
 
   async #subscribe({ id, channel, after, types, traderExternalIds }: Subscribe): Promise<void> {
-    const { ticket, partnerId, scopes } = this.holder
-    if (ticket ? !ticket.channels.includes(channel) : !scopes.includes('events:read'))
-      return this.#fail(id, 'INSUFFICIENT_SCOPE', `This socket may not subscribe to ${channel}.`)
-    if (this.#subscriptions.size + this.#coming.size >= streamLimits.subscriptions)
-      return this.#fail(id, 'LIMIT_REACHED', `A socket has at most ${streamLimits.subscriptions} subscriptions.`)
+    const { ticket, partnerId } = this.holder
     if (ticket && traderExternalIds?.some(trader => trader !== ticket.traderExternalId))
       return this.#fail(id, 'INSUFFICIENT_SCOPE', 'The ticket is for one trader alone.')
+    if (traderExternalIds && this.#tooManyTraders(traderExternalIds))
+      return this.#fail(
+        id,
+        'LIMIT_REACHED',
+        `The subscriptions of a socket name at most ${streamLimits.traders} traders.`
+      )
     const point = after === undefined ? undefined : readCursor(this.#open.pepper, partnerId, after)
     if (after !== undefined && !point) return this.#fail(id, 'VALIDATION_FAILED', '/after is not a cursor of events')
     if (point) {

@@ -58,6 +58,11 @@ export class Subscription {
     this.#unlisten = tail.listen({ grown: () => this.#pump(), expired: state => this.#expire(state) })
   }
 
+  /** The traders it is for; undefined for all. */
+  get traders(): ReadonlySet<string> | undefined {
+    return this.#traders
+  }
+
   /** Safe to resume from: of the last event that was sent. */
   get cursor(): string {
     return this.#cursor

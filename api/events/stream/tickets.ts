@@ -1,7 +1,8 @@
 // Tickets of the stream: what a partner's server hands to a browser instead of its key.
 import { insertTicket } from '../../../db/events/tickets.ts'
 import { getTrader } from '../../../db/traders/traders.ts'
-import { NewTicket, StreamTicket } from '../../../schemas/stream.ts'
+import { ApiError } from '../../../schemas/errors/errors.ts'
+import { channels as allChannels, channelScopes, NewTicket, StreamTicket } from '../../../schemas/stream.ts'
 import type { Operation } from '../../operation.ts'
 import { requireScope } from '../../request/authenticate.ts'
 
@@ -14,23 +15,26 @@ export const createStreamTicket: Operation<{ body: NewTicket }> = {
   tag: 'Events',
   summary: 'Let a browser open the stream',
   description:
-    "A ticket opens one socket, once, for one trader, where the key must never be: in a browser. The socket is opened with `Sec-WebSocket-Protocol: service.v1, ticket.<ticket>`, tells that trader's events alone, counts for this key and closes with it. Needs the scopes of its channels: events:read for events.",
+    "A ticket opens one socket, once, for one trader, where the key must never be: in a browser. The socket is opened with `Sec-WebSocket-Protocol: service.v1, ticket.<ticket>`, tells that trader's events alone, counts for this key and closes with it. Needs the scopes of its channels: events:read for events, trading:read for ticks.",
   auth: 'key',
   scope: null,
   body: NewTicket,
   response: StreamTicket,
-  errors: ['TRADER_NOT_FOUND', 'INSUFFICIENT_SCOPE'],
+  errors: ['TRADER_NOT_FOUND', 'INSUFFICIENT_SCOPE', 'VALIDATION_FAILED'],
   async handle({ partner, body }, { db, pepper }) {
-    const channels = [...new Set(body.channels ?? ['events'])]
-    requireScope(partner, 'events:read')
+    const channels = [...new Set(body.channels ?? allChannels)]
+    for (const channel of channels) requireScope(partner, channelScopes[channel])
     const { partnerId, keyId } = partner
-    const { traderExternalId, ttlSeconds = DEFAULT_TTL_SECONDS } = body
+    const { traderExternalId, assets, ttlSeconds = DEFAULT_TTL_SECONDS } = body
+    if (assets && !channels.includes('ticks'))
+      throw new ApiError('VALIDATION_FAILED', '/assets: only with the channel ticks.')
     await getTrader(db, partnerId, traderExternalId)
     const { ticket, expiresAt } = await insertTicket(db, pepper, {
       partnerId,
       keyId,
       traderExternalId,
       channels,
+      assets: assets ?? null,
       ttlSeconds
     })
     return { ticket, expiresAt: expiresAt.toISOString() }
