@@ -1,4 +1,4 @@
-// Starts a simulated broker, says in one JSON line where it is, and ends on SIGTERM or SIGINT.
+// Starts a simulated broker, prints its addresses as one JSON line, and ends on SIGTERM or SIGINT.
 import { stopWithParent } from '../../db/platform/process.ts'
 import { parseOptions, UsageError, usage } from './options.ts'
 import { startSimulator } from './server.ts'

@@ -1,4 +1,4 @@
-// What a simulated broker can be told at its start, in code and on the command line.
+// The options of a simulated broker, in code and on the command line.
 import { parseArgs } from 'node:util'
 import type { AccountPreset, AppId } from './engine/accounts.ts'
 import type { Clock } from './engine/clock.ts'
@@ -74,7 +74,7 @@ const numbers = {
   'markup-pct': { min: 0, max: 3 }
 } as const
 
-/** Reads a command line. Throws UsageError; answers null when help was asked for. */
+/** Parses a command line; returns null for --help. Throws UsageError. */
 export function parseOptions(argv: string[]): SimulatorOptions | null {
   const text = { type: 'string' } as const
   let values: Record<string, string | boolean | undefined>

@@ -1,4 +1,5 @@
-// The simulated broker on a port: sockets for its dialects, REST for the newer one, and plain HTTP under /control for whoever runs it.
+// The simulated broker on a port: sockets for its dialects, REST for the newer one, and plain HTTP under /control for
+// tests and operators.
 import { createServer, STATUS_CODES } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -26,7 +27,7 @@ export interface Simulator {
   faults: Faults
   quota: Quota
   v3: V3
-  /** Where clients of the newer dialect ask, and in which header they name their application. */
+  /** The REST address of the newer dialect, and the header in which its clients name their application. */
   nextUrl: string
   appIdHeader: string
   next: Next
@@ -86,7 +87,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     next.front.cutAll()
   })
   server.on('upgrade', (request, socket, head) => {
-    // A client may be gone before it was let in; nobody else listens yet.
+    // A client may disconnect before it is admitted; there is no other error listener yet.
     socket.on('error', () => socket.destroy())
     const url = new URL(request.url ?? '/', `http://${HOST}`)
     if (faults.settings.down) refuse(socket, 503)
@@ -152,7 +153,7 @@ function refuse(socket: Duplex, status: number): void {
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`)
 }
 
-/** Lets an unknown application in to tell it so. */
+/** Admits an unknown application, to send it an error. */
 function dismiss(ws: WebSocket): void {
   ws.on('error', () => ws.terminate())
   const error = { code: 'InvalidAppID', message: 'Your app_id is invalid.' }
@@ -162,7 +163,7 @@ function dismiss(ws: WebSocket): void {
 
 function serve(ws: WebSocket, socket: Duplex, connect: (peer: Peer) => Connection): void {
   let gathering = false
-  // What is said in one turn leaves in one write: with thousands of frames a second writing is what costs.
+  // All frames of one turn leave in one write: at thousands of frames a second, writes are the main cost.
   const gather = () => {
     if (gathering) return
     gathering = true

@@ -1,5 +1,5 @@
-// The broker's books: every contract, every movement of money, and the numbers given out, entered here and in
-// the journal before anybody is told. Balances, rows and contracts change nowhere else.
+// The broker's books: the only code that changes balances, statement rows, contracts and issued numbers. Every change
+// is written to the journal before a client is notified.
 import { type Account, type AccountPreset, Accounts, enterRow } from './accounts.ts'
 import type { Clock } from './clock.ts'
 import type { Contract } from './contracts.ts'
@@ -58,7 +58,7 @@ export class Books {
     this.#journal.changed(contract)
   }
 
-  /** Enters a sale, whoever made it. */
+  /** Enters a sale, by the client or by the engine. */
   sold(contract: Contract, sale: Sale): void {
     const entry = { ...sale, soldMs: this.#clock.now(), transactionId: this.#nextTransaction++ }
     this.#journal.sold(contract, entry)

@@ -1,5 +1,5 @@
-// Time as the simulated broker sees it. Everything that waits asks a Clock, so a test can drive years of
-// trading in a virtual second; the agenda keeps one timer for any number of appointments.
+// Time of the simulated broker. Everything that waits uses a Clock, so a test can run years of trading in a virtual
+// second; the agenda keeps one timer for any number of appointments.
 
 /** A source of time. `now` is in milliseconds since 1970 (UTC). */
 export interface Clock {

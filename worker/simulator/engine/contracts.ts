@@ -13,7 +13,7 @@ export type ContractType =
   | (typeof digitTypes)[number]
   | (typeof multiplierTypes)[number]
 
-/** What somebody asks to buy, before anything about it was checked. Amounts are decimal numbers of the currency. */
+/** A purchase as requested, before validation. Amounts are decimal numbers of the currency. */
 export interface Terms {
   type: string
   symbol: string
@@ -94,7 +94,7 @@ export interface Contract {
   soldMs: number | null
   limitsChangedMs: number
   shortcode: string
-  /** Whether the answer to the purchase was handed to a socket; null after a restart, when nobody knows. */
+  /** Whether the purchase response was handed to a socket; null (unknown) after a restart. */
   delivered: boolean | null
   watchers: Set<(contract: Contract) => void>
 }

@@ -48,7 +48,7 @@ export interface Quote {
   expiryEpoch: number
 }
 
-/** What stands in the way of a sale. */
+/** Why a contract cannot be sold. */
 interface Obstacle {
   reason: Reason
   message: string
@@ -220,7 +220,7 @@ export class Engine {
     throw new Refusal('CancelNotAvailable', 'Deal cancellation is not available for this contract.')
   }
 
-  /** Settles at once whatever has ended and waits for its settlement; answers how many. */
+  /** Settles every contract that has ended and waits for the settlements; returns how many. */
   settleEnded(account: Account): number {
     const ended = [...account.open.values()].filter(contract => contract.ended)
     for (const contract of ended) this.lives.settle(contract)

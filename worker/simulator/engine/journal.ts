@@ -1,5 +1,5 @@
-// The journal: a file to which every account, purchase, change and sale is appended before anybody is told,
-// one JSON line each. A broker that was killed reads it at its next start and has its contracts back.
+// The journal: every account, purchase, change and sale is appended to a file, one JSON line each, before a client is
+// notified. After a kill the next start restores the contracts from it.
 import { closeSync, existsSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
 import type { Account } from './accounts.ts'
 import type { Deposit, SaleEntry } from './books.ts'

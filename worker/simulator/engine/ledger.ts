@@ -35,7 +35,7 @@ export interface LedgerEntry {
   entry: string | null
   exit: string | null
   shortcode: string
-  /** Whether the answer to the purchase was handed to a socket; null when a restart lies between. */
+  /** Whether the purchase response was handed to a socket; null (unknown) after a restart. */
   delivered: boolean | null
 }
 

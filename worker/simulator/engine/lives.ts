@@ -48,7 +48,7 @@ export class Lives {
     else this.#activate(contract)
   }
 
-  /** Takes a contract on after a restart: missed ticks are looked up, as if nobody had been away. */
+  /** Resumes a contract after a restart; the ticks missed meanwhile are computed and applied. */
   resume(contract: Contract): void {
     const { symbol, kind } = contract.offer
     // Counted anew, for the tick interval may be another than the one it was bought under.
@@ -74,7 +74,7 @@ export class Lives {
     }
   }
 
-  /** Tells the contract's watchers that something about it is new. */
+  /** Notifies the contract's watchers of a change. */
   tell(contract: Contract): void {
     for (const watcher of contract.watchers) watcher(contract)
   }
@@ -94,7 +94,7 @@ export class Lives {
     this.#close(contract, { status: cents > 0 ? 'won' : 'lost', cents, appId: BROKER_APP_ID })
   }
 
-  /** Fills in the entry tick of a timed contract if it has happened: it is looked up only when somebody asks. */
+  /** Fills in the entry tick of a timed contract if it has happened; it is computed only when a request needs it. */
   takeEntry(contract: Contract): void {
     if (contract.entry !== null || contract.offer.kind !== 'timed') return
     const tick = this.#market.firstAfter(contract.offer.symbol, contract.startTick)

@@ -1,6 +1,6 @@
-// The market: ticks, history and candles of every symbol. Tick number n of a symbol falls at n × its period
-// and its price is a function of seed, symbol and n; so nothing runs while nobody watches, and what was
-// missed can be looked up. With an override of the period ticks outrun the seconds: order them by n only.
+// The market: ticks, history and candles of every symbol. Tick number n of a symbol falls at n × its period and its
+// price is a function of seed, symbol and n; so nothing runs without subscribers, and missed ticks can be computed
+// later. With an override of the period ticks outrun the seconds: order them by n only.
 import type { Candle } from '../../../schemas/market.ts'
 import type { Clock } from './clock.ts'
 import { hashText, wander } from './random.ts'
@@ -50,7 +50,7 @@ export class Market {
   #seed: number
   #keys = new Map<MarketSymbol, number>()
   #groups = new Map<number, Group>()
-  /** The tick last asked for: everybody asks for the same one. */
+  /** The last tick requested: most callers request the same one. */
   #latest = new Map<MarketSymbol, Tick>()
   #scripts = new Map<MarketSymbol, Map<number, number>>()
 

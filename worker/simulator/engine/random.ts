@@ -1,5 +1,5 @@
-// Chance by seed. Prices must be the same for the same seed however they are asked for (live, as history, as
-// candles, after a restart), so a price is a function of its tick's number and not of the one before it.
+// Random numbers by seed. Prices must be the same for the same seed in every use (live, as history, as candles, after a
+// restart), so a price is a function of its tick's number and not of the previous price.
 
 const WORD = 4_294_967_296
 

@@ -246,7 +246,7 @@ export const calls: Record<string, CallRule> = {
     msgType: 'tick'
   },
   website_status: { ...open, fields: { website_status: flag, subscribe: bit }, required: ['website_status'] },
-  // The documents name this call and hold no schema of it; it is written as its answer is known. No stream of rates here.
+  // The documents name this call without a schema; this one follows its known response. No stream of rates here.
   exchange_rates: {
     ...open,
     fields: { exchange_rates: flag, base_currency: currency, target_currency: currency },

@@ -3,7 +3,7 @@
 import type { Clock } from './clock.ts'
 import { lastScheduledOpen, type MarketSymbol, nextScheduledOpen, scheduledOpen, symbols } from './symbols.ts'
 
-/** A stretch of ticks that happen, or do not, whatever the calendar says. */
+/** A stretch of ticks forced on or off, regardless of the calendar. */
 interface Span {
   from: number
   to: number
@@ -45,7 +45,7 @@ export class Sessions {
     return this.#order(symbol, ms)?.open ?? scheduledOpen(symbol, ms)
   }
 
-  /** When a closed market opens; null when nobody can tell. */
+  /** When a closed market opens; null when unknown. */
   nextOpening(symbol: MarketSymbol): number | null {
     const order = this.order(symbol)
     if (order?.untilMs === Infinity) return null
@@ -64,7 +64,7 @@ export class Sessions {
     this.#redraw(symbol)
   }
 
-  /** Stops the ticks of the given symbols and of no others: their market stays open, their price stands still. */
+  /** Stops the ticks of exactly the given symbols: their market stays open, their price no longer changes. */
   freeze(wanted: MarketSymbol[]): void {
     for (const symbol of symbols.values()) {
       const freeze = wanted.includes(symbol)

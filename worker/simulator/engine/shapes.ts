@@ -1,5 +1,5 @@
-// Shapes of requests: the pieces their schemas are made of, and the check that is compiled when a call first needs it.
-// One row a call says what it may carry, whose leave it needs, and which budget it is counted in.
+// Shapes of requests: the parts of their schemas, and the check, compiled at the first request of a call. One row per
+// call says which fields it may carry, which scope it needs, and which budget it is counted in.
 import { Ajv, type ValidateFunction } from 'ajv'
 import type { Scope } from './accounts.ts'
 import type { CallClass } from './quota.ts'
@@ -15,7 +15,7 @@ export interface CallRule {
   loginid: boolean
   /** Budget; null: not counted. */
   class: CallClass | null
-  /** The message type of its answers, where it is not the call's name. */
+  /** The message type of its responses, where it differs from the call's name. */
   msgType?: string
 }
 

@@ -1,5 +1,5 @@
-// How a dialect words what all of them do. The calls are run by the handlers of the first dialect, in its words; another
-// one translates the requests it hears into them, and what it says out of them.
+// How a dialect maps requests and responses. The handlers of the first dialect run the calls, in its format; another
+// dialect translates its requests into that format, and the responses back.
 
 import { toV3Error, type V3Error } from '../v3/errors.ts'
 import { calls, complaints } from './requests.ts'

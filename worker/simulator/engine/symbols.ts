@@ -123,7 +123,7 @@ const all: MarketSymbol[] = [
   volatilityIndex(75, 41250.77, 4, 5000),
   volatilityIndex(100, 1219.6, 2, 20),
   secondIndex(10, 8641.67),
-  // The least amounts differ from one asset to another: whoever assumes them is refused here.
+  // The least amounts differ between assets, so that a client that assumes one for all is refused here.
   secondIndex(25, 401230.5, { leastMultiplierCents: 250, leastLimitCents: 50 }),
   secondIndex(50, 192840.3),
   secondIndex(75, 5120.44),

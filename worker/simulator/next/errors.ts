@@ -1,5 +1,5 @@
-// Errors of the newer dialect: the first dialect's codes, with the reason as a finer code beside it and the values of the
-// text in order. A closed market says when it opens.
+// Errors of the newer dialect: the first dialect's codes, plus a finer reason code and the values of the text in order.
+// A closed market includes its opening time.
 import { type Reason, Refusal } from '../engine/refusal.ts'
 import { toV3Error, V3Error } from '../v3/errors.ts'
 
@@ -15,7 +15,7 @@ const subcodes: Partial<Record<Reason, string | null>> = {
   TradingSuspended: 'TradeTemporarilyUnavailable'
 }
 
-/** The error as this dialect tells it. */
+/** The error in this dialect's format. */
 export function toNextError(error: unknown, closedCode: string): V3Error {
   const older = toV3Error(error, closedCode)
   if (!(error instanceof Refusal)) return older

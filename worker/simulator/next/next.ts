@@ -1,6 +1,6 @@
-// The newer dialect: a token buys, over REST, a one-time address of an account's socket; who connects there needs no
-// further leave. The conversation itself is the first dialect's, translated by next-words.ts. Market data has a socket
-// of its own that anybody may open.
+// The newer dialect: a token buys, over REST, a one-time address of an account's socket; a connection to it needs no
+// further authorisation. The conversation itself is the first dialect's, translated by words.ts. Market data has a
+// public socket of its own.
 import type { Account, AppId, Grant } from '../engine/accounts.ts'
 import { type Limits, Quota } from '../engine/quota.ts'
 import type { Connection } from '../v3/connection.ts'
@@ -74,7 +74,7 @@ export class Next {
     return path.startsWith(ROOT)
   }
 
-  /** Uses an address up; answers the status of the refusal where it opens nothing. */
+  /** Uses an address up; returns the status of the refusal where the address is invalid. */
   admit({ pathname, searchParams }: URL): Admitted | 400 | 401 | 404 {
     const kind = pathname.slice(ROOT.length)
     if (kind === 'public') return { grant: null, appId: 0 }
@@ -93,7 +93,7 @@ export class Next {
     return ticket
   }
 
-  /** Begins the conversation of somebody admitted; `left` is to be called at its end. */
+  /** Begins the conversation of an admitted client; call `left` at its end. */
   connect({ grant, appId }: Admitted, peer: Peer): { connection: Connection; left: () => void } {
     const connection = this.front.connect(appId, peer)
     if (!grant) return { connection, left: () => {} }

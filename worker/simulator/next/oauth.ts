@@ -8,11 +8,11 @@ const MAX_BODY_BYTES = 65_536
 const MAX_USED = 100_000
 
 export class OAuth {
-  /** Of the tokens it gives; null: it does not say, and they do not end. */
+  /** Lifetime of the tokens it issues; null: not stated, and they do not expire. */
   tokenSeconds: number | null = 3_600
-  /** Answers with this status until told otherwise. */
+  /** While set, every request gets this status. */
   failing: number | null = null
-  /** Every exchange asked for. */
+  /** Number of exchanges requested. */
   asked = 0
   readonly #next: Next
   readonly #revoked: readonly unknown[]
@@ -29,7 +29,7 @@ export class OAuth {
     this.#used.add(refreshToken)
   }
 
-  /** Answers POST /oauth2/token. */
+  /** Handles POST /oauth2/token. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let text = ''
     for await (const chunk of request as AsyncIterable<Buffer>) {

@@ -30,7 +30,7 @@ interface Answer {
   bare?: true
 }
 
-/** What goes wrong, as it is answered. */
+/** A failure, as sent in the response. */
 class RestError extends Error {
   readonly status: number
   readonly code: string
@@ -62,7 +62,7 @@ const isAccount = new Ajv().compile({
   }
 })
 
-/** Answers the calls under /trading/v1 and the health check; `others` gets the rest. */
+/** Serves the calls under /trading/v1 and the health check; `others` gets the rest. */
 export function nextRest(rest: Rest, others: RequestListener): RequestListener {
   const counts = new Counts(rest.next)
   return (request, response) => {

@@ -1,5 +1,5 @@
-// The newer dialect's words: requests turned into the first dialect's, and its answers and updates turned out of them.
-// Fields are renamed and left out, and a contract's money and prices become texts.
+// Maps the newer dialect's requests to the first dialect's, and the first dialect's responses and updates to the newer
+// one's. Fields are renamed or left out; a contract's money and prices become strings.
 
 import { digitsOf } from '../engine/currencies.ts'
 import { Refusal } from '../engine/refusal.ts'

@@ -181,7 +181,7 @@ const transaction: Handler = (_request, { account, connection, tail }) => {
   const stream = connection.streams.open({ kind: 'transaction', key: account.loginid, tail }, ({ id, push }) =>
     listen(account, row => push('transaction', presentTransaction(id, account, row)))
   )
-  // The first answer carries nothing but the stream's id: what was before it is in the statement.
+  // The first response carries only the stream's id; earlier transactions are in the statement.
   return { body: { transaction: { id: stream.id } }, stream }
 }
 
@@ -219,7 +219,7 @@ function listen(account: Account, moved: (row: Row) => void): () => void {
   return () => account.listeners.delete(listener)
 }
 
-/** A page of a list kept oldest first, without looking at more of it than needed. */
+/** A page of a list kept oldest first; reads no more of the list than the page needs. */
 function pick<T>(
   list: T[],
   {

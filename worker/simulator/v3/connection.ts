@@ -1,5 +1,5 @@
-// One conversation of the first dialect, and in it the path of a request: read, check, authorise, meet its
-// fate, count, run, answer. Updates of a stream follow the answer that opened it, never overtake it.
+// One connection of the first dialect, and the steps of a request: read, check, authorise, apply faults, count, run,
+// respond. Updates of a stream follow the response that opened it, never overtake it.
 import type { Account, AppId, Grant } from '../engine/accounts.ts'
 import type { Terms } from '../engine/contracts.ts'
 import type { CallRule } from '../engine/shapes.ts'
@@ -39,7 +39,7 @@ export class Connection {
   readonly streams: Streams
   /** Who is authorised here, by login id. */
   grants = new Map<string, Grant>()
-  /** Authorised for several accounts at once: account calls must then say which. */
+  /** Authorised for several accounts at once: account calls must name the account. */
   multi = false
   /** Terms quoted on this connection and not yet bought, by proposal id. */
   readonly proposals = new Map<string, Terms>()
@@ -198,7 +198,7 @@ export class Connection {
     })
   }
 
-  /** Runs the call; the result hands its answer to the peer. */
+  /** Runs the call; the returned function delivers its response to the peer. */
   #execute({ name, request, tail, grant }: Asked): (times: number) => void {
     if (this.#v3.closed) return () => {}
     const call = { v3: this.#v3, connection: this, grant, account: grant?.account as Account, tail }
@@ -277,7 +277,7 @@ function readObject(text: string): Request | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Request) : null
 }
 
-/** The end of a frame that answers this request: its echo, with tokens hidden, and its ids. */
+/** The end of a frame that responds to this request: its echo, with tokens hidden, and its ids. */
 function tailOf(request: Request): string {
   let echo = request
   if (request.authorize !== undefined || request.tokens !== undefined) {

@@ -55,7 +55,7 @@ export function presentQuote(
   }
 }
 
-/** A contract as it stands. */
+/** A contract in its present state. */
 export function presentContract(engine: Engine, contract: Contract): Record<string, unknown> {
   const { offer, buyCents } = contract
   const { bidCents, spot, unsellable } = engine.value(contract)

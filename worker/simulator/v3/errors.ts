@@ -60,7 +60,7 @@ const codes: Record<Reason, string> = {
   TradingSuspended: 'ContractBuyValidationError'
 }
 
-/** The error as this dialect tells it. `closedCode` is the form a closed market takes on this call. */
+/** The error in this dialect's format. `closedCode` is the form a closed market takes on this call. */
 export function toV3Error(error: unknown, closedCode: string): V3Error {
   if (error instanceof V3Error) return error
   if (!(error instanceof Refusal)) throw error

@@ -1,4 +1,4 @@
-// Calls about prices, live and past, and about the broker itself. What is traded is in v3-catalogue.ts.
+// Calls about prices, live and past, and about the broker itself. What is traded is in catalogue.ts.
 import { currencies, digitsOf } from '../engine/currencies.ts'
 import type { Tick } from '../engine/market.ts'
 import type { CallClass } from '../engine/quota.ts'

@@ -1,5 +1,5 @@
-// The streams of one connection: each has an id, a key that keeps it from being opened twice, and starts only
-// when the answer that opened it has left.
+// The streams of one connection: each has an id and a key that prevents a second one, and starts only after the
+// response that opened it was sent.
 import type { Speech } from '../engine/speech.ts'
 import { V3Error } from './errors.ts'
 
@@ -41,8 +41,8 @@ export class Streams {
   }
 
   /**
-   * Opens a stream whose updates end with `tail` (the request's echo). `attach` is called by `start` and answers
-   * how to stop. Throws AlreadySubscribed for a key that is open.
+   * Opens a stream whose updates end with `tail` (the request's echo). `start` calls `attach`, which returns the
+   * function that stops the stream. Throws AlreadySubscribed for a key that is open.
    */
   open(
     facts: { kind: StreamKind; key: string; tail: string; id?: string },
@@ -92,7 +92,7 @@ export class Streams {
     return stream !== undefined
   }
 
-  /** Ends all streams of the given kinds, or all there are; answers their ids. */
+  /** Ends all streams of the given kinds, by default all; returns their ids. */
   forgetAll(kinds?: string[]): string[] {
     const ended = [...this.#byId.values()].filter(stream => kinds === undefined || kinds.includes(stream.kind))
     for (const stream of ended) stream.end()

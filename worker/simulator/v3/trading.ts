@@ -60,7 +60,7 @@ const buy: Handler = (request, call) => {
   }
   const terms = byId ? connection.proposals.get(id) : termsOf(request.parameters as Request)
   if (!terms) throw new V3Error('InvalidContractProposal', 'Unknown contract proposal.')
-  // A rate limit is hit before the call is looked at: nothing may be bought that is then refused.
+  // The rate limit applies before the call is validated: a refused call must not have bought anything.
   if (request.subscribe === 1) connection.streams.checkRoom()
   const { currency } = account
   const maxCents = unitsWithin(request.price as number, currency).floor
@@ -141,7 +141,7 @@ function listenForPurchases(account: Account, bought: (contract: Contract) => vo
   return () => account.listeners.delete(listener)
 }
 
-/** Opens the stream of one contract, which stays open until it is forgotten. `told` is what the first answer said. */
+/** Opens the stream of one contract, open until it is forgotten. `told` is the state sent in the first response. */
 function followContract(
   { v3, connection, tail }: Pick<Call, 'v3' | 'connection' | 'tail'>,
   contract: Contract,

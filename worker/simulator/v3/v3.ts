@@ -1,5 +1,5 @@
-// The first dialect: one JSON object a frame over a WebSocket. A request's path is in v3-connection.ts, the
-// calls are in the other v3-… files. All of it is free of sockets: whoever carries the frames hands in a peer.
+// The first dialect: one JSON object a frame over a WebSocket. The steps of a request are in connection.ts, the calls
+// in the other files of this folder. None of it uses sockets: the owner of a socket hands in a peer.
 import type { Account, AppId, Grant } from '../engine/accounts.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { Quota } from '../engine/quota.ts'
@@ -21,7 +21,7 @@ export interface Peer {
 
 export type Request = Record<string, unknown>
 
-/** An answer: the body under its name, and what is to happen when it has left. */
+/** A response: the body under its name, and what to do after it was sent. */
 export interface Answer {
   body: Record<string, unknown>
   msgType?: string
@@ -37,7 +37,7 @@ export interface Call {
   grant: Grant | null
   /** The account; only for calls that need one. */
   account: Account
-  /** The end of every frame that answers it. */
+  /** The end of every frame that responds to it. */
   tail: string
 }
 
@@ -67,9 +67,9 @@ export class V3 {
   /** The calls' names in the order in which a request is taken for one. */
   readonly order: string[]
   readonly connections = new Set<Connection>()
-  /** As website_status tells it. */
+  /** The status that website_status reports. */
   siteStatus: 'up' | 'down' | 'updating' = 'up'
-  /** Hear of a change of the site's status. */
+  /** Called at a change of the site's status. */
   readonly statusListeners = new Set<() => void>()
   closed = false
   #seed: number
@@ -115,7 +115,7 @@ export class V3 {
     }, dropAfterMs)
   }
 
-  /** Cuts everybody; what was asked and not yet run never runs. */
+  /** Disconnects all clients; requests that have not run yet never run. */
   close(): void {
     this.closed = true
     this.engine.clock.clearTimeout(this.#maintenance)
