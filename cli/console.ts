@@ -1,4 +1,4 @@
-// operator console: the service at a glance in a full-screen terminal, for those who would rather look than type.
+// operator console: the service at a glance in a full-screen terminal, as an alternative to typed commands.
 import type { Command } from 'commander'
 import { openStore } from '../db/platform/store.ts'
 import { Nothing } from '../schemas/commands/operator.ts'

@@ -1,5 +1,5 @@
-// operator doctor: looks at everything the service stands on and says, for each, whether it is well and what
-// to do if not.
+// operator doctor: checks every dependency of the service and prints, for each, whether it is healthy and how to repair
+// it.
 import type { Command } from 'commander'
 import pc from 'picocolors'
 import { readEnvironment } from '../db/platform/process.ts'
@@ -32,7 +32,7 @@ async function examine(): Promise<Finding[]> {
     ;({ config } = readEnvironment())
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    // Nothing else can be looked at without it.
+    // All other checks need the configuration.
     return [fail('configuration', error.message, 'correct the environment or the .env file')]
   }
   const found = await Promise.all([

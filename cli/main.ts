@@ -1,8 +1,8 @@
-// The operator's command line: parse, run one command, say how it ended.
+// The operator's command line: parse, run one command, print its result.
 import { createProgram } from './program.ts'
 import { endingOf } from './terminal/refusals.ts'
 
-// Whoever reads our output may have read enough: `operator orders list | head`.
+// The reader of our output may close it early: `operator orders list | head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0)
   throw error

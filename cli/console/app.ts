@@ -1,5 +1,5 @@
-// The console's running part: it looks at one view once a second, one look at a time, turns keys into moves, and
-// runs commands with their question asked in a line of the screen.
+// The console's event loop: reads one view once a second without overlap, turns keys into moves, and runs commands,
+// whose confirmation is a line of the screen.
 import { setTimeout } from 'node:timers/promises'
 import { Box, type Key, Text, useApp, useInput, useStdout } from 'ink'
 import { createElement as h, useCallback, useEffect, useRef, useState } from 'react'
@@ -19,7 +19,7 @@ import type { Action, Drawn, Move, Place, Size, View } from './view.ts'
 const views = [overview, partners, orders, doubt, queues, money] as View<unknown>[]
 
 const REFRESH_MS = 1000
-/** A look that takes longer is told. */
+/** A read that takes longer is reported. */
 const PATIENCE_MS = 3000
 const TYPED_LONGEST = 500
 /** A key after which nothing is drawn changed nothing; the next one need not wait. */
@@ -27,20 +27,20 @@ const UNCHANGED_MS = 50
 /** How long a key waits for a place to be read. */
 const PLACE_READ_MS = 1000
 
-/** Something a command is doing; `abandon` answers its question with no. */
+/** A running command; `abandon` declines its confirmation. */
 export interface UnderWay {
   done: Promise<void>
   abandon(): void
 }
 
 interface Look {
-  /** The place that was looked at. */
+  /** The place that was read. */
   key: string
   data: unknown
   at: Date
 }
 
-/** The console. `underWay` holds the running command, for whoever waits for its end after the screen is gone. */
+/** The console. `underWay` holds the running command, which the caller awaits after the screen has closed. */
 export function App({ opened, underWay }: { opened: Opened; underWay: { current?: UnderWay } }) {
   const { exit } = useApp()
   const size = useSize()
@@ -207,7 +207,7 @@ function back({ opened, from, left }: Place): Partial<Place> {
   return { opened: from, from: undefined, chosen: from === undefined ? left : undefined, left: from && opened }
 }
 
-/** The latest look at a place, and what is wrong when there is no newer one. Looks never overlap. */
+/** The latest data of a place, and the error of a newer read that failed. Reads never overlap. */
 function useLook({
   opened,
   view,
@@ -248,7 +248,7 @@ function useLook({
     }
   }, [db, config, view, tab, key, shown, filter, search])
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what a command changed is looked at at once
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a command's changes are read at once
   useEffect(() => {
     let stopped = false
     let timer: NodeJS.Timeout | undefined

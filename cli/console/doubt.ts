@@ -1,5 +1,5 @@
-// 4 Doubt: orders that were sent without an answer, and orders whose evidence fits two readings. The second kind
-// waits for a person; what the broker has is asked for again before anything is decided.
+// 4 Doubt: orders sent without a response, and orders whose evidence fits two readings. The second kind waits for a
+// person; the broker's evidence is read again before the decision.
 
 import type { Candidate } from '../../db/orders/deciding.ts'
 import { listDoubtLines, type OrderLine } from '../../db/platform/console.ts'

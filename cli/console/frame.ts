@@ -1,5 +1,5 @@
-// The frame around every view: the tabs above, what is wrong, the window onto the view's lines, what is asked,
-// and the keys below. Plain lines in, plain lines out; none is wider than the terminal.
+// The frame around every view: the tabs above, errors, the visible part of the view's lines, the confirmation, and the
+// keys below. Plain lines in, plain lines out; none is wider than the terminal.
 import { cut, tones, wrap } from './text.ts'
 import { type Action, type Drawn, MARK, type Size } from './view.ts'
 
@@ -40,7 +40,7 @@ export function frame(framed: Framed, size: Size): string[] {
 
 function header({ tabs, tab, now }: Framed, width: number): string {
   const time = `${now.toISOString().slice(11, 19)} UTC`
-  // The brackets say which one it is where there are no colours.
+  // The brackets mark the current tab on terminals without colours.
   const named = tabs.map((name, i) => (i === tab ? `[${i + 1} ${name}]` : ` ${i + 1} ${name} `))
   const used = named.join('').length
   if (used > width) return cut(named[tab] as string, width)

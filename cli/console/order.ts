@@ -7,7 +7,7 @@ import type { Db } from '../../db/postgres/connection.ts'
 import { age, type Column, clock, cut, fit, instant, toneOf, tones, wrap } from './text.ts'
 import type { Drawn, Size } from './view.ts'
 
-/** What the partner sees, except that a review is told apart. */
+/** The status the partner sees, except that an order in review is REVIEW. */
 export function statusOf({ phase, status }: { phase: string; status: string }): string {
   return phase === 'review' ? 'REVIEW' : status
 }
@@ -50,7 +50,7 @@ export async function readStory(trx: Db, orderId: string): Promise<Story> {
   return { order, audit: (await listAudit(trx, { target: orderId, limit: 20 })).data }
 }
 
-/** Everything known about an order: what was asked for, what happened when, and how it stands. */
+/** Everything known about an order: its request, its history, its present state. */
 export function drawStory({ order, audit }: Story, orderId: string, { columns }: Size): Drawn {
   if (!order)
     return { head: [], lines: [{ text: cut(`There is no order ${orderId} any more.`, columns) }], plain: true }

@@ -1,4 +1,4 @@
-// 3 Orders: of all partners, newest first, followed live; one opened tells its whole story.
+// 3 Orders: of all partners, newest first, updated live; an opened order shows its history.
 import { LOOKED_THROUGH, listOrderLines, type OrderLine } from '../../db/platform/console.ts'
 import { orderStatus } from '../../schemas/orders.ts'
 import { drawStory, orderColumns, readStory, type Story } from './order.ts'

@@ -146,7 +146,7 @@ function failTone(failed: number): Tone {
   return failed > 0 ? tones.warn : tones.good
 }
 
-/** What is halted and why; the id, which somebody copies, is on a line of its own where one line is too narrow for all. */
+/** What is halted and why; where one line is too narrow, the id gets a line of its own, so that it can be copied. */
 function placingTexts(halts: Halt[], width: number): string[] {
   const [first, ...others] = halts
   if (!first) return ['goes on']

@@ -1,4 +1,4 @@
-// 2 Partners: who they are and how they stand; one opened shows its traders and its orders.
+// 2 Partners: their names and states; an opened partner shows its traders and its orders.
 
 import { listOrders } from '../../db/orders/reading.ts'
 import {

@@ -7,7 +7,7 @@ import { App, type UnderWay } from './app.ts'
 const ENTER = '\u001b[?1049h\u001b[H'
 const LEAVE = '\u001b[?1049l\u001b[?25h'
 
-/** Shows the console until somebody quits it, Ctrl-C and signals included; a running command comes to its end. */
+/** Shows the console until the operator quits, Ctrl-C and signals included; a running command completes first. */
 export async function show(opened: Opened): Promise<void> {
   const underWay: { current?: UnderWay } = {}
   const leave = () => process.stdout.write(LEAVE)

@@ -29,7 +29,7 @@ function widthOf(text: string): number {
 
 /** The text without anything that moves a cursor or turns the direction of writing. */
 export function clean(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression removes them
   return text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, '�')
 }
 
@@ -151,7 +151,7 @@ export function instant(at: Date | null): string {
   return at?.toISOString() ?? '–'
 }
 
-/** How a status is coloured, wherever it stands. */
+/** The colour of a status, in every view. */
 export function toneOf(status: string): Tone | undefined {
   switch (status) {
     case 'ACTIVE':

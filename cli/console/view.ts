@@ -1,11 +1,11 @@
-// What a view of the console is: something to read, lines to draw, keys that act on the row under the cursor.
-// A view changes nothing by itself; it names the command that does, which asks first and writes the audit log.
+// What a view of the console is: data to read, lines to draw, keys that act on the row under the cursor. A view changes
+// nothing by itself; it names the command that does, which confirms first and writes the audit log.
 import type { Db } from '../../db/postgres/connection.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import type { Opened } from '../terminal/context.ts'
 import { type Column, columns } from './text.ts'
 
-/** Where somebody is in a view. */
+/** The operator's position in a view. */
 export interface Place {
   /** The row under the cursor. */
   chosen?: string
@@ -38,12 +38,12 @@ export interface Size {
   rows: number
 }
 
-/** What a key does: moves somewhere, asks for a text, or runs a command. */
+/** What a key does: moves, prompts for a text, or runs a command. */
 export interface Move {
   place?: Partial<Place>
   /** A line of text to type first. */
   ask?: { label: string; initial?: string; use(text: string): Move }
-  /** Runs with `confirm` being the question line of the console; answers what to tell. */
+  /** Runs with `confirm` being the confirmation line of the console; returns the message to show. */
   run?(opened: Opened): Promise<string>
   tell?: string
 }
@@ -58,7 +58,7 @@ export interface Action {
 
 export interface View<Data> {
   name: string
-  /** Everything one look at this view needs; `before` is what the last look at the same place answered. */
+  /** All data of one read of this view; `before` is the result of the previous read of the same place. */
   read(trx: Db, place: Place, context: { config: Config; before: Data | undefined }): Promise<Data>
   draw(data: Data, place: Place, size: Size): Drawn
   /** The keys that do something here and now. */
@@ -73,7 +73,7 @@ export function next(filters: readonly string[], current: string): string {
   return filters[(filters.indexOf(current) + 1) % filters.length] as string
 }
 
-/** A key that asks what to search for; an empty text ends the search. */
+/** A key that prompts for a search text; an empty text ends the search. */
 export function searching(place: Place): Action {
   return {
     key: '/',

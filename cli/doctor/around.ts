@@ -1,4 +1,4 @@
-// What stands around the service: settings that deserve a second look, certificates, Redis, the broker.
+// Checks of the surroundings: questionable settings, certificates, Redis, the broker.
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { WebSocket } from 'ws'
@@ -59,7 +59,7 @@ export async function checkRedis({ redisUrl }: Config): Promise<Finding[]> {
   }
 }
 
-/** Opens a WebSocket to the broker and closes it again, or asks its REST side whether it is up; nothing else is asked. */
+/** Opens a WebSocket to the broker and closes it again, or requests the health of its REST side; sends nothing else. */
 export async function checkBroker({ brokerUrl, brokerNext, brokerDialect }: Config): Promise<Finding[]> {
   const findings = [
     ...(brokerUrl ? [await checkSocket(brokerUrl)] : []),
@@ -97,7 +97,7 @@ function openOnce(url: string): Promise<string | undefined> {
     const socket = new WebSocket(url, { handshakeTimeout: BROKER_TIMEOUT_MS })
     const done = (trouble?: string) => {
       socket.removeAllListeners()
-      socket.on('error', () => {}) // Closing an opening socket says so once more.
+      socket.on('error', () => {}) // Closing an opening socket emits another error.
       socket.terminate()
       resolve(trouble)
     }

@@ -1,5 +1,5 @@
-// operator payouts: creators ask for their earnings, the operator approves, pays outside, and records that it
-// was paid. Approving and recording the payment are two commands, so that neither happens by way of the other.
+// operator payouts: creators request their earnings, the operator approves, pays outside, and records the payment.
+// Approval and record are two commands, so that neither happens as a side effect of the other.
 import type { Command } from 'commander'
 import { getEarnings } from '../../db/money/earnings.ts'
 import {
@@ -73,7 +73,9 @@ export function addPayouts(program: Command): void {
     .action(withStore(reject, { input: PayoutRejection, acts: true }))
 }
 
-/** Agrees to a payout, after asking. Throws Refusal where the address fails its checksum and no reason is given. */
+/**
+ * Approves a payout, after confirmation. Throws Refusal where the address fails its checksum and no reason is given.
+ */
 export async function approve(opened: Opened, { payoutId, reason }: PayoutApproval) {
   const { addressCheck, destinationAddress } = await getPayout(opened.db, payoutId)
   if (addressCheck === 'FAILED' && reason === undefined)
@@ -88,7 +90,7 @@ export async function approve(opened: Opened, { payoutId, reason }: PayoutApprov
   })
 }
 
-/** Records the payment of an approved payout, after asking. */
+/** Records the payment of an approved payout, after confirmation. */
 export function recordPaid(opened: Opened, { payoutId, reference }: PayoutPayment) {
   return decide(opened, payoutId, {
     action: 'payouts.paid',
@@ -97,7 +99,7 @@ export function recordPaid(opened: Opened, { payoutId, reference }: PayoutPaymen
   })
 }
 
-/** Declines a payout, after asking. */
+/** Declines a payout, after confirmation. */
 export function reject(opened: Opened, { payoutId, reason }: PayoutRejection) {
   return decide(opened, payoutId, {
     action: 'payouts.reject',
@@ -114,7 +116,7 @@ interface Decision {
   step(trx: Db): Promise<PayoutRecord>
 }
 
-/** Asks, with the amount and the whole address, and takes one step in a payout's life. */
+/** Confirms, showing the amount and the whole address, and takes one step in a payout's life. */
 async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, why, question, step }: Decision) {
   const asked = await getPayout(db, payoutId)
   const { availableUsd } = await getEarnings(db, { partnerId: asked.partnerId, partyId: asked.partnerId })

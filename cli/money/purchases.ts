@@ -63,7 +63,7 @@ export function addPurchases(program: Command): void {
     )
 }
 
-/** Pays the last month of a subscription back and ends it, after asking. */
+/** Refunds the last month of a subscription and ends it, after confirmation. */
 async function refundMonth(
   { db, actor, confirm }: Opened,
   { subscriptionId, reason }: { subscriptionId: string; reason: string }

@@ -54,7 +54,7 @@ async function sell(
   if (!place) throw new ApiError('BROKER_DISCONNECTED', `No usable token of ${accountId} is stored.`)
   await confirm(`Sell contract ${contractId} of ${accountId} at the market? A sale cannot be taken back.`)
   const target = `${accountId}/${contractId}`
-  // The intent is written before: the answer to a sale may be lost.
+  // The intent is written before the sale, as its response may be lost.
   await recordAudit(db, { actor, action: 'contracts.sell', target, details: { reason, findingId: orphan.findingId } })
   const sold = await withWorkers(opened, tools =>
     askWorkers<Sold>(db, tools, {

@@ -53,7 +53,7 @@ export function addOrdersInDoubt(orders: Command): void {
     )
 }
 
-/** Shows the evidence about an order in doubt or, after asking, decides it. */
+/** Shows the evidence about an order in doubt or, after confirmation, decides it. */
 export async function reconcile(opened: Opened, { order: name, adopt, absent }: ReconcileOrder): Promise<object> {
   if (adopt && absent) throw new UsageError('--adopt and --absent exclude each other')
   const { db, config, actor, confirm, note } = opened
@@ -108,7 +108,7 @@ export async function reconcile(opened: Opened, { order: name, adopt, absent }: 
   })
 }
 
-/** The broker's evidence as it is now; when no worker or broker answers, what was stored with the review. */
+/** The broker's current evidence; the evidence stored with the review when no worker or broker responds. */
 async function evidenceOf(
   opened: Opened,
   tools: { queue: Queue; bus: Bus },

@@ -132,7 +132,7 @@ function tellStory({ story, decisions, ...order }: Told): string {
   )
 }
 
-/** Has the workers sell an order's contract, after asking. */
+/** Has the workers sell an order's contract, after confirmation. */
 async function close(opened: Opened, { order: name, reason }: OrderClose): Promise<object> {
   const { db, actor, confirm } = opened
   const order = await getNamedOrder(db, name)

@@ -1,4 +1,4 @@
-// operator orders settle: the end of a contract that nobody can read at the broker any more.
+// operator orders settle: the end of a contract that the broker no longer shows.
 import type { Command } from 'commander'
 import { announce } from '../../db/orders/deciding.ts'
 import { presentEntry } from '../../db/orders/entry.ts'

@@ -77,7 +77,7 @@ export function addKeys(program: Command): void {
     )
 }
 
-/** A new key, told once, and its line in the audit log. Throws NOT_FOUND when there is no such partner. */
+/** Creates a key, shown only once, and its line in the audit log. Throws NOT_FOUND when there is no such partner. */
 export async function issueKey(
   trx: Db,
   pepper: Pepper,

@@ -129,13 +129,13 @@ ${examples('partners set-broker ptn_01jd… --dialect next --broker-app-id app-7
     .action(withStore(setPartnersBroker, { input: BrokerChange, acts: true }))
 }
 
-/** Puts a partner on another plan, after saying what that costs and asking. */
+/** Puts a partner on another plan, after showing the cost and confirming. */
 export async function changePlan({ db, config, actor, confirm }: Opened, { partnerId, plan }: NewPlan) {
   const prices = config.planPrices
   const preview = await previewPlan(db, { partnerId, plan, prices })
   await confirm(`${sayChange(preview)} Change the plan of ${partnerId}?`)
   return db.transaction(async trx => {
-    // The instant of the preview, so that it costs what was said.
+    // The instant of the preview, so that the charge is the amount shown.
     const now = preview.takesEffect === 'NOW' ? preview.asked : undefined
     const { partner, change } = await setPlan(trx, { partnerId, plan, prices, now, expectedUsd: preview.chargeUsd })
     const { from, to, takesEffect, chargeUsd } = change
@@ -193,7 +193,7 @@ function checkAppId(dialect: 'v3' | 'next', appId: string | undefined, { given }
   throw new Refusal(`--broker-app-id is required in ${dialect}: ${form}.`)
 }
 
-/** Stops a partner's calls, after asking. */
+/** Stops a partner's calls, after confirmation. */
 export async function suspend({ db, actor, confirm }: Opened, { partnerId, reason }: SuspendPartner) {
   const { name } = await getPartner(db, partnerId)
   await confirm(`Suspend ${name} (${partnerId})? Its calls are refused from now on.`)

@@ -199,7 +199,7 @@ function lineOf(partnerId: string, event: EventRecord, json: boolean): string {
   return cleaned(`${event.createdAt} ${partnerId} #${event.position} ${event.type}${trader} ${aboutOf(event)}`)
 }
 
-/** What an event is about, in a few words: the record's id, and what a person looks at first. */
+/** What an event is about, in a few words: the record's id and its most useful fields. */
 function aboutOf({ data }: EventRecord): string {
   const { orderId, accountId, followId, payoutId, purchaseId, subscriptionId, keyId, deploymentId, ...rest } =
     data as Record<string, unknown>

@@ -1,4 +1,4 @@
-// operator processes: what runs, in which version, since when, and when it was last heard from.
+// operator processes: the running processes, with version, start and last heartbeat.
 import type { Command } from 'commander'
 import { listProcesses } from '../../db/platform/processes.ts'
 import { Nothing } from '../../schemas/commands/operator.ts'

@@ -13,7 +13,7 @@ const JOIN_MS = 20_000
 const LOOK_MS = 200
 const PORT_TRIES = 10
 
-/** What the simulated broker says of itself at its start. */
+/** The facts the simulated broker announces at its start. */
 interface Announced {
   url: string
   /** Its newer dialect, and the header that names the application there. */
@@ -81,7 +81,7 @@ export async function openSharedBroker(options: BrokerOptions): Promise<SharedBr
     lost: lost.promise,
     async close() {
       left.abort()
-      await taking.catch(() => {}) // Told by `lost`.
+      await taking.catch(() => {}) // `lost` reports it.
       await held?.child.stop()
       await held?.unlock()
     }
@@ -113,7 +113,8 @@ async function launch(
   { tickMs, env, tell }: BrokerOptions
 ): Promise<{ child: Child; announced: Announced }> {
   for (let tries = 1; ; tries++) {
-    // One that just ended may hold the port for a moment; if it stays taken, another does where nobody knows it yet.
+    // One that just ended may hold the port for a moment; if it stays taken, use another where no client has the
+    // address yet.
     const use = tries > PORT_TRIES / 2 && !fixed ? 0 : port
     const child = startChild({
       name: 'broker',

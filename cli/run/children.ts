@@ -13,7 +13,7 @@ export interface Child {
   name: string
   /** Resolves with what the process announced; rejects with its last lines when it ends first. */
   ready: Promise<{ address?: string }>
-  /** Resolves when the process has ended, told to or not, with a sentence about it. */
+  /** Resolves when the process has ended, by request or not, with a sentence about it. */
   ended: Promise<string>
   /** Resolves once it has ended; by force after 30 s. */
   stop(): Promise<void>
@@ -27,9 +27,9 @@ export interface ChildOptions {
   args?: string[]
   nodeFlags?: string[]
   env: NodeJS.ProcessEnv
-  /** Told each line of output, without prefix. */
+  /** Called with each line of output, without prefix. */
   tell(line: string): void
-  /** For a process that announces itself by a line of output instead of the channel; that line is not told. */
+  /** For a process that announces itself by a line of output instead of the channel; that line is not passed on. */
   readyLine?: (line: string) => { address?: string } | undefined
 }
 
@@ -57,7 +57,7 @@ export function startChild({ name, file, args = [], nodeFlags = [], env, tell, r
   })
   const ended = new Promise<string>(resolve => {
     child.once('error', error => resolve(`${name} could not be started: ${error.message}`))
-    // Not 'exit': by 'close' its last words have been heard.
+    // Not 'exit': at 'close' all of its output has been read.
     child.once('close', (code, signal) => {
       const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`
       resolve([`${name} ${how}${tail.length > 0 ? '; its last lines:' : '.'}`, ...tail].join('\n  '))
@@ -69,7 +69,7 @@ export function startChild({ name, file, args = [], nodeFlags = [], env, tell, r
   )
   void ended.then(how => announced.reject(new ChildEnded(how)))
   const ready = announced.promise.finally(() => clearTimeout(timer))
-  // Whoever waits for it hears it; when nobody does any more it is told by `ended`.
+  // Avoids an unhandled rejection when no caller awaits it any more; `ended` reports the failure then.
   ready.catch(() => {})
   return {
     name,

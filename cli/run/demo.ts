@@ -64,7 +64,7 @@ export function demoOrder(): BinaryOrder {
   }
 }
 
-/** Uploads the demo trader's token and places one order. Throws Refusal with the answer when one is not 200. */
+/** Uploads the demo trader's token and places one order. Throws Refusal with the response when one is not 200. */
 export async function placeDemoOrder(address: string, { key, accountId }: Demo): Promise<Order> {
   const accounts = [{ accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }]
   await must(address, key, '/v1/auth/broker/exchange', { traderExternalId: TRADER, accounts })

@@ -1,7 +1,7 @@
-// A port for the API: the configured one, or a free one where nobody asked for a particular one.
+// A port for the API: the configured one, or a free one where none was configured explicitly.
 import { createServer } from 'node:net'
 
-/** The configured port; when it was not asked for by name and is busy, a free one. */
+/** The configured port; when it is a default and busy, a free one. */
 export async function choosePort(port: number, { host, fixed }: { host: string; fixed: boolean }): Promise<number> {
   if (fixed && port !== 0) return port
   return (await tryPort(port, host)) ?? (await tryPort(0, host)) ?? 0

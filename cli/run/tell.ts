@@ -1,5 +1,5 @@
-// What the processes of a run say, line by line under their names: log lines as a person reads them on a
-// terminal, as they are elsewhere.
+// The output of a run's processes, line by line under their names: log lines are formatted for reading on a terminal,
+// and unchanged elsewhere.
 import pc from 'picocolors'
 import pretty from 'pino-pretty'
 

@@ -1,5 +1,5 @@
-// What every command runs in: arguments become one checked input, the store is opened only for commands that
-// need it and closed whatever happens, the result is printed. A command itself only says what it does.
+// What every command runs in: arguments become one checked input, the store is opened only for commands that need it
+// and always closed, the result is printed. A command itself declares only its own part.
 import type { Command } from 'commander'
 import { operatorName } from '../../db/platform/audit.ts'
 import { SeveralFit } from '../../db/platform/named.ts'
@@ -21,9 +21,12 @@ export interface Context {
   /** Who acts, for the audit log. Throws in a command that does not declare that it acts. */
   readonly actor: string
   json: boolean
-  /** Returns when the operator agrees or --yes was given. Throws Refusal when not, or when nobody can be asked. */
+  /**
+   * Returns when the operator agrees or --yes was given. Throws Refusal when not, or when there is no terminal to
+   * confirm on.
+   */
   confirm(question: string): Promise<void>
-  /** Tells the person what is going on; on stderr, and only on a terminal. */
+  /** Prints progress; on stderr, and only on a terminal. */
   note(text: string): void
 }
 
@@ -42,7 +45,7 @@ export interface Verb<Result> {
   input?: Schema
   /** How a person sees the result; without it fields and lists are shown as they are. */
   show?: Show<Result>
-  /** It changes something: who acts is asked on a terminal where OPERATOR_NAME is unset. */
+  /** It changes something: on a terminal where OPERATOR_NAME is unset it prompts for the operator's name. */
   acts?: boolean
 }
 
@@ -131,7 +134,7 @@ function offer(error: unknown, format: Format): never {
   throw new SaidAlready(1)
 }
 
-/** Arguments and options as one object; a violated rule is told by the option's own name. */
+/** Arguments and options as one object; an error names the option whose rule is violated. */
 function inputOf(command: Command, shape: Schema | undefined): object {
   const names = command.registeredArguments.map(argument => argument.name())
   const positional = names.map((name, i) => [name, command.processedArgs[i]] as const)
@@ -153,7 +156,10 @@ function inputOf(command: Command, shape: Schema | undefined): object {
   }
 }
 
-/** Who acts, asked where there is a terminal and nobody said so; undefined elsewhere: the account's name has to do. */
+/**
+ * The operator's name, prompted for on a terminal where it is unset; undefined elsewhere: the account's name is used
+ * then.
+ */
 async function askName({ yes, input }: Globals): Promise<string | undefined> {
   if (yes || !input || !process.stdin.isTTY || !process.stderr.isTTY) return undefined
   const prompts = await import('@inquirer/prompts')
@@ -165,7 +171,7 @@ async function askName({ yes, input }: Globals): Promise<string | undefined> {
 async function confirm(question: string, { yes, input }: Globals): Promise<void> {
   if (yes) return
   if (!input || !process.stdin.isTTY) throw new Refusal(`${question} Nobody can be asked here: repeat with --yes.`)
-  // Loaded only when somebody is asked; on stderr, so that stdout carries the result alone.
+  // Loaded only for a prompt; on stderr, so that stdout carries the result alone.
   const prompts = await import('@inquirer/prompts')
   const agreed = await prompts.confirm({ message: question, default: false }, { output: process.stderr })
   if (!agreed) throw new Refusal('Nothing was changed.')

@@ -10,7 +10,7 @@ export type Show<Result> = string[] | ((result: Result) => string)
 
 export type Format = 'text' | 'json' | 'csv'
 
-/** Prints a result; `{ data: [...] }` is a table, other objects are lines. `before` stands in front of a text. */
+/** Prints a result; `{ data: [...] }` is a table, other objects are lines. `before` is printed before a text. */
 export function print<Result extends object>(
   result: Result,
   { format, show, before = '' }: { format: Format; show?: Show<Result>; before?: string }
@@ -112,7 +112,7 @@ export function table(
 
 const GAP = 2
 const NARROWEST = 6
-/** Columns whose values somebody copies into another command. */
+/** Columns whose values are often copied into another command. */
 const IDENTIFYING = /(Id|Ids|target|reference|subject|hash|address)$/
 const IDENTIFIER = /^[a-z]{3}_[0-9a-z]{26}$|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/
 const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$/
@@ -153,9 +153,9 @@ function columnsOf(records: object[]): string[] {
   return [...new Set(records.flatMap(record => Object.keys(record)))]
 }
 
-// Controls of terminals (C0, C1) and of the direction of writing, and what has no width: what a partner chose as its name
-// must not steer the terminal or pass for another.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// Control characters of terminals (C0, C1) and of text direction, and characters without width: a partner's chosen name
+// must not control the terminal or imitate another name.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression removes them
 const STEERING = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 // The same without line feeds, which JSON is laid out with.
 const UNSEEN = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g

@@ -11,7 +11,7 @@ export class Refusal extends Error {}
 /** Arguments or options that do not fit; exit code 2. */
 export class UsageError extends Error {}
 
-/** A process we ran in our place failed, and has told why. */
+/** A child process failed, and has printed why. */
 export class SaidAlready extends Error {
   readonly exitCode: number
 
@@ -23,11 +23,11 @@ export class SaidAlready extends Error {
 
 export interface Ending {
   exitCode: number
-  /** Without a line the command has said all there is to say. */
+  /** Without a line the command's output is complete. */
   line?: string
 }
 
-/** What to say about an error, and the exit code. */
+/** The message and the exit code of an error. */
 export function endingOf(error: unknown): Ending {
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? 0 : 2 }
   if (error instanceof SaidAlready) return { exitCode: error.exitCode }
@@ -46,7 +46,7 @@ export function endingOf(error: unknown): Ending {
   return { exitCode: 1, line: refused === undefined ? `INTERNAL: ${unexpected(error)}` : sentence(refused) }
 }
 
-// knex puts the statement, with whatever it was bound to, before ' - '; what PostgreSQL said comes last.
+// knex puts the statement, with its bindings, before ' - '; PostgreSQL's message comes last.
 function unexpected(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error))
   const { code } = error as { code?: unknown }

@@ -16,7 +16,7 @@ export function watchable(command: Command): Command {
   )
 }
 
-/** The seconds between two rounds; undefined where nobody asked for more than one. */
+/** The seconds between two rounds; undefined for a single round. */
 export function pauseOf(command: Command): number | undefined {
   const { watch } = command.opts() as { watch?: number | true }
   return watch === true ? EVERY_SECONDS : watch
