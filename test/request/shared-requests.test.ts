@@ -13,10 +13,12 @@ const nobody = new AbortController().signal
 
 function openShared() {
   const stored: string[] = []
+  let calls = 0
   let reads = 0
   const send = shareRequests({
     bus,
     async store(question: Question) {
+      calls += 1
       const [row] = await db.transaction(trx => storeAsks(trx, queue, [question]))
       stored.push(row?.id as string)
       return { id: row?.id as string }
@@ -36,7 +38,7 @@ function openShared() {
     until(`row ${count} to be stored`, async () => stored.length === count && stored[count - 1]) as Promise<string>
   const finish = async (id: string, end: (id: string) => Promise<string | undefined>) =>
     bus.publish((await end(id)) as string, 'ask', id)
-  return { stored, reads: () => reads, ask, row, finish }
+  return { stored, calls: () => calls, reads: () => reads, ask, row, finish }
 }
 
 tests('share one row and one wait for it; whoever comes after its end is given another', async () => {
@@ -55,14 +57,14 @@ tests('share one row and one wait for it; whoever comes after its end is given a
 })
 
 tests('are not given up with the one that came first: each has its own time, and its own caller', async () => {
-  const { ask, row, finish } = openShared()
+  const { calls, ask, row, finish } = openShared()
   const gone = new AbortController()
   const [hasty, left, patient] = [ask(100), ask(LONG_MS, gone.signal), ask()]
+  assert.is(calls(), 2, 'one whose time is over long before is not joined, the other is')
   gone.abort()
   assert.is(await left, 'BROKER_UPSTREAM')
   assert.is(await hasty, 'BROKER_UPSTREAM')
   const joined = ask()
-  // Two were stored: one whose time is nearly over is not joined. The row is one, with the later end.
   const id = await row(2)
   await finish(id, id => answerAsk(db, id, { balance: '2' }))
   assert.equal(await Promise.all([patient, joined]), [{ balance: '2' }, { balance: '2' }])
