@@ -80,6 +80,7 @@ export type Tag =
   | 'Traders'
   | 'Trade records'
   | 'Events'
+  | 'Webhooks'
   | 'Usage'
   | 'Community'
   | 'Marketplace'

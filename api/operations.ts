@@ -47,6 +47,15 @@ import {
 import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from './traders/traders.ts'
 import { collectTrade, listTradeHistory } from './traders/trades.ts'
 import { getUsage } from './usage.ts'
+import { listWebhookDeliveries, replayWebhook, retryWebhookDelivery, testWebhook } from './webhooks/deliveries.ts'
+import {
+  createWebhook,
+  deleteWebhook,
+  getWebhook,
+  listWebhooks,
+  rotateWebhookSecret,
+  updateWebhook
+} from './webhooks/endpoints.ts'
 
 /** GET /v1/_spec, which describes this list. */
 export const getSpec = specOperation(() => operations)
@@ -92,6 +101,16 @@ export const operations: Operation[] = [
   listEvents,
   getEvent,
   createStreamTicket,
+  createWebhook,
+  listWebhooks,
+  getWebhook,
+  updateWebhook,
+  deleteWebhook,
+  rotateWebhookSecret,
+  testWebhook,
+  listWebhookDeliveries,
+  retryWebhookDelivery,
+  replayWebhook,
   getUsage,
   getSpec,
   getCommunityProfile,

@@ -87,7 +87,8 @@ async function start(running: Running): Promise<void> {
   const { context, tell } = running
   const { config, env } = context
   const [url, broker] = await Promise.all([startDatabase(running), startBroker(running)])
-  const children = { ...env, ...broker }
+  // A developer's endpoints are on this machine.
+  const children = { WEBHOOK_ALLOW_PRIVATE: '1', ...env, ...broker }
   // The api has METRICS_PORT, the worker the one after it.
   const metrics = config.metricsPort > 0 ? { METRICS_PORT: String(config.metricsPort + 1) } : {}
   const tellWorker = tell.as('worker')

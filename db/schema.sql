@@ -991,6 +991,115 @@ create table usage_hours (
 );
 CREATE INDEX usage_hours_old ON usage_hours USING btree (hour);
 
+create table webhook_attempts (
+  endpoint_id text collate "C" not null,
+  partner_id text collate "C" not null,
+  day date not null,
+  id uuid not null,
+  event_id uuid,
+  "position" bigint,
+  event_day date,
+  type text not null,
+  subject text collate "C",
+  attempt integer not null,
+  status text not null,
+  http_status integer,
+  ms integer,
+  error text,
+  response text,
+  at timestamp with time zone not null,
+  next_at timestamp with time zone,
+  replay boolean not null,
+  constraint webhook_attempts_pkey PRIMARY KEY (endpoint_id, id, day),
+  constraint webhook_attempts_status_check CHECK ((status = ANY (ARRAY['DELIVERED'::text, 'RETRYING'::text, 'FAILED'::text])))
+) partition by RANGE (day);
+
+create table webhook_endpoints (
+  id text collate "C" not null,
+  partner_id text collate "C" not null,
+  url text not null,
+  types text[],
+  description text,
+  enabled boolean default true not null,
+  disabled_reason text,
+  disabled_at timestamp with time zone,
+  secret_key_id text not null,
+  secret_sealed bytea not null,
+  old_key_id text,
+  old_sealed bytea,
+  old_until timestamp with time zone,
+  created_at timestamp with time zone default now() not null,
+  "position" bigint not null,
+  day date not null,
+  gaps bigint[] default '{}'::bigint[] not null,
+  failures integer default 0 not null,
+  failing_since timestamp with time zone,
+  last_error text,
+  paused_until timestamp with time zone,
+  missed bigint default 0 not null,
+  next_at timestamp with time zone,
+  worker text collate "C",
+  lease integer default 0 not null,
+  version integer default 0 not null,
+  constraint webhook_endpoints_pkey PRIMARY KEY (id),
+  constraint webhook_endpoints_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
+  constraint webhook_endpoints_check CHECK ((enabled = (disabled_at IS NULL))),
+  constraint webhook_endpoints_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['PARTNER'::text, 'OPERATOR'::text, 'GONE'::text, 'FAILURES'::text])))
+);
+CREATE INDEX webhook_endpoints_partner ON webhook_endpoints USING btree (partner_id, id);
+CREATE INDEX webhook_endpoints_worker ON webhook_endpoints USING btree (worker);
+
+create table webhook_pending (
+  endpoint_id text collate "C" not null,
+  partner_id text collate "C" not null,
+  "position" bigint not null,
+  day date not null,
+  event_id uuid not null,
+  type text not null,
+  subject text collate "C" not null,
+  delivery_id uuid not null,
+  attempts integer not null,
+  replay boolean not null,
+  next_at timestamp with time zone not null,
+  created_at timestamp with time zone default now() not null,
+  constraint webhook_pending_pkey PRIMARY KEY (endpoint_id, "position"),
+  constraint webhook_pending_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id) ON DELETE CASCADE
+);
+
+create table webhook_replays (
+  id bigint generated always as identity not null,
+  endpoint_id text collate "C" not null,
+  partner_id text collate "C" not null,
+  "position" bigint not null,
+  day date not null,
+  until_position bigint not null,
+  types text[],
+  created_at timestamp with time zone default now() not null,
+  constraint webhook_replays_pkey PRIMARY KEY (id),
+  constraint webhook_replays_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id) ON DELETE CASCADE
+);
+CREATE INDEX webhook_replays_endpoint ON webhook_replays USING btree (endpoint_id, id);
+
+create table webhook_senders (
+  worker text collate "C" not null,
+  lease_until timestamp with time zone not null,
+  constraint webhook_senders_pkey PRIMARY KEY (worker)
+);
+
+create table webhook_tests (
+  id text collate "C" not null,
+  endpoint_id text collate "C" not null,
+  partner_id text collate "C" not null,
+  channel text not null,
+  worker text collate "C",
+  created_at timestamp with time zone default clock_timestamp() not null,
+  result jsonb,
+  constraint webhook_tests_pkey PRIMARY KEY (id),
+  constraint webhook_tests_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id) ON DELETE CASCADE
+);
+CREATE INDEX webhook_tests_endpoint ON webhook_tests USING btree (endpoint_id);
+CREATE INDEX webhook_tests_waiting ON webhook_tests USING btree (created_at) WHERE (worker IS NULL);
+
 CREATE OR REPLACE FUNCTION account_events()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1061,6 +1170,23 @@ AS $function$
                         from event_positions q cross join lateral
                              (select e.position from %s e where e.partner_id = q.partner_id order by e.day desc, e.position desc limit 1) d
                        where p.partner_id = q.partner_id', part);
+      execute format('drop table %s', part);
+      return oldest;
+    end $function$;
+CREATE OR REPLACE FUNCTION drop_webhook_day(first date)
+ RETURNS date
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    declare
+      part regclass;
+      oldest date;
+    begin
+      select c.oid::regclass, to_date(right(c.relname, 8), 'YYYYMMDD') into part, oldest
+        from pg_inherits i join pg_class c on c.oid = i.inhrelid
+       where i.inhparent = 'webhook_attempts'::regclass order by c.relname limit 1;
+      if part is null or oldest >= first then return null; end if;
       execute format('drop table %s', part);
       return oldest;
     end $function$;
@@ -1180,6 +1306,26 @@ AS $function$
         if to_regclass('events_' || to_char(day, 'YYYYMMDD')) is null then
           execute format('create table %I partition of events for values from (%L) to (%L)',
             'events_' || to_char(day, 'YYYYMMDD'), day, day + 1);
+          made := made + 1;
+        end if;
+        day := day + 1;
+      end loop;
+      return made;
+    end $function$;
+CREATE OR REPLACE FUNCTION make_webhook_days(first date, last date)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    declare
+      day date := first;
+      made int := 0;
+    begin
+      while day <= last loop
+        if to_regclass('webhook_attempts_' || to_char(day, 'YYYYMMDD')) is null then
+          execute format('create table %I partition of webhook_attempts for values from (%L) to (%L)',
+            'webhook_attempts_' || to_char(day, 'YYYYMMDD'), day, day + 1);
           made := made + 1;
         end if;
         day := day + 1;

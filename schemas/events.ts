@@ -17,8 +17,9 @@ import { OrderEntry } from './orders.ts'
 import { plan, saasStatus } from './partners.ts'
 import { Deployment } from './templates.ts'
 import { Account } from './traders/accounts.ts'
+import { Webhook } from './webhook-endpoint.ts'
 
-const eventId = idField('evt', 'Identifier of the event, the same wherever it is read.')
+export const eventId = idField('evt', 'Identifier of the event, the same wherever it is read.')
 
 /** A bot that was sold or paid back, as its creator sees it: nothing of the buyer. */
 export const BotSale = {
@@ -114,7 +115,11 @@ export const eventTypes = {
   'key.created': { summary: 'An API key was created.', data: KeyEntry },
   'key.revoked': { summary: 'An API key was revoked.', data: KeyEntry },
   'deployment.live': { summary: 'A site is served.', data: Deployment },
-  'deployment.failed': { summary: 'A site could not be rendered.', data: Deployment }
+  'deployment.failed': { summary: 'A site could not be rendered.', data: Deployment },
+  'webhook.disabled': {
+    summary: 'A webhook endpoint was disabled since it returned 410, or nothing but failures for five days.',
+    data: Webhook
+  }
 } as const satisfies Record<string, Told>
 
 export type EventType = keyof typeof eventTypes

@@ -14,8 +14,8 @@ const GROUP_MS = 10
 // SQLSTATE check_violation: PostgreSQL reports so that a row has no partition.
 const NO_PARTITION = '23514'
 
-/** A round of the sequencer; returns whether there may be more. */
-export function openSequencing(open: Open): () => Promise<boolean> {
+/** A round of the sequencer; returns whether there may be more. `onGrowth` gets the partners whose logs have grown. */
+export function openSequencing(open: Open, onGrowth: (partnerId: string) => void = () => {}): () => Promise<boolean> {
   const { db, bus, clock, log } = open
   let last = 0
   let placed = false
@@ -29,7 +29,10 @@ export function openSequencing(open: Open): () => Promise<boolean> {
       last = count
       if (count === 0) return false
       countSequenced(count)
-      for (const { partnerId } of grown) bus.publish(EVENTS, 'events', partnerId)
+      for (const { partnerId } of grown) {
+        bus.publish(EVENTS, 'events', partnerId)
+        onGrowth(partnerId)
+      }
       return count === SEQUENCED_AT_ONCE
     } catch (error) {
       last = 0

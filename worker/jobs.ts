@@ -23,6 +23,8 @@ import {
 } from '../db/traders/account-leases.ts'
 import { deleteOldResets } from '../db/traders/credentials.ts'
 import { deleteOldTraderDays } from '../db/traders/days.ts'
+import { forgetSenders } from '../db/webhooks/leases.ts'
+import { deleteOldTests } from '../db/webhooks/tests.ts'
 import { violations } from '../schemas/checks/validator.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { auditContracts } from './accounts/audit.ts'
@@ -44,6 +46,7 @@ import { startLoop } from './platform/loop.ts'
 import { renderDeployments } from './sites/templates.ts'
 import { openTicks, TICKS_MS } from './ticks.ts'
 import { openAddingUp } from './trader-days.ts'
+import { keepWebhookDays, startWebhooks } from './webhooks/run.ts'
 
 // Hints wake these loops; the clock is for hints that were lost.
 const QUEUE_POLL_MS = 2000
@@ -79,6 +82,9 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldResets(db)
     await deleteOldTraderDays(db)
     await keepEventDays(open)
+    await keepWebhookDays(open)
+    await deleteOldTests(db)
+    await forgetSenders(db)
     await deleteOldTickets(db)
     await deleteOldTickWants(db)
   },
@@ -114,7 +120,8 @@ export async function startWork(open: Open): Promise<Running> {
   const proving = openProving(open, placing, () => loops['account.prove'].wake())
   const asking = openAsking(open, settling)
   const databaseClock = new DatabaseClock()
-  const sequence = openSequencing(open)
+  const webhooks = await startWebhooks(open)
+  const sequence = openSequencing(open, webhooks.grown)
   const setLimits = openLimitSetting(open)
   const ticks = openTicks(open)
   // Before an order can name this worker: one that has no lease is taken for gone.
@@ -308,7 +315,7 @@ export async function startWork(open: Open): Promise<Running> {
       await releaseAccounts(db, worker).catch((error: unknown) =>
         log.warn({ err: error }, 'accounts could not be released')
       )
-      await Promise.all([proving.drain(), placing.drain(), asking.drain()])
+      await Promise.all([proving.drain(), placing.drain(), asking.drain(), webhooks.stop()])
       await lease.stop()
       await settling.release()
     }

@@ -10,6 +10,7 @@ const chapters = [
   'first-order',
   'retries',
   'events',
+  'webhooks',
   'rate-limits',
   'errors',
   'going-live',
@@ -41,6 +42,7 @@ export const tags: Record<Tag, string> = {
   'Trade records': 'Trades made elsewhere, recorded once each, for history and leaderboard.',
   Events:
     'What happened to the partner, in the order in which it happened: a log with cursors that misses nothing. Read it by page, or wait for the next event.',
+  Webhooks: 'Addresses of yours to which events are sent, signed: endpoints, what was sent to them, and sending again.',
   Usage: 'What was used in the billing period, and this description.',
   Community:
     'Profiles, leaderboard, messages and shared bots of one partner. The acting party is the trader whose session comes with the key, else the partner itself.',

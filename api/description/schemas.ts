@@ -21,6 +21,8 @@ import * as traderCredentials from '../../schemas/traders/credentials.ts'
 import * as traders from '../../schemas/traders/traders.ts'
 import * as trades from '../../schemas/traders/trades.ts'
 import * as usage from '../../schemas/usage.ts'
+import * as webhookEndpoint from '../../schemas/webhook-endpoint.ts'
+import * as webhooks from '../../schemas/webhooks.ts'
 
 const nouns = [
   accounts,
@@ -40,7 +42,9 @@ const nouns = [
   traders,
   traderCredentials,
   trades,
-  usage
+  usage,
+  webhookEndpoint,
+  webhooks
 ]
 
 const names = new Map<unknown, string>()

@@ -10,6 +10,7 @@ import { guides, tags } from './guides.ts'
 import { endUserIp, headers, headersOf, idempotencyKey, requestHeaders } from './headers.ts'
 import { samplesOf } from './samples.ts'
 import { Components, exampleOf } from './schemas.ts'
+import { describeWebhooks } from './webhooks.ts'
 
 export { codesOf, ErrorEnvelope } from './errors.ts'
 
@@ -87,6 +88,7 @@ function assemble(operations: Operation[], baseUrl: string): object {
       .filter(([name]) => used.has(name))
       .map(([name, description]) => ({ name, description })),
     paths,
+    webhooks: describeWebhooks(components),
     components: {
       schemas: { Error: components.refer(ErrorEnvelope), ...components.schemas },
       responses: errors.responses,

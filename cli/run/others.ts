@@ -34,7 +34,13 @@ export function doctorLine(config: Config, broker: Record<string, string>): stri
 export function workerLine(config: Config, broker: Record<string, string>): string {
   // The run's own worker has the port of the metrics.
   const metrics: Record<string, string> = config.metricsPort > 0 ? { METRICS_PORT: '0' } : {}
-  const settings = { ...inDataDir(config), BROKER_DIALECT: config.brokerDialect, ...broker, ...metrics }
+  const settings = {
+    ...inDataDir(config),
+    BROKER_DIALECT: config.brokerDialect,
+    ...broker,
+    ...metrics,
+    WEBHOOK_ALLOW_PRIVATE: '1'
+  }
   return `${assigned(settings)}npm run -s worker`
 }
 

@@ -13,6 +13,7 @@ import { presentEntry } from '../orders/entry.ts'
 import type { OrderRow } from '../orders/reading.ts'
 import { keyHint, presentKey } from '../partners/keys.ts'
 import { presentAccount } from '../traders/accounts.ts'
+import { presentWebhook } from '../webhooks/endpoints.ts'
 import type { EventRow } from './read.ts'
 
 /** What of the configuration shows in events. */
@@ -164,6 +165,12 @@ function dataOf({ id, type, order, facts: stored }: EventRow, { baseUrl, planPri
         },
         { baseUrl }
       )
+    case 'webhook.disabled':
+      return presentWebhook({
+        ...facts,
+        failing_since: date(facts.failing_since),
+        created_at: new Date(facts.created_at)
+      })
   }
 }
 

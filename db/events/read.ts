@@ -191,6 +191,29 @@ export async function findEvent(
   return found && toEvent(found)
 }
 
+/** Where an event is in the logs of all partners. */
+export interface EventPlace {
+  partnerId: string
+  /** Days since 1970; it may be up to one day later than this. */
+  day: number
+  position: number
+}
+
+/** Several events by their places, of any partners; those that are not kept are left out. */
+export async function findEventsAt(db: Db, places: readonly EventPlace[]): Promise<EventRow[]> {
+  if (places.length === 0) return []
+  const found = await rows<PageRow>(
+    db,
+    sql`select ${eventColumns}, o.*
+       from jsonb_to_recordset(:places::jsonb) as p ("partnerId" text, day int, position bigint)
+       join events e on e.partner_id = p."partnerId" and e.position = p.position
+                    and e.day between ${DAY_ZERO} + p.day and ${DAY_ZERO} + p.day + 1
+       left join orders o on o.id = e.subject and o.partner_id = e.partner_id and e.type like 'order.%'`,
+    { places: JSON.stringify(places) }
+  )
+  return found.map(toEvent)
+}
+
 /** The newest position of each partner, for whoever follows all of them. */
 export async function listLatest(db: Db): Promise<{ partnerId: string; position: number }[]> {
   return rows(db, `select partner_id as "partnerId", position from event_positions`)

@@ -97,6 +97,15 @@ const rules: Rule[] = [
     advice: 'set METRICS_PORT, or unset METRICS_HOST'
   },
   {
+    of: 'both',
+    severity: 'warn',
+    find: ({ webhookAllowPrivate }) =>
+      webhookAllowPrivate
+        ? 'WEBHOOK_ALLOW_PRIVATE is set: webhooks may go to http and to private addresses, so a partner can reach what only this network should'
+        : undefined,
+    advice: 'leave it unset but for development'
+  },
+  {
     of: 'worker',
     severity: 'warn',
     find: ({ brokerUrl, brokerNext }) => {

@@ -25,7 +25,9 @@ export const prefixes = {
   audit: 'aud',
   entry: 'ent',
   transfer: 'trf',
-  event: 'evt'
+  event: 'evt',
+  webhook: 'whk',
+  delivery: 'dlv'
 } as const
 
 export type IdKind = keyof typeof prefixes

@@ -11,6 +11,7 @@ export const areas = [
   'community',
   'marketplace',
   'events',
+  'webhooks',
   'admin'
 ] as const
 

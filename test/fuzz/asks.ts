@@ -67,6 +67,7 @@ const identified: [RegExp, string][] = [
   [/^\/v1\/orders\/multiplier/, 'multiplierOrderId'],
   [/^\/v1\/orders/, 'orderId'],
   [/^\/v1\/keys/, 'keyId'],
+  [/^\/v1\/webhooks/, 'webhookId'],
   [/^\/v1\/community\/messages/, 'messageId'],
   [/^\/v1\/community\/bots/, 'communityBotId'],
   [/^\/v1\/marketplace\/subscriptions/, 'subscriptionId'],
@@ -83,7 +84,9 @@ export function identifierIn(path: string): string {
 }
 
 // Fields that an operation needs where another part of the request is left out: schemas of bodies cannot say so.
-const NEEDED: Record<string, string[]> = { endSessions: ['traderId'] }
+const NEEDED: Record<string, string[]> = { endSessions: ['traderId'], replayWebhook: ['since'] }
+// Fields of bodies that are good only beside another one, or that only the service can make.
+const LEFT_OUT: Record<string, string[]> = { replayWebhook: ['after'], updateWebhook: ['skip'] }
 
 const CURSORS = new Set(['cursor', 'after'])
 
@@ -92,7 +95,11 @@ export function inputsFor(operation: Described, scene: Scene): Arbitrary<Input> 
   const known = (name: string) => scene.known.get(name) ?? []
   const resolved = scene.description.resolve(operation.body ?? {})
   const required = [...((resolved.required ?? []) as string[]), ...(NEEDED[operation.name] ?? [])]
-  const body = { ...resolved, required }
+  const left = LEFT_OUT[operation.name] ?? []
+  const properties = Object.fromEntries(
+    Object.entries((resolved.properties ?? {}) as object).filter(([name]) => !left.includes(name))
+  )
+  const body = { ...resolved, required, ...(left.length > 0 ? { properties } : {}) }
   const params = Object.fromEntries(
     Object.entries(operation.params).map(([name, schema]) => [name, valid(schema, known, identifierIn(operation.path))])
   )

@@ -5,6 +5,7 @@ import { createCommunityBot } from '../../api/community/bots.ts'
 import { postMessage } from '../../api/community/community.ts'
 import { listEvents } from '../../api/events/events.ts'
 import { purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
+import { createWebhook } from '../../api/webhooks/endpoints.ts'
 import { sequenceEvents } from '../../db/events/sequence.ts'
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import type { CallInput, Harness, TestPartner, TestTrader } from './harness.ts'
@@ -49,6 +50,8 @@ export async function makeCrossings(
   const { subscriptionId } = await made(subscribeToBot, { params: { id: sold } })
   await sequenceEvents(db)
   const { id: eventId } = (await made(listEvents, {})).data[0]
+  const { webhookId } = await made(createWebhook, { body: { url: 'https://hooks.example.com/all' } })
+  const webhook = { params: { id: webhookId } }
 
   return {
     ...tradingCrossings(trader, { binary, multiplier, own, twin }),
@@ -62,6 +65,17 @@ export async function makeCrossings(
       input: { query: { traderExternalId: trader.traderExternalId } },
       told: { fine: 'a filter that fits nothing', data: [] }
     },
+    getWebhook: { input: webhook, told: 'NOT_FOUND' },
+    updateWebhook: { input: { ...webhook, body: { status: 'DISABLED' } }, told: 'NOT_FOUND' },
+    deleteWebhook: { input: webhook, told: 'NOT_FOUND' },
+    rotateWebhookSecret: { input: webhook, told: 'NOT_FOUND' },
+    testWebhook: { input: webhook, told: 'NOT_FOUND' },
+    listWebhookDeliveries: { input: webhook, told: 'NOT_FOUND' },
+    retryWebhookDelivery: {
+      input: { params: { id: webhookId, deliveryId: 'dlv_01k3hv9c7bf5tvxkz1qd3rn8ma' } },
+      told: 'NOT_FOUND'
+    },
+    replayWebhook: { input: { ...webhook, body: { since: '2020-01-01T00:00:00Z' } }, told: 'NOT_FOUND' },
     deleteMessage: { input: { params: { id: messageId } }, told: 'NOT_FOUND' },
     deleteCommunityBot: { input: { params: { id: communityBot } }, told: 'NOT_FOUND' },
     likeCommunityBot: { input: { params: { id: communityBot } }, told: 'NOT_FOUND' },

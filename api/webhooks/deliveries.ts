@@ -1,0 +1,164 @@
+// Deliveries to a webhook endpoint over HTTP: what was sent, sending again, and tests.
+
+import { readCursor } from '../../db/events/cursor.ts'
+import { WORK } from '../../db/platform/bus.ts'
+import {
+  insertReplay,
+  listDeliveries,
+  presentDelivery,
+  readDeliveryId,
+  retryDelivery
+} from '../../db/webhooks/deliveries.ts'
+import { getWebhook } from '../../db/webhooks/endpoints.ts'
+import { findTestResult, insertTest } from '../../db/webhooks/tests.ts'
+import { WEBHOOK_TESTS, WEBHOOKS } from '../../db/webhooks/topics.ts'
+import { invalid } from '../../schemas/checks/validator.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import {
+  DeliveriesQuery,
+  Delivery,
+  DeliveryPage,
+  DeliveryPath,
+  NewReplay,
+  Replay,
+  TEST_TYPE,
+  WebhookPath,
+  WebhookTest
+} from '../../schemas/webhooks.ts'
+import { expiredOf } from '../events/events.ts'
+import type { Operation } from '../operation.ts'
+
+// An attempt takes 15 s at most.
+const TEST_WAIT_MS = 20_000
+// A hint that it is over may be lost.
+const REREAD_MS = 1000
+
+export const testWebhook: Operation<{ params: WebhookPath }> = {
+  name: 'testWebhook',
+  method: 'POST',
+  path: '/v1/webhooks/{id}/test',
+  tag: 'Webhooks',
+  summary: 'Send a test event',
+  description:
+    'Sends an event of the type `webhook.test` once, signed as any other, also to a disabled endpoint, and returns how it went. It is in no log.',
+  auth: 'key',
+  scope: 'webhooks:write',
+  params: WebhookPath,
+  response: WebhookTest,
+  errors: ['NOT_FOUND', 'RATE_LIMITED', 'UNAVAILABLE'],
+  async handle(asked, { db, bus }) {
+    const { partner, params } = asked
+    await getWebhook(db, params.id, partner.partnerId)
+    const id = await insertTest(db, { endpointId: params.id, partnerId: partner.partnerId, channel: bus.origin })
+    bus.publish(WORK, WEBHOOK_TESTS, id)
+    const { signal } = asked
+    const until = performance.now() + TEST_WAIT_MS
+    for (;;) {
+      const leftMs = until - performance.now()
+      const heard = bus.wait(TEST_TYPE, id, Math.max(1, Math.min(leftMs, REREAD_MS)), signal)
+      const result = await findTestResult(db, id)
+      if (result) return result
+      if (leftMs <= 0 || signal.aborted)
+        throw new ApiError(
+          'UNAVAILABLE',
+          'No worker has sent the test in time; see the deliveries of the endpoint later.'
+        )
+      await heard
+    }
+  }
+}
+
+export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: DeliveriesQuery }> = {
+  name: 'listWebhookDeliveries',
+  method: 'GET',
+  path: '/v1/webhooks/{id}/deliveries',
+  tag: 'Webhooks',
+  summary: 'What was sent to a webhook endpoint',
+  description: 'Every attempt of 30 days, successes too, and what waits to be sent; the newest first.',
+  auth: 'key',
+  scope: 'webhooks:read',
+  params: WebhookPath,
+  query: DeliveriesQuery,
+  response: DeliveryPage,
+  errors: ['NOT_FOUND'],
+  async handle({ partner, params, query }, { db }) {
+    const after = query.cursor === undefined ? null : readDeliveryId(query.cursor)
+    if (after === undefined) throw invalid([{ path: '/query/cursor', message: 'is not a cursor of this list' }])
+    await getWebhook(db, params.id, partner.partnerId)
+    const limit = query.limit ?? 50
+    const rows = await listDeliveries(db, {
+      endpointId: params.id,
+      status: query.status ?? null,
+      limit: limit + 1,
+      after
+    })
+    const data = rows.slice(0, limit).map(presentDelivery)
+    return { data, nextCursor: rows.length > limit ? (data.at(-1)?.deliveryId ?? null) : null }
+  }
+}
+
+export const retryWebhookDelivery: Operation<{ params: DeliveryPath }> = {
+  name: 'retryWebhookDelivery',
+  method: 'POST',
+  path: '/v1/webhooks/{id}/deliveries/{deliveryId}/retry',
+  tag: 'Webhooks',
+  summary: 'Send an event again',
+  description:
+    'The event of this attempt is sent again now, under its id, whether it was delivered or not. Returns the attempt that waits.',
+  auth: 'key',
+  scope: 'webhooks:write',
+  params: DeliveryPath,
+  response: Delivery,
+  atomic: true,
+  errors: ['NOT_FOUND', 'CONFLICT'],
+  async handle({ partner, params: { id, deliveryId } }, { db, bus }) {
+    const row = await db.transaction(async trx => {
+      requireEnabled(await getWebhook(trx, id, partner.partnerId))
+      return retryDelivery(trx, { endpointId: id, partnerId: partner.partnerId, deliveryId })
+    })
+    bus.publish(WORK, WEBHOOKS, id)
+    return presentDelivery(row)
+  }
+}
+
+export const replayWebhook: Operation<{ params: WebhookPath; body: NewReplay }> = {
+  name: 'replayWebhook',
+  method: 'POST',
+  path: '/v1/webhooks/{id}/replay',
+  tag: 'Webhooks',
+  summary: 'Send past events again',
+  description:
+    'Events that the endpoint has passed are sent again under their ids, in order for each record, beside what is new. What it has not passed yet comes anyway, and does not count.',
+  auth: 'key',
+  scope: 'webhooks:write',
+  params: WebhookPath,
+  body: NewReplay,
+  response: Replay,
+  atomic: true,
+  errors: ['NOT_FOUND', 'CONFLICT', 'CURSOR_EXPIRED', 'LIMIT_REACHED'],
+  async handle({ partner, params, body }, { db, bus, pepper }) {
+    const { partnerId } = partner
+    if ((body.after === undefined) === (body.since === undefined))
+      throw invalid([{ path: '/body', message: 'must have either after or since' }])
+    const point = body.after === undefined ? null : readCursor(pepper, partnerId, body.after)
+    if (point === undefined) throw invalid([{ path: '/body/after', message: 'is not a cursor of events' }])
+    const range = {
+      point,
+      since: body.since === undefined ? null : new Date(body.since),
+      until: body.until === undefined ? null : new Date(body.until),
+      types: body.types ?? null
+    }
+    const events = await db.transaction(async trx => {
+      requireEnabled(await getWebhook(trx, params.id, partnerId))
+      return insertReplay(trx, { endpointId: params.id, partnerId }, range).catch((error: unknown) => {
+        throw expiredOf({ pepper }, partnerId, error)
+      })
+    })
+    bus.publish(WORK, WEBHOOKS, params.id)
+    return { events }
+  }
+}
+
+function requireEnabled({ id, enabled }: { id: string; enabled: boolean }): void {
+  if (!enabled) throw new ApiError('CONFLICT', `The endpoint ${id} is DISABLED: enable it first.`)
+}

@@ -1,0 +1,258 @@
+// Deliveries as partners read them: every attempt of 30 days and what waits, and the ways to have events sent again.
+import { TypeID } from 'typeid-js'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId, prefixes } from '../../schemas/fields/ids.ts'
+import { MAX_REPLAYS, TEST_TYPE } from '../../schemas/webhooks.ts'
+import type { Point } from '../events/cursor.ts'
+import { eventIdOf } from '../events/present.ts'
+import { PointExpired, readLogState } from '../events/read.ts'
+import { type Db, rows, sql } from '../postgres/connection.ts'
+
+const DAY_ZERO = `date '1970-01-01'`
+
+export interface DeliveryRow {
+  id: string
+  event_id: string | null
+  type: string
+  attempt: number
+  status: 'PENDING' | 'DELIVERED' | 'RETRYING' | 'FAILED'
+  http_status: number | null
+  ms: number | null
+  error: string | null
+  response: string | null
+  at: Date
+  next_at: Date | null
+  replay: boolean
+}
+
+/** The id of an attempt on the wire. */
+export const deliveryIdOf = (uuid: string): string => TypeID.fromUUID(prefixes.delivery, uuid).toString()
+
+/** The uuid of a new attempt. */
+export const newDeliveryId = (): string => TypeID.fromString(newId('delivery')).toUUID()
+
+/** The uuid in an attempt's id; undefined for a text that is none. */
+export function readDeliveryId(id: string): string | undefined {
+  try {
+    const typed = TypeID.fromString(id)
+    return typed.getType() === prefixes.delivery ? typed.toUUID() : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** An attempt as its partner sees it. */
+export function presentDelivery(row: DeliveryRow) {
+  return {
+    deliveryId: deliveryIdOf(row.id),
+    eventId: row.event_id && eventIdOf(row.event_id),
+    type: row.type,
+    attempt: row.attempt,
+    status: row.status,
+    httpStatus: row.http_status,
+    ms: row.ms,
+    error: row.error,
+    response: row.response,
+    at: row.at.toISOString(),
+    nextAt: row.next_at?.toISOString() ?? null,
+    replay: row.replay
+  }
+}
+
+const attemptColumns = `id, event_id, type, attempt, status, http_status, ms, error, response, at, next_at, replay`
+// What has failed before is listed by its attempt; the row that waits is one of its own until it is sent for the first time.
+const pendingColumns = `delivery_id as id, event_id, type, attempts + 1 as attempt, 'PENDING' as status, null::int as http_status, null::int as ms,
+  null::text as error, null::text as response, created_at as at, next_at, replay`
+
+/** A page of an endpoint's attempts, the newest first, after the attempt `after` (its uuid). */
+export async function listDeliveries(
+  db: Db,
+  {
+    endpointId,
+    status,
+    limit,
+    after
+  }: { endpointId: string; status: string | null; limit: number; after: string | null }
+): Promise<DeliveryRow[]> {
+  return rows<DeliveryRow>(
+    db,
+    sql`with attempted as (
+       select ${attemptColumns} from webhook_attempts
+        where endpoint_id = :endpointId and (:status::text is null or status = :status)
+          and id < coalesce(:after::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        order by id desc limit :limit
+     ), waiting as (
+       select ${pendingColumns} from webhook_pending
+        where endpoint_id = :endpointId and attempts = 0 and coalesce(:status::text, 'PENDING') = 'PENDING'
+          and delivery_id < coalesce(:after::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        order by delivery_id desc limit :limit
+     )
+     select * from (select * from attempted union all select * from waiting) as both_kinds order by id desc limit :limit`,
+    { endpointId, status, limit, after }
+  )
+}
+
+/**
+ * Has the event of an attempt sent again now, under its id; returns the delivery that waits. Throws NOT_FOUND, and CONFLICT for a
+ * test or an event that is not kept any more.
+ */
+export async function retryDelivery(
+  trx: Db,
+  { endpointId, partnerId, deliveryId }: { endpointId: string; partnerId: string; deliveryId: string }
+): Promise<DeliveryRow> {
+  const uuid = readDeliveryId(deliveryId)
+  const missing = new ApiError('NOT_FOUND', `There is no delivery ${deliveryId} of this endpoint.`)
+  if (!uuid) throw missing
+  type Found = {
+    type: string
+    position: number | null
+    event_day: number | null
+    event_id: string | null
+    subject: string
+    kept: boolean
+  }
+  const [attempt] = await rows<Found>(
+    trx,
+    `select a.type, a.position, a.event_day - ${DAY_ZERO} as event_day, a.event_id, a.subject,
+            exists (select 1 from events e where e.partner_id = a.partner_id and e.position = a.position
+                      and e.day between a.event_day and a.event_day + 1) as kept
+       from (select type, position, event_day, event_id, subject, partner_id from webhook_attempts
+              where endpoint_id = :endpointId and partner_id = :partnerId and id = :uuid::uuid
+             union all
+             select type, position, day, event_id, subject, partner_id from webhook_pending
+              where endpoint_id = :endpointId and partner_id = :partnerId and delivery_id = :uuid::uuid) a limit 1`,
+    { endpointId, partnerId, uuid }
+  )
+  if (!attempt) throw missing
+  if (attempt.type === TEST_TYPE)
+    throw new ApiError('CONFLICT', 'A test is in no log and cannot be sent again: send another one.')
+  if (!attempt.kept) throw new ApiError('CONFLICT', 'The event of this delivery is not kept any more.')
+  const [row] = await rows<DeliveryRow>(
+    trx,
+    sql`insert into webhook_pending as w (endpoint_id, partner_id, position, day, event_id, type, subject, delivery_id, attempts, replay, next_at)
+     values (:endpointId, :partnerId, :position, ${DAY_ZERO} + :day::int, :eventId, :type, :subject, event_id(), 0, true, now())
+     on conflict (endpoint_id, position) do update set next_at = now(), replay = true, delivery_id = excluded.delivery_id
+     returning ${pendingColumns}`,
+    {
+      endpointId,
+      partnerId,
+      position: attempt.position,
+      day: attempt.event_day,
+      eventId: attempt.event_id,
+      type: attempt.type,
+      subject: attempt.subject
+    }
+  )
+  await noticeWork(trx, endpointId)
+  return row as DeliveryRow
+}
+
+/** Has what was added for an endpoint seen: by the worker that holds it, or by whoever takes it. */
+async function noticeWork(trx: Db, endpointId: string): Promise<void> {
+  await rows(trx, 'update webhook_endpoints set version = version + 1, next_at = now() where id = :endpointId', {
+    endpointId
+  })
+}
+
+/** Which events are to be sent again: after a point of the log or from an instant on, up to an instant, of some types. */
+export interface ReplayRange {
+  point: Point | null
+  since: Date | null
+  until: Date | null
+  types: readonly string[] | null
+}
+
+/**
+ * Has events that the endpoint has passed sent again, under their ids; returns how many. Throws PointExpired for a point that is not
+ * kept, LIMIT_REACHED past the bound on replays.
+ */
+export async function insertReplay(
+  trx: Db,
+  { endpointId, partnerId }: { endpointId: string; partnerId: string },
+  { point, since, until, types }: ReplayRange
+): Promise<number> {
+  const state = await readLogState(trx, partnerId)
+  if (
+    point &&
+    (point.epoch !== state.epoch || point.position < state.oldest.position || point.position > state.latest.position)
+  )
+    throw new PointExpired(state)
+  const [endpoint] = await rows<{ replays: number }>(
+    trx,
+    `select (select count(*) from webhook_replays r where r.endpoint_id = e.id) as replays
+       from webhook_endpoints e where e.id = :endpointId for no key update`,
+    { endpointId }
+  )
+  if ((endpoint?.replays ?? 0) >= MAX_REPLAYS)
+    throw new ApiError('LIMIT_REACHED', `${MAX_REPLAYS} replays of this endpoint are under way.`, {
+      extras: { limit: MAX_REPLAYS }
+    })
+  type Range = { count: number; first: number | null; last: number | null; day: number | null }
+  const [range] = await rows<Range>(
+    trx,
+    // The type filter of the endpoint holds for replays, too.
+    `select count(*) as count, min(e.position) as first, max(e.position) as last, min(e.day) - ${DAY_ZERO} as day
+       from events e join webhook_endpoints w on w.id = :endpointId
+      where e.partner_id = :partnerId and e.position > :position and e.position <= w.position
+        and e.day >= ${DAY_ZERO} + :day::int
+        and (:since::timestamptz is null or e.at >= :since::timestamptz) and (:until::timestamptz is null or e.at < :until::timestamptz)
+        and (:types::text[] is null or e.type = any(:types::text[])) and (w.types is null or e.type = any(w.types))`,
+    {
+      endpointId,
+      partnerId,
+      position: point?.position ?? 0,
+      // An event is written to the log after it happened.
+      day: point?.day ?? (since ? Math.floor(since.getTime() / 86_400_000) : 0),
+      since,
+      until,
+      types: types && [...types]
+    }
+  )
+  if (!range || range.count === 0 || range.first === null) return 0
+  await rows(
+    trx,
+    `insert into webhook_replays (endpoint_id, partner_id, position, day, until_position, types)
+     values (:endpointId, :partnerId, :position, ${DAY_ZERO} + :day::int, :last, :types::text[])`,
+    { endpointId, partnerId, position: range.first - 1, day: range.day, last: range.last, types: types && [...types] }
+  )
+  await noticeWork(trx, endpointId)
+  return range.count
+}
+
+/**
+ * Moves the next events of an endpoint's oldest replay to those that wait, at most `limit`. Returns whether a replay is left. Only
+ * for the worker that holds the endpoint under `lease`.
+ */
+export async function stepReplay(
+  db: Db,
+  { endpointId, lease, limit }: { endpointId: string; lease: number; limit: number }
+): Promise<boolean> {
+  const [step] = await rows<{ left: boolean }>(
+    db,
+    `with held as materialized (
+       select w.id, w.types from webhook_endpoints w where w.id = :endpointId and w.lease = :lease for no key update
+     ), replay as materialized (
+       select r.*, held.types as own_types from webhook_replays r join held on held.id = r.endpoint_id order by r.id limit 1
+     ), page as materialized (
+       select e.position, e.day, e.id, e.type, e.subject from replay r join events e on e.partner_id = r.partner_id and e.day >= r.day
+          and e.position > r.position and e.position <= r.until_position
+        where (r.types is null or e.type = any(r.types)) and (r.own_types is null or e.type = any(r.own_types))
+        order by e.day, e.position limit :limit
+     ), put as (
+       insert into webhook_pending (endpoint_id, partner_id, position, day, event_id, type, subject, delivery_id, attempts, replay, next_at)
+       select r.endpoint_id, r.partner_id, p.position, p.day, p.id, p.type, p.subject, event_id(), 0, true, now() from page p cross join replay r
+       on conflict (endpoint_id, position) do nothing
+     ), reached as (
+       select count(*) as count, max(position) as position, max(day) as day from page
+     ), moved as (
+       update webhook_replays w set position = reached.position, day = reached.day from reached, replay r
+        where w.id = r.id and reached.count = :limit returning w.id
+     ), ended as (
+       delete from webhook_replays w using replay r, reached where w.id = r.id and reached.count < :limit returning w.id
+     )
+     select exists (select 1 from replay)
+        and (select count(*) from webhook_replays r where r.endpoint_id = :endpointId) > (select count(*) from ended) as left`,
+    { endpointId, lease, limit }
+  )
+  return step?.left ?? false
+}

@@ -1,0 +1,164 @@
+// What a worker writes while it delivers: outcomes of attempts, of all its endpoints at once, in one statement. Whatever is of an
+// endpoint that another worker holds by now is left out.
+import { type Db, rows } from '../postgres/connection.ts'
+
+/** Where an endpoint is; times are ms from now. */
+export interface Progress {
+  id: string
+  lease: number
+  position: number
+  day: number
+  gaps: number[]
+  failures: number
+  /** For how long there are nothing but failures; null after a success. */
+  failingMs: number | null
+  lastError: string | null
+  /** For how long nothing is sent; null: no pause. */
+  pausedMs: number | null
+  missed: number
+}
+
+/** An event that is neither delivered nor FAILED. */
+export interface PendingRow {
+  endpointId: string
+  partnerId: string
+  position: number
+  day: number
+  eventId: string
+  type: string
+  subject: string
+  deliveryId: string
+  attempts: number
+  replay: boolean
+  /** ms from now. */
+  nextMs: number
+}
+
+export interface AttemptRow {
+  endpointId: string
+  partnerId: string
+  id: string
+  eventId: string | null
+  position: number | null
+  eventDay: number | null
+  type: string
+  subject: string | null
+  attempt: number
+  status: 'DELIVERED' | 'RETRYING' | 'FAILED'
+  httpStatus: number | null
+  ms: number | null
+  error: string | null
+  response: string | null
+  /** How long ago it was sent, ms. */
+  agoMs: number
+  nextMs: number | null
+  replay: boolean
+}
+
+export interface Outcomes {
+  progress: Progress[]
+  pending: PendingRow[]
+  /** Rows of webhook_pending that are done. */
+  done: { endpointId: string; position: number }[]
+  attempts: AttemptRow[]
+}
+
+const DAY_ZERO = `date '1970-01-01'`
+const inMs = (column: string) => `clock_timestamp() + ${column} * interval '1 millisecond'`
+const TODAY = `(clock_timestamp() at time zone 'UTC')::date`
+
+const inserted = `insert into webhook_attempts (endpoint_id, partner_id, day, id, event_id, position, event_day, type, subject, attempt,
+    status, http_status, ms, error, response, at, next_at, replay)
+  select a."endpointId", a."partnerId", ${TODAY}, a.id, a."eventId", a.position, ${DAY_ZERO} + a."eventDay", a.type, a.subject, a.attempt,
+         a.status, a."httpStatus", a.ms, a.error, a.response, ${inMs('-a."agoMs"')}, ${inMs('a."nextMs"')}, a.replay
+    from jsonb_to_recordset(:attempts::jsonb) as a ("endpointId" text, "partnerId" text, id uuid, "eventId" uuid, position bigint,
+           "eventDay" int, type text, subject text, attempt int, status text, "httpStatus" int, ms int, error text, response text,
+           "agoMs" float8, "nextMs" float8, replay boolean)`
+
+/** Writes outcomes; returns the endpoints that are still the worker's, with their versions. */
+export async function writeOutcomes(
+  db: Db,
+  worker: string,
+  { progress, pending, done, attempts }: Outcomes
+): Promise<{ id: string; version: number }[]> {
+  return rows(
+    db,
+    `with held as (
+       update webhook_endpoints e
+          set position = g.position, day = ${DAY_ZERO} + g.day, gaps = g.gaps, failures = g.failures,
+              failing_since = case when g."failingMs" is null then null else coalesce(e.failing_since, ${inMs('-g."failingMs"')}) end,
+              last_error = g."lastError", paused_until = ${inMs('g."pausedMs"')}, missed = g.missed
+         from jsonb_to_recordset(:progress::jsonb) as g (id text, lease int, position bigint, day int, gaps bigint[], failures int,
+                "failingMs" float8, "lastError" text, "pausedMs" float8, missed bigint)
+        where e.id = g.id and e.lease = g.lease and e.worker = :worker
+       returning e.id, e.version
+     ), put as (
+       insert into webhook_pending as w (endpoint_id, partner_id, position, day, event_id, type, subject, delivery_id, attempts, replay, next_at)
+       select p."endpointId", p."partnerId", p.position, ${DAY_ZERO} + p.day, p."eventId", p.type, p.subject, p."deliveryId", p.attempts,
+              p.replay, ${inMs('p."nextMs"')}
+         from jsonb_to_recordset(:pending::jsonb) as p ("endpointId" text, "partnerId" text, position bigint, day int, "eventId" uuid,
+                type text, subject text, "deliveryId" uuid, attempts int, replay boolean, "nextMs" float8)
+         join held on held.id = p."endpointId"
+       on conflict (endpoint_id, position) do update
+         set attempts = excluded.attempts, next_at = excluded.next_at, delivery_id = excluded.delivery_id, replay = excluded.replay
+     ), gone as (
+       delete from webhook_pending w
+        using jsonb_to_recordset(:done::jsonb) as d ("endpointId" text, position bigint) join held on held.id = d."endpointId"
+        where w.endpoint_id = d."endpointId" and w.position = d.position
+     ), logged as (
+       ${inserted} join held on held.id = a."endpointId"
+     )
+     select id, version from held`,
+    {
+      worker,
+      progress: JSON.stringify(progress),
+      pending: JSON.stringify(pending),
+      done: JSON.stringify(done),
+      attempts: JSON.stringify(attempts)
+    }
+  )
+}
+
+/** Writes an attempt of a test, which belongs to no event. */
+export async function writeTestAttempt(db: Db, attempt: AttemptRow): Promise<void> {
+  await rows(db, inserted, { attempts: JSON.stringify([attempt]) })
+}
+
+/** The events that wait at an endpoint; `nextMs` from now. */
+export async function listPending(db: Db, endpointId: string): Promise<PendingRow[]> {
+  return rows<PendingRow>(
+    db,
+    `select endpoint_id as "endpointId", partner_id as "partnerId", position, day - ${DAY_ZERO} as day, event_id as "eventId", type, subject,
+            delivery_id as "deliveryId", attempts, replay,
+            (extract(epoch from next_at - clock_timestamp()) * 1000)::float8 as "nextMs"
+       from webhook_pending where endpoint_id = :endpointId order by position`,
+    { endpointId }
+  )
+}
+
+/** Makes the partitions of the coming days; safe to repeat. Returns how many were made. */
+export async function makeWebhookDays(db: Db): Promise<number> {
+  const [made] = await rows<{ made: number }>(db, `select make_webhook_days(${TODAY}, ${TODAY} + 3) as made`)
+  return made?.made ?? 0
+}
+
+/** For how many days attempts are kept. */
+export const ATTEMPT_DAYS = 30
+
+// A partition is dropped under a lock that waits for readers and holds up those behind it.
+const DROP_WAIT_MS = 1000
+
+/** Drops the days that are older than 30; returns how many. */
+export async function dropWebhookDays(db: Db): Promise<number> {
+  for (let dropped = 0; ; dropped++) {
+    const day = await db.transaction(async trx => {
+      await trx.raw(`set local lock_timeout = ${DROP_WAIT_MS}`)
+      const [found] = await rows<{ day: string | null }>(
+        trx,
+        `select drop_webhook_day(${TODAY} - ${ATTEMPT_DAYS})::text as day`
+      )
+      return found?.day ?? null
+    })
+    if (day === null) return dropped
+  }
+}

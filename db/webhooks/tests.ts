@@ -1,0 +1,71 @@
+// Test events: asked for by an api, sent once by whichever worker takes them first, their result read from the row.
+import { newId } from '../../schemas/fields/ids.ts'
+import type { WebhookTest } from '../../schemas/webhooks.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+
+/** A test to be sent, with what of its endpoint that takes. */
+export interface TestRow {
+  id: string
+  endpoint_id: string
+  partner_id: string
+  channel: string
+  url: string
+  secret_key_id: string
+  secret_sealed: Buffer
+  old_key_id: string | null
+  old_sealed: Buffer | null
+  /** For how long the old secret signs, ms from now; null without one. */
+  old_ms: number | null
+}
+
+// Whoever asked for it has gone by then.
+const TEST_MS = 30_000
+
+/** Stores a test; `channel` is where its end is published. Returns its id. */
+export async function insertTest(
+  db: Db,
+  { endpointId, partnerId, channel }: { endpointId: string; partnerId: string; channel: string }
+): Promise<string> {
+  const id = newId('delivery')
+  await rows(
+    db,
+    `insert into webhook_tests (id, endpoint_id, partner_id, channel) values (:id, :endpointId, :partnerId, :channel)`,
+    { id, endpointId, partnerId, channel }
+  )
+  return id
+}
+
+/** Takes tests for `worker`; each is taken once. */
+export async function takeTests(db: Db, worker: string, limit: number): Promise<TestRow[]> {
+  return rows<TestRow>(
+    db,
+    `with due as (
+       select id from webhook_tests where worker is null and created_at > clock_timestamp() - ${TEST_MS} * interval '1 millisecond'
+        order by created_at limit :limit for update skip locked)
+     update webhook_tests t set worker = :worker from due, webhook_endpoints e where t.id = due.id and e.id = t.endpoint_id
+     returning t.id, t.endpoint_id, t.partner_id, t.channel, e.url, e.secret_key_id, e.secret_sealed, e.old_key_id, e.old_sealed,
+       (extract(epoch from e.old_until - clock_timestamp()) * 1000)::float8 as old_ms`,
+    { worker, limit }
+  )
+}
+
+/** Writes the result of a test. */
+export async function endTest(db: Db, id: string, result: WebhookTest): Promise<void> {
+  await rows(db, 'update webhook_tests set result = :result::jsonb where id = :id', {
+    id,
+    result: JSON.stringify(result)
+  })
+}
+
+/** The result of a test; null while there is none. */
+export async function findTestResult(db: Db, id: string): Promise<WebhookTest | null> {
+  const [row] = await rows<{ result: WebhookTest | null }>(db, 'select result from webhook_tests where id = :id', {
+    id
+  })
+  return row?.result ?? null
+}
+
+/** Deletes tests that are over. */
+export async function deleteOldTests(db: Db): Promise<void> {
+  await rows(db, `delete from webhook_tests where created_at < now() - interval '1 hour'`)
+}

@@ -1,0 +1,142 @@
+// Webhooks end to end: an endpoint is registered, what happens is sent to it, signed and in order for each record, and every attempt
+// is listed. Real worker, real sockets.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { retryWebhookDelivery, testWebhook } from '../../api/webhooks/deliveries.ts'
+import { getWebhook, rotateWebhookSecret } from '../../api/webhooks/endpoints.ts'
+import { closeAll, openHarness, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+import { openReceiver } from './receiver.ts'
+import { openWorld } from './world.ts'
+
+const WAIT_MS = 60_000
+
+const harness = await openHarness({ env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200' } })
+const { db } = harness.open
+await startTestWorker(harness.env)
+
+const world = openWorld(harness)
+const { register, tradeOrders, deliveriesOf } = world
+
+const sending = suite('delivery')
+
+sending('sends what happens from registration on, signed, and lists each attempt', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  await partner.makeTrader()
+  const { webhookId } = await register(partner, receiver)
+  const trader = await partner.makeTrader()
+  const { event, headers, verified } = await until('the event', () => receiver.book[0], WAIT_MS)
+  assert.ok(verified)
+  assert.equal([event.type, event.traderExternalId], ['account.connected', trader.traderExternalId])
+  assert.is(headers['webhook-id'], event.id)
+  const [attempt] = await until('the attempt', async () => {
+    const data = await deliveriesOf(partner, webhookId)
+    return data.length > 0 && data
+  })
+  assert.equal(
+    [attempt.eventId, attempt.type, attempt.attempt, attempt.status, attempt.httpStatus, attempt.replay],
+    [event.id, event.type, 1, 'DELIVERED', 204, false]
+  )
+  assert.is(receiver.book.length, 1)
+})
+
+sending('is in order for each record, and every event comes once while nothing fails', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  await register(partner, receiver, { types: ['order.opened', 'order.closed'] })
+  await tradeOrders(partner, 100)
+  await until('all events', () => receiver.book.length >= 200, WAIT_MS)
+  assert.is(new Set(receiver.book.map(({ event }) => event.id)).size, 200)
+  assert.is(receiver.book.length, 200)
+  assert.ok(receiver.book.every(({ verified }) => verified))
+  const opened = new Set<string>()
+  for (const { event } of receiver.book) {
+    if (event.type === 'order.opened') opened.add(event.data.orderId)
+    else assert.ok(opened.has(event.data.orderId), 'closed before opened')
+  }
+})
+
+sending(
+  'tries again what failed, holds back the events behind it of the same record, and lets others pass',
+  async () => {
+    const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+    let refused: string | undefined
+    receiver.answer = ({ event }, response) => {
+      const first = refused === undefined
+      if (first) refused = event.data.orderId
+      response.writeHead(first ? 500 : 204).end(first ? '<b>not now</b>' : '')
+    }
+    const { webhookId } = await register(partner, receiver, { types: ['order.opened', 'order.closed'] })
+    await tradeOrders(partner, 5)
+    await until('all events and one again', () => receiver.book.length >= 11, WAIT_MS)
+    const ofRefused = receiver.book.filter(({ event }) => event.data.orderId === refused).map(({ event }) => event.type)
+    assert.equal(ofRefused, ['order.opened', 'order.opened', 'order.closed'])
+    assert.is(receiver.book.at(-1)?.event.data.orderId, refused, 'the others passed')
+    const listed = await until('eleven attempts', async () => {
+      const data = await deliveriesOf(partner, webhookId)
+      return data.length === 11 && data
+    })
+    const failed = listed.filter(({ status }: { status: string }) => status === 'RETRYING')
+    assert.is(failed.length, 1)
+    assert.equal([failed[0].error, failed[0].httpStatus, failed[0].response], ['HTTP_STATUS', 500, '<b>not now</b>'])
+    assert.ok(Date.parse(failed[0].nextAt) - Date.parse(failed[0].at) >= 4900)
+    assert.is((await partner.call(getWebhook, { params: { id: webhookId } })).body.status, 'ENABLED')
+  }
+)
+
+sending('signs with the old secret and the new one after a rotation', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId, secret } = await register(partner, receiver)
+  const { body } = await partner.call(rotateWebhookSecret, { params: { id: webhookId } })
+  assert.is.not(body.secret, secret)
+  const leftMs = Date.parse(body.oldSecretUntil) - Date.now()
+  assert.ok(leftMs > 23.9 * 3_600_000 && leftMs < 24.1 * 3_600_000)
+  for (const valid of [secret, body.secret]) {
+    receiver.secrets = [valid]
+    const { status } = await partner.call(testWebhook, { params: { id: webhookId } })
+    assert.is(status, 200)
+    assert.ok(receiver.book.at(-1)?.verified)
+  }
+  // As a day later.
+  await db('webhook_endpoints').where({ id: webhookId }).update({ old_until: new Date() })
+  receiver.secrets = [secret]
+  await partner.call(testWebhook, { params: { id: webhookId } })
+  assert.not.ok(receiver.book.at(-1)?.verified)
+})
+
+sending('of a test returns how it went, and the list has it', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  receiver.answer = (_received, response) => response.writeHead(418).end('teapot')
+  const { body } = await partner.call(testWebhook, { params: { id: webhookId } })
+  assert.equal([body.httpStatus, body.error, body.response], [418, 'HTTP_STATUS', 'teapot'])
+  const { event } = receiver.book[0] as { event: { type: string; data: object } }
+  assert.equal([event.type, event.data], ['webhook.test', { webhookId }])
+  const [listed] = await deliveriesOf(partner, webhookId)
+  assert.equal([listed.deliveryId, listed.status, listed.type], [body.deliveryId, 'FAILED', 'webhook.test'])
+  const again = await partner.call(retryWebhookDelivery, { params: { id: webhookId, deliveryId: body.deliveryId } })
+  assert.is(again.status, 409)
+})
+
+sending('of one event again is asked for by its attempt', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  await partner.makeTrader()
+  const [first] = await until('the attempt', async () => {
+    const data = await deliveriesOf(partner, webhookId)
+    return data.length > 0 && data
+  })
+  const { body } = await partner.call(retryWebhookDelivery, {
+    params: { id: webhookId, deliveryId: first.deliveryId }
+  })
+  assert.equal([body.status, body.eventId, body.replay], ['PENDING', first.eventId, true])
+  await until('it again', () => receiver.book.length === 2, WAIT_MS)
+  assert.is(receiver.book[1]?.event.id, first.eventId)
+  const listed = await until('both attempts', async () => {
+    const data = await deliveriesOf(partner, webhookId, { status: 'DELIVERED' })
+    return data.length === 2 && data
+  })
+  assert.equal([listed[0].deliveryId, listed[0].replay], [body.deliveryId, true])
+})
+
+sending.after(closeAll)
+sending.run()

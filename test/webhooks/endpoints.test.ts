@@ -1,0 +1,254 @@
+// Managing webhook endpoints: what is refused, settings that take effect at once, disabling and enabling, replays. Real worker and
+// sockets.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { listEvents } from '../../api/events/events.ts'
+import { listWebhookDeliveries, replayWebhook, retryWebhookDelivery } from '../../api/webhooks/deliveries.ts'
+import {
+  createWebhook,
+  deleteWebhook,
+  getWebhook,
+  listWebhooks,
+  rotateWebhookSecret,
+  updateWebhook
+} from '../../api/webhooks/endpoints.ts'
+import { newest, readAll, sequenceAll } from '../events/reading.ts'
+import { closeAll, openHarness, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+import { openReceiver } from './receiver.ts'
+import { openWorld } from './world.ts'
+
+const WAIT_MS = 60_000
+
+const harness = await openHarness({ env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200' } })
+const strict = await openHarness({ url: harness.url })
+const { db } = harness.open
+await startTestWorker(harness.env)
+const { register, tradeOrders, deliveriesOf } = openWorld(harness)
+const types = ['order.opened', 'order.closed']
+
+const refusing = suite('refusals')
+const managing = suite('endpoints')
+const replaying = suite('replays')
+
+refusing('of addresses name what is wrong with them', async () => {
+  const partner = await strict.makePartner()
+  for (const [url, words] of [
+    ['http://example.com/', 'https'],
+    ['ftp://example.com/', 'https'],
+    ['https://user:secret@example.com/', 'user name'],
+    ['https://example.com/#part', 'fragment'],
+    ['https://127.0.0.1/', 'public'],
+    ['https://0x7f.1/', 'public'],
+    ['https://[::ffff:10.0.0.1]/', 'public'],
+    ['https://localhost./', 'public'],
+    ['nonsense', 'must']
+  ]) {
+    const { status, body } = await partner.call(createWebhook, { body: { url } })
+    assert.equal([status, body.details?.[0]?.path], [400, '/body/url'], url)
+    assert.match(body.details[0].message, words as string)
+  }
+})
+
+refusing('of unknown types, a filter on nothing, and an eleventh endpoint', async () => {
+  const partner = await harness.makePartner()
+  const url = 'https://hooks.example.com/'
+  for (const wrong of [['order.nothing'], []])
+    assert.is((await partner.call(createWebhook, { body: { url, types: wrong } })).status, 400)
+  for (let made = 0; made < 10; made++) assert.is((await partner.call(createWebhook, { body: { url } })).status, 200)
+  const { status, body } = await partner.call(createWebhook, { body: { url } })
+  assert.equal([status, body.error, body.limit], [409, 'LIMIT_REACHED', 10])
+})
+
+refusing('of replays without a beginning or with two, and of a disabled endpoint', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const params = { id: webhookId }
+  const since = '2026-01-01T00:00:00Z'
+  for (const body of [{}, { since, after: await newest(partner) }, { after: 'nonsense' }])
+    assert.is((await partner.call(replayWebhook, { params, body })).status, 400, JSON.stringify(body))
+  await partner.call(updateWebhook, { params, body: { status: 'DISABLED' } })
+  assert.is((await partner.call(replayWebhook, { params, body: { since } })).status, 409)
+  const { status } = await partner.call(updateWebhook, { params, body: { skip: true } })
+  assert.is(status, 400)
+})
+
+managing('shows the secret once', async () => {
+  const partner = await harness.makePartner()
+  const url = 'https://hooks.example.com/'
+  const { body: made } = await partner.call(createWebhook, { body: { url, types, description: 'mine' } })
+  assert.match(made.secret, /^whsec_/)
+  const { body: shown } = await partner.call(getWebhook, { params: { id: made.webhookId } })
+  assert.equal([shown.url, shown.types, shown.description, shown.status], [url, types, 'mine', 'ENABLED'])
+  const { body: list } = await partner.call(listWebhooks)
+  assert.equal(list.data, [shown])
+  assert.not.ok('secret' in shown)
+  const stored = await db('webhook_endpoints').where({ id: made.webhookId }).first()
+  assert.not.ok(JSON.stringify(stored).includes(made.secret) || stored.secret_sealed.includes(made.secret.slice(6)))
+})
+
+managing('that are disabled get nothing, and go on where they stopped', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver, { types })
+  const params = { id: webhookId }
+  await tradeOrders(partner, 2)
+  await until('the first events', () => receiver.book.length === 4, WAIT_MS)
+  const { body } = await partner.call(updateWebhook, { params, body: { status: 'DISABLED' } })
+  assert.equal([body.status, body.disabledReason], ['DISABLED', 'PARTNER'])
+  await tradeOrders(partner, 2)
+  await until('them in the log', async () => (await readAll(partner, { types: types.join() })).events.length === 8)
+  const enabled = await partner.call(updateWebhook, { params, body: { status: 'ENABLED' } })
+  assert.equal([enabled.body.status, enabled.body.disabledReason], ['ENABLED', null])
+  await until('what was missed', () => receiver.book.length >= 8, WAIT_MS)
+  const ids = receiver.book.map(({ event }) => event.id)
+  assert.equal(new Set(ids).size, 8)
+})
+
+managing('that are enabled with skip begin with what happens next', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver, { types })
+  const params = { id: webhookId }
+  await partner.call(updateWebhook, { params, body: { status: 'DISABLED' } })
+  await tradeOrders(partner, 3)
+  await sequenceAll(db)
+  await until('them in the log', async () => (await readAll(partner, { types: types.join() })).events.length === 6)
+  await partner.call(updateWebhook, { params, body: { status: 'ENABLED', skip: true } })
+  const later = await tradeOrders(partner, 1)
+  await until('what came later', () => receiver.book.length === 2, WAIT_MS)
+  assert.ok(receiver.book.every(({ event }) => event.traderExternalId === later.traderExternalId))
+})
+
+managing('take new addresses and types at once, and are gone when they are deleted', async () => {
+  const [partner, before, after] = [await harness.makePartner(), await openReceiver(), await openReceiver()]
+  const { webhookId, secret } = await register(partner, before)
+  after.secrets.push(secret)
+  const params = { id: webhookId }
+  await partner.makeTrader()
+  await until('an event at the first address', () => before.book.length === 1, WAIT_MS)
+  await until('its attempt', async () => (await deliveriesOf(partner, webhookId)).length === 1)
+  await partner.call(updateWebhook, { params, body: { url: after.url, types, description: null } })
+  await tradeOrders(partner, 1)
+  await until('orders at the second', () => after.book.length === 2, WAIT_MS)
+  assert.is(before.book.length, 1)
+  assert.equal((await partner.call(deleteWebhook, { params })).body, { webhookId, deleted: true })
+  for (const row of [getWebhook, listWebhookDeliveries, rotateWebhookSecret])
+    assert.is((await partner.call(row, { params })).status, 404, row.name)
+})
+
+managing('that return 410 are disabled, which the other readers of the log get to know', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  receiver.answer = (_received, response) => response.writeHead(410).end()
+  await partner.makeTrader()
+  const shown = await until(
+    'it disabled',
+    async () => {
+      const { body } = await partner.call(getWebhook, { params: { id: webhookId } })
+      return body.status === 'DISABLED' && body
+    },
+    WAIT_MS
+  )
+  assert.equal([shown.disabledReason, shown.lastError], ['GONE', 'GONE'])
+  const event = await until('the event', async () => {
+    const { events } = await readAll(partner, { types: 'webhook.disabled' })
+    return events[0]
+  })
+  assert.equal(event.data, shown)
+  receiver.answer = (_received, response) => response.writeHead(200).end()
+  await partner.call(updateWebhook, { params: { id: webhookId }, body: { status: 'ENABLED' } })
+  await until('what it did not take', () => receiver.book.length >= 2, WAIT_MS)
+  assert.is(receiver.book[1]?.event.id, receiver.book[0]?.event.id)
+})
+
+managing('of a suspended partner get nothing until it is in good standing again', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  await register(partner, receiver)
+  await db('partners').where({ id: partner.partnerId }).update({ suspended_at: new Date() })
+  await db.raw(
+    `insert into event_outbox (partner_id, type, subject, facts) select partner_id, 'key.created', id, to_jsonb(k) from api_keys k where partner_id = ?`,
+    [partner.partnerId]
+  )
+  await until('it in the log', async () => {
+    await sequenceAll(db)
+    return (await db('event_outbox').where({ partner_id: partner.partnerId })).length === 0
+  })
+  await harness.open.bus.publish('svc_events', 'events', partner.partnerId)
+  // Another partner's event comes through meanwhile.
+  const [other, others] = [await harness.makePartner(), await openReceiver()]
+  await register(other, others)
+  await other.makeTrader()
+  await until('an event of another', () => others.book.length === 1, WAIT_MS)
+  assert.is(receiver.book.length, 0)
+  await db('partners').where({ id: partner.partnerId }).update({ suspended_at: null })
+  await until('its own', () => receiver.book.length === 1, WAIT_MS)
+})
+
+replaying('send past events again under their ids, in order, and say how many', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const params = { id: webhookId }
+  const before = await newest(partner)
+  await tradeOrders(partner, 10)
+  await until('all events', () => receiver.book.length === 21, WAIT_MS)
+  await until('all attempts', async () => (await deliveriesOf(partner, webhookId)).length === 21, WAIT_MS)
+  const first = receiver.book.map(({ event }) => event.id)
+  receiver.book.length = 0
+  const { body } = await partner.call(replayWebhook, { params, body: { after: before, types } })
+  assert.equal(body, { events: 20 })
+  await until('them again', () => receiver.book.length === 20, WAIT_MS)
+  assert.ok(receiver.book.every(({ event, verified }) => verified && first.includes(event.id)))
+  const opened = new Set<string>()
+  for (const { event } of receiver.book) {
+    if (event.type === 'order.opened') opened.add(event.data.orderId)
+    else assert.ok(opened.has(event.data.orderId), 'closed before opened')
+  }
+  const listed = await until(
+    'their attempts',
+    async () => {
+      const data = await deliveriesOf(partner, webhookId, { limit: 200 })
+      return data.length === 41 && data
+    },
+    WAIT_MS
+  )
+  assert.is(listed.filter(({ replay }: { replay: boolean }) => replay).length, 20)
+})
+
+replaying('take a time window, and refuse a cursor that is expired', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const params = { id: webhookId }
+  await partner.makeTrader()
+  await until('the attempt', async () => (await deliveriesOf(partner, webhookId)).length === 1, WAIT_MS)
+  const { body: page } = await partner.call(listEvents)
+  const { createdAt } = page.data.at(-1)
+  const ask = (body: object) => partner.call(replayWebhook, { params, body })
+  assert.equal((await ask({ since: createdAt, until: createdAt })).body, { events: 0 })
+  assert.equal((await ask({ since: createdAt, types: ['order.closed'] })).body, { events: 0 })
+  assert.equal((await ask({ since: createdAt })).body, { events: 1 })
+  await until('it again', () => receiver.book.length === 2, WAIT_MS)
+  await db('event_positions').where({ partner_id: partner.partnerId }).update({ dropped: 2 })
+  const { body: oldest } = await partner.call(listEvents, { query: { after: page.cursor } })
+  assert.ok(oldest)
+  const gone = await partner.call(replayWebhook, { params, body: { after: await firstCursor(partner) } })
+  assert.equal([gone.status, gone.body.error], [410, 'CURSOR_EXPIRED'])
+})
+
+/** The cursor after the partner's first event. */
+async function firstCursor(partner: Awaited<ReturnType<typeof harness.makePartner>>): Promise<string> {
+  const { writeCursor } = await import('../../db/events/cursor.ts')
+  const { readLogState } = await import('../../db/events/read.ts')
+  const { epoch } = await readLogState(db, partner.partnerId)
+  return writeCursor(harness.open.pepper, partner.partnerId, { epoch, position: 1, day: 0 })
+}
+
+replaying('of one delivery are refused where there is none', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  for (const deliveryId of ['nothing', 'dlv_01k3hv9c7bf5tvxkz1qd3rn8ma', 'evt_01k3hv9c7bf5tvxkz1qd3rn8ma'])
+    assert.is((await partner.call(retryWebhookDelivery, { params: { id: webhookId, deliveryId } })).status, 404)
+})
+
+replaying.after(closeAll)
+refusing.run()
+managing.run()
+replaying.run()

@@ -1,0 +1,72 @@
+// What endpoints read of the database besides the newest events: events that waited, rows that wait, replays.
+import { type EventPlace, type EventRow, findEventsAt } from '../../db/events/read.ts'
+import { stepReplay } from '../../db/webhooks/deliveries.ts'
+import { listPending } from '../../db/webhooks/outcomes.ts'
+import type { Open } from '../open.ts'
+import type { Endpoint } from './endpoint.ts'
+import type { Entry } from './tail.ts'
+
+const AT_ONCE = 200
+
+interface Wanted {
+  place: EventPlace
+  resolve(entry: Entry | undefined): void
+  reject(error: unknown): void
+}
+
+export function openLoading({ db, clock }: Pick<Open, 'db' | 'clock'>, entry: (row: EventRow) => Entry) {
+  let wanted: Wanted[] = []
+  let reading = false
+  const nameOf = ({ partnerId, position }: { partnerId: string; position: number }) => `${partnerId} ${position}`
+
+  async function readAll(): Promise<void> {
+    reading = true
+    while (wanted.length > 0) {
+      const now = wanted.slice(0, AT_ONCE)
+      wanted = wanted.slice(AT_ONCE)
+      try {
+        const found = new Map(
+          (
+            await findEventsAt(
+              db,
+              now.map(({ place }) => place)
+            )
+          ).map(row => [nameOf(row), entry(row)])
+        )
+        for (const { place, resolve } of now) resolve(found.get(nameOf(place)))
+      } catch (error) {
+        for (const { reject } of now) reject(error)
+      }
+    }
+    reading = false
+  }
+
+  return {
+    /** The events at some places; those that are not kept are left out. */
+    async now(places: EventPlace[]): Promise<Entry[]> {
+      return (await findEventsAt(db, places)).map(entry)
+    },
+    /** One event, read together with others of this moment; undefined when it is not kept. */
+    later(place: EventPlace): Promise<Entry | undefined> {
+      return new Promise((resolve, reject) => {
+        wanted.push({ place, resolve, reject })
+        if (!reading) {
+          reading = true
+          setImmediate(() => void readAll())
+        }
+      })
+    },
+    /** The rows that wait at an endpoint. */
+    async pending(endpoint: Endpoint): Promise<void> {
+      endpoint.beginLoading(clock.now())
+      endpoint.load(await listPending(db, endpoint.id), clock.now())
+    },
+    /** Adds events of the endpoint's replays to those that wait. Returns whether a replay is left. */
+    async replay(endpoint: Endpoint, limit: number): Promise<boolean> {
+      const left = await stepReplay(db, { endpointId: endpoint.id, lease: endpoint.lease, limit })
+      endpoint.beginLoading(clock.now())
+      endpoint.load(await listPending(db, endpoint.id), clock.now())
+      return left
+    }
+  }
+}

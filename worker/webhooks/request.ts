@@ -1,0 +1,242 @@
+// One request to an endpoint: only to public addresses, judged at the connection itself; redirects are not followed, and of the
+// answer no more than 16 KiB is read.
+import dns from 'node:dns'
+import http from 'node:http'
+import https from 'node:https'
+import type { LookupFunction, Socket } from 'node:net'
+import { RequestFilteringHttpAgent, RequestFilteringHttpsAgent } from 'request-filtering-agent'
+import { isPublicAddress } from '../../schemas/public-address.ts'
+import type { DeliveryError } from '../../schemas/webhook-endpoint.ts'
+import { urlFault } from '../../schemas/webhook-url.ts'
+
+/** A request as a whole, up to the head of its answer. */
+export const TIMEOUT_MS = 15_000
+// How long the rest of an answer is waited for whose head is here.
+const BODY_MS = 2000
+const READ_BYTES = 16 * 1024
+const KEPT_BYTES = 1024
+const DNS_MS = 3000
+// Idle connections: how long one is kept, and how many to one origin.
+const IDLE_MS = 10_000
+const IDLE_AT_ORIGIN = 16
+const MAX_RETRY_AFTER_S = 3600
+
+export interface Answer {
+  /** null: delivered. */
+  error: DeliveryError | null
+  httpStatus: number | null
+  /** From the beginning to the head of the answer. */
+  ms: number
+  /** The beginning of the answer as text, at most 1 KiB. */
+  response: string | null
+  /** How long the endpoint asks to be left alone, s; null where it does not. At most an hour. */
+  retryAfterS: number | null
+}
+
+export interface Requests {
+  /** Sends `body`; never throws. */
+  post(url: string, headers: Record<string, string>, body: string): Promise<Answer>
+  close(): void
+}
+
+class NotAllowed extends Error {}
+
+/** Opens what sends requests; `allowPrivate` is for development alone. `servers` are DNS servers, for tests. */
+export function openRequests({
+  allowPrivate,
+  servers,
+  timeoutMs = TIMEOUT_MS
+}: {
+  allowPrivate: boolean
+  servers?: readonly string[] | undefined
+  timeoutMs?: number
+}): Requests {
+  const resolver = new dns.promises.Resolver({ timeout: DNS_MS, tries: 2 })
+  if (servers) resolver.setServers(servers)
+  const lookup = lookupBy(resolver, allowPrivate)
+  const common = {
+    keepAlive: true,
+    timeout: IDLE_MS,
+    maxFreeSockets: IDLE_AT_ORIGIN,
+    lookup,
+    allowPrivateIPAddress: allowPrivate,
+    allowMetaIPAddress: allowPrivate
+  }
+  const agents = {
+    'http:': new RequestFilteringHttpAgent(common),
+    'https:': new RequestFilteringHttpsAgent(common)
+  }
+  return {
+    post(text, headers, body) {
+      const url = URL.parse(text)
+      // A row may be older than the setting.
+      if (!url || urlFault(text, allowPrivate))
+        return Promise.resolve({ ...failed('ADDRESS_NOT_ALLOWED', 0), httpStatus: null })
+      const secure = url.protocol === 'https:'
+      const sending = {
+        url,
+        headers,
+        body,
+        timeoutMs,
+        allowPrivate,
+        secure,
+        agent: agents[secure ? 'https:' : 'http:']
+      }
+      // A server may close an idle connection at the moment it is used again: that says nothing about the endpoint.
+      return send(sending).then(({ stale, ...answer }) =>
+        stale ? send(sending).then(({ stale: _, ...second }) => second) : answer
+      )
+    },
+    close() {
+      resolver.cancel()
+      for (const agent of Object.values(agents)) agent.destroy()
+    }
+  }
+}
+
+const failed = (error: DeliveryError, ms: number): Answer => ({
+  error,
+  httpStatus: null,
+  ms,
+  response: null,
+  retryAfterS: null
+})
+
+/** Looks names up without libuv's threads, which hash passwords; any address that is not public refuses the name. */
+function lookupBy(resolver: dns.promises.Resolver, allowPrivate: boolean): LookupFunction {
+  return (hostname, options, callback) => {
+    const done = (found: { address: string; family: number }[]) => {
+      const hidden = found.some(({ address }) => !allowPrivate && !isPublicAddress(address))
+      if (found.length === 0 || hidden) callback(new NotAllowed('no public address'), '')
+      else if (options.all) callback(null, found)
+      else callback(null, found[0]?.address as string, found[0]?.family)
+    }
+    const none = () => [] as string[]
+    void Promise.all([resolver.resolve4(hostname).catch(none), resolver.resolve6(hostname).catch(none)]).then(
+      ([four, six]) => {
+        const found = [
+          ...four.map(address => ({ address, family: 4 })),
+          ...six.map(address => ({ address, family: 6 }))
+        ]
+        if (found.length > 0 || !allowPrivate) return done(found)
+        // Names of this machine are in no DNS.
+        dns.lookup(hostname, { all: true }, (error, local) => done(error ? [] : local))
+      }
+    )
+  }
+}
+
+interface Sending {
+  url: URL
+  headers: Record<string, string>
+  body: string
+  timeoutMs: number
+  allowPrivate: boolean
+  secure: boolean
+  agent: http.Agent
+}
+
+/** `stale`: the connection was an old one that had been closed. */
+function send({
+  url,
+  headers,
+  body,
+  timeoutMs,
+  allowPrivate,
+  secure,
+  agent
+}: Sending): Promise<Answer & { stale?: boolean }> {
+  return new Promise(resolve => {
+    const begun = performance.now()
+    const passed = () => Math.round(performance.now() - begun)
+    const request = (secure ? https : http).request(url, {
+      method: 'POST',
+      agent,
+      headers: { 'content-type': 'application/json', ...headers, 'content-length': String(Buffer.byteLength(body)) }
+    })
+    let answered = false
+    const end = (answer: Answer & { stale?: boolean }) => {
+      if (answered) return
+      answered = true
+      clearTimeout(timer)
+      resolve(answer)
+    }
+    const timer = setTimeout(() => {
+      end(failed('TIMEOUT', passed()))
+      request.destroy()
+    }, timeoutMs)
+    request.on('error', (error: Error & { code?: string }) => {
+      const stale = request.reusedSocket && error.code === 'ECONNRESET'
+      end({ ...failed(errorOf(error), passed()), stale })
+    })
+    request.on('close', () => end(failed('CONNECTION_FAILED', passed())))
+    request.on('socket', (socket: Socket) => {
+      // Behind the two checks of the look-up: whatever it was that we connected to.
+      const judge = () => {
+        if (!allowPrivate && !isPublicAddress(socket.remoteAddress ?? '')) socket.destroy(new NotAllowed('not public'))
+      }
+      if (socket.connecting) socket.once('connect', judge)
+      else judge()
+    })
+    request.on('response', response => {
+      const ms = passed()
+      const status = response.statusCode ?? 0
+      clearTimeout(timer)
+      const parts: Buffer[] = []
+      let read = 0
+      const enough = setTimeout(() => response.destroy(), Math.max(0, Math.min(BODY_MS, timeoutMs - ms)))
+      const whole = () => {
+        clearTimeout(enough)
+        end({
+          error: verdict(status),
+          httpStatus: status,
+          ms,
+          response: textOf(Buffer.concat(parts)),
+          retryAfterS: retryAfter(response.headers['retry-after'])
+        })
+      }
+      response.on('data', (part: Buffer) => {
+        if (read < KEPT_BYTES) parts.push(part)
+        read += part.length
+        if (read >= READ_BYTES) response.destroy()
+      })
+      response.on('error', whole)
+      response.on('close', whole)
+      response.on('end', whole)
+    })
+    request.end(body)
+  })
+}
+
+function verdict(status: number): DeliveryError | null {
+  if (status >= 200 && status < 300) return null
+  if (status === 410) return 'GONE'
+  return status >= 300 && status < 400 ? 'REDIRECT' : 'HTTP_STATUS'
+}
+
+/** As text that PostgreSQL and JSON can hold, at most 1 KiB of it. */
+function textOf(bytes: Buffer): string {
+  const text = bytes.subarray(0, KEPT_BYTES).toString('utf8').replaceAll('\u0000', '\ufffd')
+  return Buffer.byteLength(text) <= KEPT_BYTES
+    ? text
+    : Buffer.from(text)
+        .subarray(0, KEPT_BYTES - 3)
+        .toString('utf8')
+        .replace(/\ufffd+$/, '')
+}
+
+/** The seconds of a Retry-After, as number or date; null where there is none. */
+function retryAfter(value: string | undefined): number | null {
+  if (value === undefined) return null
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000
+  return Number.isFinite(seconds) ? Math.min(MAX_RETRY_AFTER_S, Math.max(0, seconds)) : null
+}
+
+// Words such as the address that a name has are not for the partner: they would show our network.
+function errorOf(error: Error & { code?: string }): DeliveryError {
+  if (error instanceof NotAllowed || /is not allowed\. Because/.test(error.message)) return 'ADDRESS_NOT_ALLOWED'
+  const code = error.code ?? ''
+  if (/^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH|EPROTO)/.test(code))
+    return 'TLS_FAILED'
+  return code === 'ETIMEDOUT' ? 'TIMEOUT' : 'CONNECTION_FAILED'
+}
