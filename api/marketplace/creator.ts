@@ -1,5 +1,5 @@
 // The creator's side of the marketplace: writing, publishing and retiring bots. What they earn is in
-// marketplace-earnings.ts.
+// earnings.ts.
 
 import type { BotRow } from '../../db/marketplace/bot-rows.ts'
 import {

@@ -1,5 +1,5 @@
-// The marketplace for its visitors: the list, a bot's detail, its reviews. Sales are in marketplace-sales.ts,
-// the creator's side is in marketplace-creator.ts.
+// The marketplace for its visitors: the list, a bot's detail, its reviews. Sales are in sales.ts,
+// the creator's side is in creator.ts.
 
 import type { ListedBot } from '../../db/marketplace/bot-rows.ts'
 import { listBots } from '../../db/marketplace/listing.ts'

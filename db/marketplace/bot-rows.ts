@@ -44,7 +44,8 @@ export const listedColumns = `b.id, b.partner_id, b.party_id, b.status, b.name, 
 /** Everything about a bot but its code. */
 export const botColumns = `${listedColumns}, b.long_description, b.demo_video_url`
 
-// The marketplace is everybody's, a trader's name its partner's: a creator is named as its public profile says.
+// All partners see the marketplace, but a trader's name belongs to its partner: a creator has the name of its public
+// profile.
 export const withCreators = `join partners p on p.id = b.partner_id
   left join community_profiles c on c.party_id = b.party_id and c.is_public`
 

@@ -1,6 +1,6 @@
 // What is listed in the marketplace: pages of published bots by filter, words and order, with exact totals.
 //
-// Totals and the places where pages far back begin are remembered (marketplace-remembered.ts). Pages come from an index
+// Totals and the places where pages far back begin are remembered (remembered.ts). Pages come from an index
 // per order that carries the filters; the wide rows are read for the page's bots only.
 import type { BotsQuery } from '../../schemas/marketplace/marketplace.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -13,11 +13,11 @@ const order: Record<BotsQuery['sort'], string> = {
   'top-downloads': 'b.downloads desc, b.id desc'
 }
 
-// Each way to find a page by words is told to PostgreSQL in full, since it knows little about how many rows a
-// beginning of a word finds. Measured at 100 000 bots: up to FEW, look the found ones up and sort them (a few
-// ms); a page near the front, walk the order and look at each bot's words (1 ms); a page far back of many, walk
-// it with all that were found in a hash (60 ms, against 150 to 400 by lookups or a sort). By age, which nothing
-// but a new version changes, such a walk leaves marks, and the next page far back begins at one of them (2 ms).
+// Each way to find a page by words is written out for PostgreSQL, as its estimate of how many rows match the beginning
+// of a word is poor. Measured at 100 000 bots: up to FEW, look up the matches and sort them (a few ms); a page near the
+// front, walk the order and check each bot's words (1 ms); a page far back of many, walk it with all matches in a hash
+// (60 ms, against 150 to 400 by lookups or a sort). The order by age changes only with a new version, so there such a
+// walk leaves bookmarks, and the next page far back begins at one of them (2 ms).
 const FEW = 2000
 const NEAR = 4000
 const byKey = `b.id = any(array(select bot_id from marketplace_words where words @@ :words::tsquery))`
@@ -32,7 +32,7 @@ const MAX_WORDS = 10
 export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: ListedBot[]; total: number }> {
   const { page, limit, category, riskLevel } = query
   const words = query.search?.trim() ? wordsOf(query.search).slice(0, MAX_WORDS) : undefined
-  // Words were asked for, and none is in what was given: punctuation matches nothing.
+  // The search has words, but none with a letter or digit: punctuation matches nothing.
   if (words?.length === 0) return { bots: [], total: 0 }
   const filter: Filter = {
     where: [

@@ -1,7 +1,7 @@
 // The bots of the marketplace: their facts, their states, who may see and use them.
 //
-// Order of locks in everything about a bot: first the bot's row, then its purchase, subscription or review,
-// then the accounts of the ledger, last the listing's version. Nobody waits for another in a circle.
+// Order of locks in everything about a bot: first the bot's row, then its purchase, subscription or review, then the
+// accounts of the ledger, last the listing's version. One order prevents deadlocks.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import type { BotStatus } from '../../schemas/marketplace/creator.ts'
@@ -81,7 +81,7 @@ function notFound(botId: string): ApiError {
   return new ApiError('NOT_FOUND', `There is no bot ${botId}.`)
 }
 
-/** Whether a bot stands in the marketplace for this party: PUBLISHED, or its own. */
+/** Whether this party sees a bot in the marketplace: PUBLISHED, or its own. */
 function isVisible(bot: BotRow, partyId: string): boolean {
   return bot.status === 'PUBLISHED' || bot.party_id === partyId
 }
@@ -93,7 +93,7 @@ export async function getVisibleBot(db: Db, botId: string, partyId: string): Pro
   return bot
 }
 
-/** The same, locked until the transaction ends: nobody else sells, reviews or changes the bot meanwhile. */
+/** The same, locked until the transaction ends: no sale, review or change of the bot commits meanwhile. */
 export async function lockVisibleBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
   const bot = await lockBot(trx, botId)
   if (!bot || !isVisible(bot, partyId)) throw notFound(botId)

@@ -51,7 +51,7 @@ export function countBots(db: Db, filter: Filter): Promise<number> {
   })
 }
 
-/** Marks among the bots found by words, newest first, when they are first asked for one at every `every`th place. */
+/** Bookmarks, at every `every`th place, among the bots found by words, newest first; made at the first call. */
 export function marksOf(db: Db, filter: Filter, every: number): Promise<Mark[]> {
   return recall(db, marks, filter, {
     async read() {

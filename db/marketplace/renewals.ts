@@ -11,7 +11,7 @@ import { periodDetails, type SubscriptionRow, saleEntries } from './sales.ts'
 /** How long an unpaid subscription stays usable after its period. */
 export const GRACE_DAYS = 3
 
-// Small, so that what another check renewed meanwhile is seldom looked at again.
+// Small, so that few subscriptions are read again that another check has renewed meanwhile.
 const BATCH = 25
 /** Periods of one subscription renewed in one go, at most; the next check goes on. */
 const PERIODS_AT_ONCE = 120
@@ -34,7 +34,7 @@ export async function renewSubscriptions(
     for (const due of batch) {
       if (signal.aborted) return {}
       try {
-        // A look before the lock: checks that run at once would queue at every bot for what one of them did.
+        // Read before the lock: checks that run at once would otherwise all queue for every bot.
         if (!(await isDue(db, due.id, now))) continue
         for (let i = 0; i < PERIODS_AT_ONCE; i++)
           if ((await db.transaction(trx => renew(trx, due, { now, feePct }))) !== 'renewed') break
@@ -75,8 +75,8 @@ interface Buyer {
 }
 
 /**
- * The order of locks begins with the buyer here: its standing must not change meanwhile, and whoever changes it goes on
- * to its subscriptions.
+ * The order of locks begins with the buyer here: its standing must not change meanwhile, and a change of standing locks
+ * the buyer before its subscriptions.
  */
 async function renew(trx: Db, { id, bot_id: botId }: Due, as: { now: Date; feePct: string }): Promise<Outcome> {
   const [buyer] = await rows<Buyer>(

@@ -1,4 +1,4 @@
-// Reviews: one per party and bot, the newest replaces the one before. Sum and count stand on the bot.
+// Reviews: one per party and bot, the newest replaces the previous one. Sum and count are columns of the bot.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -11,7 +11,7 @@ export interface ReviewRow {
   rating: number
   comment: string | null
   created_at: Date
-  /** As the public profile says, otherwise not told. */
+  /** The name of the public profile; absent without one. */
   author_name: string | null
 }
 

@@ -1,5 +1,5 @@
 // What is sold: purchases and subscriptions, each one transaction with its movement in the ledger.
-// The order of locks is that of marketplace.ts.
+// The order of locks is that of listings.ts.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { isLess, negated, shown, splitSale } from '../../schemas/fields/money.ts'
@@ -41,7 +41,7 @@ export interface SubscriptionRow {
   refund_reason: string | null
 }
 
-/** What the books keep of a month paid, for whoever reads the statement. */
+/** The details of a paid month in the ledger, shown in the statement. */
 export function periodDetails(paid: {
   id: string
   botId: string
@@ -70,7 +70,7 @@ export function saleEntries(sale: { buyer: string; creator: string; price: strin
   return { entries: entries.filter(({ amountUsd }) => amountUsd !== '0.00'), feeUsd, netUsd }
 }
 
-/** What is to be sold, at what fee; `expectedUsd` is the price the buyer was shown, where it says so. */
+/** The sale and its fee; `expectedUsd` is the price the buyer was shown, where the request has it. */
 export interface SaleOf {
   botId: string
   feePct: string
@@ -281,8 +281,8 @@ export async function subscribeToBot(
 }
 
 /**
- * Ends a subscription with its period; one that is PAST_DUE, whose period is over, ends at once. Repeating it
- * answers the same. Throws NOT_FOUND for another party's, CONFLICT for one that is CANCELED.
+ * Ends a subscription with its period; one that is PAST_DUE, whose period is over, ends at once. A repeat returns the
+ * same. Throws NOT_FOUND for another party's, CONFLICT for one that is CANCELED.
  */
 export async function cancelSubscription(trx: Db, subscriptionId: string, partyId: string): Promise<SubscriptionRow> {
   const own = (await trx('marketplace_subscriptions')

@@ -9,6 +9,6 @@ export interface BillingContext {
   feePct: string
   /** Once aborted, no further party is begun; what was done stays. */
   signal: AbortSignal
-  /** Told of each party that could not be dealt with; the check goes on with the others. */
+  /** Called with each party that failed; the check goes on with the others. */
   failed(id: string, error: unknown): void
 }

@@ -1,18 +1,18 @@
 // Plan fees: which period a partner is in, when its fee falls due, and charging it exactly once.
 //
-// A partner is charged in one transaction that holds its row: the fee under the unique reference
-// fee:<partner>:<start of the period> and the move to that period stand or fall together, so any number of
-// checks may run at once or die half-way.
+// A partner is charged in one transaction that locks its row and writes both the fee, under the unique reference
+// fee:<partner>:<start of the period>, and the move to that period. So any number of checks may run at once or die
+// half-way.
 //
 // - The first period is the trial, which is free; with 0 days its end, and so the first fee, is due at once.
-// - A period that ended is paid from the wallet at the price of the plan the partner has when it is charged.
-//   Were checks missed for months, each period that went by in service is charged, oldest first.
-// - Unpaid: the plan becomes inactive, and nothing more falls due while it is. What is outstanding then is one
-//   fee, charged as soon as the wallet covers it: by the top-up that makes it so, whatever the clock, or
-//   by the next check (after a refund, say, or a change to a cheaper plan). Months without service are not
-//   charged: the new period begins with the payment.
-// - While the operator has a partner suspended nothing is charged. When it is resumed, the period that is paid ends as much
-//   later as the suspension lasted (db/partners/standing.ts).
+// - A period that ended is paid from the wallet at the price of the plan the partner has when it is charged. Were
+//   checks missed for months, each period that went by in service is charged, oldest first.
+// - Unpaid: the plan becomes inactive, and nothing more falls due while it is. Then one fee is outstanding, charged as
+//   soon as the wallet covers it: by the top-up that makes it so, whatever the clock, or by the next check (after a
+//   refund, for example, or a change to a cheaper plan). Months without service are not charged: the new period begins
+//   with the payment.
+// - While the operator has a partner suspended nothing is charged. When it is resumed, the period that is paid ends as
+//   much later as the suspension lasted (db/partners/standing.ts).
 // - A change to a cheaper plan, and any change while it is suspended, waits for the end of the period that is paid
 //   (db/partners/plans.ts).
 
@@ -156,7 +156,7 @@ async function enterPeriod(
   return end
 }
 
-/** Where a partner stands with its fee. */
+/** The state of a partner's fee. */
 export interface Standing {
   balanceUsd: string
   /** What the next fee will be: the price of its plan, or of the one it changes to then. */
@@ -169,7 +169,7 @@ export interface Standing {
   topUpUsd: string
 }
 
-/** Where a partner stands with its fee, in one read. Throws NOT_FOUND. */
+/** The state of a partner's fee, in one read. Throws NOT_FOUND. */
 export async function standingOf(db: Db, partnerId: string, prices: Prices): Promise<Standing> {
   const [row] = await rows<{
     plan: Plan

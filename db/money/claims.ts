@@ -1,11 +1,11 @@
-// Records that say money moved, held against the ledger: every purchase, subscription and payout has exactly the
-// movements its status tells of, and no such movement is without its record. Part of `ledger verify`.
+// Checks records of money against the ledger: every purchase, subscription and payout has exactly the movements that
+// its status requires, and every such movement has its record. Part of `ledger verify`.
 import { type Db, rows } from '../postgres/connection.ts'
 
 const BATCH = 5000
 
 interface Claim {
-  /** What is said of a record whose movements are not as its status tells. */
+  /** The finding about a record whose movements do not match its status. */
   broken: string
   /** Names the first such record of one batch of ids after :last, or null; always the batch's last id and its size. */
   sql: string

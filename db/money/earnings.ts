@@ -16,7 +16,7 @@ interface Party {
   partyId: string
 }
 
-/** A party's earnings, in one look: the partner's as its accounts say, a trader's as its bots and payouts do. */
+/** A party's earnings, in one read: the partner's from its accounts, a trader's from its bots and payouts. */
 export async function getEarnings(db: Db, { partnerId, partyId }: Party): Promise<Earnings> {
   const paidOut = `(select coalesce(sum(amount), 0) from payouts where ${whose(partnerId, partyId)} and status = 'PAID')`
   const ofPartner = `select coalesce((select balance from ledger_accounts where id = 'earnings:' || :party), 0) as available,

@@ -27,7 +27,7 @@ export const accounts = {
   wallet: (partnerId: string) => `wallet:${partnerId}`,
   /** What a partner earned as a creator and may have paid out; refunds may take it below zero. */
   earnings: (partnerId: string) => `earnings:${partnerId}`,
-  /** Payouts asked for and neither paid nor rejected; never below zero. */
+  /** Payouts requested and neither paid nor rejected; never below zero. */
   held: (partnerId: string) => `held:${partnerId}`,
   /** The platform's own: plan fees and its share of sales. */
   fees: 'fees',
@@ -49,7 +49,10 @@ export interface NewTransfer {
   entries: Entry[]
   /** Kept with the transfer for people; never interpreted. */
   details?: Record<string, unknown>
-  /** Accounts besides wallets and held ones that must not end below zero, for example the earnings a payout is asked from. */
+  /**
+   * Accounts besides wallets and held ones that must not end below zero, for example the earnings a payout is taken
+   * from.
+   */
   covered?: readonly string[]
 }
 
@@ -83,9 +86,9 @@ interface Attempt {
   balances: Record<string, string> | null
 }
 
-// One statement from lock to entry: the accounts are held for one round trip and the commit. Balances read
-// through the lock are the newest, whatever the statement's snapshot. Where an account is yet to be opened
-// none is locked: opening one may wait for somebody who opens it too and holds others.
+// One statement from lock to entry: the accounts are held for one round trip and the commit. Balances read through the
+// lock are the newest, whatever the statement's snapshot. Where an account is yet to be opened none is locked: opening
+// one may wait for a transaction that opens it too and holds others.
 const attempt = `
   with wanted as (
     select * from unnest(:accounts::text[], :amounts::numeric[], :floors::boolean[]) as w (account_id, amount, floored)
@@ -112,9 +115,9 @@ const attempt = `
          (select jsonb_object_agg(account_id, balance::text) from written) as balances`
 
 /**
- * Makes a transfer, once: repeated with the same reference it answers the first one. Where an account that
- * must not go below zero would, nothing moves and the shortage is answered. Throws CONFLICT when the
- * reference belongs to another movement, RangeError or PostgreSQL's error for a movement that is malformed.
+ * Makes a transfer, once: repeated with the same reference it returns the first one. Where an account that must not go
+ * below zero would, nothing moves and the shortage is returned. Throws CONFLICT when the reference belongs to another
+ * movement, RangeError or PostgreSQL's error for a movement that is malformed.
  */
 export async function tryTransfer(trx: Db, transfer: NewTransfer): Promise<Transfer | Shortage> {
   const entries = transfer.entries
@@ -140,7 +143,7 @@ export async function tryTransfer(trx: Db, transfer: NewTransfer): Promise<Trans
   }
   if (made.id !== null)
     return { transferId: made.id, repeated: false, balances: new Map(Object.entries(made.balances ?? {})) }
-  // The reference first: a repeat is answered even where the wallet could not pay a second time.
+  // The reference first: a repeat returns its transfer even where the wallet could not pay a second time.
   const earlier = await findTransfer(trx, transfer.reference)
   if (earlier) {
     if (earlier.kind === transfer.kind && sameEntries(earlier.entries, entries)) return { ...earlier, repeated: true }

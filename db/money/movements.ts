@@ -14,7 +14,7 @@ export interface Explained {
   periodEnd: string | null
 }
 
-/** Explains a movement. Movements of older versions tell less of themselves. */
+/** Explains a movement. Movements of older versions have fewer details. */
 export function explain({ kind, details }: Movement): Explained {
   const text = (name: string) => (typeof details[name] === 'string' ? (details[name] as string) : null)
   const [periodStart, periodEnd] = [text('periodStart'), text('periodEnd')]
@@ -46,7 +46,7 @@ export function explain({ kind, details }: Movement): Explained {
   }
 }
 
-/** Dates suffice for people; the exact times are told beside the text. */
+/** People need only dates here; the exact times are beside the text. */
 function day(iso: string): string {
   return iso.slice(0, 10)
 }

@@ -1,5 +1,5 @@
-// Payouts: a creator asks for earnings, the operator decides and pays outside. The amount is held from the
-// request on, so that it can be asked for once only.
+// Payouts: a creator requests earnings, the operator decides and pays outside. The amount is held from the request on,
+// so that it can be requested only once.
 //
 //   REQUESTED -> APPROVED -> PAID      held -> world
 //   REQUESTED | APPROVED -> REJECTED   held -> earnings
@@ -16,7 +16,7 @@ import { accounts, move, transfer } from './ledger.ts'
 export interface PayoutRecord {
   payoutId: string
   partnerId: string
-  /** Which trader asked for it; null for the partner itself. */
+  /** The trader that requested it; null for the partner itself. */
   traderExternalId: string | null
   amountUsd: string
   destinationAddress: string
@@ -70,15 +70,15 @@ function toPayout(row: PayoutRow): PayoutRecord {
 
 export interface NewPayout {
   partnerId: string
-  /** Who asks: the partner when left out, or one of its traders. */
+  /** The requester: the partner when left out, or one of its traders. */
   partyId?: string
   amountUsd: string
   destinationAddress: string
 }
 
 /**
- * Asks for a payout and holds its amount. Throws CONFLICT when that is more than the earnings available; a
- * trader has no more available than its own bots earned.
+ * Requests a payout and holds its amount. Throws CONFLICT when that is more than the earnings available; a trader has
+ * no more available than its own bots earned.
  */
 export async function requestPayout(
   trx: Db,

@@ -167,7 +167,7 @@ const checkAccounts: Check = async (trx, verified) => {
   return new Big(all?.total ?? 0).eq(0) ? null : `All balances come to ${all?.total}, not to zero.`
 }
 
-// What is held for a partner is what its open payouts ask for.
+// The amount held for a partner equals the sum of its open payouts.
 const checkHeld: Check = async trx => {
   const [wrong] = await rows<{ id: string; held: string; asked: string }>(
     trx,

@@ -34,9 +34,9 @@ export interface TopUp {
 }
 
 /**
- * Pays into a wallet, in the caller's transaction, and charges an unpaid plan fee from it at once, whatever the
- * clock. A reference that was used answers the wallet as it stands. Throws NOT_FOUND, or CONFLICT when the
- * reference was used with another amount.
+ * Pays into a wallet, in the caller's transaction, and charges an unpaid plan fee from it at once, whatever the clock.
+ * A reference that was used returns the present wallet. Throws NOT_FOUND, or CONFLICT when the reference was used with
+ * another amount.
  */
 export async function topUp(
   trx: Db,

@@ -43,7 +43,7 @@ export async function previewPlan(db: Db, asked: Asked): Promise<PlanChange> {
 }
 
 /**
- * Puts a partner on another plan as `previewPlan` said; with `expectedUsd` for that charge or not at all. Throws NOT_FOUND,
+ * Puts a partner on another plan as `previewPlan` computed; with `expectedUsd` only for that charge. Throws NOT_FOUND,
  * CONFLICT where the charge is another by now, WALLET_INSUFFICIENT. Call it in a transaction.
  */
 export async function setPlan(

@@ -1,5 +1,5 @@
-// Sessions: a random token in a cookie or header, of which only a peppered hash is kept here. A partner's
-// session manages its keys; a trader's says on whose behalf a key acts. Read afresh on every request, so
+// Sessions: a random token in a cookie or header, of which only a peppered hash is kept here. A partner's session
+// manages its keys; a trader's session names the trader on whose behalf a key acts. Read afresh on every request, so
 // that a revocation holds at once on every process.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
@@ -15,7 +15,7 @@ import {
 
 export interface IssuedSession {
   sessionId: string
-  /** Told once, stored nowhere. */
+  /** Shown once, stored nowhere. */
   token: string
   expiresAt: Date
 }

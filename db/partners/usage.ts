@@ -16,7 +16,7 @@ export interface UsageCounter {
   count(request: Counted): void
   /** Writes what was counted so far. Throws when the database does; the counts are kept then. */
   flush(): Promise<void>
-  /** Writes for the last time; what cannot be written within that time is told in the log and lost. */
+  /** The last write at a stop; what cannot be written within that time is logged and lost. */
   close(withinMs?: number): Promise<void>
 }
 
@@ -150,7 +150,7 @@ export interface UsageRecord {
   traders: number
 }
 
-/** What the partner used in its present billing period; requests are told by whole hours. */
+/** The partner's usage in its present billing period; requests are counted by whole hours. */
 export async function readUsage(db: Db, partnerId: string): Promise<UsageRecord> {
   const [period] = await rows<{ plan: Plan; period_start: Date; period_end: Date; traders: number }>(
     db,
@@ -170,7 +170,7 @@ export async function readUsage(db: Db, partnerId: string): Promise<UsageRecord>
         group by 1 order by 1`,
       since
     ),
-    // Answered from the index orders_page_status alone.
+    // Read from the index orders_page_status alone.
     rows<{ status: string; count: number }>(
       db,
       `select status, count(*) as count from orders
