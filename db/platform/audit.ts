@@ -10,12 +10,12 @@ export interface AuditEntry {
   details?: Record<string, unknown>
 }
 
-/** Writes one line of the audit log, in the transaction of what it tells about. */
+/** Writes one line of the audit log, in the transaction of the change it records. */
 export async function recordAudit(trx: Db, { actor, action, target = null, details = {} }: AuditEntry): Promise<void> {
   await trx('audit_log').insert({ id: newId('audit'), actor, action, target, details: JSON.stringify(details) })
 }
 
-/** Who acts: the account of the operating system and, since several people may share it, the name somebody gave. */
+/** The acting person: the account of the operating system and, as several people may share it, OPERATOR_NAME. */
 export function operatorName(name?: string): string {
   return `cli:${accountName()}${name === undefined ? '' : ` (${name})`}`
 }

@@ -1,7 +1,7 @@
-// Wake-ups. A message is a hint (topic and id), never the truth: whoever hears it reads the row. It may be
-// late, doubled or lost; every waiter also re-reads by a slow clock. Without Redis it travels by
-// PostgreSQL LISTEN/NOTIFY, with Redis by pub/sub; either way a channel per process, so that one order
-// does not wake every API process, and one channel for all workers.
+// Wake-ups. A message is a hint (topic and id), never the truth: its receiver reads the row. It may be late, doubled or
+// lost; every waiter also re-reads by a slow clock. Without Redis it travels by PostgreSQL LISTEN/NOTIFY, with Redis by
+// pub/sub; either way a channel per process, so that one order does not wake every API process, and one channel for all
+// workers.
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { gather } from '../postgres/gather.ts'
@@ -16,20 +16,20 @@ export interface Hint {
 type Hear = (hint: Hint) => void
 
 export interface Bus {
-  /** The channel on which this process hears answers; stored with what it asks for. */
+  /** The channel on which this process receives responses; stored with its requests. */
   readonly origin: string
   /** Sends a hint, grouped with others of the same moment; never throws, never waits. */
   publish(channel: string, topic: string, id: string): void
-  /** Hears a channel until the returned function is called. */
+  /** Subscribes to a channel until the returned function is called. */
   hear(channel: string, hear: Hear): Promise<() => void>
   /** Resolves when the topic and id are published to this process, or after `timeoutMs`, or on abort. */
   wait(topic: string, id: string, timeoutMs: number, signal?: AbortSignal): Promise<void>
-  /** Whether hints can be heard right now. */
+  /** Whether hints can be received right now. */
   healthy(): boolean
   close(): Promise<void>
 }
 
-/** The channel all workers hear; topic is the queue's name. */
+/** The channel of all workers; topic is the queue's name. */
 export const WORK = 'svc_work'
 
 /** The channel of sequencers; the id is a partner whose event log has grown. */
@@ -170,7 +170,7 @@ function postgresTransport(url: string, receive: (channel: string, payload: stri
       keepAlive: true,
       query_timeout: 10_000,
       // A transaction that notifies writes to the log, and would wait for the disk. Nothing else is written here, and a
-      // hint need not outlive a crash: what it speaks of was on disk before.
+      // hint need not outlive a crash: the row it points to was on disk before.
       options: '-c synchronous_commit=off',
       // A LISTEN need not wait for the hints on their way.
       pipeline: true
@@ -277,8 +277,8 @@ async function redisTransport(
     commandTimeout: 5000
   }
   const publisher = new Redis(url, options)
-  // Subscribes anew below: its own way of doing so after a reconnect leaves nobody to hear of a failure, which would end
-  // the process.
+  // Subscribes anew below: ioredis' own resubscription after a reconnect rejects without a handler when it fails, which
+  // would end the process.
   const subscriber = new Redis(url, {
     ...options,
     enableOfflineQueue: true,

@@ -1,6 +1,6 @@
-// What of the broker's call quotas was spent, as far as other workers must know of it. Each worker counts the calls of a
-// scope in its memory; a quarter of every quota it may spend without a record, what goes beyond it is recorded first.
-// Whoever comes after a worker that was killed counts that quarter as spent, and what is recorded.
+// What of the broker's call quotas was spent, as far as other workers must know of it. Each worker counts the calls of
+// a scope in its memory; a quarter of every quota may be spent without a record, calls beyond it are recorded first.
+// The successor of a killed worker counts that quarter as spent, plus the recorded calls.
 import { type Db, listing, rows, sql } from '../postgres/connection.ts'
 import { gather, isDataError } from '../postgres/gather.ts'
 

@@ -1,5 +1,5 @@
-// What the operator's console reads besides what the commands read. It asks every second, so every statement
-// here looks at a bounded part of a table by one of its indexes.
+// Statements of the operator's console beyond those of the commands. It refreshes every second, so every statement here
+// reads a bounded part of a table by one of its indexes.
 import { prefixes } from '../../schemas/fields/ids.ts'
 import type { Plan, SaasStatus } from '../../schemas/partners.ts'
 import type { Phase } from '../orders/reading.ts'
@@ -26,11 +26,11 @@ export interface Minute {
   at: number
   placed: number
   failed: number
-  /** Median of the time from the intent to the broker's answer; null when nothing was bought. */
+  /** Median of the time from the intent to the broker's response; null when nothing was bought. */
   brokerMs: number | null
 }
 
-/** Orders looked at for the figures of a window, at most. */
+/** Most orders read for the figures of a window. */
 const WINDOW_ORDERS = 200_000
 // Identifiers are ordered by time: the primary key serves as the index by time, which orders do not have. They
 // are made a moment before the row, by clocks that may differ a little.
@@ -198,7 +198,7 @@ const line = `o.id, o.phase, o.status, p.name as partner, o.trader_external_id, 
   extract(epoch from clock_timestamp() - coalesce(o.sent_at, o.queued_at))::float8 as "ageSeconds",
   case jsonb_typeof(o.evidence) when 'array' then jsonb_array_length(o.evidence) else 0 end as candidates`
 
-/** How many of the newest orders a filter looks through. */
+/** How many of the newest orders a filter reads. */
 export const LOOKED_THROUGH = 10_000
 
 export interface OrderLineFilter {
@@ -241,7 +241,7 @@ async function listRecentLines(db: Db, { status = '', text = '', limit }: OrderL
   )
 }
 
-/** Orders sent without an answer and orders waiting for a decision, reviews first, oldest first. */
+/** Orders sent without a response and orders waiting for a decision, reviews first, oldest first. */
 export async function listDoubtLines(db: Db, limit: number): Promise<OrderLine[]> {
   return rows<OrderLine>(
     db,

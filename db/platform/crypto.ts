@@ -119,7 +119,7 @@ export async function openPepper(db: Db, vault: Vault): Promise<Pepper> {
   }
 }
 
-/** Seals the pepper with the key that encrypts now. Answers whether another key had sealed it. */
+/** Seals the pepper with the key that encrypts now. Returns whether another key had sealed it. */
 export async function resealPepper(trx: Db, vault: Vault): Promise<boolean> {
   const { keyId, sealed } = vault.seal((await openPepper(trx, vault)).export().toString('base64'), 'secrets:pepper')
   const moved = await trx('secrets')

@@ -1,7 +1,7 @@
 // Halts of trading: an operator stops placing for everybody, a partner, a broker application or an asset. An order is
-// refused while any halt applies to it; what is bought already goes on, and may be closed. The statements that store, reopen
-// and claim orders look at the halts themselves, so that a halt holds on every process from its commit on; workers also keep
-// them in memory for the orders they have claimed and not sent yet (worker/orders/halts.ts).
+// refused while any halt applies to it; bought contracts go on, and may be closed. The statements that store, reopen
+// and claim orders read the halts themselves, so that a halt holds on every process from its commit on; workers also
+// keep them in memory for the orders they have claimed and not sent yet (worker/orders/halts.ts).
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type HaltFacts, type HaltScope, haltMessage, haltScopes } from '../../schemas/halts.ts'
 import type { OrderRow } from '../orders/reading.ts'

@@ -1,13 +1,13 @@
-// Requests that carry an Idempotency-Key: one of them runs, its answer is stored for 24 hours, repeats get it.
+// Requests that carry an Idempotency-Key: one of them runs, its response is stored for 24 hours, repeats get it.
 //
-//   (nothing) -> leased -> answered      the answer is stored in the transaction of what the request did
+//   (nothing) -> leased -> answered      the response is stored in the transaction of the request's changes
 //   leased -> (nothing)                  it was refused: nothing was done, the key is free again
 //   leased -> leased                     its process died; a repeat takes over when the lease has ended
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import type { Vault } from './crypto.ts'
 
-/** How long an answer is kept. */
+/** How long a response is kept. */
 export const KEPT_HOURS = 24
 
 export interface KeptAnswer {
@@ -33,7 +33,7 @@ interface KeyRow {
 }
 
 /**
- * Takes the key for this request, or returns the answer kept under it. Throws IDEMPOTENCY_KEY_REUSED when the key came with
+ * Takes the key for this request, or returns the stored response. Throws IDEMPOTENCY_KEY_REUSED when the key came with
  * another request, IDEMPOTENCY_IN_PROGRESS with Retry-After while the first one runs.
  */
 export async function takeKey(
@@ -74,8 +74,8 @@ export async function takeKey(
 }
 
 /**
- * Stores the answer, in the transaction of what it reports where there is one. Throws UNAVAILABLE when a repeat has taken the
- * key over meanwhile, so that the transaction is rolled back.
+ * Stores the response, in the transaction of the request's changes where there is one. Throws UNAVAILABLE when a repeat
+ * has taken the key over meanwhile, so that the transaction is rolled back.
  */
 export async function keepAnswer(trx: Db, vault: Vault, held: HeldKey, answer: KeptAnswer): Promise<void> {
   const { keyId, sealed } = vault.seal(JSON.stringify(answer), contextOf(held))
@@ -99,7 +99,7 @@ export async function freeKey(db: Db, held: HeldKey): Promise<void> {
   )
 }
 
-/** Deletes what has been kept for longer than it is answered. */
+/** Deletes responses past the time they are kept. */
 export async function deleteOldKeys(db: Db): Promise<void> {
   for (let batch = 0; batch < 200; batch++) {
     const gone = await rows(
@@ -114,7 +114,7 @@ export async function deleteOldKeys(db: Db): Promise<void> {
   }
 }
 
-/** Seals answers of one old key anew, up to `limit`. Returns how many there were. */
+/** Seals responses of one old key anew, up to `limit`. Returns how many there were. */
 export async function resealAnswers(
   db: Db,
   vault: Vault,

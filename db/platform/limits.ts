@@ -117,7 +117,7 @@ export async function openLimits(options: {
       const own = places.get(name) ?? new Map<string, true>()
       if (own.size >= limit) return null
       const member = randomUUID()
-      // Before Redis is asked: of several at once each counts those before it.
+      // Before the call to Redis: of several at once each counts those before it.
       places.set(name, own.set(member, true))
       const release = () => {
         own.delete(member)

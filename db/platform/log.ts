@@ -39,7 +39,7 @@ export function openLog({ level, name }: { level: string; name: string }): Log {
 // stack are taken, and the parameters never.
 function errorLine(error: unknown): object {
   if (!(error instanceof Error)) {
-    // pg-boss tells some errors as plain objects.
+    // pg-boss emits some errors as plain objects.
     const { message } = (error ?? {}) as { message?: unknown }
     return { message: typeof message === 'string' ? message : String(error) }
   }

@@ -9,7 +9,7 @@ import { getTraderById, type TraderRecord } from '../traders/traders.ts'
 /** At most so many are offered to choose from. */
 const CANDIDATES = 20
 
-/** A name fits several records: `candidates` are what tells them apart. */
+/** A name fits several records: `candidates` has the fields that distinguish them. */
 export class SeveralFit extends ApiError {
   readonly candidates: object[]
 
@@ -19,7 +19,7 @@ export class SeveralFit extends ApiError {
   }
 }
 
-/** An order to choose: what somebody needs to tell it from others of its name. */
+/** A candidate order, with the fields that distinguish it from others of its name. */
 export interface OrderCandidate {
   orderId: string
   partnerId: string

@@ -6,7 +6,7 @@ import { Overloaded } from '../postgres/gather.ts'
 // OWASP's first choice for argon2id: 19 MiB, two passes, one lane; some 15 ms of one core.
 const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
 
-// What a password is compared with when there is no account: nobody's, of the same cost.
+// A password is compared with this where there is no account: a hash of the same cost.
 const NOBODY = '$argon2id$v=19$m=19456,t=2,p=1$sa/6BO4GIXD8MZ+AXjnTTg$OgCcg1P/8JoX0pzI52MNHpgceIPsmFJJJ02au2dYHNs'
 
 const AT_ONCE = 2
@@ -52,8 +52,8 @@ export async function hashPassword(partnerId: string, password: string): Promise
 }
 
 /**
- * Whether the password is the one behind `known`. Without an account it is compared with nobody's, so that
- * an unknown e-mail costs what a wrong password costs. Throws Overloaded.
+ * Whether the password is the one behind `known`. Without an account it is compared with a dummy hash, so that an
+ * unknown e-mail costs the same time as a wrong password. Throws Overloaded.
  */
 export async function isPassword(partnerId: string, known: string | undefined, password: string): Promise<boolean> {
   const right = await inTurn(partnerId, () => verify(known ?? NOBODY, plain(password)))

@@ -43,9 +43,9 @@ export function warnOfSettings(config: Config, name: 'api' | 'worker', log: Log)
 }
 
 /**
- * Has garbage collected when the heap has grown by two fifths over what is alive. Thousands of short requests, or of
- * contracts told anew every second, leave mostly garbage, and V8 would let more of it pile up before it looks. The bound
- * of the heap stays where it is, for the day when so much is alive.
+ * Collects garbage when the heap has grown by two fifths over the live size. Thousands of short requests, or of
+ * contract updates every second, leave mostly garbage, and V8 alone would let more of it pile up before it collects.
+ * The heap's bound stays unchanged, for the day when so much is alive.
  */
 export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=40')
@@ -55,8 +55,8 @@ const HARD_STOP_MS = 25_000
 const LAST_WORDS_MS = 100
 
 /**
- * Why a process cannot start, in one line for whoever starts it, and its exit code: 78 (EX_CONFIG) for a wrong setting,
- * else 1. Undefined for an error that nobody expects at the start, which deserves its stack.
+ * Why a process cannot start, in one line for the operator, and its exit code: 78 (EX_CONFIG) for a wrong setting, else
+ * 1. Undefined for an error that is unexpected at the start, which deserves its stack.
  */
 export function startFailure(error: unknown): { line: string; exitCode: number } | undefined {
   if (error instanceof ConfigError) return { line: `Wrong configuration: ${error.message}`, exitCode: 78 }
@@ -76,7 +76,7 @@ export interface Ending {
   untilMs: number
 }
 
-/** Tells the process that started this one, where one listens for it, that the work can begin. */
+/** Notifies the parent process, where it has a channel to this one, that the work can begin. */
 export function announceReady(facts: { address?: string } = {}): void {
   started = true
   // With a callback, so that a parent that is gone by now is no error of ours; `stopWithParent` notices.
@@ -102,8 +102,8 @@ export function stopOn(log: Log): Promise<void> {
       process.stderr.write(`${failure.line.replaceAll(/\s*\n\s*/g, ' ')}\n`)
       process.exit(failure.exitCode)
     }
-    // Neither as 'fatal' nor by ending at once: both make the logger write in one go what it holds, and where nobody
-    // reads any more it would try for ever.
+    // Neither as 'fatal' nor by an immediate exit: both make the logger flush its buffer synchronously, and with the
+    // reader of the log gone it would retry for ever.
     log.error({ err: error }, 'stopped by an unexpected error')
     setTimeout(() => process.exit(1), LAST_WORDS_MS)
   })
@@ -124,8 +124,8 @@ export function stopOn(log: Log): Promise<void> {
 }
 
 /**
- * Ends one thing after the other, each for as long as it may take, and then the process with exit code 0. What a
- * dependency that does not answer keeps from ending is named in the log and left, which is as safe as a kill.
+ * Ends one thing after the other, each within its time-out, and then the process with exit code 0. One that an
+ * unresponsive dependency keeps from ending is logged and left, which is as safe as a kill.
  */
 export async function endInOrder(log: Log, endings: Ending[]): Promise<void> {
   const startedAt = performance.now()

@@ -24,7 +24,7 @@ export interface RunningProcess {
   seenAt: Date
   /** How long it has been silent, by the database's clock. */
   silentMs: number
-  /** It was heard from within the last 20 s. */
+  /** It sent a heartbeat within the last 20 s. */
   alive: boolean
 }
 
@@ -69,7 +69,7 @@ export function newProcessName(): string {
   return `${hostname()}:${process.pid}:${randomBytes(3).toString('hex')}`
 }
 
-/** Every process that has been heard from within a day, apis first, at most 1000. */
+/** Every process with a heartbeat within a day, apis first, at most 1000. */
 export async function listProcesses(db: Db): Promise<RunningProcess[]> {
   const found = await rows<Omit<RunningProcess, 'host' | 'pid' | 'alive'>>(
     db,

@@ -1,4 +1,4 @@
-// How the queues stand, read from pg-boss' table in one statement, and dead letters put back to work.
+// The depths of the queues, read from pg-boss' table in one statement, and dead letters put back to work.
 import { fromKnex, PgBoss, type RedriveOptions } from 'pg-boss'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -64,7 +64,7 @@ export async function declaredQueues(db: Db): Promise<string[]> {
 
 const AT_ONCE = 1000
 
-/** Puts a queue's dead letters back to be tried again, oldest first, in the transaction `trx`. Answers how many. */
+/** Puts a queue's dead letters back to be tried again, oldest first, in the transaction `trx`. Returns how many. */
 export async function retryDeadLetters(trx: Db, url: string, queue: QueueName): Promise<number> {
   const boss = new PgBoss({
     connectionString: url,

@@ -30,8 +30,8 @@ export interface Queue {
    */
   enqueueing(name: QueueName, jobs: string): string
   /**
-   * Takes up to `limit` jobs within `trx`; they are nobody else's once it commits. Those whose data breaks their schema
-   * become dead letters in the same transaction, and are not returned.
+   * Takes up to `limit` jobs within `trx`; no other worker gets them once it commits. Those whose data breaks their
+   * schema become dead letters in the same transaction, and are not returned.
    */
   fetch<Name extends QueueName>(trx: Db, name: Name, limit: number): Promise<Job<Name>[]>
   /** Takes up to `limit` jobs for good, oldest first: they are done with this statement, as `taking` describes. */
@@ -43,8 +43,8 @@ export interface Queue {
   taking(name: QueueName, limit: number, among?: 'recent' | 'all'): string
   complete(trx: Db, name: QueueName, jobs: Job[]): Promise<void>
   /**
-   * Counts a failed try: the job is tried again with back-off, and past its retries it becomes a dead letter. Also for a
-   * job whose fetch was rolled back with the work; if somebody else has fetched it since, nothing changes.
+   * Counts a failed try: the job is tried again with back-off, and past its retries it becomes a dead letter. Also for
+   * a job whose fetch was rolled back with the work; if another worker has fetched it since, nothing changes.
    */
   fail(trx: Db, name: QueueName, job: Job, error: unknown): Promise<void>
   /** pg-boss itself, for schedules and statistics. */
@@ -68,7 +68,7 @@ export async function openQueue(options: {
     application_name: `service-queue-${options.role}`,
     max: options.pool ?? (working ? 4 : 2),
     connectionTimeoutMillis: 5000,
-    // Of a server that fell silent nothing else would be heard again.
+    // Without keep-alive and time-out a server that fell silent would go unnoticed.
     ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS, options: DURABLE },
     migrate: false,
     createSchema: false,
@@ -141,12 +141,13 @@ export async function openQueue(options: {
 // Why a job is a dead letter that was never tried.
 const BROKEN = 'The data of the job breaks the schema of its queue.'
 
-// A job may be found so long after it was stored and still be recent: more than a worker takes from a commit to its look.
+// A job found this long after it was stored still counts as recent: longer than a worker takes from a commit to its
+// fetch.
 const RECENT_SECONDS = 3
 
 /**
- * Storing jobs as pg-boss does where nothing but their data is said of them. Its own statement reads twenty more columns
- * of each job out of json, none of them there, which is an eighth of the time that storing one order takes.
+ * Stores jobs with pg-boss' defaults. Its own statement reads twenty more columns of each job out of json, all absent
+ * here, which is an eighth of the time that storing one order takes.
  */
 function enqueueingInto(table: string, { name, jobs }: { name: QueueName; jobs: string }): string {
   return `insert into ${table} (name, data, start_after, created_on, keep_until, expire_seconds, deletion_seconds,
@@ -159,10 +160,10 @@ function enqueueingInto(table: string, { name, jobs }: { name: QueueName; jobs: 
 }
 
 /**
- * Fetching and completing at once, which pg-boss has no call for, in its own terms. The ids are found first: joined, as
- * pg-boss does, a plan made while the table was empty reads all jobs for each job it takes. Jobs that are done stay in
- * the index while somebody holds a transaction open, and jobs that are not due yet stand in front of newer ones: who looks
- * for recent ones only (of the usual priority) begins behind them in the index, by its order (priority, created_on).
+ * Fetches and completes at once, which pg-boss has no call for, in its own terms. The ids are found first: joined, as
+ * pg-boss does, a plan made while the table was empty reads all jobs for each job it takes. Done jobs stay in the index
+ * while any transaction is open, and jobs that are not due yet precede newer ones: a fetch of recent jobs only (of the
+ * usual priority) begins behind them in the index, by its order (priority, created_on).
  */
 function takingFrom(
   table: string,

@@ -1,7 +1,7 @@
-// Whether Redis answers at all.
+// Whether Redis responds at all.
 import { Redis } from 'ioredis'
 
-/** Asks for one answer. Rejects within five seconds when there is none. */
+/** Sends one PING. Rejects without a response within five seconds. */
 export async function reachRedis(url: string): Promise<void> {
   const redis = new Redis(url, {
     lazyConnect: true,
@@ -18,7 +18,7 @@ export async function reachRedis(url: string): Promise<void> {
     await redis.connect()
     await redis.ping()
   } catch (error) {
-    // The rejection only says that the connection is closed; the event said why.
+    // The rejection only has 'connection closed'; the event had the reason.
     throw cause ?? error
   } finally {
     redis.disconnect()

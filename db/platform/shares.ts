@@ -10,7 +10,7 @@ export class Shares {
     this.#places = places
   }
 
-  /** Places nobody has. */
+  /** Free places. */
   get free(): number {
     return this.#places - this.#taken
   }

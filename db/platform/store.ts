@@ -42,8 +42,8 @@ export async function locateDatabase(
 }
 
 /**
- * Opens the store. Throws UNAVAILABLE when the database does not answer, ConfigError when it is not migrated or
- * sealed under other keys.
+ * Opens the store. Throws UNAVAILABLE when the database does not respond, ConfigError when it is not migrated or sealed
+ * under other keys.
  */
 export async function openStore(config: Config, options: { name: string; log?: Log }): Promise<Store> {
   const vault = openVault(tokenKeysOf(config))

@@ -13,7 +13,7 @@ export interface SealedUnder {
   refreshes: number
   /** The installation's own secrets, the pepper among them. */
   secrets: number
-  /** Answers kept under Idempotency-Keys. */
+  /** Responses kept under Idempotency-Keys. */
   answers: number
 }
 
@@ -73,12 +73,12 @@ export async function resealStep(
       const token = anew(resealToken, token_sealed)
       return [{ id, version: token_version, token, refresh: anew(resealRefresh, refresh_sealed) }]
     } catch {
-      // Told by its id: the rest must not wait for one damaged row.
+      // Reported by its id: the rest must not wait for one damaged row.
       unreadable.push(id)
       return []
     }
   })
-  // The version says whether it is still the token that was read.
+  // The version shows whether it is still the token that was read.
   const moved = await rows<{ id: string }>(
     db,
     `update broker_accounts a

@@ -16,7 +16,7 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 interface Limits {
   /** How long a statement may take. */
   statementMs: number
-  /** How long the server may say nothing before a connection is given up; longer than any statement may take. */
+  /** Silence of the server after which a connection is given up; longer than any statement may take. */
   silenceMs: number
 }
 
@@ -30,7 +30,7 @@ export interface DatabaseOptions {
   name?: string
   /** Null where a statement may take its time: for migrations. */
   limits?: Limits | null
-  /** Hears of connections that break; without one nobody does, but for those whose statement fails by it. */
+  /** Called for connections that break; without it only the statement that fails by it shows the break. */
   log?: Pick<Log, 'warn'>
 }
 
@@ -62,9 +62,9 @@ export function breakOnLostReplication(client: pg.Client): void {
 }
 
 /**
- * Opens a pool; nothing connects before the first query. A statement ends after 30 s, a lock wait after
- * 10 s, an idle transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that
- * does not even say that (its machine or the network is gone) is not waited for longer than 40 s.
+ * Opens a pool; nothing connects before the first query. A statement ends after 30 s, a lock wait after 10 s, an idle
+ * transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that does not even report
+ * that (its machine or the network is gone) is given up after 40 s.
  */
 export function openDatabase({ url, pool = 10, name = 'operator', limits = ofTheService, log }: DatabaseOptions): Db {
   // By itself knex would write to standard output, where others expect JSON.
@@ -129,8 +129,8 @@ export const listing = (...names: string[]): string =>
 const joined = new WeakMap<TemplateStringsArray, { parts: string[]; text: string }>()
 
 /**
- * A statement of parts that are mostly the same as the last time here: it is the same string then, and not joined and
- * looked up by its whole length again.
+ * A statement built of parts that are mostly the same as at the last call: then the same string is returned, which
+ * saves joining it and hashing its whole length again.
  */
 export function sql(strings: TemplateStringsArray, ...parts: string[]): string {
   const last = joined.get(strings)
@@ -154,13 +154,13 @@ const TRIES = 3
 const COLUMNS_CHANGED = 'RevalidateCachedQuery'
 
 /**
- * The rows of a statement whose bindings are written $1, $2, …; prepared as well. Broken off over a deadlock, a statement
- * that is its own transaction is run again: it did nothing, and whoever it stood in the way of goes first. So is one
- * whose columns a migration has changed since it was prepared, under a new name; in a transaction the next try has it.
+ * Runs a prepared statement with bindings $1, $2, …; returns its rows. Aborted by a deadlock, a statement that is its
+ * own transaction is run again: it did nothing, and the other transaction goes first. So is one whose columns a
+ * migration has changed since it was prepared, under a new name; in a transaction the caller's next try has that name.
  */
 export async function execute<T>(db: Db, text: string, values: unknown[]): Promise<T[]> {
   const { isCompleted } = db as unknown as { isCompleted?: () => boolean }
-  // What comes after the end of its transaction would run on a connection that is somebody else's by now.
+  // After the end of its transaction a statement would run on a connection that another caller holds by now.
   if (isCompleted?.()) throw new Error('The transaction of this statement has ended.')
   for (let attempt = 1; ; attempt++) {
     const name = nameOf(text)
@@ -236,7 +236,7 @@ function nameOf(text: string): string {
 
 let renamed = 0
 
-/** Gives a statement another name, unless somebody has since `name`. */
+/** Gives a statement another name, unless it has been renamed since `name`. */
 function rename(text: string, name: string): void {
   if (hashes.get(text) === name) hashes.set(text, `${name.slice(0, 24)} ${++renamed}`)
 }

@@ -8,7 +8,10 @@ export interface GatherOptions<Item> {
   concurrency?: number
   /** Items waiting at most; beyond it a caller is refused at once. */
   waiting?: number
-  /** Whose an item is: where more wait than one group takes, these take turns, so that nobody's many hold up another's few. */
+  /**
+   * The owner of an item: where more wait than one batch takes, owners take turns, so that a large owner cannot delay a
+   * small one.
+   */
   partyOf?: (item: Item) => string
   /** Whether a failure may be the fault of one item, so that the group is to be run again one by one. */
   isolate?: (error: unknown) => boolean
@@ -18,8 +21,8 @@ export interface GatherOptions<Item> {
 export class Overloaded extends Error {}
 
 /**
- * A function of one item made from a function of many: `run` answers one value per item, in order. If a
- * group fails, each of its callers sees the error, unless `isolate` says that one item may be to blame.
+ * Makes a function of one item from a function of many: `run` returns one value per item, in order. If a batch fails,
+ * each of its callers sees the error, unless `isolate` marks errors that one item may have caused.
  */
 export function gather<Item, Value>(
   run: (items: Item[]) => Promise<Value[]>,
@@ -87,17 +90,17 @@ function byTurns<Item>(items: Item[], partyOf: (item: Item) => string, max: numb
 }
 
 /**
- * Equal questions of one moment share one run: while a run for a key is under way, all who ask for that key wait
- * for one more, which begins when it ends. So a key costs one statement at a time, and nobody is answered
- * by a run that began before the question.
+ * Equal calls of one moment share one run: while a run for a key is under way, all further callers of that key wait for
+ * one more, which begins when it ends. So a key costs one statement at a time, and no caller gets the value of a run
+ * that began before its call.
  */
 export function share<Value>(run: (key: string) => Promise<Value>): (key: string) => Promise<Value> {
   const running = new Map<string, Promise<Value>>()
   const coming = new Map<string, Promise<Value>>()
 
   async function runNext(key: string): Promise<Value> {
-    // How the one before ended is the matter of those who asked for it. This waits a turn even without one,
-    // so that it is known as coming before it begins.
+    // An error of the previous run goes to its own callers. This waits a turn even without one, so that it is
+    // registered as coming before it begins.
     await running.get(key)?.catch(() => {})
     coming.delete(key)
     const value = run(key)

@@ -18,13 +18,13 @@ export async function readClock(db: Db): Promise<{ nowMs: number; lineageNoted: 
   return row as { nowMs: number; lineageNoted: boolean }
 }
 
-// Accounts whose books are looked through at once after a change; the others are when they trade again.
+// Accounts whose books are compared at once after a change; the others are when they trade again.
 const RECHECKED = 50_000
 
 /**
  * Notes that the database is on another history than the last one noted. From then on each account's books are compared
- * before its next purchase, back to the last moment that is certain to be in this database; the audit looks through
- * the accounts that traded lately. Returns that moment, or undefined when somebody else has noted it.
+ * before its next purchase, back to the last moment that is certain to be in this database; the reconciliation covers
+ * the accounts that traded lately. Returns that moment, or undefined when another process has noted it.
  */
 export async function noteLineage(db: Db): Promise<Date | undefined> {
   return db.transaction(async trx => {

@@ -1,5 +1,5 @@
-// Whether PostgreSQL answers at all, told in a sentence: the pool would try for ten seconds and then speak of
-// itself.
+// Whether PostgreSQL responds at all, with a readable reason: the pool would try for ten seconds and then report an
+// error about itself.
 import pg from 'pg'
 import { ApiError } from '../../schemas/errors/errors.ts'
 
@@ -12,7 +12,7 @@ export interface Reached {
 
 const CONNECT_TIMEOUT_MS = 5000
 
-/** Connects once. Throws UNAVAILABLE with a sentence that says what to do. */
+/** Connects once. Throws UNAVAILABLE with a sentence on what to do. */
 export async function reachDatabase(url: string): Promise<Reached> {
   const client = new pg.Client({
     connectionString: url,

@@ -3,7 +3,7 @@
 import type { Db } from './connection.ts'
 
 const SCHEMAS = ['public', 'pgboss']
-/** What only grows, and what says which migrations there were. */
+/** Append-only tables, and the record of the migrations. */
 const APPEND_ONLY = ['audit_log', 'ledger_entries', 'ledger_transfers']
 const READ_ONLY = ['migrations']
 

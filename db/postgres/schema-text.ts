@@ -1,5 +1,5 @@
-// The schema as a text: what the migrations have made, for whoever wants to read the tables as they are now. Written to
-// schema.sql by `make schema`; test/platform/schema.test.ts holds the file against a database that was just migrated.
+// The schema as a text: the result of all migrations, for readers. Written to db/schema.sql by `make schema`;
+// test/platform/schema.test.ts holds the file against a database that was just migrated.
 import { fileURLToPath } from 'node:url'
 import { type Db, rows } from './connection.ts'
 

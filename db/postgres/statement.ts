@@ -1,9 +1,9 @@
-// A prepared statement on its way to PostgreSQL and back, in the way pg takes statements of others: as pg-cursor, it
-// speaks the extended query protocol by itself. pg's own query has the server describe the columns again each time and
-// builds its readers anew; for a statement of one row both sides were longer at that than at the row.
+// A prepared statement sent to PostgreSQL by the interface that pg-cursor uses: it speaks the extended query protocol
+// itself. pg's own query has the server describe the columns again at each run and builds its readers anew; for a
+// statement of one row both sides spent longer on that than on the row.
 import pg from 'pg'
 
-/** pg's side of a connection, as far as a statement speaks to it. */
+/** The part of a pg connection that a statement uses. */
 interface Wire {
   stream: { cork(): void; uncork(): void }
   parsedStatements: Record<string, string>
@@ -24,7 +24,7 @@ interface Shape {
 
 const { prepareValue } = (pg as unknown as { utils: { prepareValue(value: unknown): string | Buffer | null } }).utils
 
-// What the statements of a connection answer. A statement whose columns change is refused by the server itself.
+// The row shapes of a connection's statements. A statement whose columns change is refused by the server itself.
 const shapes = new WeakMap<Wire, Map<string, Shape>>()
 
 function shapesOf(wire: Wire): Map<string, Shape> {
@@ -43,13 +43,13 @@ export class Statement<T> {
   readonly name: string
   readonly text: string
   readonly values: unknown[]
-  // Named so since pg sets and replaces it.
+  // pg assigns this property; the name is its contract.
   callback: (error: unknown, rows: T[]) => void
   #rows: T[] = []
   #shape: Shape | undefined
   #failure: unknown
 
-  /** `name` stands for `text` and for nothing else. */
+  /** `name` identifies exactly this `text`. */
   constructor(
     { name, text, values }: { name: string; text: string; values: unknown[] },
     done: (error: unknown, rows: T[]) => void
@@ -61,7 +61,7 @@ export class Statement<T> {
   }
 
   submit(wire: Wire): Error | null {
-    // Before anything is written: half an exchange would leave its answers to whoever comes next.
+    // Before anything is written: the responses of half an exchange would reach the next statement.
     let values: (string | Buffer | null)[]
     try {
       values = this.values.map(value => prepareValue(value))

@@ -16,7 +16,7 @@ const MIN_PAGES = 8
 // Beyond this (160 MB) reading a sample takes a while, and autovacuum is soon enough.
 const MAX_PAGES = 20_000
 
-/** Analyses the tables of the order path that are twice as long as when they were analysed last; answers their names. */
+/** Analyses the tables of the order path that are twice as long as at their last analysis; returns their names. */
 export async function analyseGrown(db: Db): Promise<string[]> {
   const grown = await rows<{ name: string }>(
     db,
