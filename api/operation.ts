@@ -81,6 +81,7 @@ export type Tag =
   | 'Trade records'
   | 'Events'
   | 'Webhooks'
+  | 'Analytics'
   | 'Usage'
   | 'Community'
   | 'Marketplace'
@@ -119,6 +120,8 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   endUser?: true
   /** As how many calls it counts in the key's limit; 1 unless it costs much more than others. */
   weight?: number
+  /** `Accept: text/csv` gets these rows of the answer instead: those of `data`, or of another list. */
+  csv?: true | 'series'
   /** Header fields besides those of every answer. */
   headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]
   handle(asked: Asked<Input>, open: Open): Promise<unknown>

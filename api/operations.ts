@@ -3,6 +3,9 @@
 
 import { refundPurchase, refundSubscription } from './admin.ts'
 import { analyseBotCandles, copilotSignal } from './ai/ai.ts'
+import { getActivity, getMarketplaceAnalytics } from './analytics/activity.ts'
+import { getRevenue } from './analytics/revenue.ts'
+import { getTraderAnalytics, listTraderAnalytics } from './analytics/traders.ts'
 import { createCommunityBot, deleteCommunityBot, likeCommunityBot, listCommunityBots } from './community/bots.ts'
 import {
   deleteMessage,
@@ -111,6 +114,11 @@ export const operations: Operation[] = [
   listWebhookDeliveries,
   retryWebhookDelivery,
   replayWebhook,
+  getRevenue,
+  listTraderAnalytics,
+  getTraderAnalytics,
+  getActivity,
+  getMarketplaceAnalytics,
   getUsage,
   getSpec,
   getCommunityProfile,

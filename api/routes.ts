@@ -7,6 +7,7 @@ import { check, invalid } from '../schemas/checks/validator.ts'
 import { ApiError } from '../schemas/errors/errors.ts'
 import type { Schema } from '../schemas/fields/fields.ts'
 import { bodyLimit } from '../schemas/fields/sizes.ts'
+import { csvOf } from './analytics/csv.ts'
 import type { Open, Operation } from './operation.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './request/authenticate.ts'
 import { checkLength, readBody } from './request/body.ts'
@@ -73,6 +74,16 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   // What it changed may be an event.
   if (row.atomic) open.bus.publish(WORK, 'events', 'new')
   ctx.status = 200
+  send(
+    ctx,
+    row.csv && ctx.accepts('json', 'csv') === 'csv'
+      ? csvOf(row.response, answer as Record<string, unknown>, row.csv === true ? 'data' : row.csv)
+      : answer
+  )
+  if (row.csv) ctx.vary('Accept')
+}
+
+function send(ctx: Context, answer: unknown): void {
   if (answer instanceof Reply) {
     ctx.set(answer.headers)
     ctx.body = answer.body

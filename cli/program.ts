@@ -1,6 +1,7 @@
 // The program: one add function per noun. What is not added here does not exist.
 import { Command } from 'commander'
 import about from '../package.json' with { type: 'json' }
+import { addAnalytics } from './analytics/analytics.ts'
 import { addConsole } from './console.ts'
 import { addDoctor } from './doctor.ts'
 import { addBilling } from './money/billing.ts'
@@ -55,6 +56,7 @@ export function createProgram(): Command {
   addContracts(program)
   addFindings(program)
   addEvents(program)
+  addAnalytics(program)
   addQueues(program)
   addProcesses(program)
   addAudit(program)

@@ -11,6 +11,96 @@ create table account_leases (
 );
 CREATE INDEX account_leases_worker ON account_leases USING btree (worker);
 
+create table analytics_checks (
+  single boolean default true not null,
+  checked_at timestamp with time zone default now() not null,
+  samples integer not null,
+  differences integer not null,
+  constraint analytics_checks_pkey PRIMARY KEY (single),
+  constraint analytics_checks_single_check CHECK (single)
+);
+
+create table analytics_days (
+  partner_id text collate "C" not null,
+  grouping_by text collate "C" not null,
+  account_mode text collate "C" not null,
+  day date not null,
+  currency text collate "C" not null,
+  value text collate "C" not null,
+  contracts integer not null,
+  open integer not null,
+  stake numeric not null,
+  payout numeric not null,
+  markup numeric not null,
+  markup_unknown integer not null,
+  commission numeric not null,
+  traders_pnl numeric not null,
+  traders integer not null,
+  constraint analytics_days_pkey PRIMARY KEY (partner_id, grouping_by, account_mode, day, currency, value),
+  constraint analytics_days_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id)
+);
+
+create table analytics_late_days (
+  partner_id text collate "C" not null,
+  trader_id text collate "C" not null,
+  day date not null
+);
+
+create table analytics_late_quarters (
+  partner_id text collate "C" not null,
+  quarter timestamp with time zone not null
+);
+
+create table analytics_quarters (
+  partner_id text collate "C" not null,
+  grouping_by text collate "C" not null,
+  account_mode text collate "C" not null,
+  quarter timestamp with time zone not null,
+  currency text collate "C" not null,
+  value text collate "C" not null,
+  contracts integer not null,
+  open integer not null,
+  stake numeric not null,
+  payout numeric not null,
+  markup numeric not null,
+  markup_unknown integer not null,
+  commission numeric not null,
+  traders_pnl numeric not null,
+  traders integer[] not null,
+  constraint analytics_quarters_pkey PRIMARY KEY (partner_id, grouping_by, account_mode, quarter, currency, value),
+  constraint analytics_quarters_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
+  constraint analytics_quarters_account_mode_check CHECK ((account_mode = ANY (ARRAY['REAL'::text, 'DEMO'::text, 'ALL'::text]))),
+  constraint analytics_quarters_grouping_by_check CHECK ((grouping_by = ANY (ARRAY[''::text, 'asset'::text, 'contractType'::text, 'kind'::text])))
+);
+
+create table analytics_trader_days (
+  partner_id text collate "C" not null,
+  day date not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  trader_id text collate "C" not null,
+  trades integer not null,
+  won integer not null,
+  stake numeric not null,
+  payout numeric not null,
+  pnl numeric not null,
+  markup numeric not null,
+  markup_unknown integer not null,
+  copied integer not null,
+  first_at timestamp with time zone not null,
+  last_at timestamp with time zone not null,
+  constraint analytics_trader_days_pkey PRIMARY KEY (partner_id, day, account_mode, currency, trader_id),
+  constraint analytics_trader_days_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
+  constraint analytics_trader_days_trader_id_fkey FOREIGN KEY (trader_id) REFERENCES traders(id)
+);
+
+create table analytics_until (
+  single boolean default true not null,
+  until timestamp with time zone not null,
+  constraint analytics_until_pkey PRIMARY KEY (single),
+  constraint analytics_until_single_check CHECK (single)
+);
+
 create table api_keys (
   id text collate "C" not null,
   partner_id text collate "C" not null,
@@ -575,6 +665,42 @@ create table marketplace_words (
 );
 CREATE INDEX marketplace_words_words ON marketplace_words USING gin (words) WITH (fastupdate=off);
 
+create table markup_report_contracts (
+  partner_id text collate "C" not null,
+  application text collate "C" not null,
+  day date not null,
+  transaction_id text collate "C" not null,
+  account_id text not null,
+  currency text collate "C" not null,
+  markup numeric not null,
+  constraint markup_report_contracts_pkey PRIMARY KEY (partner_id, application, day, transaction_id),
+  constraint markup_report_contracts_partner_id_application_day_fkey FOREIGN KEY (partner_id, application, day) REFERENCES markup_reports(partner_id, application, day) ON DELETE CASCADE
+);
+
+create table markup_report_sums (
+  partner_id text collate "C" not null,
+  application text collate "C" not null,
+  day date not null,
+  currency text collate "C" not null,
+  contracts integer not null,
+  markup numeric not null,
+  constraint markup_report_sums_pkey PRIMARY KEY (partner_id, application, day, currency),
+  constraint markup_report_sums_partner_id_application_day_fkey FOREIGN KEY (partner_id, application, day) REFERENCES markup_reports(partner_id, application, day) ON DELETE CASCADE
+);
+
+create table markup_reports (
+  partner_id text collate "C" not null,
+  application text collate "C" not null,
+  day date not null,
+  state text not null,
+  message text,
+  detailed boolean default false not null,
+  fetched_at timestamp with time zone default now() not null,
+  constraint markup_reports_pkey PRIMARY KEY (partner_id, application, day),
+  constraint markup_reports_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
+  constraint markup_reports_state_check CHECK ((state = ANY (ARRAY['OK'::text, 'NOT_READY'::text, 'TOKEN_REFUSED'::text, 'APPLICATION_REFUSED'::text, 'TOO_LARGE'::text, 'UNREADABLE'::text, 'UNREACHABLE'::text])))
+);
+
 create table migrations (
   id integer default nextval('migrations_id_seq'::regclass) not null,
   name character varying(255),
@@ -707,6 +833,7 @@ CREATE INDEX orders_let_go ON orders USING btree (lease_until NULLS FIRST) WHERE
 CREATE INDEX orders_limits_to_set ON orders USING btree (limits_at) WHERE ((phase = 'open'::text) AND (limits_at IS NOT NULL));
 CREATE UNIQUE INDEX orders_one_in_doubt ON orders USING btree (account_id) WHERE (phase = 'sending'::text);
 CREATE INDEX orders_open_trader ON orders USING btree (partner_id, trader_external_id) WHERE (phase = 'open'::text);
+CREATE INDEX orders_opened ON orders USING btree (partner_id, opened_at) WHERE (opened_at IS NOT NULL);
 CREATE INDEX orders_page ON orders USING btree (partner_id, created_at DESC, id DESC);
 CREATE INDEX orders_page_status ON orders USING btree (partner_id, status, created_at DESC, id DESC);
 CREATE INDEX orders_page_trader ON orders USING btree (partner_id, trader_external_id, created_at DESC, id DESC);
@@ -717,6 +844,8 @@ CREATE INDEX orders_review ON orders USING btree (created_at) WHERE (phase = 're
 CREATE INDEX orders_to_close ON orders USING btree (close_at) WHERE ((phase = 'open'::text) AND (close_at IS NOT NULL));
 CREATE INDEX orders_unfinished_copies ON orders USING btree (follow_id) WHERE ((follow_id IS NOT NULL) AND (phase = ANY (ARRAY['unproven'::text, 'queued'::text, 'sending'::text, 'open'::text, 'review'::text])));
 CREATE INDEX orders_unproven ON orders USING btree (partner_id, broker_account_id) WHERE (phase = 'unproven'::text);
+CREATE TRIGGER analytics_changed AFTER UPDATE OF phase, opened_at, closed_at, pnl, buy_price, stake_in_account, markup, commission, currency, account_mode ON orders FOR EACH ROW WHEN (((LEAST(new.opened_at, old.opened_at) < (now() - '00:05:00'::interval)) AND ((new.phase = ANY (ARRAY['open'::text, 'closed'::text])) OR (old.phase = ANY (ARRAY['open'::text, 'closed'::text]))) AND ((new.phase <> old.phase) OR (new.markup IS DISTINCT FROM old.markup) OR (new.commission IS DISTINCT FROM old.commission) OR (new.pnl IS DISTINCT FROM old.pnl) OR (new.closed_at IS DISTINCT FROM old.closed_at) OR (new.opened_at <> old.opened_at) OR (new.buy_price <> old.buy_price) OR (new.stake_in_account IS DISTINCT FROM old.stake_in_account) OR (new.currency IS DISTINCT FROM old.currency) OR (new.account_mode <> old.account_mode)))) EXECUTE FUNCTION mark_late_analytics();
+CREATE TRIGGER analytics_inserted AFTER INSERT ON orders FOR EACH ROW WHEN (((new.phase = ANY (ARRAY['open'::text, 'closed'::text])) AND (new.opened_at < (now() - '00:05:00'::interval)))) EXECUTE FUNCTION mark_late_analytics();
 CREATE TRIGGER events AFTER UPDATE OF phase, error_code ON orders FOR EACH ROW WHEN (((new.phase = ANY (ARRAY['open'::text, 'closed'::text, 'failed'::text, 'review'::text])) AND ((old.phase <> new.phase) OR ((new.phase = 'open'::text) AND (new.error_code = 'REVIEW_REQUIRED'::text) AND (old.error_code IS NULL))))) EXECUTE FUNCTION order_events();
 CREATE TRIGGER orders_late AFTER INSERT OR UPDATE OF phase, closed_at, pnl, stake, stake_in_account ON orders FOR EACH ROW WHEN (((new.phase = 'closed'::text) AND (new.closed_at < (now() - '00:05:00'::interval)) AND (new.closed_at > (now() - '31 days'::interval)))) EXECUTE FUNCTION mark_late_order();
 
@@ -800,6 +929,22 @@ create table processes (
   constraint processes_pkey PRIMARY KEY (name),
   constraint processes_kind_check CHECK ((kind = ANY (ARRAY['api'::text, 'worker'::text])))
 );
+
+create table report_tokens (
+  partner_id text collate "C" not null,
+  application text collate "C" not null,
+  dialect text not null,
+  token_key_id text not null,
+  token_sealed bytea not null,
+  token_version integer default 1 not null,
+  created_at timestamp with time zone default now() not null,
+  due_at timestamp with time zone default now() not null,
+  constraint report_tokens_pkey PRIMARY KEY (partner_id, application),
+  constraint report_tokens_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
+  constraint report_tokens_application_check CHECK (((length(application) >= 1) AND (length(application) <= 64))),
+  constraint report_tokens_dialect_check CHECK ((dialect = ANY (ARRAY['v3'::text, 'next'::text])))
+);
+CREATE INDEX report_tokens_due ON report_tokens USING btree (due_at);
 
 create table secrets (
   name text not null,
@@ -946,6 +1091,7 @@ create table traders (
   created_at timestamp with time zone default now() not null,
   password_hash text,
   disabled_at timestamp with time zone,
+  number integer generated always as identity not null,
   constraint traders_pkey PRIMARY KEY (id),
   constraint traders_partner_id_external_id_key UNIQUE (partner_id, external_id),
   constraint traders_active_account FOREIGN KEY (active_account_id) REFERENCES broker_accounts(id) DEFERRABLE INITIALLY DEFERRED,
@@ -1331,6 +1477,29 @@ AS $function$
         day := day + 1;
       end loop;
       return made;
+    end $function$;
+CREATE OR REPLACE FUNCTION mark_late_analytics()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if new.opened_at < now() - interval '5 minutes' then
+        insert into analytics_late_quarters
+        values (new.partner_id, date_bin('15 minutes', new.opened_at, timestamptz '2000-01-01 00:00+00'));
+      end if;
+      if new.closed_at < now() - interval '5 minutes' then
+        insert into analytics_late_days values (new.partner_id, new.trader_id, (new.closed_at at time zone 'UTC')::date);
+      end if;
+      if tg_op = 'UPDATE' then
+        if old.opened_at <> new.opened_at and old.opened_at < now() - interval '5 minutes' then
+          insert into analytics_late_quarters
+          values (old.partner_id, date_bin('15 minutes', old.opened_at, timestamptz '2000-01-01 00:00+00'));
+        end if;
+        if old.closed_at <> new.closed_at and old.closed_at < now() - interval '5 minutes' then
+          insert into analytics_late_days values (old.partner_id, old.trader_id, (old.closed_at at time zone 'UTC')::date);
+        end if;
+      end if;
+      return null;
     end $function$;
 CREATE OR REPLACE FUNCTION mark_late_order()
  RETURNS trigger

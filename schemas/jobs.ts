@@ -134,6 +134,15 @@ export const queues = {
   },
   /** Closed orders are added up by trader and day. */
   'trader.days': everyMinute,
+  /** Contracts are added up for analytics. */
+  analytics: everyMinute,
+  /** Samples of these sums are compared with the orders. */
+  'analytics.check': {
+    wake: 'clock',
+    data: nothing,
+    retry: { limit: 1, delaySeconds: 60, expireSeconds: 300 },
+    cron: '7,22,37,52 * * * *'
+  },
   /** Plan fees and subscriptions whose period has ended are charged. */
   'billing.check': everyMinute
 } as const satisfies Record<string, QueueRule>
@@ -153,6 +162,8 @@ export interface JobData {
   'orders.audit': object
   housekeeping: object
   'trader.days': object
+  analytics: object
+  'analytics.check': object
   'billing.check': object
 }
 

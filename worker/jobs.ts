@@ -29,6 +29,8 @@ import { violations } from '../schemas/checks/validator.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { auditContracts } from './accounts/audit.ts'
 import { renewTokens } from './accounts/renewal.ts'
+import { openAnalytics } from './analytics/adding.ts'
+import { checkAnalytics } from './analytics/checking.ts'
 import { checkBilling } from './billing.ts'
 import { markCopies, sellMarked } from './copy/closing.ts'
 import { fanOut } from './copy/fanout.ts'
@@ -89,6 +91,8 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldTickWants(db)
   },
   'trader.days': openAddingUp(),
+  analytics: openAnalytics(),
+  'analytics.check': checkAnalytics,
   'billing.check': checkBilling
 }
 

@@ -1,5 +1,5 @@
 // Adding up what traders made, as the workers' clock starts it.
-import { wasCanceled } from '../db/postgres/connection.ts'
+import { type Db, wasCanceled } from '../db/postgres/connection.ts'
 import { addUpTraderDays } from '../db/traders/days.ts'
 import type { Open } from './open.ts'
 
@@ -13,13 +13,15 @@ const MAX_HALVINGS = 12
  * come: after a long pause a day may have more orders than can be added up in one statement. Once nothing is left a
  * step is what closed in a minute, and they are as they were.
  */
-export function openAddingUp(): (open: Pick<Open, 'db' | 'log'>) => Promise<void> {
+export function openAddingUp(
+  addUp: (db: Db, options: { halvings: number }) => Promise<boolean> = addUpTraderDays
+): (open: Pick<Open, 'db' | 'log'>) => Promise<void> {
   let halvings = 0
   return async ({ db, log }) => {
     const signal = AbortSignal.timeout(LIMIT_MS)
     while (!signal.aborted) {
       try {
-        if (await addUpTraderDays(db, { halvings })) continue
+        if (await addUp(db, { halvings })) continue
         halvings = 0
         return
       } catch (error) {

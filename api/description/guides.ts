@@ -11,6 +11,7 @@ const chapters = [
   'retries',
   'events',
   'webhooks',
+  'analytics',
   'rate-limits',
   'errors',
   'going-live',
@@ -43,6 +44,8 @@ export const tags: Record<Tag, string> = {
   Events:
     'What happened to the partner, in the order in which it happened: a log with cursors that misses nothing. Read it by page, or wait for the next event.',
   Webhooks: 'Addresses of yours to which events are sent, signed: endpoints, what was sent to them, and sending again.',
+  Analytics:
+    'Revenue, traders, activity and marketplace earnings by time, exact at every moment: whatever was committed before `asOf` is counted. As JSON, or as CSV with `Accept: text/csv`.',
   Usage: 'What was used in the billing period, and this description.',
   Community:
     'Profiles, leaderboard, messages and shared bots of one partner. The acting party is the trader whose session comes with the key, else the partner itself.',

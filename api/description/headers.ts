@@ -36,6 +36,9 @@ export const headers = {
     'The session of the trader for browsers, as the cookie `trader_session`; removed by logging out.',
     'trader_session=Zm9yIHRoZSBleGFtcGxlIG9ubHksIG5vdCBhIHRva2V; Path=/; HttpOnly; Secure; SameSite=Lax'
   ),
+  AsOf: header('With CSV: the instant of which the answer tells.', '2026-11-21T08:00:00.000Z'),
+  Complete: header('With CSV: whether everything of the window is known.', 'true', { pattern: '^(true|false)$' }),
+  NextCursor: header('With CSV, of a list with another page: pass as cursor.', 'WyJwbmwiLCIxMS4yNSIsInRyZF8wMSJd'),
   Challenge: header('Names the scheme of the key.', 'Bearer')
 } as const
 
@@ -66,7 +69,7 @@ const ref = (name: keyof typeof headers) => ({ $ref: `#/components/headers/${nam
 /** Header fields of a response by its status; `extra` are those of the operation. */
 export function headersOf(
   status: number,
-  extra: readonly ('Idempotent-Replayed' | 'Set-Cookie' | 'Retry-After')[] = []
+  extra: readonly ('Idempotent-Replayed' | 'Set-Cookie' | 'Retry-After' | 'X-As-Of')[] = []
 ): object {
   return {
     'X-Request-Id': ref('RequestId'),
@@ -75,6 +78,9 @@ export function headersOf(
     ...(status === 401 ? { 'WWW-Authenticate': ref('Challenge') } : {}),
     ...(status === 429 || status === 503 || extra.includes('Retry-After') ? { 'Retry-After': ref('RetryAfter') } : {}),
     ...(extra.includes('Idempotent-Replayed') ? { 'Idempotent-Replayed': ref('Replayed') } : {}),
+    ...(extra.includes('X-As-Of')
+      ? { 'X-As-Of': ref('AsOf'), 'X-Complete': ref('Complete'), 'X-Next-Cursor': ref('NextCursor') }
+      : {}),
     ...(extra.includes('Set-Cookie') ? { 'Set-Cookie': ref('SessionCookie') } : {})
   }
 }

@@ -3,6 +3,7 @@
 // put together from those of its fields.
 
 import * as ai from '../../schemas/ai.ts'
+import * as analytics from '../../schemas/analytics.ts'
 import * as community from '../../schemas/community.ts'
 import * as copy from '../../schemas/copy.ts'
 import * as events from '../../schemas/events.ts'
@@ -27,6 +28,7 @@ import * as webhooks from '../../schemas/webhooks.ts'
 const nouns = [
   accounts,
   ai,
+  analytics,
   community,
   copy,
   events,

@@ -153,10 +153,26 @@ function describeOperation(
         }
       : {}),
     responses: {
-      200: { description: row.summary, headers: headersOf(200, headersOfRow(row)), content: json(row.response) },
+      200: {
+        description: row.summary,
+        headers: headersOf(200, headersOfRow(row)),
+        content: { ...json(row.response), ...(row.csv ? csvContent : {}) }
+      },
       ...errors.of(row)
     },
     'x-codeSamples': samplesOf(row, baseUrl)
+  }
+}
+
+/** Rows as CSV. */
+const csvContent = {
+  'text/csv': {
+    schema: {
+      type: 'string',
+      description:
+        'A header line with the fields of a row, then a line for each row. `asOf`, `complete` and `nextCursor` are in X-As-Of, X-Complete and X-Next-Cursor.'
+    },
+    example: 'start,currency\r\n2026-11-21T00:00:00.000Z,USD\r\n'
   }
 }
 
@@ -169,8 +185,11 @@ function wordsOf({ description, scope, weight = 1 }: Operation): string {
   return words.filter(Boolean).join('\n\n')
 }
 
-const headersOfRow = (row: Operation) =>
-  takesKey(row) ? [...(row.headers ?? []), 'Idempotent-Replayed' as const] : row.headers
+const headersOfRow = (row: Operation) => [
+  ...(row.headers ?? []),
+  ...(takesKey(row) ? (['Idempotent-Replayed'] as const) : []),
+  ...(row.csv ? (['X-As-Of'] as const) : [])
+]
 
 // A schema with several examples shows each, by the state it is about.
 function examplesOf(schema: Schema): object {

@@ -18,6 +18,7 @@ import { findWrongTraderDays, type WrongDay } from '../../db/traders/days.ts'
 import { type Config, ConfigError } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
+import { checkAnalytics } from './analytics.ts'
 import { checkEvents } from './events.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { checkSettlements } from './settlements.ts'
@@ -53,7 +54,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(await checkProcesses(db), ...(await checkHalts(db)))
     found.push(await checkReview(db))
     found.push(...(await checkSettlements(db)))
-    found.push(await checkEvents(db), ...(await checkTicks(db)))
+    found.push(await checkEvents(db), ...(await checkTicks(db)), await checkAnalytics(db))
     found.push(...(await checkApplications(db)))
     found.push(await checkSums(db))
     return found

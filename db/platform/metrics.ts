@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import client from 'prom-client'
 import { haltScopes } from '../../schemas/halts.ts'
+import { readAnalyticsState } from '../analytics/state.ts'
 import { readOutbox } from '../events/sequence.ts'
 import { countFindings } from '../orders/contract-audit.ts'
 import { countPastEnd } from '../orders/review.ts'
@@ -197,6 +198,14 @@ export function collectStoreMetrics(db: Db): void {
     name: 'service_events_lag_seconds',
     help: 'How long ago the oldest of these happened.'
   })
+  const differing = new client.Gauge({
+    name: 'service_analytics_differences',
+    help: 'Sums of analytics that differed from the orders in the last comparison of samples; anything but 0 is an alarm.'
+  })
+  const behind = new client.Gauge({
+    name: 'service_analytics_behind_seconds',
+    help: 'How far the sums of analytics are behind; answers count the rest from the orders.'
+  })
   const pool = new client.Gauge({ name: 'service_pool_waiting', help: 'Callers waiting for a database connection.' })
   scrapes.push(async () => {
     const { pool: tarn } = db.client as { pool: { numPendingAcquires(): number } }
@@ -233,6 +242,9 @@ export function collectStoreMetrics(db: Db): void {
     pastEnd.set(past)
     pastEndOldest.set(oldestSeconds)
     const { depth, oldestSeconds: waiting } = await readOutbox(db)
+    const analytics = await readAnalyticsState(db)
+    differing.set(analytics.differences ?? 0)
+    behind.set(analytics.behindSeconds)
     outbox.set(depth)
     lag.set(waiting)
     for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) findings.set({ kind }, 0)

@@ -51,6 +51,7 @@ import * as copyLimits from '../migrations/0045_copy_limits.ts'
 import * as ticks from '../migrations/0050_ticks.ts'
 import * as webhooks from '../migrations/0052_webhooks.ts'
 import * as markup from '../migrations/0054_markup.ts'
+import * as analytics from '../migrations/0055_analytics.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -107,7 +108,8 @@ const migrations: Migration[] = [
   { name: '0045_copy_limits', up: copyLimits.up },
   { name: '0050_ticks', up: ticks.up },
   { name: '0052_webhooks', up: webhooks.up },
-  { name: '0054_markup', up: markup.up }
+  { name: '0054_markup', up: markup.up },
+  { name: '0055_analytics', up: analytics.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

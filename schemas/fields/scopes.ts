@@ -12,6 +12,7 @@ export const areas = [
   'marketplace',
   'events',
   'webhooks',
+  'analytics',
   'admin'
 ] as const
 

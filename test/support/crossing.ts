@@ -121,6 +121,7 @@ function tradingCrossings(
     listAccounts: { input: { query }, told },
     activateAccount: { input: { body: { traderExternalId, accountId } }, told },
     getBalance: { input: { query }, told },
+    getTraderAnalytics: { input: { params: { traderExternalId } }, told },
     placeBinaryOrder: {
       input: { body: { ...order, contractType: 'CALL', duration: 5, durationUnit: 't' } },
       told

@@ -1,0 +1,82 @@
+// GET /v1/analytics/activity and /marketplace: who traded, how orders went, and what bots brought.
+import { type ActivityRow, readActivity } from '../../db/analytics/activity.ts'
+import { type MarketplaceRow, readMarketplace } from '../../db/analytics/marketplace.ts'
+import { Activity, AnalyticsQuery, Marketplace, MarketplaceQuery } from '../../schemas/analytics.ts'
+import { shown } from '../../schemas/fields/money.ts'
+import type { Operation } from '../operation.ts'
+import { presentWindow, windowOf, within } from './window.ts'
+
+export const getActivity: Operation<{ query: AnalyticsQuery }> = {
+  name: 'getActivity',
+  method: 'GET',
+  path: '/v1/analytics/activity',
+  tag: 'Analytics',
+  summary: 'Traders and orders by time',
+  description:
+    'Orders counted when they were accepted: who placed them, how many failed and why, and how fast the broker answered. Every bucket is there, with zeros where nothing happened. Read from the orders themselves: a long window of many orders takes seconds.',
+  auth: 'key',
+  scope: 'analytics:read',
+  query: AnalyticsQuery,
+  response: Activity,
+  csv: true,
+  weight: 20,
+  errors: [],
+  async handle({ partner, query }, { db }) {
+    const window = windowOf(partner.partnerId, query)
+    const found = await within(readActivity(db, window))
+    return { ...presentWindow(window, found), data: found.data.map(presentActivity) }
+  }
+}
+
+function presentActivity(row: ActivityRow) {
+  const { activeTraders, newTraders, returningTraders, placed, failed, failedBy, inDoubt, p50, p99 } = row
+  const start = row.start.toISOString()
+  return {
+    start,
+    activeTraders,
+    newTraders,
+    returningTraders,
+    placed,
+    failed,
+    failedBy,
+    inDoubt,
+    answerMs: { p50, p99 }
+  }
+}
+
+export const getMarketplaceAnalytics: Operation<{ query: MarketplaceQuery }> = {
+  name: 'getMarketplaceAnalytics',
+  method: 'GET',
+  path: '/v1/analytics/marketplace',
+  tag: 'Analytics',
+  summary: 'Marketplace earnings by time',
+  description:
+    'What the bots of the partner and of its traders brought, from the ledger: a refund counts in the bucket in which it was made. Free bots move no money and are not counted.',
+  auth: 'key',
+  scope: 'analytics:read',
+  query: MarketplaceQuery,
+  response: Marketplace,
+  csv: true,
+  weight: 5,
+  errors: [],
+  async handle({ partner, query }, { db }) {
+    const window = windowOf(partner.partnerId, query)
+    const { partnerId, from, to, timezone, interval } = window
+    const found = await within(readMarketplace(db, { partnerId, from, to, timezone, interval }))
+    return { ...presentWindow(window, found), data: found.data.map(presentMarketplace) }
+  }
+}
+
+function presentMarketplace(row: MarketplaceRow) {
+  const { sales, subscriptions, refunds } = row
+  const start = row.start.toISOString()
+  return {
+    start,
+    sales,
+    subscriptions,
+    refunds,
+    grossUsd: shown(row.grossUsd),
+    feesUsd: shown(row.feesUsd),
+    netUsd: shown(row.netUsd)
+  }
+}

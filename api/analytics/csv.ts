@@ -1,0 +1,49 @@
+// An answer's rows as CSV (RFC 4180), for `Accept: text/csv`: a header line, then a line for each row.
+import type { Schema } from '../../schemas/fields/fields.ts'
+import { Reply } from '../request/respond.ts'
+
+type Fields = Record<string, Schema>
+
+/** The rows of `answer[list]` under the columns of its schema; what else the answer says is in header fields. */
+export function csvOf(response: Schema, answer: Record<string, unknown>, list: string): Reply {
+  const lists = response.properties as Record<string, { items: { properties: Fields } }>
+  const columns = columnsOf(lists[list]?.items.properties ?? {})
+  const rows = answer[list] as Record<string, unknown>[]
+  // A column that no row has is left out: `group` without groupBy.
+  const shown = columns.filter(({ path }) => rows.length === 0 || rows.some(row => at(row, path) !== undefined))
+  const lines = [
+    shown.map(({ name }) => quoted(name)),
+    ...rows.map(row => shown.map(({ path }) => cell(at(row, path))))
+  ]
+  return new Reply(`${lines.map(line => line.join(',')).join('\r\n')}\r\n`, {
+    'Content-Type': 'text/csv; charset=utf-8; header=present',
+    'X-As-Of': String(answer.asOf),
+    'X-Complete': String(answer.complete),
+    ...(typeof answer.nextCursor === 'string' ? { 'X-Next-Cursor': answer.nextCursor } : {})
+  })
+}
+
+/** Fields of a row; those of an object within get its name before theirs. */
+function columnsOf(fields: Fields): { name: string; path: string[] }[] {
+  return Object.entries(fields).flatMap(([name, { properties }]) =>
+    properties === undefined
+      ? [{ name, path: [name] }]
+      : Object.keys(properties as Fields).map(inner => ({ name: `${name}.${inner}`, path: [name, inner] }))
+  )
+}
+
+const at = (row: unknown, path: string[]): unknown =>
+  path.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], row)
+
+function cell(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value))
+}
+
+// A program that opens the file may take text that begins so for a formula; numbers may begin with a minus.
+const FORMULA = /^[=+@\t\r]|^-(?!\d+(\.\d+)?$)/
+
+function quoted(text: string): string {
+  const safe = FORMULA.test(text) ? `'${text}` : text
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}

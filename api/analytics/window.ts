@@ -1,0 +1,82 @@
+// The window of a question: defaults, bounds and words for what is wrong with it; and what every answer says of it.
+import type { Interval, Window } from '../../db/analytics/windows.ts'
+import { invalid } from '../../schemas/checks/validator.ts'
+
+const DAY_MS = 86_400_000
+const DEFAULT_DAYS = 30
+const MOST_DAYS: Record<Interval, number> = { hour: 31, day: 731, week: 731, month: 731 }
+const FIRST_MS = Date.UTC(2000)
+const LAST_MS = Date.UTC(2200)
+
+export interface WindowQuery {
+  from?: string
+  to?: string
+  timezone?: string
+  interval?: Interval
+  accountMode?: Window['accountMode']
+  currency?: string
+}
+
+/** The window of a checked query. Throws VALIDATION_FAILED where its parts do not go together. */
+export function windowOf(partnerId: string, query: WindowQuery): Window {
+  const { timezone = 'UTC', interval = 'day', accountMode = 'REAL', currency = null } = query
+  const to = instantOf('to', query.to) ?? Date.now()
+  const from = instantOf('from', query.from) ?? to - DEFAULT_DAYS * DAY_MS
+  if (from >= to) throw wrong('from', 'must be before to')
+  const days = MOST_DAYS[interval]
+  // A day of room: 731 days by the clocks of a zone may be an hour longer.
+  if (to - from > (days + 1) * DAY_MS)
+    throw wrong('from', `must be at most ${days} days before to with interval ${interval}`)
+  if (!isTimezone(timezone)) throw wrong('timezone', 'must be an IANA name of a time zone, such as Europe/Berlin')
+  return {
+    partnerId,
+    from: new Date(from).toISOString(),
+    to: new Date(to).toISOString(),
+    timezone,
+    interval,
+    accountMode,
+    currency
+  }
+}
+
+const wrong = (name: string, message: string) => invalid([{ path: `/query/${name}`, message }])
+
+function instantOf(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const ms = Date.parse(text)
+  if (!(ms >= FIRST_MS && ms < LAST_MS))
+    throw wrong(name, 'must be an instant between 2000 and 2200, such as 2026-11-21T08:00:00Z')
+  return ms
+}
+
+function isTimezone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name })
+    return true
+  } catch {
+    return false
+  }
+}
+
+// PostgreSQL's SQLSTATE invalid_parameter_value: its table of zones lacks a name that ours has.
+const INVALID_PARAMETER = '22023'
+
+/** Reads the answer; a zone that PostgreSQL does not know is refused as one that nobody knows. */
+export async function within<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message?: string }
+    if (code === INVALID_PARAMETER && message?.includes('time zone'))
+      throw wrong('timezone', 'is not a time zone that is known here')
+    throw error
+  }
+}
+
+/** What every answer says of its window. */
+export function presentWindow(
+  { from, to, timezone, interval }: Window,
+  { asOf, complete }: { asOf: Date; complete: boolean }
+) {
+  return { from, to, timezone, interval, asOf: asOf.toISOString(), complete }
+}

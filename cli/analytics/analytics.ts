@@ -1,0 +1,134 @@
+// operator analytics: the last days of a partner as bars, and whether the sums are those of the orders.
+import type { Command } from 'commander'
+import { type RevenueRow, readRevenue } from '../../db/analytics/revenue.ts'
+import { addUpAnalytics } from '../../db/analytics/sums.ts'
+import { type Difference, findAnalyticsDifferences, markDifferences } from '../../db/analytics/verify.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
+import { ShowAnalytics, VerifyAnalytics } from '../../schemas/commands/analytics.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { type Opened, withStore } from '../terminal/context.ts'
+import { examples } from '../terminal/examples.ts'
+import { drawDays } from './bars.ts'
+
+const DAY_MS = 86_400_000
+
+export function addAnalytics(program: Command): void {
+  const analytics = program
+    .command('analytics')
+    .description("Draw a partner's last 30 days; verify compares all sums with the orders")
+    .option('--partner <partnerId>', 'whose; may be left out while there is one partner')
+    .option('--days <count>', 'how many days up to today', '30')
+    .option('--mode <mode>', 'REAL, DEMO or ALL', 'REAL')
+    .option('--timezone <name>', 'by whose clocks days begin', 'UTC')
+    .addHelpText(
+      'after',
+      examples(
+        'analytics --partner ptn_01jd…',
+        'analytics --partner ptn_01jd… --mode DEMO --timezone Europe/Berlin --json'
+      )
+    )
+    .action(withStore(show, { input: ShowAnalytics, show: drawDays }))
+
+  analytics
+    .command('verify')
+    .description(
+      'Compare the sums of analytics with the orders, and name every difference; exit code 1 when there is one'
+    )
+    .option('--partner <partnerId>', 'of one partner')
+    .option('--days <count>', 'how many days up to today', '92')
+    .option('--repair', 'add up anew what differs')
+    .addHelpText('after', examples('analytics verify', 'analytics verify --partner ptn_01jd… --days 7 --repair'))
+    .action(withStore(verify, { input: VerifyAnalytics, acts: true }))
+}
+
+export interface Days {
+  partnerId: string
+  timezone: string
+  asOf: string
+  complete: boolean
+  data: {
+    day: string
+    currency: string | null
+    contracts: number
+    traders: number
+    stake: number
+    payout: number
+    markup: number
+    markupUnknown: number
+  }[]
+}
+
+async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnalytics): Promise<Days> {
+  const partnerId = await partnerOf(db, partner)
+  const to = new Date()
+  // Whole days by the zone's clocks: the first begins `days - 1` days before today does.
+  const [first] = (
+    await db.raw(`select (date_trunc('day', now() at time zone ?) - ? * interval '1 day') at time zone ? as at`, [
+      timezone,
+      days - 1,
+      timezone
+    ])
+  ).rows as [{ at: Date }]
+  const from = first.at.toISOString()
+  const asked = {
+    partnerId,
+    from,
+    to: to.toISOString(),
+    timezone,
+    interval: 'day',
+    accountMode: mode,
+    currency: null,
+    groupBy: null
+  } as const
+  const { data, asOf, complete } = await readRevenue(db, asked)
+  return { partnerId, timezone, asOf: asOf.toISOString(), complete, data: data.map(row => dayOf(row, timezone)) }
+}
+
+function dayOf(
+  { start, currency, contracts, traders, stake, payout, markup, markupUnknown }: RevenueRow,
+  timezone: string
+): Days['data'][number] {
+  const day = new Intl.DateTimeFormat('en-CA', { timeZone: timezone }).format(start)
+  return {
+    day,
+    currency,
+    contracts,
+    traders,
+    stake: Number(stake),
+    payout: Number(payout),
+    markup: Number(markup),
+    markupUnknown
+  }
+}
+
+/** The partner that is named, or the only one there is. */
+async function partnerOf(db: Opened['db'], named: string | undefined): Promise<string> {
+  const found = (await db('partners')
+    .modify(query => named !== undefined && query.where({ id: named }))
+    .orderBy('id')
+    .limit(2)
+    .select('id')) as { id: string }[]
+  if (found.length === 1) return (found[0] as { id: string }).id
+  if (named !== undefined || found.length === 0)
+    throw new ApiError('NOT_FOUND', `There is no partner ${named ?? 'yet'}.`)
+  throw new ApiError('VALIDATION_FAILED', 'There are several partners: say whose analytics with --partner.')
+}
+
+async function verify({ db, actor }: Opened, { partner, days, repair }: VerifyAnalytics): Promise<object> {
+  const partnerId = partner === undefined ? null : await partnerOf(db, partner)
+  const found: Difference[] = []
+  const today = Date.now()
+  // Day by day, so that no statement reads more than a day's orders.
+  for (let back = days; back >= 0; back--) {
+    const day = new Date(today - back * DAY_MS)
+    found.push(...(await findAnalyticsDifferences(db, { from: day, to: day, partnerId })))
+  }
+  if (repair && found.length > 0) {
+    await db.transaction(async trx => {
+      await markDifferences(trx, found)
+      await recordAudit(trx, { actor, action: 'analytics.repair', target: partnerId ?? 'all' })
+    })
+    while (await addUpAnalytics(db));
+  } else if (found.length > 0) process.exitCode = 1
+  return { days, differences: found.length, repaired: repair === true && found.length > 0, found }
+}

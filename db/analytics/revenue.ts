@@ -1,0 +1,161 @@
+// Revenue: contracts by the time of their purchase. What is added up comes from the sums, the rest from the orders, in one
+// statement.
+import { type Db, rows } from '../postgres/connection.ts'
+import { contractsOf, type Grouping } from './contracts.ts'
+import { facts, sumsOfFacts } from './sums.ts'
+import { inDoubt, MOST_ROWS, quarterlyWindow, refuseTooMany, type Window } from './windows.ts'
+
+export type RevenueGroup = Exclude<Grouping, ''> | 'accountMode'
+
+/** Sums of one bucket, currency and group; amounts in that currency. */
+export interface RevenueRow {
+  start: Date
+  currency: string | null
+  /** Only of a question that groups. */
+  group: string | null
+  contracts: number
+  traders: number
+  stake: string
+  payout: string
+  markup: string
+  markupUnknown: number
+  commission: string
+  tradersPnl: string
+}
+
+export interface Revenue {
+  data: RevenueRow[]
+  asOf: Date
+  /** Whether all of the window is known: it is over, each contract closed with its markup, no order in doubt. */
+  complete: boolean
+}
+
+interface Found extends Omit<RevenueRow, 'currency'> {
+  currency: string | null
+  open: number
+  asOf: Date
+  over: boolean
+  doubt: boolean
+}
+
+const groupOf: Record<RevenueGroup | 'none', { stored: Grouping; storedValue: string; value: string }> = {
+  none: { stored: '', storedValue: 'q.value', value: `''` },
+  asset: { stored: 'asset', storedValue: 'q.value', value: 'o.asset' },
+  contractType: { stored: 'contractType', storedValue: 'q.value', value: 'o.contract_type' },
+  kind: { stored: 'kind', storedValue: 'q.value', value: 'o.kind' },
+  accountMode: { stored: '', storedValue: 'q.account_mode', value: 'o.account_mode' }
+}
+
+/**
+ * Revenue by buckets of the window. Without `groupBy` each bucket has a row for every currency that occurs in the window; with
+ * it only groups that occur. Throws VALIDATION_FAILED for more than 20,000 rows.
+ */
+export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGroup | null }): Promise<Revenue> {
+  const { groupBy, ...asked } = window
+  const { stored, storedValue, value } = groupOf[groupBy ?? 'none']
+  // Rows of both modes together say how many different traders there were; by mode they are counted in each.
+  const modes = groupBy === 'accountMode' && asked.accountMode === 'ALL' ? ['REAL', 'DEMO'] : [asked.accountMode]
+  const storedWhere = `partner_id = :partnerId and grouping_by = :stored and account_mode = any(array(select unnest(:modes::text[])))
+       and (:currency::text is null or currency = :currency collate "C")`
+  const found = await rows<Found>(
+    db,
+    `with ${quarterlyWindow(asked.interval)}, quarterly as (
+       select b.n, q.currency, ${storedValue} as value, ${facts}, traders
+         from span cross join buckets b
+        cross join lateral (select * from analytics_quarters
+                             where ${storedWhere} and quarter >= greatest(b.start, wf) and quarter < least(b.stop, wt, until) offset 0) q
+        where not b.whole_day and q.quarter not in (select quarter from late)
+     ), daily as (
+       select b.n, q.currency, ${storedValue} as value, ${facts}, traders
+         from buckets b
+        cross join lateral (select * from analytics_days
+                             where ${storedWhere} and day = (b.start at time zone 'UTC')::date offset 0) q
+        where b.whole_day
+     ), fresh as materialized (
+       select width_bucket(o.opened_at, (select list from starts)) as n, o.currency, ${value} as value, 1 as contracts, open, stake, payout, markup,
+              markup_unknown, commission, traders_pnl, t.number
+         from ranges r cross join ${contractsOf(':partnerId', 'opened_at >= r.start and opened_at < r.stop')}
+         join traders t on t.id = o.trader_id
+        where (:accountMode = 'ALL' or o.account_mode = :accountMode) and (:currency::text is null or o.currency = :currency collate "C")
+     ), sums as (
+       select n, currency, value, ${sumsOfFacts}
+         from (select n, currency, value, ${facts} from quarterly union all select n, currency, value, ${facts} from daily
+               union all select n, currency, value, ${facts} from fresh) parts
+        group by n, currency, value
+     ), counts as (
+       select n, currency, value, count(distinct number)::int as traders
+         from (select n, currency, value, u.number from quarterly cross join lateral unnest(traders) u (number)
+               union all select n, currency, value, number from fresh) numbers
+        group by n, currency, value
+       union all select n, currency, value, traders from daily
+     )
+     select b.start, nullif(s.currency, '') as currency, ${groupBy ? 's.value' : 'null'} as "group", coalesce(s.contracts, 0) as contracts, coalesce(s.open, 0) as open,
+            c.traders, s.stake, s.payout, s.markup, coalesce(s.markup_unknown, 0) as "markupUnknown", s.commission,
+            s.traders_pnl as "tradersPnl", now() as "asOf", t <= now() as over, ${inDoubt} as doubt
+       from span cross join buckets b left join sums s on s.n = b.n left join counts c on c.n = s.n and c.currency = s.currency and c.value = s.value
+      order by b.n, s.currency nulls last, s.value collate "C" limit ${MOST_ROWS + 1}`,
+    { ...asked, stored, modes }
+  )
+  refuseTooMany(found)
+  const [first] = found as [Found]
+  return {
+    data: groupBy ? found.filter(({ contracts }) => contracts > 0).map(present) : withEmpty(found),
+    asOf: first.asOf,
+    complete: first.over && !first.doubt && found.every(({ open, markupUnknown }) => open === 0 && markupUnknown === 0)
+  }
+}
+
+const present = ({
+  start,
+  currency,
+  group,
+  contracts,
+  traders,
+  stake,
+  payout,
+  markup,
+  markupUnknown,
+  commission,
+  tradersPnl
+}: Found) => ({
+  start,
+  currency,
+  group,
+  contracts,
+  traders,
+  stake,
+  payout,
+  markup,
+  markupUnknown,
+  commission,
+  tradersPnl
+})
+
+const nothing = {
+  group: null,
+  contracts: 0,
+  traders: 0,
+  stake: '0',
+  payout: '0',
+  markup: '0',
+  markupUnknown: 0,
+  commission: '0',
+  tradersPnl: '0'
+}
+
+/** A row for every bucket and every currency that occurs, with zeros where nothing was bought. */
+function withEmpty(found: Found[]): RevenueRow[] {
+  const currencies = [...new Set(found.filter(({ contracts }) => contracts > 0).map(({ currency }) => currency))].sort()
+  const filled = new Map(
+    found.filter(({ contracts }) => contracts > 0).map(row => [`${row.start.getTime()} ${row.currency}`, row])
+  )
+  const starts = [...new Set(found.map(({ start }) => start.getTime()))]
+  const data = starts.flatMap(start =>
+    currencies.map(currency => {
+      const row = filled.get(`${start} ${currency}`)
+      return row ? present(row) : { start: new Date(start), currency, ...nothing }
+    })
+  )
+  refuseTooMany(data)
+  return data
+}

@@ -1,0 +1,55 @@
+// How analytics stand: how far sums are behind, what is marked as late, and what the last comparison found.
+import { type Db, rows } from '../postgres/connection.ts'
+import { type Difference, findAnalyticsDifferences } from './verify.ts'
+
+export interface AnalyticsState {
+  /** Up to when is added up. */
+  until: Date
+  behindSeconds: number
+  /** Marks of what changed after it was added up. */
+  late: number
+  /** When samples were compared last, and how many sums differed; null where that never happened. */
+  checkedAt: Date | null
+  differences: number | null
+}
+
+/** How analytics stand, for metrics and the operator. */
+export async function readAnalyticsState(db: Db): Promise<AnalyticsState> {
+  const [state] = await rows<AnalyticsState>(
+    db,
+    `select until, greatest(0, extract(epoch from now() - until))::float8 as "behindSeconds",
+            (select count(*)::int from (select from analytics_late_quarters limit 10000) l)
+              + (select count(*)::int from (select from analytics_late_days limit 10000) l) as late,
+            c.checked_at as "checkedAt", c.differences
+       from analytics_until left join analytics_checks c on true`
+  )
+  return state as AnalyticsState
+}
+
+const SAMPLES = 5
+
+/**
+ * Compares the sums of a few partners, each of one day of the last `days` chosen at random, with the orders; stores how many differ
+ * and returns them.
+ */
+export async function checkSamples(db: Db, { days = 60 }: { days?: number } = {}): Promise<Difference[]> {
+  const samples = await rows<{ partnerId: string; day: Date }>(
+    db,
+    // Chance decides among partners who bought something lately; of each, today counts as often as any other day.
+    `select partner_id as "partnerId", (now() - floor(random() * least(:days::int, 1 + extract(day from now() - first)))::int * interval '1 day') as day
+       from (select partner_id, min(quarter) as first from analytics_quarters
+              where grouping_by = '' and account_mode = 'ALL' and quarter > now() - :days::int * interval '1 day' group by partner_id) active
+      order by random() limit ${SAMPLES}`,
+    { days }
+  )
+  const found: Difference[] = []
+  for (const { partnerId, day } of samples)
+    found.push(...(await findAnalyticsDifferences(db, { from: day, to: day, partnerId })))
+  await rows(
+    db,
+    `insert into analytics_checks (samples, differences) values (:samples, :differences)
+     on conflict (single) do update set checked_at = now(), samples = excluded.samples, differences = excluded.differences`,
+    { samples: samples.length, differences: found.length }
+  )
+  return found
+}

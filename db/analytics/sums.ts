@@ -1,0 +1,245 @@
+// Contracts added up behind the clock, never in the order path: by quarters of an hour of their purchase, by days of UTC, and
+// closed ones by trader and day. A reader takes these up to the point that they reach and the rest from the orders, in one
+// statement and so in one snapshot: its sums are those of the orders, however far behind the addition is.
+import { type Db, rows } from '../postgres/connection.ts'
+import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
+
+// What was opened or closed later than this is marked as late by the triggers (five minutes), with room for a transaction
+// that takes its time.
+const BEHIND = `interval '10 minutes'`
+// A first addition, or one after a long pause, goes on by this much at a time; a statement takes so many marks.
+const STEP_SECONDS = 21_600
+const LATE_QUARTERS = 64
+const LATE_DAYS = 256
+
+export const facts = 'contracts, open, stake, payout, markup, markup_unknown, commission, traders_pnl'
+export const sumsOfFacts = facts
+  .split(', ')
+  .map(fact => `sum(${fact})${/contracts|open|unknown/.test(fact) ? '::int' : ''} as ${fact}`)
+  .join(', ')
+const key = 'partner_id, grouping_by, account_mode, quarter, currency, value'
+const allKeys = `grouping_by in ('', 'asset', 'contractType', 'kind') and account_mode in ('REAL', 'DEMO', 'ALL')`
+
+/** Each of `fine (account_mode, asset, contract_type, kind)` once for every grouping and mode that it belongs to. */
+const spread = `
+  cross join lateral (values ('', ''), ('asset', fine.asset), ('contractType', fine.contract_type), ('kind', fine.kind)) g (grouping_by, value)
+  cross join lateral (values (fine.account_mode), ('ALL')) m (account_mode)`
+
+/** Rows of analytics_quarters, computed from the orders in `bought (quarter, number, …)`. */
+export const quartersOfBought = `
+  fine as (
+    select partner_id, quarter, account_mode, currency, asset, contract_type, kind, count(*)::int as contracts, sum(open)::int as open, sum(stake) as stake,
+           sum(payout) as payout, sum(markup) as markup, sum(markup_unknown)::int as markup_unknown, sum(commission) as commission,
+           sum(traders_pnl) as traders_pnl, array_agg(number) as numbers
+      from bought group by 1, 2, 3, 4, 5, 6, 7
+  ), sums as (
+    select partner_id, g.grouping_by, m.account_mode, quarter, currency, g.value, ${sumsOfFacts}
+      from fine ${spread} group by 1, 2, 3, 4, 5, 6
+  ), sets as (
+    select partner_id, grouping_by, account_mode, quarter, currency, value, array_agg(number order by number) as traders
+      from (select distinct fine.partner_id, g.grouping_by, m.account_mode, fine.quarter, fine.currency, g.value, n.number
+              from fine cross join lateral unnest(fine.numbers) n (number) ${spread}) each_once
+     group by 1, 2, 3, 4, 5, 6
+  ), quarters as (
+    select ${key}, ${facts}, traders from sums join sets using (${key})
+  )`
+
+/** Rows of analytics_days, from the quarters in `touched_quarters`. */
+const daysOfQuarters = `
+  sums as (
+    select partner_id, grouping_by, account_mode, day, currency, value, ${sumsOfFacts} from touched_quarters group by 1, 2, 3, 4, 5, 6
+  ), counts as (
+    select partner_id, grouping_by, account_mode, day, currency, value, count(distinct n.number)::int as traders
+      from touched_quarters cross join lateral unnest(traders) n (number) group by 1, 2, 3, 4, 5, 6
+  )
+  insert into analytics_days (partner_id, grouping_by, account_mode, day, currency, value, ${facts}, traders)
+  select partner_id, grouping_by, account_mode, day, currency, value, ${facts}, traders
+    from sums join counts using (partner_id, grouping_by, account_mode, day, currency, value)`
+
+/** Rows of analytics_trader_days, from `closed (partner_id, trader_id, day, …)`. */
+export const traderDaysOfClosed = `
+  select partner_id, day, account_mode, currency, trader_id, count(*)::int as trades, sum(won)::int as won, sum(stake) as stake, sum(payout) as payout,
+         sum(pnl) as pnl, sum(markup) as markup, sum(markup_unknown)::int as markup_unknown, sum(copied)::int as copied,
+         min(closed_at) as first_at, max(closed_at) as last_at
+    from closed group by 1, 2, 3, 4, 5`
+
+const utcDay = (instant: string) => `(${instant} at time zone 'UTC')::date`
+const dayStart = (day: string) => `${day}::timestamp at time zone 'UTC'`
+
+/**
+ * Adds up what was bought and closed since the last time, and adds up anew some of what is marked as late; returns whether there
+ * is more of either. One caller at a time works. A step is six hours at most; `halvings` makes it smaller.
+ */
+export async function addUpAnalytics(db: Db, { halvings = 0 }: { halvings?: number } = {}): Promise<boolean> {
+  // Each in a transaction of its own: what takes too long does not keep the others from going on.
+  const behind = await addNew(db, Math.max(900, STEP_SECONDS / 2 ** halvings))
+  const quarters = await addUpLateQuarters(db, Math.ceil(LATE_QUARTERS / 2 ** halvings))
+  const days = await addUpLateDays(db, Math.ceil(LATE_DAYS / 2 ** halvings))
+  return behind || quarters || days
+}
+
+/** The rows and the point up to which they reach are written in one transaction, so that each order counts once. */
+async function addNew(db: Db, stepSeconds: number): Promise<boolean> {
+  return db.transaction(async trx => {
+    // The lock is taken by a statement of its own, so that the next one sees what its last holder wrote.
+    const [span] = await rows<{ from: string; until: string; more: boolean }>(
+      trx,
+      `select until::text as "from", least(until + step, ${quarterOf(`now() - ${BEHIND}`)})::text as until,
+              until + step < ${quarterOf(`now() - ${BEHIND}`)} as more
+         from analytics_until cross join make_interval(secs => :stepSeconds::float8) step
+        where until < ${quarterOf(`now() - ${BEHIND}`)} for update of analytics_until skip locked`,
+      { stepSeconds: Math.floor(stepSeconds / 900) * 900 }
+    )
+    if (!span) return false
+    const { from, until } = span
+    await rows(
+      trx,
+      `with bought as (
+         select o.*, ${quarterOf('o.opened_at')} as quarter, t.number
+           from partners p cross join ${contractsOf('p.id', 'opened_at >= :from::timestamptz and opened_at < :until::timestamptz')}
+           join traders t on t.id = o.trader_id
+       ), ${quartersOfBought}
+       insert into analytics_quarters (${key}, ${facts}, traders) select ${key}, ${facts}, traders from quarters`,
+      { from, until }
+    )
+    // The days that are complete by this.
+    await rows(
+      trx,
+      `with touched_quarters as materialized (
+         select q.*, d.day from partners p
+          cross join (select generate_series(${utcDay(':from::timestamptz')}, ${utcDay(':until::timestamptz')} - 1, '1 day')::date as day) d
+          cross join lateral (select * from analytics_quarters
+                               where partner_id = p.id and ${allKeys}
+                                 and quarter >= ${dayStart('d.day')} and quarter < ${dayStart('(d.day + 1)')} offset 0) q
+       ), ${daysOfQuarters}`,
+      { from, until }
+    )
+    await rows(
+      trx,
+      `with closed as (
+         select o.*, ${utcDay('o.closed_at')} as day
+           from partners p cross join ${closedContractsOf('p.id', 'closed_at >= :from::timestamptz and closed_at < :until::timestamptz')}
+       )
+       insert into analytics_trader_days as d (partner_id, day, account_mode, currency, trader_id, trades, won, stake, payout, pnl, markup,
+              markup_unknown, copied, first_at, last_at)
+       ${traderDaysOfClosed}
+       on conflict (partner_id, day, account_mode, currency, trader_id) do update
+         set trades = d.trades + excluded.trades, won = d.won + excluded.won, stake = d.stake + excluded.stake,
+             payout = d.payout + excluded.payout, pnl = d.pnl + excluded.pnl, markup = d.markup + excluded.markup,
+             markup_unknown = d.markup_unknown + excluded.markup_unknown, copied = d.copied + excluded.copied,
+             first_at = least(d.first_at, excluded.first_at), last_at = greatest(d.last_at, excluded.last_at)`,
+      { from, until }
+    )
+    await rows(trx, 'update analytics_until set until = :until::timestamptz', { until })
+    return span.more
+  })
+}
+
+/** The point up to which is added up, kept where it is by a lock; undefined where there is nothing late, or somebody else is at it. */
+async function holdUntil(trx: Db, late: string): Promise<string | undefined> {
+  const [held] = await rows<{ until: string }>(
+    trx,
+    `select until::text as until from analytics_until where exists (select from ${late}) for update skip locked`
+  )
+  return held?.until
+}
+
+/** Adds up anew, from all their orders, at most `limit` of the quarters marked as late; returns whether it took so many. */
+async function addUpLateQuarters(db: Db, limit: number): Promise<boolean> {
+  return db.transaction(async trx => {
+    const until = await holdUntil(trx, 'analytics_late_quarters')
+    if (until === undefined) return false
+    // A mark behind the point says what the next addition sees anyway.
+    const taken = await rows<{ partnerId: string; quarter: string }>(
+      trx,
+      `with late as (
+         delete from analytics_late_quarters
+          where (partner_id, quarter) in (
+                  select distinct partner_id, quarter from analytics_late_quarters order by 1, 2 limit :limit)
+         returning partner_id, quarter
+       )
+       select distinct partner_id as "partnerId", quarter::text as quarter from late`,
+      { limit }
+    )
+    const touched = JSON.stringify(taken)
+    const listed = `jsonb_to_recordset(:touched::jsonb) as l ("partnerId" text, quarter timestamptz)`
+    await rows(
+      trx,
+      `delete from analytics_quarters q using (select * from ${listed}) l
+        where q.partner_id = l."partnerId" collate "C" and ${allKeys} and q.quarter = l.quarter`,
+      { touched }
+    )
+    await rows(
+      trx,
+      `with bought as (
+         select o.*, l.quarter, t.number from (select * from ${listed} where l.quarter < :until::timestamptz) l
+          cross join ${contractsOf('l."partnerId" collate "C"', `opened_at >= l.quarter and opened_at < l.quarter + interval '15 minutes'`)}
+           join traders t on t.id = o.trader_id
+       ), ${quartersOfBought}
+       insert into analytics_quarters (${key}, ${facts}, traders) select ${key}, ${facts}, traders from quarters`,
+      { touched, until }
+    )
+    const days = `(select distinct "partnerId" collate "C" as partner_id, ${utcDay('l.quarter')} as day from ${listed}
+                    where ${dayStart(`(${utcDay('l.quarter')} + 1)`)} <= :until::timestamptz) t`
+    await rows(
+      trx,
+      `delete from analytics_days d using ${days} where d.partner_id = t.partner_id and ${allKeys} and d.day = t.day`,
+      {
+        touched,
+        until
+      }
+    )
+    await rows(
+      trx,
+      `with touched_quarters as materialized (
+         select q.*, t.day from ${days}
+          cross join lateral (select * from analytics_quarters
+                               where partner_id = t.partner_id and ${allKeys}
+                                 and quarter >= ${dayStart('t.day')} and quarter < ${dayStart('(t.day + 1)')} offset 0) q
+       ), ${daysOfQuarters}`,
+      { touched, until }
+    )
+    return taken.length === limit
+  })
+}
+
+/** Adds up anew, from all their orders, at most `limit` of the traders' days marked as late; returns whether it took so many. */
+async function addUpLateDays(db: Db, limit: number): Promise<boolean> {
+  return db.transaction(async trx => {
+    const until = await holdUntil(trx, 'analytics_late_days')
+    if (until === undefined) return false
+    const taken = await rows<{ partnerId: string; traderId: string; day: string }>(
+      trx,
+      `with late as (
+         delete from analytics_late_days
+          where (partner_id, day, trader_id) in (
+                  select distinct partner_id, day, trader_id from analytics_late_days order by 1, 2, 3 limit :limit)
+         returning partner_id, trader_id, day
+       )
+       select distinct partner_id as "partnerId", trader_id as "traderId", day::text as day from late`,
+      { limit }
+    )
+    const touched = JSON.stringify(taken)
+    const listed = `jsonb_to_recordset(:touched::jsonb) as l ("partnerId" text, "traderId" text, day date)`
+    await rows(
+      trx,
+      `delete from analytics_trader_days d using (select * from ${listed}) l
+        where d.partner_id = l."partnerId" collate "C" and d.day = l.day and d.account_mode in ('REAL', 'DEMO')
+          and d.trader_id = l."traderId" collate "C"`,
+      { touched }
+    )
+    await rows(
+      trx,
+      `with closed as (
+         select o.*, s.day from (select distinct "partnerId" collate "C" as partner_id, l.day from ${listed}) s
+          cross join ${closedContractsOf('s.partner_id', `closed_at >= ${dayStart('s.day')} and closed_at < least(${dayStart('(s.day + 1)')}, :until::timestamptz)`)}
+          where (o.partner_id, o.trader_id, s.day) in (select "partnerId" collate "C", "traderId" collate "C", l.day from ${listed})
+       )
+       insert into analytics_trader_days (partner_id, day, account_mode, currency, trader_id, trades, won, stake, payout, pnl, markup,
+              markup_unknown, copied, first_at, last_at)
+       ${traderDaysOfClosed}`,
+      { touched, until }
+    )
+    return taken.length === limit
+  })
+}

@@ -1,0 +1,205 @@
+// Traders: closed contracts by trader, of whole days of UTC from the sums and of the rest from the orders, in one statement.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { closedContractsOf } from './contracts.ts'
+import { MOST_ROWS, plainWindow, refuseTooMany, type Window } from './windows.ts'
+
+export const traderSorts = ['pnl', 'volume', 'markup', 'trades', 'lastTradeAt'] as const
+export type TraderSort = (typeof traderSorts)[number]
+
+/** What a trader's closed contracts came to, in one currency. */
+export interface TraderRow {
+  traderExternalId: string
+  currency: string | null
+  trades: number
+  won: number
+  stake: string
+  payout: string
+  pnl: string
+  markup: string
+  markupUnknown: number
+  copied: number
+  firstTradeAt: Date
+  lastTradeAt: Date
+}
+
+export interface TraderPage {
+  data: TraderRow[]
+  nextCursor: string | null
+  asOf: Date
+  /** Whether all of the window is known: it is over, what has ended in it is closed, with its markup. */
+  complete: boolean
+}
+
+// The largest first; what they are compared by in a cursor is text.
+const sortKeys: Record<TraderSort, string> = {
+  pnl: 'pnl',
+  volume: 'stake',
+  markup: 'markup',
+  trades: 'trades::numeric',
+  lastTradeAt: 'extract(epoch from last_at)'
+}
+
+const sums = `sum(trades)::int as trades, sum(won)::int as won, sum(stake) as stake, sum(payout) as payout, sum(pnl) as pnl, sum(markup) as markup,
+  sum(markup_unknown)::int as markup_unknown, sum(copied)::int as copied, min(first_at) as first_at, max(last_at) as last_at`
+const shown = `trades, won, stake, payout, pnl, markup, markup_unknown as "markupUnknown", copied, first_at as "firstTradeAt", last_at as "lastTradeAt"`
+
+/** Whether a contract that ended before the window's end, or an order of it, has an outcome that is not known yet, as SQL. */
+const openEnds = `(exists (select from orders where partner_id = :partnerId and phase = 'open' and expiry_at < least(:to::timestamptz, now())
+         and (:accountMode = 'ALL' or account_mode = :accountMode))
+  or exists (select from orders where partner_id = :partnerId and status = 'PENDING' and created_at >= :from::timestamptz - interval '1 day'
+         and created_at < :to::timestamptz and phase in ('sending', 'review') and (:accountMode = 'ALL' or account_mode = :accountMode)))`
+
+/**
+ * A page of traders with contracts closed in the window, in one currency, the largest by `sort` first. Between two pages figures may
+ * change: a trader may then come twice or not at all, as with every list that is sorted by what changes.
+ */
+export async function listTraderSums(
+  db: Db,
+  asked: Omit<Window, 'timezone' | 'interval' | 'currency'> & {
+    currency: string
+    sort: TraderSort
+    limit: number
+    cursor?: string
+  }
+): Promise<TraderPage> {
+  const { sort, cursor, ...window } = asked
+  const [value, id] = cursor === undefined ? [null, null] : readCursor(cursor, sort)
+  const filter = `(:accountMode = 'ALL' or o.account_mode = :accountMode) and o.currency = :currency collate "C"`
+  const found = await rows<
+    TraderRow & { key: string; traderId: string; unknown: number; asOf: Date; over: boolean; openEnds: boolean }
+  >(
+    db,
+    `with span as materialized (
+       select f, t, until, wf, greatest(wf, case when t >= until then greatest(wf, (until at time zone 'UTC')::date + 1)
+                                                 else (t at time zone 'UTC')::date end) as wt
+         from (select :from::timestamptz as f, :to::timestamptz as t, until,
+                      case when date_trunc('day', :from::timestamptz, 'UTC') = :from::timestamptz then (:from::timestamptz at time zone 'UTC')::date
+                           else (:from::timestamptz at time zone 'UTC')::date + 1 end as wf from analytics_until) w
+     ), late as materialized (
+       select distinct l.day, l.trader_id from analytics_late_days l cross join span where l.partner_id = :partnerId and l.day >= wf and l.day < wt
+     ), ranges as materialized (
+       -- Days from wf until before wt come from the sums, which reach to 'until'.
+       select f as start, least(t, wf::timestamp at time zone 'UTC') as stop from span
+       union all select greatest(f, wf::timestamp at time zone 'UTC', case when t >= until then until else wt::timestamp at time zone 'UTC' end), t from span
+     ), parts as (
+       select d.trader_id, d.trades, d.won, d.stake, d.payout, d.pnl, d.markup, d.markup_unknown, d.copied, d.first_at, d.last_at
+         from span cross join lateral (select * from analytics_trader_days o
+                                        where o.partner_id = :partnerId and o.day >= wf and o.day < wt and ${filter} offset 0) d
+        where (d.day, d.trader_id) not in (select day, trader_id from late)
+       union all
+       select o.trader_id, 1, o.won, o.stake, o.payout, o.pnl, o.markup, o.markup_unknown, o.copied, o.closed_at, o.closed_at
+         from ranges r cross join ${closedContractsOf(':partnerId', 'closed_at >= r.start and closed_at < r.stop')} where ${filter}
+       union all
+       select o.trader_id, 1, o.won, o.stake, o.payout, o.pnl, o.markup, o.markup_unknown, o.copied, o.closed_at, o.closed_at
+         from (select distinct day from late) l cross join span
+        cross join ${closedContractsOf(':partnerId', `closed_at >= l.day::timestamp at time zone 'UTC' and closed_at < least((l.day + 1)::timestamp at time zone 'UTC', span.until)`)}
+        where ${filter} and (l.day, o.trader_id) in (select day, trader_id from late)
+     ), summed as (
+       select trader_id, ${sums} from parts group by trader_id
+     ), paged as (
+       select *, ${sortKeys[sort]} as key from summed
+        where :value::numeric is null or (${sortKeys[sort]}, trader_id) < (:value::numeric, :id collate "C")
+        order by key desc, trader_id desc limit :limit::int + 1
+     ), whole as (
+       select coalesce(sum(markup_unknown), 0)::int as unknown from summed
+     )
+     select p.trader_id as "traderId", t.external_id as "traderExternalId", nullif(:currency, '') as currency, ${shown}, p.key::text as key,
+            whole.unknown, now() as "asOf", span.t <= now() as over, ${openEnds} as "openEnds"
+       from span cross join whole left join paged p on true left join traders t on t.id = p.trader_id
+      order by p.key desc, p.trader_id desc`,
+    { ...window, value, id: id ?? '' }
+  )
+  const [first] = found as [(typeof found)[number]]
+  const listed = found.filter(({ traderId }) => traderId !== null)
+  const data = listed.slice(0, asked.limit)
+  const last = data.at(-1)
+  return {
+    data,
+    nextCursor: listed.length > asked.limit && last ? writeCursor(sort, last.key, last.traderId) : null,
+    asOf: first.asOf,
+    complete: first.over && !first.openEnds && first.unknown === 0
+  }
+}
+
+export interface TraderSeriesRow extends Omit<TraderRow, 'traderExternalId' | 'firstTradeAt' | 'lastTradeAt'> {
+  start: Date
+}
+
+export interface TraderAnalytics {
+  data: TraderRow[]
+  series: TraderSeriesRow[]
+  asOf: Date
+  complete: boolean
+}
+
+interface FoundSeries extends Omit<TraderRow, 'traderExternalId'> {
+  n: number | null
+  start: Date | null
+  asOf: Date
+  over: boolean
+  openEnds: boolean
+}
+
+/** One trader's closed contracts of the window by currency, and by bucket and currency, from its orders. Throws TRADER_NOT_FOUND. */
+export async function readTrader(db: Db, window: Window & { traderExternalId: string }): Promise<TraderAnalytics> {
+  const { partnerId, traderExternalId, interval } = window
+  if (!(await db('traders').where({ partner_id: partnerId, external_id: traderExternalId }).first('id')))
+    throw new ApiError('TRADER_NOT_FOUND', `There is no trader ${traderExternalId}.`)
+  const found = await rows<FoundSeries>(
+    db,
+    `with ${plainWindow(interval)}, closed as materialized (
+       select width_bucket(closed_at, (select list from starts)) as n, coalesce(currency, '') as currency, (pnl > 0)::int as won,
+              coalesce(stake_in_account, stake) as stake, buy_price + pnl as payout, pnl, coalesce(markup, 0) as markup,
+              (markup is null)::int as markup_unknown, (copied_from is not null)::int as copied, closed_at
+         from orders cross join span
+        where partner_id = :partnerId and trader_external_id = :traderExternalId and status = 'CLOSED' and closed_at >= f and closed_at < t
+          and (:accountMode = 'ALL' or account_mode = :accountMode) and (:currency::text is null or currency = :currency)
+     ), sums as (
+       select n, currency, count(*)::int as trades, sum(won)::int as won, sum(stake) as stake, sum(payout) as payout, sum(pnl) as pnl,
+              sum(markup) as markup, sum(markup_unknown)::int as markup_unknown, sum(copied)::int as copied, min(closed_at) as first_at,
+              max(closed_at) as last_at
+         from closed group by grouping sets ((n, currency), (currency))
+     )
+     select s.n, b.start, nullif(s.currency, '') as currency, ${shown}, now() as "asOf", t <= now() as over, ${openEnds} as "openEnds"
+       from span left join sums s on true left join buckets b on b.n = s.n
+      order by s.n nulls first, s.currency limit ${MOST_ROWS + 1}`,
+    { ...window }
+  )
+  refuseTooMany(found)
+  const [first] = found as [FoundSeries]
+  const sums = found.filter(({ trades }) => trades !== null)
+  const whole = sums.filter(({ n }) => n === null)
+  return {
+    data: whole.map(row => ({ ...row, traderExternalId })),
+    series: sums.flatMap(({ start, ...row }) => (start === null ? [] : [{ ...row, start }])),
+    asOf: first.asOf,
+    complete: first.over && !first.openEnds && whole.every(({ markupUnknown }) => markupUnknown === 0)
+  }
+}
+
+// A cursor holds what its list is sorted by, and the last entry's value and trader.
+function writeCursor(sort: TraderSort, value: string, traderId: string): string {
+  return Buffer.from(JSON.stringify([sort, value, traderId])).toString('base64url')
+}
+
+function readCursor(cursor: string, sort: TraderSort): [string, string] {
+  let position: unknown
+  try {
+    position = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
+  } catch {
+    position = undefined
+  }
+  const [by, value, id] = Array.isArray(position) ? position : []
+  if (
+    by !== sort ||
+    typeof value !== 'string' ||
+    !/^-?\d{1,30}(\.\d{1,20})?$/.test(value) ||
+    typeof id !== 'string' ||
+    !/^[a-z0-9_]{1,64}$/.test(id)
+  ) {
+    const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
+    throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
+  }
+  return [value, id]
+}

@@ -1,0 +1,103 @@
+// Windows of analytics and their buckets, as parts of a statement: where each bucket begins by the clocks of a time zone, and
+// which parts of the window come from sums and which from the orders.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { ORIGIN } from './contracts.ts'
+
+export type Interval = 'hour' | 'day' | 'week' | 'month'
+
+/** What every question of analytics has; instants are ISO 8601. */
+export interface Window {
+  partnerId: string
+  /** Inclusive. */
+  from: string
+  /** Exclusive. */
+  to: string
+  /** An IANA name. */
+  timezone: string
+  interval: Interval
+  accountMode: 'REAL' | 'DEMO' | 'ALL'
+  /** Null: all. */
+  currency: string | null
+}
+
+// More rows than this are no answer that anybody reads.
+export const MOST_ROWS = 20_000
+
+export function refuseTooMany(found: unknown[]): void {
+  if (found.length > MOST_ROWS)
+    throw new ApiError(
+      'VALIDATION_FAILED',
+      `The answer has more than ${MOST_ROWS} rows: ask for less, or for longer intervals.`
+    )
+}
+
+// Midnight may come twice or never, and an hour may last 90 minutes. A day begins with the first instant at which clocks show it;
+// an hour with each instant at which they show a full one.
+const beginnings: Record<Interval, string> = {
+  hour: `select q as at from generate_series(date_bin('15 minutes', f, ${ORIGIN}), t, '15 minutes') q
+          where extract(minute from q at time zone :timezone) = 0`,
+  day: localBeginnings('day'),
+  week: localBeginnings('week'),
+  month: localBeginnings('month')
+}
+
+function localBeginnings(interval: string): string {
+  return `select case when (l.at - interval '3 hours') at time zone :timezone = l.local - interval '3 hours' then l.at
+                      else (select min(c.at) from generate_series(0, 12) k
+                             cross join lateral (select l.at - k * interval '15 minutes' as at) c
+                             where c.at at time zone :timezone >= l.local) end as at
+            from (select local, local at time zone :timezone as at
+                    from generate_series(date_trunc('${interval}', f at time zone :timezone), t at time zone :timezone, '1 ${interval}') local) l`
+}
+
+/**
+ * Common table expressions `span (f, t, wf, wt, until)`, `late (quarter)`, `starts (list)`, `buckets (n, start, stop, whole_day)` and
+ * `ranges (start, stop)`: what of the window has to be counted from the orders by an axis that was added up by quarters. Bindings:
+ * partnerId, from, to, timezone.
+ */
+export function quarterlyWindow(interval: Interval): string {
+  return `given as materialized (
+    select :from::timestamptz as f, :to::timestamptz as t, until from analytics_until
+  ), span as materialized (
+    select f, t, until, wf, greatest(wf, date_bin('15 minutes', t, ${ORIGIN})) as wt
+      from given cross join lateral (
+        select least(t, date_bin('15 minutes', f + interval '15 minutes' - interval '1 microsecond', ${ORIGIN})) as wf) w
+  ), late as materialized (
+    select distinct l.quarter from analytics_late_quarters l cross join span
+     where l.partner_id = :partnerId and l.quarter >= wf and l.quarter < least(wt, until)
+  ), starts as materialized (
+    select array_agg(at order by at) as list
+      from (select f as at from span union select at from span cross join lateral (${beginnings[interval]}) b where at > f and at < t) s
+  ), buckets as materialized (
+    select n, start, stop,
+           stop = start + interval '24 hours' and stop <= until and date_bin('1 day', start, ${ORIGIN}) = start
+             and not exists (select from late where quarter >= start and quarter < stop) as whole_day
+      from span cross join starts
+     cross join lateral (select n::int, list[n] as start, coalesce(list[n + 1], t) as stop from generate_subscripts(list, 1) n) b
+  ), ranges as materialized (
+    select f as start, wf as stop from span
+    union all select wt, t from span
+    union all select least(wt, greatest(wf, until)), wt from span
+    union all select quarter, quarter + interval '15 minutes' from late
+  )`
+}
+
+/**
+ * Common table expressions `span (f, t)`, `starts (list)` and `buckets (n, start)` for what is counted from rows alone. Bindings: from,
+ * to, timezone.
+ */
+export function plainWindow(interval: Interval): string {
+  return `span as materialized (
+    select :from::timestamptz as f, :to::timestamptz as t
+  ), starts as materialized (
+    select array_agg(at order by at) as list
+      from (select f as at from span union select at from span cross join lateral (${beginnings[interval]}) b where at > f and at < t) s
+  ), buckets as materialized (
+    select n::int as n, list[n] as start from starts cross join lateral generate_subscripts(list, 1) n
+  )`
+}
+
+/** Whether the window has orders of which nobody knows yet whether they were bought, as SQL. */
+export const inDoubt = `exists (select from orders where partner_id = :partnerId and status = 'PENDING'
+       and created_at >= :from::timestamptz - interval '1 day' and created_at < :to::timestamptz and phase in ('sending', 'review')
+       and (:accountMode = 'ALL' or account_mode = :accountMode))`

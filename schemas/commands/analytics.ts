@@ -1,0 +1,22 @@
+// What the operator's commands about analytics take.
+import type { FromSchema } from 'json-schema-to-ts'
+import { analyticsMode, timezone } from '../analytics.ts'
+
+const partner = { type: 'string', minLength: 1, maxLength: 128, description: 'Whose analytics.' } as const
+const days = { type: 'integer', minimum: 1, maximum: 731, description: 'How many days up to today.' } as const
+
+export const ShowAnalytics = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['days', 'mode', 'timezone'],
+  properties: { partner, days, mode: analyticsMode, timezone }
+} as const
+export type ShowAnalytics = FromSchema<typeof ShowAnalytics>
+
+export const VerifyAnalytics = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['days'],
+  properties: { partner, days, repair: { type: 'boolean', description: 'Add up anew what differs.' } }
+} as const
+export type VerifyAnalytics = FromSchema<typeof VerifyAnalytics>

@@ -1,0 +1,78 @@
+// The operator's view of analytics: days as bars, verification and repair, the check by samples, metric and doctor.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { readAnalyticsState } from '../../db/analytics/state.ts'
+import { addUpAnalytics } from '../../db/analytics/sums.ts'
+import { checkAnalytics } from '../../worker/analytics/checking.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+
+const harness = await openHarness()
+const { db, log } = harness.open
+const partner = await harness.makePartner()
+const trader = await partner.makeTrader()
+const HOUR_MS = 3_600_000
+const ago = (hours: number) => new Date(Date.now() - hours * HOUR_MS)
+await insertOrderRows(db, trader, { at: ago(50), count: 3 })
+await insertOrderRows(db, trader, { at: ago(2), count: 2 })
+await db('orders').update({ markup: '0.25' })
+await db.raw(`update analytics_until set until = until - interval '3 days'`)
+await db.raw('delete from analytics_late_quarters')
+await db.raw('delete from analytics_late_days')
+while (await addUpAnalytics(db));
+
+const analytics = suite('operator analytics')
+
+analytics('draws the last days, and has the same as JSON', async () => {
+  const [drawn, told] = await Promise.all([
+    operator(harness.env, 'analytics', '--mode', 'DEMO'),
+    operator(harness.env, 'analytics', '--mode', 'DEMO', '--partner', partner.partnerId, '--days', '5', '--json')
+  ])
+  assert.is(drawn.exitCode, 0, drawn.stderr)
+  assert.match(drawn.stdout, /USD {2}5 contracts, stakes 50\.00, markup 1\.25/)
+  assert.match(drawn.stdout, new RegExp(`${ago(50).toISOString().slice(0, 10)} +3 +1 +30\\.00 +0\\.75 +█+`))
+  assert.is(drawn.stdout.match(/^\d{4}-\d\d-\d\d/gm)?.length, 30)
+  const { data, complete } = JSON.parse(told.stdout)
+  assert.equal([data.length, complete], [5, true])
+  assert.is(
+    data.reduce((sum: number, { contracts }: { contracts: number }) => sum + contracts, 0),
+    5
+  )
+})
+
+analytics('verifies, names what differs with exit code 1, and repairs it', async () => {
+  const verify = (...more: string[]) => operator(harness.env, 'analytics', 'verify', '--days', '5', '--json', ...more)
+  const well = await verify()
+  assert.equal([well.exitCode, JSON.parse(well.stdout).differences], [0, 0], well.stderr)
+  await db.raw(`update analytics_quarters set markup = markup + 1 where grouping_by = ''`)
+  await db.raw('update analytics_trader_days set pnl = pnl - 1')
+  const broken = await verify()
+  const { found } = JSON.parse(broken.stdout)
+  assert.is(broken.exitCode, 1)
+  assert.equal(new Set(found.map(({ what }: { what: string }) => what)), new Set(['quarter', 'day', 'traderDay']))
+  assert.equal(found.find(({ what }: { what: string }) => what === 'traderDay').traderId, trader.traderId)
+  const repaired = await verify('--repair')
+  assert.equal([repaired.exitCode, JSON.parse(repaired.stdout).repaired], [0, true], repaired.stderr)
+  assert.is(JSON.parse((await verify()).stdout).differences, 0)
+})
+
+analytics('is alarmed by a worker that finds a difference in its samples', async () => {
+  await checkAnalytics({ db, log })
+  assert.is((await readAnalyticsState(db)).differences, 0)
+  await db.raw('update analytics_quarters set contracts = contracts + 1')
+  await db.raw('update analytics_days set contracts = contracts + 1')
+  // A sample is a day of some: until it is one with orders.
+  let differences: number | null = 0
+  for (let tries = 0; tries < 200 && !differences; tries++) {
+    await checkAnalytics({ db, log })
+    ;({ differences } = await readAnalyticsState(db))
+  }
+  assert.ok(differences)
+  const doctor = JSON.parse((await operator(harness.env, 'doctor', '--json')).stdout)
+  const finding = doctor.checks.find(({ check }: { check: string }) => check === 'analytics')
+  assert.equal([finding.status, /verify/.test(finding.advice)], ['fail', true])
+})
+
+analytics.after(closeAll)
+analytics.run()

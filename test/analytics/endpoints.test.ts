@@ -1,0 +1,288 @@
+// The endpoints of analytics over HTTP: windows and what is wrong with them, currencies, what is unknown, CSV.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getActivity, getMarketplaceAnalytics } from '../../api/analytics/activity.ts'
+import { getRevenue } from '../../api/analytics/revenue.ts'
+import { getTraderAnalytics, listTraderAnalytics } from '../../api/analytics/traders.ts'
+import { purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
+import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
+import { fund, makeBot } from '../support/marketplace-makers.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+
+const harness = await openHarness()
+const { address, open } = harness
+const { db } = open
+const partner = await harness.makePartner()
+const [anna, ben] = [await partner.makeTrader(), await partner.makeTrader({ externalId: '=SUM(A1), "ben"' })]
+const day = (n: number, time = '12:00:00') => `2026-10-0${n}T${time}.000Z`
+const inOctober = { from: '2026-10-01T00:00:00Z', to: '2026-10-06T00:00:00Z', accountMode: 'DEMO' } as const
+
+/** An order of 10, bought and closed then. */
+async function trade(trader: TestTrader, at: string, changes: Record<string, unknown> = {}): Promise<void> {
+  await insertOrderRows(db, trader, { at: new Date(at), pnl: '-10' })
+  const [last] = await db('orders')
+    .where({ trader_id: trader.traderId, opened_at: at })
+    .orderBy('answered_at')
+    .select('id')
+  await db('orders')
+    .where({ id: last.id })
+    .update({ contract_type: 'CALL', markup: '0.3', answered_at: at, ...changes })
+}
+await trade(anna, day(1), { pnl: '9.5' })
+await trade(anna, day(1, '23:30:00'))
+await trade(ben, day(3), { markup: null })
+await trade(ben, day(3, '12:00:01'), {
+  currency: 'EUR',
+  stake_in_account: '8.57',
+  exchange_rate: '0.857',
+  asset: 'R_50'
+})
+
+const asking = suite('a window of analytics')
+
+for (const [query, path] of [
+  [{ from: 'yesterday' }, '/query/from'],
+  [{ from: '1999-12-31T00:00:00Z' }, '/query/from'],
+  [{ from: '2026-10-02T00:00:00Z', to: '2026-10-02T00:00:00Z' }, '/query/from'],
+  [{ from: '2024-01-01T00:00:00Z', to: '2026-10-02T00:00:00Z' }, '/query/from'],
+  [{ from: '2026-09-01T00:00:00Z', to: '2026-10-05T00:00:00Z', interval: 'hour' }, '/query/from'],
+  [{ timezone: 'Europe/Atlantis' }, '/query/timezone'],
+  [{ timezone: 'EST5EDT' }, '/query/timezone'],
+  [{ timezone: '+02:00' }, '/query/timezone'],
+  [{ interval: 'minute' }, '/query/interval'],
+  [{ accountMode: 'BOTH' }, '/query/accountMode']
+] as const)
+  asking(`is refused with ${JSON.stringify(query)}, and the parameter named`, async () => {
+    for (const row of [getRevenue, listTraderAnalytics, getActivity]) {
+      const { status, body } = await partner.call(row, { query })
+      assert.equal([status, body.details?.[0].path], [400, path], row.name)
+    }
+  })
+
+asking('is the last 30 days in UTC, of real money, where nothing is said', async () => {
+  const { body } = await partner.call(getRevenue, {})
+  assert.equal([body.timezone, body.interval, body.data], ['UTC', 'day', []])
+  assert.is(Date.parse(body.to) - Date.parse(body.from), 30 * 86_400_000)
+  assert.ok(Math.abs(Date.parse(body.asOf) - Date.parse(body.to)) < 60_000)
+})
+
+const revenue = suite('revenue')
+
+revenue('has every bucket and a row for each currency, with zeros', async () => {
+  const { body } = await partner.call(getRevenue, { query: inOctober })
+  assert.is(body.data.length, 10)
+  const zero = {
+    contracts: 0,
+    traders: 0,
+    stake: 0,
+    payout: 0,
+    markup: 0,
+    markupUnknown: 0,
+    commission: 0,
+    tradersPnl: 0
+  }
+  const start = '2026-10-01T00:00:00.000Z'
+  assert.equal(body.data.slice(0, 2), [
+    { start, currency: 'EUR', ...zero },
+    {
+      start,
+      currency: 'USD',
+      ...zero,
+      contracts: 2,
+      traders: 1,
+      stake: 20,
+      payout: 19.5,
+      markup: 0.6,
+      tradersPnl: -0.5
+    }
+  ])
+  const third = '2026-10-03T00:00:00.000Z'
+  assert.equal(body.data.slice(4, 6), [
+    { start: third, currency: 'EUR', ...zero, contracts: 1, traders: 1, stake: 8.57, markup: 0.3, tradersPnl: -10 },
+    { start: third, currency: 'USD', ...zero, contracts: 1, traders: 1, stake: 10, markupUnknown: 1, tradersPnl: -10 }
+  ])
+  assert.is(body.complete, false, 'a markup is not known')
+})
+
+revenue('begins days by the clocks of the zone, and the first bucket with from', async () => {
+  const query = { ...inOctober, from: '2026-10-01T06:00:00Z', timezone: 'Asia/Kathmandu', currency: 'USD' }
+  const { body } = await partner.call(getRevenue, { query })
+  assert.equal(
+    body.data.slice(0, 3).map(({ start, contracts }: { start: string; contracts: number }) => [start, contracts]),
+    [
+      ['2026-10-01T06:00:00.000Z', 1],
+      ['2026-10-01T18:15:00.000Z', 1],
+      ['2026-10-02T18:15:00.000Z', 1]
+    ]
+  )
+})
+
+revenue('groups by what occurs, and is complete once all of the window is known', async () => {
+  const query = { ...inOctober, groupBy: 'asset', interval: 'month' } as const
+  const { body } = await partner.call(getRevenue, { query })
+  const groups = body.data.map(({ currency, group, contracts }: Record<string, unknown>) => [
+    currency,
+    group,
+    contracts
+  ])
+  assert.equal(groups, [
+    ['EUR', 'R_50', 1],
+    ['USD', 'R_100', 3]
+  ])
+  const first = { ...inOctober, to: '2026-10-02T00:00:00Z' }
+  assert.is((await partner.call(getRevenue, { query: first })).body.complete, true)
+  await insertOrderRows(db, anna, { at: new Date(day(1)), phase: 'open' })
+  const open = await partner.call(getRevenue, { query: first })
+  assert.equal([open.body.complete, open.body.data[0].contracts], [false, 3], 'a contract is open')
+  await db('orders').where({ trader_id: anna.traderId, phase: 'open' }).delete()
+})
+
+revenue('counts what was committed in the first answer after the commit', async () => {
+  const query = { accountMode: 'DEMO' } as const
+  const last = async () => (await partner.call(getRevenue, { query })).body.data.at(-1)
+  for (let count = 1; count <= 3; count++) {
+    await insertOrderRows(db, anna, { at: new Date(Date.now() - 1000) })
+    assert.is((await last()).contracts, count)
+  }
+  await db('orders').where('opened_at', '>', new Date('2026-10-10')).delete()
+})
+
+const traders = suite('traders')
+
+traders('are listed by what they made, a page at a time', async () => {
+  const query = { ...inOctober, sort: 'pnl', limit: 1 } as const
+  const first = (await partner.call(listTraderAnalytics, { query })).body
+  assert.equal(first.data, [
+    {
+      traderExternalId: anna.traderExternalId,
+      currency: 'USD',
+      trades: 2,
+      won: 1,
+      winRatePct: 50,
+      stake: 20,
+      payout: 19.5,
+      pnl: -0.5,
+      markup: 0.6,
+      markupUnknown: 0,
+      copied: 0,
+      firstTradeAt: day(1),
+      lastTradeAt: day(1, '23:30:00')
+    }
+  ])
+  const second = (await partner.call(listTraderAnalytics, { query: { ...query, cursor: first.nextCursor } })).body
+  assert.equal([second.data[0].traderExternalId, second.nextCursor], [ben.traderExternalId, null])
+  const other = await partner.call(listTraderAnalytics, {
+    query: { ...query, sort: 'volume', cursor: first.nextCursor }
+  })
+  assert.equal([other.status, other.body.details[0].path], [400, '/query/cursor'])
+})
+
+traders('are shown one by one, by currency and by bucket', async () => {
+  const params = { traderExternalId: ben.traderExternalId }
+  const { body } = await partner.call(getTraderAnalytics, { params, query: inOctober })
+  assert.equal(
+    body.data.map(({ currency, trades }: Record<string, unknown>) => [currency, trades]),
+    [
+      ['EUR', 1],
+      ['USD', 1]
+    ]
+  )
+  assert.equal(
+    body.series.map(({ start, currency, pnl }: Record<string, unknown>) => [start, currency, pnl]),
+    [
+      ['2026-10-03T00:00:00.000Z', 'EUR', -10],
+      ['2026-10-03T00:00:00.000Z', 'USD', -10]
+    ]
+  )
+  assert.is((await partner.call(getTraderAnalytics, { params: { traderExternalId: 'nobody' } })).status, 404)
+})
+
+const activity = suite('activity')
+
+activity('says who placed orders, what failed and why, and how fast the broker answered', async () => {
+  await insertOrderRows(db, anna, { at: new Date(day(4)), phase: 'failed' })
+  await db('orders')
+    .where({ trader_id: ben.traderId })
+    .update({ sent_at: db.raw(`answered_at - interval '150 milliseconds'`) })
+  const { data, complete } = (await partner.call(getActivity, { query: inOctober })).body
+  const none = { activeTraders: 0, newTraders: 0, returningTraders: 0, placed: 0, failed: 0, failedBy: {}, inDoubt: 0 }
+  const silent = { answerMs: { p50: null, p99: null } }
+  assert.equal(
+    data.map(({ start: _, ...row }: { start: string }) => row),
+    [
+      { ...none, activeTraders: 1, newTraders: 1, placed: 2, ...silent },
+      { ...none, ...silent },
+      { ...none, activeTraders: 1, newTraders: 1, placed: 2, answerMs: { p50: 150, p99: 150 } },
+      {
+        ...none,
+        activeTraders: 1,
+        returningTraders: 1,
+        placed: 1,
+        failed: 1,
+        failedBy: { BROKER_UPSTREAM: 1 },
+        ...silent
+      },
+      { ...none, ...silent }
+    ]
+  )
+  assert.is(complete, true)
+})
+
+const marketplace = suite('the marketplace')
+
+marketplace('shows what bots brought, from the ledger', async () => {
+  const buyer = await harness.makePartner()
+  await fund(harness, buyer, '100')
+  const botId = await makeBot(partner, { oneTimePriceUsd: 10, monthlyPriceUsd: 5 })
+  await buyer.call(purchaseBot, { params: { id: botId } })
+  await buyer.call(subscribeToBot, { params: { id: botId } })
+  const { data } = (await partner.call(getMarketplaceAnalytics, { query: { interval: 'month' } })).body
+  const { start: _, ...last } = data.at(-1)
+  assert.equal(last, { sales: 1, subscriptions: 1, refunds: 0, grossUsd: 15, feesUsd: 3, netUsd: 12 })
+})
+
+const csv = suite('CSV')
+const csvOf = async (path: string, query: Record<string, string>, accept = 'text/csv') => {
+  const headers = { authorization: `Bearer ${partner.key}`, accept }
+  const answer = await fetch(`${address}${path}?${new URLSearchParams(query)}`, { headers })
+  return { answer, lines: (await answer.text()).split('\r\n') }
+}
+
+csv('has a header line, the rows, and in header fields what the rows do not say', async () => {
+  const { answer, lines } = await csvOf('/v1/analytics/revenue', { ...inOctober, groupBy: 'asset', interval: 'month' })
+  assert.match(answer.headers.get('content-type') ?? '', /^text\/csv/)
+  assert.is(answer.headers.get('x-complete'), 'false')
+  assert.ok(Date.parse(answer.headers.get('x-as-of') ?? '') > Date.now() - 60_000)
+  assert.equal(lines.slice(0, 2), [
+    'start,currency,group,contracts,traders,stake,payout,markup,markupUnknown,commission,tradersPnl',
+    '2026-10-01T00:00:00.000Z,EUR,R_50,1,1,8.57,0,0.3,0,0,-10'
+  ])
+  assert.not.match((await csvOf('/v1/analytics/revenue', inOctober)).lines[0] ?? '', 'group')
+})
+
+csv('quotes text, and keeps a program from taking it for a formula', async () => {
+  const { answer, lines } = await csvOf('/v1/analytics/traders', { ...inOctober, sort: 'lastTradeAt', limit: '1' })
+  assert.match(lines[1] ?? '', /^"'=SUM\(A1\), ""ben""",USD,1,/)
+  assert.ok(answer.headers.get('x-next-cursor'))
+  const activities = await csvOf('/v1/analytics/activity', inOctober)
+  assert.match(activities.lines[0] ?? '', /failedBy,inDoubt,answerMs\.p50,answerMs\.p99$/)
+  assert.match(activities.lines[4] ?? '', /,"\{""BROKER_UPSTREAM"":1\}",0,,$/)
+})
+
+csv('comes only to those who prefer it, and refusals are JSON', async () => {
+  for (const accept of ['*/*', 'application/json', 'application/json, text/csv;q=0.5'])
+    assert.match(
+      (await csvOf('/v1/analytics/revenue', inOctober, accept)).answer.headers.get('content-type') ?? '',
+      'json'
+    )
+  const { answer, lines } = await csvOf('/v1/analytics/revenue', { timezone: 'Nowhere/Land' })
+  assert.equal([answer.status, JSON.parse(lines[0] ?? '').error], [400, 'VALIDATION_FAILED'])
+})
+
+csv.after(closeAll)
+asking.run()
+revenue.run()
+traders.run()
+activity.run()
+marketplace.run()
+csv.run()

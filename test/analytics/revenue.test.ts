@@ -1,0 +1,94 @@
+// Analytics of revenue and traders: whatever was added up beforehand, and whenever, an answer is the sum over the orders.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { addUpAnalytics } from '../../db/analytics/sums.ts'
+import { findAnalyticsDifferences } from '../../db/analytics/verify.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
+import { changeOrders, differencesOf, insertRandomOrders, questionOf, random } from './questions.ts'
+
+const harness = await openHarness()
+const { db } = harness.open
+const partner = await harness.makePartner()
+const traders: TestTrader[] = []
+for (let i = 0; i < 8; i++) traders.push(await partner.makeTrader())
+const DAYS = 200
+
+const addUp = async () => {
+  while (await addUpAnalytics(db));
+}
+const verify = () => findAnalyticsDifferences(db, { from: new Date(Date.now() - 400 * 86_400_000), to: new Date() })
+/** As if nothing that was opened or closed since had ever been added up, and nothing been marked. */
+const forget = async (since: string) => {
+  await db.raw(
+    `update analytics_until set until = date_bin('1 day', now() - interval '${since}', timestamptz '2000-01-01 00:00+00')`
+  )
+  for (const table of ['quarters', 'days', 'trader_days', 'late_quarters', 'late_days'])
+    await db.raw(`delete from analytics_${table}`)
+}
+
+const questions = suite('random questions')
+
+questions('have the sums of the orders, whatever was added up, while orders keep changing', async () => {
+  const next = random(24)
+  await insertRandomOrders(db, { traders, count: 600, days: DAYS })
+  await forget('201 days')
+  for (let turn = 0; turn < 60; turn++) {
+    // Nothing, a part, and everything added up; marked as late; added up anew.
+    if (turn % 5 > 1) await addUpAnalytics(db, { halvings: turn < 20 ? 1 : 0 })
+    if (turn === 30) await addUp()
+    if (turn % 4 === 0) await changeOrders(db, partner, next)
+    if (turn % 20 === 0) await insertRandomOrders(db, { traders, count: 10, days: 2, seconds: 1800 })
+    const question = questionOf(next, { partnerId: partner.partnerId, traders, days: DAYS, nowMs: Date.now() })
+    const found = await differencesOf(db, question)
+    assert.equal(found, [], `${JSON.stringify(question)} turn ${turn}`)
+  }
+  await addUp()
+  assert.equal(
+    await rows(
+      db,
+      'select * from analytics_late_quarters union all select partner_id, day::timestamptz from analytics_late_days'
+    ),
+    []
+  )
+  assert.equal(await verify(), [])
+})
+
+const verifying = suite('verifying the sums')
+
+for (const [what, spoil, named] of [
+  [
+    'an amount of a quarter',
+    `update analytics_quarters set markup = markup + 0.01 where ctid = (select ctid from analytics_quarters limit 1)`,
+    'quarter'
+  ],
+  [
+    'a trader of a quarter',
+    `update analytics_quarters set traders = traders || 999999 where ctid = (select ctid from analytics_quarters limit 1)`,
+    'quarter'
+  ],
+  [
+    'a day',
+    `update analytics_days set traders = traders + 1 where ctid = (select ctid from analytics_days limit 1)`,
+    'day'
+  ],
+  [
+    "a trader's day",
+    `delete from analytics_trader_days where ctid = (select ctid from analytics_trader_days limit 1)`,
+    'traderDay'
+  ]
+] as const)
+  verifying(`names ${what} that differs, with both sides`, async () => {
+    await addUp()
+    assert.equal(await verify(), [])
+    await db.raw(spoil)
+    const found = await verify()
+    assert.ok(found.length > 0 && found.some(difference => difference.what === named), JSON.stringify(found))
+    assert.is(found[0]?.partnerId, partner.partnerId)
+    await forget('201 days')
+    await addUp()
+  })
+
+verifying.after(closeAll)
+questions.run()
+verifying.run()
