@@ -1,6 +1,6 @@
-// The PostgreSQL that comes with the project, used when DATABASE_URL is unset and by the tests. Each
-// data directory has one keeper, a process in a session of its own, which runs the server for
-// whoever holds a connection to it and stops it in order when the last holder let go or died.
+// The PostgreSQL that comes with the project, used when DATABASE_URL is unset and by the tests. Each data directory has
+// one keeper, a process in a session of its own, which runs the server as long as any process holds a connection to the
+// keeper, and stops it in order when the last holder let go or died.
 import { spawn } from 'node:child_process'
 import { mkdir, readFile, realpath, rm } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
@@ -21,7 +21,7 @@ const POLL_MS = 40
 export interface EmbeddedOptions {
   /** Where the data, the log and the lock live; made when missing. */
   dataDir: string
-  /** Told, in a sentence, what is being done when it takes a while. */
+  /** Called with a sentence about a step that takes a while. */
   log?: (message: string) => void
   /** Server settings over the built-in ones, for example `{ fsync: 'off' }`. Ignored when attaching. */
   settings?: Record<string, string>
@@ -68,8 +68,8 @@ export async function runningEmbedded(dataDir: string): Promise<string | undefin
 }
 
 /**
- * Deletes a data directory with everything in it, first stopping a server that lost its keeper.
- * Answers false, and touches nothing, while a keeper is at work there.
+ * Deletes a data directory with everything in it, first stopping a server that lost its keeper. Returns false, and
+ * changes nothing, while a keeper is at work there.
  */
 export async function removeEmbedded(dataDir: string): Promise<boolean> {
   const files = filesIn(resolve(dataDir))

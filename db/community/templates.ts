@@ -153,7 +153,7 @@ export async function markUnrendered(
     .update({ status: 'FAILED', updated_at: db.fn.now() })
 }
 
-/** Gives up what has been QUEUED for an hour: its job is long dead. Answers how many. */
+/** Fails deployments that have been QUEUED for an hour: their jobs are long dead. Returns how many. */
 export async function failStaleDeployments(db: Db): Promise<number> {
   return db('deployments')
     .where({ status: 'QUEUED' })
@@ -167,7 +167,7 @@ export interface SiteFile {
   etag: string
 }
 
-/** Files of sites, several at once, in the order asked. Sites of suspended partners are not served. */
+/** Files of sites, several at once, in the order given. Sites of suspended partners are not served. */
 export async function findSiteFiles(
   db: Db,
   asked: { tenantSlug: string; path: string }[]

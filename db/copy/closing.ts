@@ -5,8 +5,8 @@ import type { OrderRow } from '../orders/reading.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
 /**
- * Has the unfinished copies of an order closed whose follows ask for it, after the follow `after`, at most `limit`: a bought
- * one is sold, one that still waits fails. Returns the last follow when there may be more.
+ * Closes the unfinished copies of an order whose follows have that option, after the follow `after`, at most `limit`: a
+ * bought one is sold, one that still waits fails. Returns the last follow when there may be more.
  */
 export async function wishToClose(
   trx: Db,
@@ -50,7 +50,7 @@ export async function closeAtOnce(trx: Db, accountRowId: string): Promise<void> 
 const RETRY_SECONDS = 4
 const MAX_RETRY_SECONDS = 60
 
-/** Open orders that are to be sold now, at most `limit`; each is nobody else's until its next try is due. */
+/** Open orders that are to be sold now, at most `limit`; no other worker gets one until its next try is due. */
 export async function takeToClose(db: Db, limit: number): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,

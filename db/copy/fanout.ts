@@ -172,7 +172,7 @@ export async function storeDecisions(
   )
 }
 
-// Follows are locked in the order of their ids by everyone who changes several, so that nobody waits in a circle.
+// Every statement that changes several follows locks them in the order of their ids, which prevents deadlocks.
 
 /**
  * Adds closed copies to what their follows made, and pauses those whose loss reached their limit. Call it in the

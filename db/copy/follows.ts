@@ -23,9 +23,8 @@ export interface LeaderRecord {
 
 /**
  * Traders with at least ten orders closed in the last 30 days in mode and currency of their active account, copies left
- * out; REAL before DEMO, then by currency, the best first, at most 100: the
- * partner's own, or with `everywhere` those of every partner whose community profile is public. `leaderId`
- * asks for one of them.
+ * out; REAL before DEMO, then by currency, the best first, at most 100: the partner's own, or with `everywhere` those
+ * of every partner whose community profile is public. `leaderId` selects one of them.
  */
 export async function listLeaders(
   db: Db,
@@ -181,7 +180,7 @@ export interface FollowStandingRecord extends FollowRecord {
   drawdownPct: string | null
 }
 
-/** A trader's follows with how they stand, newest first, at most 200. */
+/** A trader's follows with their states, newest first, at most 200. */
 export async function listFollows(db: Db, traderId: string): Promise<FollowStandingRecord[]> {
   return rows<FollowStandingRecord>(
     db,

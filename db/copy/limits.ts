@@ -133,8 +133,8 @@ export type LimitsToSet = Pick<
 >
 
 /**
- * Open copies whose limits are to be set now, at most `limit`, of accounts that no living worker but `worker` serves; each
- * is nobody else's until its next try is due.
+ * Open copies whose limits are to be set now, at most `limit`, of accounts that no living worker but `worker` serves;
+ * no other worker gets one until its next try is due.
  */
 export async function takeLimitsToSet(db: Db, options: { worker: string; limit: number }): Promise<LimitsToSet[]> {
   return rows<LimitsToSet>(

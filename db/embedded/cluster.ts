@@ -82,7 +82,7 @@ export async function startServer(
       return { process: child, port: tried, url }
     }
     if (attempt === START_ATTEMPTS) throw new Error(`PostgreSQL does not start; see ${logPath}.`)
-    // Either somebody else has the port, or a killed server's processes are still going away.
+    // Either another process has the port, or a killed server's processes are still going away.
     if (await isFree(tried)) await sleep(50 * attempt)
     else port = undefined
   }
@@ -123,8 +123,8 @@ const stopping: [NodeJS.Signals, number][] = [
   ['SIGKILL', HARD_STOP_MS]
 ]
 
-// Made under another name and renamed when complete, so that an interrupted initdb leaves nothing that
-// looks like a cluster. The password goes in before the rename for the same reason.
+// Made under another name and renamed when complete, so that an interrupted initdb leaves nothing that resembles a
+// cluster. The password goes in before the rename for the same reason.
 async function initialise(to: { wanted: string; user: User; bin: string; major: number }): Promise<void> {
   const { wanted, user, bin, major } = to
   const made = await makeClusterDir(wanted, user)
@@ -189,7 +189,7 @@ async function becomesReady(child: ChildProcess, dir: string): Promise<boolean> 
   }
   child.once('error', end)
   child.once('exit', end)
-  // Read from the server's own file: whoever answers on the port may be somebody else.
+  // Read from the server's own file: another server may be listening on the port.
   for (const deadline = Date.now() + READY_TIMEOUT_MS; Date.now() < deadline; await sleep(POLL_MS)) {
     if (ended) return false
     const lines = (await readFile(join(dir, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')

@@ -30,7 +30,7 @@ let unlock: () => Promise<void> = async () => {}
 process.title = `postgres keeper ${options.dataDir}`
 process.on('SIGINT', () => {})
 process.on('SIGHUP', () => {})
-process.stdout.on('error', () => {}) // Whoever started us may be gone; the server is for others too.
+process.stdout.on('error', () => {}) // The starter may be gone; the server has other users too.
 
 const token = randomBytes(24).toString('hex')
 const door = createServer({ pauseOnConnect: false }, greet)
@@ -66,7 +66,7 @@ async function serve(port: number | undefined): Promise<void> {
   server.process.once('exit', () => void revive())
 }
 
-/** Starts the server again, on the same port, when it ended without being told to. */
+/** Starts the server again, on the same port, when it ended without a stop request. */
 async function revive(): Promise<void> {
   if (leaving) return
   const now = Date.now()
@@ -78,7 +78,7 @@ async function revive(): Promise<void> {
     await serve(server.port)
     await writeStanding()
   } catch {
-    await leave() // The data are gone, or the server does not start; postgres.log says why.
+    await leave() // The data are gone, or the server does not start; see postgres.log.
   }
 }
 
@@ -97,7 +97,7 @@ function greet(socket: Socket): void {
       socket.write('held\n')
     }
     if (holders.has(socket) && heard === 'release\n') {
-      // The last one is answered, by the close, only when the server has stopped.
+      // The last one gets its response, the close, only when the server has stopped.
       if (holders.size === 1) void leave()
       else socket.end()
     }
@@ -145,5 +145,5 @@ async function lastPort(): Promise<number | undefined> {
 
 async function boundLog(): Promise<void> {
   const log = await stat(files.log).catch(() => undefined)
-  if (log && log.size > LOG_LIMIT_BYTES) await truncate(files.log).catch(() => {}) // The next look tries again.
+  if (log && log.size > LOG_LIMIT_BYTES) await truncate(files.log).catch(() => {}) // The next round tries again.
 }

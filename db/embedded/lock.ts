@@ -40,7 +40,7 @@ export async function acquire(path: string): Promise<(() => Promise<void>) | und
   }
 }
 
-/** Who holds the lock now; undefined when nobody does or the holder is dead. */
+/** The holder of the lock; undefined when there is none or it is dead. */
 export async function holderOf(path: string): Promise<Holder | undefined> {
   let text: string
   let changedMs: number
@@ -100,8 +100,8 @@ async function ps(pid: number, column: string): Promise<string | undefined> {
   return stdout.trim() || undefined
 }
 
-// Moved aside before it is deleted, and looked at once more: between our look and our move another
-// process may have done the same and taken the lock.
+// Moved aside before it is deleted, and checked once more: between our check and our move another process may have done
+// the same and taken the lock.
 async function discard(path: string): Promise<void> {
   const aside = `${path}.${randomBytes(4).toString('hex')}`
   try {

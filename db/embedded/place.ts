@@ -21,7 +21,7 @@ export interface User {
 /** PostgreSQL needs little of an environment, and must not see ours: it holds secrets. */
 export const serverEnv = { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 
-/** Who owns the cluster if it exists; else, for root, the first of `postgres` and `nobody` that exists. */
+/** The owner of the cluster if it exists; else, for root, the first of `postgres` and `nobody` that exists. */
 export async function chooseUser(clusterDir: string): Promise<User> {
   const owner = await stat(clusterDir).catch(() => undefined)
   const me = process.getuid?.()
@@ -80,7 +80,7 @@ export async function settleClusterDir(made: string, wanted: string): Promise<vo
   await symlink(outside, wanted)
 }
 
-/** Whether the user can reach and list a directory, asked of the system rather than guessed from modes. */
+/** Whether the user can reach and list a directory; the system decides, as modes alone may mislead. */
 export async function canEnter(dir: string, user: User): Promise<boolean> {
   try {
     await run('/bin/ls', [dir], { ...user, cwd: '/', env: serverEnv, timeout: RUN_TIMEOUT_MS })

@@ -1,4 +1,4 @@
-// What a data directory of the embedded PostgreSQL holds, and what its keeper is told and tells.
+// The files in a data directory of the embedded PostgreSQL, and the options and facts exchanged with its keeper.
 import { join } from 'node:path'
 
 /** What startEmbedded hands to the keeper it starts. */
@@ -8,7 +8,7 @@ export interface KeeperOptions {
   binDir?: string
 }
 
-/** How to reach the server and its keeper, written by the keeper once both answer. */
+/** How to reach the server and its keeper, written by the keeper once both respond. */
 export interface Standing {
   url: string
   port: number

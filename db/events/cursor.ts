@@ -11,7 +11,7 @@ export interface Point {
   day: number
 }
 
-// Tells a block that was made here from any other, together with the range of the day.
+// Distinguishes a block made here from any other, together with the range of the day.
 const MAGIC = 0x65763122
 const MAX_KEYS = 5000
 const keys = new WeakMap<Pepper, Map<string, Buffer>>()

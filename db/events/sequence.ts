@@ -30,7 +30,8 @@ export interface Sequenced {
 export async function sequenceEvents(db: Db): Promise<Sequenced> {
   const found = await rows<Grown & { count: number }>(
     db,
-    // `single` tells the planner that it is one row: of a table that was never analysed it assumes thousands, and compiles.
+    // `single` shows the planner that it is one row: for a table that was never analysed it assumes thousands, and
+    // compiles.
     `with locked as materialized (select pg_advisory_xact_lock(${LOCK})),
      taken as (
        delete from event_outbox

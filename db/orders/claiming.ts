@@ -1,11 +1,11 @@
 // From queued to sending. The rules these statements keep:
-//   - at most one order per broker account is between intent and answer (a unique index says so too);
-//   - waiting orders of an account go in order of arrival; while the oldest may not be claimed yet, none is;
-//   - an account that another living worker serves is left to it (account-leases.ts);
-//   - no order is claimed of a partner that has its share of the worker's places: another partner's goes first, then;
-//   - no order is claimed that a halt of trading applies to;
-//   - nothing is claimed while the database is on a history that nobody has noted (db/postgres/lineage.ts);
-//   - the intent is committed before the buy leaves, with a permit that ends before the time to live.
+// - at most one order per broker account is between intent and response (a unique index enforces it too);
+// - waiting orders of an account go in order of arrival; while the oldest may not be claimed yet, none is;
+// - an account that another living worker serves is left to it (db/traders/account-leases.ts);
+// - no order is claimed of a partner that has its share of the worker's places: another partner's goes first, then;
+// - no order is claimed that a halt of trading applies to;
+// - nothing is claimed while the database is on a history that has not been noted (db/postgres/lineage.ts);
+// - the intent is committed before the buy leaves, with a permit that ends before the time to live.
 
 import { haltMessageOf, haltOf, isHalted } from '../platform/halts.ts'
 import type { Queue } from '../platform/queue.ts'
@@ -22,7 +22,7 @@ export interface ClaimOptions {
   /** Numbers the sender's claiming statements. */
   claimNo: number
   permitMs: number
-  /** The broker's own time-out, added to the permit before anyone looks for evidence. */
+  /** The broker's own time-out, added to the permit before evidence is searched for. */
   reconcileAfterMs: number
   /** Partners that have their share of the sender's places: none of their orders is claimed. */
   full?: string[]
@@ -53,7 +53,7 @@ const needed = [
   'trace'
 ] as const
 
-/** An order that its claimer, and nobody else, may send within `permit_ms` of asking. */
+/** An order that its claimer alone may send, within `permit_ms` of the claim. */
 export type Claimed = Pick<OrderRow, (typeof needed)[number]> & {
   permit_ms: number
   /** The account's books are to be compared first, or hold contracts that no order owns: the database lost something. */
@@ -79,7 +79,7 @@ export async function claimOrders(db: Db, options: ClaimOptions): Promise<Claims
 
 /**
  * Takes up to `limit` jobs and claims for their accounts, as above: one statement, so that the jobs are done when the
- * intent is committed, and not before. From here on the rows carry everything. Answers how many jobs were taken, too.
+ * intent is committed, and not before. From here on the rows carry everything. Also returns how many jobs were taken.
  */
 export async function takeOrders(
   db: Db,
@@ -142,8 +142,9 @@ function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
   )
 }
 
-// Claims for the accounts of `served` before it that `:sender` serves. Every row is looked up by its account or id, one by one: planned as
-// a join on the phase, which holds few rows most of the time, it reads all of them for each of them once there are many.
+// Claims for those accounts of the preceding `served` that `:sender` serves. Every row is looked up by its account or
+// id, one by one: planned as a join on the phase, which holds few rows most of the time, it reads all of them for each
+// of them once there are many.
 const claiming = (full: string[]) => `heads as materialized (
        select h.id
          from (select account_id from served where worker = :sender) a
@@ -175,7 +176,7 @@ const claiming = (full: string[]) => `heads as materialized (
             from broker_accounts a where a.id = o.broker_account_id) as books_due
      )`
 
-// Mostly nobody has all of its share, and the statement is the one without the condition.
+// Mostly no partner has all of its share, and the statement is the one without the condition.
 const fullOnly = (full: string[]) => (full.length > 0 ? { full } : {})
 
 async function claimHeads(db: Db, options: ClaimOptions): Promise<Omit<Claims, 'expired'>> {
@@ -215,8 +216,8 @@ export interface Rooms {
 
 /**
  * Accounts that no other living worker serves and whose queued orders have waited longer than `ageMs` with nothing in
- * doubt: by turns among partners, copies after orders. Also any whose orders are out of time, whoever has which room:
- * they are not sent, only failed.
+ * doubt: by turns among partners, copies after orders. Also any whose orders are out of time, regardless of room: they
+ * are not sent, only failed.
  */
 export async function listWaitingAccounts(
   db: Db,

@@ -1,5 +1,5 @@
-// The rows behind the comparison with the broker's books: which accounts are due, what our orders say of
-// their contracts, and what was found.
+// The rows behind the comparison with the broker's books: which accounts are due, the contracts of our orders, and the
+// findings.
 
 import { type Db, rows } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
@@ -24,7 +24,7 @@ const OVERLAP_SECONDS = 120
 
 /**
  * Takes accounts whose orders came after the last comparison, or whose last turn was not carried through, longest due
- * first; each is nobody else's until `everyMinutes` have passed, or a few if its turn is not carried through. So an
+ * first; no other worker gets one until `everyMinutes` have passed, or a few if its turn is not carried through. So an
  * account that cannot be reached is tried again soon, and behind all that fell due before. With a `worker`, only
  * accounts that no other living one serves.
  */
@@ -62,8 +62,9 @@ export async function takeDueAccounts(
 }
 
 /**
- * Everything up to `until` (epoch seconds; null for the account's turn) was compared and found its place; until this, the
- * next turn looks as far back. Where there is more to compare, the turn counts as not carried through.
+ * All purchases before `until` (epoch seconds; null for the account's turn) have been compared. Until this is called,
+ * the next turn goes back as far; while `until` is set, the turn counts as not carried through, as there is more to
+ * compare.
  */
 export async function markCompared(db: Db, account: DueAccount, until: number | null): Promise<void> {
   await rows(
@@ -85,7 +86,7 @@ export interface ClaimedContract {
   pnl: string | null
 }
 
-/** What our orders say of these contracts of an account. */
+/** Our orders that name these contracts of an account. */
 export async function claimedContracts(
   db: Db,
   accountId: string,
@@ -133,7 +134,7 @@ export interface Finding {
   details: object
 }
 
-/** Stores a finding; answers false when it was known. */
+/** Stores a finding; returns false when it was known. */
 export async function insertFinding(db: Db, finding: Finding): Promise<boolean> {
   const stored = await rows(
     db,
@@ -155,7 +156,7 @@ export interface FindingRecord extends Finding {
 const record = `id as "findingId", kind, account_id as "accountId", broker_order_id as "contractId", partner_id as "partnerId",
   order_id as "orderId", details, found_at as "foundAt", resolved_at as "resolvedAt", resolution`
 
-/** Findings nobody resolved yet, or all, newest first, at most `limit`. */
+/** Unresolved findings, or all, newest first, at most `limit`. */
 export async function listFindings(db: Db, limit: number, { all = false } = {}): Promise<FindingRecord[]> {
   return rows<FindingRecord>(
     db,
@@ -172,7 +173,7 @@ export async function getFinding(db: Db, findingId: number): Promise<FindingReco
   return found
 }
 
-/** The unresolved finding that says this contract is nobody's. */
+/** The unresolved finding that this contract belongs to no order. */
 export async function getOrphan(
   db: Db,
   about: { accountId: string; contractId: string }

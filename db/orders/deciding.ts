@@ -1,4 +1,4 @@
-// What the operator decides about an order whose evidence fits two readings, or that nobody could look up.
+// The operator's decision about an order whose evidence fits two readings, or could not be read.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Bus } from '../platform/bus.ts'
 import type { Queue } from '../platform/queue.ts'
@@ -40,7 +40,10 @@ export async function getDoubtful(db: Db, orderId: string, reconcileAfterMs: num
   throw new ApiError('CONFLICT', `The order is ${order.status}${inDoubt}; there is nothing to decide.`)
 }
 
-/** Makes the contract the order's own; a worker follows it from there. Throws CONFLICT when somebody was first. */
+/**
+ * Makes the contract the order's own; a worker takes its lease from there. Throws CONFLICT when another decision was
+ * first.
+ */
 export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found: Candidate): Promise<OrderRow> {
   const receipt = {
     id: order.id,
@@ -66,8 +69,8 @@ export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found:
 }
 
 /**
- * Declares that the broker did not buy the order: it fails, and the same clientOrderId may try again. Throws CONFLICT when
- * somebody was first, or while its purchase may still be executed: then the same id would buy twice.
+ * Declares that the broker did not buy the order: it fails, and the same clientOrderId may try again. Throws CONFLICT
+ * when another decision was first, or while its purchase may still be executed: then the same id would buy twice.
  */
 export async function declareAbsent(trx: Db, order: OrderRow, times: ArrivalTimes): Promise<OrderRow> {
   const doubt = await findDoubt(trx, order.id, times)
@@ -86,7 +89,7 @@ export async function declareAbsent(trx: Db, order: OrderRow, times: ArrivalTime
   return failed
 }
 
-/** Wakes whoever waits for the order. */
+/** Notifies the processes that wait for the order. */
 export function announce(bus: Bus, order: OrderRow): void {
   if (order.origin) bus.publish(order.origin, 'order', order.id)
 }

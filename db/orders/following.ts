@@ -73,7 +73,7 @@ async function markClosed(trx: Db, queue: Queue, settlements: Settlement[]): Pro
   )
 }
 
-/** Extends the lease of `worker`; answers the open orders that name it. */
+/** Extends the lease of `worker`; returns the open orders that name it. */
 export async function renewLease(db: Db, worker: string, leaseMs: number): Promise<Set<string>> {
   await rows(
     db,
@@ -126,7 +126,10 @@ const following = [
 
 export const followingColumns = following.map(column => `o.${column}`).join(', ')
 
-/** Takes over open orders that nobody follows, or whose follower's lease ran out; those that end first before the others. */
+/**
+ * Takes over open orders without a lease holder, or whose holder's lease ran out; those that end first before the
+ * others.
+ */
 export async function takeOver(db: Db, options: { worker: string; limit: number }): Promise<Following[]> {
   return rows<Following>(
     db,
@@ -168,8 +171,8 @@ export async function releaseOrders(db: Db, worker: string, ids: string[], retry
 }
 
 /**
- * Ends the lease of `worker`: whatever it still follows is anybody's, and names it no longer. A row that somebody is
- * writing is left as it is, since waiting for it could end in a deadlock; without the lease it is anybody's as well.
+ * Ends the lease of `worker`: any worker may take its orders, which name it no longer. A row that is locked is left as
+ * it is, since waiting for it could end in a deadlock; without the lease any worker may take it as well.
  */
 export async function endLease(db: Db, worker: string): Promise<void> {
   await rows(
@@ -199,7 +202,7 @@ export interface Mark {
   expiryAt: number | null
 }
 
-/** Notes the last known values of open orders; of one that is being written by somebody else, the next time. */
+/** Writes the last known values of open orders; of a locked one, the next time. */
 export async function markValues(db: Db, marks: Mark[]): Promise<void> {
   await rows(
     db,

@@ -1,5 +1,5 @@
-// Orders that stay open although their contract has ended, as the audit and the operator see them: which to look up, what
-// was found, and how an order is settled by hand.
+// Orders that stay open although their contract has ended, for the audit and the operator: which to look up, what was
+// found, and how an order is settled by hand.
 import { Big } from 'big.js'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Queue } from '../platform/queue.ts'
@@ -73,7 +73,7 @@ export async function usablePlaces(
   )
 }
 
-/** How the operator says a contract ended. */
+/** The operator's statement of how a contract ended. */
 export interface HandSettlement {
   /** What the contract paid, as decimal text. */
   soldFor: string
@@ -84,8 +84,8 @@ export interface HandSettlement {
 const MOST_PRICE_MOVE = 10
 
 /**
- * Checks that an order may be settled by hand: it is OPEN, the service cannot do it by itself, and amount and time can be
- * true. Throws CONFLICT saying why not.
+ * Checks that an order may be settled by hand: it is OPEN, the service cannot do it by itself, and amount and time are
+ * possible. Throws CONFLICT with the reason.
  */
 export async function checkHandSettlement(
   db: Db,

@@ -1,5 +1,5 @@
-// From sending to bought, refused, or in doubt; how an order comes to be sent stands in orders-claiming.ts. Each step
-// is one conditional update; no row back means that somebody was first.
+// From sending to bought, refused, or in doubt; claiming.ts has the way from queued to sending. Each step is one
+// conditional update; no row back means that another update was first.
 import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
@@ -18,7 +18,7 @@ export interface ConvertedStake {
   exchangeRate: string
 }
 
-/** Commits what the stakes of claims come to on their accounts; answers the ids of those that `sender` still holds. */
+/** Commits the stakes of claims in their accounts' currencies; returns the ids of those that `sender` still holds. */
 export async function commitStakes(db: Db, stakes: ConvertedStake[], sender: string): Promise<string[]> {
   const committed = await rows<{ id: string }>(
     db,
@@ -49,8 +49,8 @@ export interface Receipt {
 }
 
 /**
- * Marks orders as bought. An order of a leader stores its fan-out in the same transaction, so that no crash
- * can lose the copies of a contract that was bought. Answers the rows, and whether anything is to be copied.
+ * Marks orders as bought. An order of a leader stores its fan-out in the same transaction, so that no crash can lose
+ * the copies of a contract that was bought. Returns the rows, and whether anything is to be copied.
  */
 export async function openOrders(
   db: Db,
@@ -77,7 +77,7 @@ export async function openOrders(
 /** A bought order, as far as its worker needs it from here on. */
 export type Opened = Following & Pick<OrderRow, 'origin' | 'duration_unit' | 'leads'>
 
-/** Marks orders as bought and followed by `follower`; by nobody yet where it is null. */
+/** Marks orders as bought, with `follower` as lease holder; null for none yet. */
 export async function markOpen(trx: Db, receipts: Receipt[], follower: string | null): Promise<Opened[]> {
   return rows<Opened>(
     trx,
@@ -105,8 +105,8 @@ export interface Refusal {
 }
 
 /**
- * Marks orders as failed: certainly without a contract. A 502 or a halt may be tried again under the same id; any
- * other refusal is the order's answer for ever.
+ * Marks orders as failed: certainly without a contract. A 502 or a halt may be tried again under the same id; any other
+ * refusal is the order's final result.
  */
 export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow[]> {
   return rows<OrderRow>(
@@ -121,7 +121,7 @@ export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow
   )
 }
 
-/** A claim given back, why, and for how long nobody claims the order. */
+/** A claim given back: the reason, and the pause before its next claim. */
 export interface Unsent {
   id: string
   attempt: number
@@ -130,9 +130,8 @@ export interface Unsent {
 }
 
 /**
- * Gives back orders that this sender certainly did not send: queued again while there is time, failed (502,
- * may be retried) when there is none. Nobody claims one before its pause is over. Someone else's reconciliation of the
- * row wins.
+ * Gives back orders that this sender certainly did not send: queued again while there is time, failed (502, may be
+ * retried) when there is none. No worker claims one before its pause is over. A concurrent resolution of the row wins.
  */
 export async function releaseUnsent(trx: Db, claims: Unsent[], sender: string): Promise<OrderRow[]> {
   return rows<OrderRow>(

@@ -26,8 +26,8 @@ const servedHere = `${servedByNoOther('a.account_id', ':worker')}
                                    and not (${servedByNoOther('b.account_id', ':worker')})))`
 
 /**
- * Takes accounts with unproven orders that `worker` may serve, at most `limit`, by turns among partners; each is nobody else's for `leaseMs`. A partner
- * in `busy` gets at most its entry in `rooms`, any other at most `room`.
+ * Takes accounts with unproven orders that `worker` may serve, at most `limit`, by turns among partners; no other
+ * worker gets one for `leaseMs`. A partner in `busy` gets at most its entry in `rooms`, any other at most `room`.
  */
 export async function takeUnproven(
   db: Db,
@@ -68,8 +68,8 @@ export async function takeUnproven(
 }
 
 /**
- * Queues the unproven orders of an account whose token the broker has accepted, as of now. Answers its account id when there
- * were any, undefined when not or when the account is not proven.
+ * Queues the unproven orders of an account whose token the broker has accepted, as of now. Returns its account id when
+ * there were any, undefined when not or when the account is not proven.
  */
 export async function queueProven(db: Db, accountRowId: string): Promise<string | undefined> {
   const [row] = await rows<{ account_id: string }>(
@@ -96,7 +96,7 @@ export async function queueProven(db: Db, accountRowId: string): Promise<string 
   return row?.account_id
 }
 
-/** Nobody tries to open the account for its orders before `pauseMs` have passed. */
+/** No worker tries to open the account for its orders before `pauseMs` have passed. */
 export async function pauseProving(db: Db, accountRowId: string, pauseMs: number): Promise<void> {
   await rows(
     db,
@@ -106,8 +106,8 @@ export async function pauseProving(db: Db, accountRowId: string, pauseMs: number
 }
 
 /**
- * Fails the unproven orders of an account, whose next order may be tried at once; one that ends with BROKER_UPSTREAM may be
- * tried again. Answers the rows.
+ * Fails the unproven orders of an account, whose next order may be tried at once; one that ends with BROKER_UPSTREAM
+ * may be tried again. Returns the rows.
  */
 export async function failUnproven(
   db: Db,
@@ -128,7 +128,7 @@ export async function failUnproven(
   )
 }
 
-/** Fails unproven orders whose time to live is over, at most `limit`. Answers the rows. */
+/** Fails unproven orders whose time to live is over, at most `limit`. Returns the rows. */
 export async function expireUnproven(db: Db, limit: number): Promise<Pick<OrderRow, 'id' | 'origin'>[]> {
   return rows(
     db,

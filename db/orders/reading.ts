@@ -1,5 +1,5 @@
-// Orders as rows: found and listed. How an order is stored stands in orders-storing.ts, how it is bought in
-// orders-placing.ts, how it is followed to its end in orders-following.ts.
+// Orders as rows: found and listed. Storing is in storing.ts, buying in placing.ts, contract leases and settlement in
+// following.ts.
 import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { OrderStatus } from '../../schemas/orders.ts'
@@ -58,7 +58,7 @@ export interface OrderRow {
   buy_price: string | null
   payout: string | null
   commission: string | null
-  /** What the broker's contract state says the partner's application earns, in the account's currency; null: unknown. */
+  /** The partner application's markup by the broker's contract state, in the account's currency; null: unknown. */
   markup: string | null
   opened_at: Date | null
   answered_at: Date | null
@@ -97,7 +97,7 @@ export interface OrderRow {
   limits_tries: number
   /** The trader had followers when it placed this order. */
   leads: boolean
-  /** Trace id of the request that asked last. */
+  /** Trace id of the last request for this order. */
   trace: string | null
 }
 
@@ -142,10 +142,10 @@ const outcome = [
 
 const outcomeColumns = outcome.join(', ')
 
-/** What became of an order, as far as its caller is told. */
+/** The result of an order, as its caller may see it. */
 export type Outcome = Pick<OrderRow, (typeof outcome)[number]>
 
-/** How several orders stand, in the order of their ids; undefined where there is none. */
+/** The outcomes of several orders, in the order of their ids; undefined where there is none. */
 export async function findOutcomes(db: Db, ids: string[]): Promise<(Outcome | undefined)[]> {
   const found = await rows<Outcome>(db, sql`select ${outcomeColumns} from orders where id = ${among('ids')}`, { ids })
   const byId = new Map(found.map(order => [order.id, order]))
@@ -160,8 +160,8 @@ export async function getOrder(db: Db, partnerId: string, orderId: string): Prom
 }
 
 /**
- * Has the channel of a process notified when an order that is not at its end changes. One channel is kept: a process that
- * asked before reads the row by its own clock.
+ * Has the channel of a process notified when an order that is not at its end changes. One channel is kept: an earlier
+ * waiting process reads the row by its own clock.
  */
 export async function notifyOf(db: Db, orderId: string, origin: string): Promise<void> {
   await rows(
@@ -173,8 +173,8 @@ export async function notifyOf(db: Db, orderId: string, origin: string): Promise
 }
 
 /**
- * Fails orders whose time to live ran out before any worker took them. Conditional on both, so it never
- * races a worker: whoever updates the row first decides.
+ * Fails orders whose time to live ran out before any worker took them. Conditional on both, so it never races a worker:
+ * the first update of the row decides.
  */
 export async function expireOrders(db: Db, ids: string[]): Promise<OrderRow[]> {
   return rows<OrderRow>(

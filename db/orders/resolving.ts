@@ -36,8 +36,9 @@ export const arrivalTimes = (config: Pick<Config, 'reconcileCrashedMs' | 'reconc
 const NEGLECTED_SECONDS = 15
 
 /**
- * Orders in doubt that are due for a check, of accounts that no other living worker serves, or that it neglects; `reconcile_at` moves on by `everyMs`, so that nobody else checks meanwhile
- * and a check that dies is made again. `sender` stays: it is whoever claimed the order.
+ * Orders in doubt that are due for a check, of accounts that no other living worker serves, or that it neglects;
+ * `reconcile_at` moves on by `everyMs`, so that no other worker checks meanwhile and a check that dies is made again.
+ * `sender` stays: it is the claimer of the order.
  */
 export async function takeDoubts(
   db: Db,
@@ -90,8 +91,8 @@ export async function countLook(
 }
 
 /**
- * When the account last bought something for us before this order was sent, by the broker's clock (epoch seconds), as far
- * as the orders queued before it say; null where they say nothing. The purchase of this order cannot be older.
+ * When the account last bought something for us before this order was sent, by the broker's clock (epoch seconds), as
+ * far as the orders queued before it show; null where unknown. The purchase of this order cannot be older.
  */
 export async function lastPurchaseBefore(
   db: Db,

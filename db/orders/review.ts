@@ -7,12 +7,12 @@ import { type Db, rows } from '../postgres/connection.ts'
 export const REVIEW_MESSAGE =
   'What the broker reports about the end of this contract is being reviewed; the order settles once that is clear.'
 
-// A finding that a later look withdrew may come back; one that the operator resolved stays resolved.
+// A finding that a later check withdrew may come back; one that the operator resolved stays resolved.
 const WITHDRAWN = 'withdrawn: the contract is still open'
 
 /**
- * Marks an open order as REVIEW_REQUIRED and stores the finding, in one statement. Returns the order's reply channel and
- * whether this is news; undefined when the order is not open any more.
+ * Marks an open order as REVIEW_REQUIRED and stores the finding, in one statement. Returns the order's reply channel
+ * and whether the finding is new; undefined when the order is not open any more.
  */
 export async function markUnsettled(
   db: Db,

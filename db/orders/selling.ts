@@ -9,9 +9,9 @@ import { findOrders, type OrderRow } from './reading.ts'
 const SELL_TIMEOUT_MS = 30_000
 
 /**
- * Sells an order's contract at the market. Returns the order, CLOSED; one that was closed before as it is. Throws CONFLICT
- * when it is not OPEN, INVALID_CONTRACT when the broker does not buy it back, BROKER_DISCONNECTED, or BROKER_UPSTREAM when no
- * worker answers in time or the sale is not confirmed yet.
+ * Sells an order's contract at the market. Returns the order, CLOSED; one that was closed before as it is. Throws
+ * CONFLICT when it is not OPEN, INVALID_CONTRACT when the broker does not buy it back, BROKER_DISCONNECTED, or
+ * BROKER_UPSTREAM when no worker responds in time or the sale is not confirmed yet.
  */
 export async function sellOrder(db: Db, tools: { queue: Queue; bus: Bus }, order: OrderRow): Promise<OrderRow> {
   if (order.phase === 'closed') return order

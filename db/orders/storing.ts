@@ -8,7 +8,7 @@ import type { Queue } from '../platform/queue.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
 import type { OrderRow } from './reading.ts'
 
-/** What is to be bought; a repeat under the same clientOrderId must ask for the same. */
+/** The terms of the purchase; a repeat under the same clientOrderId must have the same. */
 export interface Terms {
   kind: 'BINARY' | 'MULTIPLIER'
   asset: string
@@ -25,7 +25,7 @@ export interface Terms {
 
 /** An order about to be stored. */
 export interface Draft {
-  /** Chosen by who wants to hear of the order before it is stored. */
+  /** Set by a caller that subscribes to the order before it is stored. */
   id?: string
   partnerId: string
   appId: string
@@ -96,11 +96,11 @@ export interface Halted {
 }
 
 /**
- * Stores orders and their jobs at once: no transaction around it is needed. A clientOrderId that exists finds its order; a
- * FAILED one that never reached the broker is queued again under the same id. Answers in the order of the
+ * Stores orders and their jobs at once: no transaction around it is needed. A clientOrderId that exists finds its
+ * order; a FAILED one that never reached the broker is queued again under the same id. Returns them in the order of the
  * drafts; two equal ids among them share one order. A repeat with other terms throws nothing here: compare
- * `request_hash`. Drafts without clientOrderId (copies) that exist already are left as they are; whether a halt applies to
- * them is looked at when they are claimed.
+ * `request_hash`. Drafts without clientOrderId (copies) that exist already are left as they are; halts are applied to
+ * them when they are claimed.
  */
 export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promise<(Stored | Halted)[]> {
   const values = drafts.map(draft => ({
@@ -226,7 +226,7 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
   })
 }
 
-/** The order that a clientOrderId made, and whether asking again may place it. */
+/** The order of a clientOrderId, and whether a repeat may place it. */
 export async function findStored(
   db: Db,
   { partnerId, clientOrderId }: { partnerId: string; clientOrderId: string }

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { type Db, listing, rows, sql } from '../postgres/connection.ts'
 
-/** The bus channel that a worker listens on alone: topic `claim` names an account, topic `ask` a broker request. */
+/** The bus channel of one worker: topic `claim` names an account, topic `ask` a broker request. */
 export function channelOf(worker: string): string {
   return `svc_worker_${createHash('sha256').update(worker).digest('hex').slice(0, 16)}`
 }
@@ -23,10 +23,10 @@ export function isServed(accountId: string): string {
 }
 
 /**
- * Common table expressions, to stand behind one named `accounts (account_id)`: `served (account_id, worker)` says who
- * serves each of them. Accounts that no living worker serves are taken for `:sender`, or for the worker that serves
- * another account of the same trader, since one broker token often opens several and connections count by token. The
- * worker is null where somebody else was about to take the account.
+ * Common table expressions that follow one named `accounts (account_id)`: `served (account_id, worker)` has the worker
+ * that serves each of them. Accounts that no living worker serves are taken for `:sender`, or for the worker that
+ * serves another account of the same trader, since one broker token often opens several and connections count by token.
+ * The worker is null where another worker was about to take the account.
  */
 export const serving = `lease as materialized (
        select a.account_id, (select l.worker from account_leases l where l.account_id = a.account_id) as worker from accounts a
@@ -49,7 +49,7 @@ export const serving = `lease as materialized (
          from lease f left join taken_lease t on t.account_id = f.account_id
      )`
 
-/** Who serves an account; null where somebody else was about to take it. */
+/** The worker that serves an account; null where another one was about to take it. */
 export interface Served {
   accountId: string
   worker: string | null
@@ -66,7 +66,7 @@ export async function serveAccounts(db: Db, worker: string, accountIds: string[]
   )
 }
 
-/** Says that other workers may give accounts to this one. */
+/** Lets other workers give accounts to this one. */
 export async function acceptAccounts(db: Db, worker: string): Promise<void> {
   await rows(db, 'update followers set takes_accounts = true where name = :worker', { worker })
 }

@@ -84,7 +84,7 @@ export async function upsertAccount(
   const known = (await trx('broker_accounts')
     .where({ trader_id: account.traderId, account_id: account.accountId })
     .first('id')) as { id: string } | undefined
-  // The trader's row is locked by the caller, so nobody inserts the same account meanwhile.
+  // The caller has locked the trader's row, so the same account is not inserted meanwhile.
   const id = known?.id ?? newId('account')
   const { keyId, sealed } = vault.seal(account.token, context(id))
   const [row] = await rows<AccountRow>(
@@ -142,7 +142,7 @@ interface TradingRow extends AccountRow {
   external_id: string
 }
 
-/** Several traders with their active accounts at once, in the order asked for. */
+/** Several traders with their active accounts at once, in the order given. */
 export async function findTrading(
   db: Db,
   asked: { partnerId: string; externalId: string }[]
@@ -175,14 +175,14 @@ export function disconnected(reason: RejectedReason | null): ApiError {
   return new ApiError('BROKER_DISCONNECTED', reason === null ? undefined : rejectionMessages[reason])
 }
 
-/** A stored token as it is sealed, and what was said of its account when it was exchanged. */
+/** A stored token, sealed, with the facts of its account from the exchange. */
 export interface StoredToken extends Sealed {
   version: number
   accountMode: 'REAL' | 'DEMO'
   currency: string | null
   /** Whether the broker has accepted this version for this account. */
   proven: boolean
-  /** Whether it has ended by what was said of it. */
+  /** Whether its life time from the exchange is over. */
   expired: boolean
   /** Of one that is not proven: seconds in which it must not be tried, since tokens were refused too often. */
   restSeconds: number
@@ -200,8 +200,8 @@ const restOfPartner = `(select 60 + extract(epoch from r.refused_at - clock_time
                          order by r.refused_at desc offset ${REFUSALS_OF_PARTNER - 1} limit 1)`
 
 /**
- * The sealed token of an account with its version, unless the broker refused it before. That refusal was of the dialect
- * the partner speaks now: what is left over from another one goes on trying.
+ * The sealed token of an account with its version, unless the broker refused it before. That refusal was in the dialect
+ * the partner uses now: one from another dialect does not count.
  */
 export async function findSealedToken(db: Db, accountRowId: string, dialect: string): Promise<StoredToken | undefined> {
   const found = await readToken(db, accountRowId, dialect)
@@ -267,8 +267,8 @@ export function resealToken(vault: Vault, accountRowId: string, sealed: Sealed):
 }
 
 /**
- * The broker refused this account: unless a newer token came meanwhile, it counts as rejected for `reason`. A refusal in a
- * dialect that the partner has left says nothing about the one it speaks now.
+ * The broker refused this account: unless a newer token came meanwhile, it counts as rejected for `reason`. A refusal
+ * in a dialect that the partner has left does not apply to its present one.
  */
 export async function markRejected(
   db: Db,
@@ -286,7 +286,7 @@ export async function markRejected(
 }
 
 /**
- * The broker accepted this version of the token for this account, and maybe said its currency, which is kept where none was
+ * The broker accepted this version of the token for this account, maybe with its currency, which is kept where none was
  * given. A newer token, or a refused one, is not proven by it.
  */
 export async function markProven(
@@ -301,14 +301,14 @@ export async function markProven(
   )
 }
 
-/** Gives the refused tokens of a partner another chance, and proves all of them anew: it speaks another dialect now. */
+/** Gives the refused tokens of a partner another chance, and proves all of them anew: its dialect has changed. */
 export async function forgetRejections(trx: Db, partnerId: string): Promise<void> {
   await trx('broker_accounts')
     .where({ partner_id: partnerId })
     .update({ status: 'CONNECTED', rejected_reason: null, proven_version: null })
 }
 
-/** Remembers the currency the broker told, where none was given. */
+/** Stores the currency from the broker, where none was given. */
 export async function learnCurrency(db: Db, accountRowId: string, currency: string): Promise<void> {
   await db('broker_accounts').where({ id: accountRowId }).whereNull('currency').update({ currency })
 }

@@ -13,7 +13,7 @@ const LATE_DAYS = 256
 /** Kept: the longest window read, and the day it begins in. */
 const KEPT_DAYS = 31
 
-// `offset 0` keeps each look a walk along the index from bound to bound: joined freely, all orders were read.
+// `offset 0` keeps each lookup a walk along the index from bound to bound: joined freely, all orders were read.
 const ordersOf = (partner: string, bounds: string) => `lateral (
              select partner_id, trader_id, account_mode collate "C" as account_mode,
                     coalesce(currency, '') collate "C" as currency, closed_at, pnl,
@@ -60,7 +60,7 @@ const factsOfTouched = `
   ), ${factsOfClosed}`
 
 /**
- * Adds up what closed since the last time, and adds up anew some of the days marked as late; answers whether there is
+ * Adds up what closed since the last time, and adds up anew some of the days marked as late; returns whether there is
  * more of either. One caller at a time works. A step is a day at most; `halvings` makes it smaller.
  */
 export async function addUpTraderDays(db: Db, { halvings = 0 }: { halvings?: number } = {}): Promise<boolean> {
@@ -71,8 +71,8 @@ export async function addUpTraderDays(db: Db, { halvings = 0 }: { halvings?: num
 }
 
 /**
- * Carries on the days by the orders that closed since the last time: none of an earlier minute is read again. That
- * the orders are added and that they are says one transaction, so that they are added once.
+ * Adds the orders that closed since the last time; none of an earlier minute is read again. Sums and high-water mark
+ * are written in one transaction, so each order counts once.
  */
 async function addNewOrders(db: Db, stepSeconds: number): Promise<boolean> {
   return db.transaction(async trx => {
@@ -108,7 +108,7 @@ async function addNewOrders(db: Db, stepSeconds: number): Promise<boolean> {
   })
 }
 
-/** Adds up anew, from all their orders, at most `limit` of the days marked as late; answers whether it took so many. */
+/** Adds up anew, from all their orders, at most `limit` of the days marked as late; returns whether it took so many. */
 async function addUpLateDays(db: Db, limit: number): Promise<boolean> {
   return db.transaction(async trx => {
     // The lock keeps `until` where it is: what closed later is added by the next span, and must not be here as well.
@@ -141,7 +141,7 @@ async function addUpLateDays(db: Db, limit: number): Promise<boolean> {
   })
 }
 
-/** Deletes the days that no reader looks at any more. */
+/** Deletes the days past every reader's window. */
 export async function deleteOldTraderDays(db: Db): Promise<void> {
   await rows(db, `delete from trader_days where day < (now() at time zone 'UTC')::date - ${KEPT_DAYS}`)
 }
@@ -154,7 +154,7 @@ export interface WrongDay {
 
 /**
  * Days whose sums are not those of their orders, at most 100; days marked as late are left out. Of the last `days` days
- * up to today, or of all that a reader may look at: it reads every order closed in them. None, or something is wrong.
+ * up to today, or of all that a reader may see: it reads every order closed in them. Any result is an error.
  */
 export async function findWrongTraderDays(db: Db, { days = KEPT_DAYS }: { days?: number } = {}): Promise<WrongDay[]> {
   // In one snapshot, since a worker may add up meanwhile.

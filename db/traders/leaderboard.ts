@@ -43,7 +43,8 @@ export async function readLeaderboard(
   db: Db,
   { partnerId, accountMode, currency }: LeaderboardFilter
 ): Promise<RankedRecord[]> {
-  // What the broker names has the database's collation in orders, which has to be said for their index to be of use.
+  // The broker's names have the database's collation in orders, which the statement must state for the index to be of
+  // use.
   const found = await rows<RankedRow>(
     db,
     `with ${tradedSegments('p.id = :partnerId')}, counted as (

@@ -72,8 +72,8 @@ interface DueRow {
 }
 
 /**
- * Takes up to `limit` renewals that are due, each for this worker alone for a minute. Accounts whose token ended and cannot be
- * renewed become REJECTED on the way, those whose token was replaced are no longer looked at.
+ * Takes up to `limit` renewals that are due, each for this worker alone for a minute. Accounts whose token ended and
+ * cannot be renewed become REJECTED on the way, those whose token was replaced are no longer considered.
  */
 export async function takeRenewals(
   db: Db,
@@ -120,7 +120,7 @@ async function rejectEnded(db: Db, limit: number): Promise<string[]> {
 
 async function takeFamily(db: Db, vault: Vault, { trader_id, refresh_digest }: DueRow): Promise<Renewal | null> {
   const taken = await db.transaction(async trx => {
-    // The exchange locks this row too: nobody replaces a token between these statements.
+    // The exchange locks this row too: a token is not replaced between these statements.
     await trx('traders').where({ id: trader_id }).forUpdate().first('id')
     return rows<{ id: string; account_id: string; token_version: number; app_id: string } & Record<string, unknown>>(
       trx,
@@ -147,13 +147,13 @@ export interface Renewed {
   token: string
   /** null: the old one stays good. */
   refreshToken: string | null
-  /** null: the broker did not say; the token is renewed no more. */
+  /** null: unknown; the token is renewed no more. */
   expiresInSeconds: number | null
 }
 
 /**
- * Stores new tokens; answers how many accounts have them: one that was exchanged meanwhile keeps its own. An account that was
- * rejected because its token had expired is connected again.
+ * Stores new tokens; returns how many accounts have them: one that was exchanged meanwhile keeps its own. An account
+ * that was rejected because its token had expired is connected again.
  */
 export async function saveRenewed(
   db: Db,

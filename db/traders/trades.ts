@@ -42,7 +42,7 @@ interface TradeRow {
   collected_at: Date
 }
 
-/** Stores a record unless its contract has one; then the first one stays as it is and is answered. */
+/** Stores a record unless its contract has one; then the first one stays as it is and is returned. */
 export async function collectTrade(
   db: Db,
   trade: NewTrade
