@@ -1,4 +1,4 @@
-// What a key with admin scope may do: it acts for the platform, whoever's record it is about.
+// Operations of keys with admin scope: such a key acts for the platform, on records of any partner.
 
 import {
   presentPurchase,

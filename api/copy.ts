@@ -1,4 +1,4 @@
-// Copy trading: leaders, following, and how one's follows stand. The copying itself is worker/copy/fanout.ts.
+// Copy trading: leaders, following, and the states of a trader's follows. The copying itself is worker/copy/fanout.ts.
 
 import {
   follow as begin,

@@ -1,4 +1,4 @@
-// GET /v1/me: the partner as it stands.
+// GET /v1/me: the partner's present state.
 import { Partner } from '../schemas/partners.ts'
 import type { Operation } from './operation.ts'
 

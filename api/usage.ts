@@ -20,7 +20,7 @@ export const getUsage: Operation<object> = {
   errors: [],
   async handle({ partner }, { db, config, usage, gathered }) {
     const { partnerId, plan, saasStatus } = partner
-    // What this process counted so far belongs to the answer.
+    // The counts of this process that are not written yet belong to the response.
     await usage.flush()
     const [used, wallet] = await Promise.all([gathered.usage(partnerId), standingOf(db, partnerId, config.planPrices)])
     const sum = (of: 'requests' | 'errors') => used.byDay.reduce((total, day) => total + day[of], 0)

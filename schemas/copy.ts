@@ -1,4 +1,4 @@
-// Copy trading: leaders, following, and how a follow stands.
+// Copy trading: leaders, following, and the state of a follow.
 import type { FromSchema } from 'json-schema-to-ts'
 import {
   accountId,

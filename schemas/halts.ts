@@ -1,4 +1,4 @@
-// Halts of trading: what an operator stops placing for, and how a refused order is answered.
+// Halts of trading: the scope of a halt, and the error of a refused order.
 import { ApiError } from './errors/errors.ts'
 
 /** The widest first: where several halts apply to an order, the first one is named. */
@@ -11,7 +11,7 @@ export interface HaltFacts {
   reason: string
 }
 
-/** Nobody knows when a halt ends: how often to ask. */
+/** The end of a halt is unknown: seconds until the next try of a refused order. */
 const RETRY_AFTER_SECONDS = 30
 
 /** The refusal of an order that a halt applies to; with `orderId` where the order is stored and FAILED. */

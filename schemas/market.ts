@@ -1,4 +1,4 @@
-// What is asked of the broker about the market, as workers answer it and requests use it.
+// Requests about the market, as workers serve them and api requests use them.
 
 /** Prices of one stretch of time; `epoch` is its start, in seconds. */
 export interface Candle {

@@ -125,7 +125,7 @@ export const ClosedMultiplierOrder = {
   description: 'A multiplier order with its result.'
 } as const
 
-/** A multiplier order as placing and closing answer it. */
+/** A multiplier order in the responses of placing and closing. */
 export const MultiplierOrder = {
   type: 'object',
   oneOf: [ClosedMultiplierOrder, OpenMultiplierOrder],

@@ -1,5 +1,5 @@
-// Orders: what a partner may ask for, what it is told, and the rules that tie barrier, contract type
-// and duration together (422 INVALID_CONTRACT, decided before the broker is asked).
+// Orders: what a partner may request, what it receives, and the rules that tie barrier, contract type and duration
+// together (422 INVALID_CONTRACT, decided before the broker gets a request).
 import type { FromSchema } from 'json-schema-to-ts'
 import { ApiError } from './errors/errors.ts'
 import {
@@ -203,7 +203,7 @@ export const ClosedOrder = {
   description: 'An order with its result.'
 } as const
 
-/** An order as placing and closing answer it. */
+/** An order in the responses of placing and closing. */
 export const Order = {
   type: 'object',
   oneOf: [ClosedOrder, OpenOrder],

@@ -1,9 +1,9 @@
-// Templates: the catalogue of sites a partner can deploy, the facts of one deployment, and what is asked for
-// it. The sources of each template stand in worker/sites/templates/<slug>/.
+// Templates: the catalogue of sites a partner can deploy, the facts of one deployment, and its request. The sources of
+// each template are in worker/sites/templates/<slug>/.
 import type { FromSchema } from 'json-schema-to-ts'
 import { idField, nullable, timestamp } from './fields/fields.ts'
 
-/** Every template there is. A change of its look or words raises its version. */
+/** All templates. A change of its appearance or words raises a template's version. */
 export const catalogue = [
   {
     slug: 'horizon',

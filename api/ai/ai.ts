@@ -65,7 +65,7 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
       direction,
       confidence,
       suggestion,
-      // What must be said is said in our words, whoever wrote the rest.
+      // Required sentences are always ours, also where a model wrote the rest.
       rationale: written ? [...written.lines, ...wording] : [...decision.rationale, ...said],
       indicators,
       breakEvenPct,
@@ -140,7 +140,7 @@ async function readBreakEven(
     const { payout } = await ask<{ payout: string }>(open, { partnerId, kind: 'payout', key, data, signal })
     return hundredths((stake / Number(payout)) * 100)
   } catch (error) {
-    // The signal stands without it, and says so.
+    // The signal is given without it, with a note.
     if (error instanceof ApiError) return null
     throw error
   }
@@ -193,7 +193,7 @@ export const analyseBotCandles: Operation<{ body: BotAnalysisRequest }> = {
   }
 }
 
-// What a schema cannot say: a candle whose high is below its low is a mistake of the sender.
+// Beyond a schema: a candle whose high is below its low is a mistake of the sender.
 function checkRanges(candles: readonly Candle[]): void {
   const details = candles.flatMap(({ high, low }, index) =>
     high < low ? [{ path: `/body/recentCandles/${index}/high`, message: 'must not be below low' }] : []

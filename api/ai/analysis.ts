@@ -13,7 +13,7 @@ export type Analysis = Pick<
   'trend' | 'volatilityPct' | 'support' | 'resistance' | 'indicators' | 'strategies' | 'risks'
 >
 
-/** What the candles say at `currentPrice`. The hint may reorder the strategies and changes nothing else. */
+/** The analysis of the candles at `currentPrice`. The hint may reorder the strategies and changes nothing else. */
 export function analyseBot(given: {
   currentPrice: number
   recentCandles: readonly Candle[]

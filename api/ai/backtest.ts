@@ -1,5 +1,5 @@
-// What the rules of the signal achieved on past candles, computed: at each candle the rules decide from what was before it,
-// and the close some candles later says whether they were right. A tie loses, as it does with a rise or fall contract.
+// Backtest of the signal's rules on past candles: at each candle the rules decide from the earlier ones, and the close
+// some candles later shows whether they were right. A tie loses, as it does with a rise or fall contract.
 import { setImmediate } from 'node:timers/promises'
 import type { Backtest } from '../../schemas/ai.ts'
 import type { Candle } from '../../schemas/market.ts'

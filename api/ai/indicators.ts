@@ -65,7 +65,7 @@ export function openReadings(): { add(candle: Candle): void; at(lastPrice: numbe
 
 const FLAT_CANDLES = 15
 
-// Ten digits: more than any price is printed with, and no noise of floating point in the answer.
+// Ten digits: more than any price is printed with, and no noise of floating point in the response.
 function finite(value: number | null | undefined): number | null {
   return value === null || value === undefined || !Number.isFinite(value) ? null : Number(value.toPrecision(10))
 }

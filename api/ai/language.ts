@@ -1,6 +1,6 @@
-// A language model as a writer, where the operator has configured one (any OpenAI-compatible server). It
-// is told what was decided and puts the reasons into words; nothing it says becomes a number. One try, with
-// a bound on everything; whatever goes wrong, the built-in words stand.
+// A language model as a writer, where the operator has configured one (any OpenAI-compatible server). It receives the
+// decision and puts the reasons into words; no number is taken from it. One try, with a bound on everything; after any
+// failure the built-in words are used.
 import type { Log } from '../../db/platform/log.ts'
 import type { Config } from '../../schemas/config/config.ts'
 
@@ -11,7 +11,7 @@ const MAX_LINE = 300
 const MAX_UNDER_WAY = 20
 const DEFAULT_MODEL = 'gpt-4o-mini'
 
-/** What `model` says when the words are ours. */
+/** The value of `model` for built-in words. */
 export const BUILT_IN = 'built-in'
 
 const TASK = `You explain the result of a technical analysis to a trader in plain English.
@@ -32,8 +32,8 @@ export interface Writing {
 }
 
 /**
- * Lines written by the configured model, with its name; undefined when there is none, or when it did not
- * answer in time, in bounds and in form. The reason goes to the log.
+ * Lines written by the configured model, with its name; undefined when there is none, or when its response was late,
+ * too long or malformed. The reason goes to the log.
  */
 export async function write(
   { config, log }: { config: Pick<Config, 'ai'>; log: Log },
@@ -99,7 +99,7 @@ function contentOf(answer: unknown): string {
   return content
 }
 
-/** The sentences of an answer, one a line. Throws when there are too few or too many, or one is out of form. */
+/** The sentences of a response, one a line. Throws when there are too few or too many, or one is malformed. */
 function readLines(content: string, { min, max }: Writing['lines']): string[] {
   const lines = content
     .split(/\r?\n/)

@@ -1,12 +1,12 @@
-// A signal from candles: pure. Four readings vote, the votes decide direction and confidence, the balance
-// decides the stake. It describes the recent past; nobody can promise the next tick.
+// A signal from candles: pure. Four readings vote, the votes decide direction and confidence, the balance decides the
+// stake. It describes the recent past; the next tick cannot be predicted.
 import type { Backtest, Direction, Indicators, Signal } from '../../schemas/ai.ts'
 import type { Candle } from '../../schemas/market.ts'
 import { cleanCandles, computeIndicators, hundredths, show, unit } from './indicators.ts'
 
 /** Candles are this long. */
 export const CANDLE_SECONDS = 60
-/** How many are asked for: those the rules are tried on. */
+/** Candles requested: those the rules are tried on. */
 export const CANDLE_COUNT = 1000
 /** Fewer give no reading. */
 export const MIN_CANDLES = 30
@@ -17,7 +17,7 @@ const MIN_STAKE = 0.35
 const MAX_STAKE = 1000
 // A minimum stake above this share of the balance is not suggested.
 const MAX_SHARE = 0.1
-// Older than this, the last candle is not about now: the market is closed or its feed stands still.
+// Older than this, the last candle is not about now: the market is closed or its feed has stopped.
 const STALE_SECONDS = 600
 // Currencies whose unit is worth about a dollar, so that the minimum stake of 0.35 means something.
 const DOLLAR_LIKE = new Set(['USD', 'EUR', 'GBP', 'AUD', 'USDC', 'UST', 'EUSDT', 'TUSDT'])
@@ -80,12 +80,12 @@ export function contractCandles(asset: string): number {
 // The families of the broker's synthetic indices: made by a generator of random numbers, by the broker's own account.
 const SYNTHETIC = /^(R_|1HZ|JD|BOOM|CRASH|stpRNG|RD|RB|DEX|DSI)/i
 
-/** Whether an asset's prices are drawn at random, so that past ones tell nothing of the next. */
+/** Whether an asset's prices are drawn at random, so that past ones do not predict the next. */
 export function isSynthetic(asset: string): boolean {
   return SYNTHETIC.test(asset)
 }
 
-/** Said of every signal on a synthetic index, whoever words the rest. */
+/** Part of every signal on a synthetic index, with built-in or model words. */
 export const NO_MEMORY =
   'The prices of this index are random and have no memory: the past does not tell the next one, so no stake is suggested.'
 
@@ -118,7 +118,7 @@ function voteOn(indicators: Indicators): Vote[] {
   if (atr === 0) return [{ vote: 0, weight: 1, why: 'The market does not move.' }]
   const trend = unit((emaFast - emaSlow) / atr)
   const momentum = unit((4 * macdHistogram) / atr)
-  // Strength speaks for more of the same until it is spent.
+  // A strong move counts for its direction, except in the extremes.
   const strength = rsi > 80 || rsi < 20 ? 0 : unit((rsi - 50) / 25)
   const outside = lastPrice > bollingerUpper ? -1 : lastPrice < bollingerLower ? 1 : 0
   const place = outside < 0 ? 'above its upper' : outside > 0 ? 'below its lower' : 'inside its'

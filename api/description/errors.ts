@@ -1,5 +1,5 @@
-// Errors in the description: the envelope, the codes an operation can answer, and one shared response for each
-// set of codes, with an example for every code.
+// Errors in the description: the envelope, the codes an operation can return, and one shared response for each set of
+// codes, with an example for every code.
 
 import { MAX_DETAILS } from '../../schemas/checks/validator.ts'
 import { catalogue } from '../../schemas/errors/catalogue.ts'
@@ -121,7 +121,7 @@ export function exampleOfCode(code: ErrorCode): object {
 // What an Idempotency-Key can bring.
 const KEY_CODES = ['VALIDATION_FAILED', 'IDEMPOTENCY_IN_PROGRESS', 'IDEMPOTENCY_KEY_REUSED', 'LIMIT_REACHED'] as const
 
-/** Every code an operation can answer: its own, and those of its checks. */
+/** Every code an operation can return: its own, and those of its checks. */
 export function codesOf(row: Operation): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     'UNAUTHENTICATED',
@@ -136,7 +136,7 @@ export function codesOf(row: Operation): ErrorCode[] {
   if (row.method !== 'GET' && (row.auth !== 'key' || row.actor)) codes.add('CROSS_SITE_REFUSED')
   if (row.scope) codes.add('INSUFFICIENT_SCOPE')
   if (row.params || row.query || row.body) codes.add('VALIDATION_FAILED')
-  // A body nobody asked for is refused by its length as well, whatever the method.
+  // An unexpected body is also refused by its length, whatever the method.
   codes.add('PAYLOAD_TOO_LARGE')
   if (takesKey(row)) for (const code of KEY_CODES) codes.add(code)
   if (row.body) for (const code of ['MALFORMED_JSON', 'UNSUPPORTED_MEDIA_TYPE'] as const) codes.add(code)
@@ -144,7 +144,7 @@ export function codesOf(row: Operation): ErrorCode[] {
   return [...codes].sort((a, b) => errors[a].status - errors[b].status || a.localeCompare(b))
 }
 
-// What a broker decided is stored with the order, and answered again to a repeat.
+// A broker's decision is stored with the order, and returned again to a repeat.
 const REPLAYED = new Set<ErrorCode>([
   'BROKER_DISCONNECTED',
   'MARKET_CLOSED',

@@ -22,7 +22,7 @@ function given(row: Operation) {
   const params = row.params ? (exampleOf(row.params) as Record<string, string>) : {}
   const fields = Object.entries((row.query?.properties ?? {}) as Record<string, Schema>)
   const required = (row.query?.required ?? []) as string[]
-  // Only what must be there, and the size of a page: a filter in an example hides what one looks for.
+  // Only required parameters, and the size of a page: a filter in an example could hide the rows the reader expects.
   const query = Object.fromEntries(
     fields
       .filter(([name]) => required.includes(name) || name === 'limit')

@@ -1,5 +1,5 @@
-// Tells what waits in this process that a partner's log has grown. A hint may be lost: whoever waits also reads again by a
-// slow clock.
+// Notifies the waiters in this process that a partner's log has grown. A hint may be lost: every waiter also reads
+// again by a slow clock.
 import { type Bus, EVENTS } from '../../db/platform/bus.ts'
 
 type Listener = () => void

@@ -1,4 +1,4 @@
-// What a creator earned, and asking for it.
+// A creator's earnings, and requests for payouts.
 
 import { getEarnings, listBotEarnings } from '../../db/money/earnings.ts'
 import { listPayouts as list, presentPayout, requestPayout as request } from '../../db/money/payouts.ts'

@@ -54,7 +54,7 @@ function presentReview(review: ReviewRow, partyId: string) {
     botId: review.bot_id,
     rating: review.rating,
     comment: review.comment,
-    // Reviews are read across partners: who wrote one is told only by who made its profile public.
+    // Reviews are read across partners: the author is shown only where its profile is public.
     author: { displayName: review.author_name ?? 'Verified buyer' },
     mine: review.party_id === partyId,
     createdAt: review.created_at.toISOString()

@@ -34,7 +34,7 @@ export const getOrder: Operation<{ params: { id: string }; query: OrderQuery }> 
   }
 }
 
-/** Resolves when the order is at its end, the time is over, or nobody waits any more. */
+/** Resolves when the order is at its end, the time is over, or the caller is gone. */
 async function over(
   orderId: string,
   { bus, db, gathered }: Open,

@@ -1,4 +1,4 @@
-// Binary orders: placed by job, answered by row. Also closing and the list.
+// Binary orders: placed by a job, the response read from the row. Also closing and the list.
 
 import { number, presentConverted, presentEntry, time } from '../../db/orders/entry.ts'
 import { expireOrders, getOrder, listOrders as list, type OrderRow, type Outcome } from '../../db/orders/reading.ts'
@@ -86,19 +86,20 @@ interface Placement {
   present(row: Outcome): object
 }
 
-/** Stores an order, or finds the one its clientOrderId made, and answers as it comes to stand. */
+/** Stores an order, or finds the one of its clientOrderId, and returns its contract or its error. */
 export async function place(
   { partner, signal, trace }: Pick<Asked<object>, 'partner' | 'signal' | 'trace'>,
   open: Open,
   order: Placement
 ): Promise<Reply> {
   const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: order.traderExternalId })
-  // A repeat returns its order whatever became of the account since: "not placed" must never be said of one that was.
+  // A repeat returns its order regardless of the account's state since: a placed order must never be reported as not
+  // placed.
   if (!trading) return replay(open, partner, { order, signal, otherwise: new ApiError('TRADER_NOT_FOUND') })
   const { account } = trading
   if (account.status === 'REJECTED')
     return replay(open, partner, { order, signal, otherwise: disconnected(account.rejectedReason) })
-  // Heard from before it is stored: no wake-up can be missed, and the row need not be read again at once.
+  // Subscribed before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
   const early = open.bus.wait('order', id, Math.min(REREAD_MS, open.config.orderTtlMs), signal)
   const draft: Draft = {
@@ -147,7 +148,7 @@ function checkSameTerms(stored: StoredOrder, { traderExternalId, terms }: Placem
   throw new ApiError('CLIENT_ORDER_ID_REUSED', undefined, { extras: { orderId: stored.id } })
 }
 
-/** Waits for a stored order as its request asks, and returns its contract. Throws why there is none, or none yet. */
+/** Waits for a stored order as its request demands, and returns its contract. Throws why there is none, or none yet. */
 async function outcomeOf(
   open: Open,
   stored: Stored,
@@ -178,7 +179,7 @@ const isDecided = (row: Outcome, settle: boolean): boolean =>
 /** Whether the order's contract is over and what the broker reports about it is under review. */
 const isUnsettled = ({ phase, error_code }: Outcome): boolean => phase === 'open' && error_code === 'REVIEW_REQUIRED'
 
-/** The error of an order whose settlement is under review, for whoever waits for that settlement. */
+/** The error of an order whose settlement is under review, for a request that waits for that settlement. */
 function unsettled(row: Outcome, headers: Record<string, string> = {}): ApiError {
   return new ApiError('BROKER_UPSTREAM', row.error_message ?? undefined, {
     extras: { orderId: row.id, status: 'OPEN' },
@@ -186,7 +187,7 @@ function unsettled(row: Outcome, headers: Record<string, string> = {}): ApiError
   })
 }
 
-/** Waits until the order stands as asked, or time is up; answers how it stands then. */
+/** Waits until the order is decided or settled, or time is up; returns its state then. */
 async function settled(
   open: Open,
   first: StoredOrder,
@@ -194,7 +195,7 @@ async function settled(
 ): Promise<Outcome> {
   const { bus, gathered, config, db } = open
   const deadline = performance.now() + config.settleWaitMs
-  // The first wait began before the order was stored, and mostly ends with the answer; only a repeat has something to
+  // The first wait began before the order was stored, and mostly ends with the result; only a repeat has something to
   // read at once.
   if (early !== undefined) {
     await early
@@ -239,7 +240,7 @@ function unplaced(row: Outcome, headers: Record<string, string>): ApiError {
   return new ApiError('BROKER_UPSTREAM', message, { extras: { orderId: row.id, status: 'PENDING' }, headers })
 }
 
-/** A bought order as placing and closing answer it. */
+/** A bought order in the responses of placing and closing. */
 export function presentOrder(row: Outcome): Order {
   const opened = {
     orderId: row.id,
@@ -279,7 +280,7 @@ export const closeOrder: Operation<{ params: { id: string } }> = {
   }
 }
 
-/** Sells an order's contract, and answers the closed row. Throws NOT_FOUND for another kind's id too. */
+/** Sells an order's contract, and returns the closed row. Throws NOT_FOUND for another kind's id too. */
 export async function close(
   asked: Pick<Asked<object>, 'partner' | 'signal' | 'trace'>,
   open: Open,

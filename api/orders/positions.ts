@@ -1,5 +1,5 @@
-// GET /v1/positions: open contracts of both kinds. For one trader the values are read live; for all of a
-// partner's traders they are the last known ones, and being looked at makes old ones new for the next time.
+// GET /v1/positions: open contracts of both kinds. For one trader the values are read live; for all of a partner's
+// traders they are the last known ones, and each request has old ones renewed for the next.
 
 import { number, presentConverted, time } from '../../db/orders/entry.ts'
 import { listPositions, type OrderRow } from '../../db/orders/reading.ts'
@@ -47,7 +47,7 @@ const OLD_MS = 60_000
 const REFRESHED = 50
 const REFRESHED_OF_AN_ACCOUNT = 3
 
-/** Has some of the values read that nobody has heard of for a while; nobody waits for it. */
+/** Has some of the oldest values read again; no request waits for it. */
 function refresh({ gathered, bus, log }: Open, partnerId: string, positions: OrderRow[]): void {
   const since = Date.now() - OLD_MS
   const old = positions.filter(({ marked_at }) => marked_at === null || marked_at.getTime() < since)

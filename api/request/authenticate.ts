@@ -16,7 +16,7 @@ const CHALLENGE = { 'WWW-Authenticate': 'Bearer' }
 /** The partner behind the request's Bearer key. Throws 401, 403 or 402. */
 export async function authenticateKey(ctx: Context, open: Open): Promise<Caller> {
   const [, token] = /^Bearer +([\x21-\x7e]+) *$/i.exec(ctx.request.headers.authorization ?? '') ?? []
-  // A mistyped or made-up key fails its checksum and costs no look at the database.
+  // A mistyped or made-up key fails its checksum and costs no database read.
   const key = token === undefined ? undefined : parseApiKey(token)
   if (!key)
     throw new ApiError('UNAUTHENTICATED', 'Send a valid API key: Authorization: Bearer service_live_…', {

@@ -53,12 +53,12 @@ export async function readBody(ctx: Context, limit: number): Promise<unknown> {
   ) {
     throw new ApiError('UNSUPPORTED_MEDIA_TYPE')
   }
-  // Decoding puts U+FFFD for what is not UTF-8, which would make two traders' ids one: the bytes are looked at as well.
+  // Decoding replaces invalid UTF-8 by U+FFFD, which would make two traders' ids one: the bytes are checked as well.
   const chunks: Buffer[] = []
   const keep = (chunk: Buffer) => chunks.push(chunk)
   ctx.req.on('data', keep)
   try {
-    // Begins to read before it waits for anything, so both hear every chunk.
+    // Starts reading before the first await, so both listeners get every chunk.
     await readerOf(limit)(ctx as never, async () => {})
   } catch (cause) {
     const { status } = cause as { status?: number }

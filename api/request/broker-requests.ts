@@ -1,10 +1,9 @@
-// Asking the workers: a question and its job are stored, the answer is read from its row. The api never
-// talks to the broker and never opens a token.
+// Requests to the workers: a broker request and its job are stored, the response is read from its row. The api has no
+// connection to the broker and never opens a token.
 import type { Open } from '../operation.ts'
 
 /**
- * The workers' answer to a question. Throws what they refused it with, or BROKER_UPSTREAM when there is no
- * answer in time.
+ * The workers' response to a broker request. Throws their refusal, or BROKER_UPSTREAM when no response comes in time.
  */
 export async function ask<Answer>(
   { gathered }: Pick<Open, 'gathered'>,

@@ -1,5 +1,5 @@
-// Stopping without cutting anybody off: no new connections, requests under way are answered, idle connections are
-// closed. Whoever waits for a settlement is told in time how its order stands; what is left after the bound is cut.
+// Graceful stop: no new connections, requests under way complete, idle connections are closed. Requests that wait for a
+// settlement return the order's state in time; what is left after the bound is cut.
 import type { Server } from 'node:http'
 import type { Waits } from './waits.ts'
 

@@ -1,6 +1,7 @@
-// Bounds on guessing passwords and on finding out e-mails. Failures are counted by e-mail, by the end user's address where the
-// partner passes it (X-End-User-IP), and by partner. Many failures make the next attempts slow, one at a time; they do not
-// refuse them, so nobody can lock the right password out. An address without failures is not slowed by those of others.
+// Bounds on guessing passwords and on finding out e-mails. Failures are counted by e-mail, by the end user's address
+// where the partner passes it (X-End-User-IP), and by partner. Many failures make the next attempts slow, one at a
+// time; they do not refuse them, so an attacker cannot lock the right password out. An address without failures is not
+// slowed by others.
 import { createHash } from 'node:crypto'
 import { isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -111,7 +112,8 @@ async function countAttempt({ what, partnerId, subject, endUserIp }: Guess, limi
     const ofSubject = [ofEmail, ...(ofBoth ? [ofBoth] : [])]
     return { names: [ofPartner, ...names], ofSubject, delayMs: Math.max(...delays), lane: ofBoth ?? ofEmail, atOnce: 1 }
   }
-  // Somebody tries many e-mails: no counter is made for each, which would fill the memory. What is counted still slows.
+  // One client tries many e-mails: no counter is made for each, which would fill the memory. The existing counters
+  // still slow.
   const known = (name: string) => limits.count(name, COUNTED, WINDOW_SECONDS)
   const [email, address] = await Promise.all([known(ofEmail), ofAddress ? known(ofAddress) : undefined])
   const late = ofAddress && failures <= MAX_COUNTERS ? { late: ofAddress } : {}

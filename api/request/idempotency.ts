@@ -1,6 +1,6 @@
-// The header Idempotency-Key (IETF draft): a repeat of a POST, PATCH or DELETE under the same key gets the first answer.
-// Operations that are `atomic` run in one transaction with the storing of their answer, so that a crash leaves both or
-// neither; the others store it after they have run.
+// The header Idempotency-Key (IETF draft): a repeat of a POST, PATCH or DELETE under the same key gets the first
+// response. Operations that are `atomic` run in one transaction with the storing of their response, so that a crash
+// leaves both or neither; the others store it after they have run.
 import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
 import { requireRoom } from '../../db/platform/bounds.ts'
@@ -39,7 +39,7 @@ interface Run {
   handle(open: Open): Promise<unknown>
 }
 
-/** Runs the operation once for the request's Idempotency-Key, or returns the answer that is kept under it. */
+/** Runs the operation once for the request's Idempotency-Key, or returns the response kept under it. */
 export async function once(ctx: Context, open: Open, { row, partner, asked, handle }: Run): Promise<unknown> {
   const key = takesKey(row) ? keyOf(ctx) : undefined
   if (key === undefined) return handle(open)
@@ -54,7 +54,7 @@ export async function once(ctx: Context, open: Open, { row, partner, asked, hand
   const kept = await takeKey(db, vault, held, { fingerprint, leaseSeconds })
   if (kept) return new Reply(kept.body, { ...kept.headers, 'Idempotent-Replayed': 'true' })
   try {
-    // Answers repeat at most what was sent, and a little more.
+    // Responses repeat at most what was sent, and a little more.
     await requireRoom(db, 'idempotencyKeys', partnerId, canonical.length)
     if (row.atomic) return await db.transaction(trx => keeping(handle({ ...open, db: trx }), trx))
     return await keeping(handle(open), db)

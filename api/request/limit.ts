@@ -1,4 +1,4 @@
-// How often: per key and per trader, told in the IETF draft's two header fields on every answer.
+// Rate limits per key and per trader, shown in the IETF draft's two header fields of every response.
 import type { Context } from 'koa'
 import type { Count } from '../../db/platform/limits.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'

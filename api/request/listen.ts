@@ -20,7 +20,7 @@ export interface Patience {
   requestMs: number
   /** Without a byte in either direction, beside the longest wait for an order. */
   idleMs: number
-  /** Between two looks at the connections. */
+  /** Between two checks of the connections. */
   checkMs: number
 }
 
@@ -50,7 +50,7 @@ export function createListener(app: Koa, { config, log }: { config: Config; log:
   }
   const server = config.tls ? createTls(config.tls, options, handler) : createServer(options, handler)
   server.maxHeadersCount = 100
-  // Who does not read its answer is cut off; one that waits for its settlement hears nothing until then.
+  // A client that does not read its response is cut off; one that waits for its settlement receives nothing until then.
   server.timeout = config.orderTtlMs + config.settleWaitMs + patience.idleMs
   // Expectations but 100-continue are ignored, as RFC 9110 allows.
   server.on('checkExpectation', handler)

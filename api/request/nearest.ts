@@ -22,7 +22,7 @@ export function nearestPath(operations: Operation[], path: string): string | und
   return `${methods.join(' or ')} ${template}`
 }
 
-/** A path with the values of what was asked for in the places of its parameters. */
+/** A path with the request's values in the places of its parameters. */
 function filled(template: string, asked: string): string {
   const values = asked.split('/')
   return template

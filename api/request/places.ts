@@ -19,9 +19,9 @@ interface Waiting {
 
 export interface Places {
   /**
-   * Runs `work` when the partner gets a place, by turns among partners; it is free again when `work` ends or calls `leave`,
-   * which whoever is about to wait for something else does. `bytes` is the size of the request's body. Throws RATE_LIMITED
-   * with Retry-After when too many requests of the partner, or too many bytes, wait for a place already.
+   * Runs `work` when the partner gets a place, by turns among partners; the place is free again when `work` ends or
+   * calls `leave`, as it does before it waits for something else. `bytes` is the size of the request's body. Throws
+   * RATE_LIMITED with Retry-After when too many requests of the partner, or too many bytes, wait for a place already.
    */
   run<T>(request: { partnerId: string; bytes?: number }, work: (leave: () => void) => Promise<T>): Promise<T>
 }

@@ -1,5 +1,5 @@
-// Every answer leaves here: the request id, the error envelope, the access line. Nothing else in api/
-// writes an error to the wire.
+// Every response leaves here: the request id, the error envelope, the access line. Nothing else in api/ writes an error
+// to the wire.
 import { randomUUID } from 'node:crypto'
 import type { Context, Next } from 'koa'
 import type { UsageCounter } from '../../db/partners/usage.ts'
@@ -10,7 +10,7 @@ import type { Config } from '../../schemas/config/config.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { traceOf } from './trace.ts'
 
-/** An answer that needs more than a body. */
+/** A response that needs more than a body. */
 export class Reply {
   readonly body: unknown
   readonly headers: Record<string, string>
@@ -27,8 +27,9 @@ export function requestIdOf(header: string | string[] | undefined): string {
   return typeof header === 'string' && REQUEST_ID.test(header) ? header : randomUUID()
 }
 
-// SQLSTATE classes that speak of the server's state, not of our statement: connection (08), a transaction broken off
-// because of others (40, deadlocks among them), resources (53, disk full among them), operator intervention (57), lock not available (55P03), read-only (25006).
+// SQLSTATE classes that describe the server's state, not our statement: connection (08), a transaction broken off
+// because of others (40, deadlocks among them), resources (53, disk full among them), operator intervention (57), lock
+// not available (55P03), read-only (25006).
 const AWAY = /^(08|40|53|57)|^55P03$|^25006$/
 const NETWORK = new Set([
   'ECONNREFUSED',
@@ -42,7 +43,7 @@ const NETWORK = new Set([
   'EAI_AGAIN'
 ])
 
-/** Whether an unexpected error says that a dependency is down, rather than that we are wrong. */
+/** Whether an unexpected error shows a failed dependency rather than a fault of ours. */
 export function isUnavailable(error: unknown): boolean {
   if (error instanceof Overloaded) return true
   if (!(error instanceof Error)) return false
@@ -81,8 +82,8 @@ export function envelope(error: ApiError, { requestId, baseUrl }: { requestId: s
 
 /** Outermost: gives the request its id, turns what is thrown into the envelope, counts it, logs one line. */
 export function respond({ log, usage, config }: { log: Log; usage: UsageCounter; config: Pick<Config, 'baseUrl'> }) {
-  // The access line has these fields and no others, none of them a secret: looking for secrets in it would cost
-  // seven times as much as writing it.
+  // The access line has these fields and no others, none of them a secret: searching it for secrets would cost seven
+  // times as much as writing it.
   const access = log.child({}, { redact: { paths: [] } })
   return async (ctx: Context, next: Next): Promise<void> => {
     const startedAt = performance.now()

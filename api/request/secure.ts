@@ -1,12 +1,12 @@
-// HTTPS is required where BASE_URL says so: a request that arrived in clear text is refused before anything
-// else, and every answer carries the headers that keep it from being framed, sniffed or kept.
+// HTTPS is required where BASE_URL has that scheme: a request that arrived in clear text is refused before anything
+// else, and every response carries the headers that keep it from being framed, sniffed or kept.
 import type { Context, Next } from 'koa'
 import type { Config } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 
 const ONE_YEAR_SECONDS = 31_536_000
 
-/** The header fields of every answer. */
+/** The header fields of every response. */
 export const PROTECTION = {
   'X-Content-Type-Options': 'nosniff',
   'Referrer-Policy': 'no-referrer',
@@ -18,7 +18,7 @@ const protection = Object.entries(PROTECTION)
 export function secure({ baseUrl }: Config) {
   const required = baseUrl.startsWith('https://')
   return async (ctx: Context, next: Next): Promise<void> => {
-    // Straight to Node's response: Koa's way costs several times as much, and every answer has these.
+    // Straight to Node's response: Koa's way costs several times as much, and every response has these.
     for (const [name, value] of protection) ctx.res.setHeader(name, value)
     const hosts = countHosts(ctx.req.rawHeaders)
     // Of several Node takes the first, a proxy in front perhaps another.

@@ -8,7 +8,7 @@ interface Shared {
   endsAt: number
   /** The row at its end; undefined when its time is over. */
   ended: Promise<AskRow | undefined>
-  /** Requests that wait for it; without any, nobody reads the row. */
+  /** Requests that wait for it; without any, the row is not read. */
   waiting: number
   abandon: AbortController
 }

@@ -10,11 +10,11 @@ const MAX_WAITING = 4000
 
 export interface Waits {
   /**
-   * Aborts when the caller goes away before its answer is out, or when all waits end. Throws RATE_LIMITED with Retry-After
-   * when the partner has its share of the waiting requests.
+   * Aborts when the caller disconnects before its response is out, or when all waits end. Throws RATE_LIMITED with
+   * Retry-After when the partner has its share of the waiting requests.
    */
   signalFor(response: ServerResponse, partnerId: string): AbortSignal
-  /** From now on nobody waits: each request answers with what is known. */
+  /** Ends all waits: each request returns the state known so far. */
   endAll(): void
 }
 

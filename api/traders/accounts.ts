@@ -51,7 +51,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
         email: body.email ?? null,
         name: body.name ?? null
       })
-      // Whoever is connected already may always renew its tokens.
+      // A trader that is connected already may always renew its tokens.
       if (!connectedAt) await requireRoom(trx, 'traders', partner.partnerId)
       const accounts: AccountRecord[] = []
       for (const { accountId, accountMode, currency, token, refreshToken, tokenExpiresAt } of body.accounts) {

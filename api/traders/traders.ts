@@ -31,7 +31,7 @@ export const signUpTrader: Operation<{ body: Signup }> = {
   async handle({ partner: { partnerId }, body, endUserIp, signal }, open) {
     const { email, name = null } = body
     await refuseCommon(body.password, '/body/password')
-    // Looked up before anything is hashed; that an e-mail is taken counts as a failed guess.
+    // Looked up before anything is hashed; a taken e-mail counts as a failed guess.
     const guess = { what: 'signup', partnerId, subject: email, endUserIp, signal } as const
     const free = await guarded(guess, open, async () =>
       (await findLogin(open.db, { partnerId, email })) ? undefined : true
@@ -80,7 +80,7 @@ async function findRight(
   return right && found?.disabledAt === null ? found.trader : undefined
 }
 
-/** Opens a session; told in the body for servers, in a cookie for browsers. */
+/** Opens a session; its token is in the body for servers, in a cookie for browsers. */
 async function logIn(trader: TraderRecord, { db, pepper, config }: Open): Promise<Reply> {
   const { partnerId, traderId } = trader
   const session = await insertTraderSession(db, pepper, { partnerId, traderId, ttlHours: config.sessionTtlHours })

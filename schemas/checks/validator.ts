@@ -114,7 +114,7 @@ function blankFields(value: unknown): string[] {
     .map(([name]) => name)
 }
 
-// Ajv reads a number past all numbers as Infinity, and a blank as 0, and then asks nothing more of it.
+// Ajv reads a number past all numbers as Infinity, and a blank as 0, and checks neither further.
 function noNumbers(value: unknown, { root, blank }: { root: string; blank: string[] }): Violation[] {
   return Object.entries(value as object)
     .filter(([name, field]) => typeof field === 'number' && (!Number.isFinite(field) || blank.includes(name)))

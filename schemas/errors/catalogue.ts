@@ -1,5 +1,5 @@
-// What each error means for whoever meets it: the cause, what to do about it, and what it carries beside code,
-// message and request id. The description and the reference page show it; the compiler counts the codes.
+// What each error means for the caller: the cause, what to do about it, and its fields beside code, message and request
+// id. The description and the reference page show it; the compiler checks that no code is missing.
 import type { ErrorCode, ErrorExtras } from './errors.ts'
 
 export interface Explained {

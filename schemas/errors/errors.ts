@@ -1,5 +1,5 @@
-// The one list of errors a caller can see: code, HTTP status, and the words used when the place that
-// throws has nothing better to say. Whatever is thrown anywhere, api/request/respond.ts alone answers it.
+// The one list of errors a caller can see: code, HTTP status, and the default message. Every thrown error is turned
+// into a response in api/request/respond.ts alone.
 
 export const errors = {
   VALIDATION_FAILED: { status: 400, message: 'The request does not match its schema; see details.' },
@@ -71,8 +71,8 @@ export interface ErrorExtras {
 }
 
 /**
- * An expected failure, safe to show to the caller. `headers` go with the answer (Retry-After, Allow);
- * `cause` goes to the log only.
+ * An expected failure, safe to show to the caller. `headers` are added to the response (Retry-After, Allow); `cause`
+ * goes to the log only.
  */
 export class ApiError extends Error {
   readonly code: ErrorCode

@@ -1,12 +1,12 @@
-// Base58Check: the form of payment addresses. Its last four bytes are a checksum of the others, so that a mistyped or made-up
-// address can be told without anybody's books.
+// Base58Check: the form of payment addresses. Its last four bytes are a checksum of the others, so that a mistyped or
+// made-up address is found without any service's data.
 import { createHash } from 'node:crypto'
 
 const alphabet = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 /** A version, twenty bytes of a hash, and the checksum. */
 const ADDRESS_BYTES = 25
 
-/** Whether a text is an address whose checksum is right; whose it is, or whether it exists, it cannot say. */
+/** Whether a text is an address whose checksum is right; its owner and its existence remain unknown. */
 export function isBase58Check(address: string): boolean {
   let value = 0n
   for (const character of address) {

@@ -34,7 +34,7 @@ export function setCookie(
   ].join('; ')
 }
 
-/** The value of a cookie in a Cookie header; the first one where a name stands twice. */
+/** The value of a cookie in a Cookie header; the first one of two with the same name. */
 export function readCookie(header: string | undefined, name: string): string | undefined {
   for (const part of header?.split(';') ?? []) {
     const at = part.indexOf('=')
@@ -44,8 +44,8 @@ export function readCookie(header: string | undefined, name: string): string | u
 }
 
 /**
- * Whether a request says that a page of another site sent it. Without either header it was no browser. The
- * own site is the host that was asked, the host of BASE_URL, and the domain the cookie is shared with.
+ * Whether a request's headers show that a page of another site sent it. Without either header it was no browser. The
+ * own site is the requested host, the host of BASE_URL, and the domain the cookie is shared with.
  */
 export function isCrossSite(
   request: { origin: string | undefined; fetchSite: string | undefined; hostname: string },

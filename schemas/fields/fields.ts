@@ -68,7 +68,7 @@ export const money = {
   examples: [10]
 } as const
 
-/** A stake as it was asked for. */
+/** A stake as requested. */
 export const stakeUsd = { type: 'number', description: 'What was asked for, in USD.', examples: [10] } as const
 
 /** What the stake came to on an account in another currency. */

@@ -1,5 +1,5 @@
-// Amounts in USD: decimal strings with two digits, exact from end to end. They become numbers only where
-// an answer is presented.
+// Amounts in USD: decimal strings with two digits, exact from end to end. They become numbers only where a response is
+// presented.
 import Big from 'big.js'
 import { ApiError } from '../errors/errors.ts'
 
@@ -33,7 +33,7 @@ export function usdOf(value: number, path: string): string {
   return exact.toFixed(2)
 }
 
-/** The number an answer shows. */
+/** The number shown in a response. */
 export function shown(amountUsd: string): number {
   return Number(amountUsd)
 }

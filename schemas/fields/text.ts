@@ -2,7 +2,7 @@
 // pair is no character in UTF-8 either.
 
 const MESSAGE = 'must not contain the character U+0000 or half of a surrogate pair'
-// Deeper, a path tells nobody anything.
+// A deeper path is of no use to a reader.
 const MAX_PATH = 20
 const MAX_KEY = 100
 

@@ -137,7 +137,7 @@ export const Earnings = {
   }
 } as const
 
-/** What the checksum of a payout's address says. */
+/** The result of the checksum of a payout's address. */
 export const addressChecks = ['OK', 'FAILED'] as const
 
 export const NewPayout = {

@@ -178,7 +178,7 @@ const person = (whose: string) =>
     description: whose
   }) as const
 
-/** The facts of a bot that stand in every answer about it. */
+/** The facts of a bot in every response about it. */
 export const facts = {
   botId,
   name,
@@ -214,7 +214,7 @@ export const Bot = {
 
 export const BotPage = pageOf(Bot)
 
-/** A field of a request, or null in an answer. */
+/** A field of a request, or null in a response. */
 export const orNull = <Field extends { readonly type: 'string' }>(field: Field) =>
   ({ ...field, type: ['string', 'null'] }) as Omit<Field, 'type'> & { readonly type: readonly ['string', 'null'] }
 

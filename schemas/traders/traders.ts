@@ -75,7 +75,7 @@ const trader = {
 
 const expiresAt = { ...timestamp, description: 'When the session ends by itself; ISO 8601, UTC.' } as const
 
-/** What signing up and logging in answer. */
+/** The response of signing up and logging in. */
 export const TraderLogin = {
   type: 'object',
   additionalProperties: false,
