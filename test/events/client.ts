@@ -79,7 +79,7 @@ export async function openClient(
       const late = new Promise<never>((_, reject) => {
         timer = setTimeout(
           () => reject(new Error(`no ${type} came; the last: ${JSON.stringify(messages.slice(-3)).slice(0, 900)}`)),
-          20_000
+          60_000
         )
       })
       const came = new Promise<Message>(resolve => waiting.push({ fits: matches, resolve }))
