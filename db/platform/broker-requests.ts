@@ -21,6 +21,8 @@ export interface AskRow {
   expires_at: Date
   /** Whether its time was over when it was read, by the database's clock. */
   expired: boolean
+  /** How much of its time was left then, ms. */
+  left_ms: number
 }
 
 export interface Question {
@@ -82,7 +84,8 @@ export async function storeAsks(
 export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefined)[]> {
   const found = await rows<AskRow>(
     db,
-    `select *, expires_at < clock_timestamp() as expired from asks where id = ${among('ids')}`,
+    `select *, expires_at < clock_timestamp() as expired, (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as left_ms
+       from asks where id = ${among('ids')}`,
     { ids }
   )
   const byId = new Map(found.map(row => [row.id, row]))

@@ -4,14 +4,17 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { followLeader } from '../../api/copy.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { getBalance } from '../../api/traders/balance.ts'
 import { listWrongClocks } from '../../db/orders/following.ts'
 import { DatabaseClock } from '../../worker/platform/database-clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { freePort } from '../chaos/ground.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
-import { startWorker } from '../support/processes.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+import { startProcess, startWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
@@ -71,6 +74,25 @@ for (const ms of [2500, -2500, 5000, -5000, 3_600_000, -3_600_000]) {
   })
 }
 
+for (const ms of [3_600_000, -3_600_000, 0]) {
+  wrong(`by ${ms} ms answers questions, and copies orders as old as they are`, async () => {
+    const worker = await startWorker({ ...harness.env, ...withClockOff(ms) })
+    const [leader, follower] = [await partner.makeTrader(), await partner.makeTrader()]
+    // Ten closed orders make a leader.
+    await insertOrderRows(harness.open.db, leader, { count: 10, at: new Date(Date.now() - 86_400_000) })
+    const { traderExternalId } = follower
+    const balance = await partner.call(getBalance, { query: { traderExternalId } })
+    assert.is(balance.status, 200, JSON.stringify(balance.body) + worker.lines.join('\n'))
+    const follow = { traderExternalId, leaderId: leader.traderId, riskPct: 100, maxDrawdownPct: 50 }
+    const followed = await partner.call(followLeader, { body: follow })
+    assert.is(followed.status, 200, JSON.stringify(followed.body))
+    await partner.call(placeBinaryOrder, { body: orderOf(leader.traderExternalId) })
+    await until('the copy', () => contractsOf(follower.accountId)[0], WAIT_MS)
+    worker.kill('SIGTERM')
+    await worker.ended
+  })
+}
+
 wrong('is named by the doctor, in its log, its metric and its readiness', async () => {
   const metricsPort = String(await freePort())
   const worker = await startWorker({ ...harness.env, ...withClockOff(3000), METRICS_PORT: metricsPort })
@@ -85,6 +107,14 @@ wrong('is named by the doctor, in its log, its metric and its readiness', async 
     WAIT_MS
   )
   assert.ok(Math.abs(named!.offsetMs - 3000) < 1000, String(named?.offsetMs))
+  const doctor = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, ['doctor', '--json'])
+  await doctor.ended
+  const { checks } = JSON.parse(doctor.lines.join('\n')) as {
+    checks: { check: string; status: string; found: string }[]
+  }
+  const clocks = checks.find(({ check }) => check === 'worker clocks')
+  assert.is(clocks?.status, 'warn')
+  assert.ok(clocks?.found.includes(named!.worker), clocks?.found)
   // Served a moment after the worker has begun to work.
   const read = async (path: string): Promise<string> => {
     const answer = async () => {

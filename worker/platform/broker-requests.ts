@@ -37,6 +37,9 @@ const TOO_MANY = 'Too many requests of this partner wait for the broker: try aga
 // When a broker request that was passed to another worker, and is not answered, is passed on again.
 const PASSED_AGAIN_MS = 1000
 
+/** `overAt` is when its time is over, by this worker's monotonic clock: its wall clock may be wrong. */
+type Timed = AskRow & { overAt: number }
+
 export interface Asking {
   /** Takes broker requests of a queue, and answers those of accounts that this worker serves; returns how many were taken. */
   take(name: 'ask' | 'sell'): Promise<number>
@@ -49,7 +52,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
   const { db, queue, bus, log, worker } = open
   /** Broker requests being answered, by id. */
   const underWay = new Map<string, Promise<void>>()
-  const places = { ask: new RequestPlaces(PLACES), sell: new RequestPlaces(PLACES) }
+  const places = { ask: new RequestPlaces<Timed>(PLACES), sell: new RequestPlaces<Timed>(PLACES) }
   const cancels = new Set<() => void>()
   let stopped = false
 
@@ -85,7 +88,13 @@ export function openAsking(open: Open, settling: Settling): Asking {
     if (origin) open.bus.publish(origin, 'ask', ask.id)
   }
 
-  function start(ask: AskRow | undefined): void {
+  async function read(ids: string[]): Promise<(Timed | undefined)[]> {
+    const readAt = open.clock.now()
+    const asks = await findAsks(db, ids)
+    return asks.map(ask => ask && { ...ask, overAt: readAt + ask.left_ms })
+  }
+
+  function start(ask: Timed | undefined): void {
     if (ask?.state !== 'waiting' || ask.expired) return
     const name = queueOf(ask.kind)
     if (places[name].admit(ask)) startAll(name)
@@ -97,7 +106,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
     for (let ask = stopped ? undefined : places[name].next(); ask; ask = stopped ? undefined : places[name].next()) {
       const taken = ask
       // One past its time has nobody waiting; answering it would only spend the broker's budget.
-      const late = taken.expires_at.getTime() < open.clock.wall()
+      const late = taken.overAt < open.clock.now()
       const life = (late ? Promise.resolve() : answer(taken))
         .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
         .finally(() => {
@@ -118,11 +127,11 @@ export function openAsking(open: Open, settling: Settling): Asking {
 
   /** Answers those of accounts that this worker serves, and passes the others on. */
   async function route(ids: string[]): Promise<void> {
-    const asks = await findAsks(db, ids)
+    const asks = await read(ids)
     const waiting = asks.filter(ask => ask?.state === 'waiting' && !ask.expired)
-    const shares = await sharesOf(db, worker, waiting as AskRow[])
+    const shares = await sharesOf(db, worker, waiting as Timed[])
     const passed: string[] = []
-    for (const ask of waiting as AskRow[]) {
+    for (const ask of waiting as Timed[]) {
       const workers = [...new Set((shares.get(ask.id) ?? []).map(share => share.worker ?? worker))]
       const [only = worker] = workers
       if (workers.length > 1) startParts(ask, shares.get(ask.id) as Share[])
@@ -146,10 +155,10 @@ export function openAsking(open: Open, settling: Settling): Asking {
   }
 
   /** One about accounts of several workers is made several broker requests, each about one worker's. */
-  function startParts(ask: AskRow, shares: Share[]): void {
+  function startParts(ask: Timed, shares: Share[]): void {
     if (underWay.has(ask.id)) return
     const byWorker = Map.groupBy(shares, share => share.worker ?? worker)
-    const timeoutMs = Math.max(1, ask.expires_at.getTime() - open.clock.wall())
+    const timeoutMs = Math.max(1, Math.ceil(ask.overAt - open.clock.now()))
     const parts = [...byWorker].map(([part, some], index) => {
       const data = { orderIds: some.flatMap(({ orderId }) => orderId ?? []) }
       if (part === worker) return (answers[ask.kind] as (data: object) => Promise<object>)(data)
@@ -179,7 +188,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
     },
     answer(askId) {
       if (stopped) return
-      findAsks(db, [askId]).then(
+      read([askId]).then(
         ([ask]) => start(ask),
         (error: unknown) => log.warn({ err: error }, 'a broker request could not be read')
       )

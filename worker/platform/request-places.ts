@@ -5,10 +5,10 @@ import { Shares } from '../../db/platform/shares.ts'
 
 const OPERATOR = 'operator'
 
-export class RequestPlaces {
+export class RequestPlaces<Request extends AskRow = AskRow> {
   readonly #underWay: Shares
   readonly #waiting: Shares
-  readonly #lines = new Map<string, AskRow[]>()
+  readonly #lines = new Map<string, Request[]>()
   readonly #ids = new Set<string>()
 
   constructor({ underWay, waiting }: { underWay: number; waiting: number }) {
@@ -17,7 +17,7 @@ export class RequestPlaces {
   }
 
   /** Whether the request may wait for a place; one that waits or is under way already does so once. */
-  admit(ask: AskRow): boolean {
+  admit(ask: Request): boolean {
     if (this.#ids.has(ask.id)) return true
     const partner = partnerOf(ask)
     if (this.#waiting.roomOf(partner) === 0) return false
@@ -30,10 +30,10 @@ export class RequestPlaces {
   }
 
   /** The next request that has a place, by turns among partners: under way until it is `done`. */
-  next(): AskRow | undefined {
+  next(): Request | undefined {
     for (const [partner, line] of this.#lines) {
       if (this.#underWay.roomOf(partner) === 0) continue
-      const ask = line.shift() as AskRow
+      const ask = line.shift() as Request
       this.#lines.delete(partner)
       if (line.length > 0) this.#lines.set(partner, line)
       this.#waiting.remove(partner)
@@ -44,7 +44,7 @@ export class RequestPlaces {
   }
 
   /** Gives its place back. */
-  done(ask: AskRow): void {
+  done(ask: Request): void {
     this.#ids.delete(ask.id)
     this.#underWay.remove(partnerOf(ask))
   }
