@@ -17,12 +17,13 @@ const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 onClose(() => simulator.close())
 const env = {
   ...brokerEnv(simulator),
-  ORDER_TTL_MS: '4000',
+  // Long enough for a machine that has little time.
+  ORDER_TTL_MS: '15000',
   PERMIT_MS: '500',
   RECONCILE_AFTER_MS: '1000',
   BROKER_ANSWER_TIMEOUT_MS: '700',
   SWEEP_MS: '100',
-  SETTLE_WAIT_MS: '15000'
+  SETTLE_WAIT_MS: '60000'
 }
 const harness = await openHarness({ env })
 const worker = await startTestWorker(harness.env)
@@ -193,6 +194,19 @@ doubt(
     assert.is(contractsOf(accountId).length, 2)
   }
 )
+
+doubt('whose buy never ran, after an equal purchase that no order owns: that is no proof of absence', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  await buyBeside(accountId, appIds[dialect])
+  const boughtAt = Date.now()
+  // Before the order was sent by whole seconds: were the clocks wrong, it could be its own.
+  await until('that moment', () => Date.now() > boughtAt + 4500)
+  spoil(accountId, 'ignore')
+  const { body } = await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  assert.is(body.status, 'PENDING', JSON.stringify(body))
+  assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
+  assert.is(contractsOf(accountId).length, 1)
+})
 
 const deciding = suite('operator orders reconcile')
 

@@ -144,18 +144,35 @@ committing('whose settings cannot keep it is reported', async () => {
     synchronousStandbys: 0,
     hiddenStandbys: 0
   })
-  await configure('full_page_writes = off')
-  await until('the setting', async () => (await readDurability(harness.open.db)).off.length > 0)
-  assert.equal((await readDurability(harness.open.db)).off, ['full_page_writes'])
-  const doctor = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, ['doctor', '--json'])
-  await doctor.ended
-  const { checks } = JSON.parse(doctor.lines.join('\n')) as {
-    checks: { check: string; status: string; found: string }[]
+  const doctorSays = async () => {
+    const doctor = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, ['doctor', '--json'])
+    await doctor.ended
+    const { checks } = JSON.parse(doctor.lines.join('\n')) as {
+      checks: { check: string; status: string; found: string }[]
+    }
+    return checks.find(({ check }) => check === 'durability')
   }
-  const durability = checks.find(({ check }) => check === 'durability')
-  assert.is(durability?.status, 'fail')
-  assert.match(durability!.found, /full_page_writes off/)
+  await configure('full_page_writes = off')
+  await until('the setting', async () => (await readDurability(harness.open.db)).off.length === 1, WAIT_MS)
+  const off = await doctorSays()
+  assert.is(off?.status, 'fail')
+  assert.match(off!.found, /^full_page_writes off/)
   await configure('full_page_writes = on')
+  await until('the setting', async () => (await readDurability(harness.open.db)).off.length === 0, WAIT_MS)
+
+  // To the server whoever asks for replication is a standby.
+  const standby = new pg.Client({
+    connectionString: postgres.url,
+    application_name: 'standby',
+    replication: 'true'
+  } as pg.ClientConfig)
+  await standby.connect()
+  const { standbys, synchronousStandbys } = await readDurability(harness.open.db)
+  assert.equal([standbys, synchronousStandbys], [1, 0])
+  const asynchronous = await doctorSays()
+  assert.is(asynchronous?.status, 'fail')
+  assert.match(asynchronous!.found, /^1 standbys, none of them synchronous/)
+  await standby.end()
 })
 
 const claiming = suite('a claim')

@@ -4,9 +4,9 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, takeOrders } from '../../db/orders/claiming.ts'
 import { declareAbsent } from '../../db/orders/deciding.ts'
-import { markFailed, markSevered, releaseUnsent } from '../../db/orders/placing.ts'
+import { markFailed, markSevered, releaseLostClaims, releaseUnsent } from '../../db/orders/placing.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
-import { countLook, markReview } from '../../db/orders/resolving.ts'
+import { countLook, markReview, takeDoubts } from '../../db/orders/resolving.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Open as WorkerOpen } from '../../worker/open.ts'
@@ -62,6 +62,21 @@ fencing('is neither looked into nor failed by what was learned about the first o
   const refusal = { id: first.id, attempt: first.attempt, code: 'BROKER_UPSTREAM', message: 'absent' } as const
   assert.is((await markFailed(db, [refusal])).length, 0)
   assert.is(await phase(), 'sending')
+})
+
+fencing("stays its sender's while another worker checks what became of it", async () => {
+  const { claim } = await makeQueued()
+  const { id } = await claim()
+  await db.raw(
+    `update orders set sent_at = sent_at - interval '1 minute', permit_until = permit_until - interval '1 minute',
+            reconcile_at = reconcile_at - interval '1 minute' where id = ?`,
+    [id]
+  )
+  const options = { worker: 'another', everyMs: 1000, limit: 100, crashedMs: 0, reconcileAfterMs: 0 }
+  const found = (await takeDoubts(db, options)).find(doubt => doubt.id === id)
+  assert.is(found?.sender, 'worker')
+  const released = await releaseLostClaims(db, { sender: 'worker', claimNos: [1] })
+  assert.ok(released.some(order => order.id === id))
 })
 
 fencing('is not declared absent by hand while its purchase may still be executed, in review either', async () => {

@@ -116,15 +116,6 @@ export const simulatedGuards: SimulatedGuard[] = [
     lives: 3000
   },
   {
-    name: 'what reaches the broker last is waited for until it is executed',
-    edits: [
-      edit(resolving, 'else :crashedMs end + :reconcileAfterMs)', 'else :crashedMs end + 0 * :reconcileAfterMs)')
-    ],
-    mode: 'crashes',
-    buys: { 'time-out, as late as can be': 30 },
-    lives: 6000
-  },
-  {
     // Each of the three lists backs the two others.
     name: 'a look that failed proves nothing',
     edits: [
@@ -236,12 +227,6 @@ export const simulatedGuards: SimulatedGuard[] = [
     mode: 'clocks',
     lives: 600
   },
-  decision(
-    'a contract of the same terms near the window is a doubt',
-    'else if (isNear(item, window)) candidates.near.push(item)',
-    '',
-    { file: evidence, mode: 'clocks', lives: 1500 }
-  ),
   {
     name: 'what the broker received before the reset may be executed after it',
     edits: [

@@ -120,6 +120,30 @@ const orderGuards: TestedGuard[] = [
     edits: [edit('db/copy/fanout.ts', '-since_pnl >= base_balance * max_drawdown_pct / 100', 'since_pnl is null')],
     test: 'test/copy/copy.test.ts'
   },
+  // A simulation finds these two, but takes tens of thousands of lives.
+  {
+    name: 'what reaches the broker last is waited for until it is executed',
+    edits: [
+      edit(resolving, 'else :crashedMs end + :reconcileAfterMs)', 'else :crashedMs end + 0 * :reconcileAfterMs)')
+    ],
+    test: 'test/orders/stalled.test.ts'
+  },
+  {
+    name: 'a contract of the same terms near the window is a doubt',
+    edits: [edit(evidence, 'else if (isNear(item, window)) candidates.near.push(item)', '')],
+    test: 'test/orders/doubt.test.ts'
+  },
+  {
+    name: "a broker request is late by the database's clock",
+    edits: [
+      edit(
+        'worker/platform/broker-requests.ts',
+        'readAt + ask.left_ms',
+        'readAt + ask.expires_at.getTime() - open.clock.wall()'
+      )
+    ],
+    test: 'test/orders/wrong-clocks.test.ts'
+  },
   {
     name: 'a contract whose stream fell silent is asked for',
     edits: [edit(settling, '      askSilent()\n', '')],
