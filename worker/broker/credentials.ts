@@ -24,7 +24,7 @@ export async function readToken(account: BrokerAccount, form: RegExp): Promise<s
   return token
 }
 
-/** Passes on what the broker says of the account whose token it accepted. Rejects with BrokerError. */
+/** Passes on the broker's facts of the account whose token it accepted. Rejects with BrokerError. */
 export async function confirmAccount(account: BrokerAccount, facts: AccountFacts): Promise<void> {
   try {
     await account.accepted?.(facts)

@@ -12,7 +12,7 @@ export interface DaySessions {
 export type TradingDay = Map<string, DaySessions>
 
 export interface HoursOptions {
-  /** Asks the broker for a day, given as YYYY-MM-DD. */
+  /** Requests a day from the broker, given as YYYY-MM-DD. */
   tradingDay(day: string): Promise<TradingDay>
   /** The broker's clock, epoch seconds. */
   now(): Promise<number>
@@ -45,8 +45,8 @@ export class Hours {
   }
 
   /**
-   * The same, after the broker said that the asset's market is closed: a table that says otherwise is read again, at
-   * most once a minute, and if it still does the answer is null.
+   * The same, after the broker reported that the asset's market is closed: a table that disagrees is read again, at
+   * most once a minute, and if it still does the result is null.
    */
   async secondsUntilReopening(asset: string): Promise<number | null> {
     const believed = await this.secondsUntilOpen(asset)
@@ -71,7 +71,7 @@ export class Hours {
     const asked = this.#options.tradingDay(day)
     const days = this.#days
     days.set(day, asked)
-    // A failure is told to those who wait for it, and the next one asks again.
+    // All waiters get a failure, and the next call tries again.
     asked.catch(() => days.delete(day))
     return asked
   }

@@ -1,4 +1,4 @@
-// Checks a broker on behalf of `operator broker check`, which has asked for leave, and prints the report.
+// Checks a broker for `operator broker check`, which has confirmed it with the operator, and prints the report.
 import { readEnvironment } from '../../../db/platform/process.ts'
 import { checkBroker } from './run.ts'
 import { readTarget } from './target.ts'

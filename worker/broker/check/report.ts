@@ -22,7 +22,7 @@ export class Report {
     if (text.length >= 4) this.#secrets.add(text)
   }
 
-  /** Notes whether an assumption holds; `undefined` where it could not be told. */
+  /** Notes whether an assumption holds; `undefined` where that is unknown. */
   note(assumption: string, holds: boolean | undefined, seen: unknown = ''): void {
     const verdict = holds === undefined ? 'UNKNOWN' : holds ? 'CONFIRMED' : 'REFUTED'
     this.results.push({ assumption, verdict, seen: this.#clean(seen) })

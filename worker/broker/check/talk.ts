@@ -1,4 +1,5 @@
-// A conversation for the check: each dialect's way to a socket of the account, and calls whose refusal is an answer too.
+// A connection for the check: each dialect's way to a socket of the account, and calls that also resolve with a
+// refusal.
 import { unknowns } from '../dialects/next-unknowns.ts'
 import type { Body } from '../dialects/reading.ts'
 import type { Frame } from '../transport/streams.ts'
@@ -23,7 +24,7 @@ const timeoutMs = 20_000
 const maxUpdates = 2_000
 
 export class Talk {
-  /** Every frame that came without being asked for by a call's answer, and the answers of subscriptions. */
+  /** Every frame that is no response to a call, and the responses of subscriptions. */
   readonly updates: { at: number; frame: Frame }[] = []
   readonly #socket: WebSocketLike
   readonly #waiting = new Map<number, (frame: Frame) => void>()
@@ -51,7 +52,7 @@ export class Talk {
     })
   }
 
-  /** One call; resolves with its first answer. Rejects when there is none in 20 s. */
+  /** One call; resolves with its first response. Rejects when there is none in 20 s. */
   ask(request: Body): Promise<Reply> {
     const reqId = ++this.#last
     return new Promise((resolve, reject) => {

@@ -5,7 +5,7 @@ import type { Config } from '../../../schemas/config/config.ts'
 import { brokerAppIdForms } from '../../../schemas/partners.ts'
 import type { Target } from './talk.ts'
 
-/** Throws an Error that says what is missing. */
+/** Throws an Error that names what is missing. */
 export function readTarget(
   args: string[],
   { config, token }: { config: Config; token: string | undefined }

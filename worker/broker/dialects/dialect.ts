@@ -1,5 +1,5 @@
-// What differs between the broker's APIs, behind everything they share: how a connection is opened and authorised,
-// how requests are written and answers read. Requests and answers named here are the only ones we use.
+// What differs between the broker's APIs, behind everything they share: how a connection is opened and authorised, how
+// requests are written and responses read. Requests and responses named here are the only ones we use.
 
 import type { BrokerAccount, BrokerLog, Contract, ContractState, Evidence, MarketSymbol, Unreachable } from '../port.ts'
 import type { CallLimits } from '../transport/call-window.ts'
@@ -20,9 +20,9 @@ export interface Place {
    * longest is closed, and where all are in use it throws BrokerError TooManyConnections.
    */
   claimSeat(user: string, most: number): void
-  /** The broker told its limits: they hold here, and for budgets yet to be made. */
+  /** Applies limits from the broker, to present budgets and to those made later. */
   learnLimits(limits: CallLimits): void
-  /** Aborted once somebody who does not follow contracts waits for the opening: then it goes first. */
+  /** Aborted once an opening waits that is not for contracts: then it goes first. */
   hurry: AbortSignal
 }
 
@@ -35,15 +35,15 @@ export type PipSizeOf = (asset: string) => number | undefined
 export interface Dialect {
   /** As it is stored with partners and orders. */
   name: 'v3' | 'next'
-  /** Call budgets until the broker tells better; one named `general` holds for all other classes. */
+  /** Call budgets until the broker sends better ones; one named `general` holds for all other classes. */
   limits: CallLimits
   /** Streams one connection may have open at a time. */
   maxStreams: number
-  /** Tells other workers what was spent of quotas that are not an account's. */
+  /** Publishes to other workers what was spent of quotas that are not an account's. */
   settle?: () => Promise<void>
   /** Call → class of the budget it counts in. */
   classOf(call: string): string
-  /** Where any answer shows that the broker's sockets can be reached. */
+  /** An address where any response shows that the broker's sockets can be reached. */
   probeAddress(appId: string): string
   /** What else of the broker cannot be reached right now. */
   unreachable?: () => Unreachable[]
@@ -59,9 +59,9 @@ export interface Dialect {
   /** A quote for a contract, to read its payout from. */
   quote(contract: Contract): Request
   contractsFor(asset: string, currency: string): Request
-  /** Calls that tell the rates from a currency and the decimals of all; null where the dialect has none. */
+  /** Calls for the rates from a currency and the decimals of all; null where the dialect has none. */
   exchange: { ratesFrom(currency: string): Request; currencies: Request } | null
-  /** The account a balance is about; null where the connection alone says so. */
+  /** The account a balance is about; null where only the connection identifies it. */
   accountOfBalance(body: Body): string | null
   /** These read a body and throw BadFrame when it is not what we rely on. */
   readState(body: Body, pipSizeOf: PipSizeOf): ContractState

@@ -1,5 +1,5 @@
-// The broker's refusals: read from a frame, and made into the error that a call ends with. What a code means stands in
-// meanings.ts.
+// The broker's refusals: read from a frame, and made into the error that a call ends with. The meaning of the codes is
+// in meanings.ts.
 import { rejectionMessages } from '../../../schemas/traders/accounts.ts'
 import { secondsUntil, statedOpenings } from '../hours.ts'
 import { BrokerError, type OrderField } from '../port.ts'
@@ -75,38 +75,38 @@ export function refused(refusal: Refusal, mayRun: boolean): BrokerError {
   const meaning = meaningOf(refusal.code)
   const code = meaning.byText ? codeByText(refusal.message) : meaning.code
   const unreadable = refusal.code === 'BadFrame'
-  // Where the time stands first: the text's first value, else the text itself.
+  // Where the time comes first: the text's first value, else the text itself.
   const openings = code === 'MARKET_CLOSED' ? statedOpenings([refusal.args[0] ?? '', refusal.message]) : []
-  // What the broker says of a refused token is not for the partner: what to do about it is.
+  // The broker's text about a refused token is not for the partner; the way to repair it is.
   const message = meaning.rejected === true ? rejectionMessages.TOKEN_REFUSED : refusal.message
   return new BrokerError(code, message, {
     brokerCode: refusal.code,
     ran: mayRun && (unreadable || meaning.ran === 'unknown') ? 'unknown' : 'no',
     rejected: meaning.rejected === true,
     ...(meaning.rejected === true ? { cause: refusal.message } : {}),
-    // By our clock for now; whoever can ask the broker for its own measures again.
+    // By our clock for now; callers with access to the broker's clock compute it again.
     secondsUntilOpen: secondsUntil(openings, Date.now() / 1000),
     openings,
     field: code === 'INVALID_CONTRACT' ? (refusal.field ?? meaning.field) : undefined
   })
 }
 
-/** Whether the error says that we call too often. */
+/** Whether the error means too many calls. */
 export function isRateLimit(error: BrokerError): boolean {
   return meaningOf(error.brokerCode).rateLimit === true
 }
 
-/** Whether a broker's code says that the application was refused, whoever trades under it. */
+/** Whether a broker's code means that the application was refused, for every trader. */
 export function isAppRefused(brokerCode: string): boolean {
   return meaningOf(brokerCode).application === true
 }
 
-/** Whether a freshly authorised connection may answer what this one refused. */
+/** Whether a freshly authorised connection may accept what this one refused. */
 export function wantsReauthorising(error: BrokerError): boolean {
   return meaningOf(error.brokerCode).reauthorise === true
 }
 
-/** Whether the error is about how we ask: a fault of ours or of our configuration. */
+/** Whether the error is about our request: a fault of ours or of our configuration. */
 export function isOurFault(error: BrokerError): boolean {
   return meaningOf(error.brokerCode).alert === true
 }

@@ -1,4 +1,4 @@
-// The broker's exchange rates and the decimals of its currencies, from its answers.
+// The broker's exchange rates and the decimals of its currencies, from its responses.
 import Big from 'big.js'
 import type { BrokerError } from '../port.ts'
 import type { Frame } from '../transport/sockets.ts'
@@ -26,7 +26,7 @@ export function readDigits({ website_status: answer }: Frame): Map<string, numbe
   )
 }
 
-/** Whether the broker answered that there are no rates, or that it does not know the question. */
+/** Whether the broker responded that there are no rates, or that it does not know the call. */
 export function saysNoRates({ code, brokerCode }: BrokerError): boolean {
   return code === 'INVALID_CONTRACT' || brokerCode === 'UnrecognisedRequest'
 }

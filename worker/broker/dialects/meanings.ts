@@ -1,6 +1,6 @@
-// What each of the broker's error codes means for us. A row says our code and whether a buy or sell that got this
-// answer may have run all the same ('unknown' is doubt, to be reconciled). The codes both dialects use stand here, those
-// that only the newer one names in newer-meanings.ts; one lookup serves both, since no code changed its meaning.
+// Each of the broker's error codes and its mapping: our code, and whether a buy or sell with this response may have run
+// all the same ('unknown' is doubt, to be resolved). The codes both dialects use are here, those that only the newer
+// one names in newer-meanings.ts; one lookup serves both, since no code changed its meaning.
 import type { BrokerError, OrderField } from '../port.ts'
 
 export interface Meaning {
@@ -8,17 +8,17 @@ export interface Meaning {
   ran: 'no' | 'unknown'
   /** The token, or the account behind it, was refused. */
   rejected?: true
-  /** The broker reports unlike things under this one code; only its text tells them apart. */
+  /** The broker reports different errors under this one code; only its text distinguishes them. */
   byText?: true
   /** Our budget and the broker's count differ: slow down. */
   rateLimit?: true
   /** The connection lost its authorisation: a fresh one may have it. */
   reauthorise?: true
-  /** A fault of ours or of our configuration: somebody should look. */
+  /** A fault of ours or of our configuration: raises an alert. */
   alert?: true
   /** The field of the order that the refusal is about. */
   field?: OrderField
-  /** The application was refused, not the token: nobody who trades under it can. */
+  /** The application was refused, not the token: no trader can trade under it. */
   application?: true
 }
 
@@ -33,7 +33,7 @@ export const stale: Meaning = { code: 'BROKER_DISCONNECTED', ran: 'no', rejected
 export const slow: Meaning = { code: 'BROKER_UPSTREAM', ran: 'no', rateLimit: true }
 export const byText: Meaning = { code: 'INVALID_CONTRACT', ran: 'no', byText: true }
 
-/** Code (a trailing * stands for any ending) → what it means. Unknown codes are `upstream`. */
+/** Code (a trailing * matches any ending) → its meaning. Unknown codes are `upstream`. */
 export const meanings: Readonly<Record<string, Meaning>> = {
   // The token or the account
   InvalidToken: rejected,
@@ -60,7 +60,7 @@ export const meanings: Readonly<Record<string, Meaning>> = {
   MarketIsClosed: { code: 'MARKET_CLOSED', ran: 'no' },
   InsufficientBalance: { code: 'INSUFFICIENT_BALANCE', ran: 'no' },
 
-  // What was asked for
+  // The requested terms
   ContractBuyValidationError: byText,
   InvalidtoBuy: byText,
   ContractCreationFailure: invalid,
@@ -102,7 +102,7 @@ export const meanings: Readonly<Record<string, Meaning>> = {
   InvalidContractProposal: upstream,
   PriceMoved: upstream,
 
-  // A contract that cannot be sold or changed now; the contract itself tells why
+  // A contract that cannot be sold or changed now; its state shows why
   InvalidSellContractProposal: invalid,
   NoOpenPosition: invalid,
   NotFound: invalid,

@@ -24,7 +24,7 @@ const rows: readonly (readonly [Meaning, string])[] = [
   // Stake and payout
   [about('stake'), 'StakeLimitExceeded PayoutLimitExceeded StakeTooLow InvalidStake InvalidStakeMoreThanPrice'],
 
-  // What was asked for
+  // The requested terms
   [about('contractType'), 'InvalidContractType'],
   [about('asset'), 'InvalidInputAsset'],
   [about('duration'), 'SingleTickNumberLimits InvalidExpiry InvalidExpiryTime'],
@@ -46,7 +46,7 @@ const rows: readonly (readonly [Meaning, string])[] = [
   [upstream, 'TradingNotAvailable TradingSuspendedSpecificHours']
 ]
 
-/** Code (a * stands for anything) → what it means. */
+/** Code (a * matches anything) → its meaning. */
 export const newerMeanings: Readonly<Record<string, Meaning>> = Object.fromEntries(
   rows.flatMap(([meaning, codes]) => codes.split(' ').map(code => [code, meaning] as const))
 )

@@ -1,25 +1,25 @@
-// Refusals of the newer dialect's REST side. Their code says what was refused, whatever the status: the call for a socket's
-// address knows only 400, 401 and 500. Errors come as a list or as a single object.
+// Refusals of the newer dialect's REST side. Only their code shows what was refused, as the call for a socket's address
+// has no status but 400, 401 and 500. Errors come as a list or as a single object.
 import { tokenRefused } from '../credentials.ts'
 import { BrokerError } from '../port.ts'
 import { isAppRefused } from './errors.ts'
 import { unknowns } from './next-unknowns.ts'
 
 interface RestError {
-  /** null where the answer has none that can be read. */
+  /** null where the response has none that can be read. */
   code: string | null
   message: string
   field: string
 }
 
-/** Codes that say what an answer's status may not. */
+/** Codes for refusals that the status may not show. */
 const accountCodes = new Set(['AccountNotFound', 'InvalidAccount'])
 const tokenCodes = new Set(['Unauthorized', 'UnauthorizedAccess', 'InvalidToken', 'AccessDenied', 'PermissionDenied'])
 const expiredCodes = new Set(['TokenExpired', 'ExpiredToken'])
 const busyCodes = new Set(['RateLimit', 'RateLimitExceeded', 'TooManyRequests'])
 const requestCodes = new Set(['ValidationError', 'FieldIsRequired', 'BadInputRequest'])
 
-/** The first error of an answer, in either form; null when the body is no error. */
+/** The first error of a response, in either form; null when the body is no error. */
 export function readRestError(body: unknown): RestError | null {
   const { errors, error } = (body ?? {}) as { errors?: unknown; error?: unknown }
   const first: unknown = Array.isArray(errors) ? errors[0] : error
@@ -30,7 +30,7 @@ export function readRestError(body: unknown): RestError | null {
   return { code: word(code), message: text(told), field: text(field) }
 }
 
-/** Whether an answer says that there were too many calls. */
+/** Whether a response means that there were too many calls. */
 export function isBusy(status: number, body: unknown): boolean {
   const code = readRestError(body)?.code ?? null
   return code === null ? status === 429 : busyCodes.has(code)
@@ -57,7 +57,7 @@ export function restRefusal(status: number, body: unknown, { appIdHeader }: { ap
   return upstream('The broker did not open the account.', named, cause)
 }
 
-/** A call that got no answer, or one that says the broker is down. */
+/** A call without a response, or with one that means the broker is down. */
 export function unreachable(cause: string): BrokerError {
   return upstream('The broker could not be reached.', 'NotConnected', cause)
 }

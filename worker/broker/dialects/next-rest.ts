@@ -1,5 +1,6 @@
-// The one REST call the newer dialect cannot do without: a one-time address for an account's socket. It is made within
-// the budgets of this machine's address and of the user, and ends like every broker call: answered, or a BrokerError.
+// The one REST call the newer dialect requires: a one-time address for an account's socket. It is made within the
+// budgets of this machine's address and of the user, and ends like every broker call: with a response, or a
+// BrokerError.
 
 import { createHash } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -73,7 +74,7 @@ export class Rest {
     return { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour, reserve }
   }
 
-  /** Tells the other workers what was spent of the users' budgets. */
+  /** Publishes to the other workers what was spent of the users' budgets. */
   async settle(): Promise<void> {
     await Promise.allSettled([...this.#ofUsers.values()].map(budget => budget.settle()))
   }
@@ -89,8 +90,8 @@ export class Rest {
   }
 
   /**
-   * What the broker says of the account, from the list of the user's accounts. Rejects with BROKER_DISCONNECTED (rejected)
-   * when the token is refused or does not have the account, else with BROKER_UPSTREAM.
+   * The broker's facts of the account, from the list of the user's accounts. Rejects with BROKER_DISCONNECTED
+   * (rejected) when the token is refused or does not have the account, else with BROKER_UPSTREAM.
    */
   async accountFacts({ appId, accountId, token, hurry }: Asking): Promise<AccountFacts> {
     const body = await this.#ask('GET', '/trading/v1/options/accounts', { appId, token, hurry })
@@ -122,7 +123,7 @@ export class Rest {
         throw restRefusal(answer.status, answer.body, this.#options)
       return answer
     })
-    // Whose limit was exceeded, the broker does not say: the user's, or this address's by others behind it.
+    // The broker does not show whose limit was exceeded: the user's, or this address's by others behind it.
     for (const each of [budget, this.#ofAddress]) {
       if (isBusy(status, body)) each.backOff(only)
       else if (status === 200) each.answered(only)
@@ -140,13 +141,13 @@ export class Rest {
       const response = await fetch(`${this.#options.base}${path}`, {
         method,
         headers: { authorization: `Bearer ${token}`, [this.#options.appIdHeader]: appId },
-        // A token is not carried to wherever an answer points.
+        // A token is not sent on to a redirect's target.
         redirect: 'error',
         signal: AbortSignal.timeout(unknowns.restTimeoutMs)
       })
       return { status: response.status, body: parse(await readText(response)) }
     } catch (cause) {
-      // Nothing of the request is told: its headers are secrets.
+      // Nothing of the request is logged: its headers are secrets.
       const late = cause instanceof Error && cause.name === 'TimeoutError'
       throw unreachable(late ? 'no answer in time' : codeOf(cause))
     }
@@ -167,7 +168,7 @@ export class Rest {
     if (status >= 500) throw unreachable(`status ${status}`)
   }
 
-  /** The address in an answer, if it is one we may connect to. */
+  /** The address in a response, if it is one we may connect to. */
   #trusted(body: unknown): string {
     let address: string
     try {
@@ -181,7 +182,7 @@ export class Rest {
     return address
   }
 
-  /** Users are told apart by their token, of which only a digest is kept. */
+  /** Users are distinguished by their token, of which only a digest is kept. */
   #budgetOf(token: string): Budget {
     const user = userOf(token)
     let budget = this.#ofUsers.get(user)
@@ -201,7 +202,7 @@ interface Answer {
   body: unknown
 }
 
-/** Whether a socket's address is one of play money; null where it says neither. */
+/** Whether a socket's address is one of play money; null where it shows neither. */
 export function modeOfAddress(address: string): AccountFacts['mode'] {
   return modeOf(new URL(address).pathname.split('/').at(-1))
 }
@@ -252,7 +253,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // Proxies answer in other tongues; the status says enough.
+    // Proxies respond in other formats; the status suffices.
     return null
   }
 }

@@ -1,5 +1,5 @@
-// Renewing a token of the newer dialect at the broker's authorisation server, as OAuth 2.0 has it (RFC 6749, section 6). The
-// documents fix no life time: what the answer says holds.
+// Renews a token of the newer dialect at the broker's authorisation server, by OAuth 2.0 (RFC 6749, section 6). The
+// documents fix no life time: the response's holds.
 
 import { BrokerError } from '../port.ts'
 import { unreachable } from './next-refusals.ts'
@@ -9,7 +9,7 @@ export interface TokenGrant {
   token: string
   /** null: the one used stays good. */
   refreshToken: string | null
-  /** null: the broker did not say. */
+  /** null: not stated. */
   expiresInSeconds: number | null
 }
 
@@ -30,7 +30,7 @@ export async function renewToken(
       method: 'POST',
       headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
       body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken, client_id: clientId }),
-      // A token is not carried to wherever an answer points.
+      // A token is not sent on to a redirect's target.
       redirect: 'error',
       signal: AbortSignal.timeout(unknowns.restTimeoutMs)
     })
@@ -74,7 +74,7 @@ async function readJson(response: Response): Promise<Record<string, unknown>> {
     const body = JSON.parse(text + decoder.decode()) as unknown
     return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
   } catch {
-    // A proxy's page; the status says enough.
+    // A proxy's page; the status suffices.
     return {}
   }
 }

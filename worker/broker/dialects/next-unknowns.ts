@@ -1,6 +1,6 @@
-// What the documents of the broker's newer API leave open, and what we take for granted instead: all of it here, so that
-// it is changed in one place once the broker has shown the truth. Figures it publishes but does not tell over the API
-// stand here too.
+// What the documents of the broker's newer API leave open, and our assumptions: all of them here, so that each is
+// changed in one place once the broker's behaviour is known. Figures it publishes but does not send over the API are
+// here too.
 import type { CallLimits, CallWindows } from '../transport/call-window.ts'
 
 export const unknowns = {
@@ -44,8 +44,9 @@ export const unknowns = {
   socketsOfUser: 4,
 
   /**
-   * Streams a connection may have open. Published is 100; what one more is answered is not, nor whether a purchase that
-   * asks for it has run by then: so none asks. A few places are left for streams the broker still counts as open.
+   * Streams a connection may have open. 100 is published; the response to one more is not, nor whether a purchase that
+   * subscribes has run by then: so none subscribes beyond. A few places are left for streams the broker still counts as
+   * open.
    */
   streamsOfConnection: 90,
 

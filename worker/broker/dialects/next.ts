@@ -1,6 +1,6 @@
-// The broker's newer API: a token buys a one-time address over REST, and the socket there is the account's. Requests are
-// as its strictest document says, answers are taken as its loosest describes them. What no document says is in
-// next-unknowns.ts; everything that is not this dialect's own is in the files beside it.
+// The broker's newer API: a token buys a one-time address over REST, and the socket there is the account's. Requests
+// follow its strictest document, responses are accepted as its loosest describes them. Assumptions beyond the documents
+// are in next-unknowns.ts; everything that is not this dialect's own is in the files beside it.
 import Big from 'big.js'
 import { type ClientOptions, createClient } from '../client.ts'
 import { confirmAccount, readToken } from '../credentials.ts'
@@ -23,7 +23,7 @@ export interface NextOptions extends ClientOptions {
   callsPerMinute?: number
 }
 
-/** A broker that speaks the newer API. Nothing is opened until it is used. */
+/** A broker with the newer API. Nothing is opened until it is used. */
 export function createNextBroker(options: NextOptions): Broker {
   return createClient(createNextDialect(options), options)
 }
@@ -71,9 +71,9 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
     },
     quote: contract => ({ proposal: 1, ...termsOfRequest(contract, 'underlying_symbol') }),
     contractsFor: asset => ({ contracts_for: asset }),
-    // Accounts are in USD here by the documents, and no call tells a rate.
+    // Accounts are in USD here by the documents, and no call returns a rate.
     exchange: null,
-    // The socket is the account's; that the login id told is the account's id is nowhere promised.
+    // The socket is the account's; no document promises that the login id sent is the account's id.
     accountOfBalance: () => null,
     readState,
     readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
@@ -112,7 +112,8 @@ function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
     exitPrice: price('exit_spot'),
     currentSpot: price('current_spot')
   })
-  // Here either the flag or a final status says that a contract is over, so that one without the other is no contradiction.
+  // Here either the flag or a final status means that a contract is over, so that one without the other is no
+  // contradiction.
   return state.settled && state.said?.sold === false ? { ...state, said: { ...state.said, sold: null } } : state
 }
 

@@ -1,14 +1,14 @@
-// Shortcodes are the broker's one-line names of contracts. They are what lists of an account show, so they decide
-// whether a contract found there can be the one an order asked for.
+// Shortcodes are the broker's one-line names of contracts. An account's lists show them, so they decide whether a
+// contract found there can be the one that an order requested.
 import Big from 'big.js'
 import type { Contract, ContractTerms } from '../port.ts'
 
-// The symbol may contain underscores and be followed by a number that looks like one of its parts, so the pattern is
+// The symbol may contain underscores and be followed by a number that resembles one of its parts, so the pattern is
 // anchored on the start time: the first field from the left that can only be an epoch.
 const binary = /^([A-Z]+)_(\w+?)_(\d*\.?\d*)_(\d{9,11})F?_(\d{1,11})([FT]?)(?:_(S?-?\d+P?)_(S?-?\d+P?))?$/
 const multiplier = /^(MULTUP|MULTDOWN)_(\w+)_(\d+\.?\d*)_(\d+)_(\d{9,11})_(\d{9,11})_(\w+?)_(\d+\.?\d*)(?:_N\d+)?$/
 
-/** What a shortcode says, or null when it cannot be read. */
+/** The terms in a shortcode, or null when it cannot be read. */
 export function parseShortcode(shortcode: string): ContractTerms | null {
   if (shortcode.length > 200) return null
   return readMultiplier(shortcode) ?? readBinary(shortcode)
@@ -59,7 +59,9 @@ export function endOf(shortcode: string): number | null {
   return terms?.durationSeconds == null ? null : terms.startTime + terms.durationSeconds
 }
 
-/** The terms a contract would be listed with, bought at `startTime` (epoch seconds); its payout is the broker's to say. */
+/**
+ * The terms a contract would be listed with, bought at `startTime` (epoch seconds); the payout comes from the broker.
+ */
 export function termsOf(contract: Contract, startTime = 0): ContractTerms {
   const common = { asset: contract.asset.toUpperCase(), payout: null, startTime }
   if (contract.kind === 'MULTIPLIER') {
@@ -105,7 +107,7 @@ function sameBarrier(listed: string | null, contract: Contract): boolean {
   return contract.kind === 'MULTIPLIER' || listed === contract.barrier
 }
 
-/** How long a contract lasts by what was asked for, in seconds; null where ticks or prices decide. */
+/** How long a contract lasts by its requested terms, in seconds; null where ticks or prices decide. */
 export function secondsOf(contract: Contract): number | null {
   if (contract.kind === 'MULTIPLIER' || contract.durationUnit === 't') return null
   return contract.duration * secondsIn[contract.durationUnit]

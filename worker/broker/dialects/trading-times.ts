@@ -1,9 +1,9 @@
-// A day of the broker's trading times: the sessions of every asset, with what the day's events announce. An early close
-// stands in the events alone, while the times go on to print the usual end.
+// A day of the broker's trading times: the sessions of every asset, with the day's announced events. An early close is
+// in the events alone, while the times still show the usual end.
 import type { DaySessions, TradingDay } from '../hours.ts'
 import { type Body, bodyOf, listOf } from './reading.ts'
 
-/** Reads the answer for `date` (YYYY-MM-DD). Throws BadFrame when it is not what we rely on. */
+/** Reads the response for `date` (YYYY-MM-DD). Throws BadFrame when it is not what we rely on. */
 export function readTradingDay(times: unknown, date: string, assetOf: (row: Body) => string): TradingDay {
   const day: TradingDay = new Map()
   for (const market of listOf(bodyOf(times, 'trading_times').markets, 'markets')) {

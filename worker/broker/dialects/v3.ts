@@ -1,5 +1,5 @@
-// The broker's API v3: one socket per account, authorised with the account's token; requests and answers as its
-// schemas say. Everything that is not v3's own is in the files beside this.
+// The broker's API v3: one socket per account, authorised with the account's token; requests and responses by its
+// schemas. Everything that is not v3's own is in the files beside this.
 import Big from 'big.js'
 import { type ClientOptions, createClient } from '../client.ts'
 import { confirmAccount, readToken, tokenRefused } from '../credentials.ts'
@@ -18,7 +18,7 @@ export interface V3Options extends ClientOptions {
   url: string
 }
 
-/** A broker that speaks v3. Nothing is opened until it is used. */
+/** A broker with API v3. Nothing is opened until it is used. */
 export function createV3Broker(options: V3Options): Broker {
   return createClient(createV3Dialect(options.url), options)
 }
@@ -37,7 +37,7 @@ const classes: Record<string, string> = {
 
 const uncounted = { perMinute: 0, perHour: 0 }
 
-/** What the broker once published; it tells the real figures on every connection. */
+/** The figures the broker once published; it sends the real ones on every connection. */
 const limits: CallLimits = {
   uncounted,
   pricing: { perMinute: 80, perHour: 3_600 },
@@ -50,7 +50,7 @@ function createV3Dialect(url: string): Dialect {
     name: 'v3',
     limits,
     classOf: call => classes[call] ?? 'general',
-    // Nothing is said of a limit; this is a bound of ours.
+    // No limit is documented; this is a bound of ours.
     maxStreams: 1_000,
     probeAddress: appId => addressOf(url, appId),
     openMarket: place => openSocket(url, place),
@@ -104,7 +104,7 @@ function createV3Dialect(url: string): Dialect {
 function addressOf(url: string, appId: string): string {
   const address = new URL(url)
   address.searchParams.set('app_id', appId)
-  // Some refusals can only be told apart by their text, and that is English here.
+  // Some refusals can only be distinguished by their text, which is English here.
   address.searchParams.set('l', 'EN')
   return address.href
 }
@@ -139,14 +139,14 @@ async function authorise(asked: {
   await confirmAccount(account, facts)
 }
 
-/** The prefix of a login id says nothing: `is_virtual` is the broker's word. */
+/** The prefix of a login id proves nothing: only `is_virtual` decides. */
 function readAuthorised({ authorize }: Frame): AccountFacts & { loginid: string } {
   const body = bodyOf(authorize, 'authorize')
   const mode = body.is_virtual === undefined ? null : flag(body, 'is_virtual') ? 'DEMO' : 'REAL'
   return { loginid: textOf(body, 'loginid'), mode, currency: optionalText(body, 'currency') || null }
 }
 
-/** Learns the call limits and hears when the site goes down; nobody waits for it. */
+/** Reads the call limits and subscribes to the site's status; no caller waits for it. */
 function watchSite(connection: Connection, place: Place): void {
   const stream: Stream = {
     hear: frame => {

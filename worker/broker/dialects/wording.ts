@@ -1,4 +1,4 @@
-// What both dialects word alike: the terms of a contract asked for, and the rows of an account's lists.
+// The mapping common to both dialects: the terms of a requested contract, and the rows of an account's lists.
 
 import type { Contract, Evidence } from '../port.ts'
 import type { Request } from './dialect.ts'

@@ -1,23 +1,23 @@
-// The calls under way on one connection: each waits for the frame that carries its number, until its time is over or
-// it is given up. How a call ends is its connection's to say.
+// The calls under way on one connection: each waits for the frame that carries its number, until its time is over or it
+// is given up. The connection decides how a call ends.
 import { BrokerError } from '../port.ts'
 import type { Frame, Stream } from './streams.ts'
 
 export interface CallOptions {
-  /** The key under which the answer comes; a frame without it is an update that overtook the answer. */
+  /** The key under which the response comes; a frame without it is an update that overtook the response. */
   answer: string
   timeoutMs: number
-  /** The call changes something at the broker: without an answer it may have run. */
+  /** The call changes something at the broker: without a response it may have run. */
   mayRun?: boolean
   /** Runs right before the frame is written; if it throws, nothing was sent. */
   beforeSend?: () => void
-  /** Ends the wait for the answer. */
+  /** Ends the wait for the response. */
   signal?: AbortSignal
-  /** Hears the answer, before the call resolves, and every update after or before it. */
+  /** Gets the response, before the call resolves, and every update after or before it. */
   stream?: Stream
 }
 
-/** A call that waits for its answer. */
+/** A call that waits for its response. */
 export interface Call {
   answer: string
   mayRun: boolean
@@ -49,7 +49,7 @@ export class Calls {
     return this.#any(({ stream }) => stream !== null)
   }
 
-  /** Has a call wait; `giveUp` runs once its time is over or its signal says so. */
+  /** Has a call wait; `giveUp` runs at its time-out or when its signal is aborted. */
   add(
     reqId: number,
     call: Call,
@@ -64,7 +64,7 @@ export class Calls {
     this.#waiting.set(reqId, { call, stopWaiting })
   }
 
-  /** The call that a frame answers: an update of the call's stream may carry its number, but not its answer. */
+  /** The call that a frame responds to: an update of the call's stream may carry its number, but not its response. */
   answeredBy(frame: Frame, reqId: number | null): Call | undefined {
     const call = reqId === null ? undefined : this.#waiting.get(reqId)?.call
     return call && (frame.error !== undefined || frame[call.answer] !== undefined) ? call : undefined
@@ -78,7 +78,7 @@ export class Calls {
     return found?.call
   }
 
-  /** All of them, with their numbers, as they stand now. */
+  /** All waiting calls, with their numbers. */
   all(): [number, Call][] {
     return [...this.#waiting].map(([reqId, { call }]) => [reqId, call])
   }
@@ -94,13 +94,13 @@ export function unsent(message: string, brokerCode: string, cause?: unknown): Br
   return new BrokerError('BROKER_UPSTREAM', message, { brokerCode, ran: 'no', cause })
 }
 
-/** No answer came in time: in doubt, if the call may have run. */
+/** No response came in time: in doubt, if the call may have run. */
 export function noAnswer({ mayRun }: Call): BrokerError {
   const ran = mayRun ? 'unknown' : 'no'
   return new BrokerError('BROKER_UPSTREAM', 'The broker did not answer in time.', { brokerCode: 'NoAnswer', ran })
 }
 
-/** The connection broke before the answer: in doubt, if the call may have run. */
+/** The connection broke before the response: in doubt, if the call may have run. */
 export function disconnected({ mayRun }: Call, cause: BrokerError): BrokerError {
   if (!mayRun) return cause
   return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker broke before it answered.', {

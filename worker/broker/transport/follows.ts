@@ -1,7 +1,7 @@
-// The contracts an account's session follows. A stream dies with its connection; what is still wanted is asked for
-// again on the next one, and given up only when that fails for a minute. A connection carries only so many streams:
-// contracts beyond that wait for a place, and are asked for now and then meanwhile. Those whose end is far rest
-// without one (rests.ts).
+// The contract subscriptions of an account's session. A stream dies with its connection; those still needed are
+// requested again on the next one, and given up only when that fails for a minute. A connection carries only so many
+// streams: contracts beyond that wait for a place, and are read now and then meanwhile. Those whose end is far are
+// parked without one (rests.ts).
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Dialect, PipSizeOf } from '../dialects/dialect.ts'
 import { bodyOf } from '../dialects/reading.ts'
@@ -14,7 +14,7 @@ import type { Connection, Frame, Stream } from './sockets.ts'
 export interface FollowsOptions extends Omit<RestsOptions, 'onOver' | 'onBehind'> {
   dialect: Dialect
   pipSizeOf: PipSizeOf
-  /** How long a stream may stay away before its listeners hear `lost`. */
+  /** How long a stream may be missing before `lost` is called on its listeners. */
   lostAfterMs: number
 }
 
@@ -27,7 +27,7 @@ interface Follow {
   contractId: string
   listeners: Set<ContractListener>
   last: ContractState | null
-  /** When it ends (epoch seconds), where that is known beforehand and nobody wants its value until then. */
+  /** When it ends (epoch seconds), where that is known beforehand and its value is not needed until then. */
   endsAt: number | null
   /** It seems to have ended: not a time to rest. */
   restless: boolean
@@ -35,7 +35,7 @@ interface Follow {
   source: Source | null
   /** The subscription under way. */
   asking: Promise<ContractState> | null
-  /** Whether that one asks for a stream. */
+  /** Whether that request subscribes to a stream. */
   subscribing: boolean
   awaySince: number
   over: boolean
@@ -45,7 +45,7 @@ const backOffStepMs = 1_000
 const backOffCapMs = 15_000
 // A sale by another program is found so late at most.
 const AWAY_MS = 10 * 60_000
-/** Contracts without a place for a stream that are asked for in one round. */
+/** Contracts without a place for a stream that are read in one round. */
 const askedPerRound = 10
 const answer = 'proposal_open_contract'
 
@@ -87,7 +87,7 @@ export class Follows {
     return this.#rests.lengthOf(endsAt) > 0
   }
 
-  /** Keeps a place for the stream of a purchase, until the answer is called; null when all are taken. */
+  /** Keeps a place for the stream of a purchase, until the returned function is called; null when all are taken. */
   reserve(): (() => void) | null {
     if (this.#places() <= 0) return null
     this.#reserved += 1
@@ -118,7 +118,8 @@ export class Follows {
   }
 
   /**
-   * Takes over the stream that a purchase opened; null when it opened none. The answer hears that stream's frames.
+   * Takes over the stream that a purchase opened; null when it opened none. The returned function takes that stream's
+   * frames.
    */
   adopt(
     { contractId, expiryTime }: Pick<Bought, 'contractId' | 'expiryTime'>,
@@ -137,7 +138,7 @@ export class Follows {
     return frame => this.#hear(follow, frame, source)
   }
 
-  /** Stops following; the broker is told. */
+  /** Stops following, also at the broker. */
   unfollow(contractId: string): void {
     const follow = this.#byContract.get(contractId)
     if (follow === undefined) return
@@ -250,7 +251,7 @@ export class Follows {
     const state = this.#read(frame)
     // A settled state under another id is for the listener to judge; of an open contract it is of no use.
     if (state.contractId !== follow.contractId && !state.settled) return false
-    // What was on its way when the rest began; only an end is news.
+    // Frames sent before we unsubscribed may still arrive; only a settlement matters.
     const resting = this.#rests.has(follow.contractId)
     if (resting && !state.settled) return true
     if (frame.subscription !== undefined && source.connection.usable) follow.source = source
@@ -266,7 +267,7 @@ export class Follows {
     return true
   }
 
-  /** Lets a contract rest, if it may: its stream ends. Answers whether it does. */
+  /** Parks a contract, if it may be: its stream ends. Returns whether it is parked. */
   #rest(follow: Follow): boolean {
     const ms = follow.over || follow.restless ? 0 : this.#rests.lengthOf(follow.endsAt)
     if (ms === 0) return false
@@ -296,7 +297,7 @@ export class Follows {
     void this.#again(follow).then(() => this.#restore())
   }
 
-  /** The stream brings nothing any more, though the connection is up: ask for it again. */
+  /** The stream brings nothing any more, though the connection is up: request it again. */
   #away(follow: Follow): void {
     follow.source = null
     follow.awaySince = performance.now()
@@ -318,7 +319,7 @@ export class Follows {
     })
   }
 
-  /** A place is free; whoever waits for one need not sit out the pause. */
+  /** A place is free; a contract that waits for one skips the rest of the pause. */
   #freed(): void {
     this.#pause?.abort()
   }
@@ -339,7 +340,7 @@ export class Follows {
       await delay(pauseMs, undefined, { signal: AbortSignal.any([this.#stop.signal, freed]) }).catch(() => undefined)
       this.#pause = null
       if (this.#stop.signal.aborted) return
-      // The one asked for longest ago first. A place that got free is no reason to ask for those it is not for.
+      // The one requested longest ago first. A free place is no reason to read more contracts than it takes.
       away.sort((one, other) => one.awaySince - other.awaySince)
       const asked = Math.max(0, this.#places()) + (freed.aborted ? 0 : askedPerRound)
       const some = crowded ? away.slice(0, asked) : away
@@ -347,7 +348,7 @@ export class Follows {
     }
   }
 
-  /** Whoever rests can only go on while sales are heard. */
+  /** A contract stays parked only while the account's sales are received. */
   async #catchUp(): Promise<void> {
     if (this.#rests.behindMs === null) return
     try {
@@ -401,7 +402,7 @@ function isFinal(error: unknown): boolean {
   return error instanceof BrokerError && (error.rejected || error.code === 'INVALID_CONTRACT')
 }
 
-/** The broker answers an empty body for a contract it does not know. */
+/** The broker returns an empty body for a contract it does not know. */
 export function notFound(): BrokerError {
   return new BrokerError('INVALID_CONTRACT', 'The broker does not know this contract.', {
     brokerCode: 'ContractNotFound',

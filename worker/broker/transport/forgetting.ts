@@ -13,7 +13,7 @@ export interface ForgetBudget {
 }
 
 export interface ForgettingOptions {
-  /** Sends one forget call and resolves with its answer. Rejects with BrokerError. */
+  /** Sends one forget call and resolves with its response. Rejects with BrokerError. */
   send(subscriptionId: string): Promise<unknown>
   budget: ForgetBudget | undefined
   log: BrokerLog
@@ -43,7 +43,7 @@ export class Forgetting {
     this.#options = options
   }
 
-  /** Streams the broker still has although nobody here uses them. */
+  /** Streams the broker still has although they are not used here any more. */
   get size(): number {
     return this.#waiting.length + this.#underWay
   }

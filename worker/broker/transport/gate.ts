@@ -17,7 +17,7 @@ export class Gate {
     try {
       return await work()
     } finally {
-      // A place is handed on, so that nobody slips in between.
+      // A place is handed on directly, so that a later caller cannot take it in between.
       const next = this.#waiting.shift()
       if (next === undefined) this.#running -= 1
       else next()

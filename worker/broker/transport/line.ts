@@ -22,9 +22,9 @@ export interface LineOptions {
 }
 
 export interface LineCall {
-  /** The key of the answer, where it is not the call's name. */
+  /** The key of the response, where it is not the call's name. */
   answer?: string
-  /** Buys and sells: first in the queue, in doubt without an answer. */
+  /** Buys and sells: first in the queue, in doubt without a response. */
   mayRun?: boolean
   /** Refused while the broker announces that it goes down. */
   purchase?: boolean
@@ -95,19 +95,19 @@ export class Line {
   }
 
   /**
-   * Makes one call, once, within its budget. `call` names it and is the key of its answer. Rejects with BrokerError.
+   * Makes one call, once, within its budget. `call` names it and is the key of its response. Rejects with BrokerError.
    */
   async call(call: string, request: Record<string, unknown>, options: LineCall = {}): Promise<Frame> {
     try {
       return await this.#callOnce(call, request, options)
     } catch (error) {
-      // The call was refused before it was looked at, so that asking again cannot do it twice.
+      // The call was refused before it was processed, so that a retry cannot do it twice.
       if (!(error instanceof BrokerError) || !wantsReauthorising(error)) throw error
       return await this.#callOnce(call, request, options)
     }
   }
 
-  /** Asks for something that changes nothing: again and again until it is answered or the time is up. */
+  /** Sends a call that changes nothing: again and again until it succeeds or the time is up. */
   async read(call: string, request: Record<string, unknown>, options: ReadOptions = {}): Promise<Frame> {
     const { timeoutMs = this.#options.answerTimeoutMs, ...rest } = options
     const deadline = performance.now() + timeoutMs
@@ -131,7 +131,9 @@ export class Line {
     if (wasUsable) this.#options.onDown(connection, cause)
   }
 
-  /** After an error: leaves a connection with a stream whose answer we gave up on, and that nobody holds now. */
+  /**
+   * After an error: if the broker says 'already subscribed', our timed-out subscribe succeeded; retire this connection.
+   */
   leaveDoubled(error: unknown): void {
     const doubled = error instanceof BrokerError && error.brokerCode === 'AlreadySubscribed'
     if (doubled && this.current !== null) this.retire(this.current, error)
@@ -215,8 +217,8 @@ export class Line {
     } catch (error) {
       if (!(error instanceof BrokerError)) throw error
       if (isRateLimit(error)) budget.backOff(className)
-      // A connection that swallowed an order is not trusted with the question what became of it, nor left to deliver
-      // the order after all, should it stand somewhere on the way.
+      // A connection that lost an order's response is not trusted to resolve it, and is closed so that it cannot
+      // deliver the order late, should it be buffered on the way.
       if (mayRun && error.brokerCode === 'NoAnswer') connection.reset('an order got no answer')
       else if (wantsReauthorising(error)) this.retire(connection, error)
       // Mostly a fault of ours or of our configuration; a strange symbol of the caller's may do it too.
@@ -228,7 +230,7 @@ export class Line {
   }
 }
 
-/** Reads an answer; one that is not what we rely on ends the call as BROKER_UPSTREAM, in doubt if it may have run. */
+/** Reads a response; one that is not what we rely on ends the call as BROKER_UPSTREAM, in doubt if it may have run. */
 export function readAnswer<T>(frame: Frame, read: (frame: Frame) => T, mayRun = false): T {
   try {
     return read(frame)

@@ -13,9 +13,9 @@ export interface OpenSocket {
 }
 
 /**
- * Opens a socket and answers what `attach` makes of it, which runs at once: a frame, or the end, may follow before
- * anybody who awaits this goes on. Rejects with BrokerError BROKER_UPSTREAM (ran 'no'): NotConnected, or Refused with
- * the HTTP status of a refused upgrade.
+ * Opens a socket and returns the result of `attach`, which runs at once: a frame, or the end, may follow before code
+ * that awaits this goes on. Rejects with BrokerError BROKER_UPSTREAM (ran 'no'): NotConnected, or Refused with the HTTP
+ * status of a refused upgrade.
  */
 export function openSocket<Attached>(
   { url, connectTimeoutMs }: { url: string; connectTimeoutMs: number },
@@ -58,11 +58,11 @@ export function openSocket<Attached>(
 }
 
 /**
- * Resets a connection; `afterwards` runs when it is closed. One whose last byte has been handed over and whose end is just
- * being told cannot be reset in that moment: Node would report EINVAL, never close it, and turn round for ever at its own
- * exit. `ending` says that something above the connection, such as TLS, may be telling an end of its own. And what
- * is above must not be destroyed before the close: a TLS socket torn down in the turn of the reset below it ends the
- * whole process with a segmentation fault.
+ * Resets a connection; `afterwards` runs when it is closed. One whose last byte was written and whose end is just being
+ * sent cannot be reset in that moment: Node would report EINVAL, never close it, and spin for ever at its own exit.
+ * `ending` means that a layer above the connection, such as TLS, may be sending an end of its own. And that layer must
+ * not be destroyed before the close: a TLS socket torn down in the turn of the reset below it ends the whole process
+ * with a segmentation fault.
  */
 export function breakOff(wire: Socket, { ending = false, afterwards = () => {} } = {}): void {
   const reset = () => {

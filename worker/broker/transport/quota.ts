@@ -1,5 +1,5 @@
-// How often we may call the broker: for one account under one application, calls of a class share a count per
-// minute and one per hour. Whoever would exceed either waits, purchases before reads, and is refused in the end.
+// How often we may call the broker: for one account under one application, calls of a class share a count per minute
+// and one per hour. A call beyond either waits, purchases before reads, and is refused in the end.
 import type { CallRecord, PastCalls, ScopeRecords } from '../../../db/platform/call-records.ts'
 import { BrokerError } from '../port.ts'
 import { type CallLimits, CallWindow, type CallWindows } from './call-window.ts'
@@ -60,7 +60,7 @@ export class Budget {
     this.#records = records
   }
 
-  /** Takes over what the broker says; calls already made stay counted. */
+  /** Applies the broker's limits; calls already made stay counted. */
   setLimits(limits: CallLimits): void {
     this.#limits = limits
     for (const [name, each] of this.#classes) each.setWindows(windowsOf(limits, name))
@@ -76,7 +76,7 @@ export class Budget {
     return reading.then(() => this.#class(name).take(options))
   }
 
-  /** Counts a call that is made without asking. */
+  /** Counts a call that is made without waiting for a place. */
   spend(name: string): void {
     this.#class(name).spend()
   }
@@ -86,7 +86,7 @@ export class Budget {
     this.#class(name).backOff()
   }
 
-  /** A call of this class was answered: the back-off starts anew. */
+  /** A call of this class succeeded: the back-off starts anew. */
   answered(name: string): void {
     this.#classes.get(name)?.answered()
   }
@@ -101,13 +101,13 @@ export class Budget {
     return Object.fromEntries([...this.#classes].map(([name, each]) => [name, each.left()]))
   }
 
-  /** Whether nothing is remembered that a new budget would not say too. */
+  /** Whether its state equals that of a new budget. */
   get blank(): boolean {
     for (const each of this.#classes.values()) if (!each.blank()) return false
     return true
   }
 
-  /** Tells other processes what was spent here, and that no more will be before what they spent is read. */
+  /** Publishes to other processes what was spent here, and that no more will be before what they spent is read. */
   async settle(): Promise<void> {
     if (this.#records === undefined || this.#readAt === null) return
     this.#readAgainAt = 0

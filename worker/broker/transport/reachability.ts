@@ -1,12 +1,12 @@
-// Whether the broker can be reached at all. After two failures in a row nobody else tries: one probe at growing pauses
-// finds out when it is back, and everybody else fails at once. The change is logged once in each direction.
+// Whether the broker can be reached at all. After two failures in a row only one probe at growing pauses tries until
+// the broker is back, and all other calls fail at once. The change is logged once in each direction.
 import { pauseAfter } from '../../platform/pauses.ts'
 import { BrokerError, type BrokerLog, type Unreachable } from '../port.ts'
 
 export interface ReachabilityOptions {
   what: string
   log?: BrokerLog | undefined
-  /** Resolves when the broker gave any answer, rejects when it cannot be reached. */
+  /** Resolves when the broker gave any response, rejects when it cannot be reached. */
   probe(): Promise<unknown>
 }
 
@@ -83,7 +83,7 @@ export class Reachability {
   }
 }
 
-/** Whether nothing at the broker's address gave an answer of its own. */
+/** Whether the broker's address gave no response of its own. */
 function isUnreachable(error: unknown): error is BrokerError {
   if (!(error instanceof BrokerError)) return false
   return error.brokerCode === 'NotConnected' || (error.brokerCode === 'Refused' && /^status 5/.test(`${error.cause}`))

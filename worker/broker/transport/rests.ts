@@ -1,6 +1,6 @@
-// Contracts that need no stream for now. A stream tells the price at every tick, a contract of an hour 1,800 times, and
-// nothing of it matters before the end, which is known. Until shortly before it such a contract rests: one stream of
-// what moves on the account tells of a sale, ours or another program's, of any of them.
+// Contracts that need no stream for now. A stream sends the price at every tick, a contract of an hour 1,800 times, and
+// nothing of it matters before the end, which is known. Until shortly before it such a contract is parked: one stream
+// of the account's transactions reports a sale, ours or another program's, of any of them.
 
 import { bodyOf, idOf } from '../dialects/reading.ts'
 import type { BrokerLog } from '../port.ts'
@@ -23,7 +23,7 @@ export interface RestsOptions {
   onBehind(): void
 }
 
-// However far the end: a contract is looked at so often.
+// However far the end, a parked contract is read at least this often.
 const maxRestMs = 60 * 60_000
 const openAgainMs = 60_000
 const movement = 'transaction'
@@ -55,20 +55,20 @@ export class Rests {
     return endsAt === undefined ? 0 : Math.max(0, endsAt - performance.now())
   }
 
-  /** For how long sales may have gone unheard, in ms; null when they are heard, or none rests. */
+  /** For how long sales may have been missed, in ms; null when they are received, or no contract is parked. */
   get behindMs(): number | null {
     if (this.#behindSince === null || this.#timers.size === 0) return null
     return performance.now() - this.#behindSince
   }
 
   /**
-   * How long a contract that ends then (epoch seconds) may rest; 0 when it may not, or no sale would be heard: then their
-   * stream is opened, so that the next answer may be another.
+   * How long a contract that ends then (epoch seconds) may be parked; 0 when it may not, or while sales are not
+   * received: then their stream is opened, so that the next call may return more.
    */
   lengthOf(endsAt: number | null): number {
     if (endsAt === null) return 0
     const { now, restFromMs, restAheadMs, line } = this.#options
-    // Contracts that end together are not all asked for together.
+    // Spread, so that contracts that end together are not all read together.
     const ms = endsAt * 1000 - now() - restAheadMs * (1 + Math.random() / 2)
     // A contract that rests costs a call at its end, where its stream came with the purchase.
     if (ms < restFromMs || !line.plenty('proposal_open_contract')) return 0
@@ -93,10 +93,10 @@ export class Rests {
     if (this.#source?.connection === connection) this.#lost()
   }
 
-  /** Hears of sales again, and finds out about those missed meanwhile. Rejects with BrokerError. */
+  /** Subscribes to sales again, and finds those missed meanwhile. Rejects with BrokerError. */
   async catchUp(): Promise<void> {
     await this.#open()
-    // What begins to rest from here on is heard of.
+    // Sales of contracts parked from here on are received.
     const resting = this.ids()
     const open = await this.#options.openContracts()
     if (this.#heard) this.#behindSince = null

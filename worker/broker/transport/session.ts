@@ -22,8 +22,8 @@ export interface SessionOptions extends Omit<FollowsOptions, 'openContracts'> {
   accountId: string
   answerTimeoutMs: number
   /**
-   * Seconds until a market opens that the broker just called closed, at the first of `openings` that can be; null when
-   * it cannot be told.
+   * Seconds until a market that the broker just reported closed opens, at the first possible one of `openings`; null
+   * when unknown.
    */
   secondsUntilReopening(asset: string, openings: readonly number[]): Promise<number | null>
 }
@@ -165,7 +165,7 @@ export class AccountSession implements Session {
     return this.#options.line.read(call, { [call]: 1, ...fields })
   }
 
-  /** Hears the purchase's answer and then its contract; an update that overtakes the answer waits for it. */
+  /** Takes the purchase's response and then its contract; an update that overtakes the response waits for it. */
   #purchaseStream(listener: ContractListener): { stream: Stream; bought(): Bought | null } {
     const early: Frame[] = []
     let bought: Bought | null = null
@@ -230,7 +230,9 @@ function readSold({ sell }: Frame): { contractId: string; soldFor: string; trans
   }
 }
 
-/** The rows of a list in an answer. An unreadable row spoils the whole: a contract left out would be taken for absent. */
+/**
+ * The rows of a list in a response. An unreadable row spoils the whole: a contract left out would be taken for absent.
+ */
 function rowsOf(answer: unknown, field: string): Body[] {
   return listOf(bodyOf(answer, 'the answer')[field] ?? [], field).map(row => bodyOf(row, `a row of ${field}`))
 }

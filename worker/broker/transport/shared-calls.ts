@@ -96,7 +96,7 @@ export class SharedCalls {
     }
   }
 
-  /** Waits until there may be calls left, or somebody urgent comes. */
+  /** Waits until there may be calls left, or an urgent caller comes. */
   #pause(retryMs: number): Promise<void> {
     return new Promise(resolve => {
       const timer = setTimeout(resolve, Math.min(AGAIN_MS, Math.max(20, retryMs)))

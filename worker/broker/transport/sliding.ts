@@ -1,6 +1,6 @@
-// A count over the last minute, or hour. The broker does not say whether its windows are fixed or sliding. This one
-// slides, in steps, and drops a step only when it lies wholly in the past: then no minute of the broker's, however it is
-// cut, holds more calls than it allows.
+// A count over the last minute, or hour. It is unknown whether the broker's windows are fixed or sliding. This one
+// slides, in steps, and drops a step only when it lies wholly in the past: then no minute of the broker's, however it
+// is cut, holds more calls than it allows.
 
 export class SlidingCount {
   limit: number

@@ -1,5 +1,5 @@
-// One WebSocket to the broker: numbers the calls, hands each answer to the call that asked, each update to its
-// stream, and ends every call one way or another. Knows frames, but no call's meaning.
+// One WebSocket to the broker: numbers the calls, hands each response to its call, each update to its stream, and ends
+// every call one way or another. Knows frames, but no call's meaning.
 import type { Socket } from 'node:net'
 import WebSocket from 'ws'
 import { isAppRefused, readRefusal, refused } from '../dialects/errors.ts'
@@ -16,7 +16,7 @@ export type { CallOptions, Frame, Stream }
 export interface ConnectionOptions {
   url: string
   connectTimeoutMs: number
-  /** How often to ask whether the broker is there (30 s), and how long it may take to say so (5 s). */
+  /** How often to ping the broker (30 s), and how long it may take to respond (5 s). */
   pingEveryMs?: number
   pongWithinMs?: number
   log: BrokerLog
@@ -31,7 +31,7 @@ export interface ConnectionOptions {
 export interface Counters {
   /** Frames that are no JSON object. */
   invalid: number
-  /** Answers nobody waits for (any more), doubled ones, updates of forgotten streams. */
+  /** Responses without a waiting call, doubled ones, updates of forgotten streams. */
   stray: number
   /** Streams whose handler failed on a frame. */
   unreadable: number
@@ -74,7 +74,7 @@ export class Connection {
     const send = (forget: string) => this.call({ forget }, { answer: 'forget', timeoutMs: defaultPongWithinMs })
     this.#forgetting = new Forgetting({ send, budget, log })
     socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
-    // 'close' follows every error; the error only says why.
+    // 'close' follows every error; the error only has the reason.
     socket.on('error', cause => this.#because(`socket: ${cause.message}`))
     socket.on('close', code => this.#end(code))
     this.#pingTimer = setInterval(() => this.#ping(), options.pingEveryMs ?? defaultPingEveryMs)
@@ -91,9 +91,9 @@ export class Connection {
   }
 
   /**
-   * Sends one call and resolves with its answer. Rejects with BrokerError: what the broker refused, or NotConnected
-   * and PermitExpired (nothing was sent), NoAnswer, Disconnected (in doubt when `mayRun`). Synchronous up to the
-   * write: nothing comes between beforeSend and it.
+   * Sends one call and resolves with its response. Rejects with BrokerError: the broker's refusal, or NotConnected and
+   * PermitExpired (nothing was sent), NoAnswer, Disconnected (in doubt when `mayRun`). Synchronous up to the write:
+   * nothing comes between beforeSend and it.
    */
   call(request: Record<string, unknown>, options: CallOptions): Promise<Frame> {
     const reqId = ++this.#lastReqId
@@ -119,19 +119,19 @@ export class Connection {
     })
   }
 
-  /** Stops hearing a stream that ended by itself. */
+  /** Removes a stream that ended by itself. */
   drop(stream: Stream): void {
     this.#streams.drop(stream)
   }
 
-  /** Streams that nobody uses any more and that the broker still counts as open. */
+  /** Streams that are not used any more and that the broker still counts as open. */
   get lingering(): number {
     return this.#forgetting.size
   }
 
-  /** Stops hearing a stream and ends it at the broker; resolves once it is ended there. */
+  /** Removes a stream and ends it at the broker; resolves once it is ended there. */
   forget(stream: Stream): Promise<void> {
-    // A stream whose first answer is still on its way is forgotten when that comes and nobody claims it.
+    // A stream whose first response is still on its way is forgotten when that comes and no call claims it.
     const subscriptionId = this.#streams.drop(stream)
     return subscriptionId === null ? Promise.resolve() : this.#forgetting.add(subscriptionId)
   }
@@ -153,7 +153,7 @@ export class Connection {
       return
     }
     this.#socket.close(1000)
-    // A peer that does not answer the close frame is not waited for.
+    // A peer that does not respond to the close frame is not waited for.
     setTimeout(() => this.#socket.terminate(), 1_000).unref()
     this.#end(1000)
   }
@@ -211,13 +211,13 @@ export class Connection {
     }
   }
 
-  /** An error about the connection as a whole, most often said right before it is closed. */
+  /** An error about the connection as a whole, most often sent right before it is closed. */
   #complaint(error: unknown): void {
     this.#reason = refused(readRefusal(error), false)
     this.#options.log.warn({ brokerCode: this.#reason.brokerCode }, 'the broker complained about a connection')
   }
 
-  /** Why nothing can be sent any more; a refused application is said to whoever was about to send, too. */
+  /** Why nothing can be sent any more; a call about to be sent also gets the refusal of its application. */
   #gone(): BrokerError {
     if (this.#reason !== null && isAppRefused(this.#reason.brokerCode)) return this.#reason
     return unsent('The connection to the broker is gone.', 'NotConnected')
@@ -243,7 +243,7 @@ export class Connection {
     const call = this.#calls.take(reqId)
     if (!call) return
     const { stream } = call
-    // The stream hears the answer first, so that an update right behind it finds everything in place.
+    // The stream gets the response first, so that an update right behind it finds everything in place.
     if (stream !== null && !(end instanceof BrokerError)) this.#hear(stream, end)
     if (stream !== null && !streams) this.drop(stream)
     if (end instanceof BrokerError) call.reject(end)
@@ -260,7 +260,7 @@ export class Connection {
     }
   }
 
-  /** An update of a stream we do not know: it may have overtaken the answer that names it, or outlived its use. */
+  /** An update of a stream we do not know: it may have overtaken the response that names it, or outlived its use. */
   #unclaimed(subscriptionId: string, frame: Frame): void {
     const awaited = this.#calls.opensStream && !this.#forgetting.has(subscriptionId)
     if (awaited && this.#streams.hold(subscriptionId, frame)) return
@@ -283,7 +283,7 @@ export class Connection {
     this.reset('too many unreadable frames')
   }
 
-  /** Anything heard since the ping is as good as its answer. */
+  /** Any frame since the ping is as good as a pong. */
   #ping(): void {
     if (!this.open) return
     const askedAt = performance.now()

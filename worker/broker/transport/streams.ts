@@ -4,7 +4,7 @@
 /** A frame from the broker. Nothing in it is checked yet. */
 export type Frame = Record<string, unknown>
 
-/** What hears everything a subscribing call brings: its answer first or not, and every update. */
+/** Receives every frame of a subscribing call: its response, first or not, and every update. */
 export interface Stream<Source = unknown> {
   /** Whether the frame, which came over `connection`, was of any use. */
   hear(frame: Frame, connection: Source): boolean
@@ -39,7 +39,7 @@ export class Streams {
     return true
   }
 
-  /** Lets go of a stream; tells its id at the broker, if it has one. */
+  /** Lets go of a stream; returns its id at the broker, if it has one. */
   drop(stream: Stream): string | null {
     const names = this.#names.get(stream)
     if (names === undefined) return null
