@@ -1,4 +1,5 @@
-// Orders were changed: what puts their events into the log is woken. Whoever writes gives the signal, startWork listens.
+// Wakes the sequencer of the event log after orders changed. Code that writes orders gives the signal, startWork
+// listens.
 
 export interface Signal {
   give(): void

@@ -85,7 +85,7 @@ function refusedTooOften(restSeconds: number): BrokerError {
   })
 }
 
-/** In what the account differs from what was said when it was exchanged; what the broker does not say differs in nothing. */
+/** Where the account differs from its facts at the exchange; facts that the broker omits do not differ. */
 function mismatchOf(given: StoredToken, facts: AccountFacts): RejectedReason | undefined {
   if (facts.mode !== null && facts.mode !== given.accountMode) return 'MODE_MISMATCH'
   const differs = facts.currency !== null && given.currency !== null && facts.currency !== given.currency
@@ -103,7 +103,7 @@ export async function rejectToken(
   await markRejected(db, accountRowId, { version: sealed.version, dialect, reason: reasonOf({ reason }, sealed) })
 }
 
-/** The account's currency: as it is known, else as the broker tells, and then remembered. */
+/** The account's currency: as stored, else from the broker, and then stored. */
 export async function currencyOf(
   { db }: Pick<Open, 'db'>,
   session: Session,

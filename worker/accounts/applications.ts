@@ -1,4 +1,4 @@
-// Partners' applications at the broker. When the broker refuses one, nobody who trades under it can: that is logged and
+// Partners' applications at the broker. When the broker refuses one, no trader can trade under it: that is logged and
 // stored for the operator, and no trader's account is rejected for it.
 import { forgetAppRefusal, noteAppRefused } from '../../db/platform/app-refusals.ts'
 import { isAppRefused } from '../broker/dialects/errors.ts'

@@ -23,12 +23,12 @@ import { contractOf } from '../orders/terms.ts'
 import { openSession } from './accounts.ts'
 
 // Accounts compared in one run, one after another: each costs two calls of the account's tightest budget (25 a minute,
-// shared with the looks into orders in doubt), and at most about 16 where there is a lot to compare.
+// shared with the checks of orders in doubt), and at most about 16 where there is a lot to compare.
 const ACCOUNTS = 200
 // What is read of each list in one turn; a page is as long as the broker allows.
 const STATEMENT = { pageRows: 999, pages: 3 }
 const PROFIT_TABLE = { pageRows: 500, pages: 6 }
-// What the broker's clock, told in whole seconds, may differ from ours.
+// The broker's clock, which has whole seconds, may differ from ours by this.
 const SLACK_MS = 5000
 // How long the settlement of a contract that the broker has closed may be under way.
 const SETTLING_MS = 120_000
@@ -46,7 +46,7 @@ export interface AuditSummary {
   behind: number
 }
 
-/** Compares the accounts that are due, all of them or those that this worker serves or nobody does. */
+/** Compares the accounts that are due: all of them, or those that this worker or none serves. */
 export async function auditContracts(
   open: Open,
   { everyMinutes, all = false }: { everyMinutes: number; all?: boolean }
@@ -88,7 +88,7 @@ export async function auditContracts(
         else summary.unsettled += 1
         if (await insertFinding(open.db, finding)) open.log.error({ ...finding }, 'the books differ')
       }
-      // However long the doubt lasts, what it hid is looked at again after it.
+      // However long the doubt lasts, the period it covered is compared after it.
       if (!undecided) await markCompared(open.db, account, until)
     } catch (error) {
       summary.unreachable += 1
@@ -190,7 +190,7 @@ async function compare(
     const about = { accountId: account.accountId, contractId, partnerId: account.partnerId }
     const claim = claims.get(contractId)
     if (!claim) {
-      // Where the broker does not tell whose application bought, only what we meant to buy just then may be ours.
+      // Where the broker does not show which application bought, only a purchase we were just making may be ours.
       const meant = item.appId === null ? await meantBy(open, account, item) : null
       if (item.appId === null && meant === null) continue
       // Bought a moment ago, or in doubt: its order may yet claim it.

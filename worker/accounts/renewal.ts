@@ -9,7 +9,7 @@ import { noteRefusal } from './applications.ts'
 
 const AT_ONCE = 10
 
-/** Renews what is due now; answers whether there may be more. */
+/** Renews what is due now; returns whether there may be more. */
 export async function renewTokens(open: Pick<Open, 'db' | 'vault' | 'config' | 'log' | 'clock'>): Promise<boolean> {
   const { db, vault, config, log } = open
   if (!config.brokerNext) return false

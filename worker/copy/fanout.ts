@@ -18,9 +18,9 @@ import type { Open } from '../open.ts'
 import { contractOf } from '../orders/terms.ts'
 import { judge } from './terms.ts'
 
-// Followers served in one transaction. A part that fails is tried again by itself, and holds nobody up for long.
+// Followers served in one transaction. A part that fails is tried again by itself, and delays others only shortly.
 const PART = 200
-// How long copies wait for the broker to say what it takes at least; a quote takes two round trips.
+// How long copies wait for the broker's minimums; a quote takes two round trips.
 const LEAST_WITHIN_MS = 1000
 
 /**
@@ -81,7 +81,7 @@ async function copyPart(
 
 const unstated: Least = { stake: null, stopLoss: null, takeProfit: null }
 
-/** What the broker takes at least of the order's kind; nothing stated where it does not say in time. */
+/** The broker's minimums for the order's kind; none stated where it does not respond in time. */
 export async function leastOf({ brokers, log }: Open, leading: Leading | undefined): Promise<Least> {
   if (!leading) return unstated
   const { dialect, app_id: appId, asset } = leading

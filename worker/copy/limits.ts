@@ -111,7 +111,7 @@ export function openLimitSetting(open: Open): () => Promise<number> {
     const contractId = order.broker_order_id as string
     try {
       const session = await openSession(open, refOf(order))
-      // A try before this one may have been executed without an answer.
+      // An earlier try may have been executed although its response was lost.
       const isSet = order.limits_tries > 1 && sameLimits((await session.contract(contractId)).limits, limits)
       if (!isSet) await session.changeLimits(contractId, limits)
       await markLimitsSet(db, order)

@@ -6,7 +6,7 @@ import type { Draft } from '../../db/orders/storing.ts'
 import type { ContractLimits } from '../../schemas/market.ts'
 import type { Least } from '../broker/port.ts'
 
-// What the broker takes at least, in USD, by its documents: where its quote does not say.
+// The broker's minimums in USD, by its documents: used where its quote has none.
 const LEAST_STAKE = { BINARY: '0.35', MULTIPLIER: '1' } as const
 const LEAST_LIMIT = '0.1'
 const USD_DIGITS = 2

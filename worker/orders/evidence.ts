@@ -15,7 +15,7 @@ import { contractOf, refOf } from './terms.ts'
 const SLACK_SECONDS = 2
 // A purchase that we know of may show an earlier second than one before it where the broker's clock was corrected.
 const CORRECTION_SECONDS = 60
-// How far before the window a contract of the same terms still is a doubt, where the broker does not say which
+// How far before the window a contract of the same terms still is a doubt, where the broker does not show which
 // application bought it; and where it does and no earlier purchase of ours is known.
 const NEAR_SECONDS = 600
 const NEAR_OWN_SECONDS = 86_400

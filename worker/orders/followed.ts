@@ -5,10 +5,13 @@ import type { ContractListener, ContractState } from '../broker/port.ts'
 export interface Followed {
   order: Following | undefined
   last: ContractState | undefined
-  /** Whether the order's current value is what was heard last. */
+  /** Whether the last update's value is stored as the order's current value. */
   marked: boolean
   closing: boolean
-  /** When it was last heard of or asked for, or when its rest ends; and how much longer silence is no news. */
+  /**
+   * `heardAt`: the last update or read, or the end of parking. `patienceMs`: time since then after which the contract
+   * is polled again.
+   */
   heardAt: number
   patienceMs: number
   /** Reads of the contract after a settled state that could not be booked, and the one that is due. */

@@ -1,5 +1,6 @@
-// The halts of trading in a worker's memory, for orders that it has claimed and not sent yet: the claim looked at the halts
-// in the database, and the purchase may leave seconds later. A hint wakes the loop that reads them; the clock does too.
+// The halts of trading in a worker's memory, for orders that it has claimed and not sent yet: the claim checked the
+// halts in the database, and the purchase may leave seconds later. A hint wakes the loop that reads them; the clock
+// does too.
 
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { failHalted, type Halt, listHalts } from '../../db/platform/halts.ts'

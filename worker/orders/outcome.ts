@@ -49,7 +49,7 @@ export function markOf(
 }
 
 /**
- * What the application earns by the contract, as its state says it. An amount above the contract's price cannot be a markup,
+ * The application's markup on the contract, from its state. An amount above the contract's price cannot be a markup,
  * and an unknown markup is better than a wrong one: null is returned.
  */
 function markupOf(order: Pick<OrderRow, 'buy_price'>, state: ContractState): string | null {

@@ -1,5 +1,6 @@
-// Orders that are open here although their contract has ended. The audit looks each up at the broker, with another token
-// of the same account where its own was refused, and reports what is known: the operator decides (`orders settle`).
+// Orders that are open here although their contract has ended. The audit looks each up at the broker, with another
+// token of the same account where its own was refused, and reports what is known: the operator decides (`orders
+// settle`).
 import { claimedContracts, type Finding, insertFinding } from '../../db/orders/contract-audit.ts'
 import { listOverdue, type Overdue, usablePlaces } from '../../db/orders/past-end.ts'
 import { openSession } from '../accounts/accounts.ts'
@@ -34,7 +35,7 @@ async function lookUp(open: Open, order: Overdue): Promise<object | null> {
   let state: ContractState
   try {
     const found = await readState(open, order)
-    // A multiplier contract has no end: without a token nothing says that it is over.
+    // A multiplier contract has no end: without a token it is unknown whether it is over.
     if (found === null) return order.kind === 'MULTIPLIER' ? null : { broker: 'token refused', ...known }
     state = found
   } catch (error) {

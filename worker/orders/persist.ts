@@ -1,5 +1,5 @@
-// Writing what the broker told although the database is away for a while: a few tries, then the row keeps
-// its doubt and reconciliation finds the same facts again.
+// Writes the broker's results although the database is away for a while: a few tries, then the row keeps its doubt and
+// resolution finds the same facts again.
 
 import type { Log } from '../../db/platform/log.ts'
 import { isDataError } from '../../db/postgres/gather.ts'

@@ -1,8 +1,8 @@
-// Placing: from a job to a buy that leaves at most once, and the broker's answer onto the row. The rows'
-// rules stand in db/orders/placing.ts; this file keeps the rest of the protocol:
-//   - a buy is sent only by the run whose own update moved the row to `sending`, after that commit;
-//   - right before the write the permit is checked on the monotonic clock, counted from before the claim;
-//   - an outcome in doubt is never resent here: the row stays `sending` until reconciliation decides.
+// Placing: from a job to a buy that leaves at most once, and the broker's response onto the row. The rows' rules are in
+// db/orders/placing.ts; this file keeps the rest of the protocol:
+// - a buy is sent only by the run whose own update moved the row to `sending`, after that commit;
+// - right before the write the permit is checked on the monotonic clock, counted from before the claim;
+// - an outcome in doubt is never resent here: the row stays `sending` until resolution decides.
 
 import {
   type Claimed,
@@ -53,7 +53,7 @@ const MAX_UNDER_WAY = 1000
 // Accounts claimed for at once when places became free, and how long at least until the next time.
 const RESUMED_AT_ONCE = 200
 const RESUME_EVERY_MS = 25
-// Mostly only recent jobs are looked for; all of them so often, and while that finds as many as it may take.
+// Fetch recent jobs; scan the whole queue this often, and while full batches come back.
 const LOOK_AMONG_ALL_MS = 5000
 // A statement whose outcome was lost may still be executed by the server for so long: longer than its time-out.
 const LOST_CLAIM_MS = 120_000
@@ -67,7 +67,7 @@ const UNSENT_PAUSES = { firstMs: 250, mostMs: 2000 }
 const LONGEST_PAUSE_MS = 8000
 
 export interface Placing {
-  /** Takes queued jobs, commits the intent and sends; answers whether there may be more. */
+  /** Takes queued jobs, commits the intent and sends; returns whether there may be more. */
   take(): Promise<boolean>
   /** The same for copies, while no orders wait for it. */
   takeCopies(): Promise<boolean>
@@ -81,7 +81,7 @@ export interface Placing {
   recover(): Promise<void>
   /** Another worker took a job of this account, which this worker serves: claims for it at once. */
   claimNow(accountId: string): void
-  /** Stops taking; resolves when every buy under way has its answer or is in doubt. */
+  /** Stops taking; resolves when every buy under way has its response or is in doubt. */
   drain(): Promise<void>
 }
 
@@ -110,7 +110,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
   }
 
-  // One answer that cannot be written, as of a contract that another order owns, must not keep the others from it.
+  // One response that cannot be written, as of a contract that another order owns, must not keep the others from it.
   const saveOpen = gather(
     async (receipts: Receipt[]) => {
       const { orders, copying } = await persist(open, () => openOrders(db, queue, receipts, worker))
@@ -138,7 +138,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     return unsent
   })
 
-  // Whatever left a purchase without an answer, its connection is broken off or was answered on: nothing more arrives.
+  // Purchases without a response whose connection was reset, or carried later responses: nothing more can arrive.
   const saveSevered = gather(async (claims: { id: string; attempt: number }[]) => {
     await persist(open, () => markSevered(db, claims))
     return claims
@@ -258,7 +258,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
 
   const claimNext = gather(
     async (accountIds: string[]) => {
-      // Most accounts have nothing more waiting: one cheap look saves the two statements of a claim.
+      // Most accounts have nothing more waiting: one cheap read saves the two statements of a claim.
       const waiting = stopped ? [] : await withWaiting(db, accountIds)
       if (waiting.length > 0) await claimAndSend(options => claimOrders(db, { ...options, accountIds: waiting }))
       return accountIds
@@ -299,7 +299,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
       if (halt) throw permitExpired(missing)
       written = true
     }
-    // From then on it cannot be written any more, whatever the clock says.
+    // From then on it cannot be written any more, whatever the clock shows.
     const giveUp = (): boolean => {
       if (!written) late.abort()
       return !written
@@ -342,14 +342,15 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     await claimNext(order.account_id)
   }
 
-  /** No row took the contract: somebody was first. */
+  /** No row took the contract: another update was first. */
   async function recognise(order: Claimed, contractId: string, following: Expected): Promise<void> {
     const kept = await findKept(order.id)
     if (kept?.broker_order_id !== contractId) {
       following.cancel()
       return log.error({ orderId: order.id, contractId }, 'the broker answered after the order was decided')
     }
-    // Ourselves, when the acknowledgement of the write was lost and it was made again; or whoever adopted it follows it.
+    // It was this worker when the acknowledgement of the write was lost and the write was repeated; otherwise the
+    // worker that adopted the order holds its lease.
     if (kept.phase === 'open' && kept.follower === worker) following.opened(kept)
     else following.cancel()
     told([kept])
@@ -483,7 +484,7 @@ interface LastMoment {
 
 type ClaimOptionsOfWorker = Omit<ClaimOptions, 'accountIds'>
 
-/** The order was not sent by the end of its permit; `missing` says what it waited for. */
+/** The order was not sent by the end of its permit; `missing` names what it waited for. */
 function permitExpired(missing: string): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', missing, { brokerCode: 'PermitExpired' })
 }

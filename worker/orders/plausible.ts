@@ -9,7 +9,7 @@ export type OwnContract = Pick<OrderRow, 'kind' | 'broker_order_id' | 'buy_price
 
 // Brokers round to the cent.
 const CENT = new Big('0.01')
-// A win of an option whose payout nobody knows: no barrier pays more.
+// A win of an option whose payout is unknown: no barrier pays more.
 const MOST_TIMES_PRICE = 1000
 // The price of an asset may multiply while a multiplier contract runs, though not by this.
 const MOST_PRICE_MOVE = 10
@@ -36,7 +36,7 @@ export function contradictions(own: OwnContract, state: ContractState): string[]
   if (state.buyPrice !== null && !cost.eq(state.buyPrice)) found.push(`it cost ${state.buyPrice}, not ${price}`)
   if (state.profit !== null && paid.minus(cost).minus(state.profit).abs().gt(CENT))
     found.push(`it cost ${price} and paid ${sellPrice}, which is no profit of ${state.profit}`)
-  // A status that is missing says nothing: then the amounts alone are checked.
+  // Without a status the amounts alone are checked.
   const status = said === undefined ? state.status : said.status
   if (status === 'cancelled' && !paid.eq(cost)) found.push(`it was cancelled and paid ${sellPrice} for ${price}`)
   found.push(

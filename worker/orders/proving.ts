@@ -24,7 +24,7 @@ const PAUSE_MS = 500
 const EXPIRED_AT_ONCE = 1000
 
 export interface Proving {
-  /** Takes accounts whose orders wait for a first authorisation; answers whether there may be more. */
+  /** Takes accounts whose orders wait for a first authorisation; returns whether there may be more. */
   take(): Promise<boolean>
   /** Fails unproven orders whose time is over. */
   expire(): Promise<void>
@@ -37,7 +37,7 @@ export function openProving(open: Open, placing: Pick<Placing, 'claim'>, wake: (
   const underWay = new Map<string, Promise<void>>()
   const shares = new Shares(MAX_UNDER_WAY)
   let stopped = false
-  /** Whether the last look may have left accounts for want of places. */
+  /** Whether the last round may have left accounts for want of places. */
   let waiting = false
 
   const tell = (orders: { id: string; origin: string | null }[]) => {

@@ -31,7 +31,7 @@ const LOOK_EVERY_MS = 3000
 // The pause between checks for what a dead worker's machine may still deliver.
 const LATE_LOOK_EVERY_MS = 15_000
 const TAKE = 50
-// How far back purchases that are not ours show that somebody else trades on the account.
+// How far back purchases that are not ours show that another program trades on the account.
 const ALONE_SECONDS = 86_400
 
 export interface Resolving {
@@ -51,7 +51,7 @@ export async function reconcile(open: Open, resolving: Resolving): Promise<numbe
     ...arrivalTimes(config)
   })
   const wallMs = (wallBefore + clock.wall()) / 2
-  // Whoever checks opens the account's connection: then it serves the account, if nobody does.
+  // The checking worker opens the account's connection: then it serves the account, if no other does.
   await serveAccounts(
     db,
     worker,
@@ -125,13 +125,14 @@ async function decide(
 
 /**
  * Whether the only contract that fits is the order's beyond a guess. With an application id it is. Without one it might
- * be the trader's own purchase, made with other software while ours never ran: it counts as ours only when it was bought
- * while the order could be sent, and nobody but us has bought on the account for a day. A trader who repeats by hand what
- * seems stuck comes later than that; one who trades by other means has left traces.
+ * be the trader's own purchase, made with other software while ours never ran: it counts as ours only when it was
+ * bought while the order could be sent, and only we have bought on the account for a day. A trader who repeats by hand
+ * what seems stuck comes later than that; one who trades by other means has left traces.
  */
 async function isOurs(open: Open, order: Doubt, found: Evidence, window: Window): Promise<boolean> {
   if (found.terms === null) return false
-  // A binary contract's code does not tell its stake: a dearer one is ours with a markup on top, or another's with more at stake.
+  // A binary contract's code does not contain its stake: a dearer one is ours with a markup on top, or another's with
+  // more at stake.
   const dearer = found.terms.stake === null && new Big(found.buyPrice).gt(contractOf(order).stake)
   if (dearer && !(await paysMarkupOnTop(open.db, order))) return false
   if (found.appId !== null) return true

@@ -1,5 +1,5 @@
-// Following contracts to their end: the worker that bought (or took over) a contract hears its stream, and holds one
-// short lease for all of them.
+// Settlement: the worker that bought (or took over) a contract subscribes to its stream, and holds one short lease for
+// all of its contracts until they end.
 
 import {
   type Closed,
@@ -36,12 +36,12 @@ const TAKE_OVER = 200
 // A contract whose stream cannot be had is offered to others again after a pause that grows each time.
 const RETRY_PAUSES = { firstMs: 1500, mostMs: 30_000 }
 const REJECTED_RETRY_MS = 60_000
-// A stream may fall silent without ending, as one does whose market is closed. A contract not heard of for so long
-// is asked for, then less and less often, a few in a round: the calls cost the account's budget.
+// A stream may fall silent without ending, as one does whose market is closed. A contract without updates for so long
+// is polled, then less and less often, a few in a round: the calls cost the account's budget.
 const SILENCE_MS = 30_000
 const MAX_SILENCE_MS = 15 * 60_000
 const ASKED_AT_ONCE = 20
-// A contract that needs no looking after for so long may be given to another worker.
+// A contract that needs no attention for so long may be given to another worker.
 const QUIET_MS = 30_000
 // Values written in a round; beyond that a contract's turn comes in one of the next.
 const MARKED_AT_ONCE = 500
@@ -50,14 +50,14 @@ const PRICES_MS = 60_000
 
 export interface Expected {
   listener: ContractListener
-  /** The row is open: a settlement heard so far, or from now on, is written. */
+  /** The row is open: a settlement received so far, or from now on, is written. */
   opened(order: Following): void
-  /** Nothing was bought, or somebody else follows it. */
+  /** Nothing was bought, or another worker follows it. */
   cancel(): void
 }
 
 export interface Settling {
-  /** A contract about to be bought: hears its stream from the first message. */
+  /** A contract about to be bought: receives its stream from the first message. */
   expect(order: Pick<Following, 'id'>): Expected
   /** Follows an open order's contract; the lease is held already. */
   follow(order: Following): Promise<void>
@@ -66,7 +66,7 @@ export interface Settling {
    * the state contradicts the order or itself: then the order is marked instead.
    */
   close(order: Following, state: ContractState): Promise<Closed | undefined>
-  /** Takes over orders nobody follows; answers how many. */
+  /** Takes over orders without a lease holder; returns how many. */
   sweep(): Promise<number>
   /** Accounts with a contract that is about to end, or that may be: they are not given to another worker now. */
   busyAccounts(): Set<string>
@@ -82,7 +82,7 @@ export function openSettling(open: Open): Settling {
   const { db, queue, bus, config, log, worker, clock } = open
   const followed = new Map<string, Followed>()
   const closings = new Set<Promise<unknown>>()
-  /** Open orders that name this worker, and that it knew nothing of when it looked last. */
+  /** Open orders that name this worker, but were unknown to it at the previous check. */
   let strangers = new Set<string>()
   let markedUpTo = 0
   /** Contracts taken over whose streams are being opened. */
@@ -135,7 +135,7 @@ export function openSettling(open: Open): Settling {
         if (entry.inReview) resolveSettledFindings(db).catch((error: unknown) => log.warn({ err: error }, 'findings'))
       },
       (error: unknown) => {
-        // A sweep reads the contract again, once it is noticed that nobody follows it.
+        // A sweep reads the contract again, once its lease holder is found missing.
         followed.delete(id)
         log.error({ err: error, orderId: id }, 'a settlement could not be written')
       }
@@ -162,7 +162,7 @@ export function openSettling(open: Open): Settling {
   function listen(id: string): Followed {
     const listener: ContractListener = {
       update(state) {
-        // The end is told once; nothing that was said before it may take it back.
+        // The settlement is final; later frames are ignored.
         if (entry.last?.settled) return
         take(entry, state)
         settle(id, entry)
@@ -208,7 +208,7 @@ export function openSettling(open: Open): Settling {
   }
 
   function handBack(ids: string[], retryMs: number): void {
-    // Should this fail, two rounds of the lease notice that nobody here follows them.
+    // Should this fail, two rounds of the lease find that no worker follows them.
     releaseOrders(db, worker, ids, retryMs).catch((error: unknown) =>
       log.warn({ err: error }, 'orders could not be let go')
     )
@@ -225,7 +225,7 @@ export function openSettling(open: Open): Settling {
   }
 
   async function follow(order: Following): Promise<void> {
-    // An entry without its row belongs to a buy that is still waiting for its answer: adoption overtook it.
+    // An entry without its row belongs to a buy that is still waiting for its response: adoption overtook it.
     if (followed.get(order.id)?.order) return
     const entry = listen(order.id)
     const { listener } = entry
@@ -244,7 +244,7 @@ export function openSettling(open: Open): Settling {
     }
   }
 
-  /** Notes what was heard since the last time, of some contracts at once; one that told nothing new costs nothing. */
+  /** Writes the values received since the last time, of some contracts at once; an unchanged one costs nothing. */
   async function markHeard(): Promise<void> {
     const marks: Mark[] = []
     const entries = [...followed.values()]
@@ -259,7 +259,7 @@ export function openSettling(open: Open): Settling {
     if (marks.length > 0) await markValues(db, marks)
   }
 
-  /** Asks for contracts whose streams have been silent for too long. */
+  /** Polls contracts whose streams have been silent for too long. */
   function askSilent(): void {
     const now = clock.now()
     let room = ASKED_AT_ONCE
@@ -323,7 +323,7 @@ export function openSettling(open: Open): Settling {
       const endsAfter = (clock.wall() + QUIET_MS) / 1000
       for (const { order, last, closing, heardAt } of followed.values()) {
         if (!order) continue
-        // One that rests is heard of when its rest ends; a multiplier has no end that is known.
+        // A parked one gets its next update when parking ends; a multiplier has no end that is known.
         const quiet = order.kind === 'MULTIPLIER' || heardAt >= until || (last?.expiryTime ?? 0) > endsAfter
         if (closing || !quiet) busy.add(order.account_id)
       }

@@ -15,9 +15,9 @@ const MAX_MARKUP_PCT = 3
 export type AccountStake = Pick<ConvertedStake, 'stakeInAccount' | 'exchangeRate'>
 
 /**
- * Converts a stake in USD at the broker's rate of now, rounded down to the currency's decimals; null for a currency that
- * needs no conversion. Throws INVALID_CONTRACT where there is no rate or nothing is left of the stake, BrokerError when
- * the broker cannot be asked.
+ * Converts a stake in USD at the broker's present rate, rounded down to the currency's decimals; null for a currency
+ * that needs no conversion. Throws INVALID_CONTRACT where there is no rate or nothing is left of the stake, BrokerError
+ * when the rate cannot be read.
  */
 export async function convertStake(
   market: Pick<Market, 'exchange'>,

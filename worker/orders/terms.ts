@@ -1,4 +1,4 @@
-// What an order asks of the broker, in the port's terms: the account it is on, and the contract it is for.
+// The order as the broker port takes it: the account it is on, and the contract it is for.
 import type { OrderRow } from '../../db/orders/reading.ts'
 import type { Contract } from '../broker/port.ts'
 

@@ -6,7 +6,7 @@ export interface Clock {
   now(): number
   /** Milliseconds since the epoch. */
   wall(): number
-  /** Calls `then` after `ms`; the answer cancels it. */
+  /** Calls `then` after `ms`; the returned function cancels it. */
   after(ms: number, then: () => void): () => void
 }
 

@@ -61,7 +61,7 @@ export class DatabaseClock {
   record(databaseMs: number, monotonicMs: number): void {
     const last = this.#samples.at(-1)
     if (last && monotonicMs <= last.monotonicMs) return
-    // What was recorded before the clock was set back says nothing about the times it shows now.
+    // Records from before the clock was set back do not apply to its present times.
     if (last && databaseMs < last.databaseMs + (monotonicMs - last.monotonicMs) - SET_BACK_MS) this.#samples = []
     this.#samples.push({ databaseMs, monotonicMs })
     const kept = this.#samples.findIndex(sample => sample.monotonicMs >= monotonicMs - KEPT_MS)

@@ -1,5 +1,5 @@
-// A loop over work: runs when a hint arrives or the clock says so, never twice at once, and goes on while
-// there is work. A hint is only a reason to look; the row or the queue is the truth.
+// A loop over work: runs when a hint arrives or on its clock, never twice at once, and goes on while there is work. A
+// hint is only a reason to check; the row or the queue is the truth.
 import type { Log } from '../../db/platform/log.ts'
 import type { Clock } from './clock.ts'
 
@@ -11,8 +11,8 @@ export interface Loop {
 }
 
 /**
- * Starts a loop. `round` answers whether it is worth going on at once. Without hints it runs every `everyMs`
- * (spread by a tenth, so that workers do not march in step); after an error it waits, up to 5 s.
+ * Starts a loop. `round` returns whether to run again at once. Without hints it runs every `everyMs` (spread by a
+ * tenth, so that workers do not run in step); after an error it waits, up to 5 s.
  */
 export function startLoop(options: {
   name: string

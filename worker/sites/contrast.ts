@@ -3,7 +3,7 @@
 
 type Rgb = [number, number, number]
 
-/** The contrast AA asks of text. */
+/** The contrast that WCAG level AA demands of text. */
 export const READABLE = 4.5
 
 /** What a page needs of a brand colour. */

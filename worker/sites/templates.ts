@@ -1,6 +1,5 @@
-// Deployments become files: a template's page with the partner's name and address in it, its style sheet as
-// it stands, and the brand colour in a style sheet and an icon of their own. Nothing else of the partner's
-// goes in.
+// Deployments become files: a template's page with the partner's name and address in it, its style sheet unchanged, and
+// the brand colour in a style sheet and an icon of their own. Nothing else of the partner's goes in.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
@@ -17,7 +16,7 @@ import { paletteOf } from './contrast.ts'
 
 const BATCH = 10
 
-/** Renders deployments that wait; answers how many were taken. */
+/** Renders deployments that wait; returns how many were taken. */
 export async function renderDeployments({ db, queue, log }: Pick<Open, 'db' | 'queue' | 'log'>): Promise<number> {
   const jobs = await db.transaction(trx => queue.fetch(trx, 'template.deploy', BATCH))
   for (const job of jobs) {
@@ -76,9 +75,9 @@ export async function renderSite(
 }
 
 /**
- * `source` with each {{name}} replaced by its value, escaped for HTML; what stands between {{#name}} and
- * {{/name}} is kept only when the value is not empty, between {{^name}} and {{/name}} only when it is.
- * Throws for a name without a value, so that no page goes out with a hole.
+ * `source` with each {{name}} replaced by its value, escaped for HTML; text between {{#name}} and {{/name}} is kept
+ * only when the value is not empty, between {{^name}} and {{/name}} only when it is. Throws for a name without a value,
+ * so that no page goes out with a hole.
  */
 export function fill(source: string, values: Record<string, string>): string {
   const given = (name: string): string => {
