@@ -76,7 +76,7 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   } finally {
     stopping = true
     await close()
-    // Asked to stop while still starting: what was opened meanwhile is closed too.
+    // A stop requested during the start: everything opened meanwhile is closed too.
     await started.catch(() => {})
     await close()
   }
@@ -107,7 +107,7 @@ async function start(running: Running): Promise<void> {
   try {
     const demo = await openDemo({ address, store, config, actor: operatorName(config.operatorName) })
     const order = await placeDemoOrder(address, demo).catch((error: unknown): undefined => {
-      // Somebody else's broker need not know our demo trader.
+      // The broker of another run need not know our demo trader.
       if (!elsewhere(config) || running.options.once) throw error
       tell.as('run')(`no first order at that broker: ${error instanceof Error ? error.message : error}`)
     })
@@ -125,7 +125,7 @@ async function startDatabase({ context: { config }, opened, tell }: Running): Pr
   return url
 }
 
-/** Whether the broker is somebody else's. */
+/** Whether the broker belongs to another run. */
 function elsewhere({ brokerUrl, brokerNext }: Config): boolean {
   return brokerUrl !== undefined || brokerNext !== undefined
 }
@@ -142,7 +142,7 @@ async function startBroker({ context, options, opened, watch, tell }: Running): 
   return broker.env
 }
 
-/** Starts the api and answers its address; where nobody asked for a port, on a free one when 8080 is busy. */
+/** Starts the api and returns its address; without a configured port, on a free one when 8080 is busy. */
 async function startApi({ context, opened, watch, tell }: Running, env: NodeJS.ProcessEnv): Promise<string> {
   const { host, port: wanted } = context.config
   const fixed = Boolean(env.PORT)
@@ -164,7 +164,7 @@ async function startApi({ context, opened, watch, tell }: Running, env: NodeJS.P
       watch(api.ended)
       return local(address as string)
     } catch (error) {
-      // Somebody may have taken the port between our look and its start.
+      // Another process may have taken the port between our check and its start.
       const lostPort = !fixed && tries < PORT_TRIES && (await choosePort(port, { host, fixed })) !== port
       if (!(error instanceof ChildEnded) || !lostPort) throw error
     }
@@ -228,7 +228,7 @@ function indent(text: string): string {
   return text.replaceAll(/^/gm, '  ')
 }
 
-/** A second Ctrl-C within this time is the same one, told twice by make or npm. */
+/** A second Ctrl-C within this time is the same one, sent twice by make or npm. */
 const SAME_SIGNAL_MS = 1500
 
 /** Resolves on the first signal; one that comes later, while stopping, ends the process, and the others follow. */

@@ -1,4 +1,4 @@
-// Analytics: windows and buckets that every question shares, and the shapes of the answers.
+// Analytics: the windows and buckets that all requests share, and the shapes of the responses.
 import type { FromSchema } from 'json-schema-to-ts'
 import {
   currency,

@@ -1,6 +1,6 @@
-// Every queue: its name, what a job carries (ids, never secrets) and how it behaves. A queue either
-// wakes the workers when its job is committed ('commit') or is read by the clock ('clock'); none does
-// both. Whoever enqueues imports this file and never loads the work.
+// Every queue: its name, the data of a job (ids, never secrets) and how it behaves. A queue either wakes the workers
+// when its job is committed ('commit') or is read by the clock ('clock'); none does both. Code that enqueues imports
+// this file and never loads the work.
 import { idField, type Schema } from './fields/fields.ts'
 
 export interface QueueRule {
@@ -64,12 +64,12 @@ export const queues = {
       ]
     }
   },
-  /** Somebody waits for an answer from the broker: balance, sale, specification, candles, evidence. */
+  /** A caller waits for the broker's response: balance, specification, candles, evidence. */
   ask: {
     wake: 'commit',
     data: only({ askId: idField('ask', 'The question.') })
   },
-  /** Somebody wants a contract sold: apart from what is only read, which must not hold a sale up. */
+  /** A caller wants a contract sold: apart from reads, which must not delay a sale. */
   sell: {
     wake: 'commit',
     data: only({ askId: idField('ask', 'The question.') })
@@ -125,7 +125,7 @@ export const queues = {
   },
   /** Each active account's recent contracts are compared with our orders; the period is AUDIT_MINUTES. */
   'orders.audit': { ...everyMinute, retry: { ...everyMinute.retry, delaySeconds: 60 } },
-  /** Rows that nobody needs any more are deleted. */
+  /** Rows that are not needed any more are deleted. */
   housekeeping: {
     wake: 'clock',
     data: nothing,

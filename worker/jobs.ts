@@ -1,4 +1,4 @@
-// The map of a worker: which loop looks after what, and which handler runs a scheduled job.
+// The map of a worker: which loop does what, and which handler runs a scheduled job.
 
 import { failStaleDeployments } from '../db/community/templates.ts'
 import { deleteOldTickets } from '../db/events/tickets.ts'
@@ -52,10 +52,11 @@ import { keepWebhookDays, startWebhooks } from './webhooks/run.ts'
 
 // Hints wake these loops; the clock is for hints that were lost.
 const QUEUE_POLL_MS = 2000
-// How often a worker looks whether it serves more accounts than others, or some in vain, and how many it gives away then.
+// How often a worker checks whether it serves more accounts than others, or some in vain, and how many it gives away
+// then.
 const EVEN_OUT_MS = 10_000
 const GIVEN_AT_ONCE = 500
-// An account without a session for so long is nobody's.
+// An account without a session for so long has no worker any more.
 const ACCOUNT_IDLE_MS = 5 * 60_000
 // Tokens are renewed minutes ahead.
 const RENEWAL_MS = 5000

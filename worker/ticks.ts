@@ -15,7 +15,7 @@ import { countForwarded } from '../db/platform/metrics.ts'
 import type { Tick, TickStreams } from './broker/port.ts'
 import type { Open } from './open.ts'
 
-/** How often the lease is extended, or looked at. */
+/** How often the lease is extended, or checked. */
 export const TICKS_MS = 1000
 const LEASE_MS = 4000
 // Ticks of the same moment share a message: many assets tick in the same second.

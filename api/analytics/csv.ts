@@ -1,10 +1,10 @@
-// An answer's rows as CSV (RFC 4180), for `Accept: text/csv`: a header line, then a line for each row.
+// A response's rows as CSV (RFC 4180), for `Accept: text/csv`: a header line, then a line for each row.
 import type { Schema } from '../../schemas/fields/fields.ts'
 import { Reply } from '../request/respond.ts'
 
 type Fields = Record<string, Schema>
 
-/** The rows of `answer[list]` under the columns of its schema; what else the answer says is in header fields. */
+/** The rows of `answer[list]` under the columns of its schema; the response's other fields are in header fields. */
 export function csvOf(response: Schema, answer: Record<string, unknown>, list: string): Reply {
   const lists = response.properties as Record<string, { items: { properties: Fields } }>
   const columns = columnsOf(lists[list]?.items.properties ?? {})

@@ -1,4 +1,4 @@
-// The window of a question: defaults, bounds and words for what is wrong with it; and what every answer says of it.
+// The window of a request: defaults, bounds and the errors of a wrong one; and its fields in every response.
 import type { Interval, Window } from '../../db/analytics/windows.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
 
@@ -61,7 +61,7 @@ function isTimezone(name: string): boolean {
 // PostgreSQL's SQLSTATE invalid_parameter_value: its table of zones lacks a name that ours has.
 const INVALID_PARAMETER = '22023'
 
-/** Reads the answer; a zone that PostgreSQL does not know is refused as one that nobody knows. */
+/** Awaits a read; a time zone that only PostgreSQL does not know is refused like an unknown one. */
 export async function within<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading
@@ -73,7 +73,7 @@ export async function within<T>(reading: Promise<T>): Promise<T> {
   }
 }
 
-/** What every answer says of its window. */
+/** The window's fields in every response. */
 export function presentWindow(
   { from, to, timezone, interval }: Window,
   { asOf, complete }: { asOf: Date; complete: boolean }

@@ -1,6 +1,6 @@
-// The named schemas of the description. A schema exported from schemas/ under a capital letter is a component of
-// that name wherever it stands whole; what is not exported stands where it is used. Also the example of a schema,
-// put together from those of its fields.
+// The named schemas of the description. A schema exported from schemas/ under a capital letter is a component of that
+// name wherever it is used whole; one that is not exported is inlined. Also the example of a schema, composed of those
+// of its fields.
 
 import * as ai from '../../schemas/ai.ts'
 import * as analytics from '../../schemas/analytics.ts'
@@ -62,7 +62,7 @@ for (const noun of nouns) {
 export class Components {
   readonly schemas: Record<string, object> = {}
 
-  /** The schema, with a $ref wherever a named one stands whole. */
+  /** The schema, with a $ref wherever a named one is used whole. */
   refer(schema: unknown): unknown {
     const name = names.get(schema)
     if (name === undefined) return this.#inside(schema)
@@ -81,8 +81,8 @@ export class Components {
   }
 }
 
-// Generators of clients take a field with a default for one that is always there, and so for one that must be sent: in
-// bodies and answers the default is told in words. Parameters keep theirs; they are not referred to.
+// Generators of clients take a field with a default for one that is always present, and so for one that must be sent:
+// in bodies and responses the description text has the default. Parameters keep theirs; they are not referred to.
 function optional(part: object): object {
   if (!('default' in part) || !('type' in part)) return part
   const { default: value, description, ...rest } = part as { default: unknown; description?: string }

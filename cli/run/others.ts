@@ -1,5 +1,5 @@
-// Commands for other terminals beside a run: what such a terminal has to have of this one's environment, and what is
-// written before a command. Of what was set here only names are told: keys and passwords are among the values.
+// Commands for other terminals beside a run: the parts of this environment that such a terminal needs, and the prefix
+// of a command. Only names of settings are printed: keys and passwords are among the values.
 import { existsSync, readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { type Config, environment } from '../../schemas/config/config.ts'
@@ -14,7 +14,7 @@ export function settingsToRepeat(env: NodeJS.ProcessEnv, file: Record<string, st
 // A process's own place, and what is written before the command.
 const ofOneProcess = new Set(['HOST', 'PORT', 'METRICS_PORT', 'DATA_DIR', 'BROKER_DIALECT', 'OPERATOR_NAME'])
 
-/** What the `.env` file of this directory says; every process of ours reads it. */
+/** The settings in the `.env` file of this directory; every process of ours reads it. */
 export function readEnvFile(): Record<string, string | undefined> {
   return existsSync('.env') ? parseEnv(readFileSync('.env', 'utf8')) : {}
 }

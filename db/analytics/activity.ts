@@ -1,5 +1,5 @@
-// Activity: orders by the time they were accepted, with their traders, failures and the broker's answer times. Counted from the
-// orders themselves: medians cannot be added up.
+// Activity: orders by the time they were accepted, with their traders, failures and the broker's response times.
+// Counted from the orders themselves: medians cannot be added up.
 import { type Db, rows } from '../postgres/connection.ts'
 import { MOST_ROWS, plainWindow, refuseTooMany, type Window } from './windows.ts'
 
@@ -12,7 +12,7 @@ export interface ActivityRow {
   failed: number
   failedBy: Record<string, number>
   inDoubt: number
-  /** From the moment the order was sent to the broker's answer; null without any. */
+  /** From the moment the order was sent to the broker's response; null without any. */
   p50: number | null
   p99: number | null
 }

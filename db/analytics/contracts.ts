@@ -1,4 +1,5 @@
-// Bought contracts as analytics count them: what is added up of each, whoever adds. Amounts are in the account's currency.
+// Bought contracts as analytics count them: the values added up of each, for every caller. Amounts are in the account's
+// currency.
 
 /** The first quarter of an hour of a grid that all others lie on, as SQL. */
 export const ORIGIN = `timestamptz '2000-01-01 00:00+00'`

@@ -53,7 +53,7 @@ const groupOf: Record<RevenueGroup | 'none', { stored: Grouping; storedValue: st
 export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGroup | null }): Promise<Revenue> {
   const { groupBy, ...asked } = window
   const { stored, storedValue, value } = groupOf[groupBy ?? 'none']
-  // Rows of both modes together say how many different traders there were; by mode they are counted in each.
+  // Rows of both modes together have the number of different traders; by mode they are counted in each.
   const modes = groupBy === 'accountMode' && asked.accountMode === 'ALL' ? ['REAL', 'DEMO'] : [asked.accountMode]
   const storedWhere = `partner_id = :partnerId and grouping_by = :stored and account_mode = any(array(select unnest(:modes::text[])))
        and (:currency::text is null or currency = :currency collate "C")`

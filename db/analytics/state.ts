@@ -1,4 +1,4 @@
-// How analytics stand: how far sums are behind, what is marked as late, and what the last comparison found.
+// The state of analytics: how far sums are behind, what is marked as late, and the result of the last comparison.
 import { type Db, rows } from '../postgres/connection.ts'
 import { type Difference, findAnalyticsDifferences } from './verify.ts'
 
@@ -13,7 +13,7 @@ export interface AnalyticsState {
   differences: number | null
 }
 
-/** How analytics stand, for metrics and the operator. */
+/** The state of analytics, for metrics and the operator. */
 export async function readAnalyticsState(db: Db): Promise<AnalyticsState> {
   const [state] = await rows<AnalyticsState>(
     db,

@@ -135,7 +135,7 @@ async function addNew(db: Db, stepSeconds: number): Promise<boolean> {
   })
 }
 
-/** The point up to which is added up, kept where it is by a lock; undefined where there is nothing late, or somebody else is at it. */
+/** The high-water mark of the sums, locked; undefined where nothing is late, or another worker holds it. */
 async function holdUntil(trx: Db, late: string): Promise<string | undefined> {
   const [held] = await rows<{ until: string }>(
     trx,
@@ -149,7 +149,7 @@ async function addUpLateQuarters(db: Db, limit: number): Promise<boolean> {
   return db.transaction(async trx => {
     const until = await holdUntil(trx, 'analytics_late_quarters')
     if (until === undefined) return false
-    // A mark behind the point says what the next addition sees anyway.
+    // The next addition covers quarters behind the high-water mark anyway.
     const taken = await rows<{ partnerId: string; quarter: string }>(
       trx,
       `with late as (

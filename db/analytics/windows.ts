@@ -20,7 +20,7 @@ export interface Window {
   currency: string | null
 }
 
-// More rows than this are no answer that anybody reads.
+// More rows than this are refused: no client reads them.
 export const MOST_ROWS = 20_000
 
 export function refuseTooMany(found: unknown[]): void {
@@ -97,7 +97,7 @@ export function plainWindow(interval: Interval): string {
   )`
 }
 
-/** Whether the window has orders of which nobody knows yet whether they were bought, as SQL. */
+/** Whether the window has orders in doubt, as SQL. */
 export const inDoubt = `exists (select from orders where partner_id = :partnerId and status = 'PENDING'
        and created_at >= :from::timestamptz - interval '1 day' and created_at < :to::timestamptz and phase in ('sending', 'review')
        and (:accountMode = 'ALL' or account_mode = :accountMode))`

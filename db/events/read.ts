@@ -1,5 +1,5 @@
-// Reading a partner's part of the event log, from a point on. The partner is in every condition; days before the point's own are
-// never looked at.
+// Reading a partner's part of the event log, from a point on. The partner is in every condition; days before the
+// point's own are never read.
 import type { EventType } from '../../schemas/events.ts'
 import type { OrderRow } from '../orders/reading.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
@@ -214,7 +214,7 @@ export async function findEventsAt(db: Db, places: readonly EventPlace[]): Promi
   return found.map(toEvent)
 }
 
-/** The newest position of each partner, for whoever follows all of them. */
+/** The newest position of each partner, for readers of all partners. */
 export async function listLatest(db: Db): Promise<{ partnerId: string; position: number }[]> {
   return rows(db, `select partner_id as "partnerId", position from event_positions`)
 }

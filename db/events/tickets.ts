@@ -78,7 +78,7 @@ export async function redeemTicket(db: Db, pepper: Pepper, ticket: string): Prom
   )
 }
 
-/** Deletes tickets that nobody used in time. */
+/** Deletes tickets that were not used in time. */
 export async function deleteOldTickets(db: Db): Promise<void> {
   await rows(db, 'delete from stream_tickets where expires_at < clock_timestamp()')
 }

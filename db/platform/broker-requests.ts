@@ -1,4 +1,5 @@
-// Questions to the workers and their short-lived answers. Equal reads of one moment share one row.
+// Broker requests: requests of the api and the tool to the workers, with short-lived responses. Equal reads of one
+// moment share one row.
 import { ApiError, type ErrorCode, type ErrorExtras } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
@@ -16,7 +17,7 @@ export interface AskRow {
   error: { code: ErrorCode; message: string; extras?: ErrorExtras } | null
   origin: string
   trace: string | null
-  /** Who asks; null of the operator, and of an api of the version before. */
+  /** The requesting process; null for the operator, and for an api of the previous version. */
   partner_id: string | null
   expires_at: Date
   /** Whether its time was over when it was read, by the database's clock. */
@@ -31,9 +32,9 @@ export interface Question {
   key: string
   data: object
   origin: string
-  /** The partner that asks, where one does. */
+  /** The requesting partner, if any. */
   partnerId?: string
-  /** Trace id of the request that asks. */
+  /** Trace id of the api request it belongs to. */
   trace?: string
   timeoutMs: number
 }
@@ -42,8 +43,8 @@ export interface Question {
 export const queueOf = (kind: string): 'ask' | 'sell' => (kind === 'close' || kind === 'sellOrphan' ? 'sell' : 'ask')
 
 /**
- * Stores questions with their jobs in the transaction `trx`; one that is waiting already is joined. A waiting
- * row past its time is replaced. Answers the rows' ids in order; `joined` ones may not wake this process.
+ * Stores broker requests with their jobs in the transaction `trx`; an equal one that is waiting is joined, or replaced
+ * past its time. Returns the rows' ids in order; `joined` ones may not wake this process.
  */
 export async function storeAsks(
   trx: Db,
@@ -92,7 +93,9 @@ export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefin
   return ids.map(id => byId.get(id))
 }
 
-/** An account that a broker request concerns, and who serves it (null: somebody was just taking it). */
+/**
+ * An account that a broker request concerns, and the worker that serves it (null: another worker was just taking it).
+ */
 export interface Share {
   orderId: string | null
   worker: string | null
@@ -130,12 +133,12 @@ export async function sharesOf(db: Db, worker: string, asks: AskRow[]): Promise<
   return Map.groupBy(found, ({ id }) => id)
 }
 
-/** Stores an answer; only a waiting question takes one. Answers the channel to wake. */
+/** Stores a response; only a waiting request takes one. Returns the channel to notify. */
 export async function answerAsk(db: Db, id: string, answer: unknown): Promise<string | undefined> {
   return finish(db, id, 'answered', { answer: JSON.stringify(answer), error: null })
 }
 
-/** Stores a refusal, told to the caller as it is. */
+/** Stores a refusal, which the caller receives unchanged. */
 export async function refuseAsk(db: Db, id: string, error: NonNullable<AskRow['error']>): Promise<string | undefined> {
   return finish(db, id, 'refused', { answer: null, error: JSON.stringify(error) })
 }
@@ -161,8 +164,8 @@ const REREAD_MS = 500
 const LONGEST_REREAD_MS = 4000
 
 /**
- * Asks the workers from a process that asks seldom (the operator's tool). Throws what they refused it with, or
- * BROKER_UPSTREAM when nobody answers in time.
+ * Sends a broker request from a process that seldom does (the operator's tool). Throws the workers' refusal, or
+ * BROKER_UPSTREAM when no response comes in time.
  */
 export async function askWorkers<Answer>(
   db: Db,
@@ -176,7 +179,7 @@ export async function askWorkers<Answer>(
   return answerOf(row) as Answer
 }
 
-/** The answer in a row at its end. Throws what the workers refused it with, or BROKER_UPSTREAM for undefined: its time is over. */
+/** The response in a finished row. Throws the workers' refusal, or BROKER_UPSTREAM for undefined: the time is over. */
 export function answerOf(row: AskRow | undefined): unknown {
   if (row?.state === 'answered') return row.answer
   if (row?.state !== 'refused')
@@ -187,8 +190,8 @@ export function answerOf(row: AskRow | undefined): unknown {
 }
 
 /**
- * Waits until a stored broker request is answered or refused, reading its row with `read`. Resolves with undefined after
- * `timeoutMs`, on abort, and when there is no such row.
+ * Waits until a stored broker request is answered or refused, reading its row with `read`. Resolves with undefined
+ * after `timeoutMs`, on abort, and when there is no such row.
  */
 export async function awaitEnd(
   bus: Bus,
@@ -198,7 +201,7 @@ export async function awaitEnd(
 ): Promise<AskRow | undefined> {
   const deadline = performance.now() + timeoutMs
   for (let rereadMs = REREAD_MS; ; rereadMs = Math.min(2 * rereadMs, LONGEST_REREAD_MS)) {
-    // Listen first, read then, so that an answer between the two is not missed.
+    // Subscribe before the first read, so that a response between the two is not missed.
     const woken = bus.wait('ask', id, Math.min(rereadMs, deadline - performance.now()), signal)
     const row = await read(id)
     if (row && row.state !== 'waiting') return row
@@ -207,7 +210,7 @@ export async function awaitEnd(
   }
 }
 
-/** Deletes what nobody waits for any more. */
+/** Deletes requests whose waiters have timed out. */
 export async function deleteOldAsks(db: Db): Promise<number> {
   return db('asks').where('expires_at', '<', db.raw(`now() - interval '5 minutes'`)).del()
 }

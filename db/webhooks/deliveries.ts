@@ -147,7 +147,7 @@ export async function retryDelivery(
   return row as DeliveryRow
 }
 
-/** Has what was added for an endpoint seen: by the worker that holds it, or by whoever takes it. */
+/** Has a new delivery noticed: by the worker that holds the endpoint, or the next one that takes it. */
 async function noticeWork(trx: Db, endpointId: string): Promise<void> {
   await rows(trx, 'update webhook_endpoints set version = version + 1, next_at = now() where id = :endpointId', {
     endpointId

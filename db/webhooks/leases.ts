@@ -1,5 +1,6 @@
-// Which worker delivers to which endpoint. A worker has one lease for all of its endpoints; an endpoint whose worker's lease ran
-// out is taken by whoever sees it first. `lease` of an endpoint changes each time, and an older one writes nothing.
+// Which worker delivers to which endpoint. A worker has one lease for all of its endpoints; the endpoints of a worker
+// whose lease ran out are taken by the first worker that sees them. `lease` of an endpoint changes each time, and an
+// older one writes nothing.
 import { type Db, rows } from '../postgres/connection.ts'
 
 /** An endpoint with all that a worker needs to deliver to it. */
@@ -88,7 +89,10 @@ export async function takeEndpoints(
   )
 }
 
-/** Gives endpoints back that have nothing to do, or whose partner is not in good standing; what waits says when they are due. */
+/**
+ * Gives endpoints back that have nothing to do, or whose partner is not in good standing; the next waiting item sets
+ * when they are due.
+ */
 export async function releaseEndpoints(
   db: Db,
   worker: string,

@@ -1,4 +1,4 @@
-// Test events: asked for by an api, sent once by whichever worker takes them first, their result read from the row.
+// Test events: requested through an api, sent once by the first worker that takes them, their result read from the row.
 import { newId } from '../../schemas/fields/ids.ts'
 import type { WebhookTest } from '../../schemas/webhooks.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -18,7 +18,7 @@ export interface TestRow {
   old_ms: number | null
 }
 
-// Whoever asked for it has gone by then.
+// The requester has timed out by then.
 const TEST_MS = 30_000
 
 /** Stores a test; `channel` is where its end is published. Returns its id. */

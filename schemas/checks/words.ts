@@ -81,7 +81,7 @@ const counted = (count: number, what: string) => `${count} ${what}${count === 1 
 // Names between commas, of a list in the pattern itself.
 const LISTED = /^\^\(([\w\\.|]+)\)\(,\(\1\)\)\*\$$/
 
-/** What a pattern wants; undefined for one that nobody put into words. */
+/** The demand of a pattern in words; undefined where none are written. */
 export function wordsOfPattern(pattern: string): string | undefined {
   const listed = LISTED.exec(pattern)?.[1]
   if (listed) return `must be names between commas, of: ${listed.replaceAll('\\', '').split('|').join(', ')}`

@@ -8,7 +8,7 @@ const int = (description: string, value: number, minimum = 0, maximum = 2 ** 31 
   ({ type: 'integer', minimum, maximum, default: value, description }) as const
 const text = (description: string) => ({ type: 'string', minLength: 1, maxLength: 2000, description }) as const
 
-/** The settings as they stand in the environment; README.md tells the same to people. */
+/** The settings in the environment; README.md describes the same. */
 export const environment = {
   type: 'object',
   properties: {
@@ -139,7 +139,7 @@ export const environment = {
   }
 } as const
 
-/** Settings that say nothing without another one. */
+/** Settings that have no effect without another one. */
 const needed: [keyof typeof environment.properties, keyof typeof environment.properties][] = [
   ['TLS_CERT', 'TLS_KEY'],
   ['TLS_KEY', 'TLS_CERT'],
@@ -192,7 +192,7 @@ export interface Config {
   logLevel: string
 }
 
-/** A wrong setting, told in one line that names the variable. */
+/** A wrong setting, as one line that names the variable. */
 export class ConfigError extends Error {}
 
 type Environment = Record<string, string | number | undefined>

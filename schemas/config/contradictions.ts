@@ -1,11 +1,12 @@
-// Settings that are right each by itself and wrong together. What makes a process refuse every call keeps it from
-// starting; what only works worse than it looks is logged at each start, and is a finding of `operator doctor`.
+// Settings that are right each by itself and wrong together. A combination that makes a process refuse every call
+// prevents its start; one that only works worse than expected is logged at each start, and is a finding of `operator
+// doctor`.
 import type { Config } from './config.ts'
 
 export interface Contradiction {
   /** `refuse`: the process does not start. `fail`: it starts, and something that was set does not work. `warn`: it works. */
   severity: 'refuse' | 'fail' | 'warn'
-  /** What the settings say together, with their names. */
+  /** The contradictions of the settings, with their names. */
   found: string
   advice: string
 }

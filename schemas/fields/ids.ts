@@ -1,6 +1,5 @@
-// Identifiers on the wire: a prefix that says what is meant, and a time-ordered suffix (TypeID,
-// UUIDv7 inside), so that a stray id in a log names its own table and new rows land at the end of
-// their index.
+// Identifiers on the wire: a prefix for the kind of record, and a time-ordered suffix (TypeID, UUIDv7 inside), so that
+// a stray id in a log names its own table and new rows land at the end of their index.
 import { typeid } from 'typeid-js'
 
 /** The prefix of each record's identifier. */

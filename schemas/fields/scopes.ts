@@ -1,4 +1,4 @@
-// Scopes say what a key may do: an area and read or write. GET needs read, anything else write.
+// Scopes limit what a key may do: an area and read or write. GET needs read, anything else write.
 
 export const areas = [
   'trading',
@@ -20,7 +20,7 @@ export type Scope = `${(typeof areas)[number]}:${'read' | 'write'}`
 
 export const allScopes: readonly Scope[] = areas.flatMap(area => [`${area}:read`, `${area}:write`] as const)
 
-/** What a key gets that asks for nothing in particular: everything but admin. */
+/** The scopes of a key that was created without a list: everything but admin. */
 export const defaultScopes: readonly Scope[] = allScopes.filter(scope => !scope.startsWith('admin:'))
 
 export function isScope(text: string): text is Scope {

@@ -2,7 +2,7 @@
 import { checkSamples } from '../../db/analytics/state.ts'
 import type { Open } from '../open.ts'
 
-/** Logs each difference as an error; the metric service_analytics_differences says how many there were. */
+/** Logs each difference as an error; the metric service_analytics_differences counts them. */
 export async function checkAnalytics({ db, log }: Pick<Open, 'db' | 'log'>): Promise<void> {
   for (const difference of await checkSamples(db))
     log.error({ difference }, 'sums of analytics differ from the orders: run operator analytics verify --repair')

@@ -16,7 +16,7 @@ export interface Brokers {
   /** The ids of accounts that have a session here. */
   accounts(): string[]
   /**
-   * Gives up accounts that other workers are going to serve: tells them what was spent, and closes what nobody uses.
+   * Gives up accounts that other workers are going to serve: publishes what was spent, and closes unused connections.
    */
   leave(accountIds: string[]): Promise<void>
   /** What of the brokers cannot be reached right now. */

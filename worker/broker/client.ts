@@ -1,5 +1,5 @@
 // A broker in some dialect: finds or opens each account's session and each application's market, keeps their call
-// budgets, bounds how many connections there are, and closes those nobody uses.
+// budgets, bounds the number of connections, and closes unused ones.
 
 import type { CallRecords } from '../../db/platform/call-records.ts'
 import type { Dialect, Place } from './dialects/dialect.ts'
@@ -17,18 +17,18 @@ import { Connection, type Counters } from './transport/sockets.ts'
 
 export interface ClientOptions {
   log: BrokerLog
-  /** How long an answer may take (15 s); buys and sells get a little longer. */
+  /** Time-out of a response (15 s); buys and sells get a little longer. */
   answerTimeoutMs?: number
   /** How long a connection without calls and streams stays open (60 s). */
   idleCloseMs?: number
   connectTimeoutMs?: number
   maxConnections?: number
-  /** How long a contract's stream may stay away before its listener hears `lost` (60 s). */
+  /** How long a contract's stream may be missing before `lost` is called on its listener (60 s). */
   lostAfterMs?: number
   /** What a contract must have until its end to be without a stream meanwhile (30 s), and when that is opened (10 s before). */
   restFromMs?: number
   restAheadMs?: number
-  /** How long an asset's ticks go on after nobody wants them (10 s). */
+  /** How long an asset's ticks go on without a subscriber (10 s). */
   ticksKeptMs?: number
   /** Wall clock, ms. */
   now?: () => number
@@ -54,7 +54,7 @@ const maxHandshakes = 64
 const MIN_REST_MS = 20_000
 const maxBlankBudgets = 2_000
 
-/** A Broker that speaks the dialect. Opens nothing until it is used. */
+/** A Broker with the dialect. Opens nothing until it is used. */
 export function createClient(dialect: Dialect, options: ClientOptions): Broker {
   return new Client(dialect, options)
 }
@@ -135,7 +135,7 @@ class Client implements Broker {
     return [...(down === null ? [] : [down]), ...(this.#dialect.unreachable?.() ?? [])]
   }
 
-  /** Opens a socket and closes it: any answer shows that the broker is there. */
+  /** Opens a socket and closes it: any response shows that the broker can be reached. */
   async #probe(): Promise<void> {
     const { connectTimeoutMs, log } = this.#options
     const url = this.#dialect.probeAddress(this.#lastAppId)
@@ -180,9 +180,9 @@ class Client implements Broker {
       market.ticks.close()
       entry.line.close()
     }
-    // Those whose entry was swept while somebody still held the session.
+    // Those whose entry was swept while their session was still in use.
     for (const entry of [...this.#connected]) entry.line.close()
-    // Whoever serves these accounts next reads what was spent; where that fails, it counts on more.
+    // The next worker that serves these accounts reads what was spent; where that fails, it counts on more.
     await Promise.allSettled([...[...this.#budgets.values()].map(budget => budget.settle()), this.#dialect.settle?.()])
   }
 
@@ -289,9 +289,9 @@ class Client implements Broker {
   }
 
   /**
-   * At the bound, the longest unused connections of these make room, a hundredth at once; of the application that has most of
-   * them, so that nobody's many accounts close the connections of others. Where all are in use, the one whose contracts rest
-   * longest does, which are followed again before they end.
+   * At the bound, the longest unused connections of these make room, a hundredth at once; of the application that has
+   * most of them, so that one partner's many accounts do not close the connections of others. Where all are in use, the
+   * one whose contracts are parked longest does; they are subscribed to again before they end.
    */
   #makeRoom(among: ReadonlySet<Entry>, most: number): void {
     if (among.size < most) return
@@ -330,7 +330,7 @@ class Client implements Broker {
     let budget = this.#budgets.get(key)
     if (budget === undefined) {
       const scope = `${this.#dialect.name} ${appId} ${accountId}`
-      // Market data is asked for over connections of this process alone.
+      // Market data comes over connections of this process alone.
       const records = accountId === '' ? undefined : this.#options.records?.of(scope)
       budget = new Budget(this.#limits, { records })
       this.#budgets.set(key, budget)

@@ -40,7 +40,7 @@ export interface MarketOptions {
   now(): number
   /** Asset → decimals of its printed price; filled in as symbols are read. */
   pipSizes: Map<string, number>
-  /** How long ticks go on after nobody wants them. */
+  /** How long ticks go on without a subscriber. */
   ticksKeptMs: number
 }
 
@@ -62,9 +62,9 @@ export class MarketData implements Market {
   readonly #hours: Hours
   #symbols: Fresh<MarketSymbol[]> | null = null
   #offset: Fresh<number> | null = null
-  /** What the last quote of an asset in a currency said. */
+  /** The content of the last quote of an asset in a currency. */
   readonly #quoted = new Map<string, Quoted>()
-  /** Of what was asked for last, at most as many as quotes. */
+  /** The minimums requested last, at most as many as quotes. */
   readonly #least = new Map<string, Fresh<Least>>()
   // The wall clock minus the monotonic one when the offset was measured.
   #offsetLeadMs = 0
@@ -132,7 +132,7 @@ export class MarketData implements Market {
     const [multiplier] = offer.multipliers
     const quoted = multiplier === undefined ? null : await this.#quote(asset, { currency, multiplier, defaultStake })
     const key = `${asset} ${currency}`
-    // While the market is closed there is no quote; what the last one said is the best there is.
+    // While the market is closed there is no quote; the last one is the best there is.
     if (quoted !== null && (this.#quoted.size < maxQuoted || this.#quoted.has(key))) this.#quoted.set(key, quoted)
     return { asset, currency, ...offer, ...(this.#quoted.get(key) ?? unquoted), marketOpen, secondsUntilOpen }
   }
@@ -149,7 +149,7 @@ export class MarketData implements Market {
     const key = `${contract.kind} ${what} ${asset} ${currency}`
     const known = this.#least.get(key) ?? null
     const fresh = this.#fresh(known, leastFreshMs, () => this.#readLeast(contract))
-    // The one asked for last is the last to go.
+    // The one requested last is evicted last.
     this.#least.delete(key)
     this.#least.set(key, fresh)
     if (this.#least.size > maxQuoted) this.#least.delete(this.#least.keys().next().value as string)
@@ -187,11 +187,11 @@ export class MarketData implements Market {
     const askedAt = now()
     const frame = await line.read('time', { time: 1 })
     const halfwayMs = (askedAt + now()) / 2
-    // The broker says whole seconds, cut off: on average it is half a second later there.
+    // The broker sends whole seconds, cut off: on average it is half a second later there.
     return readAnswer(frame, each => integerOf(each, 'time')) + 0.5 - halfwayMs / 1000
   }
 
-  /** Currency → its rate; empty where the broker says that it has none. */
+  /** Currency → its rate; empty where the broker has none. */
   async #readRates(request: Request): Promise<Map<string, string>> {
     try {
       return readAnswer(await this.#options.line.read('exchange_rates', request), readRates)
@@ -247,7 +247,7 @@ export class MarketData implements Market {
     return null
   }
 
-  /** A quote of the contract says the least stake; the least limits of that stake are in a quote of it. */
+  /** A quote of the contract has the least stake; the least limits of that stake are in a quote of it. */
   async #readLeast(contract: Contract): Promise<Least> {
     const { dialect, line } = this.#options
     if (contract.kind === 'BINARY') {
@@ -321,7 +321,7 @@ function leastIn({ proposal }: Frame, term: 'stake' | 'stop_loss' | 'take_profit
   return optionalDecimal(boundsIn(bodyOf(proposal, 'proposal'), term), 'min')
 }
 
-/** What a quote states as bounds of a term; empty where it says nothing. */
+/** The bounds of a term in a quote; empty where it has none. */
 function boundsIn(proposal: Body, term: string): Body {
   const params = proposal.validation_params === undefined ? {} : bodyOf(proposal.validation_params, 'validation_params')
   return params[term] === undefined ? {} : bodyOf(params[term], `validation_params.${term}`)

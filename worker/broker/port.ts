@@ -1,6 +1,6 @@
-// What we ask of a broker, in our words and our errors. The dialects (v3.ts and its successor) stand
-// behind this; nothing above it knows tokens, login ids, request ids or whose field is called what.
-// Money and prices are decimal strings exactly as the broker gave them; times are epoch seconds (UTC).
+// The broker as a port, with our terms and our errors. The dialects (dialects/v3.ts and next.ts) implement it; the code
+// above it knows no tokens, login ids, request ids or field names of the broker. Money and prices are decimal strings
+// exactly as the broker sent them; times are epoch seconds (UTC).
 
 import type { Logger } from 'pino'
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
@@ -99,16 +99,16 @@ export interface BrokerAccount {
   leisurely?: boolean
   /** Unseals the token; called only when a connection has to be authorised, the value is not kept. */
   token(): Promise<string>
-  /** Whether what the broker says of the account was compared already for the token that was read last. */
+  /** Whether the broker's facts of the account were compared already for the token that was read last. */
   compared?(): boolean
   /**
-   * Called with what the broker says of the account once it has accepted the token, before the connection is used for
+   * Called with the broker's facts of the account once it has accepted the token, before the connection is used for
    * anything; if it rejects, the connection is closed.
    */
   accepted?(facts: AccountFacts): Promise<void>
 }
 
-/** What the broker says of an account; null where it says nothing. */
+/** The broker's facts of an account; null where unknown. */
 export interface AccountFacts {
   mode: 'REAL' | 'DEMO' | null
   currency: string | null
@@ -145,7 +145,7 @@ export interface ContractState {
   exitPrice: string | null
   currentSpot: string | null
   commission: string | null
-  /** What the application earns by the contract; null where the state does not say it, which is not 0. */
+  /** The application's markup on the contract; null where the state does not contain it, which is not 0. */
   markup: string | null
   purchaseTime: number | null
   sellTime: number | null
@@ -154,7 +154,7 @@ export interface ContractState {
   shortcode: string | null
   /** Of a multiplier: its limits as they are now; absent where the broker does not state them, or they cannot be read. */
   limits?: ContractLimits
-  /** What the broker's own flag and status say, from which `settled` and `status` follow; null where they cannot be read. */
+  /** The broker's own flag and status, from which `settled` and `status` follow; null where they cannot be read. */
   said?: { sold: boolean | null; status: ContractState['status'] | null }
   /** Names of the broker's fields that were sent and could not be read. */
   unreadable?: readonly string[]
@@ -165,11 +165,11 @@ export interface Evidence {
   source: 'portfolio' | 'statement' | 'profit_table'
   contractId: string
   transactionId: string
-  /** null where the dialect does not tell. */
+  /** null where the dialect has none. */
   appId: string | null
   buyPrice: string
   payout: string | null
-  /** Of a closed contract, where the list tells it. */
+  /** Of a closed contract, where the list has it. */
   sellPrice?: string | null
   sellTime?: number | null
   purchaseTime: number
@@ -178,7 +178,7 @@ export interface Evidence {
   shortcode: string
 }
 
-/** What a shortcode says about a contract. */
+/** The terms of a contract in its shortcode. */
 export interface ContractTerms {
   contractType: string
   asset: string
@@ -193,9 +193,9 @@ export interface ContractTerms {
 }
 
 /**
- * A failure of a broker call. `ran` says whether the call may have executed all the same: 'no' is a
- * definite refusal or a request that never left, 'unknown' is doubt, to be reconciled and never resent.
- * `rejected` means that the token itself was refused, or its account; `reason` says why.
+ * A failure of a broker call. `ran` is whether the call may have executed all the same: 'no' is a definite refusal or a
+ * request that never left, 'unknown' is doubt, to be resolved and never resent. `rejected` means that the token itself
+ * was refused, or its account; `reason` has the cause.
  */
 export class BrokerError extends Error {
   readonly code: Extract<
@@ -214,11 +214,11 @@ export class BrokerError extends Error {
   /** Of a rejection only. */
   readonly reason: RejectedReason | null
   readonly secondsUntilOpen: number | null
-  /** Of a closed market: when it opens as the broker itself said, in epoch seconds, the most trusted first. */
+  /** Of a closed market: its possible openings by the broker's text, in epoch seconds, the most trusted first. */
   readonly openings: readonly number[]
   /** Ms until another attempt may succeed, where that is known. */
   readonly retryMs: number | undefined
-  /** The field of the order that was refused, where the broker tells. */
+  /** The field of the order that was refused, where the broker names it. */
   readonly field: OrderField | undefined
 
   constructor(
@@ -228,7 +228,7 @@ export class BrokerError extends Error {
       brokerCode: string
       ran?: 'no' | 'unknown'
       rejected?: boolean
-      /** TOKEN_REFUSED, unless something else is said. */
+      /** TOKEN_REFUSED by default. */
       reason?: RejectedReason
       secondsUntilOpen?: number | null
       openings?: readonly number[]
@@ -252,13 +252,13 @@ export class BrokerError extends Error {
 }
 
 /**
- * Hears every update of a contract; `lost` is called once when the stream ends without settlement. A settled contract is
- * told once, then nothing more comes. An update may come before the promise of the buy or follow that asked for it has
- * been resumed.
+ * Gets every update of a contract; `lost` is called once when the stream ends without settlement. The settled state is
+ * the last update and comes once. An update may come before the promise of the buy or follow that requested it has
+ * resumed.
  */
 export interface ContractListener {
   update(state: ContractState): void
-  /** Nothing is to be heard for so many ms, unless the contract ends before. */
+  /** The contract is parked: no update comes for so many ms, unless it ends before. */
   rests?(ms: number): void
   lost(cause: unknown): void
 }
@@ -266,11 +266,11 @@ export interface ContractListener {
 export interface BuyOptions {
   /** Called synchronously right before the frame is written; if it throws, nothing was sent. */
   beforeSend(): void
-  /** Ends the wait for an answer that has not come (never the purchase itself). */
+  /** Ends the wait for a response that has not come (never the purchase itself). */
   signal?: AbortSignal
   /** Ceiling price: the stake and the most markup the broker may add, in the account's currency. */
   maxPrice: string
-  /** When given, the contract is followed from its purchase on, and heard here. */
+  /** When given, the contract is followed from its purchase on, and its updates come here. */
   listener?: ContractListener
   /** How long the purchase may wait for its turn in the account's quota. */
   waitMs?: number
@@ -284,13 +284,13 @@ export interface Session {
   follow(contractId: string, listener: ContractListener): Promise<ContractState>
   /** Stops following; harmless when nothing is followed. */
   unfollow(contractId: string): void
-  /** The contract as it stands; `leisurely` only while plenty of calls are left, else it throws QuotaExhausted. */
+  /** The contract's present state; `leisurely` only while plenty of calls are left, else it throws QuotaExhausted. */
   contract(contractId: string, options?: { leisurely?: boolean }): Promise<ContractState>
   /** Sells at the market. Repeating is safe: a contract is sold at most once. */
   sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }>
   /**
-   * Replaces both limits of an open multiplier contract. Repeating is safe: the limits are absolute. Errors carry `ran`;
-   * after 'unknown' the contract's state says which limits it has.
+   * Replaces both limits of an open multiplier contract. Repeating is safe: the limits are absolute. Errors carry
+   * `ran`; after 'unknown' the contract's state shows which limits it has.
    */
   changeLimits(contractId: string, limits: ContractLimits): Promise<void>
   balance(): Promise<{ balance: string; currency: string }>
@@ -336,7 +336,7 @@ export interface TickStreams {
 /** Market data: no account behind it. Reads are retried within their time-out. */
 export interface Market {
   symbols(): Promise<MarketSymbol[]>
-  /** Seconds until the asset's market opens, 0 when open, null when it cannot be told. */
+  /** Seconds until the asset's market opens, 0 when open, null when unknown. */
   secondsUntilOpen(asset: string): Promise<number | null>
   /** Up to `count` (≤ 1000) candles, oldest first; the last one is still forming. */
   candles(asset: string, range: { granularitySeconds: number; count: number }): Promise<Candle[]>
@@ -346,7 +346,7 @@ export interface Market {
   leastOf(contract: Contract): Promise<Least>
   /** Throws BrokerError NOT_FOUND for an unknown asset. */
   multiplierSpec(asset: string, currency: string): Promise<MultiplierSpec>
-  /** The broker's own rate into the currency, seconds old at most; null where it tells none. */
+  /** The broker's own rate into the currency, seconds old at most; null where it has none. */
   exchange(currency: string): Promise<Exchange | null>
   /** The broker's clock minus ours, in seconds. */
   clockOffset(): Promise<number>
@@ -362,15 +362,15 @@ export interface Broker {
   session(account: BrokerAccount, options?: { anew?: boolean }): Promise<Session>
   /** Market data under the given application id. */
   market(appId: string): Market
-  /** Answers within its time-out whether the broker can be reached. */
+  /** Resolves within its time-out with whether the broker can be reached. */
   reachable(appId: string): Promise<boolean>
-  /** What of the broker cannot be reached right now; empty while it can, or while nobody tried. */
+  /** The parts of the broker that cannot be reached right now; empty while it can, or before the first try. */
   unreachable(): Unreachable[]
   /** How full the call budgets are, for metrics: class → fraction left of the tightest window. */
   budget(): Record<string, number>
   /** The ids of accounts that have a session here; an account may be named twice. */
   accounts(): string[]
-  /** Gives up accounts that other workers are going to serve: tells them what was spent, closes what nobody uses. */
+  /** Gives up accounts that other workers are going to serve: publishes what was spent, closes unused connections. */
   leave(accountIds: string[]): Promise<void>
   /** Closes every connection; pending calls end as Disconnected. */
   close(): Promise<void>

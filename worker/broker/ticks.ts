@@ -47,7 +47,7 @@ export class BrokerTicks implements TickStreams {
   readonly #leaving = new Set<string>()
   /** Assets that cannot be subscribed to yet: when to try again, monotonic ms. */
   readonly #later = new Map<string, number>()
-  /** The newest tick of each asset: the first answer of a new subscription repeats it. */
+  /** The newest tick of each asset: the first response of a new subscription repeats it. */
   readonly #newest = new Map<string, Tick>()
   #wanted: ReadonlySet<string> = new Set()
   #unknown: ReadonlySet<string> = new Set()

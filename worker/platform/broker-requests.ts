@@ -1,4 +1,4 @@
-// Answers to what the api asks: each kind is a function from the question's data to its answer.
+// Serves the api's broker requests: each kind is a function from the request's data to its response.
 
 import { claimedContracts, inDoubt } from '../../db/orders/contract-audit.ts'
 import { type Mark, markValues } from '../../db/orders/following.ts'
@@ -34,23 +34,25 @@ const BATCH = 50
 // Sales have places of their own, so that no sale waits behind what is only read.
 const PLACES = { underWay: 200, waiting: 1000 }
 const TOO_MANY = 'Too many requests of this partner wait for the broker: try again in a second.'
-// When a broker request that was passed to another worker, and is not answered, is passed on again.
+// When a broker request that was passed to another worker, and is not done, is passed on again.
 const PASSED_AGAIN_MS = 1000
 
 /** `overAt` is when its time is over, by this worker's monotonic clock: its wall clock may be wrong. */
 type Timed = AskRow & { overAt: number }
 
 export interface Asking {
-  /** Takes broker requests of a queue, and answers those of accounts that this worker serves; returns how many were taken. */
+  /**
+   * Takes broker requests of a queue, and runs those of accounts that this worker serves; returns how many were taken.
+   */
   take(name: 'ask' | 'sell'): Promise<number>
-  /** Answers a broker request that another worker took for an account that this one serves. */
+  /** Runs a broker request that another worker took for an account that this one serves. */
   answer(askId: string): void
   drain(): Promise<void>
 }
 
 export function openAsking(open: Open, settling: Settling): Asking {
   const { db, queue, bus, log, worker } = open
-  /** Broker requests being answered, by id. */
+  /** Broker requests under way, by id. */
   const underWay = new Map<string, Promise<void>>()
   const places = { ask: new RequestPlaces<Timed>(PLACES), sell: new RequestPlaces<Timed>(PLACES) }
   const cancels = new Set<() => void>()
@@ -101,11 +103,11 @@ export function openAsking(open: Open, settling: Settling): Asking {
     else turnAway(ask).catch((error: unknown) => log.error({ err: error }, 'a refusal could not be stored'))
   }
 
-  /** Answers what has a place now. */
+  /** Starts the requests that have a place now. */
   function startAll(name: 'ask' | 'sell'): void {
     for (let ask = stopped ? undefined : places[name].next(); ask; ask = stopped ? undefined : places[name].next()) {
       const taken = ask
-      // One past its time has nobody waiting; answering it would only spend the broker's budget.
+      // A request past its time has no waiter; running it would only spend the broker's budget.
       const late = taken.overAt < open.clock.now()
       const life = (late ? Promise.resolve() : answer(taken))
         .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
@@ -125,7 +127,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
     if (origin) bus.publish(origin, 'ask', ask.id)
   }
 
-  /** Answers those of accounts that this worker serves, and passes the others on. */
+  /** Runs those of accounts that this worker serves, and passes the others on. */
   async function route(ids: string[]): Promise<void> {
     const asks = await read(ids)
     const waiting = asks.filter(ask => ask?.state === 'waiting' && !ask.expired)
@@ -144,7 +146,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
     if (passed.length > 0) later(() => route(passed))
   }
 
-  /** A hint may be lost, and a worker may end: what is not answered by then is looked at again. */
+  /** A hint may be lost, and a worker may end: requests not done by then are routed again. */
   function later(then: () => Promise<void>): void {
     if (stopped) return
     const cancel = open.clock.after(PASSED_AGAIN_MS, () => {
@@ -280,7 +282,7 @@ export async function close(open: Open, settling: Settling, orderId: string): Pr
   try {
     await session.sell(contractId)
   } catch (error) {
-    // Whatever the broker says to the sale, the contract tells whether it was sold or settled already.
+    // Whatever the broker's response to the sale, the contract's state shows whether it was sold or settled already.
     refusal = error
   }
   const state = await sold(session, contractId)

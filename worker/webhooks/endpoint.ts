@@ -72,7 +72,7 @@ export class Endpoint {
   pausedUntil: number
   window = FIRST_WINDOW
   sending = 0
-  /** The last answer took long, or there was none. */
+  /** The last response was slow, or missing. */
   slow = false
   replaying = true
   caughtUp = false
@@ -152,7 +152,7 @@ export class Endpoint {
     if (entries.length > 0) this.activeAt = now
   }
 
-  /** Says that events were passed over since they are not kept any more. */
+  /** Counts events that were passed over since they are not kept any more. */
   miss(events: number): void {
     this.missed += events
     this.#dirty = true
@@ -200,7 +200,7 @@ export class Endpoint {
     return undefined
   }
 
-  /** When something is due next without an answer or a hint, ms; undefined: never. */
+  /** When something is due next without a response or a hint, ms; undefined: never. */
   dueAt(now: number): number | undefined {
     if (this.disable || this.#blocked) return undefined
     const paused = this.pausedUntil > now
@@ -265,7 +265,7 @@ export class Endpoint {
     this.sending -= 1
   }
 
-  /** Says that this worker cannot send to it; another may try after `until` (ms). */
+  /** Notes that this worker cannot send to it; another may try after `until` (ms). */
   block(reason: DeliveryError, until: number): void {
     this.#blocked = true
     this.failures = Math.max(this.failures, FAILING_FROM)

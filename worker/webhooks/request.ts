@@ -1,5 +1,5 @@
-// One request to an endpoint: only to public addresses, judged at the connection itself; redirects are not followed, and of the
-// answer no more than 16 KiB is read.
+// One request to an endpoint: only to public addresses, checked at the connection itself; redirects are not followed,
+// and no more than 16 KiB of the response is read.
 import dns from 'node:dns'
 import http from 'node:http'
 import https from 'node:https'
@@ -9,9 +9,9 @@ import { isPublicAddress } from '../../schemas/public-address.ts'
 import type { DeliveryError } from '../../schemas/webhook-endpoint.ts'
 import { urlFault } from '../../schemas/webhook-url.ts'
 
-/** A request as a whole, up to the head of its answer. */
+/** A request as a whole, up to the head of its response. */
 export const TIMEOUT_MS = 15_000
-// How long the rest of an answer is waited for whose head is here.
+// Time-out of the rest of a response after its head.
 const BODY_MS = 2000
 const READ_BYTES = 16 * 1024
 const KEPT_BYTES = 1024
@@ -25,11 +25,11 @@ export interface Answer {
   /** null: delivered. */
   error: DeliveryError | null
   httpStatus: number | null
-  /** From the beginning to the head of the answer. */
+  /** From the beginning to the head of the response. */
   ms: number
-  /** The beginning of the answer as text, at most 1 KiB. */
+  /** The beginning of the response as text, at most 1 KiB. */
   response: string | null
-  /** How long the endpoint asks to be left alone, s; null where it does not. At most an hour. */
+  /** The pause that the endpoint requested, s; null without one. At most an hour. */
   retryAfterS: number | null
 }
 
@@ -82,7 +82,7 @@ export function openRequests({
         secure,
         agent: agents[secure ? 'https:' : 'http:']
       }
-      // A server may close an idle connection at the moment it is used again: that says nothing about the endpoint.
+      // A server may close an idle connection at the moment it is used again: that is no failure of the endpoint.
       return send(sending).then(({ stale, ...answer }) =>
         stale ? send(sending).then(({ stale: _, ...second }) => second) : answer
       )
@@ -102,7 +102,7 @@ const failed = (error: DeliveryError, ms: number): Answer => ({
   retryAfterS: null
 })
 
-/** Looks names up without libuv's threads, which hash passwords; any address that is not public refuses the name. */
+/** Resolves names without libuv's threads, which hash passwords; any address that is not public refuses the name. */
 function lookupBy(resolver: dns.promises.Resolver, allowPrivate: boolean): LookupFunction {
   return (hostname, options, callback) => {
     const done = (found: { address: string; family: number }[]) => {
@@ -171,7 +171,7 @@ function send({
     })
     request.on('close', () => end(failed('CONNECTION_FAILED', passed())))
     request.on('socket', (socket: Socket) => {
-      // Behind the two checks of the look-up: whatever it was that we connected to.
+      // Behind the two checks of the look-up: the address that we are really connected to.
       const judge = () => {
         if (!allowPrivate && !isPublicAddress(socket.remoteAddress ?? '')) socket.destroy(new NotAllowed('not public'))
       }

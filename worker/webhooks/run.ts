@@ -160,7 +160,7 @@ export async function startWebhooks(open: Open): Promise<Webhooks> {
           taking.wake()
         } else if (row.version !== endpoint.version) reload(endpoint, row.version)
       }
-      // Held without knowing: the answer to a taking was lost.
+      // Held without knowing: the response of a taking was lost.
       const strange = rows.filter(({ id, lease }) => sender.find(id)?.lease !== lease)
       const left = rows.filter(({ standing }) => !standing)
       await writeEven()

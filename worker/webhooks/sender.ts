@@ -22,7 +22,7 @@ const MAX_SLOW = MAX_SENDING / 2
 const MAX_HELD = 5000
 /** Outcomes that are not written yet; past them nothing more is sent. */
 const MAX_UNWRITTEN = 2000
-// After a look in vain for endpoints of a partner the clock looks for them.
+// After a fruitless search for endpoints of a partner the next one waits for the clock.
 const VAIN_MS = 1000
 const READ_RETRY_MS = 500
 const UNREADABLE_PAUSE_MS = 60_000
@@ -97,7 +97,7 @@ export class Sender {
     void this.#takeWanted()
   }
 
-  /** Takes what has something to do: an endpoint, or whatever nobody holds. */
+  /** Takes endpoints with work: the given one, or any without a holder. */
   take(endpointId: string | null): Promise<void> {
     return this.inTurn(() => this.#takeNow({ endpointId }))
   }
@@ -341,7 +341,7 @@ export class Sender {
     )
   }
 
-  /** Has an endpoint looked at when what waits there is due. */
+  /** Has an endpoint checked when its next waiting item is due. */
   #setTimer(held: Held): void {
     this.#timers.get(held)?.()
     this.#timers.delete(held)

@@ -56,7 +56,7 @@ export interface Reading {
 
 export interface Read {
   entries: Entry[]
-  /** Everything up to here was looked at. */
+  /** Everything up to here was read. */
   next: { position: number; day: number }
   caughtUp: boolean
   /** Events that are not kept any more and were passed over. */
@@ -158,7 +158,7 @@ export class Tail {
     }
   }
 
-  /** Goes on after a gap: with the oldest event that is kept, and says how many are missing. */
+  /** Goes on after a gap: with the oldest event that is kept; reports how many are missing. */
   #passOver(from: Reading, error: unknown): Read {
     if (!(error instanceof PointExpired)) throw error
     const { oldest, latest } = error.state

@@ -128,7 +128,7 @@ export class StreamSocket implements TickOutlet {
     if (this.#ws.bufferedAmount === 0) this.#progressAt = now
     else if (now - this.#progressAt > STALLED_MS) {
       this.close(4408, 'nothing was read for 60 s')
-      // Whoever reads nothing does not read the close either.
+      // A peer that reads nothing does not read the close either.
       this.#ws.terminate()
       return
     }
@@ -144,7 +144,7 @@ export class StreamSocket implements TickOutlet {
     })
   }
 
-  /** Tells that the service stops, and closes. */
+  /** Notifies the client that the service stops, and closes. */
   stop(reconnectAfterMs: number): void {
     this.#say({ type: 'closing', reason: 'the service restarts', reconnectAfterMs })
     this.close(1012, 'the service restarts')
@@ -315,7 +315,7 @@ export class StreamSocket implements TickOutlet {
     })
     this.#subscriptions.set(id, subscription)
     this.#subscribed = true
-    // From here on the subscription's position says what was sent: whatever is after it will be.
+    // From here on the subscription sends everything after its position.
     this.#say({ type: 'subscribed', id, channel, cursor: subscription.cursor })
     subscription.start()
   }
