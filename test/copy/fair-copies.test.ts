@@ -64,12 +64,11 @@ copying('has them all copied, and another one’s order goes between the copies'
     return Object.fromEntries(rows.map(({ phase, count }: { phase: string; count: number }) => [phase, count]))
   }
   await until('copies at the broker', async () => ((await phases()).sending ?? 0) > 0)
-  const startedAt = performance.now()
   assert.is((await place(modest, mine.traderExternalId)).status, 200)
-  const tookMs = performance.now() - startedAt
-  await until('every copy to be bought', async () => (await phases()).open === FOLLOWERS)
+  const { open: bought = 0 } = await phases()
+  await until('every copy to be bought', async () => (await phases()).open === FOLLOWERS, 60_000)
   simulator.faults.reset()
-  assert.ok(tookMs < SLOW_MS, `the other one's order took ${tookMs} ms`)
+  assert.ok(bought < FOLLOWERS, "the other one's order went after all copies")
 })
 
 const pacing = suite('the copies a worker sends at a time')
@@ -98,15 +97,17 @@ pacing(
   () => {
     const { clock, pass } = handClock()
     const places = new CopyPlaces(clock)
-    const first = places.room
     places.add()
+    for (let times = 0; times < 20; times++) pass(20)
+    const many = places.room + 1
+    assert.ok(many > 2 * ORDERS_A_JOB)
     pass(100)
-    assert.is(places.room, first / 2 - 1)
+    assert.is(places.room, Math.floor(many / 2) - 1)
     for (let times = 0; times < 5; times++) pass(100)
     assert.is(places.room, ORDERS_A_JOB - 1)
     pass(20)
     assert.ok(places.room >= ORDERS_A_JOB)
-    for (let times = 0; times < 100; times++) pass(20)
+    for (let times = 0; times < 200; times++) pass(20)
     assert.is(places.room, 499)
     places.remove()
   }
@@ -115,13 +116,16 @@ pacing(
 pacing('take their places and give them back, and there is never less room than none', () => {
   const { clock, pass } = handClock()
   const places = new CopyPlaces(clock)
-  const first = places.room
-  for (let count = 0; count < first; count++) places.add()
+  places.add()
+  for (let times = 0; times < 20; times++) pass(20)
+  const many = places.room
+  for (let count = 0; count < many; count++) places.add()
   assert.is(places.room, 0)
   pass(100)
   assert.is(places.room, 0)
-  for (let count = 0; count < first; count++) places.remove()
-  assert.is(places.room, first / 2)
+  for (let count = 0; count < many; count++) places.remove()
+  assert.is(places.room, Math.floor((many + 1) / 2) - 1)
+  places.remove()
 })
 
 copying.after(closeAll)

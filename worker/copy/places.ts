@@ -4,14 +4,15 @@
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
 import type { Clock } from '../platform/clock.ts'
 
-const FIRST = 64
 const MOST = 500
 // The copies of one job are claimed together.
 const LEAST = ORDERS_A_JOB
-const STEP = 10
+// Copies begin with few, as most of their accounts have no connection yet, and opening one costs more than an order.
+const FIRST = LEAST
+const STEP = 5
 const WATCH_EVERY_MS = 20
 /** Timers that are so late mean a loop with too much to do. */
-const LATE_MS = 15
+const LATE_MS = 10
 
 export class CopyPlaces {
   readonly #clock: Clock
