@@ -9,7 +9,7 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check lint-spec api worker migrate schema bench simulate mutants chaos outages money-storm billing-year copy-storm fuzz clean
+.PHONY: help install run test check lint-spec api worker migrate schema test-page bench simulate mutants chaos outages money-storm billing-year copy-storm fuzz clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s%s\n", $$1, $$2 }'
@@ -42,6 +42,9 @@ migrate: install ## Bring the database to the newest schema
 
 schema: install ## Write db/schema.sql, the schema as the migrations leave it
 	@$(node) db/postgres/write-schema.ts
+
+test-page: install ## Write the reference's page on testing, as the simulated broker behaves
+	@$(node) worker/simulator/test-page.ts
 
 bench: install ## Measure the service beside bare peers (BENCH_ONLY=help lists the parts)
 	@$(node) test/bench/run.ts

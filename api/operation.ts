@@ -12,6 +12,7 @@ import type { ErrorCode } from '../schemas/errors/errors.ts'
 import type { Schema } from '../schemas/fields/fields.ts'
 import type { Scope } from '../schemas/fields/scopes.ts'
 import type { Feed } from './events/feed.ts'
+import type { Deprecated } from './request/deprecation.ts'
 import type { Gathered } from './request/gathered.ts'
 import type { Places } from './request/places.ts'
 import type { Waits } from './request/waits.ts'
@@ -122,6 +123,8 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   weight?: number
   /** `Accept: text/csv` gets these rows of the answer instead: those of `data`, or of another list. */
   csv?: true | 'series'
+  /** Set where the operation is to be taken away: its description and the header fields of its responses say so. */
+  deprecated?: Deprecated
   /** Header fields besides those of every answer. */
   headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]
   handle(asked: Asked<Input>, open: Open): Promise<unknown>

@@ -11,6 +11,7 @@ import { csvOf } from './analytics/csv.ts'
 import type { Open, Operation } from './operation.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './request/authenticate.ts'
 import { checkLength, readBody } from './request/body.ts'
+import { deprecationHeaders } from './request/deprecation.ts'
 import { endUserIpOf } from './request/guessing.ts'
 import { once } from './request/idempotency.ts'
 import { limitKey, limitTrader } from './request/limit.ts'
@@ -22,6 +23,7 @@ const nothing = { type: 'object' } as const
 /** Runs one operation for one request. */
 async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
   ctx.state.operation = row.name
+  if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, open.config.baseUrl))
   const partner = await (row.auth === 'session' ? authenticateSession : authenticateKey)(ctx, open)
   await limitKey(ctx, partner, open, row.weight)
   requireScope(partner, row.scope)

@@ -2,29 +2,54 @@
 // file, the table of errors, and what each group of operations is about.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Tag } from '../operation.ts'
+import type { Operation, Tag } from '../operation.ts'
 import { errorSections } from './errors.ts'
 
 const chapters = [
   'overview',
   'first-order',
+  'testing',
   'retries',
+  'waiting',
   'events',
   'webhooks',
   'analytics',
+  'acting-as-a-trader',
+  'copy-trading',
+  'marketplace',
   'rate-limits',
   'errors',
   'going-live',
+  'versions',
   'security'
 ] as const
 
-/** The guides as one Markdown text, for a service at `baseUrl`. */
-export function guides(baseUrl: string): string {
+/** The guides as one Markdown text, for a service at `baseUrl` with these operations. */
+export function guides(baseUrl: string, operations: Operation[]): string {
+  const { info, paths } = released()
+  const known = (row: Operation) => paths[row.path]?.[row.method.toLowerCase()] !== undefined
   return chapters
     .map(name => readFileSync(join(import.meta.dirname, 'guides', `${name}.md`), 'utf8').trim())
     .join('\n\n')
     .replaceAll('{base_url}', baseUrl)
     .replaceAll('{errors}', errorSections())
+    .replaceAll('{released}', info.version)
+    .replaceAll('{added}', listed(operations.filter(row => !known(row))))
+    .replaceAll('{deprecated}', listed(operations.filter(({ deprecated }) => deprecated)))
+}
+
+interface Released {
+  info: { version: string }
+  paths: Record<string, Record<string, unknown> | undefined>
+}
+
+/** The description of the last release, which each build is compared with. */
+function released(): Released {
+  return JSON.parse(readFileSync(join(import.meta.dirname, '../../schemas/released/1.0.0.json'), 'utf8')) as Released
+}
+
+function listed(operations: Operation[]): string {
+  return operations.map(({ method, path }) => `\`${method} ${path}\``).join(', ') || 'none.'
 }
 
 /** What each group of operations is about, in the order of the specification. */

@@ -42,6 +42,20 @@ export const headers = {
   Challenge: header('Names the scheme of the key.', 'Bearer')
 } as const
 
+/** What the responses of deprecated operations carry besides. */
+export const deprecationHeaders = {
+  Deprecation: header(
+    'Since when the operation is deprecated, in seconds since 1970 after an @ (RFC 9745).',
+    '@1764547200',
+    { pattern: '^@\\d+$' }
+  ),
+  Sunset: header('When the operation is taken away (RFC 8594).', 'Tue, 01 Dec 2026 00:00:00 GMT'),
+  Link: header(
+    'Address of the policy, with the relations `deprecation` and `sunset`.',
+    '<https://api.example.com/docs#/section/versions-and-deprecation>; rel="deprecation"; type="text/html"'
+  )
+} as const
+
 /** What requests that check a password may carry. */
 export const endUserIp = {
   name: 'X-End-User-IP',
@@ -64,12 +78,12 @@ export const idempotencyKey = {
   example: '5d0b7a5e-4c0e-4a3a-9a53-0a3c3bb8c1f2'
 } as const
 
-const ref = (name: keyof typeof headers) => ({ $ref: `#/components/headers/${name}` })
+const ref = (name: keyof typeof headers | keyof typeof deprecationHeaders) => ({ $ref: `#/components/headers/${name}` })
 
 /** Header fields of a response by its status; `extra` are those of the operation. */
 export function headersOf(
   status: number,
-  extra: readonly ('Idempotent-Replayed' | 'Set-Cookie' | 'Retry-After' | 'X-As-Of')[] = []
+  extra: readonly ('Idempotent-Replayed' | 'Set-Cookie' | 'Retry-After' | 'X-As-Of' | 'Deprecation')[] = []
 ): object {
   return {
     'X-Request-Id': ref('RequestId'),
@@ -80,6 +94,9 @@ export function headersOf(
     ...(extra.includes('Idempotent-Replayed') ? { 'Idempotent-Replayed': ref('Replayed') } : {}),
     ...(extra.includes('X-As-Of')
       ? { 'X-As-Of': ref('AsOf'), 'X-Complete': ref('Complete'), 'X-Next-Cursor': ref('NextCursor') }
+      : {}),
+    ...(extra.includes('Deprecation')
+      ? { Deprecation: ref('Deprecation'), Sunset: ref('Sunset'), Link: ref('Link') }
       : {}),
     ...(extra.includes('Set-Cookie') ? { 'Set-Cookie': ref('SessionCookie') } : {})
   }

@@ -3,11 +3,12 @@
 import type { Schema } from '../../schemas/fields/fields.ts'
 import { bodyLimit } from '../../schemas/fields/sizes.ts'
 import type { Operation } from '../operation.ts'
+import { deprecationText } from '../request/deprecation.ts'
 import { takesKey } from '../request/idempotency.ts'
 import { Reply } from '../request/respond.ts'
 import { ErrorEnvelope, ErrorResponses } from './errors.ts'
 import { guides, tags } from './guides.ts'
-import { endUserIp, headers, headersOf, idempotencyKey, requestHeaders } from './headers.ts'
+import { deprecationHeaders, endUserIp, headers, headersOf, idempotencyKey, requestHeaders } from './headers.ts'
 import { samplesOf } from './samples.ts'
 import { Components, exampleOf } from './schemas.ts'
 import { describeWebhooks } from './webhooks.ts'
@@ -78,7 +79,7 @@ function assemble(operations: Operation[], baseUrl: string): object {
       title: 'Trading Operator Service',
       version: '1.0.0',
       summary: 'Headless trading infrastructure for partners.',
-      description: guides(baseUrl),
+      description: guides(baseUrl, operations),
       contact: { name: 'The operator of this service', url: `${baseUrl}/docs` },
       license: { name: 'MIT', identifier: 'MIT' }
     },
@@ -92,7 +93,7 @@ function assemble(operations: Operation[], baseUrl: string): object {
     components: {
       schemas: { Error: components.refer(ErrorEnvelope), ...components.schemas },
       responses: errors.responses,
-      headers,
+      headers: operations.some(({ deprecated }) => deprecated) ? { ...headers, ...deprecationHeaders } : headers,
       parameters: requestHeaders,
       securitySchemes
     }
@@ -141,6 +142,7 @@ function describeOperation(
     tags: [row.tag],
     summary: row.summary,
     description: wordsOf(row),
+    ...(row.deprecated ? { deprecated: true } : {}),
     security: securityOf(row),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(row.body
@@ -176,8 +178,9 @@ const csvContent = {
   }
 }
 
-function wordsOf({ description, scope, weight = 1 }: Operation): string {
+function wordsOf({ description, deprecated, scope, weight = 1 }: Operation): string {
   const words = [
+    deprecated && deprecationText(deprecated),
     description,
     scope && `Needs the scope \`${scope}\`.`,
     weight > 1 && `Counts as ${weight} calls of the key.`
@@ -188,7 +191,8 @@ function wordsOf({ description, scope, weight = 1 }: Operation): string {
 const headersOfRow = (row: Operation) => [
   ...(row.headers ?? []),
   ...(takesKey(row) ? (['Idempotent-Replayed'] as const) : []),
-  ...(row.csv ? (['X-As-Of'] as const) : [])
+  ...(row.csv ? (['X-As-Of'] as const) : []),
+  ...(row.deprecated ? (['Deprecation'] as const) : [])
 ]
 
 // A schema with several examples shows each, by the state it is about.

@@ -5,6 +5,9 @@ import { exchange } from './client.ts'
 import { print, verdict } from './report.ts'
 import { each, type Stage, setStage, spread, tickOrder } from './stage.ts'
 
+/** Connections of one order that may break: an api ends what waits longer than it is let. */
+const MOST_BROKEN = 10
+
 interface Case {
   name: string
   workers: number
@@ -108,8 +111,10 @@ async function post(stage: Stage, address: string, order: object): Promise<{ sta
   const headers = { authorization: `Bearer ${stage.key}`, 'content-type': 'application/json' }
   const ask = () =>
     exchange(address, { method: 'POST', path: '/v1/orders/binary', headers, body: JSON.stringify(order) })
-  for (;;) {
-    const answer = await ask().catch(ask)
-    if ((JSON.parse(answer.text) as { status?: string }).status !== 'PENDING') return answer
+  for (let broken = 0; ; ) {
+    const answer = await ask().catch((error: unknown) => {
+      if (++broken === MOST_BROKEN) throw error
+    })
+    if (answer && (JSON.parse(answer.text) as { status?: string }).status !== 'PENDING') return answer
   }
 }

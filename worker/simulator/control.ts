@@ -37,7 +37,7 @@ const bool = { type: 'boolean' }
 const codes = { type: 'array', items: { type: 'string', enum: [...symbols.keys()] } }
 const rule = shape(
   {
-    effect: { type: 'string', enum: effects },
+    effect: { type: 'string', enum: Object.keys(effects) },
     call: text,
     class: { type: 'string', enum: ['pricing', 'outcome', 'general', 'trading', 'money', 'lists'] },
     loginid: text,

@@ -5,31 +5,21 @@ import type { AppId } from './engine/accounts.ts'
 import type { CallClass } from './engine/quota.ts'
 import { random } from './engine/random.ts'
 
-/** What happens to a call that meets a rule. */
-export const effects = [
-  /** Answer with the error `code`; the call does not run. */
-  'error',
-  /** Cut the connection; the call does not run. */
-  'drop-before',
-  /** Run the call, then cut the connection instead of answering. */
-  'drop-after',
-  /** Answer `Timeout`; the call never runs. */
-  'timeout',
-  /** Answer `Timeout`, and run the call `delayMs` later. */
-  'timeout-late',
-  /** Run the call, `delayMs` later where given, and never answer. */
-  'mute',
-  /** Neither run the call nor answer. */
-  'ignore',
-  /** Answer twice. */
-  'duplicate',
-  /** Hold the answer back until the connection's next one has left, at most `delayMs`. */
-  'reorder',
-  /** Run the call and answer it `delayMs` later. */
-  'slow'
-] as const
+/** What happens to a call that meets a rule. The page on testing shows them. */
+export const effects = {
+  error: 'Is refused with the error `code`; the call does not run.',
+  'drop-before': 'Cuts the connection; the call does not run.',
+  'drop-after': 'Runs the call, then cuts the connection instead of returning its result.',
+  timeout: 'Is refused with `Timeout`; the call never runs.',
+  'timeout-late': 'Is refused with `Timeout`, and the call runs `delayMs` later.',
+  mute: 'Runs the call, `delayMs` later where given, and returns nothing.',
+  ignore: 'Neither runs the call nor returns anything.',
+  duplicate: 'Returns the result twice.',
+  reorder: "Holds the result back until the connection's next one has left, at most `delayMs`.",
+  slow: 'Runs the call and returns its result `delayMs` later.'
+} as const
 
-export type Effect = (typeof effects)[number]
+export type Effect = keyof typeof effects
 
 export interface FaultRule {
   effect: Effect

@@ -66,6 +66,15 @@ const MAX_ROWS = 200_000
 const MAX_ACCOUNTS = 500_000
 const FULL: Scope[] = ['read', 'trade', 'trading_information', 'payments', 'admin']
 const READ_ONLY: Scope[] = ['read', 'trading_information']
+/** What a flag in a token does; a currency is one, too. The page on testing shows them. */
+export const tokenFlags = {
+  demo: 'The account is a demo account, whatever its id begins with.',
+  real: 'The account is a real one, whatever its id begins with.',
+  poor: 'It has 1.00 in its currency instead of 10,000.00.',
+  readonly: 'The token may read and not trade.',
+  disabled: 'The broker refuses the account.'
+} as const
+
 const TOKEN = /^sim-([A-Z]{2,4}[0-9]{1,10})((?:-[A-Za-z0-9]+)*)$/
 
 export class Accounts {
@@ -92,15 +101,16 @@ export class Accounts {
     if (this.#revoked.has(loginid)) throw invalid()
     if (!this.all.has(loginid) && this.all.size >= MAX_ACCOUNTS) throw invalid()
     const flags = new Set(match?.[2]?.split('-').slice(1))
+    const has = (flag: keyof typeof tokenFlags) => flags.has(flag)
     const [ends] = [...flags].filter(flag => /^x\d{1,10}$/.test(flag))
     if (ends !== undefined && this.#now() >= Number(ends.slice(1)) * 1000) throw invalid()
     const currency = currencies.find(currency => flags.has(currency)) ?? 'USD'
-    const units = flags.has('poor') ? startIn(currency, POOR_CENTS) : startIn(currency, START_CENTS)
-    const virtual = flags.has('demo') ? true : flags.has('real') ? false : undefined
+    const units = has('poor') ? startIn(currency, POOR_CENTS) : startIn(currency, START_CENTS)
+    const virtual = has('demo') ? true : has('real') ? false : undefined
     const balance = toAmount(units, currency)
     const account = this.all.get(loginid) ?? this.create({ loginid, balance, currency, virtual })
-    if (account.disabled || flags.has('disabled')) throw disabled(account)
-    const scopes = preset?.scopes ?? (flags.has('readonly') ? READ_ONLY : FULL)
+    if (account.disabled || has('disabled')) throw disabled(account)
+    const scopes = preset?.scopes ?? (has('readonly') ? READ_ONLY : FULL)
     return { token, account, scopes: new Set(scopes) }
   }
 

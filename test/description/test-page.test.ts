@@ -1,0 +1,62 @@
+// The page on testing is what the simulated broker does: each row of it leads to the error it names.
+
+import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { provocations, testPage } from '../../worker/simulator/test-page.ts'
+import { closeAll, newAccountId, onClose, openHarness } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 7, limits: 'off', timeScale: 100 })
+onClose(() => simulator.close())
+const times = { ORDER_TTL_MS: '3000', RECONCILE_AFTER_MS: '1000', PERMIT_MS: '1000', SWEEP_MS: '200' }
+const harness = await openHarness({ env: { BROKER_URL: simulator.url, BROKER_DIALECT: 'v3', ...times } })
+await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+const page = suite('the page on testing')
+
+page('is written anew whenever the simulated broker changes: make test-page', async () => {
+  const written = await readFile(new URL('../../api/description/guides/testing.md', import.meta.url), 'utf8')
+  assert.is(written, testPage())
+})
+
+for (const { error, what, says, account = {}, order = {}, control } of provocations)
+  page(`${error}: ${what}`, async () => {
+    const { flags = '-demo', accountMode = 'DEMO', currency = 'USD' } = account
+    const accountId = newAccountId()
+    const traderExternalId = `tester-${randomUUID()}`
+    const token = account.token ?? `sim-${accountId}${flags}`
+    const accounts = [{ accountId, token, accountMode, currency }]
+    assert.is((await partner.call(exchangeTokens, { body: { traderExternalId, accounts } })).status, 200)
+    const faults = (method: string) =>
+      fetch(new URL('/control/faults', simulator.control), {
+        method,
+        ...(control ? { body: JSON.stringify(control) } : {})
+      })
+    if (control) assert.is((await faults('POST')).status, 200)
+    const body = {
+      traderExternalId,
+      clientOrderId: randomUUID(),
+      asset: 'R_100',
+      contractType: 'CALL',
+      stake: 1,
+      duration: 5,
+      durationUnit: 't',
+      ...order
+    }
+    const placed = await partner.call(placeBinaryOrder, { body })
+    if (control) await fetch(new URL('/control/faults', simulator.control), { method: 'DELETE' })
+    assert.is(placed.body.error, error, JSON.stringify(placed.body))
+    if (says === undefined) return
+    assert.match(placed.body.message, says)
+    const { data } = (await partner.call(listAccounts, { query: { traderExternalId } })).body
+    assert.equal([data[0].status, data[0].reason], ['REJECTED', says])
+  })
+
+page.after(closeAll)
+page.run()

@@ -1,0 +1,175 @@
+// The page on testing of the reference, from what the simulated broker does: its tokens, what provokes each error, its faults
+// and its assets. `make test-page` writes it to api/description/guides; a test holds each row against a running service.
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ErrorCode } from '../../schemas/errors/errors.ts'
+import { tokenFlags } from './engine/accounts.ts'
+import { currencies } from './engine/currencies.ts'
+import { MAX_SECONDS } from './engine/offers.ts'
+import { symbols } from './engine/symbols.ts'
+import { effects } from './faults.ts'
+
+/** What leads to an error with the simulated broker: an account, an order, or a control call before the order. */
+export interface Provocation {
+  error: ErrorCode
+  /** What the caller does, for people. */
+  what: string
+  /** Part of the message or of the account's reason. */
+  says?: string
+  /** Flags behind sim-<accountId>; the account is exchanged with `accountMode` and `currency`, DEMO and USD unless given. */
+  account?: { flags?: string; token?: string; accountMode?: 'DEMO' | 'REAL'; currency?: string }
+  /** Differences to an order of 1 USD on R_100, CALL, 5 ticks. */
+  order?: Record<string, unknown>
+  /** Body of POST /control/faults. */
+  control?: Record<string, unknown>
+}
+
+export const provocations: Provocation[] = [
+  {
+    error: 'BROKER_DISCONNECTED',
+    what: 'a token that the broker does not know',
+    says: 'TOKEN_REFUSED',
+    account: { token: 'no-such-token' }
+  },
+  {
+    error: 'BROKER_DISCONNECTED',
+    what: 'an account that the broker has disabled',
+    says: 'TOKEN_REFUSED',
+    account: { flags: '-disabled' }
+  },
+  {
+    error: 'BROKER_DISCONNECTED',
+    what: 'a token that has ended: `x` and seconds since 1970',
+    says: 'TOKEN_REFUSED',
+    account: { flags: '-x1700000000' }
+  },
+  {
+    error: 'BROKER_DISCONNECTED',
+    what: 'a demo account exchanged as `REAL`',
+    says: 'MODE_MISMATCH',
+    account: { flags: '-demo', accountMode: 'REAL' }
+  },
+  {
+    error: 'BROKER_DISCONNECTED',
+    what: 'an account in EUR exchanged as `USD`',
+    says: 'CURRENCY_MISMATCH',
+    account: { flags: '-demo-EUR' }
+  },
+  {
+    error: 'INSUFFICIENT_BALANCE',
+    what: 'a stake above the balance',
+    account: { flags: '-demo-poor' },
+    order: { stake: 100 }
+  },
+  { error: 'INVALID_CONTRACT', what: 'an asset that there is not', order: { asset: 'NO_SUCH_ASSET' } },
+  { error: 'INVALID_CONTRACT', what: 'more ticks than the asset offers', order: { duration: 11 } },
+  {
+    error: 'INVALID_CONTRACT',
+    what: 'an asset that the broker has suspended',
+    control: { suspended: ['R_100'] }
+  },
+  {
+    error: 'MARKET_CLOSED',
+    what: 'a market that is closed, as forex is from Friday 20:55 UTC to Monday',
+    control: { add: { effect: 'error', call: 'buy', code: 'MarketIsClosed' } }
+  },
+  {
+    error: 'BROKER_UPSTREAM',
+    what: 'purchases that the broker neither runs nor refuses: `status` is PENDING, then FAILED',
+    control: { add: { effect: 'ignore', call: 'buy' } }
+  }
+]
+
+const row = (...cells: string[]): string => `| ${cells.join(' | ')} |`
+const table = (heads: string[], rows: string[][]): string =>
+  [row(...heads), row(...heads.map(() => '---')), ...rows.map(cells => row(...cells))].join('\n')
+const code = (text: string): string => `\`${text}\``
+
+function given({ account, order, control }: Provocation): string {
+  const parts = [
+    account && `token ${code(account.token ?? `sim-DEMO1${account.flags}`)}`,
+    account?.accountMode && `${code('accountMode')} ${account.accountMode}`,
+    order &&
+      Object.entries(order)
+        .map(([name, value]) => code(`"${name}": ${JSON.stringify(value)}`))
+        .join(', '),
+    control && `control call ${code(JSON.stringify(control))}`
+  ]
+  return parts.filter(Boolean).join(', ')
+}
+
+function span(seconds: number): string {
+  if (seconds % 86_400 === 0) return `${seconds / 86_400} d`
+  return seconds % 60 === 0 ? `${seconds / 60} m` : `${seconds} s`
+}
+
+/** The page in Markdown. */
+export function testPage(): string {
+  const assets = [...symbols.values()].map(
+    ({ code: asset, name, riseFall, digits, multipliers, maxTicks, minSeconds }) => [
+      code(asset),
+      name,
+      riseFall && maxTicks > 0 ? `1 to ${maxTicks} ticks` : '–',
+      riseFall ? `${span(minSeconds)} to ${span(MAX_SECONDS)}` : '–',
+      digits ? 'yes' : 'no',
+      multipliers.length > 0 ? multipliers.join(', ') : '–'
+    ]
+  )
+  return `# Testing
+
+${code('make run')} starts a simulated broker beside the service. It prices, fills and settles contracts as the broker does, with play money
+only, and you decide what goes wrong. Nothing here exists with the real broker.
+
+## Tokens
+
+A token ${code('sim-<accountId>')} opens the account of that id: 2 to 4 capital letters and up to 10 digits. It is made on its first use, with
+10,000.00 in USD. Ids that begin with ${code('VR')} or ${code('DOT')} are demo accounts, others are real ones. Flags follow the id, each after a
+hyphen, as in ${code('sim-CR1001-demo-poor')}:
+
+${table(
+  ['Flag', 'What it does'],
+  [
+    ...Object.entries(tokenFlags).map(([flag, text]) => [code(flag), text]),
+    [code('x1893456000'), 'The token ends at this second since 1970.'],
+    [currencies.map(code).join(' '), 'The currency of the account.']
+  ]
+)}
+
+## What provokes each error
+
+Unless the row says otherwise: an account exchanged as ${code('DEMO')} in ${code('USD')}, and an order of 1 USD on ${code('R_100')}, ${code('CALL')}, 5 ticks.
+
+${table(
+  ['Error', 'By', 'Given'],
+  provocations.map(each => [`${code(each.error)}${each.says ? ` ${code(each.says)}` : ''}`, each.what, given(each)])
+)}
+
+The errors that concern no broker are provoked by the request itself: a stake of 0 is a ${code('VALIDATION_FAILED')}, a name that went through no
+exchange a ${code('TRADER_NOT_FOUND')}, the same ${code('clientOrderId')} with another stake a ${code('CLIENT_ORDER_ID_REUSED')}.
+
+## Faults on demand
+
+${code('make run')} prints the address of the simulated broker's controls. ${code('POST /control/faults')} changes how it behaves, ${code('DELETE')} ends all faults:
+
+${'```'}sh
+curl "$CONTROL/control/faults" -d '{"add": {"effect": "drop-after", "call": "buy", "times": 1}}'
+${'```'}
+
+A rule may be limited to a ${code('call')} (${code('buy')}, ${code('sell')}, …), a ${code('symbol')}, a ${code('loginid')}, a ${code('probability')} and a number of ${code('times')}. A call that
+meets a rule:
+
+${table(
+  ['Effect', 'What happens'],
+  Object.entries(effects).map(([effect, text]) => [code(effect), text])
+)}
+
+${code('{"down": true}')} refuses all connections, ${code('{"latencyMs": 500}')} delays every call, ${code('{"suspended": ["R_100"]}')} stops trading of an asset.
+
+## Assets
+
+${table(['Asset', 'Name', 'Ticks', 'Shortest and longest', 'Digits', 'Multipliers'], assets)}
+`
+}
+
+if (process.argv[1] === import.meta.filename)
+  await writeFile(join(import.meta.dirname, '../../api/description/guides/testing.md'), testPage())
