@@ -52,10 +52,7 @@ reading('show calls that the service takes, with bodies that pass', () => {
 
 reading('name operations and codes that exist', () => {
   for (const [, method = '', path = ''] of text.matchAll(/`(GET|POST|PATCH|DELETE) (\/v1[^`?]*)/g))
-    assert.ok(
-      operations.some(row => row.method === method && row.path === path),
-      `${method} ${path}`
-    )
+    assert.ok(matching(method, path), `${method} ${path}`)
   for (const [, code = ''] of text.matchAll(/`\d{3} ([A-Z_]{5,})`/g)) assert.ok(code in errors, code)
 })
 
