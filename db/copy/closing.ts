@@ -3,6 +3,7 @@
 
 import type { OrderRow } from '../orders/reading.ts'
 import { type Db, rows } from '../postgres/connection.ts'
+import { servedByNoOther } from '../traders/account-leases.ts'
 
 /**
  * Closes the unfinished copies of an order whose follows have that option, after the follow `after`, at most `limit`: a
@@ -50,16 +51,20 @@ export async function closeAtOnce(trx: Db, accountRowId: string): Promise<void> 
 const RETRY_SECONDS = 4
 const MAX_RETRY_SECONDS = 60
 
-/** Open orders that are to be sold now, at most `limit`; no other worker gets one until its next try is due. */
-export async function takeToClose(db: Db, limit: number): Promise<OrderRow[]> {
+/**
+ * Open orders that are to be sold now, at most `limit`, of accounts that no living worker but `worker` serves; no other worker
+ * gets one until its next try is due.
+ */
+export async function takeToClose(db: Db, { worker, limit }: { worker: string; limit: number }): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
     `update orders
         set close_at = clock_timestamp() + least(${MAX_RETRY_SECONDS}, ${RETRY_SECONDS} * 2 ^ least(close_tries, 10)) * interval '1 second',
             close_tries = close_tries + 1
       where id in (select id from orders where phase = 'open' and close_at <= clock_timestamp()
+                      and ${servedByNoOther('orders.account_id', ':worker')}
                     order by close_at limit :limit for update skip locked)
      returning *`,
-    { limit }
+    { worker, limit }
   )
 }

@@ -7,6 +7,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getBalance } from '../../api/traders/balance.ts'
+import { takeToClose } from '../../db/copy/closing.ts'
 import { claimOrders } from '../../db/orders/claiming.ts'
 import { endLease, renewLease } from '../../db/orders/following.ts'
 import { rows } from '../../db/postgres/connection.ts'
@@ -93,6 +94,19 @@ serving('has its orders left to the worker that serves it, which is named', asyn
   assert.equal(refused.elsewhere, [{ accountId: trader.accountId, worker: 'one' }])
   assert.is((await claimAs('one')).claimed.length, 1)
   await rows(db, `delete from orders where account_id = :accountId`, { accountId: trader.accountId })
+})
+
+serving('has the copies that its leader closed sold by the worker that serves it', async () => {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'open' })
+  await renewLease(db, 'one', 60_000)
+  await renewLease(db, 'other', 60_000)
+  await serveAccounts(db, 'one', [trader.accountId])
+  const { accountId } = trader
+  await rows(db, 'update orders set close_at = clock_timestamp() where account_id = :accountId', { accountId })
+  assert.equal(await takeToClose(db, { worker: 'other', limit: 10 }), [])
+  assert.is((await takeToClose(db, { worker: 'one', limit: 10 })).length, 1)
+  await rows(db, 'delete from orders where account_id = :accountId', { accountId })
 })
 
 serving('goes to the worker that serves another account of its trader', async () => {

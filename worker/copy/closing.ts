@@ -45,7 +45,7 @@ export async function markCopies(open: Open): Promise<number> {
 
 /** Sells open orders that are marked and due; returns how many there were. What cannot be sold now is tried again later. */
 export async function sellMarked(open: Open, settling: Settling): Promise<number> {
-  const orders = await takeToClose(open.db, SOLD_AT_ONCE)
+  const orders = await takeToClose(open.db, { worker: open.worker, limit: SOLD_AT_ONCE })
   await Promise.all(orders.map(order => sell(open, settling, order)))
   return orders.length
 }
