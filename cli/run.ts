@@ -34,7 +34,7 @@ export function addRun(program: Command): void {
     .action(bare(run, { input: RunOptions }))
 }
 
-interface Running {
+interface RunContext {
   context: Context
   options: RunOptions
   tell: Teller
@@ -53,7 +53,7 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   const closes: (() => Promise<unknown>)[] = []
   const lost = Promise.withResolvers<string>()
   let stopping = false
-  const running: Running = {
+  const running: RunContext = {
     context,
     options,
     tell: openTeller(json ? process.stderr : process.stdout),
@@ -83,7 +83,7 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   return undefined
 }
 
-async function start(running: Running): Promise<void> {
+async function start(running: RunContext): Promise<void> {
   const { context, tell } = running
   const { config, env } = context
   const [url, broker] = await Promise.all([startDatabase(running), startBroker(running)])
@@ -117,7 +117,7 @@ async function start(running: Running): Promise<void> {
   }
 }
 
-async function startDatabase({ context: { config }, opened, tell }: Running): Promise<string> {
+async function startDatabase({ context: { config }, opened, tell }: RunContext): Promise<string> {
   const { url, stop } = await locateDatabase(config, tell.as('database'))
   opened(stop)
   await reachDatabase(url)
@@ -131,7 +131,7 @@ function elsewhere({ brokerUrl, brokerNext }: Config): boolean {
 }
 
 /** The settings under which api and worker find the broker, where the environment names none. */
-async function startBroker({ context, options, opened, watch, tell }: Running): Promise<Record<string, string>> {
+async function startBroker({ context, options, opened, watch, tell }: RunContext): Promise<Record<string, string>> {
   const { config, env } = context
   if (elsewhere(config)) return {}
   const { dataDir } = config
@@ -143,7 +143,7 @@ async function startBroker({ context, options, opened, watch, tell }: Running): 
 }
 
 /** Starts the api and returns its address; without a configured port, on a free one when 8080 is busy. */
-async function startApi({ context, opened, watch, tell }: Running, env: NodeJS.ProcessEnv): Promise<string> {
+async function startApi({ context, opened, watch, tell }: RunContext, env: NodeJS.ProcessEnv): Promise<string> {
   const { host, port: wanted } = context.config
   const fixed = Boolean(env.PORT)
   for (let tries = 1; ; tries++) {
@@ -179,7 +179,7 @@ function local(address: string): string {
   return url.origin
 }
 
-interface Outcome {
+interface RunOutcome {
   address: string
   demo: Demo
   order: Order | undefined
@@ -187,7 +187,10 @@ interface Outcome {
   broker: Record<string, string>
 }
 
-function report({ context: { json, config, env }, options }: Running, { address, demo, order, broker }: Outcome): void {
+function report(
+  { context: { json, config, env }, options }: RunContext,
+  { address, demo, order, broker }: RunOutcome
+): void {
   const tookMs = Math.round(performance.now())
   if (json) {
     print({ address, partnerId: demo.partnerId, order: order ?? null, tookMs }, { format: 'json' })

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { stopOrphan } from './embedded/cluster.ts'
 import { holderOf } from './embedded/lock.ts'
-import { filesIn, type KeeperOptions, type Standing } from './embedded/standing.ts'
+import { filesIn, type KeeperOptions, type ServerFacts } from './embedded/standing.ts'
 
 const START_TIMEOUT_MS = 60_000
 const STOP_TIMEOUT_MS = 45_000
@@ -98,7 +98,7 @@ async function attach(dataDir: string): Promise<Embedded | undefined> {
 }
 
 /** A connection the keeper counts as a holder; undefined when no keeper, or another one, is there. */
-function hold({ controlPort, token }: Standing): Promise<Socket | undefined> {
+function hold({ controlPort, token }: ServerFacts): Promise<Socket | undefined> {
   return new Promise(done => {
     const socket = connect(controlPort, '127.0.0.1', () => socket.write(`${token}\n`))
     const give = (result: Socket | undefined) => {
@@ -168,9 +168,9 @@ function launchKeeper(options: KeeperOptions, log?: (message: string) => void): 
   })
 }
 
-async function readStanding(dataDir: string): Promise<Standing | undefined> {
+async function readStanding(dataDir: string): Promise<ServerFacts | undefined> {
   try {
-    return JSON.parse(await readFile(filesIn(dataDir).standing, 'utf8')) as Standing
+    return JSON.parse(await readFile(filesIn(dataDir).standing, 'utf8')) as ServerFacts
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw new Error(`Cannot read how to reach the PostgreSQL in ${dataDir}: it belongs to another user.`, {

@@ -72,7 +72,7 @@ export const FailedOrder = {
   examples: [{ ...OrderEntry.examples[0], retryable: false }]
 } as const
 
-interface Told {
+interface EventDescription {
   summary: string
   data: Schema
 }
@@ -120,7 +120,7 @@ export const eventTypes = {
     summary: 'A webhook endpoint was disabled since it returned 410, or nothing but failures for five days.',
     data: Webhook
   }
-} as const satisfies Record<string, Told>
+} as const satisfies Record<string, EventDescription>
 
 export type EventType = keyof typeof eventTypes
 export const eventTypeNames = Object.keys(eventTypes) as EventType[]

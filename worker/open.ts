@@ -7,7 +7,7 @@ import type { Db } from '../db/postgres/connection.ts'
 import type { Config } from '../schemas/config/config.ts'
 import type { Brokers } from './broker/brokers.ts'
 import type { Clock } from './platform/clock.ts'
-import type { Signal } from './signal.ts'
+import type { OrderSignal } from './signal.ts'
 
 export interface Open {
   config: Config
@@ -18,7 +18,7 @@ export interface Open {
   vault: Vault
   brokers: Brokers
   clock: Clock
-  changes: Signal
+  changes: OrderSignal
   /** Names this worker in claims and leases. */
   worker: string
 }

@@ -37,9 +37,9 @@ export interface TickForwarding {
   stop(): Promise<void>
 }
 
-type TicksOpen = Pick<Open, 'db' | 'bus' | 'brokers' | 'worker' | 'log'>
+type ForwardingOpen = Pick<Open, 'db' | 'bus' | 'brokers' | 'worker' | 'log'>
 
-export function openTicks({ db, bus, brokers, worker, log }: TicksOpen): TickForwarding {
+export function openTicks({ db, bus, brokers, worker, log }: ForwardingOpen): TickForwarding {
   const forwarding = new Map<string, Forwarding>()
   const grouped = new Map<string, string[]>()
   let timer: NodeJS.Timeout | undefined

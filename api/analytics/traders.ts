@@ -1,5 +1,5 @@
 // GET /v1/analytics/traders: what each trader's closed contracts came to, and one trader's by time.
-import { listTraderSums, readTrader, type TraderRow, type TraderSeriesRow } from '../../db/analytics/traders.ts'
+import { listTraderSums, readTrader, type TraderSeriesRow, type TraderSums } from '../../db/analytics/traders.ts'
 import { AnalyticsQuery, TraderAnalytics, TraderPath, Traders, TradersQuery } from '../../schemas/analytics.ts'
 import type { Operation } from '../operation.ts'
 import { presentWindow, windowOf, within } from './window.ts'
@@ -60,7 +60,7 @@ export const getTraderAnalytics: Operation<{ params: { traderExternalId: string 
   }
 }
 
-function present(row: TraderRow) {
+function present(row: TraderSums) {
   return {
     traderExternalId: row.traderExternalId,
     ...presentSums(row),

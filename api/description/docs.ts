@@ -61,7 +61,7 @@ const files: Record<string, File> = {
   }
 }
 
-interface Served {
+interface ServedFile {
   type: string
   etag: string
   plain: Buffer
@@ -71,8 +71,8 @@ interface Served {
 /** Serves /docs and what it loads, and leads there from /; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
 export function docs(open: Pick<Open, 'config'>): Middleware {
   // Read and compressed on first use, then kept: 4 MB together.
-  const served = new Map<string, Promise<Served>>()
-  const serve = async ({ type, read }: File): Promise<Served> => {
+  const served = new Map<string, Promise<ServedFile>>()
+  const serve = async ({ type, read }: File): Promise<ServedFile> => {
     const plain = await read(open)
     const etag = `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`
     return { type, etag, plain, zipped: await compress(plain) }

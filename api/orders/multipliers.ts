@@ -3,7 +3,7 @@
 
 import { number, presentConverted, time } from '../../db/orders/entry.ts'
 import type { Outcome } from '../../db/orders/reading.ts'
-import type { Terms } from '../../db/orders/storing.ts'
+import type { OrderTerms } from '../../db/orders/storing.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { asset, pathId } from '../../schemas/fields/fields.ts'
 import type { MultiplierSpec as Offered } from '../../schemas/market.ts'
@@ -29,7 +29,7 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
   errors: placingErrors,
   async handle(asked, open) {
     const { body } = asked
-    const terms: Terms = {
+    const terms: OrderTerms = {
       kind: 'MULTIPLIER',
       asset: body.asset,
       contractType: null,

@@ -6,9 +6,9 @@ import {
   type Draft,
   findStored,
   hashTerms,
+  type OrderTerms,
   type Stored,
-  type StoredOrder,
-  type Terms
+  type StoredOrder
 } from '../../db/orders/storing.ts'
 import { disconnected } from '../../db/traders/accounts.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
@@ -50,7 +50,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   async handle(asked, open) {
     const { body } = asked
     checkContract(body)
-    const terms: Terms = {
+    const terms: OrderTerms = {
       kind: 'BINARY',
       asset: body.asset,
       contractType: body.contractType,
@@ -81,7 +81,7 @@ export function decimal(value: number): string {
 interface Placement {
   clientOrderId: string
   traderExternalId: string
-  terms: Terms
+  terms: OrderTerms
   settle: boolean
   present(row: Outcome): object
 }

@@ -3,7 +3,7 @@
 
 import { findOutcomes, type Outcome } from '../../db/orders/reading.ts'
 import { type Draft, type Halted, type Stored, storeOrders } from '../../db/orders/storing.ts'
-import { type Caller, findCallers } from '../../db/partners/keys.ts'
+import { findCallers, type KeyCaller } from '../../db/partners/keys.ts'
 import { countTraders } from '../../db/partners/partners.ts'
 import { readUsage, type UsageRecord } from '../../db/partners/usage.ts'
 import { findAsks, type Question, queueOf, storeAsks } from '../../db/platform/broker-requests.ts'
@@ -17,7 +17,7 @@ import { type LeaderboardFilter, type RankedRecord, readLeaderboard } from '../.
 import { type SendShared, shareRequests } from './shared-requests.ts'
 
 export interface Gathered {
-  caller(lookup: string): Promise<Caller | undefined>
+  caller(lookup: string): Promise<KeyCaller | undefined>
   trading(trader: { partnerId: string; externalId: string }): Promise<Trading | undefined>
   order(id: string): Promise<Outcome | undefined>
   /** Sends a broker request, or joins an equal one of this process, and waits for its end. */

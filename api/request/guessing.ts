@@ -83,7 +83,7 @@ export async function guarded<T>(
   return found
 }
 
-interface Counters {
+interface GuessCounters {
   names: string[]
   ofSubject: string[]
   delayMs: number
@@ -94,7 +94,10 @@ interface Counters {
   late?: string
 }
 
-async function countAttempt({ what, partnerId, subject, endUserIp }: Guess, limits: Open['limits']): Promise<Counters> {
+async function countAttempt(
+  { what, partnerId, subject, endUserIp }: Guess,
+  limits: Open['limits']
+): Promise<GuessCounters> {
   // Hashed, so that a counter's name is short and does not contain an address.
   const digest = (text: string) => createHash('sha256').update(text.toLowerCase()).digest('base64url')
   const hit = async (name: string) => COUNTED - (await limits.hit(name, COUNTED, WINDOW_SECONDS)).remaining - 1
@@ -134,7 +137,7 @@ interface Lane {
 const lanes = new Map<string, Lane>()
 
 async function slowed<T>(
-  { delayMs, lane: name, atOnce }: Counters,
+  { delayMs, lane: name, atOnce }: GuessCounters,
   signal: AbortSignal,
   check: () => Promise<T | undefined>
 ): Promise<T | undefined> {

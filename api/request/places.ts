@@ -12,7 +12,7 @@ const MIN_PLACES = 2
 const MAX_WAITING = 500
 const MAX_WAITING_BYTES = 16 * 2 ** 20
 
-interface Waiting {
+interface WaitingRequest {
   bytes: number
   begin(): void
 }
@@ -38,7 +38,7 @@ export function openPlaces({
 }): Places {
   const shares = new Shares(Math.max(MIN_PLACES, Math.floor(pool * SHARE_OF_POOL)))
   // Partners in the order of their turns, each with what waits.
-  const lines = new Map<string, Waiting[]>()
+  const lines = new Map<string, WaitingRequest[]>()
 
   function enter(partnerId: string, bytes: number): Promise<void> | undefined {
     const line = lines.get(partnerId) ?? []

@@ -14,7 +14,7 @@ import { overview } from './overview.ts'
 import { partners } from './partners.ts'
 import { queues } from './queues.ts'
 import { clean, clock } from './text.ts'
-import type { Action, Drawn, Move, Place, Size, View } from './view.ts'
+import type { Drawn, KeyAction, Move, Size, View, ViewPosition } from './view.ts'
 
 const views = [overview, partners, orders, doubt, queues, money] as View<unknown>[]
 
@@ -46,11 +46,11 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
   const size = useSize()
   const now = useNow()
   const [tab, setTab] = useState(0)
-  const [places, setPlaces] = useState<Place[]>(() => views.map(() => ({ filter: '', search: '' })))
+  const [places, setPlaces] = useState<ViewPosition[]>(() => views.map(() => ({ filter: '', search: '' })))
   const [mode, setMode] = useState<Mode>({ kind: 'look' })
   const [said, setSaid] = useState<{ text: string; bad: boolean }>()
   const [changes, setChanges] = useState(0)
-  const place = places[tab] as Place
+  const place = places[tab] as ViewPosition
   const view = views[tab] as View<unknown>
   const { look, trouble } = useLook({ opened, view, tab, place, changes, now })
 
@@ -61,7 +61,7 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
   const chosen = place.chosen !== undefined && ids.includes(place.chosen) ? place.chosen : ids[0]
   const actions = look ? view.actions(look.data, { ...place, chosen }) : []
 
-  const go = (changed: Partial<Place>) =>
+  const go = (changed: Partial<ViewPosition>) =>
     setPlaces(all => all.map((each, i) => (i === tab ? { ...each, ...changed } : each)))
 
   const act = (move: Move) => {
@@ -149,7 +149,7 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
     else if (key.end) step(ids.length)
     else if (key.escape && place.opened) go(back(place))
     else {
-      const action = actions.find((known: Action) => known.key === (key.return ? 'enter' : input))
+      const action = actions.find((known: KeyAction) => known.key === (key.return ? 'enter' : input))
       if (action) act(action.press())
     }
   }
@@ -202,7 +202,7 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
 /** Lines around the view's own. */
 const CHROME = 5
 
-function back({ opened, from, left }: Place): Partial<Place> {
+function back({ opened, from, left }: ViewPosition): Partial<ViewPosition> {
   // Two steps at most: from an order to its partner, and from there to the list.
   return { opened: from, from: undefined, chosen: from === undefined ? left : undefined, left: from && opened }
 }
@@ -219,7 +219,7 @@ function useLook({
   opened: Opened
   view: View<unknown>
   tab: number
-  place: Place
+  place: ViewPosition
   changes: number
   now: Date
 }): { look?: Look; trouble?: string } {

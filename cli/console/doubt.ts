@@ -6,11 +6,11 @@ import { listDoubtLines, type OrderLine } from '../../db/platform/console.ts'
 import { reconcile } from '../orders/doubt.ts'
 import { contractOf, readStory, type Story, statusOf } from './order.ts'
 import { age, type Column, clock, cut, instant, toneOf, tones } from './text.ts'
-import { type Action, listing, MARK, open, type Place, type View } from './view.ts'
+import { type KeyAction, listing, MARK, open, type View, type ViewPosition } from './view.ts'
 
 const LISTED = 200
 
-type Data = { orders: OrderLine[] } | { story: Story }
+type DoubtData = { orders: OrderLine[] } | { story: Story }
 
 const lineColumns: Column<OrderLine>[] = [
   { title: 'For', width: 10, of: order => age(order.ageSeconds), tone: () => tones.title },
@@ -39,7 +39,7 @@ const candidateColumns: Column<Candidate>[] = [
   { title: 'Shortcode', width: 10, grow: true, of: candidate => candidate.shortcode }
 ]
 
-export const doubt: View<Data> = {
+export const doubt: View<DoubtData> = {
   name: 'Doubt',
 
   async read(trx, { opened }) {
@@ -71,8 +71,8 @@ function isUndecided({ order }: Story): boolean {
   return order?.phase === 'review' || order?.phase === 'sending'
 }
 
-function deciding(orderId: string, { chosen }: Place): Action[] {
-  const adopting: Action[] = chosen
+function deciding(orderId: string, { chosen }: ViewPosition): KeyAction[] {
+  const adopting: KeyAction[] = chosen
     ? [
         {
           key: 'a',

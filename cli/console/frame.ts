@@ -1,7 +1,7 @@
 // The frame around every view: the tabs above, errors, the visible part of the view's lines, the confirmation, and the
 // keys below. Plain lines in, plain lines out; none is wider than the terminal.
 import { cut, tones, wrap } from './text.ts'
-import { type Action, type Drawn, MARK, type Size } from './view.ts'
+import { type Drawn, type KeyAction, MARK, type Size } from './view.ts'
 
 /** What the console does with the next key. */
 export type Mode =
@@ -21,7 +21,7 @@ export interface Framed {
   mode: Mode
   /** How the last command ended. */
   said?: { text: string; bad: boolean }
-  actions: Action[]
+  actions: KeyAction[]
   opened: boolean
 }
 

@@ -15,13 +15,13 @@ import { payoutStatuses } from '../../schemas/marketplace/creator.ts'
 import { approve, recordPaid, reject } from '../money/payouts.ts'
 import type { Opened } from '../terminal/context.ts'
 import { type Column, clock, columns, cut, toneOf, tones, usd } from './text.ts'
-import { type Action, listing, MARK, type View } from './view.ts'
+import { type KeyAction, listing, MARK, type View } from './view.ts'
 
 const LISTED = 50
 /** Of the statuses in which nothing is left to do. */
 const LISTED_ENDED = 20
 
-interface Data {
+interface MoneyData {
   payouts: PayoutRecord[]
   standings: PayoutStanding[]
   wallets: WalletLine[]
@@ -61,7 +61,7 @@ const walletColumns: Column<WalletLine>[] = [
   { title: 'Partner', width: 30, from: 90, of: wallet => wallet.partnerId }
 ]
 
-export const money: View<Data> = {
+export const money: View<MoneyData> = {
   name: 'Money',
 
   async read(trx) {
@@ -115,9 +115,9 @@ async function agree(opened: Opened, approval: PayoutApproval): Promise<string> 
 }
 
 /** The steps a payout can take from where it is. */
-function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Action[] {
+function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): KeyAction[] {
   const what = `${usd(amountUsd)} USD`
-  const approving: Action = {
+  const approving: KeyAction = {
     key: 'a',
     says: 'approve',
     press: () =>
@@ -132,7 +132,7 @@ function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Act
             }
           }
   }
-  const paying: Action = {
+  const paying: KeyAction = {
     key: 'p',
     says: 'paid',
     press: () => ({
@@ -147,7 +147,7 @@ function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Act
       }
     })
   }
-  const rejecting: Action = {
+  const rejecting: KeyAction = {
     key: 'x',
     says: 'reject',
     press: () => ({

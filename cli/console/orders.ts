@@ -8,9 +8,9 @@ import { listing, MARK, next, open, searching, type View } from './view.ts'
 const LISTED = 200
 const filters = ['', ...orderStatus.enum, 'REVIEW']
 
-type Data = { orders: OrderLine[] } | { story: Story }
+type OrdersData = { orders: OrderLine[] } | { story: Story }
 
-export const orders: View<Data> = {
+export const orders: View<OrdersData> = {
   name: 'Orders',
 
   async read(trx, { opened, filter, search }) {

@@ -2,10 +2,10 @@
 import {
   type LedgerStanding,
   type Minute,
+  type PhaseStanding,
   readLedger,
   readMinutes,
-  readStandings,
-  type Standing
+  readStandings
 } from '../../db/platform/console.ts'
 import { type Halt, listHalts } from '../../db/platform/halts.ts'
 import { type QueueStanding, queueStandings } from '../../db/platform/queue-depths.ts'
@@ -14,7 +14,7 @@ import type { View } from './view.ts'
 
 export interface Overview {
   minutes: Minute[]
-  standings: Standing[]
+  standings: PhaseStanding[]
   queues: QueueStanding[]
   ledger: LedgerStanding
   halts: Halt[]
@@ -157,7 +157,7 @@ function placingTexts(halts: Halt[], width: number): string[] {
   return [`HALTED for ${first.scope}`, first.subject, ...wrap(reason, width, REASON_LINES)]
 }
 
-function withAge(standing: Standing | undefined): string {
+function withAge(standing: PhaseStanding | undefined): string {
   if (!standing || standing.count === 0) return '0'
   return `${standing.count}, the oldest for ${age(standing.oldestSeconds)}`
 }

@@ -13,14 +13,14 @@ import { SuspendPartner } from '../../schemas/partners.ts'
 import { resume, suspend } from '../partners/partners.ts'
 import { drawStory, orderColumns, readStory, type Story } from './order.ts'
 import { type Column, clean, columns, cut, instant, toneOf, tones, usd } from './text.ts'
-import { type Action, type Line, listing, MARK, open, searching, type View } from './view.ts'
+import { type KeyAction, listing, MARK, open, searching, type View, type ViewLine } from './view.ts'
 
 const LISTED = 200
 const TRADERS = 50
 const ORDERS = 50
 
-type Opened = { partner: PartnerLine | undefined; traders: TraderLine[]; orders: OrderLine[] }
-type Data = { partners: PartnerLine[] } | Opened | { story: Story }
+type OpenedPartner = { partner: PartnerLine | undefined; traders: TraderLine[]; orders: OrderLine[] }
+type PartnersData = { partners: PartnerLine[] } | OpenedPartner | { story: Story }
 
 const counted = (traders: number) => (traders >= 1000 ? '1000+' : String(traders))
 
@@ -53,7 +53,7 @@ const traderColumns: Column<TraderLine>[] = [
   { title: 'Id', width: 30, from: 120, of: trader => trader.traderId }
 ]
 
-export const partners: View<Data> = {
+export const partners: View<PartnersData> = {
   name: 'Partners',
 
   async read(trx, { opened, search }) {
@@ -79,7 +79,7 @@ export const partners: View<Data> = {
     if (!partner) return { head: [], lines: [{ text: cut(`There is no partner ${place.opened}.`, size.columns) }] }
     const traded = columns(traderColumns, traders, width)
     const ordered = listing(orderColumns, orders, ({ id }) => id, width)
-    const inset = (text: string): Line => ({ text: title(text) })
+    const inset = (text: string): ViewLine => ({ text: title(text) })
     // Orders are what is opened from here; traders give way to them on a small screen.
     const shown = traded.lines.slice(0, Math.max(3, Math.floor(size.rows / 4)))
     const more = traders.length - shown.length
@@ -103,7 +103,7 @@ export const partners: View<Data> = {
   actions(data, place) {
     if ('story' in data) return []
     const { chosen } = place
-    const entering: Action[] = chosen ? [{ key: 'enter', says: 'open', press: () => open(place, chosen) }] : []
+    const entering: KeyAction[] = chosen ? [{ key: 'enter', says: 'open', press: () => open(place, chosen) }] : []
     if (!('partners' in data)) return [...entering, ...standing(data.partner)]
     const partner = data.partners.find(({ partnerId }) => partnerId === chosen)
     return [...entering, searching(place), ...standing(partner)]
@@ -125,7 +125,7 @@ function aboutPartner(partner: PartnerLine, width: number): string {
 }
 
 /** What can be done about a partner's standing. */
-function standing(partner: PartnerLine | undefined): Action[] {
+function standing(partner: PartnerLine | undefined): KeyAction[] {
   if (!partner) return []
   const { partnerId, name } = partner
   if (partner.saasStatus === 'SUSPENDED') {

@@ -6,7 +6,7 @@ import type { Opened } from '../terminal/context.ts'
 import { type Column, columns } from './text.ts'
 
 /** The operator's position in a view. */
-export interface Place {
+export interface ViewPosition {
   /** The row under the cursor. */
   chosen?: string
   /** What has been opened; the list when nothing. */
@@ -19,7 +19,7 @@ export interface Place {
   search: string
 }
 
-export interface Line {
+export interface ViewLine {
   text: string
   /** Rows with an id can be under the cursor. */
   id?: string
@@ -28,7 +28,7 @@ export interface Line {
 export interface Drawn {
   /** Stays in place above the lines. */
   head: string[]
-  lines: Line[]
+  lines: ViewLine[]
   /** Text to scroll through, without a cursor. */
   plain?: boolean
 }
@@ -40,7 +40,7 @@ export interface Size {
 
 /** What a key does: moves, prompts for a text, or runs a command. */
 export interface Move {
-  place?: Partial<Place>
+  place?: Partial<ViewPosition>
   /** A line of text to type first. */
   ask?: { label: string; initial?: string; use(text: string): Move }
   /** Runs with `confirm` being the confirmation line of the console; returns the message to show. */
@@ -48,7 +48,7 @@ export interface Move {
   tell?: string
 }
 
-export interface Action {
+export interface KeyAction {
   /** A character, or 'enter'. */
   key: string
   /** One word for the foot. */
@@ -59,10 +59,10 @@ export interface Action {
 export interface View<Data> {
   name: string
   /** All data of one read of this view; `before` is the result of the previous read of the same place. */
-  read(trx: Db, place: Place, context: { config: Config; before: Data | undefined }): Promise<Data>
-  draw(data: Data, place: Place, size: Size): Drawn
+  read(trx: Db, place: ViewPosition, context: { config: Config; before: Data | undefined }): Promise<Data>
+  draw(data: Data, place: ViewPosition, size: Size): Drawn
   /** The keys that do something here and now. */
-  actions(data: Data, place: Place): Action[]
+  actions(data: Data, place: ViewPosition): KeyAction[]
 }
 
 /** Columns the cursor takes in front of a row. */
@@ -74,7 +74,7 @@ export function next(filters: readonly string[], current: string): string {
 }
 
 /** A key that prompts for a search text; an empty text ends the search. */
-export function searching(place: Place): Action {
+export function searching(place: ViewPosition): KeyAction {
   return {
     key: '/',
     says: 'search',
@@ -94,12 +94,12 @@ export function listing<Row>(
   data: readonly Row[],
   idOf: (row: Row) => string,
   width: number
-): { title: string; lines: Line[] } {
+): { title: string; lines: ViewLine[] } {
   const { title, lines } = columns(all, data, width)
   return { title, lines: lines.map((text, i) => ({ text, id: idOf(data[i] as Row) })) }
 }
 
 /** Opens what is under the cursor. */
-export function open(place: Place, id: string): Move {
+export function open(place: ViewPosition, id: string): Move {
   return { place: { opened: id, from: place.opened, left: place.chosen, chosen: undefined } }
 }

@@ -108,7 +108,7 @@ export function reject(opened: Opened, { payoutId, reason }: PayoutRejection) {
   })
 }
 
-interface Decision {
+interface PayoutStep {
   action: string
   /** The operator's reason, where the step keeps none. */
   why?: string
@@ -117,7 +117,7 @@ interface Decision {
 }
 
 /** Confirms, showing the amount and the whole address, and takes one step in a payout's life. */
-async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, why, question, step }: Decision) {
+async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, why, question, step }: PayoutStep) {
   const asked = await getPayout(db, payoutId)
   const { availableUsd } = await getEarnings(db, { partnerId: asked.partnerId, partyId: asked.partnerId })
   const warning = isLess(availableUsd, '0')

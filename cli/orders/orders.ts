@@ -6,7 +6,7 @@ import { listOrders, type OrderRow, triesOf } from '../../db/orders/reading.ts'
 import { sellOrder } from '../../db/orders/selling.ts'
 import { type AuditRecord, recordAudit } from '../../db/platform/audit.ts'
 import { getNamedOrder } from '../../db/platform/named.ts'
-import { OrderClose, OrderName, OrdersQuery } from '../../schemas/commands/operator.ts'
+import { OrderClose, OrderName, OrderSearch } from '../../schemas/commands/operator.ts'
 import { eventsOf, type OrderEvent, offsetText, readStory } from '../console/order.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
@@ -41,7 +41,7 @@ export function addOrders(program: Command): void {
     )
     .action(
       withStore(
-        async ({ db }, query: OrdersQuery) => {
+        async ({ db }, query: OrderSearch) => {
           const { partner, trader, status, error, asset, account, from, to, limit, cursor } = query
           const review = status === 'REVIEW'
           const filter = {
@@ -59,7 +59,7 @@ export function addOrders(program: Command): void {
           return { data: page.orders.map(presentListed), nextCursor: page.nextCursor }
         },
         {
-          input: OrdersQuery,
+          input: OrderSearch,
           // What was bought in one column; binary and multiplier orders name it differently.
           show: ({ data, nextCursor }) =>
             [
@@ -111,14 +111,14 @@ function presentListed(row: OrderRow) {
   return { ...presentEntry(row), partnerId: row.partner_id }
 }
 
-interface Told {
+interface OrderHistory {
   orderId: string
   story: OrderEvent[]
   decisions: AuditRecord[]
 }
 
 /** What happened, with the time since the order was placed, then everything known, then what operators decided. */
-function tellStory({ story, decisions, ...order }: Told): string {
+function tellStory({ story, decisions, ...order }: OrderHistory): string {
   const known = Object.fromEntries(Object.entries(order).filter(([, value]) => value !== null))
   const width = Math.max(...story.map(({ event }) => event.length))
   const happened = story.map(({ event, at, offsetMs, note }) =>

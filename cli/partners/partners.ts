@@ -12,7 +12,7 @@ import {
   setBroker,
   setLimits
 } from '../../db/partners/partners.ts'
-import { type PlanChange, previewPlan, setPlan } from '../../db/partners/plans.ts'
+import { type PlanPreview, previewPlan, setPlan } from '../../db/partners/plans.ts'
 import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { getNamedPartner } from '../../db/platform/named.ts'
@@ -145,7 +145,7 @@ export async function changePlan({ db, config, actor, confirm }: Opened, { partn
   })
 }
 
-function sayChange({ from, to, takesEffect, at, suspended, chargeUsd, periodEnd, feeUsd }: PlanChange): string {
+function sayChange({ from, to, takesEffect, at, suspended, chargeUsd, periodEnd, feeUsd }: PlanPreview): string {
   const later = suspended ? ' and as much longer as the suspension lasts' : ''
   if (takesEffect === 'AT_PERIOD_END')
     return `${from} stays until ${at.toISOString()}${later}, which is paid; then ${to} for ${shown(feeUsd)} USD a month.`

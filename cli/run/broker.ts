@@ -40,7 +40,7 @@ export interface BrokerOptions {
   tell(line: string): void
 }
 
-interface Held {
+interface HeldBroker {
   announced: Announced
   child: Child
   unlock(): Promise<void>
@@ -52,7 +52,7 @@ export async function openSharedBroker(options: BrokerOptions): Promise<SharedBr
   await mkdir(dir, { recursive: true })
   const left = new AbortController()
   const lost = Promise.withResolvers<string>()
-  const watch = (held: Held) => void held.child.ended.then(lost.resolve)
+  const watch = (held: HeldBroker) => void held.child.ended.then(lost.resolve)
 
   let held = await tryHold(dir, options)
   const own = held !== undefined
@@ -89,7 +89,7 @@ export async function openSharedBroker(options: BrokerOptions): Promise<SharedBr
 }
 
 /** Takes the broker's lock and starts it; undefined when another run has it. At `mustBe`, or where it was last. */
-async function tryHold(dir: string, options: BrokerOptions, mustBe?: number): Promise<Held | undefined> {
+async function tryHold(dir: string, options: BrokerOptions, mustBe?: number): Promise<HeldBroker | undefined> {
   const unlock = await acquire(join(dir, 'lock'))
   if (!unlock) return undefined
   try {

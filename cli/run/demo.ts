@@ -22,7 +22,7 @@ export interface Demo {
   dialect: string
 }
 
-interface Place {
+interface DemoTarget {
   /** http://127.0.0.1:8080 */
   address: string
   store: Store
@@ -31,7 +31,7 @@ interface Place {
 }
 
 /** The demo partner of this data directory; a new one when there is none, or when it may not call any more. */
-export async function openDemo({ address, store, config, actor }: Place): Promise<Demo> {
+export async function openDemo({ address, store, config, actor }: DemoTarget): Promise<Demo> {
   const file = join(config.dataDir, 'demo.json')
   const known = await readDemo(file)
   if (known?.dialect === config.brokerDialect) {

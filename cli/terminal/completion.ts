@@ -3,7 +3,7 @@
 import { Argument, type Command } from 'commander'
 import { examples } from './examples.ts'
 
-interface Place {
+interface CompletionLevel {
   /** '' at the top, then '/partners', '/partners/create' … */
   path: string
   words: { word: string; about: string }[]
@@ -32,11 +32,11 @@ export function addCompletion(program: Command): void {
     })
 }
 
-function placesOf(command: Command, path: string): Place[] {
+function placesOf(command: Command, path: string): CompletionLevel[] {
   const help = command.createHelp()
   const children = help.visibleCommands(command).filter(child => child.name() !== 'help')
   const options = [...help.visibleOptions(command), ...help.visibleGlobalOptions(command)]
-  const place: Place = {
+  const place: CompletionLevel = {
     path,
     words: children.map(child => ({ word: child.name(), about: child.description() })),
     options: options.flatMap(option => (option.long ? [{ word: option.long, about: option.description }] : []))
@@ -45,9 +45,9 @@ function placesOf(command: Command, path: string): Place[] {
 }
 
 const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
-const walks = (places: Place[]) => places.filter(({ path }) => path !== '').map(({ path }) => quote(path))
+const walks = (places: CompletionLevel[]) => places.filter(({ path }) => path !== '').map(({ path }) => quote(path))
 
-function bash(places: Place[]): string {
+function bash(places: CompletionLevel[]): string {
   return `# operator: completion for bash
 _operator() {
   local cur=\${COMP_WORDS[COMP_CWORD]} path='' word
@@ -62,7 +62,7 @@ complete -F _operator operator
 `
 }
 
-function zsh(places: Place[]): string {
+function zsh(places: CompletionLevel[]): string {
   const entry = ({ word, about }: { word: string; about: string }) =>
     quote(`${word}:${about.replaceAll('\\', '\\\\').replaceAll(':', '\\:')}`)
   return `#compdef operator
@@ -82,7 +82,7 @@ compdef _operator operator
 `
 }
 
-function fish(places: Place[]): string {
+function fish(places: CompletionLevel[]): string {
   const lines = places.flatMap(({ path, words, options }) => {
     const here = `complete -c operator -f -n ${quote(`test "$(__operator_at)" = ${JSON.stringify(path)}`)}`
     return [

@@ -49,7 +49,7 @@ export interface Verb<Result> {
   acts?: boolean
 }
 
-type Action = (...given: unknown[]) => Promise<void>
+type CommandAction = (...given: unknown[]) => Promise<void>
 
 /**
  * The action of a command that works on the database: `run` gets the open store and one object of arguments
@@ -58,7 +58,7 @@ type Action = (...given: unknown[]) => Promise<void>
 export function withStore<Input, Result extends object>(
   run: (opened: Opened, input: Input) => Promise<Result>,
   verb: Verb<Result> = {}
-): Action {
+): CommandAction {
   return action<Input, Result>(verb, async (context, input, shown) => {
     const store = await openStore(context.config, { name: 'cli' })
     try {
@@ -75,16 +75,16 @@ export function withStore<Input, Result extends object>(
 export function bare<Input, Result extends object>(
   run: (context: Context, input: Input) => Promise<Result | undefined>,
   verb: Verb<Result> = {}
-): Action {
+): CommandAction {
   return action<Input, Result>(verb, (context, input, shown) => shown(() => run(context, input)))
 }
 
-type Shown<Result> = (work: () => Promise<Result | undefined>) => Promise<void>
+type ShowResult<Result> = (work: () => Promise<Result | undefined>) => Promise<void>
 
 function action<Input, Result extends object>(
   { input: shape, show, acts = false }: Verb<Result>,
-  perform: (context: Context, input: Input, shown: Shown<Result>) => Promise<void>
-): Action {
+  perform: (context: Context, input: Input, shown: ShowResult<Result>) => Promise<void>
+): CommandAction {
   return async (...given) => {
     const command = given.at(-1) as Command
     const input = inputOf(command, shape) as Input

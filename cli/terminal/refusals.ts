@@ -21,14 +21,14 @@ export class SaidAlready extends Error {
   }
 }
 
-export interface Ending {
+export interface CommandEnding {
   exitCode: number
   /** Without a line the command's output is complete. */
   line?: string
 }
 
 /** The message and the exit code of an error. */
-export function endingOf(error: unknown): Ending {
+export function endingOf(error: unknown): CommandEnding {
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? 0 : 2 }
   if (error instanceof SaidAlready) return { exitCode: error.exitCode }
   if (error instanceof UsageError) return { exitCode: 2, line: `error: ${oneLine(error.message)}` }

@@ -30,7 +30,7 @@ export interface Revenue {
   complete: boolean
 }
 
-interface Found extends Omit<RevenueRow, 'currency'> {
+interface FoundRevenue extends Omit<RevenueRow, 'currency'> {
   currency: string | null
   open: number
   asOf: Date
@@ -57,7 +57,7 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
   const modes = groupBy === 'accountMode' && asked.accountMode === 'ALL' ? ['REAL', 'DEMO'] : [asked.accountMode]
   const storedWhere = `partner_id = :partnerId and grouping_by = :stored and account_mode = any(array(select unnest(:modes::text[])))
        and (:currency::text is null or currency = :currency collate "C")`
-  const found = await rows<Found>(
+  const found = await rows<FoundRevenue>(
     db,
     `with ${quarterlyWindow(asked.interval)}, quarterly as (
        select b.n, q.currency, ${storedValue} as value, ${facts}, traders
@@ -97,7 +97,7 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
     { ...asked, stored, modes }
   )
   refuseTooMany(found)
-  const [first] = found as [Found]
+  const [first] = found as [FoundRevenue]
   return {
     data: groupBy ? found.filter(({ contracts }) => contracts > 0).map(present) : withEmpty(found),
     asOf: first.asOf,
@@ -117,7 +117,7 @@ const present = ({
   markupUnknown,
   commission,
   tradersPnl
-}: Found) => ({
+}: FoundRevenue) => ({
   start,
   currency,
   group,
@@ -144,7 +144,7 @@ const nothing = {
 }
 
 /** A row for every bucket and every currency that occurs, with zeros where nothing was bought. */
-function withEmpty(found: Found[]): RevenueRow[] {
+function withEmpty(found: FoundRevenue[]): RevenueRow[] {
   const currencies = [...new Set(found.filter(({ contracts }) => contracts > 0).map(({ currency }) => currency))].sort()
   const filled = new Map(
     found.filter(({ contracts }) => contracts > 0).map(row => [`${row.start.getTime()} ${row.currency}`, row])

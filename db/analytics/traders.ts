@@ -8,7 +8,7 @@ export const traderSorts = ['pnl', 'volume', 'markup', 'trades', 'lastTradeAt'] 
 export type TraderSort = (typeof traderSorts)[number]
 
 /** What a trader's closed contracts came to, in one currency. */
-export interface TraderRow {
+export interface TraderSums {
   traderExternalId: string
   currency: string | null
   trades: number
@@ -24,7 +24,7 @@ export interface TraderRow {
 }
 
 export interface TraderPage {
-  data: TraderRow[]
+  data: TraderSums[]
   nextCursor: string | null
   asOf: Date
   /** Whether all of the window is known: it is over, what has ended in it is closed, with its markup. */
@@ -67,7 +67,7 @@ export async function listTraderSums(
   const [value, id] = cursor === undefined ? [null, null] : readCursor(cursor, sort)
   const filter = `(:accountMode = 'ALL' or o.account_mode = :accountMode) and o.currency = :currency collate "C"`
   const found = await rows<
-    TraderRow & { key: string; traderId: string; unknown: number; asOf: Date; over: boolean; openEnds: boolean }
+    TraderSums & { key: string; traderId: string; unknown: number; asOf: Date; over: boolean; openEnds: boolean }
   >(
     db,
     `with span as materialized (
@@ -122,18 +122,18 @@ export async function listTraderSums(
   }
 }
 
-export interface TraderSeriesRow extends Omit<TraderRow, 'traderExternalId' | 'firstTradeAt' | 'lastTradeAt'> {
+export interface TraderSeriesRow extends Omit<TraderSums, 'traderExternalId' | 'firstTradeAt' | 'lastTradeAt'> {
   start: Date
 }
 
 export interface TraderAnalytics {
-  data: TraderRow[]
+  data: TraderSums[]
   series: TraderSeriesRow[]
   asOf: Date
   complete: boolean
 }
 
-interface FoundSeries extends Omit<TraderRow, 'traderExternalId'> {
+interface FoundSeries extends Omit<TraderSums, 'traderExternalId'> {
   n: number | null
   start: Date | null
   asOf: Date

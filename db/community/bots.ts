@@ -16,7 +16,7 @@ export interface CommunityBotRecord {
   createdAt: Date
 }
 
-interface BotRow {
+interface CommunityBotRow {
   id: string
   party_id: string
   name: string
@@ -30,7 +30,7 @@ interface BotRow {
   avatar_url: string | null
 }
 
-function toBot(row: BotRow): CommunityBotRecord {
+function toBot(row: CommunityBotRow): CommunityBotRecord {
   return {
     botId: row.id,
     name: row.name,
@@ -49,7 +49,7 @@ const MAX_BOTS = 200
 
 /** The community's bots, newest first, and which of them the party likes. */
 export async function listCommunityBots(db: Db, { partnerId, partyId }: Party): Promise<CommunityBotRecord[]> {
-  const found = await rows<BotRow>(
+  const found = await rows<CommunityBotRow>(
     db,
     `select b.*, p.display_name, p.avatar_url,
             exists (select from community_likes l where l.bot_id = b.id and l.party_id = :partyId) as liked
@@ -75,7 +75,7 @@ export async function insertCommunityBot(
     }[]
     if ((held?.count ?? 0) >= MAX_BOTS)
       throw new ApiError('CONFLICT', `The community holds ${MAX_BOTS} bots already: delete one first.`)
-    const [row] = await rows<BotRow>(
+    const [row] = await rows<CommunityBotRow>(
       trx,
       `with made as (
          insert into community_bots (id, partner_id, party_id, name, description, symbol, config)
@@ -85,7 +85,7 @@ export async function insertCommunityBot(
          from made m left join community_profiles p on p.party_id = m.party_id`,
       { id: newId('communityBot'), partnerId, partyId, ...bot, config: JSON.stringify(bot.config) }
     )
-    return toBot(row as BotRow)
+    return toBot(row as CommunityBotRow)
   })
 }
 

@@ -69,7 +69,7 @@ export const worstCase = (copy: string) =>
                       case when ${copy}.limits_at is not null then least(${copy}.new_stop_loss, ${copy}.price) end) end`
 
 /** A follow that an order may be copied for, with the account its copies go to. */
-export interface Candidate {
+export interface CopyCandidate {
   followId: string
   partnerId: string
   traderId: string
@@ -107,7 +107,7 @@ export interface Candidate {
 export async function takeCandidates(
   trx: Db,
   range: { orderId: string; leaderId: string; after: string; upTo: string; limit: number }
-): Promise<Candidate[]> {
+): Promise<CopyCandidate[]> {
   // The lock is a statement of its own, so that the next one sees what its last holder wrote.
   const locked = await rows<{ id: string }>(
     trx,
@@ -115,7 +115,7 @@ export async function takeCandidates(
       order by id limit :limit for no key update`,
     range
   )
-  return rows<Candidate>(
+  return rows<CopyCandidate>(
     trx,
     `select f.id as "followId", f.partner_id as "partnerId", f.trader_id as "traderId", f.trader_external_id as "traderExternalId",
             f.status, f.risk_pct as "riskPct", f.max_drawdown_pct as "maxDrawdownPct",

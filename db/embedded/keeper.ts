@@ -9,7 +9,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type Cluster, openCluster, type Server, startServer, stopOrphan, stopServer } from './cluster.ts'
 import { acquire } from './lock.ts'
-import { filesIn, type KeeperOptions, type Standing } from './standing.ts'
+import { filesIn, type KeeperOptions, type ServerFacts } from './standing.ts'
 
 const FIRST_HOLDER_MS = 15_000
 const GREETING_MS = 2_000
@@ -125,7 +125,7 @@ async function leave(): Promise<void> {
 }
 
 async function writeStanding(): Promise<void> {
-  const standing: Standing = {
+  const standing: ServerFacts = {
     url: server.url,
     port: server.port,
     controlPort: (door.address() as AddressInfo).port,

@@ -9,7 +9,7 @@ const HEARTBEAT_MS = 5_000
 const FOREIGN_SILENCE_MS = 60_000
 const HALF_WRITTEN_MS = 5_000
 
-export interface Holder {
+export interface LockHolder {
   pid: number
   /** When the process began, as the system counts it: a pid alone may have been given to another. */
   birth: string
@@ -18,7 +18,7 @@ export interface Holder {
 
 /** Takes the lock and returns what gives it back, or undefined when a living process holds it. */
 export async function acquire(path: string): Promise<(() => Promise<void>) | undefined> {
-  const me = JSON.stringify({ pid: process.pid, birth: await birthOf(process.pid), host: hostname() } as Holder)
+  const me = JSON.stringify({ pid: process.pid, birth: await birthOf(process.pid), host: hostname() } as LockHolder)
   for (;;) {
     try {
       await writeFile(path, me, { flag: 'wx', mode: 0o644 })
@@ -41,7 +41,7 @@ export async function acquire(path: string): Promise<(() => Promise<void>) | und
 }
 
 /** The holder of the lock; undefined when there is none or it is dead. */
-export async function holderOf(path: string): Promise<Holder | undefined> {
+export async function holderOf(path: string): Promise<LockHolder | undefined> {
   let text: string
   let changedMs: number
   try {
@@ -51,9 +51,9 @@ export async function holderOf(path: string): Promise<Holder | undefined> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
   }
-  let holder: Holder
+  let holder: LockHolder
   try {
-    holder = JSON.parse(text) as Holder
+    holder = JSON.parse(text) as LockHolder
   } catch {
     // Created and not yet written, or its writer died in between.
     return Date.now() - changedMs < HALF_WRITTEN_MS ? { pid: 0, birth: '', host: hostname() } : undefined
@@ -64,7 +64,7 @@ export async function holderOf(path: string): Promise<Holder | undefined> {
 }
 
 /** Whether that very process, not a later one with its number, still runs. */
-export async function isAlive({ pid, birth }: Pick<Holder, 'pid' | 'birth'>): Promise<boolean> {
+export async function isAlive({ pid, birth }: Pick<LockHolder, 'pid' | 'birth'>): Promise<boolean> {
   const now = await birthOf(pid)
   return now !== undefined && now === birth
 }

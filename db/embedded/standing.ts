@@ -9,7 +9,7 @@ export interface KeeperOptions {
 }
 
 /** How to reach the server and its keeper, written by the keeper once both respond. */
-export interface Standing {
+export interface ServerFacts {
   url: string
   port: number
   controlPort: number

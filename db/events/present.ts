@@ -17,7 +17,7 @@ import { presentWebhook } from '../webhooks/endpoints.ts'
 import type { EventRow } from './read.ts'
 
 /** What of the configuration shows in events. */
-export interface Shown {
+export interface EventSettings {
   baseUrl: string
   planPrices: Prices
 }
@@ -38,7 +38,7 @@ export function readEventId(id: string): { uuid: string; createdMs: number } | u
 }
 
 /** The event as the wire shows it. */
-export function presentEvent(row: EventRow, installation: Shown): EventRecord {
+export function presentEvent(row: EventRow, installation: EventSettings): EventRecord {
   return {
     id: eventIdOf(row.id),
     type: row.type,
@@ -50,10 +50,10 @@ export function presentEvent(row: EventRow, installation: Shown): EventRecord {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: rows as PostgreSQL wrote them to JSON, of as many shapes as there are records
-type Facts = any
+type EventFacts = any
 
-function dataOf({ id, type, order, facts: stored }: EventRow, { baseUrl, planPrices }: Shown): object {
-  const facts = stored as Facts
+function dataOf({ id, type, order, facts: stored }: EventRow, { baseUrl, planPrices }: EventSettings): object {
+  const facts = stored as EventFacts
   switch (type) {
     case 'order.opened':
     case 'order.closed':
@@ -185,7 +185,7 @@ const notEnded = {
   error_message: null
 } as const
 
-function orderData(type: EventRow['type'], order: OrderRow, facts: Facts): object {
+function orderData(type: EventRow['type'], order: OrderRow, facts: EventFacts): object {
   if (type === 'order.closed') return presentEntry(order)
   if (type === 'order.opened') return presentEntry({ ...order, ...notEnded, status: 'OPEN' })
   const { retryable, ...then } = facts

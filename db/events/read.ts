@@ -46,7 +46,7 @@ export class PointExpired extends Error {
   }
 }
 
-export interface EventsFilter {
+export interface EventSelection {
   types?: readonly string[] | undefined
   /** Of these traders only; events of the partner itself are left out. */
   traders?: readonly string[] | undefined
@@ -124,7 +124,7 @@ export async function readEvents(
     limit,
     types,
     traders
-  }: { partnerId: string; point: Point | undefined; limit: number } & EventsFilter
+  }: { partnerId: string; point: Point | undefined; limit: number } & EventSelection
 ): Promise<EventsPage> {
   const filtered = types !== undefined || traders !== undefined
   const from = point ?? (await readLogState(db, partnerId)).oldest

@@ -13,7 +13,7 @@ export interface Filter {
 }
 
 /** Where a page may begin: at the newest bot that is not newer than this one. */
-export interface Mark {
+export interface Bookmark {
   id: string
   publishedAt: Date
   /** How many of the found bots are newer. */
@@ -27,7 +27,7 @@ interface Remembered<Value> {
 
 // One of each per pool, that is per process.
 const totals = new WeakMap<Db, Map<string, Remembered<number>>>()
-const marks = new WeakMap<Db, Map<string, Remembered<Mark[]>>>()
+const marks = new WeakMap<Db, Map<string, Remembered<Bookmark[]>>>()
 const MAX_REMEMBERED = 1000
 // Versions whose changes are kept.
 const KEPT = 1000
@@ -52,7 +52,7 @@ export function countBots(db: Db, filter: Filter): Promise<number> {
 }
 
 /** Bookmarks, at every `every`th place, among the bots found by words, newest first; made at the first call. */
-export function marksOf(db: Db, filter: Filter, every: number): Promise<Mark[]> {
+export function marksOf(db: Db, filter: Filter, every: number): Promise<Bookmark[]> {
   return recall(db, marks, filter, {
     async read() {
       const found = await rows<{ version: number; id: string; published_at: Date; place: number }>(
@@ -92,7 +92,7 @@ interface Change {
   publishedAt: Date
 }
 
-function isNewer(change: Change, mark: Mark): boolean {
+function isNewer(change: Change, mark: Bookmark): boolean {
   const [one, other] = [change.publishedAt.getTime(), mark.publishedAt.getTime()]
   return one > other || (one === other && change.id > mark.id)
 }

@@ -17,7 +17,7 @@ const BATCH = 25
 const PERIODS_AT_ONCE = 120
 
 /** What became of a subscription that was due. */
-type Outcome = 'renewed' | 'unpaid' | 'canceled' | 'settled by another'
+type RenewalOutcome = 'renewed' | 'unpaid' | 'canceled' | 'settled by another'
 
 /**
  * Renews what is due at `now`: charges the next month, or ends what was canceled or is unpaid for three days.
@@ -28,7 +28,7 @@ export async function renewSubscriptions(
   { now, feePct, signal, failed }: Pick<BillingContext, 'now' | 'feePct' | 'signal' | 'failed'>
 ): Promise<Record<never, never>> {
   // What stays due because it is unpaid is passed, not met again.
-  let last: Due | undefined
+  let last: DueSubscription | undefined
   for (;;) {
     const batch = await listDue(db, now, last)
     for (const due of batch) {
@@ -47,14 +47,14 @@ export async function renewSubscriptions(
   }
 }
 
-interface Due {
+interface DueSubscription {
   id: string
   bot_id: string
   current_period_end: Date
 }
 
-async function listDue(db: Db, now: Date, last: Due | undefined): Promise<Due[]> {
-  return rows<Due>(
+async function listDue(db: Db, now: Date, last: DueSubscription | undefined): Promise<DueSubscription[]> {
+  return rows<DueSubscription>(
     db,
     `select id, bot_id, current_period_end from marketplace_subscriptions
       where status <> 'CANCELED' and current_period_end <= :now
@@ -78,7 +78,11 @@ interface Buyer {
  * The order of locks begins with the buyer here: its standing must not change meanwhile, and a change of standing locks
  * the buyer before its subscriptions.
  */
-async function renew(trx: Db, { id, bot_id: botId }: Due, as: { now: Date; feePct: string }): Promise<Outcome> {
+async function renew(
+  trx: Db,
+  { id, bot_id: botId }: DueSubscription,
+  as: { now: Date; feePct: string }
+): Promise<RenewalOutcome> {
   const [buyer] = await rows<Buyer>(
     trx,
     `select not plan_active or suspended_at is not null as locked_out, active_since from partners
@@ -127,12 +131,12 @@ async function renew(trx: Db, { id, bot_id: botId }: Due, as: { now: Date; feePc
   return 'renewed'
 }
 
-async function markPastDue(trx: Db, { id }: SubscriptionRow): Promise<Outcome> {
+async function markPastDue(trx: Db, { id }: SubscriptionRow): Promise<RenewalOutcome> {
   await trx('marketplace_subscriptions').where({ id, status: 'ACTIVE' }).update({ status: 'PAST_DUE' })
   return 'unpaid'
 }
 
-async function cancel(trx: Db, { id, bot_id: botId }: SubscriptionRow, now: Date): Promise<Outcome> {
+async function cancel(trx: Db, { id, bot_id: botId }: SubscriptionRow, now: Date): Promise<RenewalOutcome> {
   await trx('marketplace_subscriptions').where({ id }).update({ status: 'CANCELED', canceled_at: now })
   await trx('marketplace_bots').where({ id: botId }).decrement('subscribers', 1)
   return 'canceled'

@@ -5,7 +5,7 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { isLess, negated, shown, splitSale } from '../../schemas/fields/money.ts'
 import type { PurchaseStatus, SubscriptionStatus } from '../../schemas/marketplace/sales.ts'
 import { databaseNow, endOfPeriod } from '../money/billing.ts'
-import { accounts, type Entry, findTransfer, transfer } from '../money/ledger.ts'
+import { accounts, findTransfer, type TransferEntry, transfer } from '../money/ledger.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import type { BotRow } from './bot-rows.ts'
 import { lockBot, lockVisibleBot, type Party } from './listings.ts'
@@ -56,7 +56,7 @@ export function periodDetails(paid: {
 
 /** The price leaves the buyer's wallet: the fee to the platform, the rest to the creator's earnings. */
 export function saleEntries(sale: { buyer: string; creator: string; price: string; feePct: string }): {
-  entries: Entry[]
+  entries: TransferEntry[]
   feeUsd: string
   netUsd: string
 } {
@@ -228,7 +228,7 @@ export async function refundSubscription(trx: Db, subscriptionId: string, reason
   return refunded
 }
 
-function mirrored(entries: Entry[]): Entry[] {
+function mirrored(entries: TransferEntry[]): TransferEntry[] {
   return entries.map(({ account, amountUsd }) => ({ account, amountUsd: negated(amountUsd) }))
 }
 

@@ -93,7 +93,7 @@ async function chargeUnpaidPlans(db: Db, context: BillingContext): Promise<Parti
   )
 }
 
-interface Due {
+interface DuePartner {
   id: string
   period_end: Date
 }
@@ -101,10 +101,10 @@ interface Due {
 async function chargeEach(
   db: Db,
   { now, prices, signal, failed }: BillingContext,
-  next: (last: Due | undefined) => Promise<Due[]>
+  next: (last: DuePartner | undefined) => Promise<DuePartner[]>
 ): Promise<BillingCounts> {
   const counts: BillingCounts = { charged: 0, activated: 0, deactivated: 0 }
-  let last: Due | undefined
+  let last: DuePartner | undefined
   for (;;) {
     const batch = await next(last)
     for (const { id } of batch) {

@@ -157,7 +157,7 @@ async function enterPeriod(
 }
 
 /** The state of a partner's fee. */
-export interface Standing {
+export interface FeeStanding {
   balanceUsd: string
   /** What the next fee will be: the price of its plan, or of the one it changes to then. */
   feeUsd: string
@@ -170,7 +170,7 @@ export interface Standing {
 }
 
 /** The state of a partner's fee, in one read. Throws NOT_FOUND. */
-export async function standingOf(db: Db, partnerId: string, prices: Prices): Promise<Standing> {
+export async function standingOf(db: Db, partnerId: string, prices: Prices): Promise<FeeStanding> {
   const [row] = await rows<{
     plan: Plan
     next_plan: Plan | null

@@ -36,7 +36,7 @@ export const accounts = {
 } as const
 
 /** Adds `amountUsd` to an account, or takes it where it is below zero. */
-export interface Entry {
+export interface TransferEntry {
   account: string
   amountUsd: string
 }
@@ -46,7 +46,7 @@ export interface NewTransfer {
   reference: string
   kind: TransferKind
   /** At least two, on different accounts, that sum to zero. */
-  entries: Entry[]
+  entries: TransferEntry[]
   /** Kept with the transfer for people; never interpreted. */
   details?: Record<string, unknown>
   /**
@@ -70,7 +70,7 @@ export interface Shortage {
 }
 
 /** The two entries of `amountUsd` going from one account to another. */
-export function move(from: string, to: string, amountUsd: string): Entry[] {
+export function move(from: string, to: string, amountUsd: string): TransferEntry[] {
   return [
     { account: from, amountUsd: negated(amountUsd) },
     { account: to, amountUsd: usd(amountUsd) }
@@ -201,7 +201,7 @@ export async function balanceOf(db: Db, account: string): Promise<string> {
 export interface FoundTransfer {
   transferId: string
   kind: TransferKind
-  entries: Entry[]
+  entries: TransferEntry[]
   balances: Map<string, string>
 }
 
@@ -238,11 +238,11 @@ async function openAccounts(trx: Db, names: string[]): Promise<void> {
   )
 }
 
-function gross(entries: Entry[]): string {
+function gross(entries: TransferEntry[]): string {
   return sum(entries.flatMap(({ amountUsd }) => (isLess('0', amountUsd) ? [amountUsd] : [])))
 }
 
-function sameEntries(a: Entry[], b: Entry[]): boolean {
+function sameEntries(a: TransferEntry[], b: TransferEntry[]): boolean {
   return (
     a.length === b.length &&
     a.every((entry, i) => entry.account === b[i]?.account && entry.amountUsd === b[i]?.amountUsd)

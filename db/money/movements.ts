@@ -7,7 +7,7 @@ export interface Movement {
   details: Record<string, unknown>
 }
 
-export interface Explained {
+export interface ExplainedMovement {
   description: string
   /** The time it paid for; null where it paid for no time. */
   periodStart: string | null
@@ -15,7 +15,7 @@ export interface Explained {
 }
 
 /** Explains a movement. Movements of older versions have fewer details. */
-export function explain({ kind, details }: Movement): Explained {
+export function explain({ kind, details }: Movement): ExplainedMovement {
   const text = (name: string) => (typeof details[name] === 'string' ? (details[name] as string) : null)
   const [periodStart, periodEnd] = [text('periodStart'), text('periodEnd')]
   const time = [periodStart && `from ${day(periodStart)}`, periodEnd && `to ${day(periodEnd)}`]

@@ -68,7 +68,7 @@ function toPayout(row: PayoutRow): PayoutRecord {
   }
 }
 
-export interface NewPayout {
+export interface PayoutRequest {
   partnerId: string
   /** The requester: the partner when left out, or one of its traders. */
   partyId?: string
@@ -82,7 +82,7 @@ export interface NewPayout {
  */
 export async function requestPayout(
   trx: Db,
-  { partnerId, partyId = partnerId, amountUsd, destinationAddress }: NewPayout
+  { partnerId, partyId = partnerId, amountUsd, destinationAddress }: PayoutRequest
 ): Promise<PayoutRecord> {
   const [row] = await rows<PayoutRow>(
     trx,
@@ -170,7 +170,7 @@ async function transition(
   throw new ApiError('CONFLICT', `${payoutId} is ${found.status}: it cannot become ${to}.`)
 }
 
-export interface PayoutFilter {
+export interface PayoutSelection {
   partnerId?: string
   partyId?: string
   status?: PayoutStatus
@@ -181,7 +181,7 @@ export interface PayoutFilter {
 /** A page of payouts, newest first, and how many there are: of a partner, a party, a status, or all. */
 export async function listPayouts(
   db: Db,
-  { partnerId, partyId, status, page, limit }: PayoutFilter
+  { partnerId, partyId, status, page, limit }: PayoutSelection
 ): Promise<{ payouts: PayoutRecord[]; total: number }> {
   const wanted = {
     ...(partnerId ? { partner_id: partnerId } : {}),

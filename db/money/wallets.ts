@@ -5,7 +5,7 @@ import type { SaasStatus } from '../../schemas/partners.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { chargePartner, databaseNow, lockPartner, type Prices, standingOf } from './billing.ts'
 import { accounts, lockAccounts, move, type TransferKind, transfer } from './ledger.ts'
-import { type Explained, explain } from './movements.ts'
+import { type ExplainedMovement, explain } from './movements.ts'
 
 export interface Wallet {
   partnerId: string
@@ -92,7 +92,7 @@ export interface StatementEntry {
   amountUsd: string
   balanceUsd: string
   /** What for, in words, and for which time. */
-  explained: Explained
+  explained: ExplainedMovement
 }
 
 /**

@@ -125,7 +125,7 @@ export async function inDoubt(db: Db, accountId: string): Promise<boolean> {
   return found.length > 0
 }
 
-export interface Finding {
+export interface ContractFinding {
   kind: 'ORPHAN' | 'MISMATCH' | 'UNSETTLED' | 'IMPLAUSIBLE'
   accountId: string
   contractId: string
@@ -135,7 +135,7 @@ export interface Finding {
 }
 
 /** Stores a finding; returns false when it was known. */
-export async function insertFinding(db: Db, finding: Finding): Promise<boolean> {
+export async function insertFinding(db: Db, finding: ContractFinding): Promise<boolean> {
   const stored = await rows(
     db,
     `insert into contract_findings (kind, account_id, broker_order_id, partner_id, order_id, details)
@@ -146,7 +146,7 @@ export async function insertFinding(db: Db, finding: Finding): Promise<boolean> 
   return stored.length > 0
 }
 
-export interface FindingRecord extends Finding {
+export interface FindingRecord extends ContractFinding {
   findingId: number
   foundAt: Date
   resolvedAt: Date | null
@@ -188,7 +188,7 @@ export async function getOrphan(
 }
 
 /** Unresolved findings by kind. */
-export async function countFindings(db: Db): Promise<{ kind: Finding['kind']; count: number }[]> {
+export async function countFindings(db: Db): Promise<{ kind: ContractFinding['kind']; count: number }[]> {
   return rows(
     db,
     'select kind, count(*) as count from contract_findings where resolved_at is null group by kind order by kind'

@@ -57,7 +57,7 @@ export async function openOrders(
   queue: Queue,
   receipts: Receipt[],
   follower: string | null
-): Promise<{ orders: Opened[]; copying: boolean }> {
+): Promise<{ orders: OpenedOrder[]; copying: boolean }> {
   if (!receipts.some(({ leads }) => leads)) return { orders: await markOpen(db, receipts, follower), copying: false }
   return db.transaction(async trx => {
     const orders = await markOpen(trx, receipts, follower)
@@ -75,11 +75,11 @@ export async function openOrders(
 
 // `id = any(...)` beside the join on it: a plan made while the table was small goes on to look rows up by their keys.
 /** A bought order, as far as its worker needs it from here on. */
-export type Opened = Following & Pick<OrderRow, 'origin' | 'duration_unit' | 'leads'>
+export type OpenedOrder = Following & Pick<OrderRow, 'origin' | 'duration_unit' | 'leads'>
 
 /** Marks orders as bought, with `follower` as lease holder; null for none yet. */
-export async function markOpen(trx: Db, receipts: Receipt[], follower: string | null): Promise<Opened[]> {
-  return rows<Opened>(
+export async function markOpen(trx: Db, receipts: Receipt[], follower: string | null): Promise<OpenedOrder[]> {
+  return rows<OpenedOrder>(
     trx,
     sql`update orders o
         set phase = 'open', broker_order_id = r."brokerOrderId", transaction_id = r."transactionId", buy_price = r."buyPrice",
@@ -96,7 +96,7 @@ export async function markOpen(trx: Db, receipts: Receipt[], follower: string | 
 }
 
 /** Why an order has no contract. */
-export interface Refusal {
+export interface OrderRefusal {
   id: string
   attempt: number
   code: ErrorCode
@@ -108,7 +108,7 @@ export interface Refusal {
  * Marks orders as failed: certainly without a contract. A 502 or a halt may be tried again under the same id; any other
  * refusal is the order's final result.
  */
-export async function markFailed(trx: Db, refusals: Refusal[]): Promise<OrderRow[]> {
+export async function markFailed(trx: Db, refusals: OrderRefusal[]): Promise<OrderRow[]> {
   return rows<OrderRow>(
     trx,
     sql`update orders o

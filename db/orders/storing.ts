@@ -9,7 +9,7 @@ import { type Db, rows, sql } from '../postgres/connection.ts'
 import type { OrderRow } from './reading.ts'
 
 /** The terms of the purchase; a repeat under the same clientOrderId must have the same. */
-export interface Terms {
+export interface OrderTerms {
   kind: 'BINARY' | 'MULTIPLIER'
   asset: string
   contractType: string | null
@@ -39,7 +39,7 @@ export interface Draft {
   /** Whether the broker has accepted the account's token; else the order waits until it has. */
   proven: boolean
   clientOrderId: string | null
-  terms: Terms
+  terms: OrderTerms
   ttlMs: number
   /** The bus channel of the process that waits for it. */
   origin: string | null
@@ -50,7 +50,7 @@ export interface Draft {
 }
 
 /** What a repeat is compared by. */
-export function hashTerms(traderExternalId: string, terms: Terms): Buffer {
+export function hashTerms(traderExternalId: string, terms: OrderTerms): Buffer {
   const parts = [
     traderExternalId,
     terms.kind,

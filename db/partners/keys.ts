@@ -7,7 +7,7 @@ import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import { type PartnerFacts, type PartnerFactsRow, partnerFactsColumns, partnerFactsOf } from './partners.ts'
 
 /** The caller behind a key. */
-export interface Caller extends PartnerFacts {
+export interface KeyCaller extends PartnerFacts {
   keyId: string
   hash: Buffer
   scopes: Scope[]
@@ -23,7 +23,7 @@ interface CallerRow extends PartnerFactsRow {
 }
 
 /** The callers of several lookups at once, in their order. */
-export async function findCallers(db: Db, lookups: string[]): Promise<(Caller | undefined)[]> {
+export async function findCallers(db: Db, lookups: string[]): Promise<(KeyCaller | undefined)[]> {
   const found = await rows<CallerRow>(
     db,
     sql`select k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at, ${partnerFactsColumns}

@@ -11,7 +11,7 @@ import type { Db } from '../postgres/connection.ts'
 import { getPartner, type PartnerRecord } from './partners.ts'
 
 /** What a change of plan would do. */
-export interface PlanChange {
+export interface PlanPreview {
   from: Plan
   to: Plan
   /** NOW: holds at once. AT_PERIOD_END: with the next period. */
@@ -29,7 +29,7 @@ export interface PlanChange {
   feeUsd: string
 }
 
-interface Asked {
+interface PlanChangeRequest {
   partnerId: string
   plan: Plan
   prices: Prices
@@ -38,7 +38,7 @@ interface Asked {
 }
 
 /** What putting a partner on another plan at `now` would do; nothing changes. Throws NOT_FOUND. */
-export async function previewPlan(db: Db, asked: Asked): Promise<PlanChange> {
+export async function previewPlan(db: Db, asked: PlanChangeRequest): Promise<PlanPreview> {
   return db.transaction(trx => planOf(trx, asked).then(({ change }) => change))
 }
 
@@ -48,8 +48,8 @@ export async function previewPlan(db: Db, asked: Asked): Promise<PlanChange> {
  */
 export async function setPlan(
   trx: Db,
-  asked: Asked & { expectedUsd?: string }
-): Promise<{ partner: PartnerRecord; change: PlanChange }> {
+  asked: PlanChangeRequest & { expectedUsd?: string }
+): Promise<{ partner: PartnerRecord; change: PlanPreview }> {
   const { change, now } = await planOf(trx, asked)
   const { partnerId, plan, expectedUsd } = asked
   if (expectedUsd !== undefined && expectedUsd !== change.chargeUsd)
@@ -77,8 +77,8 @@ export async function setPlan(
 
 async function planOf(
   trx: Db,
-  { partnerId, plan, prices, now: given }: Asked
-): Promise<{ change: PlanChange; now: Date }> {
+  { partnerId, plan, prices, now: given }: PlanChangeRequest
+): Promise<{ change: PlanPreview; now: Date }> {
   const partner = await lockPartner(trx, partnerId)
   const now = given ?? (await databaseNow(trx))
   const { suspended, period_end: periodEnd } = partner

@@ -64,19 +64,19 @@ function idAt(ms: number): string {
 }
 
 /** How many orders are in a phase that has not ended, and how old the oldest is. */
-export interface Standing {
+export interface PhaseStanding {
   phase: Phase
   count: number
   oldestSeconds: number | null
 }
 
 /** Queued, sending, review and open orders; one partial index each. */
-export async function readStandings(db: Db): Promise<Standing[]> {
+export async function readStandings(db: Db): Promise<PhaseStanding[]> {
   const one = (phase: Phase, since: string) =>
     `select '${phase}' as phase, count(*) as count,
             extract(epoch from clock_timestamp() - min(${since}))::float8 as "oldestSeconds"
        from orders where phase = '${phase}'`
-  return rows<Standing>(
+  return rows<PhaseStanding>(
     db,
     [
       one('queued', 'queued_at'),

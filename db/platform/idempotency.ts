@@ -25,7 +25,7 @@ export interface HeldKey {
 
 const contextOf = ({ partnerId, key }: { partnerId: string; key: string }) => `idempotency_keys:${partnerId}:${key}`
 
-interface KeyRow {
+interface RequestKeyRow {
   fingerprint: Buffer
   waits: number
   token_key_id: string | null
@@ -57,7 +57,7 @@ export async function takeKey(
     { partnerId, key, fingerprint, holder, leaseSeconds, keptHours: KEPT_HOURS }
   )
   if (taken) return undefined
-  const [row] = await rows<KeyRow>(
+  const [row] = await rows<RequestKeyRow>(
     db,
     `select fingerprint, greatest(1, ceil(extract(epoch from leased_until - now())))::int as waits, token_key_id, answer
        from idempotency_keys where partner_id = :partnerId and key = :key`,

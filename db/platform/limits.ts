@@ -25,12 +25,12 @@ export interface Limits {
    * Takes one of `limit` places under `name`, for as long as it is not released; null when all are taken. Counted over all
    * processes with Redis, where those of a process that died are free again within 30 seconds.
    */
-  hold(name: string, limit: number): Promise<Held | null>
+  hold(name: string, limit: number): Promise<HeldPlace | null>
   close(): Promise<void>
 }
 
 /** A place that is held. */
-export interface Held {
+export interface HeldPlace {
   release(): void
 }
 

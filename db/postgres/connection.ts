@@ -13,14 +13,14 @@ export type Db = Knex
 pg.types.setTypeParser(pg.types.builtins.NUMERIC, text => text)
 pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 
-interface Limits {
+interface TimeLimits {
   /** How long a statement may take. */
   statementMs: number
   /** Silence of the server after which a connection is given up; longer than any statement may take. */
   silenceMs: number
 }
 
-const ofTheService: Limits = { statementMs: 30_000, silenceMs: 40_000 }
+const ofTheService: TimeLimits = { statementMs: 30_000, silenceMs: 40_000 }
 
 export interface DatabaseOptions {
   url: string
@@ -29,7 +29,7 @@ export interface DatabaseOptions {
   /** Shown in pg_stat_activity. */
   name?: string
   /** Null where a statement may take its time: for migrations. */
-  limits?: Limits | null
+  limits?: TimeLimits | null
   /** Called for connections that break; without it only the statement that fails by it shows the break. */
   log?: Pick<Log, 'warn'>
 }

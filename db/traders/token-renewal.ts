@@ -51,7 +51,7 @@ export async function storeRenewal(
   )
 }
 
-export interface DueAccount {
+export interface DueRenewal {
   id: string
   accountId: string
   version: number
@@ -61,7 +61,7 @@ export interface DueAccount {
 export interface Renewal {
   /** The client id of the partner's application. */
   appId: string
-  accounts: DueAccount[]
+  accounts: DueRenewal[]
   refreshToken: string
 }
 
@@ -212,7 +212,7 @@ export async function endRenewal(db: Db, { accounts }: Renewal): Promise<void> {
 
 async function conclude(
   db: Db,
-  accounts: DueAccount[],
+  accounts: DueRenewal[],
   { renewAt, keep }: { renewAt: string; keep: boolean }
 ): Promise<void> {
   const over = 'coalesce(token_expires_at, now()) <= now()'

@@ -71,7 +71,7 @@ export async function upsertTrader(
 }
 
 /** A trader who signed up. */
-export interface Login {
+export interface StoredLogin {
   trader: TraderRecord
   passwordHash: string
   /** When the partner disabled it; null for one that may log in. */
@@ -83,14 +83,14 @@ interface LoginRow extends TraderRow {
   disabled_at: Date | null
 }
 
-const toLogin = (row: LoginRow): Login => ({
+const toLogin = (row: LoginRow): StoredLogin => ({
   trader: toTrader(row),
   passwordHash: row.password_hash,
   disabledAt: row.disabled_at
 })
 
 /** A trader of this partner who signed up, by its id. */
-export async function findLoginById(db: Db, partnerId: string, traderId: string): Promise<Login | undefined> {
+export async function findLoginById(db: Db, partnerId: string, traderId: string): Promise<StoredLogin | undefined> {
   const [row] = await rows<LoginRow>(
     db,
     'select * from traders where id = :traderId and partner_id = :partnerId and password_hash is not null',
@@ -123,7 +123,7 @@ export async function insertSignup(
 export async function findLogin(
   db: Db,
   { partnerId, email }: { partnerId: string; email: string }
-): Promise<Login | undefined> {
+): Promise<StoredLogin | undefined> {
   const [row] = await rows<LoginRow>(
     db,
     `select * from traders

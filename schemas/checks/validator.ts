@@ -58,7 +58,7 @@ function describe(error: ErrorObject, root: string): Violation {
   return { path: at, message: wordsOf(error) ?? error.message ?? 'is invalid' }
 }
 
-interface Outcome {
+interface ValidationOutcome {
   /** The first violations, at most MAX_DETAILS. */
   details: Violation[]
   /** All of them, at most MAX_VIOLATIONS. */
@@ -66,7 +66,7 @@ interface Outcome {
 }
 
 /** Runs the compiled check over a value whose sizes are within bounds. Fills in defaults. */
-function run(schema: Schema, value: unknown, root: string, coerce: boolean): Outcome {
+function run(schema: Schema, value: unknown, root: string, coerce: boolean): ValidationOutcome {
   const large = oversized(schema, value, root, MAX_DETAILS)
   if (large.length > 0) return { details: large, violations: large.length }
   const validate = coerce ? compile(coercing, compiledCoercing, schema) : compile(plain, compiled, schema)

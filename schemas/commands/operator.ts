@@ -277,7 +277,7 @@ export type ReconcileOrder = FromSchema<typeof ReconcileOrder>
 /** A command without arguments. */
 export const Nothing = { type: 'object', additionalProperties: false, properties: {} } as const
 
-export const OrdersQuery = {
+export const OrderSearch = {
   type: 'object',
   additionalProperties: false,
   required: ['limit'],
@@ -298,7 +298,7 @@ export const OrdersQuery = {
     cursor
   }
 } as const
-export type OrdersQuery = FromSchema<typeof OrdersQuery>
+export type OrderSearch = FromSchema<typeof OrderSearch>
 
 export const AuditQuery = {
   type: 'object',

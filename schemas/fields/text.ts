@@ -6,17 +6,17 @@ const MESSAGE = 'must not contain the character U+0000 or half of a surrogate pa
 const MAX_PATH = 20
 const MAX_KEY = 100
 
-interface Place {
+interface NestedValue {
   value: unknown
   key: string
-  parent: Place | undefined
+  parent: NestedValue | undefined
 }
 
 /** Where `value` holds text that cannot be stored, keys of objects among it; at most `most` places. */
 export function unstorableText(value: unknown, root: string, most: number): { path: string; message: string }[] {
   const found: { path: string; message: string }[] = []
   // A stack of our own: a mebibyte of brackets is deeper than that of the language.
-  const waiting: Place[] = [{ value, key: root, parent: undefined }]
+  const waiting: NestedValue[] = [{ value, key: root, parent: undefined }]
   for (let place = waiting.pop(); place && found.length < most; place = waiting.pop()) {
     const { value } = place
     if (typeof value === 'string') {
@@ -39,7 +39,7 @@ function isStorable(text: string): boolean {
 }
 
 // A JSON pointer.
-function pathOf(place: Place): string {
+function pathOf(place: NestedValue): string {
   const keys: string[] = []
   let at = place
   for (; at.parent; at = at.parent) keys.push(short(at.key).replaceAll('~', '~0').replaceAll('/', '~1'))

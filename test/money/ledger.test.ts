@@ -4,7 +4,15 @@ import Big from 'big.js'
 import fc from 'fast-check'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { accounts, balanceOf, type Entry, move, type Transfer, transfer, tryTransfer } from '../../db/money/ledger.ts'
+import {
+  accounts,
+  balanceOf,
+  move,
+  type Transfer,
+  type TransferEntry,
+  transfer,
+  tryTransfer
+} from '../../db/money/ledger.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
 import type { ApiError } from '../../schemas/errors/errors.ts'
 import { splitSale, usd } from '../../schemas/fields/money.ts'
@@ -14,7 +22,11 @@ import { newReference, partnerWith, refusalOf, refused } from '../support/money-
 const db = openDatabase({ url: await openTestDatabase(), pool: 10, name: 'ledger-test' })
 const newPartner = (balanceUsd = '0') => partnerWith(db, balanceUsd)
 
-function sale(buyer: string, creator: string, priceUsd: string): { reference: string; kind: 'sale'; entries: Entry[] } {
+function sale(
+  buyer: string,
+  creator: string,
+  priceUsd: string
+): { reference: string; kind: 'sale'; entries: TransferEntry[] } {
   const { feeUsd, netUsd } = splitSale(priceUsd, '20')
   const entries = [
     { account: accounts.wallet(buyer), amountUsd: `-${priceUsd}` },
@@ -149,7 +161,7 @@ transferring('keeps every balance the exact sum of its entries, for any amounts'
   await fc.assert(
     fc.asyncProperty(amount, amount, fc.boolean(), async (paidIn, price, forth) => {
       const [buyer, creator] = forth ? [a, b] : [b, a]
-      const apply = async (entries: Entry[], outcome: Transfer) => {
+      const apply = async (entries: TransferEntry[], outcome: Transfer) => {
         for (const { account, amountUsd } of entries) {
           const known = expected.get(account)
           if (!known) continue

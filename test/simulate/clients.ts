@@ -4,7 +4,7 @@
 import type { Open as ApiOpen, Caller } from '../../api/operation.ts'
 import { close, place } from '../../api/orders/orders.ts'
 import type { Outcome } from '../../db/orders/reading.ts'
-import type { Terms } from '../../db/orders/storing.ts'
+import type { OrderTerms } from '../../db/orders/storing.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Chance, Counts } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'
@@ -31,7 +31,7 @@ export interface Told {
 export interface Life {
   clientOrderId: string
   party: Party
-  terms: Terms
+  terms: OrderTerms
   settle: boolean
   told: Told[]
   /** Requests sent. */
@@ -63,7 +63,7 @@ export function makeLife(chance: Chance, party: Party, number: number, stakes: n
   const kind = chance.weighted({ ticks: 70, seconds: 22, minutes: 2, multiplier: 2 })
   const multiplier = kind === 'multiplier'
   const unit = kind === 'ticks' ? 't' : kind === 'seconds' ? 's' : 'm'
-  const terms: Terms = {
+  const terms: OrderTerms = {
     kind: multiplier ? 'MULTIPLIER' : 'BINARY',
     asset: chance.of(['R_10', 'R_100']),
     contractType: multiplier ? null : contractType,

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { Terms } from '../../worker/simulator/engine/contracts.ts'
+import type { PurchaseTerms } from '../../worker/simulator/engine/contracts.ts'
 import { Engine } from '../../worker/simulator/engine/engine.ts'
 import { openJournal } from '../../worker/simulator/engine/journal.ts'
 import type { FaultRule } from '../../worker/simulator/faults.ts'
@@ -413,7 +413,7 @@ journal('lets contracts end by the ticks that were missed', () => {
   const clock = new VirtualClock('2026-03-04T10:00:00.500Z')
   const first = new Engine({ clock, journal: openJournal(path) })
   const account = first.accounts.create({ loginid: 'CR5000004' })
-  const terms: Terms = { type: 'CALL', symbol: 'R_100', currency: 'USD', basis: 'stake', amount: 10 }
+  const terms: PurchaseTerms = { type: 'CALL', symbol: 'R_100', currency: 'USD', basis: 'stake', amount: 10 }
   const facts = { appId: 1, maxCents: 1_000 }
   first.buy(account, { ...facts, terms: { ...terms, duration: 3, unit: 't' } })
   first.buy(account, { ...facts, terms: { ...terms, duration: 20, unit: 's' } })

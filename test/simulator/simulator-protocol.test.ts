@@ -3,7 +3,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Engine } from '../../worker/simulator/engine/engine.ts'
-import { type Limits, Quota } from '../../worker/simulator/engine/quota.ts'
+import { type CallQuotas, Quota } from '../../worker/simulator/engine/quota.ts'
 import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import { type FaultRule, type FaultSettings, Faults } from '../../worker/simulator/faults.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -490,7 +490,7 @@ market('tells the broker’s clock and standing', async () => {
 const virtual = suite('on a virtual clock, without a socket')
 
 /** A conversation in this process, on a clock that is moved by hand. */
-function converse(facts: { faults?: Partial<FaultSettings>; limits?: Limits } = {}) {
+function converse(facts: { faults?: Partial<FaultSettings>; limits?: CallQuotas } = {}) {
   const clock = new VirtualClock('2026-03-04T10:00:00Z')
   const engine = new Engine({ clock })
   const quota = new Quota(clock, facts.limits ?? null)

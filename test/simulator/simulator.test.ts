@@ -2,10 +2,10 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Account } from '../../worker/simulator/engine/accounts.ts'
-import type { Contract, Terms } from '../../worker/simulator/engine/contracts.ts'
+import type { Contract, PurchaseTerms } from '../../worker/simulator/engine/contracts.ts'
 import { Engine, type EngineOptions } from '../../worker/simulator/engine/engine.ts'
 import { ledgerEntry } from '../../worker/simulator/engine/ledger.ts'
-import { lastDigit, type Tick } from '../../worker/simulator/engine/market.ts'
+import { lastDigit, type MarketTick } from '../../worker/simulator/engine/market.ts'
 import type { Refusal } from '../../worker/simulator/engine/refusal.ts'
 import { type MarketSymbol, symbols } from '../../worker/simulator/engine/symbols.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
@@ -17,7 +17,7 @@ interface Stage {
   clock: VirtualClock
   engine: Engine
   account: Account
-  buy(terms?: Partial<Terms>, facts?: { maxCents?: number; account?: Account }): Contract
+  buy(terms?: Partial<PurchaseTerms>, facts?: { maxCents?: number; account?: Account }): Contract
   /** Lays out the next ticks of a symbol. */
   script(quotes: number[], code?: string): void
 }
@@ -31,7 +31,14 @@ function stage(options: EngineOptions & { at?: string } = {}): Stage {
     engine,
     account,
     buy(terms = {}, facts = {}) {
-      const whole: Terms = { type: 'CALL', symbol: 'R_100', currency: 'USD', amount: 10, basis: 'stake', ...terms }
+      const whole: PurchaseTerms = {
+        type: 'CALL',
+        symbol: 'R_100',
+        currency: 'USD',
+        amount: 10,
+        basis: 'stake',
+        ...terms
+      }
       if (whole.duration === undefined && whole.expiry === undefined && !whole.type.startsWith('MULT')) {
         whole.duration = 1
         whole.unit = 't'
@@ -60,7 +67,7 @@ const refusals = suite('what is refused')
 
 refusals('terms that are not offered', () => {
   const { buy } = stage()
-  const cases: [string, Partial<Terms>][] = [
+  const cases: [string, Partial<PurchaseTerms>][] = [
     ['InvalidSymbol', { symbol: 'R_101' }],
     ['ContractNotOffered', { type: 'ONETOUCH' }],
     ['ContractNotOffered', { type: 'CALL', symbol: 'BOOM1000' }],
@@ -90,7 +97,7 @@ refusals('terms that are not offered', () => {
 
 refusals('durations out of bounds', () => {
   const { buy } = stage()
-  const cases: [string, Partial<Terms>][] = [
+  const cases: [string, Partial<PurchaseTerms>][] = [
     ['InvalidExpiry', { duration: 0, unit: 't' }],
     ['TicksNumberLimits', { duration: 11, unit: 't' }],
     ['TradingDurationNotAllowed', { duration: 14, unit: 's' }],
@@ -111,7 +118,7 @@ refusals('durations out of bounds', () => {
 
 refusals('digits that are missing, out of range, unwanted or without return', () => {
   const { buy } = stage()
-  const cases: [string, Partial<Terms>][] = [
+  const cases: [string, Partial<PurchaseTerms>][] = [
     ['MissingRequiredDigit', { type: 'DIGITMATCH' }],
     ['DigitOutOfRange', { type: 'DIGITDIFF', barrier: '10' }],
     ['DigitOutOfRange', { type: 'DIGITOVER', barrier: '+4' }],
@@ -129,8 +136,8 @@ refusals('digits that are missing, out of range, unwanted or without return', ()
 
 refusals('multipliers outside their list, their limits and their form', () => {
   const { buy } = stage()
-  const up: Partial<Terms> = { type: 'MULTUP', multiplier: 100 }
-  const cases: [string, Partial<Terms>][] = [
+  const up: Partial<PurchaseTerms> = { type: 'MULTUP', multiplier: 100 }
+  const cases: [string, Partial<PurchaseTerms>][] = [
     ['MultiplierOutOfRange', { ...up, multiplier: 50 }],
     ['MultiplierOutOfRange', { ...up, multiplier: undefined }],
     ['StakeLimits', { ...up, amount: 0.99 }],
@@ -475,10 +482,10 @@ selling('finds an ended contract expired until it is settled', () => {
 })
 
 const multipliers = suite('multipliers')
-const up: Partial<Terms> = { type: 'MULTUP', multiplier: 100 }
+const up: Partial<PurchaseTerms> = { type: 'MULTUP', multiplier: 100 }
 
 /** A multiplier bought at 1000.00 on a stage of its own. */
-function bought(terms: Partial<Terms>) {
+function bought(terms: Partial<PurchaseTerms>) {
   const played = stage()
   played.script([1000])
   played.clock.pass(2_000)
@@ -577,7 +584,7 @@ market('2 s indices tick on even seconds, 1 s indices on every second', () => {
   const { engine, clock } = stage()
   const epochs: Record<string, number[]> = { R_100: [], '1HZ100V': [] }
   for (const [code, seen] of Object.entries(epochs)) {
-    engine.market.watch(symbolOf(code), (tick: Tick) => seen.push(tick.epoch))
+    engine.market.watch(symbolOf(code), (tick: MarketTick) => seen.push(tick.epoch))
   }
   clock.pass(10_000)
   assert.ok(epochs.R_100!.length === 5 && epochs.R_100!.every(epoch => epoch % 2 === 0))
@@ -677,7 +684,7 @@ const money = suite('the books')
 
 money('balances chain, every contract is sold once, and nothing is lost', () => {
   const { engine, clock, buy, account } = stage({ tickMs: 50, timeScale: 100, seed: 3, settlementDelayMs: 70 })
-  const kinds: Partial<Terms>[] = [
+  const kinds: Partial<PurchaseTerms>[] = [
     { type: 'DIGITEVEN' },
     { type: 'DIGITOVER', barrier: '6', duration: 3, unit: 't' },
     { type: 'PUT', symbol: '1HZ10V', duration: 5, unit: 't' },

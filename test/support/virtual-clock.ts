@@ -1,5 +1,5 @@
 // A clock that only moves when told: years of trading pass in a moment, in one order, every time the same.
-import type { Clock } from '../../worker/simulator/engine/clock.ts'
+import type { TimeSource } from '../../worker/simulator/engine/clock.ts'
 
 interface Timer {
   at: number
@@ -7,7 +7,7 @@ interface Timer {
   run: () => void
 }
 
-export class VirtualClock implements Clock {
+export class VirtualClock implements TimeSource {
   #now: number
   #timers = new Set<Timer>()
   #order = 0

@@ -3,9 +3,9 @@
 import { Big } from 'big.js'
 import {
   type ClaimedContract,
+  type ContractFinding,
   claimedContracts,
   type DueAccount,
-  type Finding,
   inDoubt,
   insertFinding,
   markCompared,
@@ -182,9 +182,9 @@ async function compare(
   open: Open,
   account: DueAccount,
   seen: Map<string, Evidence>
-): Promise<{ findings: Finding[]; undecided: boolean }> {
+): Promise<{ findings: ContractFinding[]; undecided: boolean }> {
   const claims = await claimedContracts(open.db, account.accountId, [...seen.keys()])
-  const findings: Finding[] = []
+  const findings: ContractFinding[] = []
   let undecided = false
   for (const [contractId, item] of seen) {
     const about = { accountId: account.accountId, contractId, partnerId: account.partnerId }

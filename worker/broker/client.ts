@@ -13,7 +13,7 @@ import { Line } from './transport/line.ts'
 import { Budget } from './transport/quota.ts'
 import { Reachability } from './transport/reachability.ts'
 import { AccountSession } from './transport/session.ts'
-import { Connection, type Counters } from './transport/sockets.ts'
+import { Connection, type FrameCounters } from './transport/sockets.ts'
 
 export interface ClientOptions {
   log: BrokerLog
@@ -36,7 +36,7 @@ export interface ClientOptions {
   records?: CallRecords | undefined
 }
 
-interface Entry {
+interface ConnectionEntry {
   line: Line
   session: AccountSession | null
   /** Of market data. */
@@ -62,12 +62,12 @@ export function createClient(dialect: Dialect, options: ClientOptions): Broker {
 class Client implements Broker {
   readonly #dialect: Dialect
   readonly #options: Required<Omit<ClientOptions, 'records'>> & Pick<ClientOptions, 'records'>
-  readonly #sessions = new Map<string, Entry & { session: AccountSession }>()
-  readonly #markets = new Map<string, { entry: Entry; market: MarketData }>()
-  readonly #connected = new Set<Entry>()
+  readonly #sessions = new Map<string, ConnectionEntry & { session: AccountSession }>()
+  readonly #markets = new Map<string, { entry: ConnectionEntry; market: MarketData }>()
+  readonly #connected = new Set<ConnectionEntry>()
   readonly #budgets = new Map<string, Budget>()
   readonly #pipSizes = new Map<string, number>()
-  readonly #counters: Counters = { invalid: 0, stray: 0, unreadable: 0 }
+  readonly #counters: FrameCounters = { invalid: 0, stray: 0, unreadable: 0 }
   readonly #handshakes = new Gate(maxHandshakes)
   readonly #sweeper: NodeJS.Timeout
   readonly #reachability: Reachability
@@ -139,7 +139,7 @@ class Client implements Broker {
   async #probe(): Promise<void> {
     const { connectTimeoutMs, log } = this.#options
     const url = this.#dialect.probeAddress(this.#lastAppId)
-    const counters: Counters = { invalid: 0, stray: 0, unreadable: 0 }
+    const counters: FrameCounters = { invalid: 0, stray: 0, unreadable: 0 }
     const connection = await Connection.open({ url, connectTimeoutMs, log, counters, onClose: () => {} })
     connection.close()
   }
@@ -190,7 +190,7 @@ class Client implements Broker {
     const known = this.#markets.get(appId)
     if (known !== undefined) return known.market
     const budget = this.#budget(appId, '')
-    const entry: Entry = {
+    const entry: ConnectionEntry = {
       line: this.#newLine(() => entry, { appId, budget }),
       session: null,
       ticks: null,
@@ -206,7 +206,7 @@ class Client implements Broker {
     return market
   }
 
-  #newSession(account: BrokerAccount): Entry & { session: AccountSession } {
+  #newSession(account: BrokerAccount): ConnectionEntry & { session: AccountSession } {
     const { accountId, appId } = account
     const { log, answerTimeoutMs, lostAfterMs, restFromMs, restAheadMs, now } = this.#options
     const line: Line = this.#newLine(() => entry, { appId, budget: this.#budget(appId, accountId) })
@@ -227,7 +227,7 @@ class Client implements Broker {
     return entry
   }
 
-  #newLine(entryOf: () => Entry, { appId, budget }: { appId: string; budget: Budget }): Line {
+  #newLine(entryOf: () => ConnectionEntry, { appId, budget }: { appId: string; budget: Budget }): Line {
     const { log, answerTimeoutMs } = this.#options
     return new Line({
       budget,
@@ -245,7 +245,7 @@ class Client implements Broker {
   }
 
   async #open(
-    entry: Entry,
+    entry: ConnectionEntry,
     opening: { appId: string; budget: Budget; onClose: (cause: BrokerError) => void }
   ): Promise<Connection> {
     if (this.#closed) throw closed()
@@ -293,7 +293,7 @@ class Client implements Broker {
    * most of them, so that one partner's many accounts do not close the connections of others. Where all are in use, the
    * one whose contracts are parked longest does; they are subscribed to again before they end.
    */
-  #makeRoom(among: ReadonlySet<Entry>, most: number): void {
+  #makeRoom(among: ReadonlySet<ConnectionEntry>, most: number): void {
     if (among.size < most) return
     const byApp = [...Map.groupBy(among, ({ account }) => account?.appId).values()]
     byApp.sort((a, b) => b.length - a.length)
@@ -320,7 +320,7 @@ class Client implements Broker {
     for (const [key, budget] of this.#budgets) if (budget.blank) this.#budgets.delete(key)
   }
 
-  #hangUp(entry: Entry): void {
+  #hangUp(entry: ConnectionEntry): void {
     this.#connected.delete(entry)
     entry.line.hangUp()
   }
@@ -339,13 +339,13 @@ class Client implements Broker {
   }
 }
 
-function isIdle({ line, session, ticks }: Entry): boolean {
+function isIdle({ line, session, ticks }: ConnectionEntry): boolean {
   return !line.busy && (session === null || session.follows.size === 0) && ticks?.busy !== true
 }
 
 /** Of connections without a call under way, the one whose contracts all rest, for the longest time. */
-function longestAtRest(entries: Entry[]): Entry | undefined {
-  let longest: Entry | undefined
+function longestAtRest(entries: ConnectionEntry[]): ConnectionEntry | undefined {
+  let longest: ConnectionEntry | undefined
   let longestMs = MIN_REST_MS
   for (const entry of entries) {
     const restMs = entry.line.busy ? 0 : (entry.session?.follows.restMs ?? 0)

@@ -22,7 +22,7 @@ import {
   type BinaryContract,
   BrokerError,
   type Contract,
-  type Exchange,
+  type ExchangeRate,
   type Least,
   type Market,
   type MarketSymbol,
@@ -156,7 +156,7 @@ export class MarketData implements Market {
     return fresh.value
   }
 
-  async exchange(currency: string): Promise<Exchange | null> {
+  async exchange(currency: string): Promise<ExchangeRate | null> {
     const calls = this.#options.dialect.exchange
     if (calls === null) return null
     this.#rates = this.#fresh(this.#rates, ratesFreshMs, () => this.#readRates(calls.ratesFrom(stakeCurrency)))

@@ -67,7 +67,7 @@ export type OrderField =
 export const stakeCurrency = 'USD'
 
 /** What one unit of the stakes' currency is worth in another one. */
-export interface Exchange {
+export interface ExchangeRate {
   rate: string
   /** Decimals of an amount of the currency. */
   digits: number
@@ -347,7 +347,7 @@ export interface Market {
   /** Throws BrokerError NOT_FOUND for an unknown asset. */
   multiplierSpec(asset: string, currency: string): Promise<MultiplierSpec>
   /** The broker's own rate into the currency, seconds old at most; null where it has none. */
-  exchange(currency: string): Promise<Exchange | null>
+  exchange(currency: string): Promise<ExchangeRate | null>
   /** The broker's clock minus ours, in seconds. */
   clockOffset(): Promise<number>
   readonly ticks: TickStreams

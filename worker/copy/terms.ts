@@ -1,6 +1,6 @@
 // What a copy is: its stake, its limits, the most it can lose, and whether that still fits into the follow's limit.
 import { Big } from 'big.js'
-import type { Candidate, Decided, Leading, SkipReason } from '../../db/copy/fanout.ts'
+import type { CopyCandidate, Decided, Leading, SkipReason } from '../../db/copy/fanout.ts'
 import type { CopyToChange } from '../../db/copy/limits.ts'
 import type { Draft } from '../../db/orders/storing.ts'
 import type { ContractLimits } from '../../schemas/market.ts'
@@ -25,7 +25,7 @@ export interface Copying {
 }
 
 /** Decides whether an order is copied for a follow, and as what. */
-export function judge(leading: Leading, candidate: Candidate, { least, ttlMs }: Copying): Judged {
+export function judge(leading: Leading, candidate: CopyCandidate, { least, ttlMs }: Copying): Judged {
   const { followId, accountRowId } = candidate
   const decided = (status: Decided['status'], reason: SkipReason | null = null): Decided => ({
     followId,
@@ -48,7 +48,7 @@ export function judge(leading: Leading, candidate: Candidate, { least, ttlMs }: 
   return { decided: decided('ACTIVE'), draft: draftOf(leading, candidate, { terms, ttlMs }) }
 }
 
-function agree(leading: Leading, { accountMode, followedMode, currency }: Candidate): boolean {
+function agree(leading: Leading, { accountMode, followedMode, currency }: CopyCandidate): boolean {
   // An unknown currency may be any.
   return (
     leading.account_mode === accountMode &&
@@ -146,7 +146,11 @@ function scaleLimit(
   return (scaled.lt(least) ? least : scaled).toFixed()
 }
 
-function draftOf(leading: Leading, candidate: Candidate, { terms, ttlMs }: { terms: CopyTerms; ttlMs: number }): Draft {
+function draftOf(
+  leading: Leading,
+  candidate: CopyCandidate,
+  { terms, ttlMs }: { terms: CopyTerms; ttlMs: number }
+): Draft {
   return {
     partnerId: candidate.partnerId,
     appId: candidate.appId,

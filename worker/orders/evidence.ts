@@ -23,7 +23,7 @@ const STATEMENT = { pageRows: 999, pages: 3 }
 const PROFIT_TABLE = { pageRows: 500, pages: 6 }
 
 /** When, by the broker's clock (epoch seconds), the purchase of an order may have been executed. */
-export interface Window {
+export interface PurchaseWindow {
   from: number
   /** The end of the sender's permit. */
   permitEnd: number
@@ -40,7 +40,7 @@ export interface Candidates {
   near: Evidence[]
   /** Whether the broker's lists could be read back to the window's start. */
   complete: boolean
-  window: Window
+  window: PurchaseWindow
 }
 
 /**
@@ -70,7 +70,7 @@ export async function candidatesOf(open: Open, order: Doubt, wallMs: number): Pr
   return candidates
 }
 
-function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: Window): boolean {
+function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: PurchaseWindow): boolean {
   // What cannot be read may be anything: only the last minutes of it are a doubt.
   if (terms === null) return purchaseTime >= from - NEAR_SECONDS
   return purchaseTime >= (appId === null ? nearFrom.anyApplication : nearFrom.ownApplication)
@@ -103,7 +103,7 @@ export async function unownedSince(
   return [...ours.values()].filter(({ contractId }) => !owned.has(contractId))
 }
 
-async function windowOf(open: Open, order: Doubt, wallMs: number): Promise<Window> {
+async function windowOf(open: Open, order: Doubt, wallMs: number): Promise<PurchaseWindow> {
   const brokerMinusWall = await open.brokers.of(order.dialect).market(order.app_id).clockOffset()
   // The worker's wall clock is in both differences and cancels out.
   const brokerMinusDatabase = brokerMinusWall + (wallMs - order.read_ms) / 1000

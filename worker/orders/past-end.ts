@@ -1,7 +1,7 @@
 // Orders that are open here although their contract has ended. The audit looks each up at the broker, with another
 // token of the same account where its own was refused, and reports what is known: the operator decides (`orders
 // settle`).
-import { claimedContracts, type Finding, insertFinding } from '../../db/orders/contract-audit.ts'
+import { type ContractFinding, claimedContracts, insertFinding } from '../../db/orders/contract-audit.ts'
 import { listOverdue, type Overdue, usablePlaces } from '../../db/orders/past-end.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { BrokerError, type ContractState } from '../broker/port.ts'
@@ -78,7 +78,13 @@ async function report(open: Open, order: Overdue, details: object): Promise<bool
   // Settled while it was looked up.
   const claim = (await claimedContracts(open.db, about.accountId, [about.contractId])).get(about.contractId)
   if (claim?.phase !== 'open') return false
-  const finding: Finding = { kind: 'UNSETTLED', ...about, partnerId: order.partner_id, orderId: order.id, details }
+  const finding: ContractFinding = {
+    kind: 'UNSETTLED',
+    ...about,
+    partnerId: order.partner_id,
+    orderId: order.id,
+    details
+  }
   if (!(await insertFinding(open.db, finding))) return false
   open.log.error({ ...finding }, 'an order is open here and its contract is over')
   return true

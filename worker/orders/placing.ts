@@ -17,9 +17,9 @@ import {
 import {
   markFailed,
   markSevered,
+  type OrderRefusal,
   openOrders,
   type Receipt,
-  type Refusal,
   releaseLostClaims,
   releaseUnsent,
   type Unsent
@@ -125,7 +125,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   )
   const findKept = gather((ids: string[]) => persist(open, () => findOrders(db, ids)))
   const saveFailed = gather(
-    async (refusals: Refusal[]) => {
+    async (refusals: OrderRefusal[]) => {
       const orders = await persist(open, () => markFailed(db, refusals))
       told(orders)
       return refusals

@@ -3,7 +3,7 @@
 // window and belongs to no other order is its own. No such contract, in repeated checks that began after nothing of the
 // purchase could be executed any more, is absence. Everything else is for the operator.
 import { Big } from 'big.js'
-import { markFailed, type Opened, openOrders } from '../../db/orders/placing.ts'
+import { markFailed, type OpenedOrder, openOrders } from '../../db/orders/placing.ts'
 import {
   arrivalTimes,
   countLook,
@@ -20,7 +20,7 @@ import { endOf } from '../broker/dialects/shortcode.ts'
 import type { Evidence } from '../broker/port.ts'
 import type { Open } from '../open.ts'
 import type { DatabaseClock } from '../platform/database-clock.ts'
-import { type Candidates, candidatesOf, type Window } from './evidence.ts'
+import { type Candidates, candidatesOf, type PurchaseWindow } from './evidence.ts'
 import type { Placing } from './placing.ts'
 import type { Settling } from './settle.ts'
 import { contractOf, refOf } from './terms.ts'
@@ -129,7 +129,7 @@ async function decide(
  * bought while the order could be sent, and only we have bought on the account for a day. A trader who repeats by hand
  * what seems stuck comes later than that; one who trades by other means has left traces.
  */
-async function isOurs(open: Open, order: Doubt, found: Evidence, window: Window): Promise<boolean> {
+async function isOurs(open: Open, order: Doubt, found: Evidence, window: PurchaseWindow): Promise<boolean> {
   if (found.terms === null) return false
   // A binary contract's code does not contain its stake: a dearer one is ours with a markup on top, or another's with
   // more at stake.
@@ -150,7 +150,7 @@ export async function adopt(
   settling: Settling,
   order: Doubt,
   found: Evidence
-): Promise<Opened | undefined> {
+): Promise<OpenedOrder | undefined> {
   const { db, queue, bus, log, worker } = open
   const receipt = {
     id: order.id,

@@ -1,9 +1,9 @@
 // The options of a simulated broker, in code and on the command line.
 import { parseArgs } from 'node:util'
 import type { AccountPreset, AppId } from './engine/accounts.ts'
-import type { Clock } from './engine/clock.ts'
+import type { TimeSource } from './engine/clock.ts'
 import type { Markup } from './engine/engine.ts'
-import type { Limits } from './engine/quota.ts'
+import type { CallQuotas } from './engine/quota.ts'
 import type { FaultSettings } from './faults.ts'
 
 export interface SimulatorOptions {
@@ -18,7 +18,7 @@ export interface SimulatorOptions {
   /** File that purchases and sales are appended to, and read from at the start. */
   journal?: string
   /** Call budgets of both dialects: the published ones (default), others, or none. A class left out is not limited. */
-  limits?: 'published' | 'off' | Limits
+  limits?: 'published' | 'off' | CallQuotas
   /** From the end of a contract to its settlement; default half a tick with tickMs, else 500. */
   settlementDelayMs?: number
   /** Divides the real length of timed contracts; never shorter than three ticks. Default 1. */
@@ -38,7 +38,7 @@ export interface SimulatorOptions {
   faults?: Partial<FaultSettings>
   /** Most contracts remembered; older closed ones are forgotten. Default 500 000. */
   maxContracts?: number
-  clock?: Clock
+  clock?: TimeSource
 }
 
 /** A wrong command line; the message names the option. */

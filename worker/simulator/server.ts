@@ -8,7 +8,7 @@ import { control } from './control.ts'
 import { Engine } from './engine/engine.ts'
 import { openJournal } from './engine/journal.ts'
 import { type LedgerEntry, ledgerEntry } from './engine/ledger.ts'
-import { type Limits, publishedLimits, Quota } from './engine/quota.ts'
+import { type CallQuotas, publishedLimits, Quota } from './engine/quota.ts'
 import { Faults } from './faults.ts'
 import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
 import { OAuth } from './next/oauth.ts'
@@ -58,7 +58,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     ...options.faults
   })
   const limits = options.limits ?? 'published'
-  const limitsOr = (published: Limits) => (limits === 'off' ? null : limits === 'published' ? published : limits)
+  const limitsOr = (published: CallQuotas) => (limits === 'off' ? null : limits === 'published' ? published : limits)
   const quota = new Quota(engine.clock, limitsOr(publishedLimits))
   const shared = {
     engine,

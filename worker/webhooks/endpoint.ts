@@ -9,9 +9,9 @@ import { FAILING_FROM } from '../../db/webhooks/endpoints.ts'
 import type { HeldRow } from '../../db/webhooks/leases.ts'
 import type { AttemptRow, PendingRow, Progress } from '../../db/webhooks/outcomes.ts'
 import type { DeliveryError } from '../../schemas/webhook-endpoint.ts'
-import type { Answer } from './request.ts'
+import type { DeliveryResponse } from './request.ts'
 import { delayAfter, GIVEN_UP_MS, MAX_ATTEMPTS, probeDelay } from './schedule.ts'
-import type { Entry } from './tail.ts'
+import type { DeliverableEvent } from './tail.ts'
 
 /** Requests to one endpoint at a time, at most and at first. */
 const MAX_WINDOW = 32
@@ -43,7 +43,7 @@ export interface Item {
   stored: boolean
   sending: boolean
   /** undefined: to be read first. */
-  entry: Entry | undefined
+  entry: DeliverableEvent | undefined
 }
 
 /** What has changed since it was written last. */
@@ -140,7 +140,7 @@ export class Endpoint {
   }
 
   /** Events that were read; `next` is how far. */
-  add(entries: readonly Entry[], next: { position: number; day: number }, now: number): void {
+  add(entries: readonly DeliverableEvent[], next: { position: number; day: number }, now: number): void {
     for (const entry of entries) {
       // A replay may have it already.
       if (this.#waiting.has(entry.position)) continue
@@ -223,7 +223,7 @@ export class Endpoint {
   }
 
   /** Takes the outcome of an attempt over. */
-  end(item: Item, deliveryId: string, answer: Answer, now: number): void {
+  end(item: Item, deliveryId: string, answer: DeliveryResponse, now: number): void {
     item.sending = false
     this.sending -= 1
     this.activeAt = now
@@ -322,7 +322,7 @@ export class Endpoint {
     if (wasFailing) for (const item of this.#waiting.values()) item.dueAt = now
   }
 
-  #failed({ error, retryAfterS }: Answer, now: number): void {
+  #failed({ error, retryAfterS }: DeliveryResponse, now: number): void {
     this.failures += 1
     this.failingSince ??= now
     this.slow = true
@@ -395,7 +395,13 @@ export class Endpoint {
 
   #log(
     item: Item,
-    made: { deliveryId: string; attempt: number; status: AttemptRow['status']; answer: Answer; nextMs: number | null }
+    made: {
+      deliveryId: string
+      attempt: number
+      status: AttemptRow['status']
+      answer: DeliveryResponse
+      nextMs: number | null
+    }
   ): void {
     const { deliveryId, attempt, status, answer, nextMs } = made
     this.#changes.attempts.push({
@@ -421,7 +427,7 @@ export class Endpoint {
 }
 
 /** An event that was read, as an item that is due. */
-export function itemOf(entry: Entry, now: number): Item {
+export function itemOf(entry: DeliverableEvent, now: number): Item {
   const { position, day, eventId, type, subject } = entry
   return {
     position,

@@ -4,7 +4,7 @@ import type { Vault } from '../../db/platform/crypto.ts'
 import { secretContext } from '../../db/webhooks/endpoints.ts'
 import { signingKey } from '../../db/webhooks/sign.ts'
 
-interface Sealed {
+interface SealedKeys {
   secret_key_id: string
   secret_sealed: Buffer
   old_key_id: string | null
@@ -16,7 +16,7 @@ interface Sealed {
 export function keysOf(
   vault: Vault,
   webhookId: string,
-  { secret_key_id, secret_sealed, old_key_id, old_sealed, old_ms }: Sealed,
+  { secret_key_id, secret_sealed, old_key_id, old_sealed, old_ms }: SealedKeys,
   now: number
 ): { key: KeyObject; until: number }[] {
   const open = (keyId: string, sealed: Buffer) => signingKey(vault.open({ keyId, sealed }, secretContext(webhookId)))

@@ -4,17 +4,17 @@ import { stepReplay } from '../../db/webhooks/deliveries.ts'
 import { listPending } from '../../db/webhooks/outcomes.ts'
 import type { Open } from '../open.ts'
 import type { Endpoint } from './endpoint.ts'
-import type { Entry } from './tail.ts'
+import type { DeliverableEvent } from './tail.ts'
 
 const AT_ONCE = 200
 
 interface Wanted {
   place: EventPlace
-  resolve(entry: Entry | undefined): void
+  resolve(entry: DeliverableEvent | undefined): void
   reject(error: unknown): void
 }
 
-export function openLoading({ db, clock }: Pick<Open, 'db' | 'clock'>, entry: (row: EventRow) => Entry) {
+export function openLoading({ db, clock }: Pick<Open, 'db' | 'clock'>, entry: (row: EventRow) => DeliverableEvent) {
   let wanted: Wanted[] = []
   let reading = false
   const nameOf = ({ partnerId, position }: { partnerId: string; position: number }) => `${partnerId} ${position}`
@@ -43,11 +43,11 @@ export function openLoading({ db, clock }: Pick<Open, 'db' | 'clock'>, entry: (r
 
   return {
     /** The events at some places; those that are not kept are left out. */
-    async now(places: EventPlace[]): Promise<Entry[]> {
+    async now(places: EventPlace[]): Promise<DeliverableEvent[]> {
       return (await findEventsAt(db, places)).map(entry)
     },
     /** One event, read together with others of this moment; undefined when it is not kept. */
-    later(place: EventPlace): Promise<Entry | undefined> {
+    later(place: EventPlace): Promise<DeliverableEvent | undefined> {
       return new Promise((resolve, reject) => {
         wanted.push({ place, resolve, reject })
         if (!reading) {

@@ -21,7 +21,7 @@ const IDLE_MS = 10_000
 const IDLE_AT_ORIGIN = 16
 const MAX_RETRY_AFTER_S = 3600
 
-export interface Answer {
+export interface DeliveryResponse {
   /** null: delivered. */
   error: DeliveryError | null
   httpStatus: number | null
@@ -35,7 +35,7 @@ export interface Answer {
 
 export interface Requests {
   /** Sends `body`; never throws. */
-  post(url: string, headers: Record<string, string>, body: string): Promise<Answer>
+  post(url: string, headers: Record<string, string>, body: string): Promise<DeliveryResponse>
   close(): void
 }
 
@@ -94,7 +94,7 @@ export function openRequests({
   }
 }
 
-const failed = (error: DeliveryError, ms: number): Answer => ({
+const failed = (error: DeliveryError, ms: number): DeliveryResponse => ({
   error,
   httpStatus: null,
   ms,
@@ -145,7 +145,7 @@ function send({
   allowPrivate,
   secure,
   agent
-}: Sending): Promise<Answer & { stale?: boolean }> {
+}: Sending): Promise<DeliveryResponse & { stale?: boolean }> {
   return new Promise(resolve => {
     const begun = performance.now()
     const passed = () => Math.round(performance.now() - begun)
@@ -155,7 +155,7 @@ function send({
       headers: { 'content-type': 'application/json', ...headers, 'content-length': String(Buffer.byteLength(body)) }
     })
     let answered = false
-    const end = (answer: Answer & { stale?: boolean }) => {
+    const end = (answer: DeliveryResponse & { stale?: boolean }) => {
       if (answered) return
       answered = true
       clearTimeout(timer)

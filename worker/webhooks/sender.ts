@@ -12,8 +12,8 @@ import type { Open } from '../open.ts'
 import { Endpoint, type Item } from './endpoint.ts'
 import { keysOf } from './keys.ts'
 import { openLoading } from './loading.ts'
-import type { Answer, Requests } from './request.ts'
-import { type Entry, entryOf, Tail } from './tail.ts'
+import type { DeliveryResponse, Requests } from './request.ts'
+import { type DeliverableEvent, entryOf, Tail } from './tail.ts'
 
 /** Requests under way: of the worker, of one partner, and to endpoints that fail or take long. */
 const MAX_SENDING = 1000
@@ -27,7 +27,7 @@ const VAIN_MS = 1000
 const READ_RETRY_MS = 500
 const UNREADABLE_PAUSE_MS = 60_000
 
-const nothingSent = (error: 'INVALID_EVENT' | 'EXPIRED'): Answer => ({
+const nothingSent = (error: 'INVALID_EVENT' | 'EXPIRED'): DeliveryResponse => ({
   error,
   httpStatus: null,
   ms: 0,
@@ -35,7 +35,7 @@ const nothingSent = (error: 'INVALID_EVENT' | 'EXPIRED'): Answer => ({
   retryAfterS: null
 })
 
-interface Held {
+interface HeldEndpoint {
   endpoint: Endpoint
   keys: { key: KeyObject; until: number }[]
 }
@@ -44,14 +44,14 @@ export class Sender {
   readonly #open: Open
   readonly #log: Log
   readonly #requests: Requests
-  readonly #held = new Map<string, Held>()
-  readonly #ofPartner = new Map<string, Set<Held>>()
+  readonly #held = new Map<string, HeldEndpoint>()
+  readonly #ofPartner = new Map<string, Set<HeldEndpoint>>()
   readonly #tails = new Map<string, Tail>()
-  readonly #ready = new Set<Held>()
+  readonly #ready = new Set<HeldEndpoint>()
   readonly #sendingOf = new Map<string, number>()
   readonly #wanted = new Set<string>()
   readonly #vainUntil = new Map<string, number>()
-  readonly #timers = new Map<Held, () => void>()
+  readonly #timers = new Map<HeldEndpoint, () => void>()
   readonly #load: ReturnType<typeof openLoading>
   readonly #onOutcome: () => void
   #sending = 0
@@ -212,7 +212,7 @@ export class Sender {
     const endpoint = new Endpoint(row, now)
     const before = this.#held.get(row.id)
     if (before) this.drop(before.endpoint)
-    const held: Held = { endpoint, keys: [] }
+    const held: HeldEndpoint = { endpoint, keys: [] }
     try {
       held.keys = keysOf(this.#open.vault, row.id, row, now)
     } catch (error) {
@@ -237,7 +237,7 @@ export class Sender {
     this.pump()
   }
 
-  #entry(row: Parameters<typeof entryOf>[0]): Entry {
+  #entry(row: Parameters<typeof entryOf>[0]): DeliverableEvent {
     return entryOf(row, this.#open.config, error =>
       this.#log.error({ err: error, event: row.id, partner: row.partnerId }, 'an event cannot be shown')
     )
@@ -250,7 +250,7 @@ export class Sender {
   }
 
   /** Reads more events for an endpoint, and rows that a replay adds. */
-  #read(held: Held): void {
+  #read(held: HeldEndpoint): void {
     const { endpoint } = held
     if (endpoint.reading || (endpoint.caughtUp && endpoint.roomForReplay() === 0)) return
     endpoint.reading = true
@@ -265,7 +265,7 @@ export class Sender {
       })
   }
 
-  async #readNow(held: Held): Promise<void> {
+  async #readNow(held: HeldEndpoint): Promise<void> {
     const { endpoint } = held
     const replayed = endpoint.roomForReplay()
     if (replayed > 0) {
@@ -292,7 +292,7 @@ export class Sender {
     }
   }
 
-  async #deliver(held: Held, item: Item): Promise<void> {
+  async #deliver(held: HeldEndpoint, item: Item): Promise<void> {
     const { endpoint } = held
     const { partnerId } = endpoint
     const slow = endpoint.slow
@@ -301,7 +301,7 @@ export class Sender {
     if (slow) this.#slow += 1
     this.#sendingOf.set(partnerId, (this.#sendingOf.get(partnerId) ?? 0) + 1)
     const deliveryId = item.deliveryId ?? newDeliveryId()
-    let answer: Answer | undefined
+    let answer: DeliveryResponse | undefined
     try {
       item.entry ??= await this.#load.later({ partnerId, day: item.day, position: item.position })
       if (this.#held.get(endpoint.id) === held) answer = await this.#attempt(held, item)
@@ -326,7 +326,7 @@ export class Sender {
     this.wake(endpoint)
   }
 
-  async #attempt(held: Held, item: Item): Promise<Answer> {
+  async #attempt(held: HeldEndpoint, item: Item): Promise<DeliveryResponse> {
     if (!item.entry) return nothingSent('EXPIRED')
     const message = item.entry.message()
     if (!message) return nothingSent('INVALID_EVENT')
@@ -342,7 +342,7 @@ export class Sender {
   }
 
   /** Has an endpoint checked when its next waiting item is due. */
-  #setTimer(held: Held): void {
+  #setTimer(held: HeldEndpoint): void {
     this.#timers.get(held)?.()
     this.#timers.delete(held)
     const dueAt = held.endpoint.dueAt(this.#now())

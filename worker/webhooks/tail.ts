@@ -2,7 +2,7 @@
 // is further back than what is kept here reads the log itself.
 
 import type { Point } from '../../db/events/cursor.ts'
-import { eventIdOf, presentEvent, type Shown } from '../../db/events/present.ts'
+import { type EventSettings, eventIdOf, presentEvent } from '../../db/events/present.ts'
 import { type EventRow, PointExpired, readEvents } from '../../db/events/read.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 
@@ -10,7 +10,7 @@ const KEPT = 500
 const READ_AT_ONCE = 200
 
 /** An event ready to be sent. */
-export interface Entry {
+export interface DeliverableEvent {
   position: number
   day: number
   eventId: string
@@ -23,7 +23,11 @@ export interface Entry {
 }
 
 /** An event of the log as an entry; `onFault` gets why it cannot be shown. */
-export function entryOf(row: EventRow, installation: Shown, onFault: (error: unknown) => void): Entry {
+export function entryOf(
+  row: EventRow,
+  installation: EventSettings,
+  onFault: (error: unknown) => void
+): DeliverableEvent {
   let made: { id: string; body: string } | null | undefined
   const { position, day, id, type, subject } = row
   return {
@@ -55,7 +59,7 @@ export interface Reading {
 }
 
 export interface Read {
-  entries: Entry[]
+  entries: DeliverableEvent[]
   /** Everything up to here was read. */
   next: { position: number; day: number }
   caughtUp: boolean
@@ -66,15 +70,15 @@ export interface Read {
 export class Tail {
   readonly #db: Db
   readonly #partnerId: string
-  readonly #entry: (row: EventRow) => Entry
+  readonly #entry: (row: EventRow) => DeliverableEvent
   #epoch = 0
   /** Consecutive positions up to `#latest`. */
-  #entries: Entry[] = []
+  #entries: DeliverableEvent[] = []
   #latest: { position: number; day: number } | undefined
   #reading: Promise<void> | undefined
   #behind = true
 
-  constructor(db: Db, partnerId: string, entry: (row: EventRow) => Entry) {
+  constructor(db: Db, partnerId: string, entry: (row: EventRow) => DeliverableEvent) {
     this.#db = db
     this.#partnerId = partnerId
     this.#entry = entry
@@ -118,10 +122,10 @@ export class Tail {
       return { entries: [], next: { position, day: latest.day }, caughtUp: !this.#behind, missed: 0 }
     if (latest === undefined || first === undefined || position < first - 1 || position > latest.position)
       return undefined
-    const entries: Entry[] = []
+    const entries: DeliverableEvent[] = []
     let at = position - first + 1
     for (; at < this.#entries.length && entries.length < limit; at++) {
-      const entry = this.#entries[at] as Entry
+      const entry = this.#entries[at] as DeliverableEvent
       if (types === null || types.has(entry.type)) entries.push(entry)
     }
     const last = this.#entries[at - 1] ?? latest

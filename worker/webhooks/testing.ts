@@ -7,7 +7,7 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { TEST_TYPE } from '../../schemas/webhooks.ts'
 import type { Open } from '../open.ts'
 import { keysOf } from './keys.ts'
-import type { Answer, Requests } from './request.ts'
+import type { DeliveryResponse, Requests } from './request.ts'
 
 const AT_ONCE = 20
 
@@ -48,7 +48,7 @@ export function openTesting(open: Open, requests: Requests): Testing {
     bus.publish(test.channel, TEST_TYPE, test.id)
   }
 
-  function sendTest(test: TestRow): Promise<Answer> {
+  function sendTest(test: TestRow): Promise<DeliveryResponse> {
     const now = clock.now()
     let keys: ReturnType<typeof keysOf>
     try {

@@ -12,7 +12,7 @@ import { authenticateKey, checkStanding } from '../../request/authenticate.ts'
 import { limitKey } from '../../request/limit.ts'
 import { respond } from '../../request/respond.ts'
 import { secure } from '../../request/secure.ts'
-import { type Holder, StreamSocket } from './socket.ts'
+import { type SocketHolder, StreamSocket } from './socket.ts'
 import { type Tail, Tails } from './tail.ts'
 import { Ticks } from './ticks.ts'
 
@@ -26,21 +26,21 @@ const STOP_STEP_MS = 2
 // For a client to close its side.
 const CLOSE_MS = 3000
 
-export interface Stream {
+export interface EventStream {
   /** Takes the upgrades of a server. */
   attach(server: Server): void
   /** Closes every socket, spread over time, so that not all reconnect at once. */
   stop(): Promise<void>
 }
 
-interface Place {
+interface SocketPlace {
   release(): void
 }
 
 /** The stream of one process; nothing listens before `attach`. */
-export function openStream(open: Open): Stream {
+export function openStream(open: Open): EventStream {
   const { db, log, config, limits } = open
-  const sockets = new Map<StreamSocket, Place>()
+  const sockets = new Map<StreamSocket, SocketPlace>()
   const tails = new Tails(open)
   const ticks = new Ticks(open)
   const wss = new WebSocketServer({
@@ -67,7 +67,7 @@ export function openStream(open: Open): Stream {
       throw new ApiError('LIMIT_REACHED', `The key has ${socketsPerKey[holder.plan]} sockets open already.`, {
         extras: { limit: socketsPerKey[holder.plan] }
       })
-    const request = ctx.req as Admitted
+    const request = ctx.req as AdmittedRequest
     try {
       request.admitted = { holder, held, ...(await tails.take(holder.partnerId)) }
     } catch (error) {
@@ -80,7 +80,7 @@ export function openStream(open: Open): Stream {
   const answer = gate.callback()
 
   /** Who opens the socket, by its ticket or its key, after the checks of every request in their order. */
-  async function admit(ctx: Context): Promise<Holder & Pick<Caller, 'plan'>> {
+  async function admit(ctx: Context): Promise<SocketHolder & Pick<Caller, 'plan'>> {
     const offered = String(ctx.request.headers['sec-websocket-protocol'] ?? '').split(',')
     const ticket = offered.map(each => each.trim()).find(each => each.startsWith('ticket.'))
     if (ticket === undefined) {
@@ -128,7 +128,7 @@ export function openStream(open: Open): Stream {
     response.once('finish', () => (socket as Duplex & { destroySoon(): void }).destroySoon())
     answer(request, response).then(
       () => {
-        const { admitted } = request as Admitted
+        const { admitted } = request as AdmittedRequest
         if (!admitted) return
         response.detachSocket(socket as never)
         response.removeAllListeners('finish')
@@ -202,10 +202,10 @@ export function openStream(open: Open): Stream {
 }
 
 interface Admission {
-  holder: Holder
-  held: Place
+  holder: SocketHolder
+  held: SocketPlace
   tail: Tail
   release(): void
 }
 
-type Admitted = IncomingMessage & { admitted?: Admission }
+type AdmittedRequest = IncomingMessage & { admitted?: Admission }

@@ -27,7 +27,7 @@ const FIRST_SUBSCRIPTION_MS = 10_000
 const STALLED_MS = 60_000
 
 /** Whose socket it is. */
-export interface Holder {
+export interface SocketHolder {
   keyId: string
   partnerId: string
   scopes: readonly Scope[]
@@ -52,7 +52,7 @@ type ErrorName =
   | 'UNAVAILABLE'
 
 export class StreamSocket implements TickOutlet {
-  readonly holder: Holder
+  readonly holder: SocketHolder
   readonly #ws: WebSocket
   readonly #open: TailOpen
   readonly #tail: Tail
@@ -70,7 +70,11 @@ export class StreamSocket implements TickOutlet {
   #second = 0
   #messages = 0
 
-  constructor(open: TailOpen, ws: WebSocket, { holder, tail, ticks }: { holder: Holder; tail: Tail; ticks: Ticks }) {
+  constructor(
+    open: TailOpen,
+    ws: WebSocket,
+    { holder, tail, ticks }: { holder: SocketHolder; tail: Tail; ticks: Ticks }
+  ) {
     this.#open = open
     this.#ticks = ticks
     this.#ws = ws

@@ -6,8 +6,8 @@ import { checkSockets, openNext } from './next.ts'
 import { Report, type Result } from './report.ts'
 import { type Reply, Talk, type Target } from './talk.ts'
 
-type Body = Record<string, unknown>
-type Rows = Body[]
+type CheckedBody = Record<string, unknown>
+type Rows = CheckedBody[]
 
 const followMs = 60_000
 
@@ -47,7 +47,7 @@ async function openV3(target: Target, report: Report): Promise<Talk> {
     talk.close()
     throw new Error(`The token is refused: ${error.code}.`)
   }
-  const { loginid, is_virtual: virtual, email, user_id: user } = frame.authorize as Body
+  const { loginid, is_virtual: virtual, email, user_id: user } = frame.authorize as CheckedBody
   for (const secret of [loginid, email, user]) report.hide(secret as string)
   if (virtual !== 1) {
     talk.close()
@@ -56,7 +56,7 @@ async function openV3(target: Target, report: Report): Promise<Talk> {
   report.note('authorize names the account of the token', loginid === target.accountId)
   report.note('the echo of a request hides its token', !JSON.stringify(frame.echo_req).includes(target.token))
   const { frame: status } = await talk.ask({ website_status: 1 })
-  const limits = (status.website_status as Body | undefined)?.api_call_limits as Body | undefined
+  const limits = (status.website_status as CheckedBody | undefined)?.api_call_limits as CheckedBody | undefined
   report.note('website_status gives the call limits', limits?.max_requestes_general !== undefined, limits)
   return talk
 }
@@ -71,16 +71,16 @@ async function checkMarket(talk: Talk, report: Report, symbolKey: string): Promi
   const pip = index?.[symbolKey === 'symbol' ? 'pip' : 'pip_size']
   report.note('active_symbols has R_100 with a pip of 0.01', pip === 0.01, pip)
   const { frame: times } = await talk.ask({ trading_times: 'today' })
-  const markets = ((times.trading_times as Body | undefined)?.markets ?? []) as Rows
+  const markets = ((times.trading_times as CheckedBody | undefined)?.markets ?? []) as Rows
   const rows = markets.flatMap(market => (market.submarkets as Rows).flatMap(each => each.symbols as Rows))
-  const open = rows[0]?.times as Body | undefined
+  const open = rows[0]?.times as CheckedBody | undefined
   report.note(
     'trading_times has lists of opening and closing times',
     Array.isArray(open?.open) && Array.isArray(open?.close),
     open
   )
   const { frame: offers } = await talk.ask({ contracts_for: 'R_100' })
-  const multiplier = (((offers.contracts_for as Body | undefined)?.available ?? []) as Rows).find(
+  const multiplier = (((offers.contracts_for as CheckedBody | undefined)?.available ?? []) as Rows).find(
     row => row.contract_type === 'MULTUP'
   )
   report.note(
@@ -92,8 +92,8 @@ async function checkMarket(talk: Talk, report: Report, symbolKey: string): Promi
   if (factor !== undefined) {
     const terms = { contract_type: 'MULTUP', [symbolKey]: 'R_100', currency: 'USD', amount: 10, basis: 'stake' }
     const { frame } = await talk.ask({ proposal: 1, ...terms, multiplier: factor })
-    const { validation_params: params, commission } = (frame.proposal ?? {}) as Body
-    const stake = (params as Body | undefined)?.stake as Body | undefined
+    const { validation_params: params, commission } = (frame.proposal ?? {}) as CheckedBody
+    const stake = (params as CheckedBody | undefined)?.stake as CheckedBody | undefined
     report.note('the quote of a multiplier gives the limits of its stake', stake?.max !== undefined, stake)
     report.note('the quote of a multiplier gives its commission', commission !== undefined, commission)
   }
@@ -111,14 +111,14 @@ async function checkMarket(talk: Talk, report: Report, symbolKey: string): Promi
 
 async function checkAccount(talk: Talk, report: Report, { dialect, accountId }: Target): Promise<void> {
   const { frame } = await talk.ask({ balance: 1 })
-  const { loginid, balance, currency } = (frame.balance ?? {}) as Body
+  const { loginid, balance, currency } = (frame.balance ?? {}) as CheckedBody
   report.note('balance names the account by its id', loginid === undefined ? undefined : loginid === accountId)
   report.note('the balance is a number', typeof balance === 'number', typeof balance)
   report.note('the currency of the account is USD', currency === 'USD', currency)
   const { frame: list } = await talk.ask({ portfolio: 1 })
-  const open = ((list.portfolio as Body | undefined)?.contracts ?? []) as Rows
+  const open = ((list.portfolio as CheckedBody | undefined)?.contracts ?? []) as Rows
   const { frame: all, error } = await talk.ask({ proposal_open_contract: 1 })
-  const state = all.proposal_open_contract as Body | undefined
+  const state = all.proposal_open_contract as CheckedBody | undefined
   const empty = state && Object.keys(state).length === 0
   report.note(
     'with no open contract the contract is empty',
@@ -161,16 +161,16 @@ async function checkContract(
   { target, symbolKey }: { target: Target; symbolKey: string }
 ): Promise<void> {
   const { frame: quote } = await talk.ask({ proposal: 1, ...cheapest(symbolKey, 1) })
-  const { validation_params: params, id } = (quote.proposal ?? {}) as Body
+  const { validation_params: params, id } = (quote.proposal ?? {}) as CheckedBody
   report.note('a quote id has the documented form', /^[\w-]{32,128}$/.test(String(id)))
-  const least = Number(((params as Body | undefined)?.stake as Body | undefined)?.min ?? 0.35)
+  const least = Number(((params as CheckedBody | undefined)?.stake as CheckedBody | undefined)?.min ?? 0.35)
   report.note('the least stake is 0.35', least === 0.35, least)
   const moves = await talk.ask({ transaction: 1, subscribe: 1 })
   report.note('movements of the account can be subscribed to', moves.error === null, moves.error?.code)
   const parameters = cheapest(symbolKey, least)
   const { frame, error } = await talk.ask({ buy: '1', price: least, parameters, subscribe: 1 })
   if (error) return report.note('the cheapest contract can be bought without a quote', false, error)
-  const receipt = frame.buy as Body
+  const receipt = frame.buy as CheckedBody
   for (const secret of [receipt.contract_id, receipt.transaction_id]) report.hide(secret as number)
   report.note('the cheapest contract can be bought without a quote', true, `${least} USD`)
   const terms = parseShortcode(String(receipt.shortcode))
@@ -185,9 +185,9 @@ async function checkContract(
   const doubled = twice.error?.code ?? 'a second stream'
   report.note('a second stream of a contract is refused', twice.error?.code === 'AlreadySubscribed', doubled)
   const isContract = ({ proposal_open_contract: state }: Frame) =>
-    (state as Body | undefined)?.contract_id === contractId
+    (state as CheckedBody | undefined)?.contract_id === contractId
   const settled = await talk.until(
-    each => isContract(each) && (each.proposal_open_contract as Body).is_sold === 1,
+    each => isContract(each) && (each.proposal_open_contract as CheckedBody).is_sold === 1,
     followMs
   )
   if (!settled) return report.note('the stream reports the settlement', false, `nothing within ${followMs / 1000} s`)
@@ -203,9 +203,9 @@ async function checkContract(
   const sold = await talk.ask({ sell: contractId, price: 0 })
   report.note('an ended contract cannot be sold', sold.error !== null, sold.error?.code)
   const moved = talk.updates.filter(
-    ({ frame: each }) => (each.transaction as Body | undefined)?.contract_id === contractId
+    ({ frame: each }) => (each.transaction as CheckedBody | undefined)?.contract_id === contractId
   )
-  const actions = moved.map(({ frame: each }) => (each.transaction as Body).action)
+  const actions = moved.map(({ frame: each }) => (each.transaction as CheckedBody).action)
   report.note(
     'purchase and end are movements of the account',
     actions.includes('buy') && actions.includes('sell'),
@@ -215,7 +215,7 @@ async function checkContract(
 }
 
 function checkEnd(report: Report, { at, frame }: { at: number; frame: Frame }, symbolKey: string): void {
-  const state = frame.proposal_open_contract as Body
+  const state = frame.proposal_open_contract as CheckedBody
   report.note('a settled contract is won or lost', state.status === 'won' || state.status === 'lost', state.status)
   const forms = ['buy_price', 'sell_price', 'profit'].map(field => typeof state[field])
   const expected = symbolKey === 'symbol' ? 'number' : 'string'
@@ -241,7 +241,7 @@ async function checkBooks(
   { contractId, v3 }: { contractId: unknown; v3: boolean }
 ): Promise<void> {
   const { frame: statement } = await talk.ask({ statement: 1, description: 1, limit: 10 })
-  const rows = (((statement.statement as Body | undefined)?.transactions ?? []) as Rows).filter(
+  const rows = (((statement.statement as CheckedBody | undefined)?.transactions ?? []) as Rows).filter(
     row => row.contract_id === contractId
   )
   report.note(
@@ -254,14 +254,14 @@ async function checkBooks(
   report.note(v3 ? 'rows name the application' : 'rows name no application', buy && (buy.app_id !== undefined) === v3)
   report.note('rows have the shortcode', buy && typeof buy.shortcode === 'string')
   const { frame: table } = await talk.ask({ profit_table: 1, description: 1, limit: 10, sort: 'DESC' })
-  const closed = (((table.profit_table as Body | undefined)?.transactions ?? []) as Rows).find(
+  const closed = (((table.profit_table as CheckedBody | undefined)?.transactions ?? []) as Rows).find(
     row => row.contract_id === contractId
   )
   report.note('the profit table has it at once', closed !== undefined)
 }
 
 function isGone({ frame, error }: Reply): boolean {
-  const state = frame.proposal_open_contract as Body | undefined
+  const state = frame.proposal_open_contract as CheckedBody | undefined
   return error !== null || (state !== undefined && Object.keys(state).length === 0)
 }
 

@@ -26,7 +26,7 @@ function findMeaning(code: string): Meaning | undefined {
 }
 
 /** The `error` of a frame, as far as it can be read. */
-export interface Refusal {
+export interface BrokerRefusal {
   code: string
   message: string
   /** Ordered values of the text; newer brokers put the opening time of a closed market first. */
@@ -36,7 +36,7 @@ export interface Refusal {
 }
 
 /** Reads an error body; one that makes no sense becomes code `BadFrame`. */
-export function readRefusal(error: unknown): Refusal {
+export function readRefusal(error: unknown): BrokerRefusal {
   const { code, subcode, message, code_args: args, details } = (error ?? {}) as Record<string, unknown>
   // The finer code wins where we know it.
   const named = typeof subcode === 'string' && findMeaning(subcode) !== undefined ? subcode : code
@@ -71,7 +71,7 @@ function namedField(details: unknown): OrderField | undefined {
 }
 
 /** The error a refused call ends with. `mayRun` is true for calls that change something: buy and sell. */
-export function refused(refusal: Refusal, mayRun: boolean): BrokerError {
+export function refused(refusal: BrokerRefusal, mayRun: boolean): BrokerError {
   const meaning = meaningOf(refusal.code)
   const code = meaning.byText ? codeByText(refusal.message) : meaning.code
   const unreadable = refusal.code === 'BadFrame'

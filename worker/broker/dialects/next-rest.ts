@@ -28,7 +28,7 @@ export interface RestOptions {
   log?: BrokerLog
 }
 
-export interface Asking {
+export interface AddressRequest {
   appId: string
   accountId: string
   token: string
@@ -83,7 +83,7 @@ export class Rest {
    * A fresh address of the account's socket: good once and for two minutes, and as secret as the token. Rejects with
    * BROKER_DISCONNECTED (rejected) when the token or the account is refused, else with BROKER_UPSTREAM.
    */
-  async socketAddress({ appId, accountId, token, hurry }: Asking): Promise<string> {
+  async socketAddress({ appId, accountId, token, hurry }: AddressRequest): Promise<string> {
     if (!unknowns.accountForm.test(accountId)) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
     const body = await this.#ask('POST', `/trading/v1/options/accounts/${accountId}/otp`, { appId, token, hurry })
     return this.#trusted(body)
@@ -93,7 +93,7 @@ export class Rest {
    * The broker's facts of the account, from the list of the user's accounts. Rejects with BROKER_DISCONNECTED
    * (rejected) when the token is refused or does not have the account, else with BROKER_UPSTREAM.
    */
-  async accountFacts({ appId, accountId, token, hurry }: Asking): Promise<AccountFacts> {
+  async accountFacts({ appId, accountId, token, hurry }: AddressRequest): Promise<AccountFacts> {
     const body = await this.#ask('GET', '/trading/v1/options/accounts', { appId, token, hurry })
     let account: Body | undefined
     try {
@@ -110,7 +110,7 @@ export class Rest {
   async #ask(
     method: 'GET' | 'POST',
     path: string,
-    { appId, token, hurry }: Omit<Asking, 'accountId'>
+    { appId, token, hurry }: Omit<AddressRequest, 'accountId'>
   ): Promise<unknown> {
     const budget = this.#budgetOf(token)
     await takeInTurn(options => budget.take(only, options), hurry)
@@ -136,7 +136,7 @@ export class Rest {
     method: 'GET' | 'POST',
     path: string,
     { appId, token }: { appId: string; token: string }
-  ): Promise<Answer> {
+  ): Promise<RestResponse> {
     try {
       const response = await fetch(`${this.#options.base}${path}`, {
         method,
@@ -197,7 +197,7 @@ export class Rest {
   }
 }
 
-interface Answer {
+interface RestResponse {
   status: number
   body: unknown
 }

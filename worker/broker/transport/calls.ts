@@ -18,7 +18,7 @@ export interface CallOptions {
 }
 
 /** A call that waits for its response. */
-export interface Call {
+export interface PendingCall {
   answer: string
   mayRun: boolean
   stream: Stream | null
@@ -29,7 +29,7 @@ export interface Call {
 const maxCalls = 500
 
 export class Calls {
-  readonly #waiting = new Map<number, { call: Call; stopWaiting(): void }>()
+  readonly #waiting = new Map<number, { call: PendingCall; stopWaiting(): void }>()
 
   get size(): number {
     return this.#waiting.size
@@ -52,7 +52,7 @@ export class Calls {
   /** Has a call wait; `giveUp` runs at its time-out or when its signal is aborted. */
   add(
     reqId: number,
-    call: Call,
+    call: PendingCall,
     { timeoutMs, signal, giveUp }: Pick<CallOptions, 'timeoutMs' | 'signal'> & { giveUp(): void }
   ): void {
     const timer = setTimeout(giveUp, timeoutMs)
@@ -65,13 +65,13 @@ export class Calls {
   }
 
   /** The call that a frame responds to: an update of the call's stream may carry its number, but not its response. */
-  answeredBy(frame: Frame, reqId: number | null): Call | undefined {
+  answeredBy(frame: Frame, reqId: number | null): PendingCall | undefined {
     const call = reqId === null ? undefined : this.#waiting.get(reqId)?.call
     return call && (frame.error !== undefined || frame[call.answer] !== undefined) ? call : undefined
   }
 
   /** Takes a call out, so that it can end; undefined when it has ended. */
-  take(reqId: number): Call | undefined {
+  take(reqId: number): PendingCall | undefined {
     const found = this.#waiting.get(reqId)
     this.#waiting.delete(reqId)
     found?.stopWaiting()
@@ -79,11 +79,11 @@ export class Calls {
   }
 
   /** All waiting calls, with their numbers. */
-  all(): [number, Call][] {
+  all(): [number, PendingCall][] {
     return [...this.#waiting].map(([reqId, { call }]) => [reqId, call])
   }
 
-  #any(is: (call: Call) => boolean): boolean {
+  #any(is: (call: PendingCall) => boolean): boolean {
     for (const { call } of this.#waiting.values()) if (is(call)) return true
     return false
   }
@@ -95,13 +95,13 @@ export function unsent(message: string, brokerCode: string, cause?: unknown): Br
 }
 
 /** No response came in time: in doubt, if the call may have run. */
-export function noAnswer({ mayRun }: Call): BrokerError {
+export function noAnswer({ mayRun }: PendingCall): BrokerError {
   const ran = mayRun ? 'unknown' : 'no'
   return new BrokerError('BROKER_UPSTREAM', 'The broker did not answer in time.', { brokerCode: 'NoAnswer', ran })
 }
 
 /** The connection broke before the response: in doubt, if the call may have run. */
-export function disconnected({ mayRun }: Call, cause: BrokerError): BrokerError {
+export function disconnected({ mayRun }: PendingCall, cause: BrokerError): BrokerError {
   if (!mayRun) return cause
   return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker broke before it answered.', {
     brokerCode: 'Disconnected',

@@ -19,7 +19,7 @@ export interface ForgettingOptions {
   log: BrokerLog
 }
 
-interface Waiting {
+interface WaitingForget {
   subscriptionId: string
   attempts: number
   done(): void
@@ -33,7 +33,7 @@ const maxRemembered = 1_000
 
 export class Forgetting {
   readonly #options: ForgettingOptions
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: WaitingForget[] = []
   readonly #remembered = new Set<string>()
   readonly #stop = new AbortController()
   #underWay = 0
@@ -97,7 +97,7 @@ export class Forgetting {
     this.#running = false
   }
 
-  async #forget(stream: Waiting): Promise<void> {
+  async #forget(stream: WaitingForget): Promise<void> {
     this.#underWay += 1
     try {
       await this.#options.send(stream.subscriptionId)
@@ -110,7 +110,7 @@ export class Forgetting {
   }
 
   /** Puts a stream back in the queue after a failure; false when it is given up. */
-  async #tryAgain(stream: Waiting, error: unknown): Promise<boolean> {
+  async #tryAgain(stream: WaitingForget, error: unknown): Promise<boolean> {
     const { budget, log } = this.#options
     const slow = error instanceof BrokerError && isRateLimit(error)
     if (slow) budget?.backOff()

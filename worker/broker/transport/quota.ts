@@ -161,7 +161,7 @@ export class Budget {
   }
 }
 
-interface Waiting {
+interface WaitingCall {
   urgent: boolean
   deadline: number
   go(): void
@@ -177,8 +177,8 @@ class ClassBudget {
   readonly #windows: CallWindow[]
   readonly #reserve: number
   readonly #record: ((records: Omit<CallRecord, 'class'>[]) => Promise<void>) | undefined
-  readonly #urgent: Waiting[] = []
-  readonly #ordinary: Waiting[] = []
+  readonly #urgent: WaitingCall[] = []
+  readonly #ordinary: WaitingCall[] = []
   #disarm: (() => void) | null = null
   #blockedUntil = 0
   #refusals = 0
@@ -243,7 +243,7 @@ class ClassBudget {
         const place = queue.indexOf(waiting)
         if (place !== -1) queue.splice(place, 1)
       }
-      const waiting: Waiting = {
+      const waiting: WaitingCall = {
         urgent,
         deadline: now + waitMs,
         go: () => {

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import WebSocket from 'ws'
 import { isAppRefused, readRefusal, refused } from '../dialects/errors.ts'
 import { BrokerError, type BrokerLog } from '../port.ts'
-import { type Call, type CallOptions, Calls, disconnected, noAnswer, unsent } from './calls.ts'
+import { type CallOptions, Calls, disconnected, noAnswer, type PendingCall, unsent } from './calls.ts'
 import { type ForgetBudget, Forgetting } from './forgetting.ts'
 import { breakOff, type OpenSocket, openSocket } from './opening.ts'
 import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
@@ -20,7 +20,7 @@ export interface ConnectionOptions {
   pingEveryMs?: number
   pongWithinMs?: number
   log: BrokerLog
-  counters: Counters
+  counters: FrameCounters
   /** The budget of the calls that end subscriptions; without one they are not limited. */
   forgetBudget?: ForgetBudget
   /** Called once when the socket is gone, after every pending call has ended. */
@@ -28,7 +28,7 @@ export interface ConnectionOptions {
 }
 
 /** What came in and could not be used; for metrics. */
-export interface Counters {
+export interface FrameCounters {
   /** Frames that are no JSON object. */
   invalid: number
   /** Responses without a waiting call, doubled ones, updates of forgotten streams. */
@@ -112,7 +112,7 @@ export class Connection {
       if (this.#socket.readyState !== WebSocket.OPEN) return reject(this.#gone())
       this.#socket.send(text)
 
-      const call: Call = { answer: options.answer, mayRun, stream, resolve, reject }
+      const call: PendingCall = { answer: options.answer, mayRun, stream, resolve, reject }
       const giveUp = () => this.#settle(reqId, noAnswer(call))
       this.#calls.add(reqId, call, { timeoutMs: options.timeoutMs, signal, giveUp })
       if (stream !== null) this.#streams.add(reqId, stream)
@@ -223,7 +223,7 @@ export class Connection {
     return unsent('The connection to the broker is gone.', 'NotConnected')
   }
 
-  #answer(reqId: number, { stream, mayRun }: Call, frame: Frame): void {
+  #answer(reqId: number, { stream, mayRun }: PendingCall, frame: Frame): void {
     const subscriptionId = stream === null ? null : subscriptionOf(frame)
     if (frame.error !== undefined) {
       this.#settle(reqId, refused(readRefusal(frame.error), mayRun))

@@ -1,13 +1,13 @@
 // The broker's books: the only code that changes balances, statement rows, contracts and issued numbers. Every change
 // is written to the journal before a client is notified.
 import { type Account, type AccountPreset, Accounts, enterRow } from './accounts.ts'
-import type { Clock } from './clock.ts'
+import type { TimeSource } from './clock.ts'
 import type { Contract } from './contracts.ts'
 import type { Journal } from './journal.ts'
-import type { Sale } from './lives.ts'
+import type { ContractExit } from './lives.ts'
 
 /** A sale as it is entered. */
-export type SaleEntry = Sale & { soldMs: number; transactionId: number }
+export type SaleEntry = ContractExit & { soldMs: number; transactionId: number }
 
 /** Money as it comes in. */
 export interface Deposit {
@@ -20,14 +20,14 @@ export class Books {
   readonly accounts: Accounts
   /** In the order of purchase. */
   readonly contracts = new Map<number, Contract>()
-  #clock: Clock
+  #clock: TimeSource
   #journal: Journal
   #maxContracts: number
   #nextContract: number
   #nextTransaction: number
   #restoring: { createdMs: number; transactionId: number } | null = null
 
-  constructor(open: { clock: Clock; journal: Journal; maxContracts: number }) {
+  constructor(open: { clock: TimeSource; journal: Journal; maxContracts: number }) {
     this.#clock = open.clock
     this.#journal = open.journal
     this.#maxContracts = open.maxContracts
@@ -59,7 +59,7 @@ export class Books {
   }
 
   /** Enters a sale, by the client or by the engine. */
-  sold(contract: Contract, sale: Sale): void {
+  sold(contract: Contract, sale: ContractExit): void {
     const entry = { ...sale, soldMs: this.#clock.now(), transactionId: this.#nextTransaction++ }
     this.#journal.sold(contract, entry)
     this.#enterSale(contract, entry)

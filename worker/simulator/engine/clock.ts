@@ -2,14 +2,14 @@
 // second; the agenda keeps one timer for any number of appointments.
 
 /** A source of time. `now` is in milliseconds since 1970 (UTC). */
-export interface Clock {
+export interface TimeSource {
   now(): number
   setTimeout(run: () => void, delayMs: number): unknown
   clearTimeout(handle: unknown): void
 }
 
 /** The machine's own clock. */
-export const systemClock: Clock = {
+export const systemClock: TimeSource = {
   now: () => Date.now(),
   setTimeout: (run, delayMs) => setTimeout(run, delayMs),
   clearTimeout: handle => clearTimeout(handle as NodeJS.Timeout)
@@ -26,13 +26,13 @@ interface Appointment {
 
 /** Appointments by time, kept in a heap; with none there is no timer. */
 export class Agenda {
-  #clock: Clock
+  #clock: TimeSource
   #heap: Appointment[] = []
   #order = 0
   #timer: unknown = null
   #timerAt = Infinity
 
-  constructor(clock: Clock) {
+  constructor(clock: TimeSource) {
     this.#clock = clock
   }
 

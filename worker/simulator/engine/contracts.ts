@@ -2,7 +2,7 @@
 // what may be bought in offers.ts, how it lives in engine.ts.
 import type { Account, AppId } from './accounts.ts'
 import { printUnits } from './currencies.ts'
-import { lastDigit, printPips, type Tick } from './market.ts'
+import { lastDigit, type MarketTick, printPips } from './market.ts'
 import type { MarketSymbol } from './symbols.ts'
 
 export const riseFallTypes = ['CALL', 'PUT', 'CALLE', 'PUTE'] as const
@@ -14,7 +14,7 @@ export type ContractType =
   | (typeof multiplierTypes)[number]
 
 /** A purchase as requested, before validation. Amounts are decimal numbers of the currency. */
-export interface Terms {
+export interface PurchaseTerms {
   type: string
   symbol: string
   currency: string
@@ -83,10 +83,10 @@ export interface Contract {
   startTick: number
   /** Period of the ticks `startTick` counts. */
   periodMs: number
-  entry: Tick | null
-  exit: Tick | null
+  entry: MarketTick | null
+  exit: MarketTick | null
   /** Ticks that count, for tick contracts. */
-  ticks: Tick[]
+  ticks: MarketTick[]
   status: Status
   /** Ended, its result known, its money not yet moved. */
   ended: boolean
@@ -120,7 +120,7 @@ export function barrierPips(contract: Contract): number | null {
 }
 
 /** Whether the contract wins with this exit. */
-export function wins(contract: Contract, exit: Tick): boolean {
+export function wins(contract: Contract, exit: MarketTick): boolean {
   const { type, digit } = contract.offer
   if (isDigit(type)) return digitWins(type, lastDigit(exit), digit ?? 0)
   const distance = exit.pips - (barrierPips(contract) ?? exit.pips)

@@ -3,19 +3,19 @@
 // contract, which tests and audits read as the ledger. How a contract lives and ends is in lives.ts.
 import type { Account, AccountPreset, Accounts, AppId } from './accounts.ts'
 import { Books } from './books.ts'
-import { type Clock, systemClock } from './clock.ts'
-import { type Contract, expiryOf, type Offer, shortcodeOf, type Terms } from './contracts.ts'
+import { systemClock, type TimeSource } from './clock.ts'
+import { type Contract, expiryOf, type Offer, type PurchaseTerms, shortcodeOf } from './contracts.ts'
 import { printUnits, Rates } from './currencies.ts'
 import { type Journal, noJournal } from './journal.ts'
-import { finalCents, Lives, type Sale } from './lives.ts'
-import { Market, type Tick } from './market.ts'
+import { type ContractExit, finalCents, Lives } from './lives.ts'
+import { Market, type MarketTick } from './market.ts'
 import { checkCeiling, checkPrice, limitsOf, offerOf } from './offers.ts'
 import { bidOf, multiplierProfit, type Price, priceOf } from './pricing.ts'
 import { type Reason, Refusal } from './refusal.ts'
 import type { MarketSymbol } from './symbols.ts'
 
 export interface EngineOptions {
-  clock?: Clock
+  clock?: TimeSource
   /** Same seed, same prices. Default 1. */
   seed?: number
   /** Interval of all ticks in ms; null (default) for the symbols' real ones. */
@@ -43,7 +43,7 @@ export interface Markup {
 export interface Quote {
   offer: Offer
   price: Price
-  spot: Tick
+  spot: MarketTick
   startEpoch: number
   expiryEpoch: number
 }
@@ -57,7 +57,7 @@ interface Obstacle {
 /** What a contract is worth now, and whether it can be sold. */
 export interface Valuation {
   bidCents: number
-  spot: Tick
+  spot: MarketTick
   /** Why it cannot be sold now, or null. */
   unsellable: Obstacle | null
 }
@@ -78,7 +78,7 @@ const obstacles = {
 } satisfies Record<string, Obstacle>
 
 export class Engine {
-  readonly clock: Clock
+  readonly clock: TimeSource
   readonly market: Market
   readonly books: Books
   readonly lives: Lives
@@ -116,7 +116,7 @@ export class Engine {
   }
 
   /** Prices terms now. Throws Refusal. */
-  quote(terms: Terms, account: Account | null): Quote {
+  quote(terms: PurchaseTerms, account: Account | null): Quote {
     const nowMs = this.clock.now()
     const { pct, onTop } = this.markup
     const offer = offerOf({ ...terms, markupPct: terms.markupPct ?? pct, markupOnTop: onTop }, nowMs)
@@ -133,7 +133,7 @@ export class Engine {
   }
 
   /** Buys at most at `maxCents`. Throws Refusal; when it does nothing has changed. */
-  buy(account: Account, facts: { appId: AppId; terms: Terms; maxCents: number }): Contract {
+  buy(account: Account, facts: { appId: AppId; terms: PurchaseTerms; maxCents: number }): Contract {
     if (account.disabled) throw new Refusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
     const { offer, price, spot, startEpoch, expiryEpoch } = this.quote(facts.terms, account)
     checkCeiling(offer, price.askCents, facts.maxCents)
@@ -285,7 +285,7 @@ export class Engine {
     return Math.ceil(nowMs + Math.max(scaledMs, MIN_SCALED_TICKS * this.market.sessions.periodMs(offer.symbol)))
   }
 
-  #close(contract: Contract, sale: Sale): void {
+  #close(contract: Contract, sale: ContractExit): void {
     this.lives.leave(contract)
     this.books.sold(contract, sale)
     this.lives.tell(contract)

@@ -6,7 +6,7 @@ import type { Deposit, SaleEntry } from './books.ts'
 import type { Contract, Offer } from './contracts.ts'
 import { toAmount } from './currencies.ts'
 import type { Engine } from './engine.ts'
-import type { Tick } from './market.ts'
+import type { MarketTick } from './market.ts'
 import { symbols } from './symbols.ts'
 
 export interface Journal {
@@ -47,7 +47,7 @@ type StoredContract = Omit<
   offer: Omit<Offer, 'symbol'> & { symbol: string }
 }
 
-type Line =
+type JournalLine =
   | { kind: 'account'; loginid: string; currency: string; cents: number; createdMs: number; transactionId: number }
   | { kind: 'deposit'; loginid: string; deposit: Deposit }
   | { kind: 'bought'; contract: StoredContract }
@@ -65,7 +65,7 @@ type Line =
 export function openJournal(path: string): Journal {
   const lines = readLines(path)
   const file = openSync(path, 'a')
-  const write = (line: Line) => {
+  const write = (line: JournalLine) => {
     writeSync(file, `${JSON.stringify(line)}\n`)
   }
   return {
@@ -86,7 +86,7 @@ export function openJournal(path: string): Journal {
 }
 
 /** The lines of the file; a last line cut off by a kill is taken off, any other broken line stops the start. */
-function readLines(path: string): Line[] {
+function readLines(path: string): JournalLine[] {
   if (!existsSync(path)) return []
   const text = readFileSync(path, 'utf8')
   const whole = text.slice(0, text.lastIndexOf('\n') + 1)
@@ -96,14 +96,14 @@ function readLines(path: string): Line[] {
     .filter(line => line !== '')
     .map((line, i) => {
       try {
-        return JSON.parse(line) as Line
+        return JSON.parse(line) as JournalLine
       } catch (cause) {
         throw new Error(`${path}:${i + 1} is not a line of this journal`, { cause })
       }
     })
 }
 
-function replayLine(engine: Engine, line: Line): void {
+function replayLine(engine: Engine, line: JournalLine): void {
   if (line.kind === 'account') {
     const { loginid, currency, cents, createdMs, transactionId } = line
     engine.books.restoreAccount({ loginid, currency, balance: toAmount(cents, currency) }, { createdMs, transactionId })
@@ -163,10 +163,10 @@ function revive(engine: Engine, stored: StoredContract): Contract {
   }
 }
 
-function storeTick(tick: Tick | null): StoredTick | null {
+function storeTick(tick: MarketTick | null): StoredTick | null {
   return tick && { n: tick.n, epoch: tick.epoch, pips: tick.pips }
 }
 
-function reviveTick({ symbol }: Offer, stored: StoredTick | null): Tick | null {
+function reviveTick({ symbol }: Offer, stored: StoredTick | null): MarketTick | null {
   return stored && { symbol, ...stored, quote: stored.pips / 10 ** symbol.decimals }
 }

@@ -1,14 +1,14 @@
 // How contracts live: what a tick does to each kind, when one ends, and the pause before its money moves.
 // Ticks are ordered by their number alone. A quiet timed contract costs nothing between purchase and end.
 import type { AppId } from './accounts.ts'
-import { Agenda, type Clock } from './clock.ts'
+import { Agenda, type TimeSource } from './clock.ts'
 import { BROKER_APP_ID, type Contract, type Status, ticksNeeded, wins } from './contracts.ts'
-import type { Market, Tick } from './market.ts'
+import type { Market, MarketTick } from './market.ts'
 import { multiplierProfit } from './pricing.ts'
 import type { MarketSymbol } from './symbols.ts'
 
 /** How a contract leaves the books. */
-export interface Sale {
+export interface ContractExit {
   status: Exclude<Status, 'open'>
   cents: number
   appId: AppId
@@ -22,18 +22,18 @@ export function finalCents(contract: Contract): number {
 export class Lives {
   /** Between the end of a contract and its settlement. */
   settlementDelayMs: number
-  #clock: Clock
+  #clock: TimeSource
   #market: Market
   #agenda: Agenda
-  #close: (contract: Contract, sale: Sale) => void
+  #close: (contract: Contract, sale: ContractExit) => void
   #active = new Map<MarketSymbol, { contracts: Set<Contract>; stop: () => void }>()
 
   /** `close` moves the money of a contract that is through. */
   constructor(open: {
-    clock: Clock
+    clock: TimeSource
     market: Market
     settlementDelayMs: number
-    close: (contract: Contract, sale: Sale) => void
+    close: (contract: Contract, sale: ContractExit) => void
   }) {
     this.#clock = open.clock
     this.#market = open.market
@@ -122,7 +122,7 @@ export class Lives {
     active.contracts.add(contract)
   }
 
-  #advance(contract: Contract, tick: Tick): void {
+  #advance(contract: Contract, tick: MarketTick): void {
     if (tick.n <= contract.startTick || contract.ended) return
     switch (contract.offer.kind) {
       case 'ticks':
@@ -141,7 +141,7 @@ export class Lives {
     }
   }
 
-  #closeAtLimit(contract: Contract, tick: Tick): boolean {
+  #closeAtLimit(contract: Contract, tick: MarketTick): boolean {
     const { takeProfitCents, stopLossCents } = contract.offer
     const profit = multiplierProfit(contract, tick.pips)
     const stoppedOut = profit <= -contract.offer.amountCents
@@ -167,7 +167,7 @@ export class Lives {
     this.#close(contract, { status: 'cancelled', cents: contract.buyCents, appId: BROKER_APP_ID })
   }
 
-  #end(contract: Contract, exit: Tick): void {
+  #end(contract: Contract, exit: MarketTick): void {
     contract.exit = exit
     contract.ended = true
     this.leave(contract)

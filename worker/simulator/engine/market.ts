@@ -2,12 +2,12 @@
 // price is a function of seed, symbol and n; so nothing runs without subscribers, and missed ticks can be computed
 // later. With an override of the period ticks outrun the seconds: order them by n only.
 import type { Candle } from '../../../schemas/market.ts'
-import type { Clock } from './clock.ts'
+import type { TimeSource } from './clock.ts'
 import { hashText, wander } from './random.ts'
 import { Sessions } from './sessions.ts'
 import { lastScheduledOpen, type MarketSymbol } from './symbols.ts'
 
-export interface Tick {
+export interface MarketTick {
   symbol: MarketSymbol
   /** Place in the symbol's sequence: the only thing ticks are ordered by. */
   n: number
@@ -18,11 +18,11 @@ export interface Tick {
 }
 
 interface Watched {
-  listeners: Set<(tick: Tick) => void>
+  listeners: Set<(tick: MarketTick) => void>
   last: number
 }
 
-interface Group {
+interface PeriodGroup {
   periodMs: number
   watched: Map<MarketSymbol, Watched>
   timer: unknown
@@ -34,7 +34,7 @@ const MAX_SCRIPT = 10_000
 const SAMPLES_A_CANDLE = 60
 
 /** The last digit of a price as printed. */
-export function lastDigit(tick: Tick): number {
+export function lastDigit(tick: MarketTick): number {
   return tick.pips % 10
 }
 
@@ -46,23 +46,23 @@ export function printPips(symbol: MarketSymbol, pips: number): string {
 export class Market {
   /** When there are ticks, and when there is trade. */
   readonly sessions: Sessions
-  #clock: Clock
+  #clock: TimeSource
   #seed: number
   #keys = new Map<MarketSymbol, number>()
-  #groups = new Map<number, Group>()
+  #groups = new Map<number, PeriodGroup>()
   /** The last tick requested: most callers request the same one. */
-  #latest = new Map<MarketSymbol, Tick>()
+  #latest = new Map<MarketSymbol, MarketTick>()
   #scripts = new Map<MarketSymbol, Map<number, number>>()
 
   /** `tickMs` overrides every symbol's interval; null keeps the real ones. */
-  constructor(clock: Clock, { seed, tickMs }: { seed: number; tickMs: number | null }) {
+  constructor(clock: TimeSource, { seed, tickMs }: { seed: number; tickMs: number | null }) {
     this.#clock = clock
     this.#seed = seed
     this.sessions = new Sessions(clock, tickMs)
   }
 
   /** The newest tick at or before `ms`. */
-  latest(symbol: MarketSymbol, ms: number = this.#clock.now()): Tick {
+  latest(symbol: MarketSymbol, ms: number = this.#clock.now()): MarketTick {
     const n = this.sessions.newest(symbol, this.sessions.number(symbol, ms))
     const known = this.#latest.get(symbol)
     if (known?.n === n) return known
@@ -72,13 +72,13 @@ export class Market {
   }
 
   /** The first tick after number `n` that has happened by now, or null. */
-  firstAfter(symbol: MarketSymbol, n: number): Tick | null {
+  firstAfter(symbol: MarketSymbol, n: number): MarketTick | null {
     const next = this.sessions.next(symbol, n)
     return next === null ? null : this.#tick(symbol, next)
   }
 
   /** Calls `listener` with every tick from now on; the result stops it. */
-  watch(symbol: MarketSymbol, listener: (tick: Tick) => void): () => void {
+  watch(symbol: MarketSymbol, listener: (tick: MarketTick) => void): () => void {
     const periodMs = this.sessions.periodMs(symbol)
     let group = this.#groups.get(periodMs)
     if (!group) {
@@ -113,9 +113,9 @@ export class Market {
   }
 
   /** Up to `count` ticks at or before `endMs` and at or after `startMs`, oldest first. */
-  history(symbol: MarketSymbol, range: { startMs: number; endMs: number; count: number }): Tick[] {
+  history(symbol: MarketSymbol, range: { startMs: number; endMs: number; count: number }): MarketTick[] {
     const firstN = Math.ceil(range.startMs / this.sessions.periodMs(symbol))
-    const ticks: Tick[] = []
+    const ticks: MarketTick[] = []
     let n = this.sessions.newest(symbol, this.sessions.number(symbol, range.endMs))
     while (ticks.length < range.count && n >= firstN) {
       ticks.push(this.#tick(symbol, n))
@@ -173,7 +173,7 @@ export class Market {
     return { epoch: range.beginMs / 1000, open: open / unit, high: high / unit, low: low / unit, close: close / unit }
   }
 
-  #arm(group: Group): void {
+  #arm(group: PeriodGroup): void {
     if (group.timer !== null || group.watched.size === 0) return
     const now = this.#clock.now()
     const delayMs = (Math.floor(now / group.periodMs) + 1) * group.periodMs - now
@@ -196,7 +196,7 @@ export class Market {
     }
   }
 
-  #tick(symbol: MarketSymbol, n: number): Tick {
+  #tick(symbol: MarketSymbol, n: number): MarketTick {
     const pips = this.#pips(symbol, n)
     return {
       symbol,

@@ -6,8 +6,8 @@ import {
   isDigit,
   multiplierTypes,
   type Offer,
-  riseFallTypes,
-  type Terms
+  type PurchaseTerms,
+  riseFallTypes
 } from './contracts.ts'
 import { digitsOf, isCurrency, limitIn, printUnits, toUnits } from './currencies.ts'
 import type { Price } from './pricing.ts'
@@ -44,7 +44,7 @@ export function typesOf(symbol: MarketSymbol): ContractType[] {
 }
 
 /** Checks terms at a moment (ms) and makes them an offer. Throws Refusal; money limits are checked with the price. */
-export function offerOf(terms: Terms, nowMs: number): Offer {
+export function offerOf(terms: PurchaseTerms, nowMs: number): Offer {
   const symbol = symbols.get(terms.symbol)
   if (!symbol) throw new Refusal('InvalidSymbol', `Symbol ${terms.symbol} is invalid.`, { field: 'symbol' })
   const type = terms.type as ContractType
@@ -90,7 +90,7 @@ export function offerOf(terms: Terms, nowMs: number): Offer {
   return offer
 }
 
-function amountOf(terms: Terms): number {
+function amountOf(terms: PurchaseTerms): number {
   const amount = terms.amount
   if (amount === undefined || amount <= 0) {
     throw new Refusal('InvalidStake', 'Please enter a stake amount.', { field: 'amount' })
@@ -106,7 +106,7 @@ function amountOf(terms: Terms): number {
   return cents
 }
 
-function takeDuration(offer: Offer, terms: Terms, nowMs: number): void {
+function takeDuration(offer: Offer, terms: PurchaseTerms, nowMs: number): void {
   const { symbol } = offer
   const field = 'duration'
   const notAllowed = () =>
@@ -160,7 +160,7 @@ function barrierOf(symbol: MarketSymbol, text: string): Barrier {
   return { relative, pips }
 }
 
-function multiplierOffer(offer: Offer, terms: Terms): Offer {
+function multiplierOffer(offer: Offer, terms: PurchaseTerms): Offer {
   const { symbol } = offer
   if (terms.barrier !== undefined) {
     throw new Refusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', { field: 'barrier' })

@@ -2,7 +2,7 @@
 // multiplier's value follows the price. A markup on top of the price leaves payout and commission as they are and is
 // paid beside the stake: the broker's documents show both ways. Money in whole cents.
 import { barrierPips, type Contract, isDigit, type Offer } from './contracts.ts'
-import type { Tick } from './market.ts'
+import type { MarketTick } from './market.ts'
 import type { MarketSymbol } from './symbols.ts'
 
 const COMMISSION = 0.012
@@ -18,7 +18,7 @@ export interface Price {
 }
 
 /** Prices an offer at the given spot. */
-export function priceOf(offer: Offer, spot: Tick): Price {
+export function priceOf(offer: Offer, spot: MarketTick): Price {
   if (offer.kind === 'multiplier') {
     const rate = offer.symbol.commissionRate * offer.multiplier
     const markupCents = Math.round((offer.amountCents * offer.markupPct) / 100)
@@ -44,7 +44,7 @@ export function priceMoves(offer: Offer): boolean {
 }
 
 /** The chance that a binary offer wins, at the spot of its purchase. */
-function chance(offer: Offer, spot: Tick): number {
+function chance(offer: Offer, spot: MarketTick): number {
   const digit = offer.digit ?? 0
   switch (offer.type) {
     case 'DIGITEVEN':
@@ -82,7 +82,7 @@ function normal(z: number): number {
 }
 
 /** What an open binary contract would be bought back for, with so many seconds to go. */
-export function bidOf(contract: Contract, spot: Tick, secondsLeft: number): number {
+export function bidOf(contract: Contract, spot: MarketTick, secondsLeft: number): number {
   const { offer, payoutCents } = contract
   const level = barrierPips(contract)
   if (isDigit(offer.type)) return Math.floor(payoutCents * chance(offer, spot))

@@ -1,13 +1,13 @@
 // The broker's call budgets: calls of a class share a counter, and minute and hour windows apply together.
 // A call over budget is refused before anything runs.
-import type { Clock } from './clock.ts'
+import type { TimeSource } from './clock.ts'
 
 /** The first dialect's classes, and the newer one's beside `general`. */
 export type CallClass = 'pricing' | 'outcome' | 'general' | 'trading' | 'money' | 'lists'
-export type Limits = Partial<Record<CallClass, { minute: number; hour: number }>>
+export type CallQuotas = Partial<Record<CallClass, { minute: number; hour: number }>>
 
 /** The budgets the broker published for the first dialect. */
-export const publishedLimits: Limits = {
+export const publishedLimits: CallQuotas = {
   pricing: { minute: 80, hour: 3_600 },
   outcome: { minute: 25, hour: 1_500 },
   general: { minute: 180, hour: 14_400 }
@@ -26,13 +26,13 @@ interface Counter {
 
 export class Quota {
   /** null: no limits. */
-  limits: Limits | null
+  limits: CallQuotas | null
   /** Calls that were refused as one too many. */
   refused = 0
-  #clock: Clock
+  #clock: TimeSource
   #counters = new Map<string, Counter>()
 
-  constructor(clock: Clock, limits: Limits | null) {
+  constructor(clock: TimeSource, limits: CallQuotas | null) {
     this.#clock = clock
     this.limits = limits
   }

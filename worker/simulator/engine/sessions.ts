@@ -1,6 +1,6 @@
 // When there are ticks: the calendar, and what was ordered against it. A symbol can be forced open or closed,
 // frozen (open, but no ticks) and suspended (ticks, but no trades). Ticks are known here by number only.
-import type { Clock } from './clock.ts'
+import type { TimeSource } from './clock.ts'
 import { lastScheduledOpen, type MarketSymbol, nextScheduledOpen, scheduledOpen, symbols } from './symbols.ts'
 
 /** A stretch of ticks forced on or off, regardless of the calendar. */
@@ -11,7 +11,7 @@ interface Span {
 }
 
 /** A standing order to be open or closed. */
-export interface Order {
+export interface SessionOverride {
   open: boolean
   untilMs: number
 }
@@ -19,14 +19,14 @@ export interface Order {
 const MAX_SPANS = 100
 
 export class Sessions {
-  #clock: Clock
+  #clock: TimeSource
   #tickMs: number | null
   #spans = new Map<MarketSymbol, Span[]>()
-  #orders = new Map<MarketSymbol, Order>()
+  #orders = new Map<MarketSymbol, SessionOverride>()
   #frozen = new Set<MarketSymbol>()
   #suspended = new Set<MarketSymbol>()
 
-  constructor(clock: Clock, tickMs: number | null) {
+  constructor(clock: TimeSource, tickMs: number | null) {
     this.#clock = clock
     this.#tickMs = tickMs
   }
@@ -53,7 +53,7 @@ export class Sessions {
   }
 
   /** The standing order that overrides the calendar now, if there is one. */
-  order(symbol: MarketSymbol): Order | null {
+  order(symbol: MarketSymbol): SessionOverride | null {
     return this.#order(symbol, this.#clock.now())
   }
 
@@ -118,7 +118,7 @@ export class Sessions {
     return null
   }
 
-  #order(symbol: MarketSymbol, ms: number): Order | null {
+  #order(symbol: MarketSymbol, ms: number): SessionOverride | null {
     const order = this.#orders.get(symbol)
     return order && ms <= order.untilMs ? order : null
   }

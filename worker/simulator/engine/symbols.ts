@@ -39,9 +39,9 @@ export interface MarketSymbol {
 const DAY_MS = 86_400_000
 const FRIDAY_CLOSE_MS = (20 * 60 + 55) * 60_000
 
-type Facts = Pick<MarketSymbol, 'code' | 'name' | 'decimals' | 'level' | 'volatility'> & Partial<MarketSymbol>
+type SymbolFacts = Pick<MarketSymbol, 'code' | 'name' | 'decimals' | 'level' | 'volatility'> & Partial<MarketSymbol>
 
-function synthetic(facts: Facts): MarketSymbol {
+function synthetic(facts: SymbolFacts): MarketSymbol {
   return {
     market: 'synthetic_index',
     marketName: 'Derived',
@@ -62,7 +62,7 @@ function synthetic(facts: Facts): MarketSymbol {
   }
 }
 
-function forex(facts: Facts): MarketSymbol {
+function forex(facts: SymbolFacts): MarketSymbol {
   return {
     market: 'forex',
     marketName: 'Forex',

@@ -2,35 +2,35 @@
 // further authorisation. The conversation itself is the first dialect's, translated by words.ts. Market data has a
 // public socket of its own.
 import type { Account, AppId, Grant } from '../engine/accounts.ts'
-import { type Limits, Quota } from '../engine/quota.ts'
+import { type CallQuotas, Quota } from '../engine/quota.ts'
 import type { Connection } from '../v3/connection.ts'
-import { type Peer, V3, type V3Options } from '../v3/v3.ts'
+import { type Peer, type SimulatedV3Options, V3 } from '../v3/v3.ts'
 import { nextSpeech } from './words.ts'
 
 /** The header that carries the application id here. */
 export const APP_ID_HEADER = 'Broker-App-ID'
 
 /** The budgets the broker published for this dialect. */
-export const nextLimits: Limits = {
+export const nextLimits: CallQuotas = {
   trading: { minute: 360, hour: 14_400 },
   money: { minute: 100, hour: 2_000 },
   lists: { minute: 30, hour: 1_500 },
   general: { minute: 220, hour: 14_400 }
 }
 
-export interface NextOptions extends Omit<V3Options, 'quota' | 'speech'> {
+export interface SimulatedNextOptions extends Omit<SimulatedV3Options, 'quota' | 'speech'> {
   /** null: no limits, on sockets neither. */
-  limits: Limits | null
+  limits: CallQuotas | null
 }
 
-interface Ticket {
+interface SocketTicket {
   grant: Grant
   appId: AppId
   untilMs: number
 }
 
 /** Who comes in by an address: an account's owner, or anybody for market data. */
-export interface Admitted {
+export interface AdmittedClient {
   grant: Grant | null
   appId: AppId
 }
@@ -46,10 +46,10 @@ export class Next {
   readonly limited: boolean
   /** What was refused as one too many: REST calls, and sockets of a user. */
   readonly refused = { rest: 0, sockets: 0 }
-  #tickets = new Map<string, Ticket>()
+  #tickets = new Map<string, SocketTicket>()
   #sockets = new Map<number, number>()
 
-  constructor({ limits, ...options }: NextOptions) {
+  constructor({ limits, ...options }: SimulatedNextOptions) {
     this.limited = limits !== null
     this.front = new V3({
       ...options,
@@ -75,7 +75,7 @@ export class Next {
   }
 
   /** Uses an address up; returns the status of the refusal where the address is invalid. */
-  admit({ pathname, searchParams }: URL): Admitted | 400 | 401 | 404 {
+  admit({ pathname, searchParams }: URL): AdmittedClient | 400 | 401 | 404 {
     const kind = pathname.slice(ROOT.length)
     if (kind === 'public') return { grant: null, appId: 0 }
     if (kind !== 'demo' && kind !== 'real') return 404
@@ -94,7 +94,7 @@ export class Next {
   }
 
   /** Begins the conversation of an admitted client; call `left` at its end. */
-  connect({ grant, appId }: Admitted, peer: Peer): { connection: Connection; left: () => void } {
+  connect({ grant, appId }: AdmittedClient, peer: Peer): { connection: Connection; left: () => void } {
     const connection = this.front.connect(appId, peer)
     if (!grant) return { connection, left: () => {} }
     const { loginid, userId } = grant.account

@@ -15,7 +15,7 @@ interface Rest {
   revokedAppIds: readonly AppId[]
 }
 
-interface Asked {
+interface RestRequest {
   appId: AppId
   grant: Grant
   /** The account the path names. */
@@ -23,7 +23,7 @@ interface Asked {
   body: unknown
 }
 
-interface Answer {
+interface RestResult {
   status?: number
   data: unknown
   /** The data alone, without an envelope. */
@@ -96,7 +96,7 @@ async function answer(
   counts: Counts,
   request: IncomingMessage,
   path: string
-): Promise<Answer | 'up' | 'cut' | 'silent'> {
+): Promise<RestResult | 'up' | 'cut' | 'silent'> {
   const { front } = rest.next
   if (front.faults.settings.down) throw new RestError(503, 'InternalServerError', 'The service is unavailable.')
   if (path === '/v1/health') return 'up'
@@ -148,7 +148,7 @@ const statuses: Record<string, number> = {
   RateLimit: 429
 }
 
-const routes: Record<string, (rest: Rest, asked: Asked) => Answer> = {
+const routes: Record<string, (rest: Rest, asked: RestRequest) => RestResult> = {
   [`GET ${ROOT}/accounts`]: (rest, { grant }) => ({ data: accountsOf(rest, grant).map(presentAccount) }),
   [`POST ${ROOT}/accounts`]: (rest, { grant, body }) => {
     if (!isAccount(body))

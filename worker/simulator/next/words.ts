@@ -7,7 +7,7 @@ import type { Speech } from '../engine/speech.ts'
 import { toNextError } from './errors.ts'
 import { nextCalls, nextComplaints } from './requests.ts'
 
-type Body = Record<string, unknown>
+type FrameBody = Record<string, unknown>
 
 const MAX_STREAMS = 100
 const barrierless = new Set<unknown>(['CALL', 'PUT', 'CALLE', 'PUTE'])
@@ -20,7 +20,8 @@ export const nextSpeech: Speech = {
   complaints: nextComplaints,
   hear(call, request) {
     if (call === 'proposal') return hearTerms(request)
-    if (call === 'buy' && request.parameters) return { ...request, parameters: hearTerms(request.parameters as Body) }
+    if (call === 'buy' && request.parameters)
+      return { ...request, parameters: hearTerms(request.parameters as FrameBody) }
     return request
   },
   say: (field, body) => words[field]?.(body as never) ?? body,
@@ -29,32 +30,34 @@ export const nextSpeech: Speech = {
 }
 
 /** Up or down against a barrier has types of its own here, which this broker does not offer. */
-function hearTerms({ underlying_symbol: symbol, ...rest }: Body): Body {
+function hearTerms({ underlying_symbol: symbol, ...rest }: FrameBody): FrameBody {
   if (rest.barrier !== undefined && barrierless.has(rest.contract_type))
     throw new Refusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', { field: 'barrier' })
   return { ...rest, symbol }
 }
 
 const words: Record<string, (body: never) => unknown> = {
-  proposal: (body: Body) => without(body, 'display_value'),
+  proposal: (body: FrameBody) => without(body, 'display_value'),
   proposal_open_contract: sayContract,
-  portfolio: ({ contracts }: { contracts: Body[] }) => ({ contracts: contracts.map(row => underlying(row, 'app_id')) }),
-  statement: (body: { transactions: Body[] }) => ({
+  portfolio: ({ contracts }: { contracts: FrameBody[] }) => ({
+    contracts: contracts.map(row => underlying(row, 'app_id'))
+  }),
+  statement: (body: { transactions: FrameBody[] }) => ({
     ...body,
     transactions: body.transactions.map(row => ({
       ...without(row, 'app_id'),
       action_type: sayAction(row.action_type)
     }))
   }),
-  profit_table: (body: { transactions: Body[] }) => ({
+  profit_table: (body: { transactions: FrameBody[] }) => ({
     ...body,
     transactions: body.transactions.map(row => without(row, 'app_id'))
   }),
-  transaction: (body: Body) => ({
+  transaction: (body: FrameBody) => ({
     ...(body.symbol === undefined ? body : underlying(body, 'barrier', 'display_name')),
     ...(body.action === undefined ? {} : { action: sayAction(body.action) })
   }),
-  active_symbols: (rows: Body[]) =>
+  active_symbols: (rows: FrameBody[]) =>
     rows.map(row => ({
       exchange_is_open: row.exchange_is_open,
       is_trading_suspended: row.is_trading_suspended,
@@ -67,14 +70,18 @@ const words: Record<string, (body: never) => unknown> = {
       underlying_symbol_name: row.display_name,
       underlying_symbol_type: row.symbol_type
     })),
-  contracts_for: ({ available, hit_count }: { available: Body[]; hit_count: number }) => ({
+  contracts_for: ({ available, hit_count }: { available: FrameBody[]; hit_count: number }) => ({
     available: available.map(row => {
       const kept = without(row, 'barrier_category', 'start_type', 'exchange_name')
       return Object.fromEntries(Object.entries(kept).filter(([field]) => !isMarked.test(field)))
     }),
     hit_count
   }),
-  trading_times: ({ markets }: { markets: { name: string; submarkets: { name: string; symbols: Body[] }[] }[] }) => ({
+  trading_times: ({
+    markets
+  }: {
+    markets: { name: string; submarkets: { name: string; symbols: FrameBody[] }[] }[]
+  }) => ({
     markets: markets.map(({ name, submarkets }) => ({
       name,
       submarkets: submarkets.map(each => ({ name: each.name, symbols: each.symbols.map(row => underlying(row)) }))
@@ -83,10 +90,10 @@ const words: Record<string, (body: never) => unknown> = {
 }
 
 /** A contract: its prices as printed, its money as text with the currency's decimals. */
-function sayContract(body: Body): Body {
+function sayContract(body: FrameBody): FrameBody {
   // There is no such contract.
   if (body.contract_id === undefined) return body
-  const said: Body = { underlying_symbol: body.underlying }
+  const said: FrameBody = { underlying_symbol: body.underlying }
   const digits = digitsOf(String(body.currency))
   for (const [field, value] of Object.entries(body)) {
     if (left.has(field) || field.startsWith('sell_spot') || isDisplayed.test(field)) continue
@@ -111,11 +118,11 @@ const left = new Set(
 const money = new Set('bid_price buy_price commission payout profit sell_price'.split(' '))
 
 /** A row whose asset has the newer name, without these fields. */
-function underlying({ symbol, ...rest }: Body, ...fields: string[]): Body {
+function underlying({ symbol, ...rest }: FrameBody, ...fields: string[]): FrameBody {
   return { ...without(rest, ...fields), underlying_symbol: symbol }
 }
 
-function without(body: Body, ...fields: string[]): Body {
+function without(body: FrameBody, ...fields: string[]): FrameBody {
   const rest = { ...body }
   for (const field of fields) delete rest[field]
   return rest

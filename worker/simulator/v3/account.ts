@@ -3,7 +3,7 @@ import type { Account, AppId, Grant, Row } from '../engine/accounts.ts'
 import { type Contract, longcodeOf, printBarrier } from '../engine/contracts.ts'
 import { toAmount } from '../engine/currencies.ts'
 import { V3Error } from './errors.ts'
-import type { Handler, Request } from './v3.ts'
+import type { CallRequest, Handler } from './v3.ts'
 
 const DEFAULT_STATEMENT = 100
 const DEFAULT_PROFIT_TABLE = 50
@@ -240,7 +240,7 @@ function pick<T>(
   return picked
 }
 
-function typeFilter(request: Request): (contract: Contract) => boolean {
+function typeFilter(request: CallRequest): (contract: Contract) => boolean {
   const types = request.contract_type as string[] | undefined
   return contract => types === undefined || types.includes(contract.offer.type)
 }

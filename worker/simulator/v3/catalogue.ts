@@ -1,6 +1,6 @@
 // Calls about what is traded, and when.
 import { isDigit } from '../engine/contracts.ts'
-import type { Market, Tick } from '../engine/market.ts'
+import type { Market, MarketTick } from '../engine/market.ts'
 import { typesOf } from '../engine/offers.ts'
 import { type MarketSymbol, scheduledSession, symbols } from '../engine/symbols.ts'
 import { V3Error } from './errors.ts'
@@ -38,7 +38,7 @@ const activeSymbols: Handler = (request, { v3: { engine } }) => {
   return { body: { active_symbols } }
 }
 
-function presentSpot(tick: Tick, nowMs: number): Record<string, unknown> {
+function presentSpot(tick: MarketTick, nowMs: number): Record<string, unknown> {
   return {
     spot: tick.quote,
     spot_age: String(Math.max(0, Math.floor(nowMs / 1000) - tick.epoch)),

@@ -1,7 +1,7 @@
 // One connection of the first dialect, and the steps of a request: read, check, authorise, apply faults, count, run,
 // respond. Updates of a stream follow the response that opened it, never overtake it.
 import type { Account, AppId, Grant } from '../engine/accounts.ts'
-import type { Terms } from '../engine/contracts.ts'
+import type { PurchaseTerms } from '../engine/contracts.ts'
 import type { CallRule } from '../engine/shapes.ts'
 import type { Speech } from '../engine/speech.ts'
 import type { FaultRule } from '../faults.ts'
@@ -12,7 +12,7 @@ import { V3Error } from './errors.ts'
 import { marketCalls } from './market.ts'
 import { Streams } from './stream.ts'
 import { tradingCalls } from './trading.ts'
-import type { Answer, Handler, Peer, Request, V3 } from './v3.ts'
+import type { CallRequest, CallResponse, Handler, Peer, V3 } from './v3.ts'
 
 const LATE_MS = 1_000
 const HOLD_MS = 200
@@ -26,10 +26,10 @@ const handlers: Record<string, Handler> = {
 const PASSTHROUGH_KEY = /^[A-Za-z0-9_-]{1,50}$/
 const MAX_PASSTHROUGH = 300
 
-interface Asked {
+interface CheckedCall {
   name: string
   rule: CallRule
-  request: Request
+  request: CallRequest
   tail: string
   grant: Grant | null
 }
@@ -42,7 +42,7 @@ export class Connection {
   /** Authorised for several accounts at once: account calls must name the account. */
   multi = false
   /** Terms quoted on this connection and not yet bought, by proposal id. */
-  readonly proposals = new Map<string, Terms>()
+  readonly proposals = new Map<string, PurchaseTerms>()
   #v3: V3
   #speech: Speech
   #peer: Peer
@@ -106,7 +106,7 @@ export class Connection {
     this.#peer.terminate()
   }
 
-  #ask(name: string, request: Request, tail: string): void {
+  #ask(name: string, request: CallRequest, tail: string): void {
     const rule = this.#speech.calls[name] as CallRule
     checkPassthrough(request)
     const details = this.#speech.complaints(name, request, this.#v3.mode)
@@ -115,7 +115,7 @@ export class Connection {
       throw new V3Error('InputValidationFailed', text, details)
     }
     const grant = this.#grantFor(rule, request)
-    const asked: Asked = { name, rule, request: this.#speech.hear(name, request), tail, grant }
+    const asked: CheckedCall = { name, rule, request: this.#speech.hear(name, request), tail, grant }
     const fate = this.#fate(asked)
     if (fate?.effect === 'error') {
       const code = fate.code ?? 'InternalServerError'
@@ -129,7 +129,7 @@ export class Connection {
     this.#run(asked, fate)
   }
 
-  #grantFor(rule: CallRule, request: Request): Grant | null {
+  #grantFor(rule: CallRule, request: CallRequest): Grant | null {
     const loginid = request.loginid as string | undefined
     const grant = loginid === undefined ? this.#only() : this.grants.get(loginid)
     if (!grant) {
@@ -149,10 +149,11 @@ export class Connection {
     return this.multi ? undefined : this.grants.values().next().value
   }
 
-  #fate({ name, rule, request, grant }: Asked): FaultRule | null {
+  #fate({ name, rule, request, grant }: CheckedCall): FaultRule | null {
     if (this.#v3.faults.settings.rules.length === 0) return null
     const contract = this.#v3.engine.contracts.get((request.sell ?? request.contract_id ?? request.cancel) as number)
-    const terms = (request.parameters as Request | undefined) ?? this.proposals.get(request.buy as string) ?? request
+    const terms =
+      (request.parameters as CallRequest | undefined) ?? this.proposals.get(request.buy as string) ?? request
     return this.#v3.faults.fate({
       call: name,
       class: rule.class,
@@ -162,7 +163,7 @@ export class Connection {
     })
   }
 
-  #run(asked: Asked, fate: FaultRule | null): void {
+  #run(asked: CheckedCall, fate: FaultRule | null): void {
     const { clock } = this.#v3.engine
     const latencyMs = this.#v3.faults.latencyMs()
     const half = latencyMs / 2
@@ -199,7 +200,7 @@ export class Connection {
   }
 
   /** Runs the call; the returned function delivers its response to the peer. */
-  #execute({ name, request, tail, grant }: Asked): (times: number) => void {
+  #execute({ name, request, tail, grant }: CheckedCall): (times: number) => void {
     if (this.#v3.closed) return () => {}
     const call = { v3: this.#v3, connection: this, grant, account: grant?.account as Account, tail }
     try {
@@ -235,7 +236,7 @@ export class Connection {
     for (const release of [...this.#held]) release()
   }
 
-  #send(name: string, answer: Answer, { tail, times }: { tail: string; times: number }): void {
+  #send(name: string, answer: CallResponse, { tail, times }: { tail: string; times: number }): void {
     if (this.#closed) return
     const type = answer.msgType ?? this.#speech.calls[name]?.msgType ?? name
     const subscription = answer.stream ? `,"subscription":{"id":"${answer.stream.id}"}` : ''
@@ -267,18 +268,18 @@ export class Connection {
 }
 
 /** The object a frame holds, or null where it holds none. */
-function readObject(text: string): Request | null {
+function readObject(text: string): CallRequest | null {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
     return null
   }
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Request) : null
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as CallRequest) : null
 }
 
 /** The end of a frame that responds to this request: its echo, with tokens hidden, and its ids. */
-function tailOf(request: Request): string {
+function tailOf(request: CallRequest): string {
   let echo = request
   if (request.authorize !== undefined || request.tokens !== undefined) {
     const tokens = Array.isArray(request.tokens) ? { tokens: request.tokens.map(() => '<not shown>') } : {}
@@ -291,7 +292,7 @@ function tailOf(request: Request): string {
   return `"echo_req":${JSON.stringify(echo)}${reqId}${carried}`
 }
 
-function checkPassthrough(request: Request): void {
+function checkPassthrough(request: CallRequest): void {
   const { passthrough } = request
   if (typeof passthrough !== 'object' || passthrough === null) return
   for (const [key, value] of Object.entries(passthrough)) {

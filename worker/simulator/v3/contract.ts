@@ -2,7 +2,7 @@
 import { type Contract, isDigit, longcodeOf, printBarrier, ticksNeeded } from '../engine/contracts.ts'
 import { printUnits, toAmount } from '../engine/currencies.ts'
 import type { Engine, Quote } from '../engine/engine.ts'
-import { printPips, type Tick } from '../engine/market.ts'
+import { type MarketTick, printPips } from '../engine/market.ts'
 import { boundsOf } from '../engine/offers.ts'
 import { multiplierLevel } from '../engine/pricing.ts'
 
@@ -105,7 +105,7 @@ export function presentContract(engine: Engine, contract: Contract): Record<stri
   }
 }
 
-function entryOf(tick: Tick | null): Record<string, unknown> {
+function entryOf(tick: MarketTick | null): Record<string, unknown> {
   if (!tick) return {}
   const printed = printPips(tick.symbol, tick.pips)
   return {
@@ -117,7 +117,7 @@ function entryOf(tick: Tick | null): Record<string, unknown> {
   }
 }
 
-function exitOf(tick: Tick | null): Record<string, unknown> {
+function exitOf(tick: MarketTick | null): Record<string, unknown> {
   if (!tick) return {}
   return {
     exit_tick: tick.quote,
@@ -148,7 +148,7 @@ function multiplierOf(contract: Contract): Record<string, unknown> {
   }
 }
 
-function saleOf(contract: Contract, spot: Tick): Record<string, unknown> {
+function saleOf(contract: Contract, spot: MarketTick): Record<string, unknown> {
   if (contract.sellTransaction === null || contract.soldMs === null) {
     return { transaction_ids: { buy: contract.buyTransaction } }
   }

@@ -1,12 +1,12 @@
 // Calls about prices, live and past, and about the broker itself. What is traded is in catalogue.ts.
 import { currencies, digitsOf } from '../engine/currencies.ts'
-import type { Tick } from '../engine/market.ts'
+import type { MarketTick } from '../engine/market.ts'
 import type { CallClass } from '../engine/quota.ts'
 import type { MarketSymbol } from '../engine/symbols.ts'
 import { symbolOf } from './catalogue.ts'
 import { V3Error } from './errors.ts'
-import type { Stream } from './stream.ts'
-import type { Answer, Call, Handler, V3 } from './v3.ts'
+import type { SimulatedStream } from './stream.ts'
+import type { CallContext, CallResponse, Handler, V3 } from './v3.ts'
 
 const MAX_HISTORY = 5_000
 const DEFAULT_HISTORY = 1_000
@@ -83,7 +83,7 @@ function currencyConfig(name: string): Record<string, unknown> {
 
 const ticks: Handler = (request, call) => {
   const codes = [request.ticks as string | string[]].flat()
-  return codes.map((code): Answer => {
+  return codes.map((code): CallResponse => {
     const symbol = openSymbol(code, call)
     const { market } = call.v3.engine
     if (request.subscribe !== 1) return { body: { tick: presentTick(market.latest(symbol)) } }
@@ -116,13 +116,17 @@ const ticksHistory: Handler = (request, call) => {
   return { body, msgType: 'history', ...(stream ? { stream } : {}) }
 }
 
-function openTicks({ v3, connection, tail }: Call, symbol: MarketSymbol, from: string): Stream {
+function openTicks({ v3, connection, tail }: CallContext, symbol: MarketSymbol, from: string): SimulatedStream {
   return connection.streams.open({ kind: 'ticks', key: `${from} ${symbol.code}`, tail }, ({ id, push }) =>
     v3.engine.market.watch(symbol, tick => push('tick', presentTick(tick, id)))
   )
 }
 
-function openCandles({ v3, connection, tail }: Call, symbol: MarketSymbol, granularity: number): Stream {
+function openCandles(
+  { v3, connection, tail }: CallContext,
+  symbol: MarketSymbol,
+  granularity: number
+): SimulatedStream {
   const { market } = v3.engine
   const lengthMs = granularity * 1000
   const key = `${symbol.code} ${granularity}`
@@ -161,7 +165,7 @@ function openCandles({ v3, connection, tail }: Call, symbol: MarketSymbol, granu
   })
 }
 
-function presentTick(tick: Tick, id?: string): Record<string, unknown> {
+function presentTick(tick: MarketTick, id?: string): Record<string, unknown> {
   const { symbol } = tick
   const unit = 10 ** symbol.decimals
   return {
@@ -175,7 +179,7 @@ function presentTick(tick: Tick, id?: string): Record<string, unknown> {
   }
 }
 
-function openSymbol(code: string, { v3 }: Call): MarketSymbol {
+function openSymbol(code: string, { v3 }: CallContext): MarketSymbol {
   const symbol = symbolOf(code)
   if (!v3.engine.market.sessions.isOpen(symbol)) throw v3.engine.closed(symbol)
   return symbol

@@ -12,7 +12,7 @@ export type StreamKind =
   | 'transaction'
   | 'website_status'
 
-export interface Stream {
+export interface SimulatedStream {
   id: string
   kind: StreamKind
   key: string
@@ -22,14 +22,14 @@ export interface Stream {
   end(): void
 }
 
-interface Opened extends Stream {
-  attach: (stream: Stream) => () => void
+interface OpenedStream extends SimulatedStream {
+  attach: (stream: SimulatedStream) => () => void
   detach: (() => void) | null
 }
 
 export class Streams {
-  #byId = new Map<string, Opened>()
-  #byKey = new Map<string, Opened>()
+  #byId = new Map<string, OpenedStream>()
+  #byKey = new Map<string, OpenedStream>()
   #newId: () => string
   #speech: Pick<Speech, 'say' | 'maxStreams'>
   #send: (text: string) => void
@@ -46,14 +46,14 @@ export class Streams {
    */
   open(
     facts: { kind: StreamKind; key: string; tail: string; id?: string },
-    attach: (stream: Stream) => () => void
-  ): Stream {
+    attach: (stream: SimulatedStream) => () => void
+  ): SimulatedStream {
     const key = `${facts.kind} ${facts.key}`
     if (this.#byKey.has(key)) throw new V3Error('AlreadySubscribed', `You are already subscribed to ${facts.kind}.`)
     this.checkRoom()
     const id = facts.id ?? this.#newId()
     const end = `${facts.tail},"subscription":{"id":"${id}"}}`
-    const stream: Opened = {
+    const stream: OpenedStream = {
       id,
       kind: facts.kind,
       key,
@@ -77,7 +77,7 @@ export class Streams {
   }
 
   /** Lets a stream's updates begin. */
-  start(stream: Stream): void {
+  start(stream: SimulatedStream): void {
     const opened = this.#byId.get(stream.id)
     if (!opened || opened.detach) return
     const detach = opened.attach(stream)
@@ -105,7 +105,7 @@ export class Streams {
     return count
   }
 
-  #end(stream: Opened): void {
+  #end(stream: OpenedStream): void {
     if (!this.#byId.delete(stream.id)) return
     this.#byKey.delete(stream.key)
     stream.detach?.()

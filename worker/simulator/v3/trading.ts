@@ -1,14 +1,14 @@
 // Calls that trade: quoting, buying, following and selling contracts.
 import type { Account } from '../engine/accounts.ts'
-import { type Contract, longcodeOf, type Terms } from '../engine/contracts.ts'
+import { type Contract, longcodeOf, type PurchaseTerms } from '../engine/contracts.ts'
 import { toAmount, unitsWithin } from '../engine/currencies.ts'
 import { priceMoves } from '../engine/pricing.ts'
 import { Refusal } from '../engine/refusal.ts'
 import { presentContract, presentLimits, presentQuote } from './contract.ts'
 import { V3Error } from './errors.ts'
 import { MAX_PROPOSAL_STREAMS } from './market.ts'
-import type { Stream } from './stream.ts'
-import type { Answer, Call, Handler, Request } from './v3.ts'
+import type { SimulatedStream } from './stream.ts'
+import type { CallContext, CallRequest, CallResponse, Handler } from './v3.ts'
 
 const MAX_PROPOSALS = 100
 
@@ -58,7 +58,7 @@ const buy: Handler = (request, call) => {
   if (!byId && !request.parameters) {
     throw new V3Error('InputValidationFailed', 'Input validation failed: parameters.', { parameters: 'is required' })
   }
-  const terms = byId ? connection.proposals.get(id) : termsOf(request.parameters as Request)
+  const terms = byId ? connection.proposals.get(id) : termsOf(request.parameters as CallRequest)
   if (!terms) throw new V3Error('InvalidContractProposal', 'Unknown contract proposal.')
   // The rate limit applies before the call is validated: a refused call must not have bought anything.
   if (request.subscribe === 1) connection.streams.checkRoom()
@@ -102,7 +102,7 @@ const proposalOpenContract: Handler = (request, call) => {
   return { body, stream: followContract(call, contract, versionOf(contract)) }
 }
 
-function allOpenContracts(request: Request, call: Call): Answer[] {
+function allOpenContracts(request: CallRequest, call: CallContext): CallResponse[] {
   const { v3, connection, account, tail } = call
   const open = [...account.open.values()]
   const bodies = open.map(contract => ({ proposal_open_contract: presentContract(v3.engine, contract) }))
@@ -143,10 +143,10 @@ function listenForPurchases(account: Account, bought: (contract: Contract) => vo
 
 /** Opens the stream of one contract, open until it is forgotten. `told` is the state sent in the first response. */
 function followContract(
-  { v3, connection, tail }: Pick<Call, 'v3' | 'connection' | 'tail'>,
+  { v3, connection, tail }: Pick<CallContext, 'v3' | 'connection' | 'tail'>,
   contract: Contract,
   told: string | null
-): Stream {
+): SimulatedStream {
   const { engine } = v3
   return connection.streams.open({ kind: 'proposal_open_contract', key: String(contract.id), tail }, stream => {
     const push = () => stream.push('proposal_open_contract', { ...presentContract(engine, contract), id: stream.id })
@@ -197,7 +197,7 @@ const contractUpdate: Handler = (request, { v3, account }) => {
 }
 
 /** A request's terms in the engine's words. */
-function termsOf(request: Request): Terms {
+function termsOf(request: CallRequest): PurchaseTerms {
   const limits = (request.limit_order ?? {}) as { take_profit?: number; stop_loss?: number }
   if (request.date_start !== undefined || request.barrier2 !== undefined) {
     throw new Refusal('ContractNotOffered', 'Neither a later start nor a second barrier is offered.')
@@ -207,9 +207,9 @@ function termsOf(request: Request): Terms {
     symbol: request.symbol as string,
     currency: request.currency as string,
     amount: request.amount as number | undefined,
-    basis: request.basis as Terms['basis'],
+    basis: request.basis as PurchaseTerms['basis'],
     duration: request.duration as number | undefined,
-    unit: request.duration === undefined ? undefined : ((request.duration_unit as Terms['unit']) ?? 's'),
+    unit: request.duration === undefined ? undefined : ((request.duration_unit as PurchaseTerms['unit']) ?? 's'),
     expiry: request.date_expiry as number | undefined,
     barrier: request.barrier as string | undefined,
     multiplier: request.multiplier as number | undefined,

@@ -7,7 +7,7 @@ import { hashNumber } from '../engine/random.ts'
 import { type Speech, v3Speech } from '../engine/speech.ts'
 import type { Faults } from '../faults.ts'
 import { Connection } from './connection.ts'
-import type { Stream } from './stream.ts'
+import type { SimulatedStream } from './stream.ts'
 
 /** The other end of a connection. */
 export interface Peer {
@@ -19,18 +19,18 @@ export interface Peer {
   terminate(): void
 }
 
-export type Request = Record<string, unknown>
+export type CallRequest = Record<string, unknown>
 
 /** A response: the body under its name, and what to do after it was sent. */
-export interface Answer {
+export interface CallResponse {
   body: Record<string, unknown>
   msgType?: string
-  stream?: Stream
+  stream?: SimulatedStream
   sent?: () => void
 }
 
 /** What a call is handed besides its request. */
-export interface Call {
+export interface CallContext {
   v3: V3
   connection: Connection
   /** The account it is about; null where none is needed and none known. */
@@ -41,9 +41,9 @@ export interface Call {
   tail: string
 }
 
-export type Handler = (request: Request, call: Call) => Answer | Answer[]
+export type Handler = (request: CallRequest, call: CallContext) => CallResponse | CallResponse[]
 
-export interface V3Options {
+export interface SimulatedV3Options {
   engine: Engine
   faults: Faults
   quota: Quota
@@ -76,7 +76,7 @@ export class V3 {
   #ids = 0
   #maintenance: unknown
 
-  constructor(options: V3Options) {
+  constructor(options: SimulatedV3Options) {
     this.engine = options.engine
     this.faults = options.faults
     this.quota = options.quota
