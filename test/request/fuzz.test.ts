@@ -233,6 +233,15 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
     }
   ],
   [
+    'an order whose outcome never becomes known',
+    {
+      check: 'not_a_server_error',
+      operations: ['placeBinaryOrder'],
+      kinds: ['valid'],
+      fault: { answered: turnedInto(502, { error: 'BROKER_UPSTREAM', message: 'Not yet.', status: 'PENDING' }) }
+    }
+  ],
+  [
     'a stack in an error',
     {
       check: 'leak',
