@@ -86,7 +86,11 @@ export function identifierIn(path: string): string {
 // Fields that an operation needs where another part of the request is left out: schemas of bodies cannot say so.
 const NEEDED: Record<string, string[]> = { endSessions: ['traderId'], replayWebhook: ['since'] }
 // Fields of bodies that are good only beside another one, or that only the service can make.
-const LEFT_OUT: Record<string, string[]> = { replayWebhook: ['after'], updateWebhook: ['skip'] }
+const LEFT_OUT: Record<string, string[]> = {
+  replayWebhook: ['after'],
+  updateWebhook: ['skip'],
+  createStreamTicket: ['assets']
+}
 
 const CURSORS = new Set(['cursor', 'after'])
 
