@@ -49,7 +49,7 @@ export interface SessionTrader {
   expiresAt: Date
 }
 
-/** What was asked, checked against the row's schemas. */
+/** The request, checked against the row's schemas. */
 export interface Asked<Input extends { params?: unknown; query?: unknown; body?: unknown }> {
   partner: Caller
   /** There when auth is 'trader', or when `actor` is set and a valid session came with the key. */
@@ -58,7 +58,7 @@ export interface Asked<Input extends { params?: unknown; query?: unknown; body?:
   query: Input['query']
   body: Input['body']
   requestId: string
-  /** From X-End-User-IP, where the row says `endUser`. */
+  /** From X-End-User-IP, where the row has `endUser`. */
   endUserIp: string | undefined
   /** Trace id, for what the workers do on this request's behalf. */
   trace: string
@@ -88,7 +88,7 @@ export type Tag =
   | 'Marketplace'
   | 'Admin'
 
-// biome-ignore lint/suspicious/noExplicitAny: rows of different inputs stand in one list
+// biome-ignore lint/suspicious/noExplicitAny: rows of different inputs are in one list
 export interface Operation<Input extends { params?: unknown; query?: unknown; body?: unknown } = any> {
   /** operationId of the description; occurs in a test. */
   name: string
@@ -111,8 +111,8 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   /** Codes besides those that its auth, scope and schemas bring. */
   errors: ErrorCode[]
   /**
-   * All its effects are in the database, through `open.db`: under an Idempotency-Key it runs in one transaction with the
-   * storing of its answer. It must neither wait for a worker nor hash a password.
+   * All its effects are in the database, through `open.db`: under an Idempotency-Key it runs in one transaction with
+   * the storing of its response. It must neither wait for a worker nor hash a password.
    */
   atomic?: true
   /** Its statements are batched with those of other requests (db/postgres/gather.ts): it takes no connection for itself. */
@@ -121,11 +121,11 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   endUser?: true
   /** As how many calls it counts in the key's limit; 1 unless it costs much more than others. */
   weight?: number
-  /** `Accept: text/csv` gets these rows of the answer instead: those of `data`, or of another list. */
+  /** `Accept: text/csv` gets these rows of the response instead: those of `data`, or of another list. */
   csv?: true | 'series'
   /** Set where the operation is to be taken away: its description and the header fields of its responses say so. */
   deprecated?: Deprecated
-  /** Header fields besides those of every answer. */
+  /** Header fields besides those of every response. */
   headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]
   handle(asked: Asked<Input>, open: Open): Promise<unknown>
 }

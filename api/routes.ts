@@ -1,5 +1,6 @@
-// From a row of the table to an answer. One function runs them all, in the order of checks of the contract:
-// path and method, credential, standing, the key's limit, scope, the trader's session, body, schema, the trader's limit, handler.
+// From a row of the table to a response. One function runs them all, in the order of checks of the contract: path and
+// method, credential, standing, the key's limit, scope, the trader's session, body, schema, the trader's limit,
+// handler.
 import Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { WORK } from '../db/platform/bus.ts'
@@ -52,7 +53,8 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
     requestId: ctx.state.requestId,
     endUserIp: row.endUser ? endUserIpOf(ctx) : undefined,
     trace: ctx.state.trace,
-    // Most handlers never look: it is made for those that do. They wait for others, and need no place meanwhile.
+    // Made at the first use, as most handlers need none. A handler that uses it waits for others, and needs no place
+    // meanwhile.
     get signal() {
       leavePlace()
       gone ??= open.waits.signalFor(ctx.res, partner.partnerId)

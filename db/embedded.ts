@@ -44,7 +44,7 @@ export interface Embedded {
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const dataDir = resolve(options.dataDir)
   const deadline = Date.now() + START_TIMEOUT_MS
-  // Not 0700: when root starts it, the server runs as another user who has to get through.
+  // Not 0700: when root starts it, the server runs as another user, which needs access.
   await mkdir(dataDir, { recursive: true, mode: 0o711 })
   while (Date.now() < deadline) {
     const embedded = await attach(dataDir)

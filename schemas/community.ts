@@ -66,7 +66,7 @@ export const Profile = {
 } as const
 export type Profile = FromSchema<typeof Profile>
 
-/** Who wrote something, as others see them. */
+/** The author, as others see it. */
 export const Author = {
   type: 'object',
   additionalProperties: false,

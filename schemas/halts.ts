@@ -21,7 +21,7 @@ export function tradingHalted({ scope, reason }: HaltFacts, orderId?: string): A
   return new ApiError('TRADING_HALTED', haltMessage(reason), { extras, headers })
 }
 
-/** The refusal in words; the statements that refuse waiting orders store the same. */
+/** The message of the refusal; the statements that refuse waiting orders store the same. */
 export function haltMessage(reason: string): string {
   return `Placing is halted, nothing was bought: ${reason}`
 }

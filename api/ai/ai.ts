@@ -107,7 +107,7 @@ async function readPurse(
   return { amount: Number(balance), currency }
 }
 
-/** The broker's candles; partners with the same application at the same moment share one question. */
+/** The broker's candles; partners with the same application at the same moment share one broker request. */
 async function readCandles(
   { partnerId, brokerAppId, brokerDialect }: Caller,
   asset: string,

@@ -1,4 +1,4 @@
-// GET /v1/analytics/activity and /marketplace: who traded, how orders went, and what bots brought.
+// GET /v1/analytics/activity and /marketplace: trading activity, order outcomes, and the income from bots.
 import { type ActivityRow, readActivity } from '../../db/analytics/activity.ts'
 import { type MarketplaceRow, readMarketplace } from '../../db/analytics/marketplace.ts'
 import { Activity, AnalyticsQuery, Marketplace, MarketplaceQuery } from '../../schemas/analytics.ts'

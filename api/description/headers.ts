@@ -1,4 +1,4 @@
-// Header fields in the description: what comes with answers, and what may be sent along.
+// Header fields in the description: those of responses, and those of requests.
 
 const header = (description: string, example: string, extra: { pattern?: string; required?: boolean } = {}) => ({
   description,

@@ -1,5 +1,5 @@
-// Multiplier orders and what the broker offers of them. They are placed, doubted, followed and closed on the
-// same path as binary orders.
+// Multiplier orders and the broker's offers of them. They are placed, resolved, followed and closed on the same path as
+// binary orders.
 
 import { number, presentConverted, time } from '../../db/orders/entry.ts'
 import type { Outcome } from '../../db/orders/reading.ts'

@@ -1,6 +1,6 @@
-// Who is calling: the Bearer key or the partner's session, the partner behind it, whether that partner may
-// call at all, and the trader whose session came along. The standings are checked in the order of the
-// contract: credential, revoked, suspended, plan; the scope after the limit.
+// Authentication: the Bearer key or the partner's session, the partner behind it, its standing, and the trader whose
+// session came along. The standings are checked in the order of the contract: credential, revoked, suspended, plan; the
+// scope after the limit.
 import type { Context } from 'koa'
 import { standingOf } from '../../db/money/billing.ts'
 import { findPartnerSession, findTraderSession } from '../../db/partners/sessions.ts'

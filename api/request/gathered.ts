@@ -1,5 +1,5 @@
-// The reads every request makes, and the one write that must be fast, gathered: requests of one moment
-// share one statement each (db/postgres/gather.ts). Always fresh, nothing is cached.
+// The reads every request makes, and the one write that must be fast, in batches: requests of one moment share one
+// statement each (db/postgres/gather.ts). Always fresh, nothing is cached.
 
 import { findOutcomes, type Outcome } from '../../db/orders/reading.ts'
 import { type Draft, type Halted, type Stored, storeOrders } from '../../db/orders/storing.ts'

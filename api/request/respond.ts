@@ -50,7 +50,7 @@ export function isUnavailable(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   if (typeof code === 'string') return AWAY.test(code) || NETWORK.has(code)
   // knex gives its pool time-out a name; pg gives a broken connection neither code nor class, and knex puts the
-  // statement before its words.
+  // statement before the message.
   if (error.name === 'KnexTimeoutError' || error.name === 'TimeoutError') return true
   return /(^| - )(Connection terminated|timeout expired|Client has encountered a connection error|Client was closed|Query read timeout)/i.test(
     error.message

@@ -14,7 +14,7 @@ export const PROTECTION = {
 }
 const protection = Object.entries(PROTECTION)
 
-/** Throws HTTPS_REQUIRED; our own listener's TLS counts, or a believed proxy's X-Forwarded-Proto. */
+/** Throws HTTPS_REQUIRED; our own listener's TLS counts, or a trusted proxy's X-Forwarded-Proto. */
 export function secure({ baseUrl }: Config) {
   const required = baseUrl.startsWith('https://')
   return async (ctx: Context, next: Next): Promise<void> => {
@@ -43,7 +43,7 @@ function countHosts(rawHeaders: string[]): number {
   return count
 }
 
-// Koa believes the first of several values, which may be the client's own: each must be https.
+// Koa takes the first of several values, which may be the client's own: each must be https.
 function isSecure(ctx: Context): boolean {
   if (!ctx.secure) return false
   const forwarded = ctx.app.proxy ? ctx.get('X-Forwarded-Proto') : ''

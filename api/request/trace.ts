@@ -1,5 +1,5 @@
-// The trace of a request: W3C traceparent when the caller sends one, else a new trace id. It is stored with
-// the order or the question, so that the worker's lines about it carry the same id.
+// The trace of a request: W3C traceparent when the caller sends one, else a new trace id. It is stored with the order
+// or the broker request, so that the worker's log lines about it carry the same id.
 import { randomUUID } from 'node:crypto'
 
 const TRACEPARENT = /^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/

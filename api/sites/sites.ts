@@ -1,5 +1,5 @@
-// Deployed sites, at /sites/<tenantSlug>/: static files from the database, for anybody, outside /v1. They
-// share an address with the API, so they get no script, no form, no frame and nothing from elsewhere.
+// Deployed sites, at /sites/<tenantSlug>/: static public files from the database, outside /v1. They share an address
+// with the API, so they get no script, no form, no frame and nothing from other hosts.
 import type { Context, Middleware, Next } from 'koa'
 import { findSiteFiles } from '../../db/community/templates.ts'
 import { gather } from '../../db/postgres/gather.ts'
@@ -21,7 +21,7 @@ const PROTECTION = {
   'Cache-Control': 'public, max-age=60'
 }
 
-/** Serves /sites/…; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
+/** Serves /sites/…; leaves every other path to the next middleware. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
 export function sites({ db }: Pick<Open, 'db'>): Middleware {
   const find = gather((asked: { tenantSlug: string; path: string }[]) => findSiteFiles(db, asked), { max: 50 })
 

@@ -24,7 +24,7 @@ import {
 import type { Operation, SessionTrader } from '../operation.ts'
 import { guarded } from '../request/guessing.ts'
 
-/** Throws VALIDATION_FAILED for a password that everybody who guesses tries. */
+/** Throws VALIDATION_FAILED for a password on the list of those guessed first. */
 export async function refuseCommon(password: string, path: string): Promise<void> {
   if (await isCommonPassword(password))
     throw invalid([{ path, message: 'must not be one of the passwords that are used most often' }])
@@ -145,7 +145,7 @@ const traderPath = {
   properties: { traderId: pathId('trd', 'traderId of the trader.') }
 } as const
 
-/** The two directions of the partner's switch, which differ in words only. */
+/** The two directions of the partner's switch, which differ only in their texts. */
 function switching(
   disabled: boolean,
   words: Pick<Operation, 'name' | 'path' | 'summary' | 'description'>

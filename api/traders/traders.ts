@@ -1,4 +1,4 @@
-// Traders' own accounts: sign up, log in, who am I, log out.
+// Traders' own accounts: sign-up, login, own profile, logout.
 
 import { insertTraderSession, revokeSession } from '../../db/partners/sessions.ts'
 import { requireRoom } from '../../db/platform/bounds.ts'

@@ -11,7 +11,7 @@ const BROKER_TIMEOUT_MS = 8000
 const EXPIRY_WARN_DAYS = 14
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-/** The configuration can be read; is it what one wants in production? */
+/** The configuration can be read; this checks whether it suits production. */
 export async function checkSettings(config: Config): Promise<Finding[]> {
   const check = 'configuration'
   const { protocol, hostname } = new URL(config.baseUrl)

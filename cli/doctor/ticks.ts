@@ -1,4 +1,4 @@
-// Live prices: whether a worker forwards what the sockets of the stream want.
+// Live prices: whether a worker forwards the ticks that sockets of the stream subscribe to.
 
 import { listWantedTicks } from '../../db/events/ticks.ts'
 import type { Db } from '../../db/postgres/connection.ts'

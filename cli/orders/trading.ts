@@ -1,4 +1,4 @@
-// operator trading: placing stopped and let go on, for everybody, a partner, a broker application or an asset.
+// operator trading: halts and resumes placing for everybody, a partner, a broker application or an asset.
 import type { Command } from 'commander'
 import { countOfApplication, getPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'

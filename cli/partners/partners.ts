@@ -1,4 +1,4 @@
-// operator partners: who they are and whether they may call.
+// operator partners: the list of partners and their standing.
 import type { Command } from 'commander'
 import { chargePartner, databaseNow } from '../../db/money/billing.ts'
 import { getWallet, topUp } from '../../db/money/wallets.ts'

@@ -18,7 +18,7 @@ export interface Context {
   config: Config
   /** The environment the configuration was read from, for processes a command starts. */
   env: NodeJS.ProcessEnv
-  /** Who acts, for the audit log. Throws in a command that does not declare that it acts. */
+  /** The acting operator, for the audit log. Throws in a command that does not declare `acts`. */
   readonly actor: string
   json: boolean
   /**
@@ -62,7 +62,8 @@ export function withStore<Input, Result extends object>(
   return action<Input, Result>(verb, async (context, input, shown) => {
     const store = await openStore(context.config, { name: 'cli' })
     try {
-      // Behind the store, not copied into it: who acts is known only to a command that declares that it acts.
+      // Delegates to the store instead of copying it: the acting operator is known only to a command that declares
+      // `acts`.
       const opened: Opened = Object.assign(Object.create(context), store)
       await shown(() => run(opened, input))
     } finally {

@@ -20,7 +20,7 @@ export function print<Result extends object>(
   else process.stdout.write(`${before}${toText(result, show)}\n`)
 }
 
-/** A list with all its fields, whatever a table shows of them; what is not a row of it goes to stderr. */
+/** A list with all its fields, whatever columns a table shows; everything but its rows goes to stderr. */
 function printCsv(result: object): void {
   const { data, ...rest } = result as { data?: unknown }
   if (!Array.isArray(data)) throw new UsageError('--csv is for lists; this command takes --json')

@@ -40,7 +40,7 @@ export function endingOf(error: unknown): CommandEnding {
   }
   if (error instanceof ConfigError) return { exitCode: 1, line: `Wrong configuration: ${oneLine(error.message)}` }
   if (error instanceof Refusal) return { exitCode: 1, line: oneLine(error.message) }
-  // Ctrl-C at a question.
+  // Ctrl-C at a prompt.
   if (error instanceof Error && error.name === 'ExitPromptError') return { exitCode: 1, line: 'Nothing was changed.' }
   const refused = systemErrorText(error)
   return { exitCode: 1, line: refused === undefined ? `INTERNAL: ${unexpected(error)}` : sentence(refused) }

@@ -35,7 +35,7 @@ const SAMPLES = 5
 export async function checkSamples(db: Db, { days = 60 }: { days?: number } = {}): Promise<Difference[]> {
   const samples = await rows<{ partnerId: string; day: Date }>(
     db,
-    // Chance decides among partners who bought something lately; of each, today counts as often as any other day.
+    // A random choice of partners with recent purchases; of each, today counts as often as any other day.
     `select partner_id as "partnerId", (now() - floor(random() * least(:days::int, 1 + extract(day from now() - first)))::int * interval '1 day') as day
        from (select partner_id, min(quarter) as first from analytics_quarters
               where grouping_by = '' and account_mode = 'ALL' and quarter > now() - :days::int * interval '1 day' group by partner_id) active

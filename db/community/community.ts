@@ -3,7 +3,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
-/** Who acts, and in which partner's community. */
+/** The acting party, and the partner whose community it is. */
 export interface Party {
   partnerId: string
   partyId: string
@@ -45,7 +45,7 @@ export async function getProfile(db: Db, { partnerId, partyId }: Party): Promise
   return row ? toProfile(row) : { displayName: null, bio: null, avatarUrl: null, isPublic: false, updatedAt: null }
 }
 
-/** Changes what is given of a party's profile and leaves the rest. */
+/** Changes the given fields of a party's profile and leaves the rest. */
 export async function updateProfile(
   db: Db,
   { partnerId, partyId }: Party,
@@ -66,7 +66,7 @@ export async function updateProfile(
   return toProfile(row as ProfileRow)
 }
 
-/** Who made something, as its profile has it. */
+/** The author's name, from its profile. */
 export interface Author {
   partyId: string
   displayName: string | null

@@ -6,7 +6,7 @@ import type { Deployment } from '../../schemas/templates.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
-// Enough for every brand of an operator; a name taken is taken from everybody else.
+// Enough for every brand of an operator; a name is unique among all partners.
 const MAX_SITES = 100
 
 export interface DeploymentRecord {
@@ -51,7 +51,7 @@ function toDeployment(row: DeploymentRow): DeploymentRecord {
   }
 }
 
-/** What a partner wants served, and where. */
+/** A site as the partner requested it, and its address. */
 export interface DeploymentTerms {
   partnerId: string
   template: string

@@ -1,4 +1,4 @@
-// Copying one order: the follows it is copied for, part by part, what each may still lose, and what was decided.
+// Copying one order: the follows it is copied for, part by part, what each may still lose, and the decision on each.
 
 import type { OrderRow } from '../orders/reading.ts'
 import { isHalted } from '../platform/halts.ts'
@@ -140,7 +140,7 @@ export async function takeCandidates(
   )
 }
 
-/** What became of a follow with an order: its status, and why the order was not copied for it. */
+/** The result of a follow with an order: its status, and why the order was not copied for it. */
 export interface Decided {
   followId: string
   status: 'ACTIVE' | 'PAUSED_MISMATCH' | 'PAUSED_DRAWDOWN'
@@ -148,7 +148,7 @@ export interface Decided {
   accountRowId: string
 }
 
-/** Stores what was decided for follows that `takeCandidates` locked in `trx`. */
+/** Stores the decisions on follows that `takeCandidates` locked in `trx`. */
 export async function storeDecisions(
   trx: Db,
   { orderId, decided }: { orderId: string; decided: Decided[] }

@@ -105,8 +105,8 @@ export async function stopOrphan(dir: string): Promise<void> {
   if (!pid) return
   const ours = async () => (await commandOf(pid))?.includes(`-D ${dir} `) ?? false
   if (!(await ours())) {
-    // After a crash the number may belong to anybody. PostgreSQL itself would refuse to start if that
-    // process runs as the same user.
+    // After a crash another process may have this pid. PostgreSQL itself would refuse to start if that process runs as
+    // the same user.
     if ((await commandOf(pid)) !== undefined) await rm(pidPath, { force: true })
     return
   }

@@ -172,8 +172,8 @@ export async function readEvents(
 }
 
 /**
- * One event of the partner, or of anybody where it is null (for the operator); undefined for another partner's. `uuid` and the
- * instant in it are those of its id.
+ * One event of the partner, or of any partner where it is null (for the operator); undefined for another partner's.
+ * `uuid` and the instant in it are those of its id.
  */
 export async function findEvent(
   db: Db,

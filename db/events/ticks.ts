@@ -1,5 +1,5 @@
-// Live prices: what the api processes want, and the lease of the one worker that forwards the ticks of a dialect. Ticks
-// themselves are never stored.
+// Live prices: the assets the api processes need, and the lease of the one worker that forwards the ticks of a dialect.
+// Ticks themselves are never stored.
 import { type Db, rows } from '../postgres/connection.ts'
 
 /** The bus channel of a dialect's ticks: topic `tick` with `term asset epoch price`, topic `unknown` with `term asset`. */
@@ -8,7 +8,7 @@ export const tickChannelOf = (dialect: string): string => `svc_ticks_${dialect}`
 /** The queue-like topic on which workers learn that wanted assets have changed. */
 export const TICKS = 'ticks'
 
-/** What one api process wants of a dialect. */
+/** The assets of a dialect that one api process needs. */
 export interface TickWant {
   process: string
   dialect: string
@@ -16,7 +16,7 @@ export interface TickWant {
   assets: string[]
 }
 
-/** Stores what a process wants for `forMs` from now; without assets it wants nothing any more. */
+/** Stores the assets a process needs for `forMs` from now; removes the row without assets. */
 export async function putTickWant(
   db: Db,
   { process, dialect, appIds, assets }: TickWant,
@@ -36,7 +36,7 @@ export async function putTickWant(
   )
 }
 
-/** What all processes want of a dialect. */
+/** The assets of a dialect that any process needs. */
 export interface WantedTicks {
   dialect: string
   /** Sorted, each once. */

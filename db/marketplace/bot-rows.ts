@@ -35,7 +35,7 @@ export interface BotRow extends ListedBot {
   demo_video_url: string | null
 }
 
-/** What a list shows. Wants the bots as b, their partners as p, their creators' profiles as c. */
+/** The columns of a list. Requires the bots as b, their partners as p, their creators' profiles as c. */
 export const listedColumns = `b.id, b.partner_id, b.party_id, b.status, b.name, b.description, b.category,
   b.risk_level, b.strategy_type, b.supported_assets, b.screenshots, b.one_time_price, b.monthly_price, b.version,
   b.rating, b.rating_count, b.downloads, b.sales, b.subscribers, b.gross, b.net, b.created_at, b.updated_at, b.published_at,

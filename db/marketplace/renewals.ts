@@ -100,7 +100,7 @@ async function renew(
   )
   if (!due || !bot || !buyer) return 'settled by another'
   if (due.cancel_at_period_end || bot.status === 'RETIRED') return cancel(trx, due, as.now)
-  // Who can neither use it nor cancel it does not pay for it.
+  // A party that can neither use nor cancel it does not pay for it.
   if (buyer.locked_out) return due.unpaid_too_long ? cancel(trx, due, as.now) : markPastDue(trx, due)
 
   const period = due.periods + 1

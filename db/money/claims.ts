@@ -67,7 +67,7 @@ const claims: Claim[] = [
   }
 ]
 
-/** The first record or movement that has not its counterpart, in words; null when all have. */
+/** The first record or movement without its counterpart, as a sentence; null when all have one. */
 export async function checkClaims(trx: Db): Promise<string | null> {
   for (const { broken, sql } of claims) {
     let last = ''

@@ -171,7 +171,7 @@ export async function transfer(trx: Db, wanted: NewTransfer): Promise<Transfer> 
   )
 }
 
-/** Locks accounts in the one order everybody uses, opening those that are not yet open, and reads their balances. */
+/** Locks accounts in one fixed order, opening those that are not yet open, and reads their balances. */
 export async function lockAccounts(trx: Db, names: string[]): Promise<Map<string, string>> {
   const sorted = [...new Set(names)].sort()
   const read = () =>

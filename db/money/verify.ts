@@ -1,5 +1,5 @@
-// Proves the ledger from scratch: reads every entry and every transfer once, in batches, within one
-// snapshot, and believes no balance that it has not computed. Names the first row that breaks a rule.
+// Proves the ledger from scratch: reads every entry and every transfer once, in batches, within one snapshot, and
+// computes every balance itself. Names the first row that breaks a rule.
 import Big from 'big.js'
 import { type Db, rows } from '../postgres/connection.ts'
 import { checkClaims } from './claims.ts'
@@ -34,7 +34,7 @@ export async function verifyWithin(trx: Db): Promise<Verified> {
 
 type Check = (trx: Db, verified: Verified) => Promise<string | null>
 
-// The triggers that keep the rules must be there and switched on; without them what follows is luck.
+// The triggers that keep the rules must exist and be enabled; without them the rest of the check proves nothing.
 const guards: [string, string][] = [
   ['ledger_transfers', 'append_only'],
   ['ledger_transfers', 'not_truncated'],

@@ -44,7 +44,7 @@ export async function topUp(
 ): Promise<{ balanceUsd: string; saasStatus: SaasStatus; repeated: boolean }> {
   const partner = await lockPartner(trx, partnerId)
   const wallet = accounts.wallet(partnerId)
-  // The fee that may follow touches the platform's account, whose turn comes before the wallet's.
+  // The fee that may follow touches the platform's account, which precedes the wallet's in the order of locks.
   if (!partner.plan_active) await lockAccounts(trx, [wallet, accounts.fees, accounts.world])
   const { repeated, balances } = await transfer(trx, {
     reference: `topup:${partnerId}:${reference ?? newId('transfer')}`,
@@ -52,7 +52,7 @@ export async function topUp(
     entries: move(accounts.world, wallet, amountUsd),
     details: reference === undefined ? {} : { reference }
   })
-  // The common case ends here: everybody's top-ups wait for the account of the world, which is held until commit.
+  // The common case ends here: all top-ups wait for the account of the world, which is held until commit.
   if (partner.plan_active && !repeated)
     return {
       balanceUsd: balances.get(wallet) as string,
@@ -91,7 +91,7 @@ export interface StatementEntry {
   /** Above zero: came in. */
   amountUsd: string
   balanceUsd: string
-  /** What for, in words, and for which time. */
+  /** The description of a fee, and the period it pays for. */
   explained: ExplainedMovement
 }
 

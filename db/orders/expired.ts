@@ -1,4 +1,4 @@
-// Why an order ran out of time: whatever it waited for last. One expression for every statement that fails one.
+// Why an order ran out of time: the last thing it waited for. One expression for every statement that fails one.
 import { isServed } from '../traders/account-leases.ts'
 
 /** What an order reads whose time to live is over, before the reason. */

@@ -1,6 +1,6 @@
-// From bought to settled. The row names the worker that follows the contract's stream. That worker holds one short
-// lease for all of its orders; once it ran out they are anybody's. (A lease on each row made following cost a write of
-// every open order every few seconds.)
+// From bought to settled. The row names the worker that holds the contract's lease. That worker has one short lease for
+// all of its orders; once it ran out any worker may take them. (A lease on each row made it a write of every open order
+// every few seconds.)
 
 import { addToFollows } from '../copy/fanout.ts'
 import type { Queue } from '../platform/queue.ts'
@@ -104,7 +104,7 @@ export async function listWrongClocks(db: Db, limitMs: number): Promise<{ worker
   )
 }
 
-/** What following a contract takes. */
+/** The columns that settlement needs. */
 export type Following = Pick<OrderRow, (typeof following)[number]>
 
 const following = [

@@ -32,7 +32,7 @@ export const arrivalTimes = (config: Pick<Config, 'reconcileCrashedMs' | 'reconc
   reconcileAfterMs: config.reconcileAfterMs
 })
 
-// An order in doubt that its account's worker has not checked for so long is anybody's.
+// Any worker may check an order in doubt that its account's worker has not checked for so long.
 const NEGLECTED_SECONDS = 15
 
 /**

@@ -1,4 +1,4 @@
-// What operators did: who, when, to what.
+// The audit log of operators: actor, time, target.
 import { userInfo } from 'node:os'
 import { newId } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -57,7 +57,7 @@ export interface AuditVerified {
   entries: number
   /** Hash of the newest line; kept elsewhere, it shows later whether lines were cut off the end. Null without lines. */
   lastHash: string | null
-  /** Where the chain does not hold, in words; null when it holds. */
+  /** Where the chain is broken, as a sentence; null when it is whole. */
   broken: string | null
 }
 

@@ -1,10 +1,10 @@
-// How much a partner or a trader may keep here: records and bytes of each kind. The limits are far above what anybody
-// needs, and keep one party from filling the disk of all.
+// How much a partner or a trader may keep here: records and bytes of each kind. The limits are far above any normal
+// use, and keep one party from filling the disk of all.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
 interface Bound {
-  /** In words, for the refusal. */
+  /** Its name in the refusal. */
   what: string
   records: number
   bytes?: number

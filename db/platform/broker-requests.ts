@@ -28,7 +28,7 @@ export interface AskRow {
 
 export interface Question {
   kind: string
-  /** Questions of one kind and key are the same question. */
+  /** Broker requests of one kind and key are equal. */
   key: string
   data: object
   origin: string
@@ -81,7 +81,7 @@ export async function storeAsks(
   })
 }
 
-/** Several questions at once, in the order of their ids. */
+/** Several broker requests at once, in the order of their ids. */
 export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefined)[]> {
   const found = await rows<AskRow>(
     db,

@@ -68,7 +68,7 @@ async function readCommon(): Promise<ReadonlySet<string>> {
   return new Set((dictionary['passwords-common'] as string[]).filter(({ length }) => length >= 8))
 }
 
-/** Whether everybody who guesses passwords tries this one, in whatever case. */
+/** Whether a password is on the list of those guessed first, regardless of case. */
 export async function isCommonPassword(password: string): Promise<boolean> {
   common ??= readCommon()
   return (await common).has(plain(password).toLowerCase())

@@ -1,5 +1,5 @@
-// Who has how many of a number of places. A partner may take one as long as it has fewer than are free: alone it can have half
-// of them, two that want everything a third each, and so on, and there is always room for one who has none.
+// The owners of a number of places. A partner may take one as long as it has fewer than are free: alone it can have
+// half of them, two busy ones a third each, and so on, and a partner without any always finds one.
 
 export class Shares {
   readonly #places: number
@@ -15,7 +15,7 @@ export class Shares {
     return this.#places - this.#taken
   }
 
-  /** How many more places the partner may take now; of undefined: one who has none. */
+  /** How many more places the partner may take now; of undefined: a partner without any. */
   roomOf(partner: string | undefined): number {
     const own = partner === undefined ? 0 : (this.#counts.get(partner) ?? 0)
     return Math.max(0, Math.ceil((this.free - own) / 2))

@@ -55,7 +55,7 @@ export interface Served {
   worker: string | null
 }
 
-/** Takes the accounts that no living worker serves for `worker`; returns who serves each. */
+/** Takes the accounts that no living worker serves for `worker`; returns the worker of each. */
 export async function serveAccounts(db: Db, worker: string, accountIds: string[]): Promise<Served[]> {
   if (accountIds.length === 0) return []
   return rows<Served>(

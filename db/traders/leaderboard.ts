@@ -1,5 +1,5 @@
 // The leaderboard of a partner's community: closed orders of 30 days, added up by the day beforehand, and collected
-// trades, added up for each question.
+// trades, added up for each request.
 import { type Db, rows } from '../postgres/connection.ts'
 import { tradedSegments } from './days.ts'
 

@@ -1,5 +1,5 @@
-// Tokens that expire: what renews them, when, and who does it. One worker at a time renews the accounts of a trader that share
-// a refresh token; what it writes is conditional on the token's version, so that an exchange meanwhile wins.
+// The renewal of expiring tokens. One worker at a time renews the accounts of a trader that share a refresh token; its
+// writes are conditional on the token's version, so that an exchange meanwhile wins.
 import { createHash } from 'node:crypto'
 import type { Sealed, Vault } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'

@@ -20,7 +20,7 @@ export interface HeldRow {
   gaps: number[]
   failures: number
   last_error: string | null
-  /** For how long there are nothing but failures, ms; null without any. */
+  /** Time since the first of an unbroken series of failures, ms; null without any. */
   failing_ms: number | null
   /** For how long nothing is to be sent, ms from now; 0 or less: now. */
   paused_ms: number

@@ -1,5 +1,5 @@
-// What a worker writes while it delivers: outcomes of attempts, of all its endpoints at once, in one statement. Whatever is of an
-// endpoint that another worker holds by now is left out.
+// A worker's writes while it delivers: outcomes of attempts, of all its endpoints at once, in one statement. Outcomes
+// of an endpoint that another worker holds by now are left out.
 import { type Db, rows } from '../postgres/connection.ts'
 
 /** Where an endpoint is; times are ms from now. */
@@ -10,7 +10,7 @@ export interface Progress {
   day: number
   gaps: number[]
   failures: number
-  /** For how long there are nothing but failures; null after a success. */
+  /** Time since the first of an unbroken series of failures; null after a success. */
   failingMs: number | null
   lastError: string | null
   /** For how long nothing is sent; null: no pause. */

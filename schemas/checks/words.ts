@@ -1,4 +1,4 @@
-// What a value must be, in words: a caller who reads a refusal should not have to read a regular expression.
+// Rules for values as sentences: a caller who reads a refusal should not have to read a regular expression.
 import type { ErrorObject } from 'ajv'
 
 const LINE = 'must be one line of text without control characters'
@@ -6,7 +6,7 @@ const TEXT = 'must be text without the character U+0000'
 const VISIBLE = 'must be letters, digits and signs of ASCII, without spaces'
 const AMOUNT = 'must be an amount with two decimals at most'
 
-/** Every pattern of our schemas, and what it wants. */
+/** Every pattern of our schemas, and its rule as a sentence. */
 export const patternWords: Readonly<Record<string, string>> = {
   '^[^\\u0000-\\u001f\\u007f]+$': LINE,
   '^[^\\u0000-\\u001f\\u007f]*$': LINE,
@@ -88,7 +88,7 @@ export function wordsOfPattern(pattern: string): string | undefined {
   return Object.hasOwn(patternWords, pattern) ? patternWords[pattern] : undefined
 }
 
-/** What a value breaks, in words; undefined where Ajv's own will do. */
+/** The violated rule as a sentence; undefined where Ajv's own message suffices. */
 export function wordsOf({ keyword, params }: Pick<ErrorObject, 'keyword' | 'params'>): string | undefined {
   switch (keyword) {
     case 'type':

@@ -163,7 +163,7 @@ export interface Config {
   trustProxy: number
   brokerUrl: string | undefined
   brokerDialect: 'v3' | 'next'
-  /** The newer protocol's REST base, without a trailing slash. */
+  /** The newer API's REST base, without a trailing slash. */
   brokerNext: { url: string; authUrl: string; appIdHeader: string; callsPerMinute: number } | undefined
   brokerAnswerTimeoutMs: number
   brokerMaxConnections: number

@@ -5,7 +5,7 @@ import type { ErrorCode, ErrorExtras } from './errors.ts'
 export interface Explained {
   cause: string
   remedy: string
-  /** An example of the message, where the words of the list are not the usual ones. */
+  /** An example of the message, where it is not the default one. */
   message?: string
   extras?: ErrorExtras
 }

@@ -41,7 +41,7 @@ export const Login = {
   type: 'object',
   required: ['email', 'password'],
   properties: {
-    // Whatever cannot be an address here is simply not the address of an account.
+    // A text that cannot be an address is simply not the address of an account.
     email: {
       type: 'string',
       minLength: 5,

@@ -23,9 +23,9 @@ export interface AccountRef {
 }
 
 /**
- * The account's session at the broker. Rejects with BrokerError; when the broker refuses the token the
- * account becomes REJECTED, unless a newer token came meanwhile. `anew` tries the stored token even where a connection
- * is open; `leisurely` opens one after everybody else's.
+ * The account's session at the broker. Rejects with BrokerError; when the broker refuses the token the account becomes
+ * REJECTED, unless a newer token came meanwhile. `anew` tries the stored token even where a connection is open;
+ * `leisurely` opens one after all others.
  */
 export async function openSession(
   { db, vault, brokers, log }: Pick<Open, 'db' | 'vault' | 'brokers' | 'log'>,

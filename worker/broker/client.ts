@@ -50,7 +50,7 @@ interface ConnectionEntry {
 }
 
 const maxHandshakes = 64
-/** Contracts that rest for less keep their connection: they would be back at once. */
+/** Contracts parked for less keep their connection: they would be back at once. */
 const MIN_REST_MS = 20_000
 const maxBlankBudgets = 2_000
 
@@ -343,7 +343,7 @@ function isIdle({ line, session, ticks }: ConnectionEntry): boolean {
   return !line.busy && (session === null || session.follows.size === 0) && ticks?.busy !== true
 }
 
-/** Of connections without a call under way, the one whose contracts all rest, for the longest time. */
+/** Of connections without a call under way, the one whose contracts are all parked, for the longest time. */
 function longestAtRest(entries: ConnectionEntry[]): ConnectionEntry | undefined {
   let longest: ConnectionEntry | undefined
   let longestMs = MIN_REST_MS

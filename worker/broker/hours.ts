@@ -59,7 +59,7 @@ export class Hours {
 
   #day(now: number, midnight: number): Promise<TradingDay> {
     const today = printDay(now)
-    // Yesterday's word about tomorrow may have changed since.
+    // Yesterday's table for tomorrow may have changed since.
     if (today !== this.#readOn) this.#days = new Map()
     if (this.#days.size === 0) {
       this.#readOn = today

@@ -267,7 +267,7 @@ export class MarketData implements Market {
     }))
   }
 
-  /** What is remembered while it is fresh; askers at the same time share one question; a failure is not remembered. */
+  /** Caches a read while it is fresh; concurrent callers share one request; a failure is not cached. */
   #fresh<T>(known: Fresh<T> | null, freshMs: number, read: () => Promise<T>): Fresh<T> {
     const now = performance.now()
     if (known !== null && !known.failed && now - known.readAt < freshMs) return known

@@ -83,7 +83,7 @@ export interface Least {
   takeProfit: string | null
 }
 
-/** A broker account as the port needs it: who, under which application, and how to get its token. */
+/** A broker account as the port needs it: its id, its application, and how to get its token. */
 export interface BrokerAccount {
   /** The broker's own account id. */
   accountId: string
@@ -127,8 +127,8 @@ export interface Bought {
 }
 
 /**
- * A contract as the broker shows it. `settled` means that it is over. Any field may be missing or unreadable, and is null
- * then: whether a settled state can be believed is decided in worker/orders/plausible.ts.
+ * A contract as the broker shows it. `settled` means that it is over. Any field may be missing or unreadable, and is
+ * null then: worker/orders/plausible.ts decides whether a settled state is plausible.
  */
 export interface ContractState {
   /** null where it cannot be read. */
@@ -160,7 +160,7 @@ export interface ContractState {
   unreadable?: readonly string[]
 }
 
-/** A contract seen in a list of the account (portfolio, statement, profit table), for reconciliation. */
+/** A contract in a list of the account (portfolio, statement, profit table), for resolution and reconciliation. */
 export interface Evidence {
   source: 'portfolio' | 'statement' | 'profit_table'
   contractId: string
@@ -278,7 +278,7 @@ export interface BuyOptions {
 
 /** One account's authorised conversation with the broker; shared, re-used and closed by the dialect when idle. */
 export interface Session {
-  /** Buys once. Errors carry `ran`; after 'unknown' the caller must reconcile. */
+  /** Buys once. Errors carry `ran`; after 'unknown' the caller must resolve the order. */
   buy(contract: Contract, options: BuyOptions): Promise<Bought>
   /** Follows a contract; resolves when the first state has arrived (which was also given to the listener). */
   follow(contractId: string, listener: ContractListener): Promise<ContractState>

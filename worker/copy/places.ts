@@ -1,6 +1,6 @@
-// How many copies a worker sends at a time: as many as leave its event loop time for orders. Copies of one order come in
-// thousands; each that is under way has an order's answers wait behind its own. A broker that is slow leaves the loop idle, and
-// more copies may be under way; where they keep the loop busy, fewer are as fast.
+// How many copies a worker sends at a time: as many as leave its event loop time for orders. Copies of one order come
+// in thousands; each that is under way delays the responses of orders. With a slow broker the loop is idle, and more
+// copies may be under way; where they keep the loop busy, fewer are as fast.
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
 import type { Clock } from '../platform/clock.ts'
 

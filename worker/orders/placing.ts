@@ -463,7 +463,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   }
 }
 
-/** What the refusal carries beside its words: when the market opens, or the field it is about. */
+/** The fields of the refusal beside its message: when the market opens, or the field it is about. */
 function extrasOf({ code, message, secondsUntilOpen, field }: BrokerError): { extras?: ErrorExtras } {
   if (code === 'MARKET_CLOSED') return { extras: { secondsUntilOpen } }
   return field === undefined ? {} : { extras: { details: [{ path: `/body/${field}`, message }] } }

@@ -88,7 +88,7 @@ export function openRechecks(
     if (why.length > 0) return doubt(id, entry, why)
     if (state.settled || !entry.last?.settled) take(entry, state)
     settle(id, entry)
-    // Its subscription ended with the state that was not believed.
+    // Its subscription ended with the implausible state.
     if (!state.settled && entry.last === state) await session.follow(contractId, entry.listener)
   }
 

@@ -80,7 +80,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
       origin = await answerAsk(db, ask.id, await find(ask.data))
     } catch (error) {
       const { dialect, appId } = ask.data as { dialect?: string; appId?: string }
-      // Questions about the market are put under the partner's application alone.
+      // Broker requests about the market count for the partner's application alone.
       if (dialect !== undefined && appId !== undefined) await noteRefusal(open, { dialect, appId }, error)
       origin = await refuseAsk(db, ask.id, refusalOf(error))
       if (!(error instanceof BrokerError || error instanceof ApiError))
@@ -335,7 +335,7 @@ async function evidence(open: Open, orderId: string): Promise<{ candidates: Evid
   return { candidates: [...inWindow, ...near] }
 }
 
-// Contracts read live for one question at most; the rest keep their last known values.
+// Contracts read live for one request at most; the rest keep their last known values.
 const MAX_MARKED = 50
 
 /** Reads open contracts live and notes what they are worth. */
@@ -344,7 +344,7 @@ async function mark(open: Open, orderIds: string[]): Promise<object> {
   return noteMarks(open, marks)
 }
 
-/** The same for contracts of many accounts, at leisure: whatever cannot be read now keeps its last known value. */
+/** The same for contracts of many accounts, at leisure: those that cannot be read now keep their last known values. */
 async function markSome(open: Open, orderIds: string[]): Promise<object> {
   const orders = await openAmong(open, orderIds)
   const read = await Promise.allSettled(orders.map(order => markNow(open, order, { leisurely: true })))

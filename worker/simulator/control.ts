@@ -1,5 +1,5 @@
-// The simulated broker's controls over HTTP, in JSON: its books, its faults, its market, its customers. Only
-// on the loopback address, for tests and whoever plays with it; the broker it stands for has nothing like it.
+// The simulated broker's controls over HTTP, in JSON: its books, its faults, its market, its customers. Only on the
+// loopback address, for tests and manual use; the real broker has nothing like it.
 import { once } from 'node:events'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { Ajv, type ValidateFunction } from 'ajv'
@@ -180,7 +180,7 @@ const routes: Record<string, Route> = {
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true })
 const checks = new Map<object, ValidateFunction>()
 
-/** Answers the control calls; everything else is 404. */
+/** Serves the control calls; everything else is 404. */
 export function control(controlled: Controlled): RequestListener {
   return (request, response) => {
     answer(controlled, request, response).catch((error: unknown) => {

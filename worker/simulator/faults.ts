@@ -1,5 +1,5 @@
-// Trouble on demand. Rules match calls and spoil their answers, once, so many times, or with a seeded chance,
-// so that a run with faults left on can be repeated. Everything can be changed while the broker runs.
+// Trouble on demand. Rules match calls and spoil their responses, once, so many times, or with a seeded chance, so that
+// a run with faults left on can be repeated. Everything can be changed while the broker runs.
 
 import type { AppId } from './engine/accounts.ts'
 import type { CallClass } from './engine/quota.ts'
@@ -40,9 +40,9 @@ export interface FaultRule {
 }
 
 export interface FaultSettings {
-  /** Time between a request and its answer: half before the call runs, half after. */
+  /** Time between a request and its response: half before the call runs, half after. */
   latencyMs: number
-  /** Added to the latency, evenly spread in 0…jitterMs, so answers change places. */
+  /** Added to the latency, evenly spread in 0…jitterMs, so responses change places. */
   jitterMs: number
   /** Refuse new connections and cut those there are. */
   down: boolean
@@ -52,7 +52,7 @@ export interface FaultSettings {
   states: StateRule[]
 }
 
-/** What is known of a call when it is looked at for faults. */
+/** The facts of a call that rules match. */
 export interface CallFacts {
   call: string
   class: CallClass | null
@@ -62,8 +62,8 @@ export interface CallFacts {
 }
 
 /**
- * Spoils the states of contracts, wherever they are sent: in answers and in updates. Fields are named as the dialect of the
- * connection names them.
+ * Spoils the states of contracts, wherever they are sent: in responses and in updates. Fields are named as the dialect
+ * of the connection names them.
  */
 export interface StateRule {
   /** Replaces fields; null sends null. */
@@ -165,7 +165,7 @@ export class Faults {
     return spoilt
   }
 
-  /** Milliseconds from request to answer. */
+  /** Milliseconds from request to response. */
   latencyMs(): number {
     const { latencyMs, jitterMs } = this.#settings
     return latencyMs + (jitterMs > 0 ? jitterMs * this.#chance() : 0)

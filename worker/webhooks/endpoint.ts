@@ -66,7 +66,7 @@ export class Endpoint {
   day: number
   missed: number
   failures: number
-  /** Since when there are nothing but failures, ms. */
+  /** Start of the present unbroken series of failures, ms. */
   failingSince: number | null
   lastError: string | null
   pausedUntil: number

@@ -232,7 +232,7 @@ function retryAfter(value: string | undefined): number | null {
   return Number.isFinite(seconds) ? Math.min(MAX_RETRY_AFTER_S, Math.max(0, seconds)) : null
 }
 
-// Words such as the address that a name has are not for the partner: they would show our network.
+// Details such as the resolved address are not for the partner: they would show our network.
 function errorOf(error: Error & { code?: string }): DeliveryError {
   if (error instanceof NotAllowed || /is not allowed\. Because/.test(error.message)) return 'ADDRESS_NOT_ALLOWED'
   const code = error.code ?? ''

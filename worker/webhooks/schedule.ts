@@ -20,7 +20,7 @@ const delays = [
 /** Attempts of one event: the first and one after each delay. */
 export const MAX_ATTEMPTS = delays.length + 1
 
-/** An endpoint with nothing but failures for so long is disabled. */
+/** An endpoint that has only failed for so long is disabled. */
 export const GIVEN_UP_MS = 5 * 24 * HOUR
 
 // What fails together is not sent again together.

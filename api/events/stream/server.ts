@@ -79,7 +79,7 @@ export function openStream(open: Open): EventStream {
   })
   const answer = gate.callback()
 
-  /** Who opens the socket, by its ticket or its key, after the checks of every request in their order. */
+  /** Authenticates an upgrade by its ticket or its key, after the checks of every request in their order. */
   async function admit(ctx: Context): Promise<SocketHolder & Pick<Caller, 'plan'>> {
     const offered = String(ctx.request.headers['sec-websocket-protocol'] ?? '').split(',')
     const ticket = offered.map(each => each.trim()).find(each => each.startsWith('ticket.'))

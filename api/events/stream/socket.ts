@@ -154,7 +154,7 @@ export class StreamSocket implements TickOutlet {
     this.close(1012, 'the service restarts')
   }
 
-  /** Ends it at once; for who does not close in time. */
+  /** Ends it at once, for a client that does not close in time. */
   terminate(): void {
     this.#ws.terminate()
   }

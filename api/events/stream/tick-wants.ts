@@ -1,5 +1,5 @@
-// What this process's sockets want of live prices, kept up in the database so that a worker forwards it. The row ends by itself
-// when the process is gone.
+// The assets whose ticks this process's sockets subscribe to, kept in the database so that a worker forwards them. The
+// row expires when the process is gone.
 
 import { putTickWant, TICKS, type TickWant } from '../../../db/events/ticks.ts'
 import { WORK } from '../../../db/platform/bus.ts'
@@ -21,7 +21,7 @@ export class TickWants {
   #stored = ''
   #closed = false
 
-  /** `want` returns what is wanted now; call `changed` after each change of it. */
+  /** `want` returns the assets needed now; call `changed` after each change of them. */
   constructor(
     open: Pick<Open, 'db' | 'bus' | 'log'>,
     { dialect, want }: { dialect: string; want: () => Pick<TickWant, 'appIds' | 'assets'> }
@@ -37,7 +37,7 @@ export class TickWants {
     this.#later(GROUP_MS)
   }
 
-  /** Wants nothing any more. */
+  /** Removes the row. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#renewing)

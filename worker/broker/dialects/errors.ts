@@ -116,7 +116,7 @@ function codeByText(message: string): BrokerError['code'] {
   return dataMissing.test(message) ? 'BROKER_UPSTREAM' : 'INVALID_CONTRACT'
 }
 
-/** The broker's words on one line, cut to a bound: they are stored with orders and shown to partners. */
+/** The broker's text on one line, cut to a bound: it is stored with orders and shown to partners. */
 function printable(message: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed
   return message.replace(/[\u0000-\u001f\u007f]+/g, ' ').slice(0, 300)

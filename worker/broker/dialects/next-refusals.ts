@@ -51,7 +51,7 @@ export function restRefusal(status: number, body: unknown, { appIdHeader }: { ap
     if (requestCodes.has(code) && /^account_?id$/i.test(error?.field ?? ''))
       return tokenRefused(named, 'ACCOUNT_NOT_FOUND', cause)
   }
-  // Other statuses without a code are the word of a proxy, not of the broker.
+  // Other statuses without a code come from a proxy, not from the broker.
   if (code === null && status === 401) return tokenRefused(named, 'TOKEN_REFUSED', cause)
   if (status >= 500) return unreachable(cause)
   return upstream('The broker did not open the account.', named, cause)

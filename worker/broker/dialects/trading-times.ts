@@ -24,7 +24,7 @@ function readSessions(times: Body): DaySessions {
 
 const shifts = /(closes early|opens late) \(at (\d\d:\d\d)(:\d\d)?\)/i
 
-/** The sessions as the day's events change them; an event whose words we do not know changes nothing. */
+/** The sessions as the day's events change them; an event with an unknown text changes nothing. */
 export function withEvents(sessions: DaySessions, events: unknown[], date: string): DaySessions {
   let { open, close } = sessions
   for (const event of events) {

@@ -29,9 +29,9 @@ interface Follow {
   last: ContractState | null
   /** When it ends (epoch seconds), where that is known beforehand and its value is not needed until then. */
   endsAt: number | null
-  /** It seems to have ended: not a time to rest. */
+  /** It seems to have ended and must not be parked. */
   restless: boolean
-  /** Where it streams now; null while it rests or waits for a connection. */
+  /** Where it streams now; null while it is parked or waits for a connection. */
   source: Source | null
   /** The subscription under way. */
   asking: Promise<ContractState> | null
@@ -75,7 +75,7 @@ export class Follows {
     return this.#byContract.size
   }
 
-  /** How long all of them rest from now on, in ms; 0 when one does not. */
+  /** How long all of them remain parked, in ms; 0 when one is not. */
   get restMs(): number {
     let least = Infinity
     for (const contractId of this.#byContract.keys()) least = Math.min(least, this.#rests.leftOf(contractId))
@@ -159,7 +159,10 @@ export class Follows {
     this.#restore()
   }
 
-  /** Gives up contracts at rest, so that their connection can serve another account: each listener is called with when to return. */
+  /**
+   * Gives up parked contracts, so that their connection can serve another account: each listener is called with when to
+   * return.
+   */
   giveWay(): void {
     for (const follow of [...this.#byContract.values()]) {
       const retryMs = Math.min(this.#rests.leftOf(follow.contractId), AWAY_MS)

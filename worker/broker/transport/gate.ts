@@ -1,7 +1,7 @@
 // A gate before something costly: connections that are being opened.
 import { BrokerError } from '../port.ts'
 
-/** Lets at most so many run at a time; the rest wait their turn. */
+/** Lets at most so many run at a time; the others wait their turn. */
 export class Gate {
   readonly #most: number
   readonly #waiting: (() => void)[] = []

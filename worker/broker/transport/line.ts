@@ -1,5 +1,5 @@
-// The line to the broker from one place (an account, or the market data of an application): opened when first used,
-// shared by all who call from there, opened again when it broke. Every call passes its budget here.
+// A reconnecting connection to the broker for one account, or for the market data of an application: opened at its
+// first use, shared by all callers, opened again when it broke. Every call passes its budget here.
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { pauseAfter } from '../../platform/pauses.ts'

@@ -326,7 +326,7 @@ class ClassBudget {
     return Math.max(this.#blockedUntil, ...this.#windows.map(window => window.readyAt(now, reserve)))
   }
 
-  /** Lets everybody go who may, and gives up those whose time has run out. */
+  /** Starts every waiting call that fits, and gives up those whose time has run out. */
   #serve(): void {
     const now = this.#clock.now()
     for (const queue of [this.#urgent, this.#ordinary]) {

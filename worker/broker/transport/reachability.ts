@@ -89,7 +89,7 @@ function isUnreachable(error: unknown): error is BrokerError {
   return error.brokerCode === 'NotConnected' || (error.brokerCode === 'Refused' && /^status 5/.test(`${error.cause}`))
 }
 
-/** The error of whatever needs a broker that cannot be reached; `retryMs` is when that may have changed. */
+/** The error of a call while the broker cannot be reached; `retryMs` is when that may have changed. */
 export function unreachable(cause: string, retryMs?: number): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', 'The broker could not be reached.', {
     brokerCode: 'NotConnected',

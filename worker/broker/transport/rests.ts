@@ -12,12 +12,12 @@ export interface RestsOptions {
   log: BrokerLog
   /** Wall clock, ms. One that is wrong wakes early, or late by as much. */
   now(): number
-  /** How long a contract must have to rest, at least; its stream is opened so long before its end. */
+  /** How long a contract must be parked at least; its stream is opened so long before its end. */
   restFromMs: number
   restAheadMs: number
   /** The account's open contracts. */
   openContracts(): Promise<Set<string>>
-  /** A rest is over: its time is up, or (`sold`) the contract seems to have ended. */
+  /** Parking is over: the time is up, or (`sold`) the contract seems to have ended. */
   onOver(contractId: string, sold: boolean): void
   /** Sales may go unheard: `catchUp` is to be called until it succeeds. */
   onBehind(): void
@@ -44,12 +44,12 @@ export class Rests {
     return this.#timers.has(contractId)
   }
 
-  /** Contracts at rest. */
+  /** Parked contracts. */
   ids(): string[] {
     return [...this.#timers.keys()]
   }
 
-  /** How much longer a contract rests, in ms; 0 when it does not. */
+  /** How much longer a contract is parked, in ms; 0 when it is not. */
   leftOf(contractId: string): number {
     const endsAt = this.#timers.get(contractId)?.endsAt
     return endsAt === undefined ? 0 : Math.max(0, endsAt - performance.now())
@@ -70,7 +70,7 @@ export class Rests {
     const { now, restFromMs, restAheadMs, line } = this.#options
     // Spread, so that contracts that end together are not all read together.
     const ms = endsAt * 1000 - now() - restAheadMs * (1 + Math.random() / 2)
-    // A contract that rests costs a call at its end, where its stream came with the purchase.
+    // A parked contract costs a call at its end, where its stream came with the purchase.
     if (ms < restFromMs || !line.plenty('proposal_open_contract')) return 0
     if (this.#heard) return Math.min(ms, maxRestMs)
     this.#listen()

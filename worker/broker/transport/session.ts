@@ -1,4 +1,4 @@
-// One account's conversation with the broker, whatever the dialect: the port's calls over the account's line.
+// One account's session with the broker in any dialect: the port's calls over the account's connection.
 import type { ContractLimits } from '../../../schemas/market.ts'
 import type { Request } from '../dialects/dialect.ts'
 import { type Body, bodyOf, decimalOf, idOf, integerOf, listOf, textOf } from '../dialects/reading.ts'
@@ -28,7 +28,7 @@ export interface SessionOptions extends Omit<FollowsOptions, 'openContracts'> {
   secondsUntilReopening(asset: string, openings: readonly number[]): Promise<number | null>
 }
 
-/** Orders wait longer than the broker's own time-out, so that its word about them arrives rather than our doubt. */
+/** Orders wait longer than the broker's own time-out, so that its response arrives before we record doubt. */
 const orderPatience = 1.2
 const maxEarlyFrames = 16
 
@@ -99,7 +99,7 @@ export class AccountSession implements Session {
   async sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }> {
     if (!isContractId(contractId)) throw notFound()
     const timeoutMs = this.#options.answerTimeoutMs * orderPatience
-    // Price 0: whatever the market gives.
+    // Price 0: at the market.
     const frame = await this.#options.line.call(
       'sell',
       { sell: Number(contractId), price: 0 },

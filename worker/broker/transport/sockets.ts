@@ -159,8 +159,8 @@ export class Connection {
   }
 
   /**
-   * Breaks the connection off; every pending call ends as Disconnected. What the network has not taken yet never
-   * arrives: closing in order would go on delivering it, minutes after everybody has stopped waiting.
+   * Breaks the connection off; every pending call ends as Disconnected. Bytes still buffered never arrive: a graceful
+   * close would go on delivering them, minutes after every caller has timed out.
    */
   reset(cause: string): void {
     if (this.#closed) return
@@ -187,7 +187,7 @@ export class Connection {
       if (frame === null) this.#invalid()
       else this.#route(frame, typeof frame.req_id === 'number' ? frame.req_id : null)
     } catch (cause) {
-      // Whatever a broker sends, it must not end the process.
+      // No frame of a broker may end the process.
       this.reset(`a frame could not be used: ${(cause as Error).message}`)
     }
   }

@@ -1,6 +1,6 @@
 // The simulated broker's customers: accounts, their money in whole cents (the smallest unit of the currency, see
-// currencies.ts) with every movement of it, and the tokens that open them. A token of the form
-// sim-<loginid>[-<flag>…] opens its account on first use; the flag x<epoch> says when it ends.
+// currencies.ts) with every movement of it, and the tokens that open them. A token of the form sim-<loginid>[-<flag>…]
+// opens its account on first use; the flag x<epoch> sets when it ends.
 import type { Contract } from './contracts.ts'
 import { currencies, startIn, toAmount, unitsWithin } from './currencies.ts'
 import { Refusal } from './refusal.ts'
@@ -55,7 +55,7 @@ export interface AccountPreset {
   currency?: string
   balance?: number
   disabled?: boolean
-  /** Play money; by the login id's prefix unless said. */
+  /** Play money; by default from the login id's prefix. */
   virtual?: boolean | undefined
   scopes?: Scope[]
 }
@@ -84,13 +84,13 @@ export class Accounts {
   #now: () => number
   #created: (account: Account) => void
 
-  /** `created` hears of every new account before anybody can use it. */
+  /** `created` is called with every new account before its first use. */
   constructor(now: () => number, created: (account: Account) => void) {
     this.#now = now
     this.#created = created
   }
 
-  /** Opens the token's account, creating it where the token's form says so. Throws InvalidToken, AccountDisabled. */
+  /** Opens the token's account, creating it where the token's form allows it. Throws InvalidToken, AccountDisabled. */
   grant(token: string): Grant {
     const invalid = () => new Refusal('InvalidToken', 'The token is invalid.')
     if (this.#revoked.has(token) || token.length < 10) throw invalid()
@@ -163,7 +163,7 @@ export class Accounts {
   }
 }
 
-/** Enters a movement whose amount is already part of the balance, and tells who listens. */
+/** Enters a movement whose amount is already part of the balance, and notifies the listeners. */
 export function enterRow(account: Account, row: Row): void {
   account.rows.push(row)
   if (account.rows.length > MAX_ROWS) account.rows.splice(0, MAX_ROWS / 10)

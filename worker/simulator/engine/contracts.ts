@@ -1,5 +1,5 @@
-// A contract: its terms, its facts, and the words and codes made from them. What it costs is in pricing.ts,
-// what may be bought in offers.ts, how it lives in engine.ts.
+// A contract: its terms, its facts, and the texts and codes made from them. Its cost is in pricing.ts, the offers in
+// offers.ts, its life in engine.ts.
 import type { Account, AppId } from './accounts.ts'
 import { printUnits } from './currencies.ts'
 import { lastDigit, type MarketTick, printPips } from './market.ts'

@@ -1,5 +1,5 @@
-// A refusal in the engine's own words. Each dialect turns the reason into its code, so the reason is as fine
-// as any dialect needs and the message is what a person would be shown.
+// A refusal of the engine. Each dialect turns the reason into its code, so the reason is as fine as any dialect needs
+// and the message is the text for a person.
 
 export type Reason =
   | 'AccountDisabled'

@@ -8,9 +8,9 @@ import type { CallRule, Complaints } from './shapes.ts'
 export interface Speech {
   calls: Record<string, CallRule>
   complaints: Complaints
-  /** A request in the handlers' words. */
+  /** A request in the handlers' format. */
   hear(call: string, request: Record<string, unknown>): Record<string, unknown>
-  /** A body under its field, in the dialect's words. */
+  /** A body under its field, in the dialect's format. */
   say(field: string, body: unknown): unknown
   /** A refusal in the dialect's codes; `closedCode` is the form a closed market takes on this call. */
   refuse(error: unknown, closedCode: string): V3Error

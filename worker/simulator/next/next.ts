@@ -29,7 +29,7 @@ interface SocketTicket {
   untilMs: number
 }
 
-/** Who comes in by an address: an account's owner, or anybody for market data. */
+/** The client admitted by an address: an account's owner, or anyone for market data. */
 export interface AdmittedClient {
   grant: Grant | null
   appId: AppId
@@ -44,7 +44,7 @@ export class Next {
   /** The conversations. */
   readonly front: V3
   readonly limited: boolean
-  /** What was refused as one too many: REST calls, and sockets of a user. */
+  /** Refusals of one too many: REST calls, and sockets of a user. */
   readonly refused = { rest: 0, sockets: 0 }
   #tickets = new Map<string, SocketTicket>()
   #sockets = new Map<number, number>()

@@ -1,4 +1,4 @@
-// Calls about accounts: who one is, what one has, and what has moved.
+// Calls about accounts: identity, balances and portfolios, transactions.
 import type { Account, AppId, Grant, Row } from '../engine/accounts.ts'
 import { type Contract, longcodeOf, printBarrier } from '../engine/contracts.ts'
 import { toAmount } from '../engine/currencies.ts'

@@ -196,7 +196,7 @@ const contractUpdate: Handler = (request, { v3, account }) => {
   return { body: { contract_update: { stop_loss: stop_loss ?? {}, take_profit: take_profit ?? {} } } }
 }
 
-/** A request's terms in the engine's words. */
+/** A request's terms in the engine's format. */
 function termsOf(request: CallRequest): PurchaseTerms {
   const limits = (request.limit_order ?? {}) as { take_profit?: number; stop_loss?: number }
   if (request.date_start !== undefined || request.barrier2 !== undefined) {

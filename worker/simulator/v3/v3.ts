@@ -94,7 +94,7 @@ export class V3 {
     return connection
   }
 
-  /** A body under its field, in the dialect's words; the state of a contract as the faults let it out. */
+  /** A body under its field, in the dialect's format; the state of a contract after the faults were applied. */
   say(field: string, body: unknown): unknown {
     const said = this.speech.say(field, body)
     if (field !== 'proposal_open_contract' || this.faults.settings.states.length === 0) return said
