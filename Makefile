@@ -9,7 +9,7 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check lint-spec api worker migrate schema test-page bench simulate mutants chaos outages money-storm billing-year copy-storm fuzz clean
+.PHONY: help install run test check lint-spec api worker migrate schema test-page bench simulate mutants chaos outages money-storm billing-year copy-storm questions fuzz clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s%s\n", $$1, $$2 }'
@@ -69,6 +69,9 @@ billing-year: install ## Bill 1,000 partners day by day for a year and hold each
 
 copy-storm: install ## Copy orders to 200 followers while leaders close, accounts switch, tokens go and workers die (SEED=, FOLLOWERS=, ORDERS=, BROKER_DIALECT=)
 	@TEST_DIALECT="$(BROKER_DIALECT)" $(node) test/copy-storm/run.ts
+
+questions: install ## Ask analytics random questions while orders close late and processes are killed (QUESTIONS=, ORDERS=, SEED=)
+	@$(node) test/analytics/run.ts
 
 fuzz: install ## Send every kind of request to every operation, and judge the answers (REQUESTS=, MINUTES=, SEED=)
 	@$(node) test/fuzz/run.ts

@@ -68,11 +68,15 @@ const dayStart = (day: string) => `${day}::timestamp at time zone 'UTC'`
 
 /**
  * Adds up what was bought and closed since the last time, and adds up anew some of what is marked as late; returns whether there
- * is more of either. One caller at a time works. A step is six hours at most; `halvings` makes it smaller.
+ * is more of either. One caller at a time works. A step is six hours, if nothing else is said; `halvings` makes
+ * it smaller.
  */
-export async function addUpAnalytics(db: Db, { halvings = 0 }: { halvings?: number } = {}): Promise<boolean> {
+export async function addUpAnalytics(
+  db: Db,
+  { halvings = 0, stepSeconds = STEP_SECONDS }: { halvings?: number; stepSeconds?: number } = {}
+): Promise<boolean> {
   // Each in a transaction of its own: what takes too long does not keep the others from going on.
-  const behind = await addNew(db, Math.max(900, STEP_SECONDS / 2 ** halvings))
+  const behind = await addNew(db, Math.max(900, stepSeconds / 2 ** halvings))
   const quarters = await addUpLateQuarters(db, Math.ceil(LATE_QUARTERS / 2 ** halvings))
   const days = await addUpLateDays(db, Math.ceil(LATE_DAYS / 2 ** halvings))
   return behind || quarters || days
