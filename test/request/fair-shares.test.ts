@@ -1,7 +1,7 @@
 // Places that partners share: nobody's burst keeps others from theirs, and copies come after orders.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { claimOrders, listWaitingAccounts } from '../../db/orders/claiming.ts'
+import { claimOrders, listWaitingAccounts, takeOrders } from '../../db/orders/claiming.ts'
 import type { AskRow } from '../../db/platform/broker-requests.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { RequestPlaces } from '../../worker/platform/request-places.ts'
@@ -109,6 +109,29 @@ claiming('leaves the orders of a partner that has its share, and takes the other
   assert.equal(
     later.claimed.map(({ account_id }) => account_id),
     [alone]
+  )
+})
+
+claiming('takes the job of a partner that has its share, and leaves its order for later', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  const accountIds = [...(await makeQueued(greedy)), ...(await makeQueued(modest))]
+  await db.transaction(trx => harness.open.queue.enqueue(trx, 'order.place', [{ accountIds }]))
+  const { queue } = harness.open
+  const { taken, claimed } = await takeOrders(db, queue, {
+    ...options,
+    limit: 10,
+    among: 'all',
+    full: [greedy.partnerId]
+  })
+  assert.is(taken, 1)
+  assert.equal(
+    claimed.map(({ partner_id }) => partner_id),
+    [modest.partnerId]
+  )
+  const later = await claimOrders(db, { ...options, accountIds })
+  assert.equal(
+    later.claimed.map(({ partner_id }) => partner_id),
+    [greedy.partnerId]
   )
 })
 
