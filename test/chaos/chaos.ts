@@ -4,6 +4,7 @@ import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { summary } from '../support/auditor.ts'
 import type { Dialect } from '../support/dialects.ts'
+import { startConsumers } from './consumers.ts'
 import { openGround } from './ground.ts'
 import { type Judgement, judge, type Violation } from './judge.ts'
 import { type Load, runLoad } from './load.ts'
@@ -21,6 +22,8 @@ export interface ChaosOptions {
   redis: boolean
   dialect: Dialect
   stretch?: number
+  /** Sockets of the stream that read along (0). */
+  sockets?: number
   /** How far the workers' wall clocks are off at most, ms. */
   skewMs: number
   /** Whether everything ends at once half-way. */
@@ -74,6 +77,8 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
         `${ground.traders.length} accounts, workers' clocks up to ${options.skewMs} ms off; logs in ${ground.logs}`
     )
     const startedAt = performance.now()
+    const { sockets = 0 } = options
+    const consumers = sockets > 0 ? await startConsumers(ground, { count: sockets, seed: seed + 3 }) : undefined
     const trouble = startTrouble(ground, { seed: seed + 1, kills: options.kills, ms, restartAll: options.restartAll })
     const loading = runLoad(ground, { seed, count: options.orders, ms, most: 150 })
     watch = setInterval(() => {
@@ -86,6 +91,12 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     const seconds = (performance.now() - startedAt) / 1000
     await ground.spoil([])
     const judgement = await judge(ground, load)
+    const streamed = await consumers?.judge()
+    consumers?.stop()
+    if (streamed) {
+      tell(streamed.summary)
+      for (const what of streamed.violations) judgement.violations.push({ what, orderId: null, contractId: null })
+    }
     const report = {
       violations: judgement.violations,
       judgement,

@@ -1,7 +1,8 @@
 // `make chaos`: real processes killed, frozen and cut off under load, then the auditor. Repeat the moments of a run
 // with its seed: SEED=… make chaos. Options also as ORDERS, KILLS, MINUTES, WORKERS, ACCOUNTS, REDIS=off, KEEP=on,
-// BROKER_DIALECT=next, STRETCH=2 (all times twice as long, for a machine that cannot keep up), SKEW=5 (seconds that the
-// workers' clocks are off at most, either way; 0 for right ones), RESTART=off (everything at once half-way, else).
+// SOCKETS (consumers of the stream beside it; `make chaos-stream` has 200), BROKER_DIALECT=next, STRETCH=2 (all times
+// twice as long, for a machine that cannot keep up), SKEW=5 (seconds that the workers' clocks are off at most, either
+// way; 0 for right ones), RESTART=off (everything at once half-way, else).
 import { parseArgs } from 'node:util'
 import { dialects } from '../support/dialects.ts'
 import { chaos } from './chaos.ts'
@@ -14,6 +15,7 @@ const { values } = parseArgs({
     orders: { type: 'string', default: process.env.ORDERS ?? '20000' },
     kills: { type: 'string', default: process.env.KILLS ?? '1000' },
     minutes: { type: 'string', default: process.env.MINUTES ?? '10' },
+    sockets: { type: 'string', default: process.env.SOCKETS ?? '0' },
     workers: { type: 'string', default: process.env.WORKERS ?? '3' },
     accounts: { type: 'string', default: process.env.ACCOUNTS ?? '300' },
     dialect: { type: 'string', default: process.env.BROKER_DIALECT ?? 'v3' },
@@ -24,7 +26,9 @@ const { values } = parseArgs({
     keep: { type: 'boolean', default: process.env.KEEP === 'on' }
   }
 })
-const number = (name: 'seed' | 'orders' | 'kills' | 'minutes' | 'workers' | 'accounts' | 'stretch' | 'skew') => {
+const number = (
+  name: 'seed' | 'orders' | 'kills' | 'minutes' | 'workers' | 'accounts' | 'sockets' | 'stretch' | 'skew'
+) => {
   const value = Number(values[name])
   if (!Number.isFinite(value) || value < 0) throw new Error(`--${name} must be a number`)
   return value
@@ -48,6 +52,7 @@ const { violations } = await chaos({
   minutes: number('minutes'),
   workers: number('workers'),
   accounts: number('accounts'),
+  sockets: number('sockets'),
   redis,
   skewMs,
   restartAll: values.restart !== 'off',

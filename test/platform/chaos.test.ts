@@ -25,6 +25,8 @@ short('ends with every order once, in time, and its money right', async () => {
     minutes: 0.25,
     workers: 2,
     accounts: 40,
+    // Consumers of the stream, which have to receive everything, in order.
+    sockets: 12,
     redis,
     skewMs,
     restartAll: true,
