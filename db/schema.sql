@@ -350,6 +350,16 @@ create table event_epoch (
   constraint event_epoch_single_check CHECK (single)
 );
 
+create table event_faults (
+  event_id uuid not null,
+  partner_id text collate "C" not null,
+  "position" bigint not null,
+  type text not null,
+  reason text not null,
+  found_at timestamp with time zone default clock_timestamp() not null,
+  constraint event_faults_pkey PRIMARY KEY (event_id)
+);
+
 create table event_outbox (
   id bigint generated always as identity not null,
   partner_id text collate "C" not null,

@@ -1,6 +1,7 @@
 // The event log in a worker: the sequencer, right after what changes orders and by the sweep's clock for everything else, and the
 // partitions of the log.
 
+import { forgetEventFaults } from '../db/events/faults.ts'
 import { dropEventDays, makeEventDays, SEQUENCED_AT_ONCE, sequenceEvents } from '../db/events/sequence.ts'
 import { EVENTS } from '../db/platform/bus.ts'
 import { countSequenced } from '../db/platform/metrics.ts'
@@ -47,6 +48,7 @@ export function openSequencing(open: Open, onGrowth: (partnerId: string) => void
 /** Makes the partitions of the coming days and drops those that are not kept any more. */
 export async function keepEventDays({ db, config, log }: Pick<Open, 'db' | 'config' | 'log'>): Promise<void> {
   await makeEventDays(db)
+  await forgetEventFaults(db, config.eventDays)
   const dropped = await dropEventDays(db, config.eventDays)
   if (dropped > 0) log.info({ days: dropped }, 'dropped events that are not kept any more')
 }

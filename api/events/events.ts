@@ -2,7 +2,8 @@
 
 import type { Point } from '../../db/events/cursor.ts'
 import { readCursor, writeCursor } from '../../db/events/cursor.ts'
-import { presentEvent, readEventId } from '../../db/events/present.ts'
+import { showEvent, showEvents } from '../../db/events/faults.ts'
+import { readEventId } from '../../db/events/present.ts'
 import {
   type EventsPage,
   findEvent,
@@ -47,7 +48,7 @@ export const listEvents: Operation<{ query: EventsQuery }> = {
     const types = typesOf(query.types)
     const traders = query.traderExternalId === undefined ? undefined : [query.traderExternalId]
     const answer = ({ events, next, caughtUp }: Pick<EventsPage, 'events' | 'next' | 'caughtUp'>) => ({
-      data: events.map(event => presentEvent(event, config)),
+      data: showEvents(events, config, open),
       cursor: writeCursor(pepper, partnerId, next),
       caughtUp
     })
@@ -93,11 +94,12 @@ export const getEvent: Operation<{ params: EventPath }> = {
   params: EventPath,
   response: Event,
   errors: ['NOT_FOUND'],
-  async handle({ partner, params }, { db, config }) {
+  async handle({ partner, params }, { db, config, log }) {
     const id = readEventId(params.id)
     const found = id && (await findEvent(db, { partnerId: partner.partnerId, ...id }))
-    if (!found) throw new ApiError('NOT_FOUND', `There is no event ${params.id}, or it is not kept any more.`)
-    return presentEvent(found, config)
+    const shown = found && showEvent(found, config, { db, log })
+    if (!shown) throw new ApiError('NOT_FOUND', `There is no event ${params.id}, or it is not kept any more.`)
+    return shown
   }
 }
 

@@ -1,5 +1,6 @@
 // The event log: whether what happens gets into it, and whether it has room for the coming days.
 
+import { readEventFaults } from '../../db/events/faults.ts'
 import { countDaysAhead, readOutbox } from '../../db/events/sequence.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { type Finding, ok, warn } from './finding.ts'
@@ -8,6 +9,13 @@ const LAG_WARN_SECONDS = 30
 
 export async function checkEvents(db: Db): Promise<Finding> {
   const check = 'events'
+  const { count, newest } = await readEventFaults(db)
+  if (newest)
+    return warn(
+      check,
+      `${count} events cannot be shown and are left out, the newest at position ${newest.position} of ${newest.partnerId}: ${newest.reason}`,
+      'bring back what its record lacks, or `delete from event_faults` once that is dealt with'
+    )
   const { depth, oldestSeconds } = await readOutbox(db)
   if (oldestSeconds > LAG_WARN_SECONDS)
     return warn(

@@ -1,8 +1,8 @@
 // operator events: the event log as partners read it, live or page by page, and its epoch.
 import type { Command } from 'commander'
 import { readCursor, writeCursor } from '../../db/events/cursor.ts'
-import { presentEvent, readEventId } from '../../db/events/present.ts'
-import { findEvent, listLatest, PointExpired, readEvents, readLogState } from '../../db/events/read.ts'
+import { eventIdOf, presentEvent, readEventId, type Shown } from '../../db/events/present.ts'
+import { type EventRow, findEvent, listLatest, PointExpired, readEvents, readLogState } from '../../db/events/read.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { EVENTS, openBus } from '../../db/platform/bus.ts'
@@ -48,7 +48,7 @@ export function addEvents(program: Command): void {
           const id = readEventId(eventId)
           const found = id && (await findEvent(db, { ...id, partnerId: null }))
           if (!found) throw new ApiError('NOT_FOUND', `There is no event ${eventId}, or it is not kept any more.`)
-          return { partnerId: found.partnerId, ...presentEvent(found, config) }
+          return { partnerId: found.partnerId, ...shownOf(found, config) }
         },
         { input: EventRef }
       )
@@ -113,7 +113,7 @@ async function list(
       traders: trader === undefined ? undefined : [trader]
     }
     const { events, next, caughtUp } = await readEvents(db, filter)
-    return { data: events.map(event => presentEvent(event, config)), cursor: cursor(next), caughtUp }
+    return { data: events.map(event => shownOf(event, config)), cursor: cursor(next), caughtUp }
   } catch (error) {
     if (!(error instanceof PointExpired)) throw error
     const { oldest, latest } = error.state
@@ -121,6 +121,17 @@ async function list(
       'CURSOR_EXPIRED',
       `This cursor is expired; kept is what comes after ${cursor(oldest)}, to ${cursor(latest)}.`
     )
+  }
+}
+
+/** The event as partners see it; the operator also sees that there is one that cannot be shown to them, and why. */
+function shownOf(event: EventRow, config: Shown): EventRecord {
+  try {
+    return presentEvent(event, config)
+  } catch (error) {
+    const { id, type, at, position, trader, subject } = event
+    const data = { subject, cannotBeShown: (error as Error).message }
+    return { id: eventIdOf(id), type, createdAt: at.toISOString(), position, traderExternalId: trader, data }
   }
 }
 
@@ -175,7 +186,7 @@ async function tail(context: Context, { partner, types: listed }: EventsTail): P
           const page = await readEvents(db, { partnerId, point, limit: PAGE, types })
           told.set(partnerId, page.next.position)
           for (const event of page.events)
-            process.stdout.write(`${lineOf(partnerId, presentEvent(event, context.config), context.json)}\n`)
+            process.stdout.write(`${lineOf(partnerId, shownOf(event, context.config), context.json)}\n`)
         }
       }
       if (stopped) break

@@ -123,6 +123,16 @@ export function countSequenced(events: number): void {
   sequenced.inc(events)
 }
 
+const faults = new client.Counter({
+  name: 'service_events_unshown_total',
+  help: 'Events that cannot be shown, which readers pass over: their record is gone or not readable.'
+})
+
+/** Counts an event that cannot be shown. */
+export function countEventFault(): void {
+  faults.inc()
+}
+
 const forwarded = new client.Counter({
   name: 'service_ticks_forwarded_total',
   help: 'Ticks that this worker passed on from the broker.',

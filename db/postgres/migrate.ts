@@ -49,6 +49,7 @@ import * as callRecords from '../migrations/0043_call_records.ts'
 import * as streamTickets from '../migrations/0044_stream_tickets.ts'
 import * as copyLimits from '../migrations/0045_copy_limits.ts'
 import * as ticks from '../migrations/0050_ticks.ts'
+import * as eventFaults from '../migrations/0051_event_faults.ts'
 import * as webhooks from '../migrations/0052_webhooks.ts'
 import * as markup from '../migrations/0054_markup.ts'
 import * as analytics from '../migrations/0055_analytics.ts'
@@ -107,6 +108,7 @@ const migrations: Migration[] = [
   { name: '0044_stream_tickets', up: streamTickets.up },
   { name: '0045_copy_limits', up: copyLimits.up },
   { name: '0050_ticks', up: ticks.up },
+  { name: '0051_event_faults', up: eventFaults.up },
   { name: '0052_webhooks', up: webhooks.up },
   { name: '0054_markup', up: markup.up },
   { name: '0055_analytics', up: analytics.up }

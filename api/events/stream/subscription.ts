@@ -138,8 +138,9 @@ export class Subscription {
     const quoted = JSON.stringify(id)
     for (const entry of entries) {
       if (this.#over) return
-      if (this.#fits(entry)) {
-        const frame = `{"type":"event","id":${quoted},"cursor":"${entry.cursor}","previous":"${this.#cursor}","event":${entry.json(placed)}}`
+      const event = this.#fits(entry) ? entry.json(placed) : null
+      if (event !== null) {
+        const frame = `{"type":"event","id":${quoted},"cursor":"${entry.cursor}","previous":"${this.#cursor}","event":${event}}`
         const more = outlet.send(frame)
         if (!this.#replaying) observeFrame((Date.now() - entry.at) / 1000)
         this.#cursor = entry.cursor

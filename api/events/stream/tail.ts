@@ -1,7 +1,7 @@
 // The newest events of one partner, read once for all of its sockets in this process. A subscription that is further back
 // than what is kept here reads the log itself.
 import { writeCursor } from '../../../db/events/cursor.ts'
-import { presentEvent } from '../../../db/events/present.ts'
+import { showEvent } from '../../../db/events/faults.ts'
 import { type EventRow, type LogState, PointExpired, readEvents, readLogState } from '../../../db/events/read.ts'
 import type { EventType } from '../../../schemas/events.ts'
 import type { Open } from '../../operation.ts'
@@ -22,15 +22,17 @@ export interface Entry {
   cursor: string
   /** When the change was made, ms since the epoch. */
   at: number
-  json(placed: boolean): string
+  /** null for an event that cannot be shown. */
+  json(placed: boolean): string | null
 }
 
 export type TailOpen = Pick<Open, 'db' | 'pepper' | 'config' | 'feed' | 'log'>
 
 /** An event of the log as an entry. `epoch` is that of the log it was read from. */
-export function entryOf({ pepper, config }: Pick<TailOpen, 'pepper' | 'config'>, epoch: number, row: EventRow): Entry {
-  let placed: string | undefined
-  let unplaced: string | undefined
+export function entryOf(open: Pick<TailOpen, 'db' | 'log' | 'pepper' | 'config'>, epoch: number, row: EventRow): Entry {
+  const { pepper, config } = open
+  let placed: string | null | undefined
+  let unplaced: string | null | undefined
   const { position, day, type, trader } = row
   return {
     position,
@@ -41,14 +43,19 @@ export function entryOf({ pepper, config }: Pick<TailOpen, 'pepper' | 'config'>,
     cursor: writeCursor(pepper, row.partnerId, { epoch, position, day }),
     json(withPosition) {
       if (withPosition) {
-        placed ??= JSON.stringify(presentEvent(row, config))
+        if (placed === undefined) placed = jsonOf(showEvent(row, config, open))
         return placed
       }
-      unplaced ??= JSON.stringify({ ...presentEvent(row, config), position: undefined })
+      if (unplaced === undefined) {
+        const shown = showEvent(row, config, open)
+        unplaced = jsonOf(shown && { ...shown, position: undefined })
+      }
       return unplaced
     }
   }
 }
+
+const jsonOf = (shown: object | null): string | null => shown && JSON.stringify(shown)
 
 /** What a tail tells: that it has more, or that the log was restored and no point is good any more. */
 export interface TailListener {
