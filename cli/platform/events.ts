@@ -1,7 +1,7 @@
 // operator events: the event log as partners read it, live or page by page, and its epoch.
 import type { Command } from 'commander'
 import { readCursor, writeCursor } from '../../db/events/cursor.ts'
-import { eventIdOf, presentEvent, readEventId, type Shown } from '../../db/events/present.ts'
+import { type EventSettings, eventIdOf, presentEvent, readEventId } from '../../db/events/present.ts'
 import { type EventRow, findEvent, listLatest, PointExpired, readEvents, readLogState } from '../../db/events/read.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
@@ -125,7 +125,7 @@ async function list(
 }
 
 /** The event as partners see it; the operator also sees that there is one that cannot be shown to them, and why. */
-function shownOf(event: EventRow, config: Shown): EventRecord {
+function shownOf(event: EventRow, config: EventSettings): EventRecord {
   try {
     return presentEvent(event, config)
   } catch (error) {

@@ -4,7 +4,7 @@ import type { EventRecord } from '../../schemas/events.ts'
 import type { Log } from '../platform/log.ts'
 import { countEventFault } from '../platform/metrics.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { presentEvent, type Shown } from './present.ts'
+import { type EventSettings, presentEvent } from './present.ts'
 import type { EventRow } from './read.ts'
 
 const REASON_LENGTH = 500
@@ -13,7 +13,7 @@ const MOST_NOTED = 10_000
 const noted = new Set<string>()
 
 /** The event as the wire shows it; null for one that cannot be shown, which is noted. */
-export function showEvent(row: EventRow, installation: Shown, to: { db: Db; log: Log }): EventRecord | null {
+export function showEvent(row: EventRow, installation: EventSettings, to: { db: Db; log: Log }): EventRecord | null {
   try {
     return presentEvent(row, installation)
   } catch (error) {
@@ -23,7 +23,11 @@ export function showEvent(row: EventRow, installation: Shown, to: { db: Db; log:
 }
 
 /** Those of the events that can be shown. */
-export function showEvents(events: readonly EventRow[], installation: Shown, to: { db: Db; log: Log }): EventRecord[] {
+export function showEvents(
+  events: readonly EventRow[],
+  installation: EventSettings,
+  to: { db: Db; log: Log }
+): EventRecord[] {
   return events.flatMap(event => showEvent(event, installation, to) ?? [])
 }
 

@@ -58,12 +58,16 @@ events('tail shows events of all partners as they happen, a line each, until it 
     [[], ['--partner', other.partnerId, '--json']].map(async args => {
       const tail = startProcess('cli/main.ts', harness.env, ['events', 'tail', ...args])
       // It listens before it reads where the logs end.
-      await until('the tail to listen', async () => {
-        const { rows } = await db.raw(
-          `select 1 from pg_stat_activity where query like 'listen%${EVENTS}%' and pid <> pg_backend_pid()`
-        )
-        return rows.length >= 1
-      })
+      await until(
+        'the tail to listen',
+        async () => {
+          const { rows } = await db.raw(
+            `select 1 from pg_stat_activity where query like 'listen%${EVENTS}%' and pid <> pg_backend_pid()`
+          )
+          return rows.length >= 1
+        },
+        60_000
+      )
       return tail
     })
   )
@@ -73,8 +77,10 @@ events('tail shows events of all partners as they happen, a line each, until it 
     for (const { partnerId } of [partner, other]) bus.publish(EVENTS, 'events', partnerId)
     return all?.lines.some(line => line.includes(other.partnerId)) && (one?.lines.length ?? 0) > 0
   }
-  await until('events in both', happen, 20_000)
-  assert.ok(await until('the other partner, too', () => all?.lines.some(line => line.includes(partner.partnerId))))
+  await until('events in both', happen, 60_000)
+  assert.ok(
+    await until('the other partner, too', () => all?.lines.some(line => line.includes(partner.partnerId)), 60_000)
+  )
   const first = JSON.parse(one?.lines[0] as string)
   assert.equal([first.partnerId, first.type], [other.partnerId, 'account.connected'])
   for (const tail of [all, one]) {
