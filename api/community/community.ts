@@ -7,11 +7,11 @@ import {
   insertMessage,
   listMessages as list,
   type MessageRecord,
-  type Party,
   type ProfileRecord,
   deleteMessage as remove,
   updateProfile as update
 } from '../../db/community/community.ts'
+import type { Party } from '../../db/partners/party.ts'
 import { requireRoom } from '../../db/platform/bounds.ts'
 import {
   DeletedMessage,

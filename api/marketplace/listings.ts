@@ -3,8 +3,9 @@
 
 import type { ListedBot } from '../../db/marketplace/bot-rows.ts'
 import { listBots } from '../../db/marketplace/listing.ts'
-import { getBotDetail, type Party } from '../../db/marketplace/listings.ts'
+import { getBotDetail } from '../../db/marketplace/listings.ts'
 import { listReviews, type ReviewRow, saveReview } from '../../db/marketplace/reviews.ts'
+import type { Party } from '../../db/partners/party.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { shown } from '../../schemas/fields/money.ts'
 import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'

@@ -4,7 +4,7 @@ import { getPartner } from '../../db/partners/partners.ts'
 import { getNamedTrader, searchTraders } from '../../db/platform/named.ts'
 import { listAccounts } from '../../db/traders/accounts.ts'
 import { listTraders, type TraderRecord } from '../../db/traders/traders.ts'
-import { TraderName, TraderSearch, TradersQuery } from '../../schemas/commands/operator.ts'
+import { TraderListQuery, TraderName, TraderSearch } from '../../schemas/commands/operator.ts'
 import { withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
@@ -20,11 +20,11 @@ export function addTraders(program: Command): void {
     .addHelpText('after', examples('traders list --partner ptn_01jd…'))
     .action(
       withStore(
-        async ({ db }, { partner, limit }: TradersQuery) => {
+        async ({ db }, { partner, limit }: TraderListQuery) => {
           await getPartner(db, partner)
           return { data: (await listTraders(db, partner, limit)).map(presentTrader) }
         },
-        { input: TradersQuery, show: ['traderId', 'traderExternalId', 'name', 'email', 'connectedAt', 'createdAt'] }
+        { input: TraderListQuery, show: ['traderId', 'traderExternalId', 'name', 'email', 'connectedAt', 'createdAt'] }
       )
     )
 

@@ -1,8 +1,9 @@
 // Bots that parties of a community share and like.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
+import type { Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import type { Author, Party } from './community.ts'
+import type { Author } from './community.ts'
 
 export interface CommunityBotRecord {
   botId: string

@@ -1,13 +1,9 @@
 // Profiles and messages of a partner's community. A party is a trader or the partner itself, named by its id.
+
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
+import type { Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-
-/** The acting party, and the partner whose community it is. */
-export interface Party {
-  partnerId: string
-  partyId: string
-}
 
 export interface ProfileRecord {
   displayName: string | null

@@ -2,18 +2,14 @@
 //
 // Order of locks in everything about a bot: first the bot's row, then its purchase, subscription or review, then the
 // accounts of the ledger, last the listing's version. One order prevents deadlocks.
+
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import type { BotStatus } from '../../schemas/marketplace/creator.ts'
+import type { Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { type BotRow, botColumns, fromBots } from './bot-rows.ts'
 import { listBot, unlistBot } from './listing.ts'
-
-/** Who acts: a trader, or the partner itself; the money is the partner's either way. */
-export interface Party {
-  partnerId: string
-  partyId: string
-}
 
 /** What a creator writes about a bot; a price or text that is null is not there. */
 export interface BotFacts {

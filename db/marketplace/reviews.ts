@@ -1,8 +1,9 @@
 // Reviews: one per party and bot, the newest replaces the previous one. Sum and count are columns of the bot.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
+import type { Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { getVisibleBot, lockVisibleBot, ownsBot, type Party } from './listings.ts'
+import { getVisibleBot, lockVisibleBot, ownsBot } from './listings.ts'
 
 export interface ReviewRow {
   id: string

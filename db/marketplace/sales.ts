@@ -6,9 +6,10 @@ import { isLess, negated, shown, splitSale } from '../../schemas/fields/money.ts
 import type { PurchaseStatus, SubscriptionStatus } from '../../schemas/marketplace/sales.ts'
 import { databaseNow, endOfPeriod } from '../money/billing.ts'
 import { accounts, findTransfer, type TransferEntry, transfer } from '../money/ledger.ts'
+import type { Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import type { BotRow } from './bot-rows.ts'
-import { lockBot, lockVisibleBot, type Party } from './listings.ts'
+import { lockBot, lockVisibleBot } from './listings.ts'
 import { takeReviewBack } from './reviews.ts'
 
 export interface PurchaseRow {

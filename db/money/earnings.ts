@@ -1,5 +1,6 @@
 // What creators earned. The money is on the partner's earnings account; a partner sees all of it, one of its
 // traders the part that its own bots brought and its own payouts took.
+import type { Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
 export interface Earnings {
@@ -9,11 +10,6 @@ export interface Earnings {
   /** Always the other three together. */
   lifetimeUsd: string
   paidOutUsd: string
-}
-
-interface Party {
-  partnerId: string
-  partyId: string
 }
 
 /** A party's earnings, in one read: the partner's from its accounts, a trader's from its bots and payouts. */

@@ -234,7 +234,7 @@ export const SessionEnd = {
 } as const
 export type SessionEnd = FromSchema<typeof SessionEnd>
 
-export const TradersQuery = {
+export const TraderListQuery = {
   type: 'object',
   additionalProperties: false,
   required: ['partner', 'limit'],
@@ -243,7 +243,7 @@ export const TradersQuery = {
     limit: { type: 'integer', minimum: 1, maximum: 100_000, description: 'How many at most.' }
   }
 } as const
-export type TradersQuery = FromSchema<typeof TradersQuery>
+export type TraderListQuery = FromSchema<typeof TraderListQuery>
 
 /** An order by whatever a ticket calls it. */
 export const OrderName = {

@@ -1,7 +1,8 @@
 // The marketplace's part of the money storm: sales, refunds, subscriptions, cancellations in the midst of renewals.
 
-import { insertBot, type Party, publishBot, retireBot } from '../../db/marketplace/listings.ts'
+import { insertBot, publishBot, retireBot } from '../../db/marketplace/listings.ts'
 import { cancelSubscription, purchaseBot, refundPurchase, subscribeToBot } from '../../db/marketplace/sales.ts'
+import type { Party } from '../../db/partners/party.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { Scene, StormOperation } from './operations.ts'
 import { type Random, seeded } from './random.ts'

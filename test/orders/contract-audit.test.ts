@@ -8,7 +8,7 @@ import { openBrokers } from '../../worker/broker/brokers.ts'
 import type { Open } from '../../worker/open.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import { openSignal } from '../../worker/signal.ts'
-import type { Contract } from '../../worker/simulator/engine/contracts.ts'
+import type { SimulatedContract } from '../../worker/simulator/engine/contracts.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialects } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader } from '../support/harness.ts'
@@ -121,7 +121,7 @@ async function openBooks(contractType: 'CALL' | 'PUT') {
     const { account } = engine.accounts.grant(`sim-${accountId}`)
     const { id, buyTransaction } = engine.books.newIds()
     const copy = {
-      ...(original as Contract),
+      ...(original as SimulatedContract),
       account,
       appId,
       id,

@@ -11,7 +11,7 @@ import { openBrokers } from '../../worker/broker/brokers.ts'
 import type { Open } from '../../worker/open.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import { openSignal } from '../../worker/signal.ts'
-import type { Contract } from '../../worker/simulator/engine/contracts.ts'
+import type { SimulatedContract } from '../../worker/simulator/engine/contracts.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
@@ -178,7 +178,7 @@ reporting('reports a contract that is closed in the books of the account, whatev
   const { id, buyTransaction } = engine.books.newIds()
   const boughtMs = minutesAgo(10).getTime()
   const copy = {
-    ...(original as Contract),
+    ...(original as SimulatedContract),
     account,
     ...(dialect === 'v3' ? { appId: Number(appIds.v3) } : {}),
     id,

@@ -1,13 +1,13 @@
 // The rules of the simulated broker's contracts, played on a virtual clock with prices laid out beforehand.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { Account } from '../../worker/simulator/engine/accounts.ts'
-import type { Contract, PurchaseTerms } from '../../worker/simulator/engine/contracts.ts'
+import type { SimulatedAccount } from '../../worker/simulator/engine/accounts.ts'
+import type { PurchaseTerms, SimulatedContract } from '../../worker/simulator/engine/contracts.ts'
 import { Engine, type EngineOptions } from '../../worker/simulator/engine/engine.ts'
 import { ledgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import { lastDigit, type MarketTick } from '../../worker/simulator/engine/market.ts'
 import type { Refusal } from '../../worker/simulator/engine/refusal.ts'
-import { type MarketSymbol, symbols } from '../../worker/simulator/engine/symbols.ts'
+import { type SimulatedSymbol, symbols } from '../../worker/simulator/engine/symbols.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 // A Wednesday; the first 2 s tick after it is at :02.
@@ -16,8 +16,8 @@ const WEDNESDAY = '2026-03-04T10:00:00.400Z'
 interface Stage {
   clock: VirtualClock
   engine: Engine
-  account: Account
-  buy(terms?: Partial<PurchaseTerms>, facts?: { maxCents?: number; account?: Account }): Contract
+  account: SimulatedAccount
+  buy(terms?: Partial<PurchaseTerms>, facts?: { maxCents?: number; account?: SimulatedAccount }): SimulatedContract
   /** Lays out the next ticks of a symbol. */
   script(quotes: number[], code?: string): void
 }
@@ -49,8 +49,8 @@ function stage(options: EngineOptions & { at?: string } = {}): Stage {
   }
 }
 
-function symbolOf(code: string): MarketSymbol {
-  return symbols.get(code) as MarketSymbol
+function symbolOf(code: string): SimulatedSymbol {
+  return symbols.get(code) as SimulatedSymbol
 }
 
 /** The reason with which `run` is refused. */
@@ -457,7 +457,7 @@ selling('is not offered for tick contracts, nor for those of others', () => {
   const { buy, engine, account, clock } = stage()
   const contract = buy({ duration: 5, unit: 't' })
   clock.pass(4_000)
-  const sell = (by: Account) => engine.sell(by, { appId: 7, contractId: contract.id, floorCents: 0 })
+  const sell = (by: SimulatedAccount) => engine.sell(by, { appId: 7, contractId: contract.id, floorCents: 0 })
   assert.is(
     refusal(() => sell(account)),
     'ResaleNotOffered'

@@ -212,7 +212,7 @@ function refusalOf(error: unknown): NonNullable<AskRow['error']> {
   return { code: 'BROKER_UPSTREAM', message: 'The broker could not be asked.' }
 }
 
-interface AccountRow {
+interface LiveAccountRow {
   id: string
   account_id: string
   broker_app_id: string
@@ -220,7 +220,7 @@ interface AccountRow {
 }
 
 async function balance(open: Open, accountRowId: string): Promise<{ balance: string; currency: string }> {
-  const [account] = await rows<AccountRow>(
+  const [account] = await rows<LiveAccountRow>(
     open.db,
     `select a.id, a.account_id, p.broker_app_id, p.broker_dialect from broker_accounts a join partners p on p.id = a.partner_id where a.id = :accountRowId`,
     { accountRowId }

@@ -8,7 +8,7 @@ import { currencies, printUnits, toAmount } from './engine/currencies.ts'
 import type { Engine } from './engine/engine.ts'
 import { ledgerEntry } from './engine/ledger.ts'
 import type { Quota } from './engine/quota.ts'
-import { type MarketSymbol, symbols } from './engine/symbols.ts'
+import { type SimulatedSymbol, symbols } from './engine/symbols.ts'
 import { effects, type FaultSettings, type Faults } from './faults.ts'
 import type { Next } from './next/next.ts'
 import type { V3 } from './v3/v3.ts'
@@ -303,7 +303,7 @@ function reply(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
-function symbolOf(code: unknown): MarketSymbol {
+function symbolOf(code: unknown): SimulatedSymbol {
   const symbol = symbols.get(code as string)
   if (!symbol) throw new ControlError(`There is no symbol ${String(code)}`)
   return symbol

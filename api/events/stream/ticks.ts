@@ -34,7 +34,7 @@ export interface TickMember {
   end(): void
 }
 
-interface Tick {
+interface ForwardedTick {
   asset: string
   epoch: number
   /** Of the lease under which it was forwarded. */
@@ -98,9 +98,9 @@ class Board {
   readonly #byAsset = new Map<string, Set<Group>>()
   readonly #members = new Map<string, number>()
   readonly #applications = new Map<string, number>()
-  readonly #newest = new Map<string, Tick>()
+  readonly #newest = new Map<string, ForwardedTick>()
   /** Ticks not yet sent to everybody, oldest first. */
-  #waiting: Tick[] = []
+  #waiting: ForwardedTick[] = []
   #serial = 0
   #flushing = false
   #delivered = 0
@@ -244,7 +244,7 @@ class Board {
     while (this.#waiting.length > 0) {
       const ticks = this.#waiting
       const [first, upTo] = [ticks[0]?.serial ?? 0, this.#serial]
-      const ofGroup = new Map<Group, Tick[]>()
+      const ofGroup = new Map<Group, ForwardedTick[]>()
       for (const tick of ticks)
         for (const group of this.#byAsset.get(tick.asset) ?? []) {
           const list = ofGroup.get(group)
@@ -285,11 +285,11 @@ class Board {
     member.upTo = this.#serial
   }
 
-  #send(member: Member, ticks: readonly Tick[]): void {
+  #send(member: Member, ticks: readonly ForwardedTick[]): void {
     if (ticks.length > 0) this.#deliver(member, ticks, frameOf(ticks))
   }
 
-  #deliver({ outlet, late }: Member, ticks: readonly Tick[], frame: Buffer): void {
+  #deliver({ outlet, late }: Member, ticks: readonly ForwardedTick[], frame: Buffer): void {
     if (outlet.crowded) {
       for (const { asset } of ticks) late.add(asset)
       return
@@ -299,14 +299,14 @@ class Board {
   }
 }
 
-function frameOf(ticks: readonly Tick[]): Buffer {
+function frameOf(ticks: readonly ForwardedTick[]): Buffer {
   return Buffer.from(`{"type":"ticks","data":[${ticks.map(({ json }) => json).join(',')}]}`)
 }
 
 const keyOf = (assets: ReadonlySet<string>): string => [...assets].sort().join(' ')
 
 /** The newest of each asset, in their order. */
-function conflated(ticks: readonly Tick[]): Tick[] {
+function conflated(ticks: readonly ForwardedTick[]): ForwardedTick[] {
   return [...new Map(ticks.toReversed().map(tick => [tick.asset, tick])).values()].toReversed()
 }
 

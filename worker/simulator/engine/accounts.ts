@@ -1,11 +1,11 @@
 // The simulated broker's customers: accounts, their money in whole cents (the smallest unit of the currency, see
 // currencies.ts) with every movement of it, and the tokens that open them. A token of the form sim-<loginid>[-<flag>…]
 // opens its account on first use; the flag x<epoch> sets when it ends.
-import type { Contract } from './contracts.ts'
+import type { SimulatedContract } from './contracts.ts'
 import { currencies, startIn, toAmount, unitsWithin } from './currencies.ts'
 import { Refusal } from './refusal.ts'
 
-export type Scope = 'read' | 'trade' | 'trading_information' | 'payments' | 'admin'
+export type TokenScope = 'read' | 'trade' | 'trading_information' | 'payments' | 'admin'
 
 /** An application: a number in the first dialect, any text in the newer one. */
 export type AppId = number | string
@@ -16,7 +16,7 @@ export interface Row {
   /** The purchase this row settles; null for purchases and deposits. */
   referenceId: number | null
   action: 'buy' | 'sell' | 'deposit' | 'virtual_credit'
-  contract: Contract | null
+  contract: SimulatedContract | null
   amountCents: number
   balanceCents: number
   atMs: number
@@ -24,9 +24,9 @@ export interface Row {
   appId: AppId | null
 }
 
-export type AccountEvent = { kind: 'bought'; contract: Contract } | { kind: 'row'; row: Row }
+export type AccountEvent = { kind: 'bought'; contract: SimulatedContract } | { kind: 'row'; row: Row }
 
-export interface Account {
+export interface SimulatedAccount {
   loginid: string
   userId: number
   currency: string
@@ -34,9 +34,9 @@ export interface Account {
   disabled: boolean
   balanceCents: number
   createdMs: number
-  open: Map<number, Contract>
+  open: Map<number, SimulatedContract>
   /** Closed contracts in the order they closed. */
-  closed: Contract[]
+  closed: SimulatedContract[]
   rows: Row[]
   listeners: Set<(event: AccountEvent) => void>
 }
@@ -44,8 +44,8 @@ export interface Account {
 /** What a token gives. */
 export interface Grant {
   token: string
-  account: Account
-  scopes: ReadonlySet<Scope>
+  account: SimulatedAccount
+  scopes: ReadonlySet<TokenScope>
 }
 
 /** An account prepared by option or control call; money as a decimal number of the account's currency. */
@@ -57,15 +57,15 @@ export interface AccountPreset {
   disabled?: boolean
   /** Play money; by default from the login id's prefix. */
   virtual?: boolean | undefined
-  scopes?: Scope[]
+  scopes?: TokenScope[]
 }
 
 const START_CENTS = 1_000_000
 const POOR_CENTS = 100
 const MAX_ROWS = 200_000
 const MAX_ACCOUNTS = 500_000
-const FULL: Scope[] = ['read', 'trade', 'trading_information', 'payments', 'admin']
-const READ_ONLY: Scope[] = ['read', 'trading_information']
+const FULL: TokenScope[] = ['read', 'trade', 'trading_information', 'payments', 'admin']
+const READ_ONLY: TokenScope[] = ['read', 'trading_information']
 /** What a flag in a token does; a currency is one, too. The page on testing shows them. */
 export const tokenFlags = {
   demo: 'The account is a demo account, whatever its id begins with.',
@@ -78,14 +78,14 @@ export const tokenFlags = {
 const TOKEN = /^sim-([A-Z]{2,4}[0-9]{1,10})((?:-[A-Za-z0-9]+)*)$/
 
 export class Accounts {
-  readonly all = new Map<string, Account>()
-  #presets = new Map<string, { loginid: string; scopes: Scope[] }>()
+  readonly all = new Map<string, SimulatedAccount>()
+  #presets = new Map<string, { loginid: string; scopes: TokenScope[] }>()
   #revoked = new Set<string>()
   #now: () => number
-  #created: (account: Account) => void
+  #created: (account: SimulatedAccount) => void
 
   /** `created` is called with every new account before its first use. */
-  constructor(now: () => number, created: (account: Account) => void) {
+  constructor(now: () => number, created: (account: SimulatedAccount) => void) {
     this.#now = now
     this.#created = created
   }
@@ -124,7 +124,7 @@ export class Accounts {
   }
 
   /** Opens an account, or changes the standing of one that exists. */
-  create(preset: AccountPreset): Account {
+  create(preset: AccountPreset): SimulatedAccount {
     const { loginid } = preset
     if (preset.token) this.#presets.set(preset.token, { loginid, scopes: preset.scopes ?? FULL })
     const known = this.all.get(loginid)
@@ -134,7 +134,7 @@ export class Accounts {
     }
     const currency = preset.currency ?? 'USD'
     const start = startIn(currency, START_CENTS)
-    const account: Account = {
+    const account: SimulatedAccount = {
       loginid,
       userId: Number(loginid.replace(/\D/g, '')),
       currency,
@@ -164,12 +164,12 @@ export class Accounts {
 }
 
 /** Enters a movement whose amount is already part of the balance, and notifies the listeners. */
-export function enterRow(account: Account, row: Row): void {
+export function enterRow(account: SimulatedAccount, row: Row): void {
   account.rows.push(row)
   if (account.rows.length > MAX_ROWS) account.rows.splice(0, MAX_ROWS / 10)
   for (const listener of account.listeners) listener({ kind: 'row', row })
 }
 
-function disabled(account: Account): Refusal {
+function disabled(account: SimulatedAccount): Refusal {
   return new Refusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
 }

@@ -1,8 +1,8 @@
 // The broker's books: the only code that changes balances, statement rows, contracts and issued numbers. Every change
 // is written to the journal before a client is notified.
-import { type Account, type AccountPreset, Accounts, enterRow } from './accounts.ts'
+import { type AccountPreset, Accounts, enterRow, type SimulatedAccount } from './accounts.ts'
 import type { TimeSource } from './clock.ts'
-import type { Contract } from './contracts.ts'
+import type { SimulatedContract } from './contracts.ts'
 import type { Journal } from './journal.ts'
 import type { ContractExit } from './lives.ts'
 
@@ -19,7 +19,7 @@ export interface Deposit {
 export class Books {
   readonly accounts: Accounts
   /** In the order of purchase. */
-  readonly contracts = new Map<number, Contract>()
+  readonly contracts = new Map<number, SimulatedContract>()
   #clock: TimeSource
   #journal: Journal
   #maxContracts: number
@@ -46,7 +46,7 @@ export class Books {
   }
 
   /** Enters a purchase. */
-  bought(contract: Contract): void {
+  bought(contract: SimulatedContract): void {
     contract.account.balanceCents -= contract.buyCents
     this.#journal.bought(contract)
     this.#enterPurchase(contract)
@@ -54,26 +54,26 @@ export class Books {
   }
 
   /** Enters a change of a contract's limits. */
-  changed(contract: Contract): void {
+  changed(contract: SimulatedContract): void {
     this.#journal.changed(contract)
   }
 
   /** Enters a sale, by the client or by the engine. */
-  sold(contract: Contract, sale: ContractExit): void {
+  sold(contract: SimulatedContract, sale: ContractExit): void {
     const entry = { ...sale, soldMs: this.#clock.now(), transactionId: this.#nextTransaction++ }
     this.#journal.sold(contract, entry)
     this.#enterSale(contract, entry)
   }
 
   /** Enters money that came, or went, without a contract. */
-  deposited(account: Account, cents: number): void {
+  deposited(account: SimulatedAccount, cents: number): void {
     const deposit = { cents, atMs: this.#clock.now(), transactionId: this.#nextTransaction++ }
     this.#journal.deposited(account, deposit)
     this.#enterDeposit(account, deposit)
   }
 
   /** Puts a deposit read from the journal back. */
-  restoreDeposit(account: Account, deposit: Deposit): void {
+  restoreDeposit(account: SimulatedAccount, deposit: Deposit): void {
     this.#nextTransaction = Math.max(this.#nextTransaction, deposit.transactionId + 1)
     this.#enterDeposit(account, deposit)
   }
@@ -86,7 +86,7 @@ export class Books {
   }
 
   /** Puts a contract read from the journal back as it was bought. */
-  restorePurchase(contract: Contract): void {
+  restorePurchase(contract: SimulatedContract): void {
     contract.account.balanceCents -= contract.buyCents
     this.#nextContract = Math.max(this.#nextContract, contract.id + 1)
     this.#nextTransaction = Math.max(this.#nextTransaction, contract.buyTransaction + 1)
@@ -94,12 +94,12 @@ export class Books {
   }
 
   /** Puts the sale of a restored contract back. */
-  restoreSale(contract: Contract, entry: SaleEntry): void {
+  restoreSale(contract: SimulatedContract, entry: SaleEntry): void {
     this.#nextTransaction = Math.max(this.#nextTransaction, entry.transactionId + 1)
     this.#enterSale(contract, entry)
   }
 
-  #welcome(account: Account): void {
+  #welcome(account: SimulatedAccount): void {
     const transactionId = this.#restoring?.transactionId ?? this.#nextTransaction
     this.#nextTransaction = Math.max(this.#nextTransaction, transactionId) + 1
     account.createdMs = this.#restoring?.createdMs ?? account.createdMs
@@ -109,7 +109,7 @@ export class Books {
     this.#enterDeposit(account, { cents, atMs, transactionId })
   }
 
-  #enterDeposit(account: Account, { cents, atMs, transactionId }: Deposit): void {
+  #enterDeposit(account: SimulatedAccount, { cents, atMs, transactionId }: Deposit): void {
     account.balanceCents += cents
     enterRow(account, {
       transactionId,
@@ -123,7 +123,7 @@ export class Books {
     })
   }
 
-  #enterPurchase(contract: Contract): void {
+  #enterPurchase(contract: SimulatedContract): void {
     const { account } = contract
     this.contracts.set(contract.id, contract)
     account.open.set(contract.id, contract)
@@ -140,7 +140,7 @@ export class Books {
     })
   }
 
-  #enterSale(contract: Contract, entry: SaleEntry): void {
+  #enterSale(contract: SimulatedContract, entry: SaleEntry): void {
     const { account } = contract
     contract.status = entry.status
     contract.sellCents = entry.cents

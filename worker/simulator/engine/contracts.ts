@@ -1,9 +1,9 @@
 // A contract: its terms, its facts, and the texts and codes made from them. Its cost is in pricing.ts, the offers in
 // offers.ts, its life in engine.ts.
-import type { Account, AppId } from './accounts.ts'
+import type { AppId, SimulatedAccount } from './accounts.ts'
 import { printUnits } from './currencies.ts'
 import { lastDigit, type MarketTick, printPips } from './market.ts'
-import type { MarketSymbol } from './symbols.ts'
+import type { SimulatedSymbol } from './symbols.ts'
 
 export const riseFallTypes = ['CALL', 'PUT', 'CALLE', 'PUTE'] as const
 export const digitTypes = ['DIGITMATCH', 'DIGITDIFF', 'DIGITOVER', 'DIGITUNDER', 'DIGITEVEN', 'DIGITODD'] as const
@@ -41,7 +41,7 @@ export type Barrier = { relative: boolean; pips: number }
 export interface Offer {
   type: ContractType
   kind: 'ticks' | 'timed' | 'multiplier'
-  symbol: MarketSymbol
+  symbol: SimulatedSymbol
   currency: string
   basis: 'stake' | 'payout'
   amountCents: number
@@ -61,10 +61,10 @@ export interface Offer {
 
 export type Status = 'open' | 'won' | 'lost' | 'sold' | 'cancelled'
 
-export interface Contract {
+export interface SimulatedContract {
   id: number
   offer: Offer
-  account: Account
+  account: SimulatedAccount
   appId: AppId
   buyTransaction: number
   sellTransaction: number | null
@@ -96,7 +96,7 @@ export interface Contract {
   shortcode: string
   /** Whether the purchase response was handed to a socket; null (unknown) after a restart. */
   delivered: boolean | null
-  watchers: Set<(contract: Contract) => void>
+  watchers: Set<(contract: SimulatedContract) => void>
 }
 
 /** The broker's own application id, found on settlements. */
@@ -112,7 +112,7 @@ export function ticksNeeded(offer: Offer): number {
 }
 
 /** The level, in pips, a rise or fall is measured against; null where there is none, or none yet. */
-export function barrierPips(contract: Contract): number | null {
+export function barrierPips(contract: SimulatedContract): number | null {
   const { barrier, kind, type } = contract.offer
   if (kind === 'multiplier' || isDigit(type)) return null
   if (!barrier.relative) return barrier.pips
@@ -120,7 +120,7 @@ export function barrierPips(contract: Contract): number | null {
 }
 
 /** Whether the contract wins with this exit. */
-export function wins(contract: Contract, exit: MarketTick): boolean {
+export function wins(contract: SimulatedContract, exit: MarketTick): boolean {
   const { type, digit } = contract.offer
   if (isDigit(type)) return digitWins(type, lastDigit(exit), digit ?? 0)
   const distance = exit.pips - (barrierPips(contract) ?? exit.pips)
@@ -164,7 +164,7 @@ export function shortcodeOf(
 }
 
 /** The barrier as printed: the digit, or the level once it is known. */
-export function printBarrier(contract: Contract): string | null {
+export function printBarrier(contract: SimulatedContract): string | null {
   const { digit, symbol } = contract.offer
   if (digit !== null) return String(digit)
   const level = barrierPips(contract)

@@ -1,10 +1,10 @@
 // The simulated broker without a dialect: it prices, buys and sells contracts for its accounts. What is here
 // knows no requests and no sockets, waits only through the given clock, and keeps the one truth about every
 // contract, which tests and audits read as the ledger. How a contract lives and ends is in lives.ts.
-import type { Account, AccountPreset, Accounts, AppId } from './accounts.ts'
+import type { AccountPreset, Accounts, AppId, SimulatedAccount } from './accounts.ts'
 import { Books } from './books.ts'
 import { systemClock, type TimeSource } from './clock.ts'
-import { type Contract, expiryOf, type Offer, type PurchaseTerms, shortcodeOf } from './contracts.ts'
+import { expiryOf, type Offer, type PurchaseTerms, type SimulatedContract, shortcodeOf } from './contracts.ts'
 import { printUnits, Rates } from './currencies.ts'
 import { type Journal, noJournal } from './journal.ts'
 import { type ContractExit, finalCents, Lives } from './lives.ts'
@@ -12,7 +12,7 @@ import { Market, type MarketTick } from './market.ts'
 import { checkCeiling, checkPrice, limitsOf, offerOf } from './offers.ts'
 import { bidOf, multiplierProfit, type Price, priceOf } from './pricing.ts'
 import { type Reason, Refusal } from './refusal.ts'
-import type { MarketSymbol } from './symbols.ts'
+import type { SimulatedSymbol } from './symbols.ts'
 
 export interface EngineOptions {
   clock?: TimeSource
@@ -111,12 +111,12 @@ export class Engine {
     return this.books.accounts
   }
 
-  get contracts(): ReadonlyMap<number, Contract> {
+  get contracts(): ReadonlyMap<number, SimulatedContract> {
     return this.books.contracts
   }
 
   /** Prices terms now. Throws Refusal. */
-  quote(terms: PurchaseTerms, account: Account | null): Quote {
+  quote(terms: PurchaseTerms, account: SimulatedAccount | null): Quote {
     const nowMs = this.clock.now()
     const { pct, onTop } = this.markup
     const offer = offerOf({ ...terms, markupPct: terms.markupPct ?? pct, markupOnTop: onTop }, nowMs)
@@ -133,13 +133,13 @@ export class Engine {
   }
 
   /** Buys at most at `maxCents`. Throws Refusal; when it does nothing has changed. */
-  buy(account: Account, facts: { appId: AppId; terms: PurchaseTerms; maxCents: number }): Contract {
+  buy(account: SimulatedAccount, facts: { appId: AppId; terms: PurchaseTerms; maxCents: number }): SimulatedContract {
     if (account.disabled) throw new Refusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
     const { offer, price, spot, startEpoch, expiryEpoch } = this.quote(facts.terms, account)
     checkCeiling(offer, price.askCents, facts.maxCents)
     if (price.askCents > account.balanceCents) throw insufficient(account, price.askCents)
     const nowMs = this.clock.now()
-    const contract: Contract = {
+    const contract: SimulatedContract = {
       ...this.books.newIds(),
       offer,
       account,
@@ -175,7 +175,7 @@ export class Engine {
   }
 
   /** Sells at the market, not below `floorCents`. Throws Refusal. */
-  sell(account: Account, facts: { appId: AppId; contractId: number; floorCents: number }): Contract {
+  sell(account: SimulatedAccount, facts: { appId: AppId; contractId: number; floorCents: number }): SimulatedContract {
     const contract = this.#own(account, facts.contractId)
     const { bidCents, spot, unsellable } = this.value(contract)
     if (unsellable) throw new Refusal(unsellable.reason, unsellable.message)
@@ -193,10 +193,10 @@ export class Engine {
 
   /** Changes a multiplier contract's limits; null removes one, undefined leaves it. Throws Refusal. */
   update(
-    account: Account,
+    account: SimulatedAccount,
     contractId: number,
     limits: { takeProfit?: number | null | undefined; stopLoss?: number | null | undefined }
-  ): Contract {
+  ): SimulatedContract {
     const contract = this.#own(account, contractId)
     if (contract.offer.kind !== 'multiplier' || contract.status !== 'open') {
       throw new Refusal('ContractUpdateNotAllowed', 'Update is not allowed for this contract.')
@@ -215,26 +215,26 @@ export class Engine {
   }
 
   /** Refuses: deal cancellation is not sold here, so there is never anything to cancel. */
-  cancel(account: Account, contractId: number): never {
+  cancel(account: SimulatedAccount, contractId: number): never {
     this.#own(account, contractId)
     throw new Refusal('CancelNotAvailable', 'Deal cancellation is not available for this contract.')
   }
 
   /** Settles every contract that has ended and waits for the settlements; returns how many. */
-  settleEnded(account: Account): number {
+  settleEnded(account: SimulatedAccount): number {
     const ended = [...account.open.values()].filter(contract => contract.ended)
     for (const contract of ended) this.lives.settle(contract)
     return ended.length
   }
 
   /** The account's contract of that id, or undefined. */
-  find(account: Account, contractId: number): Contract | undefined {
+  find(account: SimulatedAccount, contractId: number): SimulatedContract | undefined {
     const contract = this.contracts.get(contractId)
     return contract?.account === account ? contract : undefined
   }
 
   /** What the contract is worth now; of a closed one, what it was sold for. */
-  value(contract: Contract): Valuation {
+  value(contract: SimulatedContract): Valuation {
     const nowMs = this.clock.now()
     const spot = this.market.latest(contract.offer.symbol, nowMs)
     if (contract.sellCents !== null) return { bidCents: contract.sellCents, spot, unsellable: obstacles.sold }
@@ -251,7 +251,7 @@ export class Engine {
   }
 
   /** The refusal of a closed market; when it opens is its first value, where that is known. */
-  closed(symbol: MarketSymbol): Refusal {
+  closed(symbol: SimulatedSymbol): Refusal {
     const opensMs = this.market.sessions.nextOpening(symbol)
     const opens = opensMs === null ? [] : [new Date(Math.ceil(opensMs / 1000) * 1000)]
     return new Refusal('MarketIsClosed', CLOSED_TEXT, {
@@ -285,27 +285,27 @@ export class Engine {
     return Math.ceil(nowMs + Math.max(scaledMs, MIN_SCALED_TICKS * this.market.sessions.periodMs(offer.symbol)))
   }
 
-  #close(contract: Contract, sale: ContractExit): void {
+  #close(contract: SimulatedContract, sale: ContractExit): void {
     this.lives.leave(contract)
     this.books.sold(contract, sale)
     this.lives.tell(contract)
   }
 
-  #unsellable(contract: Contract, leftMs: number): Obstacle | null {
+  #unsellable(contract: SimulatedContract, leftMs: number): Obstacle | null {
     if (contract.offer.kind === 'ticks') return obstacles.ticks
     if (!contract.entry) return obstacles.waiting
     if (!this.market.sessions.isOpen(contract.offer.symbol)) return obstacles.closed
     return leftMs * this.#timeScale >= LAST_MOMENTS_MS ? null : obstacles.late
   }
 
-  #own(account: Account, contractId: number): Contract {
+  #own(account: SimulatedAccount, contractId: number): SimulatedContract {
     const contract = this.find(account, contractId)
     if (!contract) throw new Refusal('ContractNotFound', 'Unknown contract.')
     return contract
   }
 }
 
-function insufficient(account: Account, askCents: number): Refusal {
+function insufficient(account: SimulatedAccount, askCents: number): Refusal {
   const [has, needs] = [printUnits(account.balanceCents, account.currency), printUnits(askCents, account.currency)]
   const text = `Your account balance (${has} ${account.currency}) is insufficient to buy this contract (${needs} ${account.currency}).`
   return new Refusal('InsufficientBalance', text, { args: [account.currency, has, needs] })

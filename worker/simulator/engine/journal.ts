@@ -1,20 +1,20 @@
 // The journal: every account, purchase, change and sale is appended to a file, one JSON line each, before a client is
 // notified. After a kill the next start restores the contracts from it.
 import { closeSync, existsSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
-import type { Account } from './accounts.ts'
+import type { SimulatedAccount } from './accounts.ts'
 import type { Deposit, SaleEntry } from './books.ts'
-import type { Contract, Offer } from './contracts.ts'
+import type { Offer, SimulatedContract } from './contracts.ts'
 import { toAmount } from './currencies.ts'
 import type { Engine } from './engine.ts'
 import type { MarketTick } from './market.ts'
 import { symbols } from './symbols.ts'
 
 export interface Journal {
-  opened(account: Account, transactionId: number): void
-  deposited(account: Account, deposit: Deposit): void
-  bought(contract: Contract): void
-  changed(contract: Contract): void
-  sold(contract: Contract, entry: SaleEntry): void
+  opened(account: SimulatedAccount, transactionId: number): void
+  deposited(account: SimulatedAccount, deposit: Deposit): void
+  bought(contract: SimulatedContract): void
+  changed(contract: SimulatedContract): void
+  sold(contract: SimulatedContract, entry: SaleEntry): void
   /** Puts what the file holds into a new engine. */
   replay(engine: Engine): void
   close(): void
@@ -38,7 +38,7 @@ interface StoredTick {
 }
 
 type StoredContract = Omit<
-  Contract,
+  SimulatedContract,
   'account' | 'offer' | 'entry' | 'exit' | 'ticks' | 'watchers' | 'endMs' | 'delivered'
 > & {
   loginid: string
@@ -133,7 +133,7 @@ function replayLine(engine: Engine, line: JournalLine): void {
   engine.books.restoreSale(contract, line.sale)
 }
 
-function store(contract: Contract): StoredContract {
+function store(contract: SimulatedContract): StoredContract {
   const { account, offer, entry, exit, ticks, watchers, delivered, ...rest } = contract
   return {
     ...rest,
@@ -144,7 +144,7 @@ function store(contract: Contract): StoredContract {
   }
 }
 
-function revive(engine: Engine, stored: StoredContract): Contract {
+function revive(engine: Engine, stored: StoredContract): SimulatedContract {
   const { loginid, endMs, entry, offer, ...rest } = stored
   const account = engine.accounts.all.get(loginid)
   const symbol = symbols.get(offer.symbol)

@@ -1,6 +1,6 @@
 // The broker's own books, as tests and audits read them: one entry a contract, money as decimal strings.
 import type { AppId } from './accounts.ts'
-import { type Contract, printBarrier } from './contracts.ts'
+import { printBarrier, type SimulatedContract } from './contracts.ts'
 import { printUnits } from './currencies.ts'
 
 export interface LedgerEntry {
@@ -40,7 +40,7 @@ export interface LedgerEntry {
 }
 
 /** A contract's entry. */
-export function ledgerEntry(contract: Contract): LedgerEntry {
+export function ledgerEntry(contract: SimulatedContract): LedgerEntry {
   const { offer, account, sellCents } = contract
   const decimal = (cents: number) => printUnits(cents, offer.currency)
   return {

@@ -2,10 +2,10 @@
 // Ticks are ordered by their number alone. A quiet timed contract costs nothing between purchase and end.
 import type { AppId } from './accounts.ts'
 import { Agenda, type TimeSource } from './clock.ts'
-import { BROKER_APP_ID, type Contract, type Status, ticksNeeded, wins } from './contracts.ts'
+import { BROKER_APP_ID, type SimulatedContract, type Status, ticksNeeded, wins } from './contracts.ts'
 import type { Market, MarketTick } from './market.ts'
 import { multiplierProfit } from './pricing.ts'
-import type { MarketSymbol } from './symbols.ts'
+import type { SimulatedSymbol } from './symbols.ts'
 
 /** How a contract leaves the books. */
 export interface ContractExit {
@@ -15,7 +15,7 @@ export interface ContractExit {
 }
 
 /** What an ended contract pays. */
-export function finalCents(contract: Contract): number {
+export function finalCents(contract: SimulatedContract): number {
   return contract.exit && wins(contract, contract.exit) ? contract.payoutCents : 0
 }
 
@@ -25,15 +25,15 @@ export class Lives {
   #clock: TimeSource
   #market: Market
   #agenda: Agenda
-  #close: (contract: Contract, sale: ContractExit) => void
-  #active = new Map<MarketSymbol, { contracts: Set<Contract>; stop: () => void }>()
+  #close: (contract: SimulatedContract, sale: ContractExit) => void
+  #active = new Map<SimulatedSymbol, { contracts: Set<SimulatedContract>; stop: () => void }>()
 
   /** `close` moves the money of a contract that is through. */
   constructor(open: {
     clock: TimeSource
     market: Market
     settlementDelayMs: number
-    close: (contract: Contract, sale: ContractExit) => void
+    close: (contract: SimulatedContract, sale: ContractExit) => void
   }) {
     this.#clock = open.clock
     this.#market = open.market
@@ -43,13 +43,13 @@ export class Lives {
   }
 
   /** Takes an open contract on, from its purchase to its end. */
-  follow(contract: Contract): void {
+  follow(contract: SimulatedContract): void {
     if (contract.offer.kind === 'timed') this.#agenda.at(contract.endMs, () => this.#endTimed(contract))
     else this.#activate(contract)
   }
 
   /** Resumes a contract after a restart; the ticks missed meanwhile are computed and applied. */
-  resume(contract: Contract): void {
+  resume(contract: SimulatedContract): void {
     const { symbol, kind } = contract.offer
     // Counted anew, for the tick interval may be another than the one it was bought under.
     contract.periodMs = this.#market.sessions.periodMs(symbol)
@@ -65,7 +65,7 @@ export class Lives {
   }
 
   /** Calls `listener` at every tick that matters to the contract and at every change; the result stops it. */
-  watch(contract: Contract, listener: (contract: Contract) => void): () => void {
+  watch(contract: SimulatedContract, listener: (contract: SimulatedContract) => void): () => void {
     contract.watchers.add(listener)
     if (contract.status === 'open' && !contract.ended) this.#activate(contract)
     return () => {
@@ -75,12 +75,12 @@ export class Lives {
   }
 
   /** Notifies the contract's watchers of a change. */
-  tell(contract: Contract): void {
+  tell(contract: SimulatedContract): void {
     for (const watcher of contract.watchers) watcher(contract)
   }
 
   /** Stops ticks from reaching a contract. */
-  leave(contract: Contract): void {
+  leave(contract: SimulatedContract): void {
     const active = this.#active.get(contract.offer.symbol)
     if (!active?.contracts.delete(contract) || active.contracts.size > 0) return
     this.#active.delete(contract.offer.symbol)
@@ -88,14 +88,14 @@ export class Lives {
   }
 
   /** Moves the money of an ended contract; of any other, and the second time, it does nothing. */
-  settle(contract: Contract): void {
+  settle(contract: SimulatedContract): void {
     if (contract.status !== 'open' || !contract.ended) return
     const cents = finalCents(contract)
     this.#close(contract, { status: cents > 0 ? 'won' : 'lost', cents, appId: BROKER_APP_ID })
   }
 
   /** Fills in the entry tick of a timed contract if it has happened; it is computed only when a request needs it. */
-  takeEntry(contract: Contract): void {
+  takeEntry(contract: SimulatedContract): void {
     if (contract.entry !== null || contract.offer.kind !== 'timed') return
     const tick = this.#market.firstAfter(contract.offer.symbol, contract.startTick)
     if (tick && tick.n * contract.periodMs <= contract.endMs) contract.entry = tick
@@ -108,11 +108,11 @@ export class Lives {
     this.#active.clear()
   }
 
-  #activate(contract: Contract): void {
+  #activate(contract: SimulatedContract): void {
     const { symbol } = contract.offer
     let active = this.#active.get(symbol)
     if (!active) {
-      const contracts = new Set<Contract>()
+      const contracts = new Set<SimulatedContract>()
       const stop = this.#market.watch(symbol, tick => {
         for (const each of contracts) this.#advance(each, tick)
       })
@@ -122,7 +122,7 @@ export class Lives {
     active.contracts.add(contract)
   }
 
-  #advance(contract: Contract, tick: MarketTick): void {
+  #advance(contract: SimulatedContract, tick: MarketTick): void {
     if (tick.n <= contract.startTick || contract.ended) return
     switch (contract.offer.kind) {
       case 'ticks':
@@ -141,7 +141,7 @@ export class Lives {
     }
   }
 
-  #closeAtLimit(contract: Contract, tick: MarketTick): boolean {
+  #closeAtLimit(contract: SimulatedContract, tick: MarketTick): boolean {
     const { takeProfitCents, stopLossCents } = contract.offer
     const profit = multiplierProfit(contract, tick.pips)
     const stoppedOut = profit <= -contract.offer.amountCents
@@ -155,7 +155,7 @@ export class Lives {
     return true
   }
 
-  #endTimed(contract: Contract): void {
+  #endTimed(contract: SimulatedContract): void {
     if (contract.status !== 'open' || contract.ended) return
     this.takeEntry(contract)
     if (contract.entry) {
@@ -167,7 +167,7 @@ export class Lives {
     this.#close(contract, { status: 'cancelled', cents: contract.buyCents, appId: BROKER_APP_ID })
   }
 
-  #end(contract: Contract, exit: MarketTick): void {
+  #end(contract: SimulatedContract, exit: MarketTick): void {
     contract.exit = exit
     contract.ended = true
     this.leave(contract)

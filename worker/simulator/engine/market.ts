@@ -5,10 +5,10 @@ import type { Candle } from '../../../schemas/market.ts'
 import type { TimeSource } from './clock.ts'
 import { hashText, wander } from './random.ts'
 import { Sessions } from './sessions.ts'
-import { lastScheduledOpen, type MarketSymbol } from './symbols.ts'
+import { lastScheduledOpen, type SimulatedSymbol } from './symbols.ts'
 
 export interface MarketTick {
-  symbol: MarketSymbol
+  symbol: SimulatedSymbol
   /** Place in the symbol's sequence: the only thing ticks are ordered by. */
   n: number
   epoch: number
@@ -24,7 +24,7 @@ interface Watched {
 
 interface PeriodGroup {
   periodMs: number
-  watched: Map<MarketSymbol, Watched>
+  watched: Map<SimulatedSymbol, Watched>
   timer: unknown
 }
 
@@ -39,7 +39,7 @@ export function lastDigit(tick: MarketTick): number {
 }
 
 /** A price in pips as the symbol prints it. */
-export function printPips(symbol: MarketSymbol, pips: number): string {
+export function printPips(symbol: SimulatedSymbol, pips: number): string {
   return (pips / 10 ** symbol.decimals).toFixed(symbol.decimals)
 }
 
@@ -48,11 +48,11 @@ export class Market {
   readonly sessions: Sessions
   #clock: TimeSource
   #seed: number
-  #keys = new Map<MarketSymbol, number>()
+  #keys = new Map<SimulatedSymbol, number>()
   #groups = new Map<number, PeriodGroup>()
   /** The last tick requested: most callers request the same one. */
-  #latest = new Map<MarketSymbol, MarketTick>()
-  #scripts = new Map<MarketSymbol, Map<number, number>>()
+  #latest = new Map<SimulatedSymbol, MarketTick>()
+  #scripts = new Map<SimulatedSymbol, Map<number, number>>()
 
   /** `tickMs` overrides every symbol's interval; null keeps the real ones. */
   constructor(clock: TimeSource, { seed, tickMs }: { seed: number; tickMs: number | null }) {
@@ -62,7 +62,7 @@ export class Market {
   }
 
   /** The newest tick at or before `ms`. */
-  latest(symbol: MarketSymbol, ms: number = this.#clock.now()): MarketTick {
+  latest(symbol: SimulatedSymbol, ms: number = this.#clock.now()): MarketTick {
     const n = this.sessions.newest(symbol, this.sessions.number(symbol, ms))
     const known = this.#latest.get(symbol)
     if (known?.n === n) return known
@@ -72,13 +72,13 @@ export class Market {
   }
 
   /** The first tick after number `n` that has happened by now, or null. */
-  firstAfter(symbol: MarketSymbol, n: number): MarketTick | null {
+  firstAfter(symbol: SimulatedSymbol, n: number): MarketTick | null {
     const next = this.sessions.next(symbol, n)
     return next === null ? null : this.#tick(symbol, next)
   }
 
   /** Calls `listener` with every tick from now on; the result stops it. */
-  watch(symbol: MarketSymbol, listener: (tick: MarketTick) => void): () => void {
+  watch(symbol: SimulatedSymbol, listener: (tick: MarketTick) => void): () => void {
     const periodMs = this.sessions.periodMs(symbol)
     let group = this.#groups.get(periodMs)
     if (!group) {
@@ -103,7 +103,7 @@ export class Market {
   }
 
   /** Makes the symbol's coming ticks these quotes, in this order; then it wanders on as before. */
-  script(symbol: MarketSymbol, quotes: number[]): void {
+  script(symbol: SimulatedSymbol, quotes: number[]): void {
     const first = this.sessions.number(symbol) + 1
     const script = new Map(quotes.map((quote, i) => [first + i, Math.round(quote * 10 ** symbol.decimals)]))
     for (const [n, pips] of this.#scripts.get(symbol) ?? []) {
@@ -113,7 +113,7 @@ export class Market {
   }
 
   /** Up to `count` ticks at or before `endMs` and at or after `startMs`, oldest first. */
-  history(symbol: MarketSymbol, range: { startMs: number; endMs: number; count: number }): MarketTick[] {
+  history(symbol: SimulatedSymbol, range: { startMs: number; endMs: number; count: number }): MarketTick[] {
     const firstN = Math.ceil(range.startMs / this.sessions.periodMs(symbol))
     const ticks: MarketTick[] = []
     let n = this.sessions.newest(symbol, this.sessions.number(symbol, range.endMs))
@@ -129,7 +129,7 @@ export class Market {
    * still forming. A candle of many ticks takes its high and low from a fixed sample of them.
    */
   candles(
-    symbol: MarketSymbol,
+    symbol: SimulatedSymbol,
     range: { startMs: number; endMs: number; count: number; granularitySeconds: number }
   ): Candle[] {
     const lengthMs = range.granularitySeconds * 1000
@@ -149,7 +149,7 @@ export class Market {
     return candles.reverse()
   }
 
-  #candle(symbol: MarketSymbol, range: { beginMs: number; endMs: number; lengthMs: number }): Candle | null {
+  #candle(symbol: SimulatedSymbol, range: { beginMs: number; endMs: number; lengthMs: number }): Candle | null {
     const period = this.sessions.periodMs(symbol)
     const first = Math.ceil(range.beginMs / period)
     const last = Math.floor(range.endMs / period)
@@ -184,7 +184,7 @@ export class Market {
     }, delayMs)
   }
 
-  #pump(symbol: MarketSymbol, watched: Watched): void {
+  #pump(symbol: SimulatedSymbol, watched: Watched): void {
     const newest = this.sessions.number(symbol)
     // After a long stop of the process the oldest ticks are left out rather than flooding everyone.
     if (watched.last < newest - MAX_CATCH_UP) watched.last = newest - MAX_CATCH_UP
@@ -196,7 +196,7 @@ export class Market {
     }
   }
 
-  #tick(symbol: MarketSymbol, n: number): MarketTick {
+  #tick(symbol: SimulatedSymbol, n: number): MarketTick {
     const pips = this.#pips(symbol, n)
     return {
       symbol,
@@ -207,7 +207,7 @@ export class Market {
     }
   }
 
-  #pips(symbol: MarketSymbol, n: number): number {
+  #pips(symbol: SimulatedSymbol, n: number): number {
     const scripted = this.#scripts.get(symbol)?.get(n)
     if (scripted !== undefined) return scripted
     let key = this.#keys.get(symbol)

@@ -12,7 +12,7 @@ import {
 import { digitsOf, isCurrency, limitIn, printUnits, toUnits } from './currencies.ts'
 import type { Price } from './pricing.ts'
 import { Refusal } from './refusal.ts'
-import { type MarketSymbol, symbols } from './symbols.ts'
+import { type SimulatedSymbol, symbols } from './symbols.ts'
 
 const MIN_STAKE_CENTS = 35
 const MAX_MULTIPLIER_STAKE_CENTS = 200_000
@@ -35,7 +35,7 @@ export function boundsOf({ symbol, currency }: Pick<Offer, 'symbol' | 'currency'
 }
 
 /** The contract types a symbol offers. */
-export function typesOf(symbol: MarketSymbol): ContractType[] {
+export function typesOf(symbol: SimulatedSymbol): ContractType[] {
   return [
     ...(symbol.riseFall ? riseFallTypes : []),
     ...(symbol.digits ? digitTypes : []),
@@ -148,7 +148,7 @@ function digitOf(type: ContractType, barrier: string | undefined): number | null
   return digit
 }
 
-function barrierOf(symbol: MarketSymbol, text: string): Barrier {
+function barrierOf(symbol: SimulatedSymbol, text: string): Barrier {
   const field = 'barrier'
   const relative = text.startsWith('+') || text.startsWith('-')
   const exact = Number(text) * 10 ** symbol.decimals

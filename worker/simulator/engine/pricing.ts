@@ -1,9 +1,9 @@
 // What contracts cost and are worth. A payout's price is payout × (chance + commission + markup); a
 // multiplier's value follows the price. A markup on top of the price leaves payout and commission as they are and is
 // paid beside the stake: the broker's documents show both ways. Money in whole cents.
-import { barrierPips, type Contract, isDigit, type Offer } from './contracts.ts'
+import { barrierPips, isDigit, type Offer, type SimulatedContract } from './contracts.ts'
 import type { MarketTick } from './market.ts'
-import type { MarketSymbol } from './symbols.ts'
+import type { SimulatedSymbol } from './symbols.ts'
 
 const COMMISSION = 0.012
 const SECONDS_A_YEAR = 31_536_000
@@ -65,7 +65,7 @@ function chance(offer: Offer, spot: MarketTick): number {
 }
 
 /** The chance to end beyond a level after so many seconds. */
-function above(symbol: MarketSymbol, at: { pips: number; level: number; seconds: number; rising: boolean }): number {
+function above(symbol: SimulatedSymbol, at: { pips: number; level: number; seconds: number; rising: boolean }): number {
   const side = at.rising ? 1 : -1
   if (at.pips === at.level) return 0.5
   if (at.level <= 0) return at.rising ? 1 : 0
@@ -82,7 +82,7 @@ function normal(z: number): number {
 }
 
 /** What an open binary contract would be bought back for, with so many seconds to go. */
-export function bidOf(contract: Contract, spot: MarketTick, secondsLeft: number): number {
+export function bidOf(contract: SimulatedContract, spot: MarketTick, secondsLeft: number): number {
   const { offer, payoutCents } = contract
   const level = barrierPips(contract)
   if (isDigit(offer.type)) return Math.floor(payoutCents * chance(offer, spot))
@@ -92,7 +92,7 @@ export function bidOf(contract: Contract, spot: MarketTick, secondsLeft: number)
 }
 
 /** The profit of a multiplier contract at a price, never less than losing the stake. */
-export function multiplierProfit(contract: Contract, pips: number): number {
+export function multiplierProfit(contract: SimulatedContract, pips: number): number {
   const { offer, entry, commissionCents } = contract
   if (!entry) return -commissionCents
   const side = offer.type === 'MULTUP' ? 1 : -1

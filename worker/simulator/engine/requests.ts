@@ -1,5 +1,5 @@
 // The requests of the first dialect, one row a call.
-import type { Scope } from './accounts.ts'
+import type { TokenScope } from './accounts.ts'
 import {
   barrier,
   bit,
@@ -58,8 +58,8 @@ const terms = {
   trading_period_start: integer
 }
 
-const read: Scope[] = ['read', 'trading_information']
-const trade: Scope[] = ['trade']
+const read: TokenScope[] = ['read', 'trading_information']
+const trade: TokenScope[] = ['trade']
 const open = { scopes: null, loginid: false, class: 'general' } as const
 const typesFilter = { type: 'array', items: oneOf(...listedTypes) }
 

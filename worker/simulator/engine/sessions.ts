@@ -1,7 +1,7 @@
 // When there are ticks: the calendar, and what was ordered against it. A symbol can be forced open or closed,
 // frozen (open, but no ticks) and suspended (ticks, but no trades). Ticks are known here by number only.
 import type { TimeSource } from './clock.ts'
-import { lastScheduledOpen, type MarketSymbol, nextScheduledOpen, scheduledOpen, symbols } from './symbols.ts'
+import { lastScheduledOpen, nextScheduledOpen, type SimulatedSymbol, scheduledOpen, symbols } from './symbols.ts'
 
 /** A stretch of ticks forced on or off, regardless of the calendar. */
 interface Span {
@@ -21,10 +21,10 @@ const MAX_SPANS = 100
 export class Sessions {
   #clock: TimeSource
   #tickMs: number | null
-  #spans = new Map<MarketSymbol, Span[]>()
-  #orders = new Map<MarketSymbol, SessionOverride>()
-  #frozen = new Set<MarketSymbol>()
-  #suspended = new Set<MarketSymbol>()
+  #spans = new Map<SimulatedSymbol, Span[]>()
+  #orders = new Map<SimulatedSymbol, SessionOverride>()
+  #frozen = new Set<SimulatedSymbol>()
+  #suspended = new Set<SimulatedSymbol>()
 
   constructor(clock: TimeSource, tickMs: number | null) {
     this.#clock = clock
@@ -32,40 +32,40 @@ export class Sessions {
   }
 
   /** Milliseconds between two ticks of the symbol. */
-  periodMs(symbol: MarketSymbol): number {
+  periodMs(symbol: SimulatedSymbol): number {
     return this.#tickMs ?? symbol.intervalSeconds * 1000
   }
 
   /** The number of the symbol's newest tick at `ms`, happened or left out. */
-  number(symbol: MarketSymbol, ms: number = this.#clock.now()): number {
+  number(symbol: SimulatedSymbol, ms: number = this.#clock.now()): number {
     return Math.floor(ms / this.periodMs(symbol))
   }
 
-  isOpen(symbol: MarketSymbol, ms: number = this.#clock.now()): boolean {
+  isOpen(symbol: SimulatedSymbol, ms: number = this.#clock.now()): boolean {
     return this.#order(symbol, ms)?.open ?? scheduledOpen(symbol, ms)
   }
 
   /** When a closed market opens; null when unknown. */
-  nextOpening(symbol: MarketSymbol): number | null {
+  nextOpening(symbol: SimulatedSymbol): number | null {
     const order = this.order(symbol)
     if (order?.untilMs === Infinity) return null
     return nextScheduledOpen(symbol, order?.untilMs ?? this.#clock.now())
   }
 
   /** The standing order that overrides the calendar now, if there is one. */
-  order(symbol: MarketSymbol): SessionOverride | null {
+  order(symbol: SimulatedSymbol): SessionOverride | null {
     return this.#order(symbol, this.#clock.now())
   }
 
   /** Opens or closes the market against the calendar until `untilMs`; `open: null` returns to the calendar. */
-  force(symbol: MarketSymbol, open: boolean | null, untilMs = Infinity): void {
+  force(symbol: SimulatedSymbol, open: boolean | null, untilMs = Infinity): void {
     if (open === null) this.#orders.delete(symbol)
     else this.#orders.set(symbol, { open, untilMs })
     this.#redraw(symbol)
   }
 
   /** Stops the ticks of exactly the given symbols: their market stays open, their price no longer changes. */
-  freeze(wanted: MarketSymbol[]): void {
+  freeze(wanted: SimulatedSymbol[]): void {
     for (const symbol of symbols.values()) {
       const freeze = wanted.includes(symbol)
       if (freeze === this.#frozen.has(symbol)) continue
@@ -75,27 +75,27 @@ export class Sessions {
     }
   }
 
-  frozen(): MarketSymbol[] {
+  frozen(): SimulatedSymbol[] {
     return [...this.#frozen]
   }
 
   /** Suspends trading of the given symbols and of no others; ticks go on. */
-  suspend(wanted: MarketSymbol[]): void {
+  suspend(wanted: SimulatedSymbol[]): void {
     this.#suspended = new Set(wanted)
   }
 
-  isSuspended(symbol: MarketSymbol): boolean {
+  isSuspended(symbol: SimulatedSymbol): boolean {
     return this.#suspended.has(symbol)
   }
 
   /** Whether tick `n` happens. */
-  happens(symbol: MarketSymbol, n: number): boolean {
+  happens(symbol: SimulatedSymbol, n: number): boolean {
     const span = this.#span(symbol, n)
     return span ? span.open : !symbol.weekdaysOnly || scheduledOpen(symbol, n * this.periodMs(symbol))
   }
 
   /** The last tick that happens at or before number `n`. */
-  newest(symbol: MarketSymbol, n: number): number {
+  newest(symbol: SimulatedSymbol, n: number): number {
     const period = this.periodMs(symbol)
     let at = n
     while (!this.happens(symbol, at)) {
@@ -106,7 +106,7 @@ export class Sessions {
   }
 
   /** The first tick that happens after number `n` and has its time by now, or null. */
-  next(symbol: MarketSymbol, n: number): number | null {
+  next(symbol: SimulatedSymbol, n: number): number | null {
     const period = this.periodMs(symbol)
     const newest = this.number(symbol)
     let at = n + 1
@@ -118,17 +118,17 @@ export class Sessions {
     return null
   }
 
-  #order(symbol: MarketSymbol, ms: number): SessionOverride | null {
+  #order(symbol: SimulatedSymbol, ms: number): SessionOverride | null {
     const order = this.#orders.get(symbol)
     return order && ms <= order.untilMs ? order : null
   }
 
-  #span(symbol: MarketSymbol, n: number): Span | undefined {
+  #span(symbol: SimulatedSymbol, n: number): Span | undefined {
     return this.#spans.get(symbol)?.findLast(span => span.from <= n && n <= span.to)
   }
 
   /** What was ordered so far stays history; from the next tick on the present orders hold. */
-  #redraw(symbol: MarketSymbol): void {
+  #redraw(symbol: SimulatedSymbol): void {
     const now = this.number(symbol)
     const past = (this.#spans.get(symbol) ?? []).map(span => ({ ...span, to: Math.min(span.to, now) }))
     const spans = past.filter(span => span.from <= span.to)

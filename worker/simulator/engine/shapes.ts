@@ -1,7 +1,7 @@
 // Shapes of requests: the parts of their schemas, and the check, compiled at the first request of a call. One row per
 // call says which fields it may carry, which scope it needs, and which budget it is counted in.
 import { Ajv, type ValidateFunction } from 'ajv'
-import type { Scope } from './accounts.ts'
+import type { TokenScope } from './accounts.ts'
 import type { CallClass } from './quota.ts'
 
 export type Field = Record<string, unknown>
@@ -10,7 +10,7 @@ export interface CallRule {
   fields: Record<string, Field>
   required: string[]
   /** Scopes of which any one suffices; null: no authorisation needed. */
-  scopes: Scope[] | null
+  scopes: TokenScope[] | null
   /** Whether the call may name the account it is about. */
   loginid: boolean
   /** Budget; null: not counted. */

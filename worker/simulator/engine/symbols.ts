@@ -1,7 +1,7 @@
 // What the simulated broker offers: its symbols, their decimals and tick intervals, their trading hours, and
 // what can be bought on each. Everything that depends on a symbol and not on time or on an account is here.
 
-export interface MarketSymbol {
+export interface SimulatedSymbol {
   code: string
   name: string
   market: 'synthetic_index' | 'forex'
@@ -39,9 +39,10 @@ export interface MarketSymbol {
 const DAY_MS = 86_400_000
 const FRIDAY_CLOSE_MS = (20 * 60 + 55) * 60_000
 
-type SymbolFacts = Pick<MarketSymbol, 'code' | 'name' | 'decimals' | 'level' | 'volatility'> & Partial<MarketSymbol>
+type SymbolFacts = Pick<SimulatedSymbol, 'code' | 'name' | 'decimals' | 'level' | 'volatility'> &
+  Partial<SimulatedSymbol>
 
-function synthetic(facts: SymbolFacts): MarketSymbol {
+function synthetic(facts: SymbolFacts): SimulatedSymbol {
   return {
     market: 'synthetic_index',
     marketName: 'Derived',
@@ -62,7 +63,7 @@ function synthetic(facts: SymbolFacts): MarketSymbol {
   }
 }
 
-function forex(facts: SymbolFacts): MarketSymbol {
+function forex(facts: SymbolFacts): SimulatedSymbol {
   return {
     market: 'forex',
     marketName: 'Forex',
@@ -91,7 +92,7 @@ const multipliers: Record<number, number[]> = {
   100: [40, 100, 200, 300, 400]
 }
 
-function volatilityIndex(percent: number, level: number, decimals: number, spreadPips: number): MarketSymbol {
+function volatilityIndex(percent: number, level: number, decimals: number, spreadPips: number): SimulatedSymbol {
   return synthetic({
     code: `R_${percent}`,
     name: `Volatility ${percent} Index`,
@@ -103,7 +104,7 @@ function volatilityIndex(percent: number, level: number, decimals: number, sprea
   })
 }
 
-function secondIndex(percent: number, level: number, other: Partial<MarketSymbol> = {}): MarketSymbol {
+function secondIndex(percent: number, level: number, other: Partial<SimulatedSymbol> = {}): SimulatedSymbol {
   return synthetic({
     code: `1HZ${percent}V`,
     name: `Volatility ${percent} (1s) Index`,
@@ -116,7 +117,7 @@ function secondIndex(percent: number, level: number, other: Partial<MarketSymbol
   })
 }
 
-const all: MarketSymbol[] = [
+const all: SimulatedSymbol[] = [
   volatilityIndex(10, 6320.5, 3, 50),
   volatilityIndex(25, 2710.4, 3, 100),
   volatilityIndex(50, 218.0926, 4, 100),
@@ -156,10 +157,10 @@ const all: MarketSymbol[] = [
 ]
 
 /** Every symbol by its code, in the order lists show them. */
-export const symbols: ReadonlyMap<string, MarketSymbol> = new Map(all.map(symbol => [symbol.code, symbol]))
+export const symbols: ReadonlyMap<string, SimulatedSymbol> = new Map(all.map(symbol => [symbol.code, symbol]))
 
 /** Whether the calendar has the symbol's market open at `ms`. */
-export function scheduledOpen(symbol: MarketSymbol, ms: number): boolean {
+export function scheduledOpen(symbol: SimulatedSymbol, ms: number): boolean {
   if (!symbol.weekdaysOnly) return true
   const day = new Date(ms).getUTCDay()
   if (day === 0 || day === 6) return false
@@ -167,7 +168,7 @@ export function scheduledOpen(symbol: MarketSymbol, ms: number): boolean {
 }
 
 /** The last moment at or before `ms` at which the calendar had the market open. */
-export function lastScheduledOpen(symbol: MarketSymbol, ms: number): number {
+export function lastScheduledOpen(symbol: SimulatedSymbol, ms: number): number {
   if (scheduledOpen(symbol, ms)) return ms
   let midnight = ms - (ms % DAY_MS)
   while (new Date(midnight).getUTCDay() !== 5) midnight -= DAY_MS
@@ -175,7 +176,7 @@ export function lastScheduledOpen(symbol: MarketSymbol, ms: number): number {
 }
 
 /** The first moment at or after `ms` at which the calendar has the market open. */
-export function nextScheduledOpen(symbol: MarketSymbol, ms: number): number {
+export function nextScheduledOpen(symbol: SimulatedSymbol, ms: number): number {
   if (scheduledOpen(symbol, ms)) return ms
   let midnight = ms - (ms % DAY_MS) + DAY_MS
   while (new Date(midnight).getUTCDay() !== 1) midnight += DAY_MS
@@ -183,7 +184,7 @@ export function nextScheduledOpen(symbol: MarketSymbol, ms: number): number {
 }
 
 /** The session of a calendar day (UTC midnight, ms) as HH:MM:SS, or null when it has none. */
-export function scheduledSession(symbol: MarketSymbol, midnightMs: number): { open: string; close: string } | null {
+export function scheduledSession(symbol: SimulatedSymbol, midnightMs: number): { open: string; close: string } | null {
   const day = new Date(midnightMs).getUTCDay()
   if (symbol.weekdaysOnly && (day === 0 || day === 6)) return null
   return { open: '00:00:00', close: symbol.weekdaysOnly && day === 5 ? '20:55:00' : '23:59:59' }

@@ -1,7 +1,7 @@
 // The newer dialect: a token buys, over REST, a one-time address of an account's socket; a connection to it needs no
 // further authorisation. The conversation itself is the first dialect's, translated by words.ts. Market data has a
 // public socket of its own.
-import type { Account, AppId, Grant } from '../engine/accounts.ts'
+import type { AppId, Grant, SimulatedAccount } from '../engine/accounts.ts'
 import { type CallQuotas, Quota } from '../engine/quota.ts'
 import type { Connection } from '../v3/connection.ts'
 import { type Peer, type SimulatedV3Options, V3 } from '../v3/v3.ts'
@@ -106,6 +106,6 @@ export class Next {
 }
 
 /** Play money or real. */
-export function kindOf(account: Account): 'demo' | 'real' {
+export function kindOf(account: SimulatedAccount): 'demo' | 'real' {
   return account.isVirtual ? 'demo' : 'real'
 }

@@ -1,5 +1,5 @@
 // The requests of the newer dialect, one row a call: the first dialect's without what it dropped.
-import type { Scope } from '../engine/accounts.ts'
+import type { TokenScope } from '../engine/accounts.ts'
 import { contractTypes as olderTypes } from '../engine/requests.ts'
 import {
   barrier,
@@ -46,7 +46,7 @@ const terms = {
   underlying_symbol: symbol
 }
 
-const trade: Scope[] = ['trade']
+const trade: TokenScope[] = ['trade']
 const open = { scopes: null, loginid: false, class: 'general' } as const
 const own = { scopes: trade, loginid: false, class: 'general' } as const
 const someTypes = { type: 'array', items: contractType }

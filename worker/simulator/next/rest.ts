@@ -1,7 +1,7 @@
 // The newer dialect's REST side: a user's accounts, the one-time addresses of their sockets, and whether the broker is up.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { Ajv } from 'ajv'
-import type { Account, AppId, Grant } from '../engine/accounts.ts'
+import type { AppId, Grant, SimulatedAccount } from '../engine/accounts.ts'
 import { startIn, toAmount } from '../engine/currencies.ts'
 import { Refusal } from '../engine/refusal.ts'
 import { APP_ID_HEADER, kindOf, type Next } from './next.ts'
@@ -19,7 +19,7 @@ interface RestRequest {
   appId: AppId
   grant: Grant
   /** The account the path names. */
-  account: Account | null
+  account: SimulatedAccount | null
   body: unknown
 }
 
@@ -161,7 +161,7 @@ const routes: Record<string, (rest: Rest, asked: RestRequest) => RestResult> = {
   },
   [`GET ${ROOT}/legacy/migration-status`]: () => ({ data: { status: 'complete' }, bare: true }),
   'POST otp': (rest, { grant, account, appId }) => ({
-    data: { url: `${rest.socketBase()}${rest.next.issue({ ...grant, account: account as Account }, appId)}` }
+    data: { url: `${rest.socketBase()}${rest.next.issue({ ...grant, account: account as SimulatedAccount }, appId)}` }
   }),
   'POST reset-demo-balance': (rest, { account }) => {
     if (!account?.isVirtual) throw new RestError(400, 'BadInputRequest', 'Only play money can be reset.')
@@ -189,18 +189,18 @@ function grantOf({ next }: Rest, request: IncomingMessage): Grant {
 }
 
 /** A user's accounts go by the number in their ids. */
-function accountsOf({ next }: Rest, { account }: Grant): Account[] {
+function accountsOf({ next }: Rest, { account }: Grant): SimulatedAccount[] {
   return [...next.front.engine.accounts.all.values()].filter(each => each.userId === account.userId)
 }
 
-function ownAccount(rest: Rest, grant: Grant, loginid: string): Account {
+function ownAccount(rest: Rest, grant: Grant, loginid: string): SimulatedAccount {
   const account = rest.next.front.engine.accounts.all.get(loginid)
   if (account?.userId === grant.account.userId) return account
   // The documents give the call for a socket's address no status 404.
   throw new RestError(400, 'AccountNotFound', 'There is no such account.')
 }
 
-function presentAccount(account: Account): Record<string, unknown> {
+function presentAccount(account: SimulatedAccount): Record<string, unknown> {
   return {
     account_id: account.loginid,
     account_type: kindOf(account),

@@ -1,6 +1,6 @@
 // Calls about accounts: identity, balances and portfolios, transactions.
-import type { Account, AppId, Grant, Row } from '../engine/accounts.ts'
-import { type Contract, longcodeOf, printBarrier } from '../engine/contracts.ts'
+import type { AppId, Grant, Row, SimulatedAccount } from '../engine/accounts.ts'
+import { longcodeOf, printBarrier, type SimulatedContract } from '../engine/contracts.ts'
 import { toAmount } from '../engine/currencies.ts'
 import { V3Error } from './errors.ts'
 import type { CallRequest, Handler } from './v3.ts'
@@ -44,7 +44,7 @@ function presentGrant({ account, scopes }: Grant, all: Grant[]): Record<string, 
 }
 
 /** An account as the lists of a user's accounts show it. */
-export function presentListed(account: Account): Record<string, unknown> {
+export function presentListed(account: SimulatedAccount): Record<string, unknown> {
   return {
     account_category: 'trading',
     account_type: 'binary',
@@ -108,7 +108,7 @@ const profitTable: Handler = (request, { account }) => {
   const from = dateOf(request.date_from, 0)
   const to = dateOf(request.date_to, 86_399)
   const matching = typeFilter(request)
-  const wanted = (contract: Contract) => {
+  const wanted = (contract: SimulatedContract) => {
     const sold = seconds(contract.soldMs ?? 0)
     return sold >= (from ?? 0) && sold <= (to ?? Infinity) && matching(contract)
   }
@@ -185,7 +185,7 @@ const transaction: Handler = (_request, { account, connection, tail }) => {
   return { body: { transaction: { id: stream.id } }, stream }
 }
 
-function presentTransaction(id: string, account: Account, row: Row): Record<string, unknown> {
+function presentTransaction(id: string, account: SimulatedAccount, row: Row): Record<string, unknown> {
   const { contract } = row
   const common = {
     action: row.action,
@@ -211,8 +211,8 @@ function presentTransaction(id: string, account: Account, row: Row): Record<stri
 }
 
 /** Calls back for every movement of the account's money. */
-function listen(account: Account, moved: (row: Row) => void): () => void {
-  const listener: Parameters<Account['listeners']['add']>[0] = event => {
+function listen(account: SimulatedAccount, moved: (row: Row) => void): () => void {
+  const listener: Parameters<SimulatedAccount['listeners']['add']>[0] = event => {
     if (event.kind === 'row') moved(event.row)
   }
   account.listeners.add(listener)
@@ -240,7 +240,7 @@ function pick<T>(
   return picked
 }
 
-function typeFilter(request: CallRequest): (contract: Contract) => boolean {
+function typeFilter(request: CallRequest): (contract: SimulatedContract) => boolean {
   const types = request.contract_type as string[] | undefined
   return contract => types === undefined || types.includes(contract.offer.type)
 }

@@ -2,14 +2,14 @@
 import { isDigit } from '../engine/contracts.ts'
 import type { Market, MarketTick } from '../engine/market.ts'
 import { typesOf } from '../engine/offers.ts'
-import { type MarketSymbol, scheduledSession, symbols } from '../engine/symbols.ts'
+import { type SimulatedSymbol, scheduledSession, symbols } from '../engine/symbols.ts'
 import { V3Error } from './errors.ts'
 import type { Handler } from './v3.ts'
 
 const DAY_MS = 86_400_000
 
 /** The symbol of that code. Throws InvalidSymbol. */
-export function symbolOf(code: string): MarketSymbol {
+export function symbolOf(code: string): SimulatedSymbol {
   const symbol = symbols.get(code)
   if (!symbol) throw new V3Error('InvalidSymbol', `Symbol ${code} is invalid.`, { field: 'symbol' })
   return symbol
@@ -68,7 +68,7 @@ const contractsFor: Handler = (request, { v3: { engine } }) => {
   }
 }
 
-function catalogueOf(symbol: MarketSymbol): Record<string, unknown>[] {
+function catalogueOf(symbol: SimulatedSymbol): Record<string, unknown>[] {
   const base = {
     exchange_name: symbol.market === 'forex' ? 'FOREX' : 'RANDOM',
     market: symbol.market,
@@ -170,7 +170,7 @@ function midnightOf(text: string): number {
 
 function timesOf(
   market: Market,
-  symbol: MarketSymbol,
+  symbol: SimulatedSymbol,
   at: { midnightMs: number; nowMs: number }
 ): Record<string, unknown> {
   const session = sessionOf(market, symbol, at)
@@ -187,7 +187,7 @@ function timesOf(
 /** A day's session by the calendar, unless a standing order changes that day. */
 function sessionOf(
   market: Market,
-  symbol: MarketSymbol,
+  symbol: SimulatedSymbol,
   { midnightMs, nowMs }: { midnightMs: number; nowMs: number }
 ): { open: string; close: string } | null {
   const session = scheduledSession(symbol, midnightMs)

@@ -1,6 +1,6 @@
 // One connection of the first dialect, and the steps of a request: read, check, authorise, apply faults, count, run,
 // respond. Updates of a stream follow the response that opened it, never overtake it.
-import type { Account, AppId, Grant } from '../engine/accounts.ts'
+import type { AppId, Grant, SimulatedAccount } from '../engine/accounts.ts'
 import type { PurchaseTerms } from '../engine/contracts.ts'
 import type { CallRule } from '../engine/shapes.ts'
 import type { Speech } from '../engine/speech.ts'
@@ -202,7 +202,7 @@ export class Connection {
   /** Runs the call; the returned function delivers its response to the peer. */
   #execute({ name, request, tail, grant }: CheckedCall): (times: number) => void {
     if (this.#v3.closed) return () => {}
-    const call = { v3: this.#v3, connection: this, grant, account: grant?.account as Account, tail }
+    const call = { v3: this.#v3, connection: this, grant, account: grant?.account as SimulatedAccount, tail }
     try {
       const result = (handlers[name] as Handler)(request, call)
       const answers = Array.isArray(result) ? result : [result]

@@ -1,5 +1,5 @@
 // Contracts and quotes as the first dialect shows them: numbers for money, texts for printed prices.
-import { type Contract, isDigit, longcodeOf, printBarrier, ticksNeeded } from '../engine/contracts.ts'
+import { isDigit, longcodeOf, printBarrier, type SimulatedContract, ticksNeeded } from '../engine/contracts.ts'
 import { printUnits, toAmount } from '../engine/currencies.ts'
 import type { Engine, Quote } from '../engine/engine.ts'
 import { type MarketTick, printPips } from '../engine/market.ts'
@@ -56,7 +56,7 @@ export function presentQuote(
 }
 
 /** A contract in its present state. */
-export function presentContract(engine: Engine, contract: Contract): Record<string, unknown> {
+export function presentContract(engine: Engine, contract: SimulatedContract): Record<string, unknown> {
   const { offer, buyCents } = contract
   const { bidCents, spot, unsellable } = engine.value(contract)
   const sold = contract.status !== 'open'
@@ -126,7 +126,7 @@ function exitOf(tick: MarketTick | null): Record<string, unknown> {
   }
 }
 
-function ticksOf({ offer, ticks }: Contract): Record<string, unknown> {
+function ticksOf({ offer, ticks }: SimulatedContract): Record<string, unknown> {
   return {
     tick_count: offer.ticks,
     tick_passed: Math.max(0, ticks.length - (ticksNeeded(offer) - offer.ticks)),
@@ -138,7 +138,7 @@ function ticksOf({ offer, ticks }: Contract): Record<string, unknown> {
   }
 }
 
-function multiplierOf(contract: Contract): Record<string, unknown> {
+function multiplierOf(contract: SimulatedContract): Record<string, unknown> {
   const open = contract.status === 'open' ? 1 : 0
   return {
     commission: toAmount(contract.commissionCents, contract.offer.currency),
@@ -148,7 +148,7 @@ function multiplierOf(contract: Contract): Record<string, unknown> {
   }
 }
 
-function saleOf(contract: Contract, spot: MarketTick): Record<string, unknown> {
+function saleOf(contract: SimulatedContract, spot: MarketTick): Record<string, unknown> {
   if (contract.sellTransaction === null || contract.soldMs === null) {
     return { transaction_ids: { buy: contract.buyTransaction } }
   }
@@ -166,7 +166,7 @@ function saleOf(contract: Contract, spot: MarketTick): Record<string, unknown> {
 type LimitOrders = Partial<Record<'stop_out' | 'take_profit' | 'stop_loss', Record<string, unknown>>>
 
 /** A multiplier contract's limits; `displayed` adds the printed amounts. */
-export function presentLimits(contract: Contract, { displayed }: { displayed: boolean }): LimitOrders {
+export function presentLimits(contract: SimulatedContract, { displayed }: { displayed: boolean }): LimitOrders {
   const { offer, entry, commissionCents } = contract
   const entryPips = entry?.pips ?? 0
   const startEpoch = Math.floor(contract.limitsChangedMs / 1000)
@@ -174,7 +174,7 @@ export function presentLimits(contract: Contract, { displayed }: { displayed: bo
 }
 
 function limitsOf(facts: {
-  offer: Contract['offer']
+  offer: SimulatedContract['offer']
   entryPips: number
   stakeCents: number
   commissionCents: number

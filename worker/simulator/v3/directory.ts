@@ -1,9 +1,9 @@
 // Calls of the first dialect that list what there is: a user's accounts, currencies, assets and the durations they trade for.
 // A demo account's money is filled up here too.
-import type { Account } from '../engine/accounts.ts'
+import type { SimulatedAccount } from '../engine/accounts.ts'
 import { currencies, startIn, toAmount } from '../engine/currencies.ts'
 import { typesOf } from '../engine/offers.ts'
-import { type MarketSymbol, symbols } from '../engine/symbols.ts'
+import { type SimulatedSymbol, symbols } from '../engine/symbols.ts'
 import { presentListed } from './account.ts'
 import { V3Error } from './errors.ts'
 import type { Handler } from './v3.ts'
@@ -28,7 +28,7 @@ const getAccountStatus: Handler = (_request, { account }) => ({
   }
 })
 
-const topups = new WeakMap<Account, number>()
+const topups = new WeakMap<SimulatedAccount, number>()
 
 const topupVirtual: Handler = (_request, { v3: { engine }, account }) => {
   if (!account.isVirtual)
@@ -49,7 +49,7 @@ const payoutCurrencies: Handler = (_request, { grant }) => ({
 })
 
 /** Type of trade → its names and durations for an asset, shortest and longest. */
-function offersOf(symbol: MarketSymbol): { category: string; name: string; min: string; max: string }[] {
+function offersOf(symbol: SimulatedSymbol): { category: string; name: string; min: string; max: string }[] {
   const types = typesOf(symbol)
   const timed = types.some(type => type === 'CALL')
   const least = symbol.maxTicks > 0 ? '1t' : `${symbol.minSeconds}s`
@@ -88,9 +88,9 @@ const tradingDurations: Handler = () => ({
   }
 })
 
-const ticksOf = (symbol: MarketSymbol) => ({ ...named('t', 'Ticks'), min: 1, max: symbol.maxTicks })
+const ticksOf = (symbol: SimulatedSymbol) => ({ ...named('t', 'Ticks'), min: 1, max: symbol.maxTicks })
 
-function durationsOf(symbol: MarketSymbol): object[] {
+function durationsOf(symbol: SimulatedSymbol): object[] {
   const seconds = { ...named('s', 'Seconds'), min: symbol.minSeconds, max: 86_399 }
   const days = { ...named('d', 'Days'), min: 1, max: 365 }
   return [...(symbol.maxTicks > 0 ? [ticksOf(symbol)] : []), seconds, days]

@@ -2,7 +2,7 @@
 import { currencies, digitsOf } from '../engine/currencies.ts'
 import type { MarketTick } from '../engine/market.ts'
 import type { CallClass } from '../engine/quota.ts'
-import type { MarketSymbol } from '../engine/symbols.ts'
+import type { SimulatedSymbol } from '../engine/symbols.ts'
 import { symbolOf } from './catalogue.ts'
 import { V3Error } from './errors.ts'
 import type { SimulatedStream } from './stream.ts'
@@ -116,7 +116,7 @@ const ticksHistory: Handler = (request, call) => {
   return { body, msgType: 'history', ...(stream ? { stream } : {}) }
 }
 
-function openTicks({ v3, connection, tail }: CallContext, symbol: MarketSymbol, from: string): SimulatedStream {
+function openTicks({ v3, connection, tail }: CallContext, symbol: SimulatedSymbol, from: string): SimulatedStream {
   return connection.streams.open({ kind: 'ticks', key: `${from} ${symbol.code}`, tail }, ({ id, push }) =>
     v3.engine.market.watch(symbol, tick => push('tick', presentTick(tick, id)))
   )
@@ -124,7 +124,7 @@ function openTicks({ v3, connection, tail }: CallContext, symbol: MarketSymbol, 
 
 function openCandles(
   { v3, connection, tail }: CallContext,
-  symbol: MarketSymbol,
+  symbol: SimulatedSymbol,
   granularity: number
 ): SimulatedStream {
   const { market } = v3.engine
@@ -179,7 +179,7 @@ function presentTick(tick: MarketTick, id?: string): Record<string, unknown> {
   }
 }
 
-function openSymbol(code: string, { v3 }: CallContext): MarketSymbol {
+function openSymbol(code: string, { v3 }: CallContext): SimulatedSymbol {
   const symbol = symbolOf(code)
   if (!v3.engine.market.sessions.isOpen(symbol)) throw v3.engine.closed(symbol)
   return symbol

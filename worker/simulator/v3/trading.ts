@@ -1,6 +1,6 @@
 // Calls that trade: quoting, buying, following and selling contracts.
-import type { Account } from '../engine/accounts.ts'
-import { type Contract, longcodeOf, type PurchaseTerms } from '../engine/contracts.ts'
+import type { SimulatedAccount } from '../engine/accounts.ts'
+import { longcodeOf, type PurchaseTerms, type SimulatedContract } from '../engine/contracts.ts'
 import { toAmount, unitsWithin } from '../engine/currencies.ts'
 import { priceMoves } from '../engine/pricing.ts'
 import { Refusal } from '../engine/refusal.ts'
@@ -111,7 +111,7 @@ function allOpenContracts(request: CallRequest, call: CallContext): CallResponse
   const key = `all ${account.loginid}`
   const stream = connection.streams.open({ kind: 'proposal_open_contract', key, tail }, ({ id, push }) => {
     const stops = new Map<number, () => void>()
-    const follow = (contract: Contract) => {
+    const follow = (contract: SimulatedContract) => {
       const stop = v3.engine.lives.watch(contract, () => {
         push('proposal_open_contract', { ...presentContract(v3.engine, contract), id })
         if (contract.status === 'open') return
@@ -133,8 +133,8 @@ function allOpenContracts(request: CallRequest, call: CallContext): CallResponse
   return bodies.map(body => ({ body, stream }))
 }
 
-function listenForPurchases(account: Account, bought: (contract: Contract) => void): () => void {
-  const listener: Parameters<Account['listeners']['add']>[0] = event => {
+function listenForPurchases(account: SimulatedAccount, bought: (contract: SimulatedContract) => void): () => void {
+  const listener: Parameters<SimulatedAccount['listeners']['add']>[0] = event => {
     if (event.kind === 'bought') bought(event.contract)
   }
   account.listeners.add(listener)
@@ -144,7 +144,7 @@ function listenForPurchases(account: Account, bought: (contract: Contract) => vo
 /** Opens the stream of one contract, open until it is forgotten. `told` is the state sent in the first response. */
 function followContract(
   { v3, connection, tail }: Pick<CallContext, 'v3' | 'connection' | 'tail'>,
-  contract: Contract,
+  contract: SimulatedContract,
   told: string | null
 ): SimulatedStream {
   const { engine } = v3
@@ -157,7 +157,7 @@ function followContract(
 }
 
 /** Changes with everything about a contract that a stream must not leave out. */
-function versionOf(contract: Contract): string {
+function versionOf(contract: SimulatedContract): string {
   return `${contract.status} ${contract.ended} ${contract.ticks.length}`
 }
 

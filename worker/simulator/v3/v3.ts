@@ -1,6 +1,6 @@
 // The first dialect: one JSON object a frame over a WebSocket. The steps of a request are in connection.ts, the calls
 // in the other files of this folder. None of it uses sockets: the owner of a socket hands in a peer.
-import type { Account, AppId, Grant } from '../engine/accounts.ts'
+import type { AppId, Grant, SimulatedAccount } from '../engine/accounts.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { Quota } from '../engine/quota.ts'
 import { hashNumber } from '../engine/random.ts'
@@ -36,7 +36,7 @@ export interface CallContext {
   /** The account it is about; null where none is needed and none known. */
   grant: Grant | null
   /** The account; only for calls that need one. */
-  account: Account
+  account: SimulatedAccount
   /** The end of every frame that responds to it. */
   tail: string
 }
