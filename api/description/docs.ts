@@ -29,6 +29,7 @@ const PROTECTION = {
 const ours = (name: string) => readFile(join(import.meta.dirname, 'docs', name))
 const bundle = createRequire(import.meta.url).resolve('redoc/bundles/redoc.standalone.js')
 const redoc = () => readFile(bundle, 'utf8')
+const swagger = (name: string) => readFile(createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`))
 
 interface File {
   type: string
@@ -47,6 +48,11 @@ const files: Record<string, File> = {
   },
   'logo-mini.svg': { type: 'image/svg+xml', read: () => ours('logo-mini.svg') },
   'logo-mini-full.svg': { type: 'image/svg+xml', read: () => ours('logo-mini-full.svg') },
+  // A second package, since Redoc shows calls and makes none.
+  try: { type: 'text/html; charset=utf-8', read: () => ours('try.html') },
+  'try.js': { type: 'text/javascript; charset=utf-8', read: () => ours('try.js') },
+  'try.css': { type: 'text/css; charset=utf-8', read: () => swagger('swagger-ui.css') },
+  'try-bundle.js': { type: 'text/javascript; charset=utf-8', read: () => swagger('swagger-ui-bundle.js') },
   'openapi.json': {
     type: 'application/json; charset=utf-8',
     read: async ({ config }) => Buffer.from(JSON.stringify(describe(operations, config.baseUrl)))

@@ -141,7 +141,7 @@ function describeOperation(
     operationId: row.name,
     tags: [row.tag],
     summary: row.summary,
-    description: wordsOf(row),
+    description: wordsOf(row, baseUrl),
     ...(row.deprecated ? { deprecated: true } : {}),
     security: securityOf(row),
     ...(parameters.length > 0 ? { parameters } : {}),
@@ -178,12 +178,13 @@ const csvContent = {
   }
 }
 
-function wordsOf({ description, deprecated, scope, weight = 1 }: Operation): string {
+function wordsOf({ name, tag, description, deprecated, scope, weight = 1 }: Operation, baseUrl: string): string {
   const words = [
     deprecated && deprecationText(deprecated),
     description,
     scope && `Needs the scope \`${scope}\`.`,
-    weight > 1 && `Counts as ${weight} calls of the key.`
+    weight > 1 && `Counts as ${weight} calls of the key.`,
+    `[Try it](${baseUrl}/docs/try#/${encodeURIComponent(tag)}/${name})`
   ]
   return words.filter(Boolean).join('\n\n')
 }

@@ -1,7 +1,7 @@
 // The reference page: open to anybody, closed to everything that is not ours, and fit to be read on a wide and a
 // narrow screen. Needs chromium (CHROMIUM names another one).
 //   SCREENSHOTS=dir keeps a picture of each page.
-// test time-out: 180 s
+// test time-out: 300 s
 import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -111,6 +111,26 @@ async function look(): Promise<void> {
       await page.close()
     })
   }
+
+  looking('a call is tried from the page, with the key that is given there', async () => {
+    const partner = await harness.makePartner()
+    const { page, complaints } = await openPage(browser, 1280, 900)
+    // Every operation is drawn first, which takes long on a busy machine.
+    page.setDefaultTimeout(150_000)
+    await page.goto(`${harness.address}/docs/try#/Identity/getMe`)
+    await page.locator('button.btn.authorize').first().click()
+    await page.locator('.auth-container input').first().fill(partner.key)
+    await page.locator('.auth-btn-wrapper button.authorize').first().click()
+    await page.locator('button.btn-done').first().click()
+    await page.locator('button.execute').click()
+    const live = page.locator('.live-responses-table')
+    await live.waitFor()
+    const text = (await live.textContent()) ?? ''
+    assert.match(text, '200')
+    assert.match(text, partner.partnerId)
+    assert.equal(complaints, [])
+    await page.close()
+  })
 }
 
 async function openPage(browser: Browser, width: number, height: number) {
