@@ -1,4 +1,4 @@
-// Revenue: contracts by the time of their purchase. What is added up comes from the sums, the rest from the orders, in one
+// Revenue: contracts by the time of their purchase. Added-up times come from the sums, the rest from the orders, in one
 // statement.
 import { type Db, rows } from '../postgres/connection.ts'
 import { contractsOf, type Grouping } from './contracts.ts'
@@ -11,7 +11,7 @@ export type RevenueGroup = Exclude<Grouping, ''> | 'accountMode'
 export interface RevenueRow {
   start: Date
   currency: string | null
-  /** Only of a question that groups. */
+  /** Only of a request that groups. */
   group: string | null
   contracts: number
   traders: number

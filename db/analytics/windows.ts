@@ -5,7 +5,7 @@ import { ORIGIN } from './contracts.ts'
 
 export type Interval = 'hour' | 'day' | 'week' | 'month'
 
-/** What every question of analytics has; instants are ISO 8601. */
+/** The fields of every analytics request; instants are ISO 8601. */
 export interface Window {
   partnerId: string
   /** Inclusive. */
