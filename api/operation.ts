@@ -63,7 +63,7 @@ export interface Asked<Input extends { params?: unknown; query?: unknown; body?:
   /** Trace id, for what the workers do on this request's behalf. */
   trace: string
   /**
-   * Aborts when the caller goes away or the process stops. Taking it gives the request's place back (places.ts): take it
+   * Aborts when the caller goes away or the process stops. Taking it gives the request's place back (request/places.ts): take it
    * where the waiting begins.
    */
   signal: AbortSignal
@@ -123,7 +123,7 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   weight?: number
   /** `Accept: text/csv` gets these rows of the response instead: those of `data`, or of another list. */
   csv?: true | 'series'
-  /** Set where the operation is to be taken away: its description and the header fields of its responses say so. */
+  /** Set where the operation is deprecated; its description and the header fields of its responses show it. */
   deprecated?: Deprecated
   /** Header fields besides those of every response. */
   headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]

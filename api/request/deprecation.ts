@@ -1,5 +1,5 @@
-// Operations that are to be taken away announce it on every response: RFC 9745 `Deprecation`, RFC 8594 `Sunset`, and a link
-// to what replaces them. One field of the operation says it; the description shows the same.
+// Deprecated operations announce it on every response: RFC 9745 `Deprecation`, RFC 8594 `Sunset`, and a link
+// to what replaces them. One field of the operation sets it; the description shows the same.
 
 /** That an operation is to be taken away. Days are ISO dates, from midnight UTC. */
 export interface Deprecated {
@@ -25,7 +25,7 @@ export function deprecationHeaders({ since, until }: Deprecated, baseUrl: string
   }
 }
 
-/** What the description says of a deprecated operation. */
+/** The text in the description of a deprecated operation. */
 export function deprecationText({ since, until, instead }: Deprecated): string {
   return `**Deprecated** since ${since}, taken away on ${until}. ${instead}`
 }

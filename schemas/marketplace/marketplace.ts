@@ -1,5 +1,5 @@
 // The marketplace as its visitors see it: the list, a bot's detail, reviews. The creator's side and what is
-// sold are in creator.ts and marketplace-sales.ts.
+// sold are in creator.ts and sales.ts.
 import type { FromSchema } from 'json-schema-to-ts'
 import { idField, timestamp } from '../fields/fields.ts'
 import { type PageQuery, page, pageLimit, pageOf } from '../fields/pages.ts'

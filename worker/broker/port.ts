@@ -173,7 +173,7 @@ export interface Evidence {
   sellPrice?: string | null
   sellTime?: number | null
   purchaseTime: number
-  /** Parsed by shortcode.ts; null when it could not be read. */
+  /** Parsed by dialects/shortcode.ts; null when it could not be read. */
   terms: ContractTerms | null
   shortcode: string
 }
