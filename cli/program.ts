@@ -14,9 +14,11 @@ import { addFindings } from './orders/findings.ts'
 import { addOrders } from './orders/orders.ts'
 import { addTrading } from './orders/trading.ts'
 import { addKeys } from './partners/keys.ts'
+import { addListen } from './partners/listen.ts'
 import { addPartners } from './partners/partners.ts'
 import { addSessions } from './partners/sessions.ts'
 import { addTraders } from './partners/traders.ts'
+import { addWebhooks } from './partners/webhooks.ts'
 import { addAudit } from './platform/audit.ts'
 import { addBroker } from './platform/broker.ts'
 import { addDatabase } from './platform/db.ts'
@@ -57,6 +59,8 @@ export function createProgram(): Command {
   addFindings(program)
   addEvents(program)
   addAnalytics(program)
+  addWebhooks(program)
+  addListen(program)
   addQueues(program)
   addProcesses(program)
   addAudit(program)

@@ -23,6 +23,7 @@ import { checkEvents } from './events.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { checkSettlements } from './settlements.ts'
 import { checkTicks } from './ticks.ts'
+import { checkWebhooks } from './webhooks.ts'
 
 const SKEW_WARN_MS = 1000
 const SKEW_FAIL_MS = 30_000
@@ -54,7 +55,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(await checkProcesses(db), ...(await checkHalts(db)))
     found.push(await checkReview(db))
     found.push(...(await checkSettlements(db)))
-    found.push(await checkEvents(db), ...(await checkTicks(db)), await checkAnalytics(db))
+    found.push(await checkEvents(db), ...(await checkTicks(db)), await checkAnalytics(db), await checkWebhooks(db))
     found.push(...(await checkApplications(db)))
     found.push(await checkSums(db))
     return found

@@ -5,6 +5,7 @@ import { recordAudit } from '../../db/platform/audit.ts'
 import { resealPepper } from '../../db/platform/crypto.ts'
 import { resealAnswers } from '../../db/platform/idempotency.ts'
 import { countSealed, resealStep } from '../../db/platform/token-rotation.ts'
+import { resealWebhooks } from '../../db/webhooks/endpoints.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
@@ -73,17 +74,26 @@ async function rotate({ db, vault, actor, json }: Opened) {
       answers += step
     } while (step === STEP)
   }
+  let webhooks = 0
+  for (const { keyId } of old) {
+    for (let after: string | null = ''; after !== null; ) {
+      const step = await resealWebhooks(db, vault, { oldKeyId: keyId, after, limit: STEP })
+      webhooks += step.resealed
+      unreadable.push(...step.unreadable)
+      after = step.after
+    }
+  }
   const pepper = await resealPepper(db, vault)
   bar?.stop()
   await recordAudit(db, {
     actor,
     action: 'tokens.rotated',
     target: vault.keyId,
-    details: { ...done, answers, pepper, unreadable: unreadable.length }
+    details: { ...done, answers, webhooks, pepper, unreadable: unreadable.length }
   })
   if (unreadable.length > 0)
     throw new Refusal(
-      `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange.`
+      `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange, webhooks a new secret.`
     )
-  return { keyId: vault.keyId, ...done, answers, pepper, remaining: await countSealed(db) }
+  return { keyId: vault.keyId, ...done, answers, webhooks, pepper, remaining: await countSealed(db) }
 }

@@ -11,6 +11,7 @@ import { countPastEnd } from '../orders/review.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { listenAt } from '../postgres/system-errors.ts'
 import { within } from '../postgres/within.ts'
+import { countWebhooks } from '../webhooks/counts.ts'
 import { listAppRefusals } from './app-refusals.ts'
 import { listHalts } from './halts.ts'
 import type { Log } from './log.ts'
@@ -216,6 +217,16 @@ export function collectStoreMetrics(db: Db): void {
     name: 'service_analytics_behind_seconds',
     help: 'How far the sums of analytics are behind; answers count the rest from the orders.'
   })
+  const webhooks = new client.Gauge({
+    name: 'service_webhooks',
+    help: 'Webhook endpoints, by state: enabled, failing, disabled (by 410 or failures).',
+    labelNames: ['state']
+  })
+  const webhookEvents = new client.Gauge({
+    name: 'service_webhook_events',
+    help: 'Events to be sent to webhook endpoints: waiting (failed, or behind one that did), backlog (not read yet).',
+    labelNames: ['state']
+  })
   const pool = new client.Gauge({ name: 'service_pool_waiting', help: 'Callers waiting for a database connection.' })
   scrapes.push(async () => {
     const { pool: tarn } = db.client as { pool: { numPendingAcquires(): number } }
@@ -257,6 +268,9 @@ export function collectStoreMetrics(db: Db): void {
     behind.set(analytics.behindSeconds)
     outbox.set(depth)
     lag.set(waiting)
+    const counts = await countWebhooks(db)
+    for (const state of ['enabled', 'failing', 'disabled'] as const) webhooks.set({ state }, counts[state])
+    for (const state of ['waiting', 'backlog'] as const) webhookEvents.set({ state }, counts[state])
     for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) findings.set({ kind }, 0)
     for (const { kind, count } of await countFindings(db)) findings.set({ kind }, count)
   })

@@ -222,7 +222,8 @@ export async function resealWebhooks(
   }
   const list = await rows<Secrets>(
     db,
-    `select id, secret_key_id, secret_sealed, old_key_id, old_sealed from webhook_endpoints
+    `select id, secret_key_id, secret_sealed, case when old_until > now() then old_key_id end as old_key_id, old_sealed
+       from webhook_endpoints
       where (secret_key_id = :oldKeyId or old_key_id = :oldKeyId) and id > :after order by id limit :limit`,
     { oldKeyId, after, limit }
   )

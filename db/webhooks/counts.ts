@@ -1,0 +1,35 @@
+// Figures of webhooks for metrics and the doctor.
+import { type Db, rows } from '../postgres/connection.ts'
+import { FAILING_FROM } from './endpoints.ts'
+
+export interface WebhookCounts {
+  enabled: number
+  failing: number
+  /** By an answer of 410 or by failures. */
+  disabled: number
+  /** Enabled ones with something to send that no living worker has held for 30 s. */
+  unheld: number
+  /** Events that failed or wait for one that did. */
+  waiting: number
+  /** Events between the endpoints' positions and the ends of their logs. */
+  backlog: number
+}
+
+/** How many endpoints are in which state, and what waits. */
+export async function countWebhooks(db: Db): Promise<WebhookCounts> {
+  const [found] = await rows<WebhookCounts>(
+    db,
+    `select count(*) filter (where e.enabled and e.failures < ${FAILING_FROM}) as enabled,
+            count(*) filter (where e.enabled and e.failures >= ${FAILING_FROM}) as failing,
+            count(*) filter (where e.disabled_reason in ('GONE', 'FAILURES')) as disabled,
+            count(*) filter (where e.enabled and p.suspended_at is null and p.plan_active
+              and (s.worker is null or s.lease_until < clock_timestamp() - interval '30 seconds')
+              and e.next_at < clock_timestamp() - interval '30 seconds') as unheld,
+            (select count(*) from webhook_pending) as waiting,
+            coalesce(sum(greatest(0, coalesce(l.position, 0) - e.position)) filter (where e.enabled), 0)::bigint as backlog
+       from webhook_endpoints e join partners p on p.id = e.partner_id
+       left join webhook_senders s on s.worker = e.worker
+       left join event_positions l on l.partner_id = e.partner_id`
+  )
+  return found as WebhookCounts
+}

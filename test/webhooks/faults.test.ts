@@ -1,0 +1,162 @@
+// What goes wrong around webhooks: events that cannot be shown, days that are dropped, leases that are lost, endpoints that are down.
+// Real worker and sockets.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { getEvent, listEvents } from '../../api/events/events.ts'
+import { getWebhook, updateWebhook } from '../../api/webhooks/endpoints.ts'
+import { eventIdOf } from '../../db/events/present.ts'
+import { openClient } from '../events/client.ts'
+import { sequenceAll } from '../events/reading.ts'
+import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { startTestWorker } from '../support/processes.ts'
+import { openReceiver, type Receiver } from './receiver.ts'
+import { openWorld } from './world.ts'
+
+const WAIT_MS = 90_000
+
+const harness = await openHarness({ env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200', LEASE_MS: '3000' } })
+const { db } = harness.open
+await startTestWorker(harness.env)
+const { register, deliveriesOf } = openWorld(harness)
+
+const shown = async (partner: TestPartner, id: string) => (await partner.call(getWebhook, { params: { id } })).body
+
+/** A partner with a disabled endpoint, and an event in its log. */
+async function behind(): Promise<{
+  partner: TestPartner
+  receiver: Receiver
+  webhookId: string
+  enable(): Promise<unknown>
+}> {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const status = (to: string) => partner.call(updateWebhook, { params: { id: webhookId }, body: { status: to } })
+  await status('DISABLED')
+  await partner.makeTrader()
+  await until('it in the log', async () => {
+    await sequenceAll(db)
+    return db('events').where({ partner_id: partner.partnerId, type: 'account.connected' }).first()
+  })
+  return { partner, receiver, webhookId, enable: () => status('ENABLED') }
+}
+
+const faults = suite('faults')
+
+faults('an event that cannot be shown is FAILED, and keeps no reader from the others', async () => {
+  const { partner, receiver, webhookId, enable } = await behind()
+  const event = () => db('events').where({ partner_id: partner.partnerId, type: 'account.connected' })
+  const { id } = await event().first('id')
+  await event().update({ facts: {} })
+  await enable()
+  const good = await partner.makeTrader()
+  await until('the good one', () => receiver.book.length === 1, WAIT_MS)
+  assert.is(receiver.book[0]?.event.traderExternalId, good.traderExternalId)
+  const failed = await until(
+    'the failure',
+    async () => (await deliveriesOf(partner, webhookId, { status: 'FAILED' }))[0]
+  )
+  assert.equal([failed.error, failed.eventId], ['INVALID_EVENT', eventIdOf(id)])
+  assert.is((await shown(partner, webhookId)).status, 'ENABLED')
+  const { body } = await partner.call(listEvents)
+  assert.equal(
+    body.data.map(({ type }: { type: string }) => type),
+    ['key.created', 'account.connected']
+  )
+  assert.is((await partner.call(getEvent, { params: { id: eventIdOf(id) } })).status, 404)
+  const stream = await openClient(harness.address, { key: partner.key })
+  stream.send({ type: 'subscribe', id: 'all', channel: 'events', after: await beginning(partner) })
+  const received = await stream.take('event', message => message.event.type === 'account.connected')
+  assert.is(received.event.traderExternalId, good.traderExternalId)
+  stream.close()
+  const listed = await operator(harness.env, 'events', 'list', '--partner', partner.partnerId, '--json')
+  assert.is(listed.exitCode, 0)
+  const ofGood = ({ traderExternalId }: { traderExternalId: string }) => traderExternalId === good.traderExternalId
+  assert.ok(listed.json.data.some(ofGood))
+})
+
+/** The cursor before the partner's first event. */
+async function beginning({ partnerId }: TestPartner): Promise<string> {
+  const { writeCursor } = await import('../../db/events/cursor.ts')
+  const { readLogState } = await import('../../db/events/read.ts')
+  return writeCursor(harness.open.pepper, partnerId, (await readLogState(db, partnerId)).oldest)
+}
+
+faults('events that the log dropped are counted as missed, and those after them are sent', async () => {
+  const { partner, receiver, webhookId, enable } = await behind()
+  const { partnerId } = partner
+  await db('events').where({ partner_id: partnerId }).delete()
+  await db.raw('update event_positions set dropped = position where partner_id = ?', [partnerId])
+  await enable()
+  await partner.makeTrader()
+  await until('the next event', () => receiver.book.length === 1, WAIT_MS)
+  const { missedEvents } = await until('its count', async () => {
+    const webhook = await shown(partner, webhookId)
+    return webhook.missedEvents > 0 && webhook
+  })
+  assert.is(missedEvents, 1)
+})
+
+faults('a day of attempts without its partition is made', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const day = new Date().toISOString().slice(0, 10).replaceAll('-', '')
+  await db.raw(`drop table if exists webhook_attempts_${day}`)
+  await partner.makeTrader()
+  await until('the attempt', async () => (await deliveriesOf(partner, webhookId)).length > 0, WAIT_MS)
+})
+
+faults('an outcome is not written once another worker holds the endpoint, and that one sends again', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  let answer = () => {}
+  receiver.answer = (_received, response) => {
+    answer = () => response.writeHead(204).end()
+  }
+  await partner.makeTrader()
+  await until('the request', () => receiver.book.length === 1, WAIT_MS)
+  const row = () => db('webhook_endpoints').where({ id: webhookId })
+  await db.raw(`insert into webhook_senders values ('another', now() + interval '1 hour')`)
+  await row().update({ worker: 'another', lease: db.raw('lease + 1') })
+  const before = await row().first('position', 'lease')
+  answer()
+  receiver.answer = (_received, response) => response.writeHead(204).end()
+  // Another endpoint's outcome is written after it.
+  const [other, others] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId: otherId } = await register(other, others)
+  await other.makeTrader()
+  await until("another endpoint's attempt", async () => (await deliveriesOf(other, otherId)).length === 1, WAIT_MS)
+  assert.equal(await row().first('position', 'lease'), before)
+  assert.equal(await deliveriesOf(partner, webhookId), [])
+  await db('webhook_senders').where({ worker: 'another' }).delete()
+  await until('it again', () => receiver.book.length === 2, WAIT_MS)
+  assert.is(receiver.book[1]?.event.id, receiver.book[0]?.event.id)
+})
+
+faults('an endpoint that is down becomes FAILING, and gets all that waits when it is back', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  receiver.answer = (_received, response) => response.writeHead(500).end()
+  for (let made = 0; made < 8; made++) await partner.makeTrader()
+  const failing = await until(
+    'it FAILING',
+    async () => {
+      const webhook = await shown(partner, webhookId)
+      return webhook.status === 'FAILING' && webhook
+    },
+    WAIT_MS
+  )
+  assert.equal([failing.lastError, typeof failing.failingSince], ['HTTP_STATUS', 'string'])
+  receiver.answer = (_received, response) => response.writeHead(200).end()
+  const taken = () => new Set(receiver.book.map(({ event }) => event.id)).size
+  await until('all events', () => taken() === 8, WAIT_MS)
+  await until('it well', async () => (await shown(partner, webhookId)).status === 'ENABLED', WAIT_MS)
+  await until(
+    'nothing that waits',
+    async () => (await db('webhook_pending').where({ endpoint_id: webhookId })).length === 0,
+    WAIT_MS
+  )
+})
+
+faults.after(closeAll)
+faults.run()

@@ -1,0 +1,97 @@
+// The operator's side of webhooks: commands, forwarding to a developer's machine, the change of the token key, the doctor.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createWebhook, getWebhook } from '../../api/webhooks/endpoints.ts'
+import { openVault } from '../../db/platform/crypto.ts'
+import { countWebhooks } from '../../db/webhooks/counts.ts'
+import { secretContext } from '../../db/webhooks/endpoints.ts'
+import { sequenceAll } from '../events/reading.ts'
+import { closeAll, openHarness, TOKEN_KEYS, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
+import { startProcess, startTestWorker } from '../support/processes.ts'
+import { openReceiver } from './receiver.ts'
+import { openWorld } from './world.ts'
+
+const WAIT_MS = 60_000
+
+const harness = await openHarness({
+  env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200', OPERATOR_NAME: 'test' }
+})
+const { db } = harness.open
+const worker = await startTestWorker(harness.env)
+const { register, deliveriesOf } = openWorld(harness)
+const run = (...args: string[]) => operator(harness.env, ...args)
+
+const commands = suite('operator webhooks')
+const forwarding = suite('operator listen')
+const keys = suite('operator tokens rotate')
+
+commands('list, show, replay and disable an endpoint', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const since = new Date().toISOString()
+  await partner.makeTrader()
+  await until('the attempt', async () => (await deliveriesOf(partner, webhookId)).length === 1, WAIT_MS)
+  const list = await run('webhooks', 'list', '--partner', partner.partnerId, '--json')
+  assert.equal(JSON.parse(list.stdout).data[0].webhookId, webhookId)
+  const shown = JSON.parse((await run('webhooks', 'show', webhookId, '--json')).stdout)
+  assert.equal([shown.partnerId, shown.deliveries.length], [partner.partnerId, 1])
+  const replay = await run('webhooks', 'replay', webhookId, '--since', since, '--json')
+  assert.equal(JSON.parse(replay.stdout), { events: 1 })
+  await until('it again', () => receiver.book.length === 2, WAIT_MS)
+  const disabled = await run('webhooks', 'disable', webhookId, '--reason', 'floods a third party', '--json')
+  assert.is(JSON.parse(disabled.stdout).disabledReason, 'OPERATOR')
+  const { body } = await partner.call(getWebhook, { params: { id: webhookId } })
+  assert.equal([body.status, body.disabledReason], ['DISABLED', 'OPERATOR'])
+  assert.is((await run('webhooks', 'show', 'whk_nothing')).exitCode, 1)
+})
+
+forwarding("sends a partner's events from now on, signed", async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  await sequenceAll(db)
+  const args = ['--json', 'listen', '--partner', partner.partnerId, '--forward-to', receiver.url]
+  const listening = startProcess('cli/main.ts', harness.env, args)
+  receiver.secrets.push(JSON.parse(await listening.line(/"secret"/)).secret)
+  await partner.makeTrader()
+  const { event, verified } = await until('the event', () => receiver.book[0], WAIT_MS)
+  assert.equal([event.type, verified], ['account.connected', true])
+  assert.is(JSON.parse(await listening.line(/account\.connected/)).httpStatus, 204)
+  listening.kill('SIGINT')
+  assert.is(await listening.ended, 0)
+})
+
+keys('seals the secrets of webhooks anew, and the new key alone opens them', async () => {
+  const partner = await harness.makePartner()
+  const { body } = await partner.call(createWebhook, { body: { url: 'https://hooks.example.com/' } })
+  const newKey = `t2:${Buffer.alloc(32, 9).toString('base64')}`
+  const done = await operator({ ...harness.env, TOKEN_KEYS: `${newKey},${TOKEN_KEYS}` }, 'tokens', 'rotate', '--json')
+  assert.is(done.exitCode, 0, done.stderr)
+  assert.ok(JSON.parse(done.stdout).webhooks >= 1)
+  const row = await db('webhook_endpoints').where({ id: body.webhookId }).first()
+  const opened = openVault(newKey).open({ keyId: row.secret_key_id, sealed: row.secret_sealed }, secretContext(row.id))
+  assert.is(opened, body.secret)
+})
+
+keys('a secret that no key opens is a state that its partner sees', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  await db('webhook_endpoints').where({ id: webhookId }).update({ secret_key_id: 'lost' })
+  await partner.makeTrader()
+  const shown = await until(
+    'its state',
+    async () => {
+      const { body } = await partner.call(getWebhook, { params: { id: webhookId } })
+      return body.lastError === 'SECRET_UNREADABLE' && body
+    },
+    WAIT_MS
+  )
+  assert.is(shown.status, 'FAILING')
+  assert.is(receiver.book.length, 0)
+  const { failing } = await countWebhooks(worker.open.db)
+  assert.is(failing, 1)
+})
+
+keys.after(closeAll)
+commands.run()
+forwarding.run()
+keys.run()
