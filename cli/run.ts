@@ -138,7 +138,8 @@ async function startBroker({ context, options, opened, watch, tell }: RunContext
   const broker = await openSharedBroker({ dataDir, tickMs: options.tickMs, env, tell: tell.as('broker') })
   opened(() => broker.close())
   watch(broker.lost)
-  tell.as('broker')(`simulated at ${broker.url}${broker.own ? '' : ', shared with another run'}`)
+  const controls = broker.control ? `, controlled at ${broker.control}` : ''
+  tell.as('broker')(`simulated at ${broker.url}${controls}${broker.own ? '' : ', shared with another run'}`)
   return broker.env
 }
 

@@ -675,42 +675,6 @@ create table marketplace_words (
 );
 CREATE INDEX marketplace_words_words ON marketplace_words USING gin (words) WITH (fastupdate=off);
 
-create table markup_report_contracts (
-  partner_id text collate "C" not null,
-  application text collate "C" not null,
-  day date not null,
-  transaction_id text collate "C" not null,
-  account_id text not null,
-  currency text collate "C" not null,
-  markup numeric not null,
-  constraint markup_report_contracts_pkey PRIMARY KEY (partner_id, application, day, transaction_id),
-  constraint markup_report_contracts_partner_id_application_day_fkey FOREIGN KEY (partner_id, application, day) REFERENCES markup_reports(partner_id, application, day) ON DELETE CASCADE
-);
-
-create table markup_report_sums (
-  partner_id text collate "C" not null,
-  application text collate "C" not null,
-  day date not null,
-  currency text collate "C" not null,
-  contracts integer not null,
-  markup numeric not null,
-  constraint markup_report_sums_pkey PRIMARY KEY (partner_id, application, day, currency),
-  constraint markup_report_sums_partner_id_application_day_fkey FOREIGN KEY (partner_id, application, day) REFERENCES markup_reports(partner_id, application, day) ON DELETE CASCADE
-);
-
-create table markup_reports (
-  partner_id text collate "C" not null,
-  application text collate "C" not null,
-  day date not null,
-  state text not null,
-  message text,
-  detailed boolean default false not null,
-  fetched_at timestamp with time zone default now() not null,
-  constraint markup_reports_pkey PRIMARY KEY (partner_id, application, day),
-  constraint markup_reports_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
-  constraint markup_reports_state_check CHECK ((state = ANY (ARRAY['OK'::text, 'NOT_READY'::text, 'TOKEN_REFUSED'::text, 'APPLICATION_REFUSED'::text, 'TOO_LARGE'::text, 'UNREADABLE'::text, 'UNREACHABLE'::text])))
-);
-
 create table migrations (
   id integer default nextval('migrations_id_seq'::regclass) not null,
   name character varying(255),
@@ -939,22 +903,6 @@ create table processes (
   constraint processes_pkey PRIMARY KEY (name),
   constraint processes_kind_check CHECK ((kind = ANY (ARRAY['api'::text, 'worker'::text])))
 );
-
-create table report_tokens (
-  partner_id text collate "C" not null,
-  application text collate "C" not null,
-  dialect text not null,
-  token_key_id text not null,
-  token_sealed bytea not null,
-  token_version integer default 1 not null,
-  created_at timestamp with time zone default now() not null,
-  due_at timestamp with time zone default now() not null,
-  constraint report_tokens_pkey PRIMARY KEY (partner_id, application),
-  constraint report_tokens_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
-  constraint report_tokens_application_check CHECK (((length(application) >= 1) AND (length(application) <= 64))),
-  constraint report_tokens_dialect_check CHECK ((dialect = ANY (ARRAY['v3'::text, 'next'::text])))
-);
-CREATE INDEX report_tokens_due ON report_tokens USING btree (due_at);
 
 create table secrets (
   name text not null,

@@ -16,6 +16,8 @@ const PORT_TRIES = 10
 /** The facts the simulated broker announces at its start. */
 interface Announced {
   url: string
+  /** Where it is controlled over HTTP. */
+  control?: string
   /** Its newer dialect, and the header that names the application there. */
   nextUrl?: string
   appIdHeader?: string
@@ -25,6 +27,8 @@ export interface SharedBroker {
   /** The settings under which our processes find it. */
   env: Record<string, string>
   url: string
+  /** Where it is controlled over HTTP; one that an older version started does not say it. */
+  control: string | undefined
   /** Whether this run started it, or found it running. */
   own: boolean
   /** Resolves with a sentence when there is no broker any more. */
@@ -58,7 +62,7 @@ export async function openSharedBroker(options: BrokerOptions): Promise<SharedBr
   const own = held !== undefined
   if (held) watch(held)
   const announced = held?.announced ?? (await joinRunning(dir))
-  const { url, nextUrl, appIdHeader } = announced
+  const { url, control, nextUrl, appIdHeader } = announced
   const takeOver = async () => {
     while (!held && !left.signal.aborted) {
       await sleep(LOOK_MS)
@@ -73,6 +77,7 @@ export async function openSharedBroker(options: BrokerOptions): Promise<SharedBr
   taking.catch(error => lost.resolve(error instanceof Error ? error.message : String(error)))
   return {
     url,
+    control,
     env: {
       BROKER_URL: url,
       ...(nextUrl && appIdHeader ? { BROKER_NEXT_URL: nextUrl, BROKER_NEXT_APP_HEADER: appIdHeader } : {})

@@ -144,58 +144,5 @@ export async function up(db: Knex): Promise<void> {
       execute function mark_late_analytics();
 
     create index orders_opened on orders (partner_id, opened_at) where opened_at is not null;
-
-    -- A token with the broker's read scope, with which an application's own report of markup is read.
-    create table report_tokens (
-      partner_id      text collate "C" not null references partners,
-      -- The application's id at the broker.
-      application     text collate "C" not null check (length(application) between 1 and 64),
-      dialect         text not null check (dialect in ('v3', 'next')),
-      -- The broker's account that the token belongs to, in the first dialect.
-      token_key_id    text not null,
-      token_sealed    bytea not null,
-      token_version   int not null default 1,
-      created_at      timestamptz not null default now(),
-      -- No attempt before.
-      due_at          timestamptz not null default now(),
-      primary key (partner_id, application)
-    );
-    create index report_tokens_due on report_tokens (due_at);
-
-    -- What the broker reported of an application's day (UTC), or why it is not known.
-    create table markup_reports (
-      partner_id   text collate "C" not null references partners,
-      application  text collate "C" not null,
-      day          date not null,
-      state        text not null check (state in ('OK', 'NOT_READY', 'TOKEN_REFUSED', 'APPLICATION_REFUSED', 'TOO_LARGE', 'UNREADABLE', 'UNREACHABLE')),
-      message      text,
-      -- The sums alone (false), or each contract (true).
-      detailed     boolean not null default false,
-      fetched_at   timestamptz not null default now(),
-      primary key (partner_id, application, day)
-    );
-    -- Of a report that is OK: by currency.
-    create table markup_report_sums (
-      partner_id   text collate "C" not null,
-      application  text collate "C" not null,
-      day          date not null,
-      currency     text collate "C" not null,
-      contracts    int not null,
-      markup       numeric not null,
-      primary key (partner_id, application, day, currency),
-      foreign key (partner_id, application, day) references markup_reports on delete cascade
-    );
-    -- Of a detailed one: each contract, by the transaction that bought it.
-    create table markup_report_contracts (
-      partner_id      text collate "C" not null,
-      application     text collate "C" not null,
-      day             date not null,
-      transaction_id  text collate "C" not null,
-      account_id      text not null,
-      currency        text collate "C" not null,
-      markup          numeric not null,
-      primary key (partner_id, application, day, transaction_id),
-      foreign key (partner_id, application, day) references markup_reports on delete cascade
-    );
   `)
 }
