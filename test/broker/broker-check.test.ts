@@ -57,6 +57,20 @@ checking('buys one contract of the least stake and finds every assumption confir
     contracts().map(({ buyPrice, status }) => [Number(buyPrice), status === 'won' || status === 'lost']),
     [[0.35, true]]
   )
+  // What cannot be tried in one run is in the report as well, as unknown.
+  const open = results.filter(({ verdict }: { verdict: string }) => verdict === 'UNKNOWN')
+  const assumptions = open.map(({ assumption }: { assumption: string }) => assumption).join('\n')
+  const unknown = [/merged/, /RateLimit/, /RECONCILE_AFTER_MS/, /comparison of books/, /other currencies/, /stays open/]
+  const unknownOfNext = [
+    /for each account/,
+    /streams/,
+    /other programs/,
+    /refresh token/,
+    /revoked/,
+    /close code/,
+    /is UTC/
+  ]
+  for (const point of dialect === 'next' ? [...unknown, ...unknownOfNext] : unknown) assert.match(assumptions, point)
   for (const secret of [token, account, String(contracts()[0]!.contractId), 'otp='])
     assert.not.match(ran.stdout.replaceAll('otp=…', ''), secret)
 })

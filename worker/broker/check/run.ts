@@ -5,6 +5,7 @@ import type { Frame } from '../transport/streams.ts'
 import { checkSockets, openNext } from './next.ts'
 import { Report, type Result } from './report.ts'
 import { type Reply, Talk, type Target } from './talk.ts'
+import { untriedOf } from './untried.ts'
 
 type CheckedBody = Record<string, unknown>
 type Rows = CheckedBody[]
@@ -29,8 +30,7 @@ export async function checkBroker(target: Target, { buys }: { buys: boolean }): 
       )
     else report.note('a contract is bought, followed and settled', undefined, 'nothing was to be bought')
     if (target.dialect === 'next') await report.part('sockets are counted', () => checkSockets(target, report))
-    report.note('equal purchases are not merged, and one call buys once', undefined, 'would need a second purchase')
-    report.note('calls beyond the published limits are refused with RateLimit', undefined, 'not tried on purpose')
+    for (const { assumption, why } of untriedOf(target.dialect)) report.note(assumption, undefined, why)
     return report.results
   } finally {
     talk.close()
