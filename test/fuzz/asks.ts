@@ -93,6 +93,14 @@ const LEFT_OUT: Record<string, string[]> = {
 }
 
 const CURSORS = new Set(['cursor', 'after'])
+const DAY_MS = 86_400_000
+const dayFromToday = (days: number) => new Date((Math.floor(Date.now() / DAY_MS) + days) * DAY_MS).toISOString()
+// Parts of a window of time, any of which go together: schemas cannot say that one lies before the other, or how far.
+const WINDOW: Record<string, Arbitrary<unknown>> = {
+  from: fc.integer({ min: -20, max: -1 }).map(dayFromToday),
+  to: fc.integer({ min: 1, max: 9 }).map(dayFromToday),
+  timezone: fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kathmandu', 'America/New_York')
+}
 
 /** Inputs that fit the description of an operation. */
 export function inputsFor(operation: Described, scene: Scene): Arbitrary<Input> {
@@ -113,6 +121,7 @@ export function inputsFor(operation: Described, scene: Scene): Arbitrary<Input> 
       .filter(([name]) => !CURSORS.has(name) || known(name).length > 0)
       .map(([name, schema]) => {
         if (CURSORS.has(name)) return [name, fc.constantFrom(...known(name))]
+        if ('timezone' in operation.query && WINDOW[name]) return [name, WINDOW[name]]
         // A request that is held back for long keeps others from being made.
         return [name, name === 'wait' ? fc.constantFrom(0, 0, 0, 1) : valid(schema, known, name)]
       })
