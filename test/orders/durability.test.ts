@@ -243,7 +243,8 @@ claiming(
     onClose(() => wire.close())
     const url = new URL(postgres.url)
     url.host = `127.0.0.1:${wire.port}`
-    const worker = await startWorker({ ...harness.env, DATABASE_URL: url.href })
+    // While responses are held, every loop of the worker keeps a connection: the claim needs one more.
+    const worker = await startWorker({ ...harness.env, DATABASE_URL: url.href, DATABASE_POOL: '40' })
     harness.open.config.orderTtlMs = 10_000
     const { traderExternalId, accountId } = await partner.makeTrader()
     const warm = await partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
