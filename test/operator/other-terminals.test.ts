@@ -47,7 +47,7 @@ others('are read by a shell as they are meant, whatever the values', async () =>
     doctorLine(plain, broker),
     "BROKER_DIALECT=v3 BROKER_URL='ws://127.0.0.1:9/x?a=1&l=EN' npm run -s operator -- doctor"
   )
-  assert.is(workerLine(plain, {}), 'BROKER_DIALECT=v3 npm run -s worker')
+  assert.is(workerLine(plain, {}), 'BROKER_DIALECT=v3 WEBHOOK_ALLOW_PRIVATE=1 npm run -s worker')
 })
 
 others.run()
