@@ -39,29 +39,46 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
 
 // What takes longest begins first, so that no long file is left for the end; measured, longest first.
 const LONGEST = [
-  'run',
   'simulate',
-  'chaos',
   'outages',
-  'outage-cost',
-  'stop',
-  'operator-settle',
-  'embedded',
+  'ending',
+  'chaos',
+  'ticks-processes',
+  'doubt',
+  'quotas',
+  'operator-run',
+  'rotation',
+  'cli',
   'copy-storm',
   'cli-commands',
-  'doubt',
+  'outage-cost',
   'stalled',
-  'account-proof',
-  'cli',
-  'wrong-clocks',
+  'stream',
+  'cli-bad-day',
+  'operator-settle',
+  'cli-finding',
+  'billing-killed',
+  'startup',
+  'copy-limits',
+  'job-data',
   'copy-killed',
-  'durability',
-  'settlement-plausibility',
-  'orders-past-end',
-  'money-storm',
-  'billing-year',
-  'console',
+  'wrong-clocks',
+  'money-cli',
+  'test-page',
+  'switch',
+  'flow',
   'ops',
+  'currencies',
+  'console',
+  'bounds',
+  'amplification',
+  'order-by-id',
+  'fair-requests',
+  'account-proof',
+  'embedded',
+  'run',
+  'stop',
+  'durability',
   'fuzz'
 ]
 
@@ -150,8 +167,8 @@ function orderOf({ path }: TestRun): number {
 }
 
 async function inParallel(files: TestRun[], work: (file: TestRun) => Promise<void>): Promise<void> {
-  // Tests wait for events a good part of the time: one file more than there are cores keeps the cores busy.
-  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(8, 1 + availableParallelism())
+  // Tests wait for events a good part of the time: two files for each core keep the cores busy.
+  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(8, 2 * availableParallelism())
   const waiting = [...files].sort((a, b) => orderOf(a) - orderOf(b))
   const lane = async () => {
     for (let file = waiting.shift(); file && !interrupted.signal.aborted; file = waiting.shift()) await work(file)
