@@ -15,7 +15,7 @@ import { describeWebhooks } from './webhooks.ts'
 
 export { codesOf, ErrorEnvelope } from './errors.ts'
 
-/** The operation that describes `rows`; read when first asked for, since it stands among them itself. */
+/** The operation that describes `rows`. They are read at the first request, as the operation is one of them. */
 export const specOperation = (rows: () => Operation[]): Operation<object> => ({
   name: 'getSpec',
   weight: 10,

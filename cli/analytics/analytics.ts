@@ -8,7 +8,7 @@ import { ShowAnalytics, VerifyAnalytics } from '../../schemas/commands/analytics
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
-import { drawDays } from './bars.ts'
+import { type Days, drawDays } from './bars.ts'
 
 const DAY_MS = 86_400_000
 
@@ -39,23 +39,6 @@ export function addAnalytics(program: Command): void {
     .option('--repair', 'add up anew what differs')
     .addHelpText('after', examples('analytics verify', 'analytics verify --partner ptn_01jd… --days 7 --repair'))
     .action(withStore(verify, { input: VerifyAnalytics, acts: true }))
-}
-
-export interface Days {
-  partnerId: string
-  timezone: string
-  asOf: string
-  complete: boolean
-  data: {
-    day: string
-    currency: string | null
-    contracts: number
-    traders: number
-    stake: number
-    payout: number
-    markup: number
-    markupUnknown: number
-  }[]
 }
 
 async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnalytics): Promise<Days> {

@@ -1,6 +1,22 @@
 // Days as bars: one line a day and currency, as wide as the terminal allows.
 import pc from 'picocolors'
-import type { Days } from './analytics.ts'
+
+export interface Days {
+  partnerId: string
+  timezone: string
+  asOf: string
+  complete: boolean
+  data: {
+    day: string
+    currency: string | null
+    contracts: number
+    traders: number
+    stake: number
+    payout: number
+    markup: number
+    markupUnknown: number
+  }[]
+}
 
 const WIDEST = 40
 // Eighths of a cell.

@@ -1,5 +1,5 @@
-// Analytics by plain addition over the orders, in JavaScript: what the answers must be. Time zones are those of ICU here and those
-// of PostgreSQL there.
+// The expected answers of analytics: a plain sum over the orders in JavaScript. It uses the time zones of ICU, the service those of
+// PostgreSQL.
 import { Big } from 'big.js'
 import type { Interval } from '../../db/analytics/windows.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'

@@ -61,7 +61,7 @@ await admin.query('create table probes (at timestamptz)')
 
 /**
  * Does `work` while every commit waits for a standby that does not exist; afterwards none does, whatever became of `work`. The
- * server takes the setting up some time after it was told to, so a commit of a probe shows first that it did.
+ * server applies the setting some time after the reload, so the commit of a probe shows first that it does.
  */
 async function withoutStandby(work: () => Promise<void>): Promise<void> {
   const probe = new pg.Client({ connectionString: postgres.url, options: '-c synchronous_commit=on' })
