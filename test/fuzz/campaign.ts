@@ -1,5 +1,6 @@
 // A campaign: requests of every class to every operation, in an order that a seed decides, and a report of what was
 // sent and what was wrong. The requests are the same for a seed as far as they do not hang on what was answered.
+import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { type Ask, identifierIn, learn, type Scene } from './asks.ts'
 import type { Described } from './description.ts'
@@ -17,19 +18,31 @@ export interface CampaignOptions {
   /** Ends earlier after so long. */
   minutes?: number
   concurrency?: number
+  /** While it returns true, nothing new is sent. */
+  paused?: () => boolean
   /** Only these classes, and operations. */
   only?: { kinds?: string[]; operations?: string[] }
   tell?: (line: string) => void
 }
 
 const BATCH = 10
+const PAUSE_MS = 1000
 const LIFECYCLE = 'lifecycle'
 // Of a request that the broker answered too late: each waits for some seconds, all of them for longer than an order lives.
 const REPEATS = 5
 
 /** Runs until so many requests were sent, or the time is over. */
 export async function runCampaign(options: CampaignOptions): Promise<Report> {
-  const { scene, seed, requests, minutes = Number.POSITIVE_INFINITY, concurrency = 16, only = {}, tell } = options
+  const {
+    scene,
+    seed,
+    requests,
+    minutes = Number.POSITIVE_INFINITY,
+    concurrency = 16,
+    only = {},
+    tell,
+    paused
+  } = options
   const line = openLine(scene.address, concurrency)
   const findings = openFindings(scene.address, seed, tell)
   const { report } = findings
@@ -40,6 +53,7 @@ export async function runCampaign(options: CampaignOptions): Promise<Report> {
   let told = 0
   const lane = async () => {
     while (report.requests < requests && seconds() < minutes * 60) {
+      while (paused?.()) await sleep(PAUSE_MS)
       const { value } = plan.next()
       if (value === undefined) return
       if (typeof value === 'string') {

@@ -23,6 +23,8 @@ import { PASSWORD } from './values.ts'
 
 const CANARY = 'canary-5b1f0e'
 const TRADERS = 12
+// Sessions must outlive every campaign: 200,000 requests take hours on a small or busy machine.
+const SESSION_HOURS = 72
 
 export interface Ground {
   scene: Scene
@@ -37,7 +39,13 @@ export async function openGround(): Promise<Ground> {
   const simulator = await startSimulator({ tickMs: 50, seed: 3, limits: 'off', timeScale: 100 })
   onClose(() => simulator.close())
   const harness = await openHarness({
-    env: { BROKER_URL: simulator.url, ORDER_TTL_MS: '30000', SETTLE_WAIT_MS: '8000', DATABASE_POOL: '10' }
+    env: {
+      BROKER_URL: simulator.url,
+      ORDER_TTL_MS: '30000',
+      SETTLE_WAIT_MS: '8000',
+      DATABASE_POOL: '10',
+      SESSION_TTL_HOURS: String(SESSION_HOURS)
+    }
   })
   const [api, worker] = await Promise.all([startApi(harness.env), startWorker(harness.env)])
   const scene = await openScene(harness, api.address)
@@ -71,7 +79,7 @@ async function openScene(harness: Harness, address: string): Promise<Scene> {
     description: await readDescription(address, partner.key),
     key: partner.key,
     badKeys: [{ key: bare.key, status: 403, needs: 'scope' }, ...(await spentKeys(harness))],
-    cookie: (await partner.makeSession()).cookie,
+    cookie: (await partner.makeSession({ ttlHours: SESSION_HOURS })).cookie,
     traderSessions: [],
     endingSessions: [],
     known: new Map(),

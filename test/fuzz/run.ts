@@ -3,6 +3,8 @@
 //   MINUTES    end earlier after so many
 //   SEED       repeat a campaign
 //   ONLY       operations and classes, by name, separated by commas
+//   CONCURRENCY  requests under way at once, 16 unless told
+// SIGUSR2 pauses the campaign, and continues one that is paused.
 import { closeAll } from '../support/harness.ts'
 import { runCampaign } from './campaign.ts'
 import { openGround } from './ground.ts'
@@ -18,6 +20,11 @@ function whole(name: string, usual: number): number {
 const seed = whole('SEED', Math.ceil(Math.random() * 2 ** 31))
 const requests = whole('REQUESTS', 200_000)
 const names = (process.env.ONLY ?? '').split(',').filter(Boolean)
+let paused = false
+process.on('SIGUSR2', () => {
+  paused = !paused
+  console.log(paused ? 'paused' : 'continued')
+})
 console.log(`fuzzing: seed ${seed}, ${requests} requests`)
 try {
   const { scene, api, worker, auditShared } = await openGround()
@@ -27,6 +34,8 @@ try {
     scene,
     seed,
     requests,
+    concurrency: whole('CONCURRENCY', 16),
+    paused: () => paused,
     minutes: process.env.MINUTES ? whole('MINUTES', 0) : undefined,
     only: { ...(operations.length > 0 ? { operations } : {}), ...(kinds.length > 0 ? { kinds } : {}) },
     tell: line => console.log(line)

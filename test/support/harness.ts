@@ -194,7 +194,8 @@ export interface TestPartner {
   // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
   call<Body = any>(row: Operation, input?: CallInput): Promise<Answer<Body>>
   /** Issues a session of the partner; the answer is a Cookie header. */
-  makeSession(): Promise<{ cookie: string; sessionId: string }>
+  /** A session of the partner's, of one hour unless told. */
+  makeSession(options?: { ttlHours?: number }): Promise<{ cookie: string; sessionId: string }>
   /** Exchanges an account of the simulated broker for a new trader (or the one named). */
   makeTrader(options?: {
     externalId?: string
@@ -232,8 +233,8 @@ async function makePartner(
     key,
     call: (row, input = {}) =>
       call(address, row, { ...input, headers: { authorization: `Bearer ${key}`, ...input.headers } }),
-    async makeSession() {
-      const { sessionId, token } = await insertPartnerSession(open.db, open.pepper, { partnerId, ttlHours: 1 })
+    async makeSession({ ttlHours = 1 } = {}) {
+      const { sessionId, token } = await insertPartnerSession(open.db, open.pepper, { partnerId, ttlHours })
       return { cookie: `service_session=${token}`, sessionId }
     },
     async makeTrader({
