@@ -1,7 +1,9 @@
 // What a hostile partner does, one attack after another as fast as its plan allows (SCALE: 200 calls a second), from a process of
-// its own: what it takes to send must not delay what is measured beside it. Each call is answered whatever it is answered.
-//   started by hostile.ts: the first message is the ground, each one after it the name of an attack and its seconds
+// its own: what it takes to send must not delay what is measured beside it. Every response counts, whatever its status.
+//   started by hostile.ts: the first message is the ground, each one after it the name of an attack and its seconds; a message
+//   with the statuses follows when the last call of an attack was answered
 
+import { randomUUID } from 'node:crypto'
 import { steady } from './added-time.ts'
 import { exchange } from './client.ts'
 import { tickOrder } from './stage.ts'
@@ -13,6 +15,8 @@ export const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 2000)
 export interface Ground {
   address: string
   key: string
+  /** Further keys of the same partner. */
+  keys: string[]
   traders: string[]
   /** The other partner's broker accounts. */
   victims: string[]
@@ -32,6 +36,14 @@ export interface Attack {
 export type Answered = Record<number, number>
 
 const MIB_OF_ITEMS = JSON.stringify({ traderExternalId: 'x', accounts: Array(349_000).fill({}) })
+const BOT_OF_500_KB = {
+  name: 'Large',
+  description: 'A bot of which only the size matters.',
+  category: 'grid',
+  riskLevel: 'high',
+  strategyType: 'none',
+  code: 'x'.repeat(500_000)
+}
 export const TAKEN = { email: 'taken@example.com', password: 'rather-Long-4711-password', name: 'T' }
 
 export const attacks: Attack[] = [
@@ -53,7 +65,8 @@ export const attacks: Attack[] = [
   },
   {
     name: `orders of a leader with ${FOLLOWERS} followers`,
-    rate: 0.5,
+    // A thousand copies a second, more than two cores place.
+    rate: Math.min(0.5, 1000 / FOLLOWERS),
     call: ground => post(ground, '/v1/orders/binary', tickOrder('leader'))
   },
   {
@@ -68,12 +81,28 @@ export const attacks: Attack[] = [
         ...(await post(ground, '/v1/orders/binary', tickOrder(traderExternalId)))
       ]
     }
+  },
+  {
+    name: 'bots of 500 kB',
+    rate: 40,
+    call: ground => post(ground, '/v1/marketplace/creator/bots', { ...BOT_OF_500_KB, name: `Large ${randomUUID()}` })
+  },
+  {
+    name: 'reads with many keys',
+    rate: 3 * CALLS_A_SECOND,
+    call: (ground, index) =>
+      send({ ...ground, key: ground.keys[index % ground.keys.length] as string }, 'GET', '/v1/orders?limit=200')
   }
 ]
 
 const traderOf = ({ traders }: Ground, index: number) => traders[index % traders.length] as string
 
-async function send({ address, key }: Ground, method: string, path: string, body?: string): Promise<number[]> {
+async function send(
+  { address, key }: Pick<Ground, 'address' | 'key'>,
+  method: string,
+  path: string,
+  body?: string
+): Promise<number[]> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const sent = exchange(address, { method, path, headers, ...(body === undefined ? {} : { body }) })
   return [await sent.then(({ status }) => status).catch(() => 0)]
@@ -87,10 +116,13 @@ export const post = (ground: Ground, path: string, body: object | string) =>
 async function run(ground: Ground, { name, seconds }: { name: string; seconds: number }): Promise<Answered> {
   const { rate = CALLS_A_SECOND, call } = attacks.find(attack => attack.name === name) as Attack
   const answered: Answered = {}
-  await steady(rate, seconds, async index => {
+  const one = async (index: number) => {
     for (const status of await call(ground, index)) answered[status] = (answered[status] ?? 0) + 1
     return 0
-  })
+  }
+  // A heavy attack is a single call, at once.
+  if (rate * seconds <= 1) await one(0)
+  else await steady(rate, seconds, one)
   return answered
 }
 

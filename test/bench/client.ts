@@ -7,6 +7,9 @@ interface Answer {
   text: string
 }
 
+/** No measurement waits longer for an answer: longer than the service lets a request wait. */
+const ANSWER_MS = 150_000
+
 interface Line {
   socket: Socket
   heard: Buffer
@@ -15,7 +18,7 @@ interface Line {
 
 const idle = new Map<string, Line[]>()
 
-/** Sends one request and resolves with its answer. Rejects when the connection fails before it is whole. */
+/** Sends one request and resolves with its answer. Rejects when the connection fails, or is silent for 150 s, before it is whole. */
 export function exchange(
   address: string,
   { method, path, headers, body = '' }: { method: string; path: string; headers: Record<string, string>; body?: string }
@@ -35,6 +38,7 @@ export function exchange(
 function open(address: string, free: Line[]): Line {
   const { hostname, port } = new URL(address)
   const socket = connect({ host: hostname, port: Number(port), noDelay: true })
+  socket.setTimeout(ANSWER_MS, () => socket.destroy())
   const line: Line = { socket, heard: Buffer.alloc(0), waiting: undefined }
   socket.on('data', chunk => {
     line.heard = line.heard.length === 0 ? chunk : Buffer.concat([line.heard, chunk])

@@ -17,6 +17,7 @@ import { migrate } from '../../db/postgres/migrate.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
 import { exchange } from './client.ts'
 
+const SIMULATOR = 'worker/simulator/main.ts'
 export const TOKEN_KEYS = `b1:${Buffer.alloc(32, 3).toString('base64')}`
 
 export interface Stage {
@@ -43,7 +44,7 @@ export async function setStage(simulator: string[] = [], dialect: 'v3' | 'next' 
   const embedded = await startEmbedded({ dataDir })
   const db = openDatabase({ url: embedded.url, pool: 4, name: 'bench' })
   await migrate(embedded.url)
-  const sim = await start('worker/simulator/main.ts', {}, ['--port', '0', '--limits', 'off', ...simulator], /"url"/)
+  const sim = await start(SIMULATOR, {}, ['--port', '0', '--limits', 'off', ...simulator], /"url"/)
   const broker = JSON.parse(sim.line) as { url: string; control: string; nextUrl: string; appIdHeader: string }
   const env = {
     DATABASE_URL: embedded.url,
@@ -96,7 +97,7 @@ export async function setStage(simulator: string[] = [], dialect: 'v3' | 'next' 
     async cpuSeconds() {
       const used: Record<string, number> = { PostgreSQL: await cpuOfTree(await postmasterOf(dataDir)) }
       for (const [{ pid }, file] of children) {
-        const name = file.startsWith('worker/broker/') ? 'broker' : (file.split('/')[0] as string)
+        const name = file === SIMULATOR ? 'broker' : (file.split('/')[0] as string)
         used[name] = (used[name] ?? 0) + (await cpuOf(pid as number)).own
       }
       return used
@@ -147,7 +148,7 @@ async function startProgram(
     [
       ...(process.env.BENCH_PROFILE ? ['--cpu-prof', `--cpu-prof-dir=${process.env.BENCH_PROFILE}`] : []),
       // As in package.json; the simulated broker, which is no part of what is measured, need not be small.
-      ...(file.startsWith('worker/broker/') ? [] : ['--max-semi-space-size=4', '--max-old-space-size=1024']),
+      ...(file === SIMULATOR ? [] : ['--max-semi-space-size=4', '--max-old-space-size=1024']),
       ...['--require', './.node-version.cjs', file, ...args]
     ],
     {
