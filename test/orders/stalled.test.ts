@@ -10,6 +10,7 @@ import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { findOrders } from '../../db/orders/reading.ts'
+import { takeDoubts } from '../../db/orders/resolving.ts'
 import { auditContracts } from '../../worker/accounts/audit.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { freePort } from '../chaos/ground.ts'
@@ -146,6 +147,13 @@ stalled('of a worker that was killed, arriving after all that, is found by the a
 stalled('of a worker that was killed may arrive at the last moment and still take the broker its time', async () => {
   const { accountId, release, answer } = await killMidway()
   const crashedMs = 3000
+  const { id } = await orderOf(accountId)
+  const times = { crashedMs, reconcileAfterMs: RECONCILE_AFTER_MS }
+  const doubt = await until('the order in doubt', async () =>
+    (await takeDoubts(db, { worker: 'none', everyMs: 0, limit: 100, ...times })).find(taken => taken.id === id)
+  )
+  // A busy machine gives the order up later than it may, so the time below alone would not show a shorter bound.
+  assert.is(doubt.arrival_ms, crashedMs + RECONCILE_AFTER_MS)
   const worker = await startTestWorker(withCrashed(crashedMs))
   await until('the end', async () => (await orderOf(accountId)).phase === 'failed', 20_000)
   const { rows } = await db.raw(

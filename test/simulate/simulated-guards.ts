@@ -57,7 +57,11 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'the permit is counted from before the claim',
-    edits: [edit(placing, 'deadline: permit.from + order.permit_ms', 'deadline: clock.now() + order.permit_ms')],
+    // Either clock ends the permit, so each backs the other.
+    edits: [
+      edit(placing, ' deadline: permit.from + order.permit_ms', ' deadline: clock.now() + order.permit_ms'),
+      edit(placing, 'wallDeadline: permit.wallFrom + order.permit_ms', 'wallDeadline: clock.wall() + order.permit_ms')
+    ],
     mode: 'crashes',
     lives: 3000
   },
