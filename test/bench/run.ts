@@ -17,6 +17,7 @@ import { scaling } from './scaling.ts'
 import { start } from './start.ts'
 import { sums } from './sums.ts'
 import { waiting } from './waiting.ts'
+import { webhooks } from './webhooks.ts'
 
 const seconds = Number(process.env.BENCH_SECONDS ?? 4)
 const holdSeconds = Number(process.env.BENCH_HOLD_SECONDS ?? 120)
@@ -41,6 +42,11 @@ const parts: Record<string, Part> = {
     what: 'what the event log costs, and how fast its frames are',
     onRequest: true,
     run: () => events(seconds)
+  },
+  webhooks: {
+    what: 'deliveries a second of a worker, how soon, beside bad endpoints and with a backlog',
+    onRequest: true,
+    run: () => webhooks(seconds)
   },
   start: { what: 'API and `make run`', run: start },
   quotas: {

@@ -173,18 +173,20 @@ export async function call({
   address,
   key,
   path,
-  body
+  body,
+  method = body === undefined ? 'GET' : 'POST'
 }: {
   address: string
   key: string
   path: string
   body?: object
+  method?: string
 }): Promise<string> {
   const headers = { authorization: `Bearer ${key}` }
   const { status, text } = await (body === undefined
-    ? exchange(address, { method: 'GET', path, headers })
+    ? exchange(address, { method, path, headers })
     : exchange(address, {
-        method: 'POST',
+        method,
         path,
         headers: { ...headers, 'content-type': 'application/json' },
         body: JSON.stringify(body)

@@ -3,9 +3,10 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createStreamTicket } from '../../api/events/stream/tickets.ts'
+import { Ticks } from '../../api/events/stream/ticks.ts'
 import { listWantedTicks, tickChannelOf } from '../../db/events/ticks.ts'
 import { dialect } from '../support/dialects.ts'
-import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { type Client, type Message, openClient, refusedUpgrade } from './client.ts'
 
 const harness = await openHarness()
@@ -222,6 +223,96 @@ subscribing('is bounded: assets of a socket, assets of a message, subscriptions,
   await wanted()
 })
 
+/** Ticks without a socket: what they send, and what is done in the turn of the event loop in which a tick arrives, before it is sent. */
+async function openBoard() {
+  const ticks = new Ticks(harness.open)
+  let arrivals = 0
+  let onArrival: (arrivals: number) => void = () => {}
+  onClose(() => ticks.close())
+  const join = (...assets: string[]) => {
+    const epochs: number[] = []
+    const member = ticks.join(
+      { brokerDialect: dialect, brokerAppId: '1' },
+      {
+        crowded: false,
+        unknownAsset: () => {},
+        sendTicks: frame => epochs.push(...JSON.parse(String(frame)).data.map(({ epoch }: { epoch: number }) => epoch))
+      }
+    )
+    member.want(new Set(assets))
+    return { epochs, member }
+  }
+  const first = join('R_100')
+  await wanted('R_100')
+  // Registered after the board, so called right after it.
+  const unhear = await bus.hear(tickChannelOf(dialect), ({ topic }) => {
+    if (topic === 'tick') onArrival(++arrivals)
+  })
+  onClose(async () => unhear())
+  return {
+    first,
+    join,
+    /** Forwards ticks of R_100 in one message, and another one once they have been sent; `then` is called as each arrives. */
+    async forward(epochs: number[], then: (arrivals: number) => void) {
+      onArrival = then
+      for (const epoch of epochs) forward('R_100', epoch, '1.5')
+      await until('them', () => first.epochs.includes(epochs.at(-1) as number))
+      forward('R_100', 999, '1.5')
+      await until('the last', () => first.epochs.includes(999))
+      first.member.end()
+    }
+  }
+}
+
+const arriving = suite('between the arrival of a tick and its delivery')
+
+arriving('who joins gets it once', async () => {
+  const { first, join, forward } = await openBoard()
+  let late: ReturnType<typeof join> | undefined
+  await forward([801], () => {
+    late ??= join('R_100')
+  })
+  late?.member.end()
+  assert.equal(
+    [first.epochs, late?.epochs],
+    [
+      [801, 999],
+      [801, 999]
+    ]
+  )
+  await wanted()
+})
+
+arriving('who joins between two of them gets each once', async () => {
+  const { first, join, forward } = await openBoard()
+  let late: ReturnType<typeof join> | undefined
+  await forward([811, 812], arrivals => {
+    if (arrivals === 1) late = join('R_100')
+  })
+  late?.member.end()
+  assert.equal(
+    [first.epochs, late?.epochs],
+    [
+      [811, 812, 999],
+      [811, 812, 999]
+    ]
+  )
+  await wanted()
+})
+
+arriving('who changes assets gets it once, whether the asset stays wanted or not', async () => {
+  const { first, join, forward } = await openBoard()
+  const [stays, leaves] = [join('R_100', 'R_50'), join('R_100', 'R_25')]
+  await forward([821], arrivals => {
+    if (arrivals !== 1) return
+    stays.member.want(new Set(['R_100', 'R_75']))
+    leaves.member.want(new Set(['R_75']))
+  })
+  for (const { member } of [stays, leaves]) member.end()
+  assert.equal([first.epochs, stays.epochs, leaves.epochs], [[821, 999], [821, 999], [821]])
+  await wanted()
+})
+
 const tickets = suite('a ticket for ticks')
 
 tickets('needs the scope of each channel, and names the assets it is for', async () => {
@@ -250,4 +341,5 @@ tickets('needs the scope of each channel, and names the assets it is for', async
 
 tickets.after(closeAll)
 subscribing.run()
+arriving.run()
 tickets.run()

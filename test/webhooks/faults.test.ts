@@ -5,6 +5,9 @@ import * as assert from 'uvu/assert'
 import { getEvent, listEvents } from '../../api/events/events.ts'
 import { getWebhook, updateWebhook } from '../../api/webhooks/endpoints.ts'
 import { eventIdOf } from '../../db/events/present.ts'
+import { newEventEpoch } from '../../db/events/sequence.ts'
+import { takeEndpoints } from '../../db/webhooks/leases.ts'
+import { ATTEMPT_DAYS, dropWebhookDays } from '../../db/webhooks/outcomes.ts'
 import { openClient } from '../events/client.ts'
 import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
@@ -156,6 +159,103 @@ faults('an endpoint that is down becomes FAILING, and gets all that waits when i
     async () => (await db('webhook_pending').where({ endpoint_id: webhookId })).length === 0,
     WAIT_MS
   )
+})
+
+/** An endpoint that answers `status`, with a partner's first event to be sent to it. */
+async function refusing(status: number, headers: Record<string, string> = {}) {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  receiver.answer = (_received, response) => response.writeHead(status, headers).end()
+  return { partner, receiver, webhookId, row: () => db('webhook_endpoints').where({ id: webhookId }) }
+}
+
+faults('an endpoint that asks for a pause gets nothing for as long, not from another worker either', async () => {
+  const { partner, receiver, webhookId, row } = await refusing(429, { 'retry-after': '1800' })
+  await partner.makeTrader()
+  const [attempt] = await until('the attempt', async () => {
+    const data = await deliveriesOf(partner, webhookId)
+    return data.length > 0 && data
+  })
+  const seconds = (Date.parse(attempt.nextAt) - Date.parse(attempt.at)) / 1000
+  assert.ok(seconds >= 1800 && seconds < 1900, `${seconds}`)
+  const [{ left }] = await row().select(db.raw('extract(epoch from paused_until - now())::float8 as left'))
+  assert.ok(left > 1700 && left <= 1800, `${left}`)
+  // As after a kill; only what is due is taken.
+  await row().update({ worker: null, lease: db.raw('lease + 1') })
+  const taken = await takeEndpoints(db, { worker: 'another', limit: 10, endpointId: webhookId })
+  assert.equal(taken, [])
+  assert.is(receiver.book.length, 1)
+})
+
+faults(
+  'an endpoint of which nothing but failures came for five days is disabled, and other readers get to know',
+  async () => {
+    const { partner, webhookId, row } = await refusing(500)
+    const failingFor = (time: string) =>
+      row().update({
+        failures: 40,
+        failing_since: db.raw(`now() - interval '${time}'`),
+        worker: null,
+        next_at: db.fn.now(),
+        paused_until: null,
+        lease: db.raw('lease + 1')
+      })
+    const failures = async () => (await row().first('failures')).failures
+    await failingFor('4 days 23 hours')
+    await partner.makeTrader()
+    await until('a failure', async () => (await failures()) > 40, WAIT_MS)
+    assert.is((await shown(partner, webhookId)).status, 'FAILING')
+    await failingFor('5 days 1 second')
+    const disabled = await until(
+      'it disabled',
+      async () => {
+        const webhook = await shown(partner, webhookId)
+        return webhook.status === 'DISABLED' && webhook
+      },
+      WAIT_MS
+    )
+    assert.equal([disabled.disabledReason, disabled.lastError], ['FAILURES', 'HTTP_STATUS'])
+    const event = await until('the event', async () => {
+      await sequenceAll(db)
+      const { body } = await partner.call(listEvents, { query: { types: 'webhook.disabled' } })
+      return body.data[0]
+    })
+    assert.equal([event.data.webhookId, event.data.status], [webhookId, 'DISABLED'])
+  }
+)
+
+faults('attempts are kept for 30 days', async () => {
+  const { partner, webhookId } = await refusing(204)
+  const days = [ATTEMPT_DAYS + 2, ATTEMPT_DAYS + 1, ATTEMPT_DAYS]
+  const day = (ago: number) => `(now() at time zone 'UTC')::date - ${ago}`
+  await db.raw(`select make_webhook_days(${day(ATTEMPT_DAYS + 2)}, ${day(ATTEMPT_DAYS)})`)
+  for (const ago of days)
+    await db.raw(
+      `insert into webhook_attempts (endpoint_id, partner_id, day, id, type, attempt, status, at, replay)
+       values (:webhookId, :partnerId, ${day(ago)}, event_id(), :type, 1, 'DELIVERED', now() - :ago * interval '1 day', false)`,
+      { webhookId, partnerId: partner.partnerId, type: `${ago} days ago`, ago }
+    )
+  assert.is(await dropWebhookDays(db), 2)
+  const listed = await deliveriesOf(partner, webhookId)
+  assert.equal(
+    listed.map(({ type }: { type: string }) => type),
+    [`${ATTEMPT_DAYS} days ago`]
+  )
+  assert.is(await dropWebhookDays(db), 0)
+})
+
+faults('an endpoint goes on from where it is when the log gets another epoch', async () => {
+  const { partner, receiver, webhookId } = await refusing(204)
+  await partner.makeTrader()
+  await until('the first', async () => (await deliveriesOf(partner, webhookId)).length === 1, WAIT_MS)
+  await newEventEpoch(db)
+  await partner.makeTrader()
+  await until('the second', async () => (await deliveriesOf(partner, webhookId)).length === 2, WAIT_MS)
+  assert.equal(
+    receiver.book.map(({ event }) => event.position),
+    [2, 3]
+  )
+  assert.is((await shown(partner, webhookId)).missedEvents, 0)
 })
 
 faults.after(closeAll)

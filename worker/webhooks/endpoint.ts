@@ -12,12 +12,8 @@ import type { DeliveryError } from '../../schemas/webhook-endpoint.ts'
 import type { DeliveryResponse } from './request.ts'
 import { delayAfter, GIVEN_UP_MS, MAX_ATTEMPTS, probeDelay } from './schedule.ts'
 import type { DeliverableEvent } from './tail.ts'
+import { MAX_WINDOW, SLOW_MS, Window } from './window.ts'
 
-/** Requests to one endpoint at a time, at most and at first. */
-const MAX_WINDOW = 32
-const FIRST_WINDOW = 4
-// An endpoint that takes longer gets no more requests at a time than it has.
-const SLOW_MS = 2000
 /** Events read ahead. */
 const MAX_OPEN = 2 * MAX_WINDOW
 /** Events that may wait in webhook_pending; past them nothing new is read. */
@@ -42,6 +38,9 @@ export interface Item {
   /** It has a row in webhook_pending. */
   stored: boolean
   sending: boolean
+  /** Of its request, ms; and whether as many were under way as may be. */
+  begunAt: number
+  full: boolean
   /** undefined: to be read first. */
   entry: DeliverableEvent | undefined
 }
@@ -51,7 +50,19 @@ export interface Changes {
   pending: PendingRow[]
   done: number[]
   attempts: AttemptRow[]
+  /** One for each request that ended. */
+  ended: EndedRequest[]
 }
+
+interface EndedRequest {
+  /** ms, monotonic. */
+  begunAt: number
+  /** As many were under way as may be. */
+  full: boolean
+  delivered: boolean
+}
+
+const noChanges = (): Changes => ({ pending: [], done: [], attempts: [], ended: [] })
 
 const byPosition = (a: Item, b: Item) => a.position - b.position
 
@@ -70,8 +81,9 @@ export class Endpoint {
   failingSince: number | null
   lastError: string | null
   pausedUntil: number
-  window = FIRST_WINDOW
   sending = 0
+  /** Requests whose outcome is not written yet: they would be sent again. */
+  #unwritten = 0
   /** The last response was slow, or missing. */
   slow = false
   replaying = true
@@ -80,6 +92,7 @@ export class Endpoint {
   /** When something last happened, ms. */
   activeAt: number
   disable: 'GONE' | 'FAILURES' | undefined
+  readonly #window: Window
   /** Read, not delivered, without a row. */
   readonly #open = new Map<number, Item>()
   /** With a row in webhook_pending. */
@@ -88,7 +101,7 @@ export class Endpoint {
   readonly #bySubject = new Map<string, Item[]>()
   /** When rows ended here: one that is read now may have ended meanwhile. */
   readonly #ended = new Map<number, number>()
-  #changes: Changes = { pending: [], done: [], attempts: [] }
+  #changes = noChanges()
   #dirty = false
   #progressed = false
   #blocked = false
@@ -108,6 +121,7 @@ export class Endpoint {
     this.failingSince = row.failing_ms === null ? null : now - row.failing_ms
     this.pausedUntil = now + Math.max(0, row.paused_ms)
     this.activeAt = now
+    this.#window = new Window(now)
   }
 
   /** Only one event at a time is tried. */
@@ -124,6 +138,15 @@ export class Endpoint {
 
   get waiting(): number {
     return this.#waiting.size
+  }
+
+  get #unsettled(): number {
+    return this.sending + this.#unwritten
+  }
+
+  /** Requests that may be under way, or have ended and are not written, at a time. */
+  get window(): number {
+    return this.failing ? 1 : this.#window.size
   }
 
   /** How many events may be read now. */
@@ -185,6 +208,8 @@ export class Endpoint {
         dueAt,
         stored: true,
         sending: false,
+        begunAt: 0,
+        full: false,
         entry: undefined
       })
     }
@@ -192,8 +217,7 @@ export class Endpoint {
 
   /** The next event to be sent now; undefined where there is none, or enough are under way. */
   next(now: number): Item | undefined {
-    if (this.disable || this.#blocked || this.pausedUntil > now || this.sending >= (this.failing ? 1 : this.window))
-      return undefined
+    if (this.disable || this.#blocked || this.pausedUntil > now || this.#unsettled >= this.window) return undefined
     for (const items of [this.#waiting, this.#open])
       for (const item of items.values())
         if (!item.sending && item.dueAt <= now && this.#bySubject.get(item.subject)?.[0] === item) return item
@@ -202,7 +226,7 @@ export class Endpoint {
 
   /** When something is due next without a response or a hint, ms; undefined: never. */
   dueAt(now: number): number | undefined {
-    if (this.disable || this.#blocked) return undefined
+    if (this.disable || this.#blocked || this.#unsettled >= this.window) return undefined
     const paused = this.pausedUntil > now
     if (paused && !this.caughtUp) return this.pausedUntil
     let first: number | undefined
@@ -217,18 +241,23 @@ export class Endpoint {
     return paused && first !== undefined ? Math.max(this.pausedUntil, first) : first
   }
 
-  begin(item: Item): void {
+  begin(item: Item, now: number): void {
     item.sending = true
     this.sending += 1
+    item.begunAt = now
+    item.full = this.#unsettled >= this.window
   }
 
   /** Takes the outcome of an attempt over. */
   end(item: Item, deliveryId: string, answer: DeliveryResponse, now: number): void {
     item.sending = false
     this.sending -= 1
+    this.#unwritten += 1
     this.activeAt = now
     this.#dirty = true
     this.lastError = answer.error
+    const { begunAt, full } = item
+    this.#changes.ended.push({ begunAt, full, delivered: answer.error === null })
     const attempt = item.attempts + 1
     const log = (status: AttemptRow['status'], nextMs: number | null) =>
       this.#log(item, { deliveryId, attempt, status, answer, nextMs })
@@ -278,20 +307,28 @@ export class Endpoint {
   takeChanges(now: number, even = false): { progress: Progress; changes: Changes } | undefined {
     if (!this.#dirty && !(even && this.#progressed)) return undefined
     const changes = this.#changes
-    this.#changes = { pending: [], done: [], attempts: [] }
+    this.#changes = noChanges()
     this.#dirty = false
     this.#progressed = false
     return { progress: this.#progress(now), changes }
   }
 
+  /** What was taken has been written. */
+  written({ ended }: Changes, now: number): void {
+    this.#unwritten -= ended.length
+    for (const { begunAt, full, delivered } of ended)
+      if (delivered) this.#window.settled({ ms: now - begunAt, full }, now)
+  }
+
   /** What could not be written, to be written again. */
-  putBack({ pending, done, attempts }: Changes): void {
+  putBack({ pending, done, attempts, ended: requests }: Changes): void {
     const newer = this.#changes
     const ended = new Set(newer.done)
     this.#changes = {
       pending: [...pending.filter(({ position }) => !ended.has(position)), ...newer.pending],
       done: [...done, ...newer.done],
-      attempts: [...attempts, ...newer.attempts]
+      attempts: [...attempts, ...newer.attempts],
+      ended: [...requests, ...newer.ended]
     }
     this.#dirty = true
   }
@@ -317,7 +354,6 @@ export class Endpoint {
     this.failingSince = null
     this.pausedUntil = now
     this.slow = ms > SLOW_MS / 2
-    if (ms < SLOW_MS) this.window = Math.min(MAX_WINDOW, this.window + 1)
     // It is back: what waits need not wait for its time.
     if (wasFailing) for (const item of this.#waiting.values()) item.dueAt = now
   }
@@ -326,12 +362,11 @@ export class Endpoint {
     this.failures += 1
     this.failingSince ??= now
     this.slow = true
-    this.window = Math.max(1, Math.floor(this.window / 2))
+    this.#window.failed(this.failing)
     if (error === 'GONE') this.disable = 'GONE'
     else if (now - this.failingSince >= GIVEN_UP_MS) this.disable = 'FAILURES'
     let pauseMs = (retryAfterS ?? 0) * 1000
     if (this.failing) {
-      this.window = 1
       pauseMs = Math.max(pauseMs, probeDelay(this.failures - FAILING_FROM))
     }
     if (pauseMs > 0) this.pausedUntil = Math.max(this.pausedUntil, now + pauseMs)
@@ -441,6 +476,8 @@ export function itemOf(entry: DeliverableEvent, now: number): Item {
     dueAt: now,
     stored: false,
     sending: false,
+    begunAt: 0,
+    full: false,
     entry
   }
 }

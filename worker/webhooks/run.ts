@@ -72,7 +72,10 @@ export async function startWebhooks(open: Open): Promise<Webhooks> {
       try {
         await writeThese(taken)
         sender.unwritten = Math.max(0, sender.unwritten - count)
-        sender.pump()
+        for (const { endpoint, changes } of taken) {
+          endpoint.written(changes, clock.now())
+          sender.wake(endpoint)
+        }
       } catch (error) {
         for (const { endpoint, changes } of taken) endpoint.putBack(changes)
         log.warn({ err: error }, 'outcomes of webhooks could not be written, trying again')

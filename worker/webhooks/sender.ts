@@ -15,13 +15,18 @@ import { openLoading } from './loading.ts'
 import type { DeliveryResponse, Requests } from './request.ts'
 import { type DeliverableEvent, entryOf, Tail } from './tail.ts'
 
-/** Requests under way: of the worker, of one partner, and to endpoints that fail or take long. */
-const MAX_SENDING = 1000
-const MAX_OF_PARTNER = 128
-const MAX_SLOW = MAX_SENDING / 2
+/** What one worker has under way at most; whatever of it an endpoint has taken is sent again when the worker is killed. */
+export interface Bounds {
+  /** Requests of the worker, of one partner, and to endpoints that fail or take long. */
+  sending: number
+  ofPartner: number
+  slow: number
+  /** Outcomes that are not written yet; past them nothing more is sent. */
+  unwritten: number
+}
+
+const BOUNDS: Bounds = { sending: 1000, ofPartner: 128, slow: 500, unwritten: 100 }
 const MAX_HELD = 5000
-/** Outcomes that are not written yet; past them nothing more is sent. */
-const MAX_UNWRITTEN = 2000
 // After a fruitless search for endpoints of a partner the next one waits for the clock.
 const VAIN_MS = 1000
 const READ_RETRY_MS = 500
@@ -54,6 +59,7 @@ export class Sender {
   readonly #timers = new Map<HeldEndpoint, () => void>()
   readonly #load: ReturnType<typeof openLoading>
   readonly #onOutcome: () => void
+  readonly #bounds: Bounds
   #sending = 0
   #slow = 0
   #pumping = false
@@ -64,11 +70,12 @@ export class Sender {
   unwritten = 0
   #stopped = false
 
-  constructor(open: Open, requests: Requests, onOutcome: () => void) {
+  constructor(open: Open, requests: Requests, onOutcome: () => void, bounds = BOUNDS) {
     this.#open = open
     this.#log = open.log
     this.#requests = requests
     this.#onOutcome = onOutcome
+    this.#bounds = bounds
     this.#load = openLoading(open, row => this.#entry(row))
   }
 
@@ -177,11 +184,13 @@ export class Sender {
   }
 
   #full(): boolean {
-    return this.#sending >= MAX_SENDING || this.unwritten >= MAX_UNWRITTEN || this.#now() >= this.goodUntil
+    const { sending, unwritten } = this.#bounds
+    return this.#sending >= sending || this.unwritten >= unwritten || this.#now() >= this.goodUntil
   }
 
   #blocked({ partnerId, slow }: Endpoint): boolean {
-    return (slow && this.#slow >= MAX_SLOW) || (this.#sendingOf.get(partnerId) ?? 0) >= MAX_OF_PARTNER
+    const { slow: slowAtMost, ofPartner } = this.#bounds
+    return (slow && this.#slow >= slowAtMost) || (this.#sendingOf.get(partnerId) ?? 0) >= ofPartner
   }
 
   async #takeWanted(): Promise<void> {
@@ -296,7 +305,7 @@ export class Sender {
     const { endpoint } = held
     const { partnerId } = endpoint
     const slow = endpoint.slow
-    endpoint.begin(item)
+    endpoint.begin(item, this.#now())
     this.#sending += 1
     if (slow) this.#slow += 1
     this.#sendingOf.set(partnerId, (this.#sendingOf.get(partnerId) ?? 0) + 1)

@@ -1,0 +1,358 @@
+// The bounds of delivery, without a worker: how many requests an endpoint, a partner and a worker have under way, and when an endpoint gets
+// nothing. Times are numbers of the test, ms; what is sent is sent to real endpoints.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { sequenceEvents } from '../../db/events/sequence.ts'
+import { type HeldRow, renewSender } from '../../db/webhooks/leases.ts'
+import type { Open } from '../../worker/open.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
+import { openSignal } from '../../worker/signal.ts'
+import { type Changes, Endpoint, type Item } from '../../worker/webhooks/endpoint.ts'
+import { type DeliveryResponse, openRequests } from '../../worker/webhooks/request.ts'
+import { GIVEN_UP_MS, MAX_ATTEMPTS } from '../../worker/webhooks/schedule.ts'
+import { type Bounds, Sender } from '../../worker/webhooks/sender.ts'
+import { FIRST_WINDOW, MAX_WINDOW, SHORTEST_MS, SLOW_MS, Window } from '../../worker/webhooks/window.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { openReceiver, type Receiver } from './receiver.ts'
+import { openWorld } from './world.ts'
+
+const harness = await openHarness({ env: { WEBHOOK_ALLOW_PRIVATE: '1' } })
+const { register, tradeOrders } = openWorld(harness)
+
+/** Has a window's worth of requests settled after `ms(size)`, `rounds` times; returns the sizes between. */
+function settle(
+  window: Window,
+  rounds: number,
+  ms: (size: number) => number,
+  { full = true, from = 0 } = {}
+): number[] {
+  return Array.from({ length: rounds }, (_, round) => {
+    const { size } = window
+    for (let request = 0; request < size; request++) window.settled({ ms: ms(size), full }, from + round * ms(size))
+    return window.size
+  })
+}
+
+const windows = suite('the window of an endpoint')
+
+windows('grows to its bound, by one a round, while requests take as long as one alone', () => {
+  const window = new Window(0)
+  assert.equal(
+    settle(window, 4, () => 100),
+    [FIRST_WINDOW + 1, FIRST_WINDOW + 2, FIRST_WINDOW + 3, FIRST_WINDOW + 4]
+  )
+  settle(window, 100, () => 100)
+  assert.is(window.size, MAX_WINDOW)
+})
+
+windows('stays where fewer are under way than may be, and where the endpoint is slow', () => {
+  const idle = new Window(0)
+  settle(idle, 50, () => 100, { full: false })
+  assert.is(idle.size, FIRST_WINDOW)
+  const slow = new Window(0)
+  settle(slow, 50, () => SLOW_MS)
+  assert.is(slow.size, FIRST_WINDOW)
+})
+
+windows('does not grow into a queue, and shrinks out of one', () => {
+  // Requests are handled one after the other, each for 30 ms.
+  const serial = new Window(0)
+  serial.settled({ ms: 30, full: false }, 0)
+  settle(serial, 100, size => 30 * size)
+  assert.is(serial.size, 2)
+  // Many are handled at a time, until they are handled one after the other.
+  const window = new Window(0)
+  settle(window, 30, () => 30)
+  assert.is(window.size, MAX_WINDOW)
+  settle(window, 40, size => 30 * size, { from: 1000 })
+  assert.is(window.size, 2)
+})
+
+windows('is not moved by differences of a few milliseconds', () => {
+  const window = new Window(0)
+  settle(window, 30, size => (size % 2 ? 1 : SHORTEST_MS))
+  assert.is(window.size, MAX_WINDOW)
+})
+
+windows(
+  'takes the shortest time anew after a while: an endpoint that has become slower is not one with a queue',
+  () => {
+    const window = new Window(0)
+    settle(window, 10, () => 10)
+    settle(window, 20, () => 100, { from: 1000 })
+    assert.is(window.size, 2)
+    settle(window, 5, () => 100, { from: 70_000 })
+    assert.is(window.size, 2)
+    settle(window, 100, () => 100, { from: 110_000 })
+    assert.is(window.size, MAX_WINDOW)
+  }
+)
+
+windows('is for what is under way and for what has ended and is not written', () => {
+  const endpoint = endpointWith(10)
+  const send = () => {
+    const item = endpoint.next(0)
+    if (item) endpoint.begin(item, 0)
+    return item
+  }
+  const sent = Array.from({ length: FIRST_WINDOW }, send)
+  assert.is(send(), undefined)
+  const answer = failed({ error: null, httpStatus: 204 })
+  for (const item of sent.slice(1)) endpoint.end(item as Item, 'd', answer, 0)
+  assert.is(send(), undefined)
+  const taken = endpoint.takeChanges(0)
+  assert.is(send(), undefined)
+  // The statement fails, and is repeated.
+  endpoint.putBack(taken?.changes as Changes)
+  assert.is(send(), undefined)
+  write(endpoint, 0)
+  assert.is(Array.from({ length: FIRST_WINDOW }, send).filter(Boolean).length, FIRST_WINDOW - 1)
+})
+
+windows('is halved by a failure, and one for an endpoint that only fails', () => {
+  const window = new Window(0)
+  settle(window, 12, () => 100)
+  assert.is(window.size, 16)
+  window.failed(false)
+  assert.is(window.size, 8)
+  window.failed(true)
+  assert.is(window.size, 1)
+})
+
+let made = 0
+const rowOf = (changes: Partial<HeldRow> = {}): HeldRow => ({
+  id: `whk_${++made}`,
+  partner_id: 'ptn_1',
+  url: 'http://127.0.0.1:9/',
+  types: null,
+  secret_key_id: 't1',
+  secret_sealed: Buffer.alloc(0),
+  old_key_id: null,
+  old_sealed: null,
+  old_ms: null,
+  position: 0,
+  day: 1,
+  gaps: [],
+  failures: 0,
+  last_error: null,
+  failing_ms: null,
+  paused_ms: 0,
+  missed: 0,
+  lease: 1,
+  version: 0,
+  ...changes
+})
+const failed = (changes: Partial<DeliveryResponse> = {}): DeliveryResponse => ({
+  error: 'HTTP_STATUS',
+  httpStatus: 500,
+  ms: 10,
+  response: '',
+  retryAfterS: null,
+  ...changes
+})
+
+/** An endpoint with the first `count` events of its log read, each of a record of its own. */
+function endpointWith(count: number, changes: Partial<HeldRow> = {}): Endpoint {
+  const endpoint = new Endpoint(rowOf(changes), 0)
+  const entries = Array.from({ length: count }, (_, index) => ({
+    position: index + 1,
+    day: 1,
+    eventId: `e${index}`,
+    type: 'order.closed',
+    subject: `ord_${index}`,
+    at: 0,
+    message: () => ({ id: `evt_${index}`, body: '{}' })
+  }))
+  endpoint.add(entries, { position: count, day: 1 }, 0)
+  return endpoint
+}
+
+/** Has the next event fail at `now`. */
+function fail(endpoint: Endpoint, now: number, answer = failed()): void {
+  const item = endpoint.next(now)
+  assert.ok(item, 'nothing to send')
+  endpoint.begin(item, now)
+  endpoint.end(item, 'd', answer, now)
+}
+
+/** Has what has ended written; returns it. */
+function write(endpoint: Endpoint, now: number): Changes | undefined {
+  const taken = endpoint.takeChanges(now)
+  if (taken) endpoint.written(taken.changes, now)
+  return taken?.changes
+}
+
+const leaving = suite('an endpoint is left alone')
+
+leaving('for as long as it asked for, with everything, and no longer', () => {
+  const endpoint = endpointWith(3)
+  fail(endpoint, 1000, failed({ httpStatus: 429, retryAfterS: 120 }))
+  const [row] = write(endpoint, 1000)?.pending ?? []
+  assert.equal([row?.position, row?.nextMs], [1, 120_000])
+  assert.is(write(endpoint, 1000), undefined)
+  assert.is(endpoint.next(120_999), undefined)
+  assert.is(endpoint.room(120_999), 0)
+  assert.is(endpoint.next(121_000)?.position, 1)
+})
+
+leaving('for the time until the next attempt where that is later', () => {
+  const endpoint = endpointWith(1)
+  fail(endpoint, 0, failed({ retryAfterS: 1 }))
+  write(endpoint, 0)
+  assert.is(endpoint.next(4999), undefined)
+  assert.is(endpoint.next(5500)?.position, 1)
+})
+
+leaving('from the fifth failure on, with one probe at a time and twice as long after each, to a minute', () => {
+  const endpoint = endpointWith(8)
+  const pauses: number[] = []
+  let now = 0
+  for (let failure = 1; failure <= 12; failure++) {
+    fail(endpoint, now)
+    write(endpoint, now)
+    if (endpoint.failing) {
+      const pause = endpoint.pausedUntil - now
+      pauses.push(pause)
+      assert.is(endpoint.next(now + pause - 1), undefined)
+      assert.is(endpoint.window, 1)
+    }
+    now = Math.max(endpoint.pausedUntil, now + 40_000)
+  }
+  assert.is(pauses.length, 8)
+  for (const [index, pause] of pauses.entries()) {
+    const atLeast = Math.min(60_000, 5000 * 2 ** index)
+    assert.ok(pause >= atLeast && pause <= atLeast * 1.1, `${index}: ${pause}`)
+  }
+})
+
+leaving('for good after five days of nothing but failures, and not before', () => {
+  const before = endpointWith(1, { failures: 9, failing_ms: GIVEN_UP_MS - 1000 })
+  fail(before, 999)
+  assert.is(before.disable, undefined)
+  const after = endpointWith(1, { failures: 9, failing_ms: GIVEN_UP_MS - 1000 })
+  fail(after, 1000)
+  assert.is(after.disable, 'FAILURES')
+  write(after, 1000)
+  assert.is(after.next(10_000_000), undefined)
+})
+
+leaving('by an event after its last attempt, which is FAILED then', () => {
+  const endpoint = endpointWith(1)
+  let now = 0
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+    // A success of another event between them: it does not only fail.
+    endpoint.failures = 0
+    endpoint.failingSince = null
+    fail(endpoint, now)
+    const { attempts } = write(endpoint, now) ?? { attempts: [] }
+    assert.equal([attempts[0]?.attempt, attempts[0]?.status], [attempt, attempt < MAX_ATTEMPTS ? 'RETRYING' : 'FAILED'])
+    now += 30 * 3_600_000
+  }
+  assert.is(endpoint.next(now), undefined)
+})
+
+const asking = suite('Retry-After')
+
+asking('is read as seconds or as a date, and is an hour at most', async () => {
+  const receiver = await openReceiver()
+  const requests = openRequests({ allowPrivate: true })
+  onClose(async () => requests.close())
+  const asked = async (text: string) => {
+    receiver.answer = (_received, response) => response.writeHead(503, { 'retry-after': text }).end()
+    return (await requests.post(receiver.url, {}, '{}')).retryAfterS
+  }
+  assert.is(await asked('120'), 120)
+  assert.is(await asked('999999'), 3600)
+  const by = (await asked(new Date(Date.now() + 600_000).toUTCString())) ?? 0
+  assert.ok(by > 500 && by <= 600, `${by}`)
+  assert.is(await asked(new Date(Date.now() - 600_000).toUTCString()), 0)
+  assert.is(await asked('soon'), null)
+})
+
+const sharing = suite('a worker')
+
+/** A sender of its own, with these bounds; `most` is what it had under way. */
+async function openSender(worker: string, changes: Partial<Bounds>) {
+  const open: Open = { ...harness.open, worker, clock: systemClock, changes: openSignal() } as unknown as Open
+  const requests = openRequests({ allowPrivate: true })
+  onClose(async () => requests.close())
+  const bounds = { sending: 1000, ofPartner: 1000, slow: 1000, unwritten: 1000, ...changes }
+  await renewSender(open.db, worker, 600_000)
+  // Everything counts as written at once, and goes on counting for the worker's bound.
+  const sender = new Sender(open, requests, () => sender.endpoints.forEach(endpoint => void write(endpoint, 0)), bounds)
+  sender.goodUntil = Number.POSITIVE_INFINITY
+  onClose(async () => sender.stop())
+  return sender
+}
+
+/** Two endpoints each of so many partners, with events that nothing has sent yet. */
+async function makeReceivers(partners: number): Promise<Receiver[]> {
+  const made = await Promise.all(
+    Array.from({ length: partners }, async () => {
+      const [partner, receivers] = [await harness.makePartner(), [await openReceiver(), await openReceiver()]]
+      for (const receiver of receivers) await register(partner, receiver, { types: ['order.closed'] })
+      await tradeOrders(partner, EVENTS)
+      return receivers
+    })
+  )
+  return made.flat()
+}
+
+const EVENTS = 12
+
+/**
+ * Has endpoints hold requests until `held` wait, and then end one for each that comes, until one of them has everything. Returns the most
+ * that the sender had under way.
+ */
+async function most(sender: Sender, receivers: Receiver[], held: number): Promise<number> {
+  const waiting: (() => void)[] = []
+  let sending = 0
+  for (const receiver of receivers)
+    receiver.answer = (_received, response) => {
+      sending = Math.max(sending, sender.sending)
+      waiting.push(() => response.writeHead(204).end())
+      // The others alone may not have as many under way.
+      const over = receivers.some(({ book }) => book.length === EVENTS)
+      if (over) for (const end of waiting.splice(0)) end()
+      else if (waiting.length >= held) waiting.shift()?.()
+    }
+  await begin(sender)
+  await until('everything', () => receivers.every(({ book }) => book.length === EVENTS), 60_000)
+  await until('the end of all', () => sender.sending === 0, 60_000)
+  return sending
+}
+
+async function begin(sender: Sender): Promise<void> {
+  while ((await sequenceEvents(harness.open.db)).count > 0);
+  await sender.take(null)
+}
+
+sharing('has no more under way to one partner than it may, however many endpoints that has', async () => {
+  const receivers = await makeReceivers(1)
+  assert.is(await most(await openSender('of-partner', { ofPartner: 5 }), receivers, 5), 5)
+})
+
+sharing('has no more under way than it may', async () => {
+  const receivers = await makeReceivers(2)
+  assert.is(await most(await openSender('in-all', { sending: 6 }), receivers, 6), 6)
+})
+
+sharing('sends nothing more while too many outcomes are not written', async () => {
+  const receivers = await makeReceivers(1)
+  const sender = await openSender('unwritten', { unwritten: 3 })
+  await begin(sender)
+  await until('as many as may be', () => sender.unwritten >= 3 && sender.sending === 0, 60_000)
+  const sent = () => receivers.reduce((sum, { book }) => sum + book.length, 0)
+  const count = sent()
+  // What was under way when the third ended has ended, too.
+  assert.ok(count <= 2 + 2 * FIRST_WINDOW, `${count} of ${2 * EVENTS}`)
+  sender.unwritten = 0
+  sender.pump()
+  await until('more', () => sent() > count, 60_000)
+})
+
+sharing.after(closeAll)
+windows.run()
+leaving.run()
+asking.run()
+sharing.run()
