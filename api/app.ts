@@ -2,7 +2,7 @@
 import Koa from 'koa'
 import { ApiError } from '../schemas/errors/errors.ts'
 import { docs } from './description/docs.ts'
-import type { Open } from './operation.ts'
+import type { ApiServices } from './operation.ts'
 import { operations } from './operations.ts'
 import { nearestPath } from './request/nearest.ts'
 import { respond } from './request/respond.ts'
@@ -11,14 +11,14 @@ import { routes } from './routes.ts'
 import { sites } from './sites/sites.ts'
 
 /** The application over what is open; it does not listen yet. */
-export function createApp(open: Open): Koa {
-  const app = new Koa({ proxy: open.config.trustProxy > 0, maxIpsCount: open.config.trustProxy })
-  app.on('error', (error: unknown) => open.log.error({ err: error }, 'after the answer'))
-  app.use(respond(open))
-  app.use(secure(open.config))
-  app.use(docs(open))
-  app.use(sites(open))
-  app.use(routes(operations, open))
+export function createApp(services: ApiServices): Koa {
+  const app = new Koa({ proxy: services.config.trustProxy > 0, maxIpsCount: services.config.trustProxy })
+  app.on('error', (error: unknown) => services.log.error({ err: error }, 'after the answer'))
+  app.use(respond(services))
+  app.use(secure(services.config))
+  app.use(docs(services))
+  app.use(sites(services))
+  app.use(routes(operations, services))
   app.use(ctx => {
     const nearest = nearestPath(operations, ctx.path)
     throw new ApiError('NOT_FOUND', `There is no such path${nearest ? `; did you mean ${nearest}?` : '.'} See /docs.`)

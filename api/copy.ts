@@ -23,7 +23,7 @@ import {
 } from '../schemas/copy.ts'
 import { ApiError } from '../schemas/errors/errors.ts'
 import type { Operation } from './operation.ts'
-import { ask } from './request/broker-requests.ts'
+import { requestFromBroker } from './request/broker-requests.ts'
 
 export const listLeaders: Operation<{ query: LeadersQuery }> = {
   name: 'listLeaders',
@@ -85,11 +85,11 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     'CONFLICT',
     'BROKER_UPSTREAM'
   ],
-  async handle(asked, open) {
-    const { partner, body } = asked
-    const { db, gathered } = open
+  async handle(request, services) {
+    const { partner, body } = request
+    const { db, batched } = services
     const { leaderId, traderExternalId } = body
-    const trading = await gathered.trading({ partnerId: partner.partnerId, externalId: traderExternalId })
+    const trading = await batched.trading({ partnerId: partner.partnerId, externalId: traderExternalId })
     if (!trading) throw new ApiError('TRADER_NOT_FOUND')
     if (trading.traderId === leaderId) throw new ApiError('CONFLICT', 'A trader cannot follow itself.')
     const [own] = await list(db, { partnerId: partner.partnerId, everywhere: false, leaderId })
@@ -99,12 +99,12 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     requireConnected(trading.account)
     const { id: accountRowId, accountId, accountMode } = trading.account
     checkAgreement(leader, trading.account)
-    const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
+    const { balance, currency } = await requestFromBroker<{ balance: string; currency: string }>(services, {
       partnerId: partner.partnerId,
       kind: 'balance',
       key: accountRowId,
       data: { accountRowId },
-      signal: asked.signal
+      signal: request.signal
     })
     checkAgreement(leader, { ...trading.account, currency })
     const { riskPct = 100, maxDrawdownPct = 20, mirrorCloses = true } = body

@@ -20,8 +20,8 @@ import { listenAt } from '../db/postgres/system-errors.ts'
 import { createApp } from './app.ts'
 import { openFeed } from './events/feed.ts'
 import { openStream } from './events/stream/server.ts'
+import { openBatched } from './request/batched.ts'
 import { drain } from './request/drain.ts'
-import { openGathered } from './request/gathered.ts'
 import { createListener } from './request/listen.ts'
 import { openPlaces } from './request/places.ts'
 import { openWaits } from './request/waits.ts'
@@ -36,14 +36,14 @@ const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'sender', log })
 const limits = await openLimits({ redisUrl: config.redisUrl, log })
 const usage = openUsage({ db: store.db, log })
-const gathered = openGathered({ db: store.db, queue, bus })
+const batched = openBatched({ db: store.db, queue, bus })
 const waits = openWaits()
 const feed = await openFeed(bus)
 const places = openPlaces({ pool: config.databasePool })
-const open = { config, ...store, queue, bus, limits, log, usage, gathered, waits, places, feed }
+const services = { config, ...store, queue, bus, limits, log, usage, batched, waits, places, feed }
 
-const server = createListener(createApp(open), open)
-const stream = openStream(open)
+const server = createListener(createApp(services), services)
+const stream = openStream(services)
 stream.attach(server)
 await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })
 const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}`

@@ -14,13 +14,13 @@ export const getMe: Operation<object> = {
   response: Partner,
   batched: true,
   errors: [],
-  async handle({ partner }, { gathered }): Promise<Partner> {
+  async handle({ partner }, { batched }): Promise<Partner> {
     return {
       partnerId: partner.partnerId,
       name: partner.partnerName,
       plan: partner.plan,
       saasStatus: partner.saasStatus,
-      tradersCount: await gathered.traders(partner.partnerId),
+      tradersCount: await batched.traders(partner.partnerId),
       scopes: partner.scopes
     }
   }

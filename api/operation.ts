@@ -12,13 +12,13 @@ import type { ErrorCode } from '../schemas/errors/errors.ts'
 import type { Schema } from '../schemas/fields/fields.ts'
 import type { Scope } from '../schemas/fields/scopes.ts'
 import type { Feed } from './events/feed.ts'
+import type { Batched } from './request/batched.ts'
 import type { Deprecated } from './request/deprecation.ts'
-import type { Gathered } from './request/gathered.ts'
 import type { Places } from './request/places.ts'
 import type { Waits } from './request/waits.ts'
 
 /** What is open while the process runs; handed to every handler. */
-export interface Open {
+export interface ApiServices {
   config: Config
   db: Db
   queue: Queue
@@ -27,7 +27,7 @@ export interface Open {
   log: Log
   vault: Vault
   pepper: Pepper
-  gathered: Gathered
+  batched: Batched
   usage: UsageCounter
   waits: Waits
   feed: Feed
@@ -50,7 +50,7 @@ export interface SessionTrader {
 }
 
 /** The request, checked against the row's schemas. */
-export interface Asked<Input extends { params?: unknown; query?: unknown; body?: unknown }> {
+export interface OperationRequest<Input extends { params?: unknown; query?: unknown; body?: unknown }> {
   partner: Caller
   /** There when auth is 'trader', or when `actor` is set and a valid session came with the key. */
   trader?: SessionTrader
@@ -115,7 +115,7 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
    * the storing of its response. It must neither wait for a worker nor hash a password.
    */
   atomic?: true
-  /** Its statements are batched with those of other requests (db/postgres/gather.ts): it takes no connection for itself. */
+  /** Its statements are batched with those of other requests (db/postgres/batch.ts): it takes no connection for itself. */
   batched?: true
   /** The end user's address may come along in X-End-User-IP, for the bounds on guessing. */
   endUser?: true
@@ -127,5 +127,5 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   deprecated?: Deprecated
   /** Header fields besides those of every response. */
   headers?: ('Idempotent-Replayed' | 'Set-Cookie')[]
-  handle(asked: Asked<Input>, open: Open): Promise<unknown>
+  handle(request: OperationRequest<Input>, services: ApiServices): Promise<unknown>
 }

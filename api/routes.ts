@@ -9,7 +9,7 @@ import { ApiError } from '../schemas/errors/errors.ts'
 import type { Schema } from '../schemas/fields/fields.ts'
 import { bodyLimit } from '../schemas/fields/sizes.ts'
 import { csvOf } from './analytics/csv.ts'
-import type { Open, Operation } from './operation.ts'
+import type { ApiServices, Operation } from './operation.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './request/authenticate.ts'
 import { checkLength, readBody } from './request/body.ts'
 import { deprecationHeaders } from './request/deprecation.ts'
@@ -22,13 +22,13 @@ const NO_TRADER = "Send the trader's session in the header X-Trader-Session or t
 const nothing = { type: 'object' } as const
 
 /** Runs one operation for one request. */
-async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
+async function run(row: Operation, ctx: Context, services: ApiServices): Promise<void> {
   ctx.state.operation = row.name
-  if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, open.config.baseUrl))
-  const partner = await (row.auth === 'session' ? authenticateSession : authenticateKey)(ctx, open)
-  await limitKey(ctx, partner, open, row.weight)
+  if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, services.config.baseUrl))
+  const partner = await (row.auth === 'session' ? authenticateSession : authenticateKey)(ctx, services)
+  await limitKey(ctx, partner, services, row.weight)
   requireScope(partner, row.scope)
-  const actor = row.auth === 'trader' || row.actor ? await authenticateTrader(ctx, partner, open) : undefined
+  const actor = row.auth === 'trader' || row.actor ? await authenticateTrader(ctx, partner, services) : undefined
   if (row.auth === 'trader' && !actor) throw new ApiError('UNAUTHENTICATED', NO_TRADER)
 
   if (!row.body) checkLength(ctx)
@@ -40,11 +40,11 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
     : undefined
 
   const named = body?.traderExternalId ?? query.traderExternalId
-  if (typeof named === 'string') await limitTrader(ctx, partner, named, open)
+  if (typeof named === 'string') await limitTrader(ctx, partner, named, services)
 
   let gone: AbortSignal | undefined
   let leavePlace = () => {}
-  const asked = {
+  const request = {
     partner,
     trader: actor,
     params,
@@ -57,26 +57,26 @@ async function run(row: Operation, ctx: Context, open: Open): Promise<void> {
     // meanwhile.
     get signal() {
       leavePlace()
-      gone ??= open.waits.signalFor(ctx.res, partner.partnerId)
+      gone ??= services.waits.signalFor(ctx.res, partner.partnerId)
       return gone
     }
   }
   const answering = () =>
-    once(ctx, open, {
+    once(ctx, services, {
       row,
       partner,
       asked: { party: actor?.traderId ?? partner.partnerId, params, query, body },
-      handle: opened => row.handle(asked, opened)
+      handle: opened => row.handle(request, opened)
     })
   const bytes = row.body ? (ctx.request.length ?? limitOf(row.body)) : 0
   const answer = await (row.batched
     ? answering()
-    : open.places.run({ partnerId: partner.partnerId, bytes }, leave => {
+    : services.places.run({ partnerId: partner.partnerId, bytes }, leave => {
         leavePlace = leave
         return answering()
       }))
   // What it changed may be an event.
-  if (row.atomic) open.bus.publish(WORK, 'events', 'new')
+  if (row.atomic) services.bus.publish(WORK, 'events', 'new')
   ctx.status = 200
   send(
     ctx,
@@ -117,7 +117,7 @@ function single(query: Record<string, string | string[] | undefined>, row: Opera
 }
 
 /** The router over all rows; an unknown path is 404, a known one with another method 405 with Allow. */
-export function routes(operations: Operation[], open: Open): Middleware {
+export function routes(operations: Operation[], services: ApiServices): Middleware {
   const router = new Router({ strict: true, sensitive: true })
   const methods = new Map<string, string[]>()
   // Most paths have no parameter: one look-up finds their row, where the router tries 120 patterns in turn.
@@ -125,7 +125,7 @@ export function routes(operations: Operation[], open: Open): Middleware {
   for (const row of operations) {
     const path = row.path.replaceAll(/\{(\w+)\}/g, ':$1')
     if (path === row.path) fixed.set(`${row.method} ${path}`, row)
-    router.register(path, [row.method], ctx => run(row, ctx as Context, open))
+    router.register(path, [row.method], ctx => run(row, ctx as Context, services))
     methods.set(path, [...(methods.get(path) ?? []), row.method])
   }
   // What no row took: the same path under another method, or nothing at all.
@@ -133,7 +133,7 @@ export function routes(operations: Operation[], open: Open): Middleware {
   const others = router.routes() as unknown as Middleware
   return (ctx, next) => {
     const row = fixed.get(`${ctx.method} ${ctx.path}`)
-    if (row) return run(row, ctx, open)
+    if (row) return run(row, ctx, services)
     // Before a pattern takes it: /v1/orders/binary is no order called binary.
     const allowed = methods.get(ctx.path)
     if (allowed && !(ctx.method === 'HEAD' && allowed.includes('GET'))) refuseMethod(allowed)

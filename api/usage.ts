@@ -18,11 +18,11 @@ export const getUsage: Operation<object> = {
   scope: 'usage:read',
   response: Usage,
   errors: [],
-  async handle({ partner }, { db, config, usage, gathered }) {
+  async handle({ partner }, { db, config, usage, batched }) {
     const { partnerId, plan, saasStatus } = partner
     // The counts of this process that are not written yet belong to the response.
     await usage.flush()
-    const [used, wallet] = await Promise.all([gathered.usage(partnerId), standingOf(db, partnerId, config.planPrices)])
+    const [used, wallet] = await Promise.all([batched.usage(partnerId), standingOf(db, partnerId, config.planPrices)])
     const sum = (of: 'requests' | 'errors') => used.byDay.reduce((total, day) => total + day[of], 0)
     return {
       periodStart: used.periodStart.toISOString(),

@@ -122,27 +122,6 @@ CREATE INDEX api_keys_partner ON api_keys USING btree (partner_id, created_at);
 CREATE TRIGGER events_created AFTER INSERT ON api_keys FOR EACH ROW EXECUTE FUNCTION key_events();
 CREATE TRIGGER events_revoked AFTER UPDATE OF revoked_at ON api_keys FOR EACH ROW WHEN (((new.revoked_at IS NOT NULL) AND (old.revoked_at IS NULL))) EXECUTE FUNCTION key_events();
 
-create table asks (
-  id text collate "C" not null,
-  kind text not null,
-  key text not null,
-  data jsonb not null,
-  state text default 'waiting'::text not null,
-  answer jsonb,
-  error jsonb,
-  origin text not null,
-  created_at timestamp with time zone default now() not null,
-  expires_at timestamp with time zone not null,
-  answered_at timestamp with time zone,
-  trace text,
-  partner_id text,
-  constraint asks_pkey PRIMARY KEY (id),
-  constraint asks_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'answered'::text, 'refused'::text]))),
-  constraint asks_trace_check CHECK ((length(trace) = 32))
-);
-CREATE INDEX asks_expiry ON asks USING btree (expires_at);
-CREATE UNIQUE INDEX asks_waiting ON asks USING btree (kind, key) WHERE (state = 'waiting'::text);
-
 create table audit_log (
   id text collate "C" not null,
   at timestamp with time zone default now() not null,
@@ -214,6 +193,27 @@ create table broker_app_refusals (
   constraint broker_app_refusals_pkey PRIMARY KEY (dialect, app_id),
   constraint broker_app_refusals_app_id_check CHECK (((length(app_id) >= 1) AND (length(app_id) <= 64)))
 );
+
+create table broker_requests (
+  id text collate "C" not null,
+  kind text not null,
+  key text not null,
+  data jsonb not null,
+  state text default 'waiting'::text not null,
+  response jsonb,
+  error jsonb,
+  reply_channel text not null,
+  created_at timestamp with time zone default now() not null,
+  expires_at timestamp with time zone not null,
+  responded_at timestamp with time zone,
+  trace text,
+  partner_id text,
+  constraint broker_requests_pkey PRIMARY KEY (id),
+  constraint broker_requests_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'answered'::text, 'refused'::text]))),
+  constraint broker_requests_trace_check CHECK ((length(trace) = 32))
+);
+CREATE INDEX broker_requests_expiry ON broker_requests USING btree (expires_at);
+CREATE UNIQUE INDEX broker_requests_waiting ON broker_requests USING btree (kind, key) WHERE (state = 'waiting'::text);
 
 create table call_counters (
   scope text collate "C" not null,
@@ -289,7 +289,7 @@ create table community_profiles (
 );
 CREATE INDEX community_profiles_public ON community_profiles USING btree (partner_id) WHERE is_public;
 
-create table contract_findings (
+create table contract_breaks (
   id bigint generated always as identity not null,
   kind text not null,
   account_id text not null,
@@ -300,13 +300,13 @@ create table contract_findings (
   found_at timestamp with time zone default now() not null,
   resolved_at timestamp with time zone,
   resolution text,
-  constraint contract_findings_pkey PRIMARY KEY (id),
-  constraint contract_findings_account_id_broker_order_id_kind_key UNIQUE (account_id, broker_order_id, kind),
-  constraint contract_findings_order_id_fkey FOREIGN KEY (order_id) REFERENCES orders(id),
-  constraint contract_findings_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
-  constraint contract_findings_kind_check CHECK ((kind = ANY (ARRAY['ORPHAN'::text, 'MISMATCH'::text, 'UNSETTLED'::text, 'IMPLAUSIBLE'::text])))
+  constraint contract_breaks_pkey PRIMARY KEY (id),
+  constraint contract_breaks_account_id_broker_order_id_kind_key UNIQUE (account_id, broker_order_id, kind),
+  constraint contract_breaks_order_id_fkey FOREIGN KEY (order_id) REFERENCES orders(id),
+  constraint contract_breaks_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
+  constraint contract_breaks_kind_check CHECK ((kind = ANY (ARRAY['ORPHAN'::text, 'MISMATCH'::text, 'UNSETTLED'::text, 'IMPLAUSIBLE'::text])))
 );
-CREATE INDEX contract_findings_open ON contract_findings USING btree (found_at DESC) WHERE (resolved_at IS NULL);
+CREATE INDEX contract_breaks_open ON contract_breaks USING btree (found_at DESC) WHERE (resolved_at IS NULL);
 
 create table database_lineage (
   generation integer not null,
@@ -392,14 +392,6 @@ create table events (
 ) partition by RANGE (day);
 CREATE INDEX events_id ON ONLY events USING btree (id);
 
-create table followers (
-  name text collate "C" not null,
-  lease_until timestamp with time zone not null,
-  clock_offset_ms double precision,
-  takes_accounts boolean default false not null,
-  constraint followers_pkey PRIMARY KEY (name)
-);
-
 create table follows (
   id text collate "C" not null,
   partner_id text collate "C" not null,
@@ -459,6 +451,14 @@ create table idempotency_keys (
 );
 CREATE INDEX idempotency_keys_created_at ON idempotency_keys USING btree (created_at);
 CREATE INDEX idempotency_keys_token_key_id ON idempotency_keys USING btree (token_key_id) WHERE (token_key_id IS NOT NULL);
+
+create table lease_holders (
+  name text collate "C" not null,
+  lease_until timestamp with time zone not null,
+  clock_offset_ms double precision,
+  takes_accounts boolean default false not null,
+  constraint lease_holders_pkey PRIMARY KEY (name)
+);
 
 create table ledger_accounts (
   id text collate "C" not null,
@@ -728,8 +728,8 @@ END) stored not null,
   sent_at timestamp with time zone,
   permit_until timestamp with time zone,
   sender text,
-  reconcile_at timestamp with time zone,
-  looks integer default 0 not null,
+  resolve_at timestamp with time zone,
+  checks integer default 0 not null,
   broker_order_id text,
   transaction_id text,
   buy_price numeric,
@@ -749,14 +749,14 @@ END) stored not null,
   error_extras jsonb,
   retryable boolean default false not null,
   evidence jsonb,
-  follower text collate "C",
+  lease_holder text collate "C",
   lease_until timestamp with time zone,
-  origin text,
+  reply_channel text,
   copied_from text collate "C",
   follow_id text collate "C",
-  leads boolean default false not null,
+  has_followers boolean default false not null,
   trace text,
-  severed_attempt integer,
+  reset_attempt integer,
   answered_at timestamp with time zone,
   reset_at timestamp with time zone,
   absence_checks integer default 0 not null,
@@ -790,7 +790,7 @@ END) stored not null,
   constraint orders_kind_check CHECK ((kind = ANY (ARRAY['BINARY'::text, 'MULTIPLIER'::text]))),
   constraint orders_markup_check CHECK ((markup >= (0)::numeric)),
   constraint orders_named CHECK (((client_order_id IS NOT NULL) OR (copied_from IS NOT NULL))),
-  constraint orders_permit CHECK (((phase <> 'sending'::text) OR ((sent_at IS NOT NULL) AND (permit_until <= expires_at) AND (reconcile_at > permit_until)))),
+  constraint orders_permit CHECK (((phase <> 'sending'::text) OR ((sent_at IS NOT NULL) AND (permit_until <= expires_at) AND (resolve_at > permit_until)))),
   constraint orders_phase_check CHECK ((phase = ANY (ARRAY['unproven'::text, 'queued'::text, 'sending'::text, 'open'::text, 'closed'::text, 'failed'::text, 'review'::text]))),
   constraint orders_refused CHECK (((phase <> 'failed'::text) OR (error_code IS NOT NULL))),
   constraint orders_settled CHECK (((phase <> 'closed'::text) OR ((pnl IS NOT NULL) AND (closed_at IS NOT NULL)))),
@@ -802,8 +802,7 @@ CREATE INDEX orders_closed ON orders USING btree (partner_id, closed_at) INCLUDE
 CREATE UNIQUE INDEX orders_contract ON orders USING btree (account_id, broker_order_id) WHERE (broker_order_id IS NOT NULL);
 CREATE UNIQUE INDEX orders_copy ON orders USING btree (copied_from, follow_id) WHERE (copied_from IS NOT NULL);
 CREATE INDEX orders_follow_copies ON orders USING btree (follow_id, queued_at) WHERE (follow_id IS NOT NULL);
-CREATE INDEX orders_followed ON orders USING btree (follower) WHERE ((phase = 'open'::text) AND (follower IS NOT NULL));
-CREATE INDEX orders_let_go ON orders USING btree (lease_until NULLS FIRST) WHERE ((phase = 'open'::text) AND (follower IS NULL));
+CREATE INDEX orders_leased ON orders USING btree (lease_holder) WHERE ((phase = 'open'::text) AND (lease_holder IS NOT NULL));
 CREATE INDEX orders_limits_to_set ON orders USING btree (limits_at) WHERE ((phase = 'open'::text) AND (limits_at IS NOT NULL));
 CREATE UNIQUE INDEX orders_one_in_doubt ON orders USING btree (account_id) WHERE (phase = 'sending'::text);
 CREATE INDEX orders_open_trader ON orders USING btree (partner_id, trader_external_id) WHERE (phase = 'open'::text);
@@ -814,6 +813,7 @@ CREATE INDEX orders_page_trader ON orders USING btree (partner_id, trader_extern
 CREATE INDEX orders_partner_contract ON orders USING btree (partner_id, broker_order_id) WHERE (broker_order_id IS NOT NULL);
 CREATE INDEX orders_queue ON orders USING btree (account_id, queued_at, id) WHERE (phase = 'queued'::text);
 CREATE INDEX orders_recent_account ON orders USING btree (broker_account_id, queued_at DESC);
+CREATE INDEX orders_released ON orders USING btree (lease_until NULLS FIRST) WHERE ((phase = 'open'::text) AND (lease_holder IS NULL));
 CREATE INDEX orders_review ON orders USING btree (created_at) WHERE (phase = 'review'::text);
 CREATE INDEX orders_to_close ON orders USING btree (close_at) WHERE ((phase = 'open'::text) AND (close_at IS NOT NULL));
 CREATE INDEX orders_unfinished_copies ON orders USING btree (follow_id) WHERE ((follow_id IS NOT NULL) AND (phase = ANY (ARRAY['unproven'::text, 'queued'::text, 'sending'::text, 'open'::text, 'review'::text])));

@@ -67,12 +67,12 @@ export const queues = {
   /** A caller waits for the broker's response: balance, specification, candles, evidence. */
   ask: {
     wake: 'commit',
-    data: only({ askId: idField('ask', 'The question.') })
+    data: only({ brokerRequestId: idField('ask', 'The question.') })
   },
   /** A caller wants a contract sold: apart from reads, which must not delay a sale. */
   sell: {
     wake: 'commit',
-    data: only({ askId: idField('ask', 'The question.') })
+    data: only({ brokerRequestId: idField('ask', 'The question.') })
   },
   /** A site is to be rendered. */
   'template.deploy': {
@@ -153,8 +153,8 @@ export type QueueName = keyof typeof queues
 export interface JobData {
   'order.place': { accountIds: string[] }
   'order.copy': { accountIds: string[] }
-  ask: { askId: string }
-  sell: { askId: string }
+  ask: { brokerRequestId: string }
+  sell: { brokerRequestId: string }
   'template.deploy': { deploymentId: string; revision: number }
   'copy.fanout': { orderId: string; after?: string; upTo?: string }
   'copy.close': { orderId: string; after?: string }

@@ -5,8 +5,8 @@ import { forgetEventFaults } from '../db/events/faults.ts'
 import { dropEventDays, makeEventDays, SEQUENCED_AT_ONCE, sequenceEvents } from '../db/events/sequence.ts'
 import { EVENTS } from '../db/platform/bus.ts'
 import { countSequenced } from '../db/platform/metrics.ts'
-import type { Open } from './open.ts'
 import { sleep } from './platform/clock.ts'
+import type { WorkerServices } from './services.ts'
 
 // From so many events in a run on, the next waits a little: an event costs 200 microseconds alone and 10 in a group of 50.
 const GROUP_FROM = 4
@@ -16,8 +16,11 @@ const GROUP_MS = 10
 const NO_PARTITION = '23514'
 
 /** A round of the sequencer; returns whether there may be more. `onGrowth` gets the partners whose logs have grown. */
-export function openSequencing(open: Open, onGrowth: (partnerId: string) => void = () => {}): () => Promise<boolean> {
-  const { db, bus, clock, log } = open
+export function openSequencing(
+  services: WorkerServices,
+  onGrowth: (partnerId: string) => void = () => {}
+): () => Promise<boolean> {
+  const { db, bus, clock, log } = services
   let last = 0
   let placed = false
   return async () => {
@@ -46,7 +49,7 @@ export function openSequencing(open: Open, onGrowth: (partnerId: string) => void
 }
 
 /** Makes the partitions of the coming days and drops those that are not kept any more. */
-export async function keepEventDays({ db, config, log }: Pick<Open, 'db' | 'config' | 'log'>): Promise<void> {
+export async function keepEventDays({ db, config, log }: Pick<WorkerServices, 'db' | 'config' | 'log'>): Promise<void> {
   await makeEventDays(db)
   await forgetEventFaults(db, config.eventDays)
   const dropped = await dropEventDays(db, config.eventDays)

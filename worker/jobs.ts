@@ -4,10 +4,10 @@ import { failStaleDeployments } from '../db/community/templates.ts'
 import { deleteOldTickets } from '../db/events/tickets.ts'
 import { deleteOldTickWants, TICKS } from '../db/events/ticks.ts'
 import { listWaitingAccounts } from '../db/orders/claiming.ts'
-import { forgetFollowers, noteClockOffset } from '../db/orders/following.ts'
+import { forgetLeaseHolders, noteClockOffset } from '../db/orders/leases.ts'
 import { deleteOldSessions } from '../db/partners/sessions.ts'
 import { deleteOldUsage } from '../db/partners/usage.ts'
-import { deleteOldAsks } from '../db/platform/broker-requests.ts'
+import { deleteOldBrokerRequests } from '../db/platform/broker-requests.ts'
 import { WORK } from '../db/platform/bus.ts'
 import { forgetCalls } from '../db/platform/call-records.ts'
 import { deleteOldKeys } from '../db/platform/idempotency.ts'
@@ -27,7 +27,7 @@ import { forgetSenders } from '../db/webhooks/leases.ts'
 import { deleteOldTests } from '../db/webhooks/tests.ts'
 import { violations } from '../schemas/checks/validator.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
-import { auditContracts } from './accounts/audit.ts'
+import { reconcileAccounts } from './accounts/reconciliation.ts'
 import { renewTokens } from './accounts/renewal.ts'
 import { openAnalytics } from './analytics/adding.ts'
 import { checkAnalytics } from './analytics/checking.ts'
@@ -36,15 +36,15 @@ import { markCopies, sellMarked } from './copy/closing.ts'
 import { fanOut } from './copy/fanout.ts'
 import { changeLimitsOfCopies, openLimitSetting } from './copy/limits.ts'
 import { keepEventDays, openSequencing } from './events.ts'
-import type { Open } from './open.ts'
 import { HALTS_MS, openHalts } from './orders/halts.ts'
 import { openPlacing } from './orders/placing.ts'
 import { openProving } from './orders/proving.ts'
-import { reconcile } from './orders/resolving.ts'
+import { resolveDoubts } from './orders/resolving.ts'
 import { openSettling } from './orders/settle.ts'
-import { openAsking } from './platform/broker-requests.ts'
+import { openBrokerRequests } from './platform/broker-requests.ts'
 import { DatabaseClock } from './platform/database-clock.ts'
 import { startLoop } from './platform/loop.ts'
+import type { WorkerServices } from './services.ts'
 import { renderDeployments } from './sites/templates.ts'
 import { openTicks, TICKS_MS } from './ticks.ts'
 import { openAddingUp } from './trader-days.ts'
@@ -64,16 +64,16 @@ const RENEWAL_MS = 5000
 type ClockQueue = { [Name in QueueName]: (typeof queues)[Name]['wake'] extends 'clock' ? Name : never }[QueueName]
 
 /** What the clock starts. */
-const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
+const scheduled: Record<ClockQueue, (services: WorkerServices) => Promise<void>> = {
   // Every minute it takes the accounts whose AUDIT_MINUTES have passed.
   async 'orders.audit'({ bus }) {
     // Each worker compares the accounts that it serves.
     bus.publish(WORK, 'orders.audit', 'due')
   },
-  async housekeeping(open) {
-    const { db } = open
-    await deleteOldAsks(db)
-    await forgetFollowers(db)
+  async housekeeping(services) {
+    const { db } = services
+    await deleteOldBrokerRequests(db)
+    await forgetLeaseHolders(db)
     await forgetAccountLeases(db)
     await forgetProcesses(db)
     await forgetCalls(db)
@@ -84,8 +84,8 @@ const scheduled: Record<ClockQueue, (open: Open) => Promise<void>> = {
     await deleteOldKeys(db)
     await deleteOldResets(db)
     await deleteOldTraderDays(db)
-    await keepEventDays(open)
-    await keepWebhookDays(open)
+    await keepEventDays(services)
+    await keepWebhookDays(services)
     await deleteOldTests(db)
     await forgetSenders(db)
     await deleteOldTickets(db)
@@ -107,7 +107,7 @@ export interface Running {
 }
 
 /** The database failed over or was restored: until that is noted nothing is claimed. */
-async function noteChange({ db, log }: Open): Promise<void> {
+async function noteChange({ db, log }: WorkerServices): Promise<void> {
   const goodUntil = await noteLineage(db)
   if (goodUntil)
     log.error(
@@ -117,18 +117,18 @@ async function noteChange({ db, log }: Open): Promise<void> {
 }
 
 /** Starts everything a worker does. */
-export async function startWork(open: Open): Promise<Running> {
-  const { db, bus, queue, config, log, clock, worker } = open
-  const settling = openSettling(open)
-  const halts = openHalts(open)
-  const placing = openPlacing(open, settling, halts, () => loops['order.copy'].wake())
-  const proving = openProving(open, placing, () => loops['account.prove'].wake())
-  const asking = openAsking(open, settling)
+export async function startWork(services: WorkerServices): Promise<Running> {
+  const { db, bus, queue, config, log, clock, worker } = services
+  const settling = openSettling(services)
+  const halts = openHalts(services)
+  const placing = openPlacing(services, settling, halts, () => loops['order.copy'].wake())
+  const proving = openProving(services, placing, () => loops['account.prove'].wake())
+  const brokerRequests = openBrokerRequests(services, settling)
   const databaseClock = new DatabaseClock()
-  const webhooks = await startWebhooks(open)
-  const sequence = openSequencing(open, webhooks.grown)
-  const setLimits = openLimitSetting(open)
-  const ticks = openTicks(open)
+  const webhooks = await startWebhooks(services)
+  const sequence = openSequencing(services, webhooks.grown)
+  const setLimits = openLimitSetting(services)
+  const ticks = openTicks(services)
   // Before an order can name this worker: one that has no lease is taken for gone.
   await settling.renew()
   await acceptAccounts(db, worker)
@@ -136,13 +136,13 @@ export async function startWork(open: Open): Promise<Running> {
   /** Gives accounts to workers that serve fewer, and those up that are not in use. */
   async function giveAway(): Promise<void> {
     const given = await evenOut(db, { worker, busy: [...settling.busyAccounts()], limit: GIVEN_AT_ONCE })
-    const inUse = open.brokers.accounts()
+    const inUse = services.brokers.accounts()
     const idle = await releaseIdle(db, { worker, inUse, idleMs: ACCOUNT_IDLE_MS })
     const left = [...given.map(({ accountId }) => accountId), ...idle]
     if (left.length === 0) return
     log.info({ given: given.length, idle: idle.length }, 'gave accounts away')
     await settling.leave(left)
-    await open.brokers.leave(left)
+    await services.brokers.leave(left)
     // What is queued there is claimed at once.
     for (const { accountId, worker: other } of given) bus.publish(channelOf(other), 'claim', accountId)
   }
@@ -178,42 +178,42 @@ export async function startWork(open: Open): Promise<Running> {
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: async () => (await asking.take('ask')) > 0
+      round: async () => (await brokerRequests.take('ask')) > 0
     }),
     sell: startLoop({
       name: 'sell',
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: async () => (await asking.take('sell')) > 0
+      round: async () => (await brokerRequests.take('sell')) > 0
     }),
     'copy.fanout': startLoop({
       name: 'copy.fanout',
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: async () => (await fanOut(open)) > 0
+      round: async () => (await fanOut(services)) > 0
     }),
     'copy.close': startLoop({
       name: 'copy.close',
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: async () => (await markCopies(open)) > 0
+      round: async () => (await markCopies(services)) > 0
     }),
     'copy.sell': startLoop({
       name: 'copy.sell',
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: async () => (await sellMarked(open, settling)) > 0
+      round: async () => (await sellMarked(services, settling)) > 0
     }),
     'copy.limits': startLoop({
       name: 'copy.limits',
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: async () => (await changeLimitsOfCopies(open)) > 0
+      round: async () => (await changeLimitsOfCopies(services)) > 0
     }),
     'copy.limits.set': startLoop({
       name: 'copy.limits.set',
@@ -228,24 +228,24 @@ export async function startWork(open: Open): Promise<Running> {
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: async () => (await renderDeployments(open)) > 0
+      round: async () => (await renderDeployments(services)) > 0
     }),
     events: startLoop({ name: 'events', everyMs: config.sweepMs, log, clock, round: sequence }),
     [TICKS]: startLoop({ name: TICKS, everyMs: TICKS_MS, log, clock, round: () => ticks.round() })
   }
-  open.changes.listen(() => loops.events.wake())
+  services.changes.listen(() => loops.events.wake())
   const sweep = startLoop({
     name: 'sweep',
     everyMs: config.sweepMs,
     log,
     clock,
     async round() {
-      if (!(await databaseClock.measure(open))) await noteChange(open)
+      if (!(await databaseClock.measure(services))) await noteChange(services)
       await placing.recover()
       await proving.expire()
       const waiting = { worker, ageMs: config.sweepMs, limit: 1000 }
       await placing.claim(await listWaitingAccounts(db, waiting, placing.rooms()))
-      const doubts = await reconcile(open, { databaseClock, settling, placing })
+      const doubts = await resolveDoubts(services, { databaseClock, settling, placing })
       const taken = await settling.sweep()
       return doubts + taken > 50
     }
@@ -258,7 +258,7 @@ export async function startWork(open: Open): Promise<Running> {
     async round() {
       await settling.renew()
       await keepLineage(db)
-      if (databaseClock.offsetMs !== null) await noteClockOffset(db, open.worker, databaseClock.offsetMs)
+      if (databaseClock.offsetMs !== null) await noteClockOffset(db, services.worker, databaseClock.offsetMs)
       return false
     }
   })
@@ -277,24 +277,24 @@ export async function startWork(open: Open): Promise<Running> {
     everyMs: Math.min(config.sweepMs * 5, RENEWAL_MS),
     log,
     clock,
-    round: () => renewTokens(open)
+    round: () => renewTokens(services)
   })
   const byTopic = new Map(Object.entries(loops))
   let auditing = false
-  const deaf = await bus.hear(WORK, ({ topic }) => {
+  const deaf = await bus.listen(WORK, ({ topic }) => {
     byTopic.get(topic)?.wake()
     if (topic !== 'orders.audit' || auditing) return
     auditing = true
-    auditContracts(open, { everyMinutes: config.auditMinutes })
+    reconcileAccounts(services, { everyMinutes: config.auditMinutes })
       .catch((error: unknown) => log.warn({ err: error }, 'accounts could not be compared with the broker'))
       .finally(() => {
         auditing = false
       })
   })
   // What other workers took from the queue for accounts that this one serves.
-  const unsubscribe = await bus.hear(channelOf(worker), ({ topic, id }) => {
+  const unsubscribe = await bus.listen(channelOf(worker), ({ topic, id }) => {
     if (topic === 'claim') placing.claimNow(id)
-    if (topic === 'ask') asking.answer(id)
+    if (topic === 'ask') brokerRequests.answer(id)
   })
 
   for (const name of Object.keys(scheduled) as ClockQueue[]) {
@@ -303,10 +303,10 @@ export async function startWork(open: Open): Promise<Running> {
       const [broken] = violations(queues[name].data, job?.data)
       if (broken)
         throw new Error(`The data of the job breaks the schema of its queue: ${broken.path} ${broken.message}`)
-      await scheduled[name](open)
+      await scheduled[name](services)
     })
   }
-  log.info({ worker: open.worker }, 'working')
+  log.info({ worker: services.worker }, 'working')
 
   return {
     warnings: () => databaseClock.warnings(),
@@ -320,7 +320,7 @@ export async function startWork(open: Open): Promise<Running> {
       await releaseAccounts(db, worker).catch((error: unknown) =>
         log.warn({ err: error }, 'accounts could not be released')
       )
-      await Promise.all([proving.drain(), placing.drain(), asking.drain(), webhooks.stop()])
+      await Promise.all([proving.drain(), placing.drain(), brokerRequests.drain(), webhooks.stop()])
       await lease.stop()
       await settling.release()
     }

@@ -13,7 +13,7 @@ import {
 import { WORK } from '../db/platform/bus.ts'
 import { countForwarded } from '../db/platform/metrics.ts'
 import type { Tick, TickStreams } from './broker/port.ts'
-import type { Open } from './open.ts'
+import type { WorkerServices } from './services.ts'
 
 /** How often the lease is extended, or checked. */
 export const TICKS_MS = 1000
@@ -37,9 +37,9 @@ export interface TickForwarding {
   stop(): Promise<void>
 }
 
-type ForwardingOpen = Pick<Open, 'db' | 'bus' | 'brokers' | 'worker' | 'log'>
+type ForwardingServices = Pick<WorkerServices, 'db' | 'bus' | 'brokers' | 'worker' | 'log'>
 
-export function openTicks({ db, bus, brokers, worker, log }: ForwardingOpen): TickForwarding {
+export function openTicks({ db, bus, brokers, worker, log }: ForwardingServices): TickForwarding {
   const forwarding = new Map<string, Forwarding>()
   const grouped = new Map<string, string[]>()
   let timer: NodeJS.Timeout | undefined

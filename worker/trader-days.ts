@@ -1,7 +1,7 @@
 // Adding up what traders made, as the workers' clock starts it.
 import { type Db, wasCanceled } from '../db/postgres/connection.ts'
 import { addUpTraderDays } from '../db/traders/days.ts'
-import type { Open } from './open.ts'
+import type { WorkerServices } from './services.ts'
 
 // Well before the job expires: the next one goes on where this one stopped.
 const LIMIT_MS = 300_000
@@ -15,7 +15,7 @@ const MAX_HALVINGS = 12
  */
 export function openAddingUp(
   addUp: (db: Db, options: { halvings: number }) => Promise<boolean> = addUpTraderDays
-): (open: Pick<Open, 'db' | 'log'>) => Promise<void> {
+): (services: Pick<WorkerServices, 'db' | 'log'>) => Promise<void> {
   let halvings = 0
   return async ({ db, log }) => {
     const signal = AbortSignal.timeout(LIMIT_MS)

@@ -5,8 +5,8 @@ import { BotAnalysis, BotAnalysisRequest, Signal, SignalRequest } from '../../sc
 import { invalid } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Candle } from '../../schemas/market.ts'
-import type { Asked, Caller, Open, Operation } from '../operation.ts'
-import { ask } from '../request/broker-requests.ts'
+import type { ApiServices, Caller, Operation, OperationRequest } from '../operation.ts'
+import { requestFromBroker } from '../request/broker-requests.ts'
 import { analyseBot } from './analysis.ts'
 import { backtestOnce } from './backtest.ts'
 import { hundredths } from './indicators.ts'
@@ -35,12 +35,12 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
   body: SignalRequest,
   response: Signal,
   errors: ['TRADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'MARKET_CLOSED', 'INVALID_CONTRACT', 'BROKER_UPSTREAM'],
-  async handle(asked, open): Promise<Signal> {
-    const { partner, body, signal } = asked
-    const account = await findAccount(asked, open)
+  async handle(request, services): Promise<Signal> {
+    const { partner, body, signal } = request
+    const account = await findAccount(request, services)
     const [candles, purse] = await Promise.all([
-      readCandles(partner, body.asset, signal, open),
-      readPurse(body, account, signal, open)
+      readCandles(partner, body.asset, signal, services),
+      readPurse(body, account, signal, services)
     ])
     const generatedAt = Date.now()
     const decision = decideSignal({ asset: body.asset, candles, purse, now: generatedAt / 1000 })
@@ -48,11 +48,11 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
     const source = `${partner.brokerDialect} ${partner.brokerAppId} ${body.asset}`
     const record = await backtestOnce(source, candles.slice(0, -1), contractCandles(body.asset))
     const breakEvenPct =
-      suggestion && (await readBreakEven(partner, { asset: body.asset, ...suggestion }, signal, open))
+      suggestion && (await readBreakEven(partner, { asset: body.asset, ...suggestion }, signal, services))
     const said = suggestion ? trackRecord({ breakEvenPct, record }) : []
     const wording = isSynthetic(body.asset) ? [NO_MEMORY] : said
     const written = await write(
-      open,
+      services,
       {
         facts: { asset: body.asset, direction, confidence, suggestion, indicators, breakEvenPct, backtest: record },
         shape: 'Write two to five lines, each one sentence on why the analysis came out as it did.',
@@ -79,11 +79,11 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
 
 /** The active account of the trader named, undefined when none is. Throws TRADER_NOT_FOUND. */
 async function findAccount(
-  { partner, body }: Asked<{ body: SignalRequest }>,
-  open: Open
+  { partner, body }: OperationRequest<{ body: SignalRequest }>,
+  services: ApiServices
 ): Promise<AccountRecord | undefined> {
   if (body.traderExternalId === undefined) return undefined
-  const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: body.traderExternalId })
+  const trading = await services.batched.trading({ partnerId: partner.partnerId, externalId: body.traderExternalId })
   if (!trading) throw new ApiError('TRADER_NOT_FOUND')
   return trading.account
 }
@@ -92,12 +92,12 @@ async function readPurse(
   body: SignalRequest,
   account: AccountRecord | undefined,
   signal: AbortSignal,
-  open: Open
+  services: ApiServices
 ): Promise<Purse | undefined> {
   if (body.balance !== undefined) return { amount: body.balance, currency: 'USD' }
   if (!account) return undefined
   requireConnected(account)
-  const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
+  const { balance, currency } = await requestFromBroker<{ balance: string; currency: string }>(services, {
     partnerId: account.partnerId,
     kind: 'balance',
     key: account.id,
@@ -112,7 +112,7 @@ async function readCandles(
   { partnerId, brokerAppId, brokerDialect }: Caller,
   asset: string,
   signal: AbortSignal,
-  open: Open
+  services: ApiServices
 ): Promise<Candle[]> {
   const data = {
     dialect: brokerDialect,
@@ -122,7 +122,13 @@ async function readCandles(
     count: CANDLE_COUNT
   }
   const key = Object.values(data).join(' ')
-  const { candles } = await ask<{ candles: Candle[] }>(open, { partnerId, kind: 'candles', key, data, signal })
+  const { candles } = await requestFromBroker<{ candles: Candle[] }>(services, {
+    partnerId,
+    kind: 'candles',
+    key,
+    data,
+    signal
+  })
   return candles
 }
 
@@ -131,13 +137,19 @@ async function readBreakEven(
   { partnerId, brokerAppId, brokerDialect }: Caller,
   contract: { asset: string } & NonNullable<Signal['suggestion']>,
   signal: AbortSignal,
-  open: Open
+  services: ApiServices
 ): Promise<number | null> {
   const { asset, contractType, duration, durationUnit, stake } = contract
   const data = { dialect: brokerDialect, appId: brokerAppId, asset, contractType, duration, durationUnit, stake }
   const key = Object.values(data).join(' ')
   try {
-    const { payout } = await ask<{ payout: string }>(open, { partnerId, kind: 'payout', key, data, signal })
+    const { payout } = await requestFromBroker<{ payout: string }>(services, {
+      partnerId,
+      kind: 'payout',
+      key,
+      data,
+      signal
+    })
     return hundredths((stake / Number(payout)) * 100)
   } catch (error) {
     // The signal is given without it, with a note.
@@ -159,12 +171,12 @@ export const analyseBotCandles: Operation<{ body: BotAnalysisRequest }> = {
   body: BotAnalysisRequest,
   response: BotAnalysis,
   errors: [],
-  async handle({ body, signal }, open): Promise<BotAnalysis> {
+  async handle({ body, signal }, services): Promise<BotAnalysis> {
     checkRanges(body.recentCandles)
     const analysis = analyseBot(body)
     const { strategies, risks, ...facts } = analysis
     const written = await write(
-      open,
+      services,
       {
         facts: { ...facts, strategies: strategies.map(({ why: _why, ...rest }) => rest) },
         untrusted: { symbol: body.symbol, strategyHint: body.strategyHint ?? null },

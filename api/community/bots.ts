@@ -29,9 +29,9 @@ export const listCommunityBots: Operation<object> = {
   scope: 'community:read',
   response: CommunityBotList,
   errors: [],
-  async handle(asked, { db }) {
-    const bots = await list(db, partyOf(asked))
-    return { data: bots.map(bot => presentBot(bot, asked.partner)) }
+  async handle(request, { db }) {
+    const bots = await list(db, partyOf(request))
+    return { data: bots.map(bot => presentBot(bot, request.partner)) }
   }
 }
 
@@ -47,16 +47,16 @@ export const createCommunityBot: Operation<{ body: NewCommunityBot }> = {
   response: CommunityBot,
   atomic: true,
   errors: ['CONFLICT'],
-  async handle(asked, { db }) {
-    const { name, description, symbol, config } = asked.body
+  async handle(request, { db }) {
+    const { name, description, symbol, config } = request.body
     if (config) checkFreeform(config, '/body/config')
-    const bot = await insertCommunityBot(db, partyOf(asked), {
+    const bot = await insertCommunityBot(db, partyOf(request), {
       name,
       description: description ?? null,
       symbol: symbol ?? null,
       config: config ?? {}
     })
-    return presentBot(bot, asked.partner)
+    return presentBot(bot, request.partner)
   }
 }
 
@@ -86,9 +86,9 @@ export const deleteCommunityBot: Operation<{ params: { id: string } }> = {
   response: DeletedCommunityBot,
   atomic: true,
   errors: ['NOT_FOUND'],
-  async handle(asked, { db }) {
-    await remove(db, partyOf(asked), asked.params.id)
-    return { botId: asked.params.id, deleted: true }
+  async handle(request, { db }) {
+    await remove(db, partyOf(request), request.params.id)
+    return { botId: request.params.id, deleted: true }
   }
 }
 
@@ -104,8 +104,8 @@ export const likeCommunityBot: Operation<{ params: { id: string } }> = {
   response: Like,
   atomic: true,
   errors: ['NOT_FOUND'],
-  async handle(asked, { db }) {
-    const { liked, likes } = await toggleLike(db, partyOf(asked), asked.params.id)
-    return { botId: asked.params.id, liked, likes }
+  async handle(request, { db }) {
+    const { liked, likes } = await toggleLike(db, partyOf(request), request.params.id)
+    return { botId: request.params.id, liked, likes }
   }
 }

@@ -24,9 +24,9 @@ import {
   ProfileUpdate
 } from '../../schemas/community.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
-import type { Asked, Operation } from '../operation.ts'
+import type { Operation, OperationRequest } from '../operation.ts'
 
-type Acting = Pick<Asked<object>, 'partner' | 'trader'>
+type Acting = Pick<OperationRequest<object>, 'partner' | 'trader'>
 
 /** The acting party of a request. */
 export function partyOf({ partner, trader }: Acting): Party {
@@ -51,8 +51,8 @@ export const getCommunityProfile: Operation<object> = {
   scope: 'community:read',
   response: Profile,
   errors: [],
-  async handle(asked, { db }): Promise<Profile> {
-    return presentProfile(await get(db, partyOf(asked)), asked)
+  async handle(request, { db }): Promise<Profile> {
+    return presentProfile(await get(db, partyOf(request)), request)
   }
 }
 
@@ -68,14 +68,14 @@ export const updateCommunityProfile: Operation<{ body: ProfileUpdate }> = {
   response: Profile,
   atomic: true,
   errors: [],
-  async handle(asked, { db }): Promise<Profile> {
-    const { displayName, bio, avatarUrl, isPublic } = asked.body
-    return presentProfile(await update(db, partyOf(asked), { displayName, bio, avatarUrl, isPublic }), asked)
+  async handle(request, { db }): Promise<Profile> {
+    const { displayName, bio, avatarUrl, isPublic } = request.body
+    return presentProfile(await update(db, partyOf(request), { displayName, bio, avatarUrl, isPublic }), request)
   }
 }
 
-function presentProfile(profile: ProfileRecord, asked: Acting): Profile {
-  const { displayName, avatarUrl } = presentAuthor({ ...profile, partyId: partyOf(asked).partyId }, asked)
+function presentProfile(profile: ProfileRecord, request: Acting): Profile {
+  const { displayName, avatarUrl } = presentAuthor({ ...profile, partyId: partyOf(request).partyId }, request)
   const { bio, isPublic, updatedAt } = profile
   return { displayName, bio, avatarUrl, isPublic, updatedAt: updatedAt?.toISOString() ?? null }
 }
@@ -93,9 +93,9 @@ export const getLeaderboard: Operation<{ query: LeaderboardQuery }> = {
   query: LeaderboardQuery,
   response: Leaderboard,
   errors: [],
-  async handle({ partner, query }, { gathered }) {
+  async handle({ partner, query }, { batched }) {
     const { accountMode = null, currency = null } = query
-    const leaders = await gathered.leaderboard({ partnerId: partner.partnerId, accountMode, currency })
+    const leaders = await batched.leaderboard({ partnerId: partner.partnerId, accountMode, currency })
     return {
       data: leaders.map(leader => ({
         rank: leader.rank,
@@ -120,9 +120,9 @@ export const listMessages: Operation<object> = {
   scope: 'community:read',
   response: MessageList,
   errors: [],
-  async handle(asked, { db }) {
-    const messages = await list(db, asked.partner.partnerId)
-    return { data: messages.map(message => presentMessage(message, asked)) }
+  async handle(request, { db }) {
+    const messages = await list(db, request.partner.partnerId)
+    return { data: messages.map(message => presentMessage(message, request)) }
   }
 }
 
@@ -138,19 +138,19 @@ export const postMessage: Operation<{ body: NewMessage }> = {
   response: Message,
   atomic: true,
   errors: [],
-  async handle(asked, { db }) {
-    await requireRoom(db, 'messages', asked.partner.partnerId)
-    return presentMessage(await insertMessage(db, partyOf(asked), asked.body.content), asked)
+  async handle(request, { db }) {
+    await requireRoom(db, 'messages', request.partner.partnerId)
+    return presentMessage(await insertMessage(db, partyOf(request), request.body.content), request)
   }
 }
 
-function presentMessage({ messageId, author, content, createdAt }: MessageRecord, asked: Acting) {
+function presentMessage({ messageId, author, content, createdAt }: MessageRecord, request: Acting) {
   return {
     messageId,
-    author: presentAuthor(author, asked),
+    author: presentAuthor(author, request),
     content,
     createdAt: createdAt.toISOString(),
-    mine: author.partyId === partyOf(asked).partyId
+    mine: author.partyId === partyOf(request).partyId
   }
 }
 
@@ -166,8 +166,8 @@ export const deleteMessage: Operation<{ params: { id: string } }> = {
   response: DeletedMessage,
   atomic: true,
   errors: ['NOT_FOUND'],
-  async handle(asked, { db }) {
-    await remove(db, partyOf(asked), asked.params.id)
-    return { messageId: asked.params.id, deleted: true }
+  async handle(request, { db }) {
+    await remove(db, partyOf(request), request.params.id)
+    return { messageId: request.params.id, deleted: true }
   }
 }

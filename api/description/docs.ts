@@ -10,7 +10,7 @@ import type { Context, Middleware, Next } from 'koa'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { describeStream } from '../events/stream/asyncapi.ts'
 import { streamPage } from '../events/stream/page.ts'
-import type { Open } from '../operation.ts'
+import type { ApiServices } from '../operation.ts'
 import { operations } from '../operations.ts'
 import { describe } from './spec.ts'
 
@@ -33,7 +33,7 @@ const swagger = (name: string) => readFile(createRequire(import.meta.url).resolv
 
 interface File {
   type: string
-  read(open: Pick<Open, 'config'>): Promise<Buffer>
+  read(services: Pick<ApiServices, 'config'>): Promise<Buffer>
 }
 
 const files: Record<string, File> = {
@@ -75,11 +75,11 @@ interface ServedFile {
 }
 
 /** Serves /docs and what it loads, and leads there from /; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
-export function docs(open: Pick<Open, 'config'>): Middleware {
+export function docs(services: Pick<ApiServices, 'config'>): Middleware {
   // Read and compressed on first use, then kept: 4 MB together.
   const served = new Map<string, Promise<ServedFile>>()
   const serve = async ({ type, read }: File): Promise<ServedFile> => {
-    const plain = await read(open)
+    const plain = await read(services)
     const etag = `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`
     return { type, etag, plain, zipped: await compress(plain) }
   }

@@ -23,7 +23,7 @@ import {
   eventTypeNames,
   isEventType
 } from '../../schemas/events.ts'
-import type { Open, Operation } from '../operation.ts'
+import type { ApiServices, Operation } from '../operation.ts'
 
 // A hint that the log has grown may be lost.
 const REREAD_MS = 2000
@@ -41,14 +41,14 @@ export const listEvents: Operation<{ query: EventsQuery }> = {
   query: EventsQuery,
   response: EventPage,
   errors: ['CURSOR_EXPIRED', 'RATE_LIMITED'],
-  async handle(asked, open) {
-    const { partner, query } = asked
-    const { db, pepper, config } = open
+  async handle(request, services) {
+    const { partner, query } = request
+    const { db, pepper, config } = services
     const { partnerId } = partner
     const types = typesOf(query.types)
     const traders = query.traderExternalId === undefined ? undefined : [query.traderExternalId]
     const answer = ({ events, next, caughtUp }: Pick<EventsPage, 'events' | 'next' | 'caughtUp'>) => ({
-      data: showEvents(events, config, open),
+      data: showEvents(events, config, services),
       cursor: writeCursor(pepper, partnerId, next),
       caughtUp
     })
@@ -57,16 +57,16 @@ export const listEvents: Operation<{ query: EventsQuery }> = {
       return answer({ events: [], next: latest, caughtUp: true })
     }
     const filter = { partnerId, limit: query.limit ?? 50, types, traders }
-    let point = query.after === undefined ? undefined : pointOf(open, partnerId, query.after)
+    let point = query.after === undefined ? undefined : pointOf(services, partnerId, query.after)
     const read = () =>
       readEvents(db, { ...filter, point }).catch((error: unknown) => {
-        throw expiredOf(open, partnerId, error)
+        throw expiredOf(services, partnerId, error)
       })
     const until = performance.now() + (query.wait ?? 0) * 1000
     if (!query.wait) return answer(await read())
-    const { signal } = asked
+    const { signal } = request
     // Before the first read, so that nothing can come between the two.
-    const growth = watchGrowth(open, partnerId)
+    const growth = watchGrowth(services, partnerId)
     try {
       for (;;) {
         const page = await read()
@@ -104,7 +104,7 @@ export const getEvent: Operation<{ params: EventPath }> = {
 }
 
 /** The point of a cursor the partner sent. Throws VALIDATION_FAILED. */
-function pointOf({ pepper }: Open, partnerId: string, cursor: string): Point {
+function pointOf({ pepper }: ApiServices, partnerId: string, cursor: string): Point {
   const point = readCursor(pepper, partnerId, cursor)
   if (!point) throw invalid([{ path: '/query/after', message: 'is not a cursor of events' }])
   return point
@@ -121,18 +121,18 @@ function typesOf(list: string | undefined): EventType[] | undefined {
 }
 
 /** CURSOR_EXPIRED with the cursors of what is kept, for a point that is not; any other error as it is. */
-export function expiredOf({ pepper }: Pick<Open, 'pepper'>, partnerId: string, error: unknown): unknown {
+export function expiredOf({ pepper }: Pick<ApiServices, 'pepper'>, partnerId: string, error: unknown): unknown {
   if (!(error instanceof PointExpired)) return error
   return new ApiError('CURSOR_EXPIRED', undefined, { extras: kept({ pepper }, partnerId, error.state) })
 }
 
-const kept = ({ pepper }: Pick<Open, 'pepper'>, partnerId: string, { oldest, latest }: LogState) => ({
+const kept = ({ pepper }: Pick<ApiServices, 'pepper'>, partnerId: string, { oldest, latest }: LogState) => ({
   oldest: writeCursor(pepper, partnerId, oldest),
   latest: writeCursor(pepper, partnerId, latest)
 })
 
 /** Waits for the log of a partner to grow; growth between two waits ends the second one at once. */
-function watchGrowth({ feed }: Open, partnerId: string) {
+function watchGrowth({ feed }: ApiServices, partnerId: string) {
   let grown = false
   let wake: (() => void) | undefined
   const close = feed.watch(partnerId, () => {

@@ -13,7 +13,7 @@ export interface Feed {
 /** Listens to the sequencers of all workers. */
 export async function openFeed(bus: Bus): Promise<Feed> {
   const watching = new Map<string, Set<Listener>>()
-  const close = await bus.hear(EVENTS, ({ id }) => {
+  const close = await bus.listen(EVENTS, ({ id }) => {
     for (const listener of watching.get(id) ?? []) listener()
   })
   return {

@@ -41,8 +41,8 @@ export const listCreatorBots: Operation<object> = {
   scope: 'marketplace:read',
   response: CreatorBots,
   errors: [],
-  async handle(asked, { db }) {
-    return { data: (await listOwnBots(db, partyOf(asked).partyId, LIST_AT_MOST)).map(presentOwnBot) }
+  async handle(request, { db }) {
+    return { data: (await listOwnBots(db, partyOf(request).partyId, LIST_AT_MOST)).map(presentOwnBot) }
   }
 }
 
@@ -60,9 +60,9 @@ export const createCreatorBot: Operation<{ body: NewBot }> = {
   response: CreatorBot,
   atomic: true,
   errors: [],
-  async handle(asked, { db }) {
-    const { body } = asked
-    const party = partyOf(asked)
+  async handle(request, { db }) {
+    const { body } = request
+    const party = partyOf(request)
     await requireRoom(db, 'creatorBots', party.partnerId, Buffer.byteLength(body.code))
     const bot = await insertBot(db, party, {
       name: body.name,
@@ -104,8 +104,8 @@ export const updateCreatorBot: Operation<{ params: IdParams; body: BotChanges }>
   response: CreatorBot,
   atomic: true,
   errors: ['NOT_FOUND'],
-  async handle(asked, { db }) {
-    const { body } = asked
+  async handle(request, { db }) {
+    const { body } = request
     const facts: Partial<BotFacts> = {
       name: body.name,
       description: body.description,
@@ -120,9 +120,9 @@ export const updateCreatorBot: Operation<{ params: IdParams; body: BotChanges }>
       monthlyPriceUsd: usdOrNull(body.monthlyPriceUsd, '/body/monthlyPriceUsd'),
       code: body.code
     }
-    const { partyId, partnerId } = partyOf(asked)
+    const { partyId, partnerId } = partyOf(request)
     return db.transaction(async trx => {
-      const bot = await updateBot(trx, asked.params.id, partyId, facts)
+      const bot = await updateBot(trx, request.params.id, partyId, facts)
       if (body.code !== undefined) await requireWithin(trx, 'creatorBots', partnerId)
       return presentOwnBot(bot)
     })
@@ -143,9 +143,9 @@ export const publishBot: Operation<{ params: IdParams }> = {
   response: CreatorBot,
   atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
-  async handle(asked, { db }) {
-    const { partyId } = partyOf(asked)
-    return presentOwnBot(await db.transaction(trx => publish(trx, asked.params.id, partyId)))
+  async handle(request, { db }) {
+    const { partyId } = partyOf(request)
+    return presentOwnBot(await db.transaction(trx => publish(trx, request.params.id, partyId)))
   }
 }
 
@@ -163,8 +163,8 @@ export const retireBot: Operation<{ params: IdParams }> = {
   response: CreatorBot,
   atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
-  async handle(asked, { db }) {
-    const { partyId } = partyOf(asked)
-    return presentOwnBot(await db.transaction(trx => retire(trx, asked.params.id, partyId)))
+  async handle(request, { db }) {
+    const { partyId } = partyOf(request)
+    return presentOwnBot(await db.transaction(trx => retire(trx, request.params.id, partyId)))
   }
 }

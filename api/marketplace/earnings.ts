@@ -24,8 +24,8 @@ export const getCreatorEarnings: Operation<object> = {
   scope: 'marketplace:read',
   response: Earnings,
   errors: [],
-  async handle(asked, { db, config }) {
-    const party = partyOf(asked)
+  async handle(request, { db, config }) {
+    const party = partyOf(request)
     const [earned, bots] = await Promise.all([getEarnings(db, party), listBotEarnings(db, party, BOTS_AT_MOST)])
     return {
       availableUsd: shown(earned.availableUsd),
@@ -84,9 +84,9 @@ export const listPayouts: Operation<{ query: PageQuery }> = {
   query: pageQuery(100),
   response: PayoutPage,
   errors: [],
-  async handle(asked, { db }) {
-    const { partnerId, partyId } = partyOf(asked)
-    const { page, limit } = asked.query
+  async handle(request, { db }) {
+    const { partnerId, partyId } = partyOf(request)
+    const { page, limit } = request.query
     const whose = partyId === partnerId ? { partnerId } : { partnerId, partyId }
     const { payouts, total } = await list(db, { ...whose, page, limit })
     return { data: payouts.map(presentPayout), page, limit, total }

@@ -10,10 +10,10 @@ import { pathId } from '../../schemas/fields/fields.ts'
 import { shown } from '../../schemas/fields/money.ts'
 import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'
 import { BotDetail, BotPage, BotsQuery, NewReview, Review, ReviewPage } from '../../schemas/marketplace/marketplace.ts'
-import type { Asked, Operation } from '../operation.ts'
+import type { Operation, OperationRequest } from '../operation.ts'
 
 /** The acting party: the trader whose session came with the key, else the partner. */
-export function partyOf({ partner, trader }: Pick<Asked<object>, 'partner' | 'trader'>): Party {
+export function partyOf({ partner, trader }: Pick<OperationRequest<object>, 'partner' | 'trader'>): Party {
   return { partnerId: partner.partnerId, partyId: trader?.traderId ?? partner.partnerId }
 }
 
@@ -96,8 +96,8 @@ export const getMarketplaceBot: Operation<{ params: IdParams }> = {
   params: idParams('bot', 'botId of the bot.'),
   response: BotDetail,
   errors: ['NOT_FOUND'],
-  async handle(asked, { db }) {
-    const { bot, owned, code } = await getBotDetail(db, asked.params.id, partyOf(asked).partyId)
+  async handle(request, { db }) {
+    const { bot, owned, code } = await getBotDetail(db, request.params.id, partyOf(request).partyId)
     return {
       ...presentBot(bot),
       longDescription: bot.long_description,
@@ -123,10 +123,10 @@ export const listBotReviews: Operation<{ params: IdParams; query: PageQuery }> =
   query: pageQuery(50),
   response: ReviewPage,
   errors: ['NOT_FOUND'],
-  async handle(asked, { db }) {
-    const { partyId } = partyOf(asked)
-    const { page, limit } = asked.query
-    const { reviews, total } = await listReviews(db, { botId: asked.params.id, partyId, page, limit })
+  async handle(request, { db }) {
+    const { partyId } = partyOf(request)
+    const { page, limit } = request.query
+    const { reviews, total } = await listReviews(db, { botId: request.params.id, partyId, page, limit })
     return { data: reviews.map(review => presentReview(review, partyId)), page, limit, total }
   }
 }
@@ -147,10 +147,10 @@ export const reviewBot: Operation<{ params: IdParams; body: NewReview }> = {
   response: Review,
   atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
-  async handle(asked, { db }) {
-    const party = partyOf(asked)
-    const { rating, comment = null } = asked.body
-    const wanted = { botId: asked.params.id, rating, comment }
+  async handle(request, { db }) {
+    const party = partyOf(request)
+    const { rating, comment = null } = request.body
+    const wanted = { botId: request.params.id, rating, comment }
     return presentReview(await db.transaction(trx => saveReview(trx, party, wanted)), party.partyId)
   }
 }

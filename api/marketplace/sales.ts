@@ -42,9 +42,9 @@ export const purchaseBot: Operation<{ params: IdParams; body: Sale }> = {
   response: Purchase,
   atomic: true,
   errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT', 'PRICE_CHANGED'],
-  async handle(asked, { db, config }) {
-    const sale = { ...saleOf(asked), feePct: config.marketplaceFeePct }
-    const party = partyOf(asked)
+  async handle(request, { db, config }) {
+    const sale = { ...saleOf(request), feePct: config.marketplaceFeePct }
+    const party = partyOf(request)
     await requireRoom(db, 'purchases', party.partnerId)
     return presentPurchase(await db.transaction(trx => purchase(trx, party, sale)))
   }
@@ -66,9 +66,9 @@ export const subscribeToBot: Operation<{ params: IdParams; body: Sale }> = {
   response: Subscription,
   atomic: true,
   errors: ['WALLET_INSUFFICIENT', 'NOT_FOUND', 'CONFLICT', 'PRICE_CHANGED'],
-  async handle(asked, { db, config }) {
-    const sale = { ...saleOf(asked), feePct: config.marketplaceFeePct }
-    const party = partyOf(asked)
+  async handle(request, { db, config }) {
+    const sale = { ...saleOf(request), feePct: config.marketplaceFeePct }
+    const party = partyOf(request)
     await requireRoom(db, 'subscriptions', party.partyId)
     return presentSubscription(await db.transaction(trx => subscribe(trx, party, sale)))
   }
@@ -89,9 +89,9 @@ export const cancelSubscription: Operation<{ params: IdParams }> = {
   response: Subscription,
   atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
-  async handle(asked, { db }) {
-    const { partyId } = partyOf(asked)
-    return presentSubscription(await db.transaction(trx => cancel(trx, asked.params.id, partyId)))
+  async handle(request, { db }) {
+    const { partyId } = partyOf(request)
+    return presentSubscription(await db.transaction(trx => cancel(trx, request.params.id, partyId)))
   }
 }
 
@@ -107,8 +107,8 @@ export const listMyPurchases: Operation<object> = {
   scope: 'marketplace:read',
   response: PurchaseList,
   errors: [],
-  async handle(asked, { db }) {
-    const { partyId } = partyOf(asked)
+  async handle(request, { db }) {
+    const { partyId } = partyOf(request)
     return { data: (await listPurchases(db, { partyId, limit: LIST_AT_MOST })).map(presentPurchase) }
   }
 }
@@ -125,8 +125,8 @@ export const listMySubscriptions: Operation<object> = {
   scope: 'marketplace:read',
   response: SubscriptionList,
   errors: [],
-  async handle(asked, { db }) {
-    const { partyId } = partyOf(asked)
+  async handle(request, { db }) {
+    const { partyId } = partyOf(request)
     return { data: (await listSubscriptions(db, partyId, LIST_AT_MOST)).map(presentSubscription) }
   }
 }

@@ -4,7 +4,7 @@ import { presentEntry } from '../../db/orders/entry.ts'
 import { getOrder as findOrder, notifyOf, type Outcome } from '../../db/orders/reading.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { OrderEntry, OrderQuery } from '../../schemas/orders.ts'
-import type { Asked, Open, Operation } from '../operation.ts'
+import type { ApiServices, Operation, OperationRequest } from '../operation.ts'
 
 // A wake-up that was lost, or that went to another process which waits for the same order, costs at most this long.
 const REREAD_MS = 1000
@@ -25,27 +25,27 @@ export const getOrder: Operation<{ params: { id: string }; query: OrderQuery }> 
   query: OrderQuery,
   response: OrderEntry,
   errors: ['NOT_FOUND'],
-  async handle(asked, open) {
-    const { partner, params, query } = asked
-    const order = await findOrder(open.db, partner.partnerId, params.id)
+  async handle(request, services) {
+    const { partner, params, query } = request
+    const order = await findOrder(services.db, partner.partnerId, params.id)
     if (!query.wait || isOver(order)) return presentEntry(order)
-    await over(order.id, open, { waitMs: query.wait * 1000, signal: asked.signal })
-    return presentEntry(await findOrder(open.db, partner.partnerId, params.id))
+    await over(order.id, services, { waitMs: query.wait * 1000, signal: request.signal })
+    return presentEntry(await findOrder(services.db, partner.partnerId, params.id))
   }
 }
 
 /** Resolves when the order is at its end, the time is over, or the caller is gone. */
 async function over(
   orderId: string,
-  { bus, db, gathered }: Open,
-  { waitMs, signal }: { waitMs: number } & Pick<Asked<object>, 'signal'>
+  { bus, db, batched }: ApiServices,
+  { waitMs, signal }: { waitMs: number } & Pick<OperationRequest<object>, 'signal'>
 ): Promise<void> {
   const deadline = performance.now() + waitMs
-  await notifyOf(db, orderId, bus.origin)
+  await notifyOf(db, orderId, bus.replyChannel)
   for (;;) {
     // Listen first, read then, sleep last: no wake-up is lost between them.
     const woken = bus.wait('order', orderId, Math.min(REREAD_MS, deadline - performance.now()), signal)
-    const row = await gathered.order(orderId)
+    const row = await batched.order(orderId)
     if (!row || isOver(row) || performance.now() >= deadline || signal.aborted) return
     await woken
   }

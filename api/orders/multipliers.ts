@@ -9,7 +9,7 @@ import { asset, pathId } from '../../schemas/fields/fields.ts'
 import type { MultiplierSpec as Offered } from '../../schemas/market.ts'
 import { MultiplierOrder, MultiplierOrderRequest, MultiplierSpec } from '../../schemas/multipliers.ts'
 import type { Operation } from '../operation.ts'
-import { ask } from '../request/broker-requests.ts'
+import { requestFromBroker } from '../request/broker-requests.ts'
 import { close, decimal, place, placingErrors } from './orders.ts'
 
 export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> = {
@@ -27,8 +27,8 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
   headers: ['Idempotent-Replayed'],
   batched: true,
   errors: placingErrors,
-  async handle(asked, open) {
-    const { body } = asked
+  async handle(request, services) {
+    const { body } = request
     const terms: OrderTerms = {
       kind: 'MULTIPLIER',
       asset: body.asset,
@@ -44,7 +44,13 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
       takeProfit: body.takeProfit ? decimal(body.takeProfit) : null
     }
     const { clientOrderId, traderExternalId } = body
-    return place(asked, open, { clientOrderId, traderExternalId, terms, settle: false, present: presentMultiplier })
+    return place(request, services, {
+      clientOrderId,
+      traderExternalId,
+      terms,
+      settle: false,
+      present: presentMultiplier
+    })
   }
 }
 
@@ -91,8 +97,8 @@ export const closeMultiplierOrder: Operation<{ params: { orderId: string } }> = 
   },
   response: MultiplierOrder,
   errors: ['NOT_FOUND', 'CONFLICT', 'BROKER_DISCONNECTED', 'INVALID_CONTRACT', 'MARKET_CLOSED', 'BROKER_UPSTREAM'],
-  async handle(asked, open) {
-    return presentMultiplier(await close(asked, open, { orderId: asked.params.orderId, kind: 'MULTIPLIER' }))
+  async handle(request, services) {
+    return presentMultiplier(await close(request, services, { orderId: request.params.orderId, kind: 'MULTIPLIER' }))
   }
 }
 
@@ -109,9 +115,9 @@ export const getMultiplierSpec: Operation<{ params: { asset: string } }> = {
   params: { type: 'object', required: ['asset'], properties: { asset } },
   response: MultiplierSpec,
   errors: ['NOT_FOUND', 'BROKER_UPSTREAM'],
-  async handle({ partner, params, signal }, open) {
+  async handle({ partner, params, signal }, services) {
     const { brokerAppId: appId, brokerDialect: dialect } = partner
-    const spec = await ask<Offered>(open, {
+    const spec = await requestFromBroker<Offered>(services, {
       partnerId: partner.partnerId,
       kind: 'multiplierSpec',
       key: `${dialect} ${appId} ${params.asset}`,

@@ -16,8 +16,8 @@ import { pathId } from '../../schemas/fields/fields.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { type HaltFacts, tradingHalted } from '../../schemas/halts.ts'
 import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../../schemas/orders.ts'
-import type { Asked, Open, Operation } from '../operation.ts'
-import { ask } from '../request/broker-requests.ts'
+import type { ApiServices, Operation, OperationRequest } from '../operation.ts'
+import { requestFromBroker } from '../request/broker-requests.ts'
 import { Reply } from '../request/respond.ts'
 
 /** How placing an order of any kind may end instead of in a contract. */
@@ -47,8 +47,8 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   headers: ['Idempotent-Replayed'],
   batched: true,
   errors: placingErrors,
-  async handle(asked, open) {
-    const { body } = asked
+  async handle(request, services) {
+    const { body } = request
     checkContract(body)
     const terms: OrderTerms = {
       kind: 'BINARY',
@@ -63,7 +63,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
       stopLoss: null,
       takeProfit: null
     }
-    return place(asked, open, {
+    return place(request, services, {
       clientOrderId: body.clientOrderId,
       traderExternalId: body.traderExternalId,
       terms,
@@ -88,20 +88,20 @@ interface Placement {
 
 /** Stores an order, or finds the one of its clientOrderId, and returns its contract or its error. */
 export async function place(
-  { partner, signal, trace }: Pick<Asked<object>, 'partner' | 'signal' | 'trace'>,
-  open: Open,
+  { partner, signal, trace }: Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace'>,
+  services: ApiServices,
   order: Placement
 ): Promise<Reply> {
-  const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: order.traderExternalId })
+  const trading = await services.batched.trading({ partnerId: partner.partnerId, externalId: order.traderExternalId })
   // A repeat returns its order regardless of the account's state since: a placed order must never be reported as not
   // placed.
-  if (!trading) return replay(open, partner, { order, signal, otherwise: new ApiError('TRADER_NOT_FOUND') })
+  if (!trading) return replay(services, partner, { order, signal, otherwise: new ApiError('TRADER_NOT_FOUND') })
   const { account } = trading
   if (account.status === 'REJECTED')
-    return replay(open, partner, { order, signal, otherwise: disconnected(account.rejectedReason) })
+    return replay(services, partner, { order, signal, otherwise: disconnected(account.rejectedReason) })
   // Subscribed before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
-  const early = open.bus.wait('order', id, Math.min(REREAD_MS, open.config.orderTtlMs), signal)
+  const early = services.bus.wait('order', id, Math.min(REREAD_MS, services.config.orderTtlMs), signal)
   const draft: Draft = {
     id,
     partnerId: partner.partnerId,
@@ -116,15 +116,15 @@ export async function place(
     proven: account.proven,
     clientOrderId: order.clientOrderId,
     terms: order.terms,
-    ttlMs: open.config.orderTtlMs,
-    origin: open.bus.origin,
+    ttlMs: services.config.orderTtlMs,
+    replyChannel: services.bus.replyChannel,
     trace
   }
-  const stored = await open.gathered.storeOrder(draft)
+  const stored = await services.batched.storeOrder(draft)
   if (!stored.order) throw tradingHalted(stored.halt)
   if (!stored.created) checkSameTerms(stored.order, order)
   if (stored.halt) throw tradingHalted(stored.halt, stored.order.id)
-  return outcomeOf(open, stored, { order, signal, early: stored.order.id === id ? early : undefined })
+  return outcomeOf(services, stored, { order, signal, early: stored.order.id === id ? early : undefined })
 }
 
 /**
@@ -132,15 +132,15 @@ export async function place(
  * there is none, and for one that failed without reaching the broker: retrying it needs the account.
  */
 async function replay(
-  open: Open,
-  { partnerId }: Pick<Asked<object>['partner'], 'partnerId'>,
+  services: ApiServices,
+  { partnerId }: Pick<OperationRequest<object>['partner'], 'partnerId'>,
   { order, signal, otherwise }: { order: Placement; signal: AbortSignal; otherwise: ApiError }
 ): Promise<Reply> {
-  const found = await findStored(open.db, { partnerId, clientOrderId: order.clientOrderId })
+  const found = await findStored(services.db, { partnerId, clientOrderId: order.clientOrderId })
   if (!found) throw otherwise
   checkSameTerms(found, order)
   if (found.phase === 'failed' && found.retryable) throw otherwise
-  return outcomeOf(open, { order: found, created: false }, { order, signal, early: undefined })
+  return outcomeOf(services, { order: found, created: false }, { order, signal, early: undefined })
 }
 
 function checkSameTerms(stored: StoredOrder, { traderExternalId, terms }: Placement): void {
@@ -150,12 +150,12 @@ function checkSameTerms(stored: StoredOrder, { traderExternalId, terms }: Placem
 
 /** Waits for a stored order as its request demands, and returns its contract. Throws why there is none, or none yet. */
 async function outcomeOf(
-  open: Open,
+  services: ApiServices,
   stored: Stored,
   { order, signal, early }: { order: Placement; signal: AbortSignal; early: Promise<void> | undefined }
 ): Promise<Reply> {
   const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
-  const row = await settled(open, stored.order, { settle: order.settle, signal, early })
+  const row = await settled(services, stored.order, { settle: order.settle, signal, early })
   if (order.settle && isUnsettled(row)) throw unsettled(row, headers)
   if (row.phase === 'open' || row.phase === 'closed') return new Reply(order.present(row), headers)
   throw unplaced(row, headers)
@@ -189,17 +189,17 @@ function unsettled(row: Outcome, headers: Record<string, string> = {}): ApiError
 
 /** Waits until the order is decided or settled, or time is up; returns its state then. */
 async function settled(
-  open: Open,
+  services: ApiServices,
   first: StoredOrder,
   { settle, signal, early }: { settle: boolean; signal: AbortSignal; early: Promise<void> | undefined }
 ): Promise<Outcome> {
-  const { bus, gathered, config, db } = open
+  const { bus, batched, config, db } = services
   const deadline = performance.now() + config.settleWaitMs
   // The first wait began before the order was stored, and mostly ends with the result; only a repeat has something to
   // read at once.
   if (early !== undefined) {
     await early
-    const row = await gathered.order(first.id)
+    const row = await batched.order(first.id)
     if (row && isDecided(row, settle)) return row
   }
   let expireAt = performance.now() + Math.max(0, first.ttl_left_ms)
@@ -208,7 +208,7 @@ async function settled(
     // Listen first, read then, sleep last: no wake-up is lost between them.
     const until = Math.min(performance.now() + rereadMs, deadline, isWaiting(phase) ? expireAt : deadline)
     const woken = bus.wait('order', first.id, until - performance.now(), signal)
-    const row = await gathered.order(first.id)
+    const row = await batched.order(first.id)
     if (!row) throw new Error(`order ${first.id} was stored and is not there`)
     phase = row.phase
     if (isDecided(row, settle) || performance.now() >= deadline || signal.aborted) return row
@@ -275,31 +275,31 @@ export const closeOrder: Operation<{ params: { id: string } }> = {
   params: { type: 'object', required: ['id'], properties: { id: pathId('ord', 'orderId of the order.') } },
   response: Order,
   errors: ['NOT_FOUND', 'CONFLICT', 'BROKER_DISCONNECTED', 'INVALID_CONTRACT', 'MARKET_CLOSED', 'BROKER_UPSTREAM'],
-  async handle(asked, open) {
-    return presentOrder(await close(asked, open, { orderId: asked.params.id, kind: 'BINARY' }))
+  async handle(request, services) {
+    return presentOrder(await close(request, services, { orderId: request.params.id, kind: 'BINARY' }))
   }
 }
 
 /** Sells an order's contract, and returns the closed row. Throws NOT_FOUND for another kind's id too. */
 export async function close(
-  asked: Pick<Asked<object>, 'partner' | 'signal' | 'trace'>,
-  open: Open,
+  request: Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace'>,
+  services: ApiServices,
   { orderId, kind }: { orderId: string; kind: OrderRow['kind'] }
 ): Promise<OrderRow> {
-  const { partner, trace } = asked
-  const row = await getOrder(open.db, partner.partnerId, orderId)
+  const { partner, trace } = request
+  const row = await getOrder(services.db, partner.partnerId, orderId)
   if (row.kind !== kind) throw new ApiError('NOT_FOUND', `There is no ${kind.toLowerCase()} order ${orderId}.`)
   if (row.phase === 'closed') return row
   if (row.phase !== 'open')
     throw new ApiError('CONFLICT', `The order is ${row.status}; only an OPEN order can be CLOSED.`)
   try {
-    const question = { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000 }
-    await ask<object>(open, { ...question, partnerId: partner.partnerId, signal: asked.signal, trace })
+    const sale = { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000 }
+    await requestFromBroker<object>(services, { ...sale, partnerId: partner.partnerId, signal: request.signal, trace })
   } catch (error) {
-    const now = await getOrder(open.db, partner.partnerId, orderId)
+    const now = await getOrder(services.db, partner.partnerId, orderId)
     throw isUnsettled(now) ? unsettled(now) : error
   }
-  const closed = await getOrder(open.db, partner.partnerId, orderId)
+  const closed = await getOrder(services.db, partner.partnerId, orderId)
   if (closed.phase === 'closed') return closed
   if (isUnsettled(closed)) throw unsettled(closed)
   throw new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the request.', {

@@ -5,8 +5,8 @@ import { number, presentConverted, time } from '../../db/orders/entry.ts'
 import { listPositions, type OrderRow } from '../../db/orders/reading.ts'
 import { getTrader } from '../../db/traders/traders.ts'
 import { PositionList, PositionsQuery } from '../../schemas/multipliers.ts'
-import type { Open, Operation } from '../operation.ts'
-import { ask } from '../request/broker-requests.ts'
+import type { ApiServices, Operation } from '../operation.ts'
+import { requestFromBroker } from '../request/broker-requests.ts'
 
 export const listOpenPositions: Operation<{ query: PositionsQuery }> = {
   name: 'listOpenPositions',
@@ -22,22 +22,28 @@ export const listOpenPositions: Operation<{ query: PositionsQuery }> = {
   query: PositionsQuery,
   response: PositionList,
   errors: ['TRADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'BROKER_UPSTREAM'],
-  async handle(asked, open) {
-    const { partner, query } = asked
+  async handle(request, services) {
+    const { partner, query } = request
     const { traderExternalId } = query
     if (traderExternalId !== undefined) {
-      const { traderId } = await getTrader(open.db, partner.partnerId, traderExternalId)
-      const rows = await listPositions(open.db, { partnerId: partner.partnerId, traderExternalId })
+      const { traderId } = await getTrader(services.db, partner.partnerId, traderExternalId)
+      const rows = await listPositions(services.db, { partnerId: partner.partnerId, traderExternalId })
       if (rows.length > 0) {
         const data = { orderIds: rows.map(({ id }) => id) }
-        await ask(open, { partnerId: partner.partnerId, kind: 'mark', key: traderId, data, signal: asked.signal })
+        await requestFromBroker(services, {
+          partnerId: partner.partnerId,
+          kind: 'mark',
+          key: traderId,
+          data,
+          signal: request.signal
+        })
       }
     }
-    const rows = await listPositions(open.db, {
+    const rows = await listPositions(services.db, {
       partnerId: partner.partnerId,
       ...(traderExternalId === undefined ? {} : { traderExternalId })
     })
-    if (traderExternalId === undefined) refresh(open, partner.partnerId, rows)
+    if (traderExternalId === undefined) refresh(services, partner.partnerId, rows)
     return { data: rows.map(presentPosition) }
   }
 }
@@ -48,7 +54,7 @@ const REFRESHED = 50
 const REFRESHED_OF_AN_ACCOUNT = 3
 
 /** Has some of the oldest values read again; no request waits for it. */
-function refresh({ gathered, bus, log }: Open, partnerId: string, positions: OrderRow[]): void {
+function refresh({ batched, bus, log }: ApiServices, partnerId: string, positions: OrderRow[]): void {
   const since = Date.now() - OLD_MS
   const old = positions.filter(({ marked_at }) => marked_at === null || marked_at.getTime() < since)
   // Beginning anywhere, so that some that cannot be read do not keep the others from it.
@@ -61,15 +67,15 @@ function refresh({ gathered, bus, log }: Open, partnerId: string, positions: Ord
     ofAccount.set(account, count + 1)
   }
   if (orderIds.length === 0) return
-  const question = {
+  const request = {
     partnerId,
     kind: 'markSome',
     key: partnerId,
     data: { orderIds },
-    origin: bus.origin,
+    replyChannel: bus.replyChannel,
     timeoutMs: 15_000
   }
-  gathered.storeAsk(question).catch((error: unknown) => log.warn({ err: error }, 'old values are not read'))
+  batched.storeBrokerRequest(request).catch((error: unknown) => log.warn({ err: error }, 'old values are not read'))
 }
 
 function presentPosition(row: OrderRow) {

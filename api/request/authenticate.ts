@@ -9,12 +9,12 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { isCrossSite, PARTNER_COOKIE, readCookie, TRADER_COOKIE } from '../../schemas/fields/cookies.ts'
 import { shown } from '../../schemas/fields/money.ts'
 import type { Scope } from '../../schemas/fields/scopes.ts'
-import type { Caller, Open, SessionTrader } from '../operation.ts'
+import type { ApiServices, Caller, SessionTrader } from '../operation.ts'
 
 const CHALLENGE = { 'WWW-Authenticate': 'Bearer' }
 
 /** The partner behind the request's Bearer key. Throws 401, 403 or 402. */
-export async function authenticateKey(ctx: Context, open: Open): Promise<Caller> {
+export async function authenticateKey(ctx: Context, services: ApiServices): Promise<Caller> {
   const [, token] = /^Bearer +([\x21-\x7e]+) *$/i.exec(ctx.request.headers.authorization ?? '') ?? []
   // A mistyped or made-up key fails its checksum and costs no database read.
   const key = token === undefined ? undefined : parseApiKey(token)
@@ -22,14 +22,14 @@ export async function authenticateKey(ctx: Context, open: Open): Promise<Caller>
     throw new ApiError('UNAUTHENTICATED', 'Send a valid API key: Authorization: Bearer service_live_…', {
       headers: CHALLENGE
     })
-  const caller = await open.gathered.caller(key.lookup)
-  if (!caller || !sameHash(caller.hash, hashSecret(open.pepper, key.secret))) {
+  const caller = await services.batched.caller(key.lookup)
+  if (!caller || !sameHash(caller.hash, hashSecret(services.pepper, key.secret))) {
     throw new ApiError('UNAUTHENTICATED', 'This API key does not exist.', { headers: CHALLENGE })
   }
   ctx.state.partnerId = caller.partnerId
   if (caller.revoked) throw new ApiError('KEY_REVOKED')
   ctx.state.keyId = caller.keyId
-  await checkStanding(caller, open)
+  await checkStanding(caller, services)
   return {
     keyId: caller.keyId,
     scopes: caller.scopes,
@@ -44,13 +44,13 @@ export async function authenticateKey(ctx: Context, open: Open): Promise<Caller>
 }
 
 /** The partner behind the request's service_session cookie. Throws 401, 403 or 402. */
-export async function authenticateSession(ctx: Context, open: Open): Promise<Caller> {
+export async function authenticateSession(ctx: Context, services: ApiServices): Promise<Caller> {
   const token = readCookie(ctx.request.headers.cookie, PARTNER_COOKIE)
-  const session = token === undefined ? undefined : await findPartnerSession(open.db, open.pepper, token)
+  const session = token === undefined ? undefined : await findPartnerSession(services.db, services.pepper, token)
   if (!session) throw new ApiError('UNAUTHENTICATED', `Send a valid session in the cookie ${PARTNER_COOKIE}.`)
   ctx.state.partnerId = session.partnerId
-  refuseCrossSite(ctx, open)
-  await checkStanding(session, open)
+  refuseCrossSite(ctx, services)
+  await checkStanding(session, services)
   // What is counted against the plan's limit is the session; a session has no scopes.
   const { sessionId, ...partner } = session
   return { keyId: sessionId, scopes: [], ...partner }
@@ -63,20 +63,20 @@ export async function authenticateSession(ctx: Context, open: Open): Promise<Cal
 export async function authenticateTrader(
   ctx: Context,
   { partnerId }: Caller,
-  open: Open
+  services: ApiServices
 ): Promise<SessionTrader | undefined> {
   const header = ctx.request.headers['x-trader-session']
   const cookie = header === undefined ? readCookie(ctx.request.headers.cookie, TRADER_COOKIE) : undefined
   const token = header === undefined ? cookie : String(header)
   if (token === undefined) return undefined
-  const session = await findTraderSession(open.db, open.pepper, { partnerId, token })
+  const session = await findTraderSession(services.db, services.pepper, { partnerId, token })
   if (!session) throw new ApiError('UNAUTHENTICATED', "The trader's session is unknown or has ended: log in again.")
-  if (cookie !== undefined) refuseCrossSite(ctx, open)
+  if (cookie !== undefined) refuseCrossSite(ctx, services)
   return session
 }
 
 // A browser attaches cookies to requests that pages of other sites make it send.
-function refuseCrossSite(ctx: Context, { config }: Open): void {
+function refuseCrossSite(ctx: Context, { config }: ApiServices): void {
   if (ctx.method === 'GET' || ctx.method === 'HEAD') return
   const { origin, 'sec-fetch-site': fetchSite } = ctx.request.headers
   const request = { origin, fetchSite: fetchSite === undefined ? undefined : String(fetchSite), hostname: ctx.hostname }
@@ -86,7 +86,7 @@ function refuseCrossSite(ctx: Context, { config }: Open): void {
 /** Throws PARTNER_SUSPENDED, or SUBSCRIPTION_INACTIVE with what the wallet lacks. */
 export async function checkStanding(
   { partnerId, saasStatus }: Pick<Caller, 'partnerId' | 'saasStatus'>,
-  { db, config }: Open
+  { db, config }: ApiServices
 ): Promise<void> {
   if (saasStatus === 'SUSPENDED') throw new ApiError('PARTNER_SUSPENDED')
   if (saasStatus !== 'INACTIVE') return

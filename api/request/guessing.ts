@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from 'koa'
 import { invalid } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { Open } from '../operation.ts'
+import type { ApiServices } from '../operation.ts'
 
 const WINDOW_SECONDS = 900
 /** Far above every threshold: counters only count. */
@@ -57,7 +57,7 @@ export function endUserIpOf(ctx: Context): string | undefined {
  */
 export async function guarded<T>(
   guess: Guess,
-  { limits }: Pick<Open, 'limits'>,
+  { limits }: Pick<ApiServices, 'limits'>,
   check: () => Promise<T | undefined>
 ): Promise<T | undefined> {
   const counters = await countAttempt(guess, limits)
@@ -96,7 +96,7 @@ interface GuessCounters {
 
 async function countAttempt(
   { what, partnerId, subject, endUserIp }: Guess,
-  limits: Open['limits']
+  limits: ApiServices['limits']
 ): Promise<GuessCounters> {
   // Hashed, so that a counter's name is short and does not contain an address.
   const digest = (text: string) => createHash('sha256').update(text.toLowerCase()).digest('base64url')

@@ -7,7 +7,7 @@ import { requireRoom } from '../../db/platform/bounds.ts'
 import { hashSecret } from '../../db/platform/crypto.ts'
 import { freeKey, type HeldKey, keepAnswer, takeKey } from '../../db/platform/idempotency.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
-import type { Caller, Open, Operation } from '../operation.ts'
+import type { ApiServices, Caller, Operation } from '../operation.ts'
 import { Reply } from './respond.ts'
 
 const KEY = /^[\x21\x23-\x5b\x5d-\x7e]{8,64}$/
@@ -36,18 +36,22 @@ interface Run {
   /** What makes two requests the same, beside the operation. */
   asked: { party: string; params: unknown; query: unknown; body: unknown }
   /** Runs the operation with what is open, on a transaction where it is atomic. */
-  handle(open: Open): Promise<unknown>
+  handle(services: ApiServices): Promise<unknown>
 }
 
 /** Runs the operation once for the request's Idempotency-Key, or returns the response kept under it. */
-export async function once(ctx: Context, open: Open, { row, partner, asked, handle }: Run): Promise<unknown> {
+export async function once(
+  ctx: Context,
+  services: ApiServices,
+  { row, partner, asked: request, handle }: Run
+): Promise<unknown> {
   const key = takesKey(row) ? keyOf(ctx) : undefined
-  if (key === undefined) return handle(open)
-  const { db, vault, config } = open
+  if (key === undefined) return handle(services)
+  const { db, vault, config } = services
   const { partnerId } = partner
   const held: HeldKey = { partnerId, key, holder: randomUUID() }
-  const canonical = JSON.stringify([row.name, sorted(asked)])
-  const fingerprint = hashSecret(open.pepper, `idempotency:${canonical}`)
+  const canonical = JSON.stringify([row.name, sorted(request)])
+  const fingerprint = hashSecret(services.pepper, `idempotency:${canonical}`)
   const leaseSeconds = row.atomic
     ? ATOMIC_LEASE_SECONDS
     : Math.ceil((config.orderTtlMs + config.settleWaitMs) / 1000) + LEASE_MORE_SECONDS
@@ -56,15 +60,15 @@ export async function once(ctx: Context, open: Open, { row, partner, asked, hand
   try {
     // Responses repeat at most what was sent, and a little more.
     await requireRoom(db, 'idempotencyKeys', partnerId, canonical.length)
-    if (row.atomic) return await db.transaction(trx => keeping(handle({ ...open, db: trx }), trx))
-    return await keeping(handle(open), db)
+    if (row.atomic) return await db.transaction(trx => keeping(handle({ ...services, db: trx }), trx))
+    return await keeping(handle(services), db)
   } catch (error) {
     // A refusal changed nothing: a repeat is tried anew. Should this fail as well, the lease ends by itself.
     await freeKey(db, held).catch(() => {})
     throw error
   }
 
-  async function keeping(running: Promise<unknown>, trx: Open['db']): Promise<unknown> {
+  async function keeping(running: Promise<unknown>, trx: ApiServices['db']): Promise<unknown> {
     const answer = await running
     const { body, headers } = answer instanceof Reply ? answer : { body: answer, headers: {} }
     await keepAnswer(trx, vault, held, { body, headers })

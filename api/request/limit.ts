@@ -2,7 +2,7 @@
 import type { Context } from 'koa'
 import type { Count } from '../../db/platform/limits.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { Caller, Open } from '../operation.ts'
+import type { ApiServices, Caller } from '../operation.ts'
 
 const WINDOW_SECONDS = 60
 
@@ -10,7 +10,7 @@ const WINDOW_SECONDS = 60
 const KEYS_OF_PARTNER = 5
 
 /** The limits of a partner's calls: its own, or those of its plan and of the configuration. */
-export function rateLimitOf({ limits, plan }: Pick<Caller, 'limits' | 'plan'>, { rateLimits }: Open['config']) {
+export function rateLimitOf({ limits, plan }: Pick<Caller, 'limits' | 'plan'>, { rateLimits }: ApiServices['config']) {
   return {
     perKeyPerMinute: limits.perKeyPerMinute ?? rateLimits[plan],
     perTraderPerMinute: limits.perTraderPerMinute ?? rateLimits.trader
@@ -18,8 +18,8 @@ export function rateLimitOf({ limits, plan }: Pick<Caller, 'limits' | 'plan'>, {
 }
 
 /** Counts a call of the key, of the weight of its operation. Throws RATE_LIMITED with Retry-After. */
-export async function limitKey(ctx: Context, caller: Caller, open: Open, weight = 1): Promise<void> {
-  const { limits, config } = open
+export async function limitKey(ctx: Context, caller: Caller, services: ApiServices, weight = 1): Promise<void> {
+  const { limits, config } = services
   const limit = rateLimitOf(caller, config).perKeyPerMinute
   const count = (name: string, most: number) => limits.hit(name, most, undefined, Math.min(weight, most))
   tell(ctx, 'key', await count(`key:${caller.keyId}`, limit))
@@ -36,7 +36,7 @@ export async function limitTrader(
   ctx: Context,
   caller: Caller,
   traderExternalId: string,
-  { limits, config }: Open
+  { limits, config }: ApiServices
 ): Promise<void> {
   const { perTraderPerMinute } = rateLimitOf(caller, config)
   tell(ctx, 'trader', await limits.hit(`trader:${caller.partnerId}:${traderExternalId}`, perTraderPerMinute))

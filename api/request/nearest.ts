@@ -10,10 +10,10 @@ const TOLERANCE = 1 / 3
 /** The path of an operation that a path comes near to, with its methods; undefined where none does. */
 export function nearestPath(operations: Operation[], path: string): string | undefined {
   if (path.length > MAX_LENGTH) return undefined
-  const asked = path.toLowerCase().replace(/\/+$/, '')
+  const request = path.toLowerCase().replace(/\/+$/, '')
   let best: { template: string; away: number } | undefined
   for (const template of new Set(operations.map(row => row.path))) {
-    const away = distance(asked, filled(template, asked).toLowerCase())
+    const away = distance(request, filled(template, request).toLowerCase())
     if (away <= template.length * TOLERANCE && (!best || away < best.away)) best = { template, away }
   }
   if (!best) return undefined
@@ -23,8 +23,8 @@ export function nearestPath(operations: Operation[], path: string): string | und
 }
 
 /** A path with the request's values in the places of its parameters. */
-function filled(template: string, asked: string): string {
-  const values = asked.split('/')
+function filled(template: string, request: string): string {
+  const values = request.split('/')
   return template
     .split('/')
     .map((part, index) => (part.startsWith('{') ? (values[index] ?? part) : part))

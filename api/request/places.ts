@@ -1,4 +1,4 @@
-// Places for requests that hold connections of the database: all whose statements are not batched (db/postgres/gather.ts). There are
+// Places for requests that hold connections of the database: all whose statements are not batched (db/postgres/batch.ts). There are
 // fewer places than connections, and no partner has more than its share of them, so that one partner's many requests neither
 // keep the batched statements from a connection nor others' requests from a place.
 import { countTurnedAway } from '../../db/platform/metrics.ts'

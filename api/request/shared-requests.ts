@@ -1,20 +1,20 @@
 // Equal broker requests of one process share one row and one wait for it. A partner whose broker is slow sends the same
 // requests again and again; without this each of them wrote a row and read it until its time was over.
-import { type AskRow, answerOf, awaitEnd, type Question } from '../../db/platform/broker-requests.ts'
+import { awaitEnd, type BrokerRequest, type BrokerRequestRow, responseOf } from '../../db/platform/broker-requests.ts'
 import type { Bus } from '../../db/platform/bus.ts'
 
 interface Shared {
   /** When the time of its row is over, by the process's monotonic clock in milliseconds. */
   endsAt: number
   /** The row at its end; undefined when its time is over. */
-  ended: Promise<AskRow | undefined>
+  ended: Promise<BrokerRequestRow | undefined>
   /** Requests that wait for it; without any, the row is not read. */
   waiting: number
   abandon: AbortController
 }
 
 /** Sends a broker request and waits for its end; throws as `answerOf`, also when the signal aborts. */
-export type SendShared = (question: Omit<Question, 'origin'>, signal: AbortSignal) => Promise<unknown>
+export type SendShared = (request: Omit<BrokerRequest, 'replyChannel'>, signal: AbortSignal) => Promise<unknown>
 
 /** Shares what `store` stores and `read` reads. */
 export function shareRequests({
@@ -23,15 +23,15 @@ export function shareRequests({
   read
 }: {
   bus: Bus
-  store(question: Question): Promise<{ id: string }>
-  read(id: string): Promise<AskRow | undefined>
+  store(request: BrokerRequest): Promise<{ id: string }>
+  read(id: string): Promise<BrokerRequestRow | undefined>
 }): SendShared {
   const underWay = new Map<string, Shared>()
 
-  function begin(name: string, question: Omit<Question, 'origin'>): Shared {
-    const { timeoutMs } = question
+  function begin(name: string, request: Omit<BrokerRequest, 'replyChannel'>): Shared {
+    const { timeoutMs } = request
     const abandon = new AbortController()
-    const ended = store({ ...question, origin: bus.origin }).then(({ id }) =>
+    const ended = store({ ...request, replyChannel: bus.replyChannel }).then(({ id }) =>
       awaitEnd(bus, read, id, { timeoutMs, signal: abandon.signal })
     )
     const shared = { endsAt: performance.now() + timeoutMs, ended, waiting: 0, abandon }
@@ -45,17 +45,17 @@ export function shareRequests({
     if (underWay.get(name) === shared) underWay.delete(name)
   }
 
-  return async (question, signal) => {
-    const name = `${question.kind} ${question.key}`
-    const deadline = performance.now() + question.timeoutMs
+  return async (request, signal) => {
+    const name = `${request.kind} ${request.key}`
+    const deadline = performance.now() + request.timeoutMs
     for (;;) {
       const leftMs = deadline - performance.now()
       const known = underWay.get(name)
       // One that is soon over is stored again instead, which gives its row more time.
       const shared =
-        known && enough(known, deadline) ? known : begin(name, { ...question, timeoutMs: Math.ceil(leftMs) })
+        known && enough(known, deadline) ? known : begin(name, { ...request, timeoutMs: Math.ceil(leftMs) })
       const row = await waitFor(name, shared, leftMs, signal)
-      if (row || signal.aborted || performance.now() >= deadline) return answerOf(row)
+      if (row || signal.aborted || performance.now() >= deadline) return responseOf(row)
     }
   }
 
@@ -71,7 +71,7 @@ export function shareRequests({
     shared: Shared,
     leftMs: number,
     signal: AbortSignal
-  ): Promise<AskRow | undefined> {
+  ): Promise<BrokerRequestRow | undefined> {
     let leave = () => {}
     const left = new Promise<undefined>(resolve => {
       leave = () => resolve(undefined)

@@ -2,9 +2,9 @@
 // with the API, so they get no script, no form, no frame and nothing from other hosts.
 import type { Context, Middleware, Next } from 'koa'
 import { findSiteFiles } from '../../db/community/templates.ts'
-import { gather } from '../../db/postgres/gather.ts'
+import { batch } from '../../db/postgres/batch.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { Open } from '../operation.ts'
+import type { ApiServices } from '../operation.ts'
 
 const SITE = /^\/sites\/([a-z0-9][a-z0-9-]{1,30}[a-z0-9])(?:\/([A-Za-z0-9._-]{0,100}))?$/
 
@@ -22,8 +22,8 @@ const PROTECTION = {
 }
 
 /** Serves /sites/…; leaves every other path to the next middleware. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
-export function sites({ db }: Pick<Open, 'db'>): Middleware {
-  const find = gather((asked: { tenantSlug: string; path: string }[]) => findSiteFiles(db, asked), { max: 50 })
+export function sites({ db }: Pick<ApiServices, 'db'>): Middleware {
+  const find = batch((request: { tenantSlug: string; path: string }[]) => findSiteFiles(db, request), { max: 50 })
 
   return async (ctx: Context, next: Next) => {
     if (ctx.path !== '/sites' && !ctx.path.startsWith('/sites/')) return next()

@@ -3,7 +3,7 @@ import { requireConnected } from '../../db/traders/accounts.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { AccountQuery, Balance } from '../../schemas/traders/accounts.ts'
 import type { Operation } from '../operation.ts'
-import { ask } from '../request/broker-requests.ts'
+import { requestFromBroker } from '../request/broker-requests.ts'
 
 export const getBalance: Operation<{ query: AccountQuery }> = {
   name: 'getBalance',
@@ -18,12 +18,12 @@ export const getBalance: Operation<{ query: AccountQuery }> = {
   response: Balance,
   batched: true,
   errors: ['TRADER_NOT_FOUND', 'BROKER_DISCONNECTED', 'BROKER_UPSTREAM'],
-  async handle({ partner, query, signal, trace }, open): Promise<Balance> {
-    const trading = await open.gathered.trading({ partnerId: partner.partnerId, externalId: query.traderExternalId })
+  async handle({ partner, query, signal, trace }, services): Promise<Balance> {
+    const trading = await services.batched.trading({ partnerId: partner.partnerId, externalId: query.traderExternalId })
     if (!trading) throw new ApiError('TRADER_NOT_FOUND')
     const { account } = trading
     requireConnected(account)
-    const { balance, currency } = await ask<{ balance: string; currency: string }>(open, {
+    const { balance, currency } = await requestFromBroker<{ balance: string; currency: string }>(services, {
       partnerId: partner.partnerId,
       kind: 'balance',
       key: account.id,

@@ -46,17 +46,17 @@ export const changePassword: Operation<{ body: PasswordChange }> = {
   body: PasswordChange,
   response: EndedSessions,
   errors: ['INVALID_CREDENTIALS', 'RATE_LIMITED'],
-  async handle({ partner: { partnerId }, trader, body, endUserIp, signal }, open) {
+  async handle({ partner: { partnerId }, trader, body, endUserIp, signal }, services) {
     const { traderId, sessionId } = trader as SessionTrader
     await refuseCommon(body.newPassword, '/body/newPassword')
     const guess = { what: 'password', partnerId, subject: traderId, endUserIp, signal } as const
-    const right = await guarded(guess, open, async () => {
-      const login = await findLoginById(open.db, partnerId, traderId)
+    const right = await guarded(guess, services, async () => {
+      const login = await findLoginById(services.db, partnerId, traderId)
       return (await isPassword(partnerId, login?.passwordHash, body.currentPassword)) || undefined
     })
     if (!right) throw new ApiError('INVALID_CREDENTIALS', WRONG)
     const passwordHash = await hashPassword(partnerId, body.newPassword)
-    const sessionsEnded = await open.db.transaction(trx =>
+    const sessionsEnded = await services.db.transaction(trx =>
       replacePassword(trx, { traderId, passwordHash, keptSessionId: sessionId })
     )
     return { traderId, sessionsEnded }

@@ -8,7 +8,7 @@ import { findLogin, getTraderById, insertSignup, type TraderRecord } from '../..
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { setCookie, TRADER_COOKIE } from '../../schemas/fields/cookies.ts'
 import { LoggedOut, Login, Signup, TraderAccount, TraderLogin } from '../../schemas/traders/traders.ts'
-import type { Open, Operation, SessionTrader } from '../operation.ts'
+import type { ApiServices, Operation, SessionTrader } from '../operation.ts'
 import { guarded } from '../request/guessing.ts'
 import { Reply } from '../request/respond.ts'
 import { refuseCommon } from './credentials.ts'
@@ -28,20 +28,20 @@ export const signUpTrader: Operation<{ body: Signup }> = {
   endUser: true,
   errors: ['EMAIL_TAKEN'],
   headers: ['Set-Cookie'],
-  async handle({ partner: { partnerId }, body, endUserIp, signal }, open) {
+  async handle({ partner: { partnerId }, body, endUserIp, signal }, services) {
     const { email, name = null } = body
     await refuseCommon(body.password, '/body/password')
     // Looked up before anything is hashed; a taken e-mail counts as a failed guess.
     const guess = { what: 'signup', partnerId, subject: email, endUserIp, signal } as const
-    const free = await guarded(guess, open, async () =>
-      (await findLogin(open.db, { partnerId, email })) ? undefined : true
+    const free = await guarded(guess, services, async () =>
+      (await findLogin(services.db, { partnerId, email })) ? undefined : true
     )
     if (!free) throw new ApiError('EMAIL_TAKEN')
-    await requireRoom(open.db, 'traders', partnerId)
+    await requireRoom(services.db, 'traders', partnerId)
     const passwordHash = await hashPassword(partnerId, body.password)
-    return open.db.transaction(async trx => {
+    return services.db.transaction(async trx => {
       const trader = await insertSignup(trx, { partnerId, email, name, passwordHash })
-      return logIn(trader, { ...open, db: trx })
+      return logIn(trader, { ...services, db: trx })
     })
   }
 }
@@ -61,11 +61,13 @@ export const logInTrader: Operation<{ body: Login }> = {
   endUser: true,
   errors: ['INVALID_CREDENTIALS'],
   headers: ['Set-Cookie'],
-  async handle({ partner: { partnerId }, body, endUserIp, signal }, open) {
+  async handle({ partner: { partnerId }, body, endUserIp, signal }, services) {
     const guess = { what: 'login', partnerId, subject: body.email, endUserIp, signal } as const
-    const found = await guarded(guess, open, () => findRight({ partnerId, email: body.email }, body.password, open))
+    const found = await guarded(guess, services, () =>
+      findRight({ partnerId, email: body.email }, body.password, services)
+    )
     if (!found) throw new ApiError('INVALID_CREDENTIALS')
-    return logIn(found, open)
+    return logIn(found, services)
   }
 }
 
@@ -73,7 +75,7 @@ export const logInTrader: Operation<{ body: Login }> = {
 async function findRight(
   login: { partnerId: string; email: string },
   password: string,
-  { db }: Open
+  { db }: ApiServices
 ): Promise<TraderRecord | undefined> {
   const found = await findLogin(db, login)
   const right = await isPassword(login.partnerId, found?.passwordHash, password)
@@ -81,7 +83,7 @@ async function findRight(
 }
 
 /** Opens a session; its token is in the body for servers, in a cookie for browsers. */
-async function logIn(trader: TraderRecord, { db, pepper, config }: Open): Promise<Reply> {
+async function logIn(trader: TraderRecord, { db, pepper, config }: ApiServices): Promise<Reply> {
   const { partnerId, traderId } = trader
   const session = await insertTraderSession(db, pepper, { partnerId, traderId, ttlHours: config.sessionTtlHours })
   return new Reply(

@@ -46,12 +46,12 @@ export const testWebhook: Operation<{ params: WebhookPath }> = {
   params: WebhookPath,
   response: WebhookTest,
   errors: ['NOT_FOUND', 'RATE_LIMITED', 'UNAVAILABLE'],
-  async handle(asked, { db, bus }) {
-    const { partner, params } = asked
+  async handle(request, { db, bus }) {
+    const { partner, params } = request
     await getWebhook(db, params.id, partner.partnerId)
-    const id = await insertTest(db, { endpointId: params.id, partnerId: partner.partnerId, channel: bus.origin })
+    const id = await insertTest(db, { endpointId: params.id, partnerId: partner.partnerId, channel: bus.replyChannel })
     bus.publish(WORK, WEBHOOK_TESTS, id)
-    const { signal } = asked
+    const { signal } = request
     const until = performance.now() + TEST_WAIT_MS
     for (;;) {
       const leftMs = until - performance.now()

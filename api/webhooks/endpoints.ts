@@ -22,9 +22,9 @@ import {
   WebhookList,
   WebhookPath
 } from '../../schemas/webhooks.ts'
-import type { Open, Operation } from '../operation.ts'
+import type { ApiServices, Operation } from '../operation.ts'
 
-function checkUrl(url: string | undefined, { config }: Open): void {
+function checkUrl(url: string | undefined, { config }: ApiServices): void {
   const fault = url === undefined ? undefined : urlFault(url, config.webhookAllowPrivate)
   if (fault) throw invalid([{ path: '/body/url', message: fault }])
 }
@@ -43,10 +43,10 @@ export const createWebhook: Operation<{ body: NewWebhook }> = {
   response: IssuedWebhook,
   atomic: true,
   errors: ['LIMIT_REACHED'],
-  async handle({ partner, body }, open) {
-    checkUrl(body.url, open)
-    const { row, secret } = await open.db.transaction(trx =>
-      insertWebhook(trx, open.vault, {
+  async handle({ partner, body }, services) {
+    checkUrl(body.url, services)
+    const { row, secret } = await services.db.transaction(trx =>
+      insertWebhook(trx, services.vault, {
         partnerId: partner.partnerId,
         url: body.url,
         types: body.types ?? null,
@@ -105,11 +105,11 @@ export const updateWebhook: Operation<{ params: WebhookPath; body: WebhookChange
   response: Webhook,
   atomic: true,
   errors: ['NOT_FOUND'],
-  async handle({ partner, params, body }, open) {
-    checkUrl(body.url, open)
+  async handle({ partner, params, body }, services) {
+    checkUrl(body.url, services)
     if (body.skip && body.status !== 'ENABLED')
       throw invalid([{ path: '/body/skip', message: 'goes only with status ENABLED' }])
-    const row = await open.db.transaction(trx =>
+    const row = await services.db.transaction(trx =>
       change(
         trx,
         { id: params.id, partnerId: partner.partnerId, reason: 'PARTNER' },
@@ -122,7 +122,7 @@ export const updateWebhook: Operation<{ params: WebhookPath; body: WebhookChange
         }
       )
     )
-    open.bus.publish(WORK, WEBHOOKS, row.id)
+    services.bus.publish(WORK, WEBHOOKS, row.id)
     return presentWebhook(row)
   }
 }

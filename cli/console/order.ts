@@ -93,7 +93,7 @@ export function drawStory({ order, audit }: Story, orderId: string, { columns }:
   fact('P&L', money(order.pnl), Number(order.pnl ?? 0) < 0 ? tones.bad : tones.good)
   fact('Error', order.error_code && `${order.error_code}: ${order.error_message ?? ''}`, tones.bad)
   if (order.phase === 'failed') fact('May repeat', order.retryable ? 'yes, with the same clientOrderId' : 'no')
-  if (order.follower) fact('Followed by', order.follower)
+  if (order.lease_holder) fact('Followed by', order.lease_holder)
 
   if (audit.length > 0) {
     section('Decided by operators')
@@ -132,7 +132,7 @@ export function eventsOf(order: OrderRow): OrderEvent[] {
   add('Expires', order.expiry_at)
   add('Last value', order.marked_at, order.current_value)
   add('Closed', order.closed_at)
-  if (order.phase === 'sending') add('Looked up at', order.reconcile_at, `${order.looks} looks so far`)
+  if (order.phase === 'sending') add('Looked up at', order.resolve_at, `${order.checks} looks so far`)
   return events
 }
 

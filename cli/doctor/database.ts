@@ -1,7 +1,7 @@
 // The database under the doctor's eyes: reachable, new enough, migrated, opened by our keys, its queues worked
 // on, its clock near ours.
 
-import { listWrongClocks } from '../../db/orders/following.ts'
+import { listWrongClocks } from '../../db/orders/leases.ts'
 import { listOrders } from '../../db/orders/reading.ts'
 import { listAppRefusals } from '../../db/platform/app-refusals.ts'
 import { openPepper, openVault, tokenKeysOf, type Vault } from '../../db/platform/crypto.ts'
@@ -41,9 +41,9 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
   const db = openDatabase({ url: place.url, pool: 2, name: 'doctor' })
   const found: Finding[] = []
   try {
-    const askedAt = Date.now()
+    const requestedAt = Date.now()
     const { majorVersion, now } = await reachDatabase(place.url)
-    const skewMs = Math.abs(now.getTime() - (askedAt + Date.now()) / 2)
+    const skewMs = Math.abs(now.getTime() - (requestedAt + Date.now()) / 2)
     found.push(checkVersion(majorVersion, config.databaseUrl ? placeOf(place.url) : 'embedded'), checkSkew(skewMs))
     const { applied, pending } = await migrationStatus(db)
     if (pending.length > 0)

@@ -1,12 +1,12 @@
 // What waits for the operator about contracts: orders open past their end, and differences from the broker's books.
 
-import { countFindings } from '../../db/orders/contract-audit.ts'
+import { countBreaks } from '../../db/orders/reconciliation.ts'
 import { countPastEnd } from '../../db/orders/review.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { type Finding, ok, warn } from './finding.ts'
 
 export async function checkSettlements(db: Db): Promise<Finding[]> {
-  const [{ count, oldestSeconds }, findings] = [await countPastEnd(db), await countFindings(db)]
+  const [{ count, oldestSeconds }, findings] = [await countPastEnd(db), await countBreaks(db)]
   const total = findings.reduce((sum, each) => sum + each.count, 0)
   const kinds = findings.map(each => `${each.count} ${each.kind}`).join(', ')
   return [

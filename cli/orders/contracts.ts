@@ -1,9 +1,9 @@
 // operator contracts: contracts at the broker that no order owns.
 import type { Command } from 'commander'
-import { claimedContracts, getOrphan, inDoubt, resolveFindings } from '../../db/orders/contract-audit.ts'
 import { usablePlaces } from '../../db/orders/past-end.ts'
+import { claimedContracts, getOrphan, inDoubt, resolveBreaks } from '../../db/orders/reconciliation.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
-import { askWorkers } from '../../db/platform/broker-requests.ts'
+import { requestFromWorkers } from '../../db/platform/broker-requests.ts'
 import { SellContract } from '../../schemas/commands/contracts.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
@@ -57,7 +57,7 @@ async function sell(
   // The intent is written before the sale, as its response may be lost.
   await recordAudit(db, { actor, action: 'contracts.sell', target, details: { reason, findingId: orphan.findingId } })
   const sold = await withWorkers(opened, tools =>
-    askWorkers<Sold>(db, tools, {
+    requestFromWorkers<Sold>(db, tools, {
       kind: 'sellOrphan',
       key: target,
       data: { ...place, contractId },
@@ -66,7 +66,7 @@ async function sell(
   )
   await db.transaction(async trx => {
     await recordAudit(trx, { actor, action: 'contracts.sold', target, details: { ...sold } })
-    await resolveFindings(trx, {
+    await resolveBreaks(trx, {
       accountId,
       contractId,
       resolution: `${sold.status} for ${sold.soldFor ?? 'an unknown amount'}: ${reason}`

@@ -1,12 +1,12 @@
 // operator orders reconcile and audit: the evidence about an order in doubt, the operator's decision, and the
 // comparison with the broker's books.
 import type { Command } from 'commander'
-import { listFindings } from '../../db/orders/contract-audit.ts'
 import { adoptByHand, announce, type Candidate, declareAbsent, getDoubtful } from '../../db/orders/deciding.ts'
 import { presentEntry } from '../../db/orders/entry.ts'
+import { listBreaks } from '../../db/orders/reconciliation.ts'
 import { arrivalTimes } from '../../db/orders/resolving.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
-import { askWorkers } from '../../db/platform/broker-requests.ts'
+import { requestFromWorkers } from '../../db/platform/broker-requests.ts'
 import { type Bus, openBus } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { getNamedOrder } from '../../db/platform/named.ts'
@@ -44,9 +44,14 @@ export function addOrdersInDoubt(orders: Command): void {
       withStore(
         async opened => {
           const summary = await withWorkers(opened, tools =>
-            askWorkers<object>(opened.db, tools, { kind: 'audit', key: 'all', data: {}, timeoutMs: AUDIT_TIMEOUT_MS })
+            requestFromWorkers<object>(opened.db, tools, {
+              kind: 'audit',
+              key: 'all',
+              data: {},
+              timeoutMs: AUDIT_TIMEOUT_MS
+            })
           )
-          return { ...summary, data: await listFindings(opened.db, 1000) }
+          return { ...summary, data: await listBreaks(opened.db, 1000) }
         },
         { input: Nothing, show: ['kind', 'accountId', 'contractId', 'orderId', 'partnerId', 'foundAt'] }
       )
@@ -117,7 +122,7 @@ async function evidenceOf(
 ): Promise<{ candidates: Candidate[]; live: boolean }> {
   try {
     const asked = { kind: 'evidence', key: orderId, data: { orderId }, timeoutMs: EVIDENCE_TIMEOUT_MS }
-    const { candidates } = await askWorkers<{ candidates: Candidate[] }>(opened.db, tools, asked)
+    const { candidates } = await requestFromWorkers<{ candidates: Candidate[] }>(opened.db, tools, asked)
     return { candidates, live: true }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error

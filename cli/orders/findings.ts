@@ -1,7 +1,7 @@
 // operator findings: what the comparison with the broker's books found, and what was decided about it.
 import type { Command } from 'commander'
-import { decideFinding, getFinding, listFindings } from '../../db/orders/contract-audit.ts'
-import { resolveSettledFindings } from '../../db/orders/review.ts'
+import { decideBreak, getBreak, listBreaks } from '../../db/orders/reconciliation.ts'
+import { resolveSettledBreaks } from '../../db/orders/review.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { FindingDecision, FindingsQuery } from '../../schemas/commands/contracts.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
@@ -22,8 +22,8 @@ export function addFindings(program: Command): void {
     .action(
       withStore(
         async ({ db }, { all = false, limit = 100 }: FindingsQuery) => {
-          await resolveSettledFindings(db)
-          return { data: await listFindings(db, limit, { all }) }
+          await resolveSettledBreaks(db)
+          return { data: await listBreaks(db, limit, { all }) }
         },
         {
           input: FindingsQuery,
@@ -62,18 +62,18 @@ async function decide(
   { findingId, reason }: FindingDecision,
   resolved: boolean
 ): Promise<object> {
-  const finding = await getFinding(db, findingId)
-  if (!finding) throw new ApiError('NOT_FOUND', `There is no finding ${findingId}.`)
+  const difference = await getBreak(db, findingId)
+  if (!difference) throw new ApiError('NOT_FOUND', `There is no finding ${findingId}.`)
   const word = resolved ? 'resolved' : 'unresolved'
-  if ((finding.resolvedAt !== null) === resolved)
+  if ((difference.resolvedAt !== null) === resolved)
     throw new ApiError('CONFLICT', `Finding ${findingId} is ${word} already.`)
   await confirm(
-    `Mark finding ${findingId} (${finding.kind}, contract ${finding.contractId} of ${finding.accountId}) as ${word}?`
+    `Mark finding ${findingId} (${difference.kind}, contract ${difference.contractId} of ${difference.accountId}) as ${word}?`
   )
   return db.transaction(async trx => {
-    const decided = await decideFinding(trx, { findingId, resolution: resolved ? reason : null })
+    const decided = await decideBreak(trx, { findingId, resolution: resolved ? reason : null })
     if (!decided) throw new ApiError('CONFLICT', `Finding ${findingId} was decided meanwhile; list and look again.`)
-    const details = { reason, kind: finding.kind, contractId: finding.contractId, before: finding.resolution }
+    const details = { reason, kind: difference.kind, contractId: difference.contractId, before: difference.resolution }
     await recordAudit(trx, {
       actor,
       action: resolved ? 'findings.resolve' : 'findings.reopen',

@@ -169,10 +169,10 @@ function presentOrder(row: OrderRow) {
     sentAt: row.sent_at,
     permitUntil: row.permit_until,
     sender: row.sender,
-    reconcileAt: row.reconcile_at,
-    looks: row.looks,
+    reconcileAt: row.resolve_at,
+    looks: row.checks,
     retryable: row.retryable,
-    follower: row.follower,
+    follower: row.lease_holder,
     evidence: row.evidence
   }
 }

@@ -46,7 +46,7 @@ async function forward(
     process.stdout.write(`${context.json ? JSON.stringify(shown) : cleaned(text)}\n`)
   try {
     const { db } = store
-    await bus.hear(EVENTS, ({ id }) => id === partnerId && wake())
+    await bus.listen(EVENTS, ({ id }) => id === partnerId && wake())
     let point = (await readLogState(db, partnerId)).latest
     say({ partnerId, forwardTo, secret }, `Forwarding to ${forwardTo}. The secret of this session: ${secret}`)
     while (!stopping.signal.aborted) {

@@ -173,7 +173,7 @@ async function tail(context: Context, { partner, types: listed }: EventsTail): P
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
   try {
     const { db } = store
-    await bus.hear(EVENTS, () => wake())
+    await bus.listen(EVENTS, () => wake())
     const latest = async () =>
       (await listLatest(db)).filter(({ partnerId }) => partner === undefined || partnerId === partner)
     const told = new Map((await latest()).map(({ partnerId, position }) => [partnerId, position]))

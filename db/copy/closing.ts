@@ -12,8 +12,8 @@ import { servedByNoOther } from '../traders/account-leases.ts'
 export async function wishToClose(
   trx: Db,
   { orderId, after, limit }: { orderId: string; after: string; limit: number }
-): Promise<{ failed: Pick<OrderRow, 'id' | 'origin'>[]; last: string | undefined }> {
-  const changed = await rows<Pick<OrderRow, 'id' | 'origin' | 'phase'> & { follow_id: string; many: number }>(
+): Promise<{ failed: Pick<OrderRow, 'id' | 'reply_channel'>[]; last: string | undefined }> {
+  const changed = await rows<Pick<OrderRow, 'id' | 'reply_channel' | 'phase'> & { follow_id: string; many: number }>(
     trx,
     `with copies as materialized (
        select o.id, o.follow_id, f.mirror_closes
@@ -27,7 +27,7 @@ export async function wishToClose(
             error_code = case when o.phase in ('unproven', 'queued') then 'CONFLICT' else o.error_code end,
             error_message = case when o.phase in ('unproven', 'queued') then 'The leader closed the order before this copy was bought.' else o.error_message end
        from copies c where o.id = c.id
-     returning o.id, o.origin, o.phase, o.follow_id, (select count(*) from copies) as many`,
+     returning o.id, o.reply_channel, o.phase, o.follow_id, (select count(*) from copies) as many`,
     { orderId, after, limit }
   )
   const ends = changed.map(({ follow_id }) => follow_id).sort()

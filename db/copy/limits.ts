@@ -23,14 +23,14 @@ export async function storeLimits(
   const [stored] = await rows<{ changesCopies: boolean }>(
     db,
     sql`with before as (
-       select id, leads and (stop_loss, take_profit) is distinct from (:stopLoss::numeric, :takeProfit::numeric) as "changesCopies"
+       select id, has_followers and (stop_loss, take_profit) is distinct from (:stopLoss::numeric, :takeProfit::numeric) as "changesCopies"
          from orders where id = :id for no key update
      ), changed as (
        update orders o
           set stop_loss = :stopLoss::numeric, take_profit = :takeProfit::numeric,
               limits_version = o.limits_version + b."changesCopies"::int
          from before b
-        where o.id = b.id and o.phase = 'open' and o.follower = :worker
+        where o.id = b.id and o.phase = 'open' and o.lease_holder = :worker
        returning o.id, b."changesCopies"
      ), enqueued as (${enqueued})
      select "changesCopies" from changed`,

@@ -5,7 +5,7 @@
 import type { BotsQuery } from '../../schemas/marketplace/marketplace.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { type BotRow, type ListedBot, listedColumns, withCreators } from './bot-rows.ts'
-import { countBots, type Filter, given, marksOf, relist } from './remembered.ts'
+import { bookmarksOf, countBots, type Filter, given, relist } from './remembered.ts'
 
 const order: Record<BotsQuery['sort'], string> = {
   newest: 'b.published_at desc, b.id desc',
@@ -52,8 +52,8 @@ export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: Listed
     const met = ((offset + limit) * all) / total
     const far = total > FEW && met > NEAR
     if (far && query.sort === 'newest') {
-      const marks = await marksOf(db, filter, Math.ceil((NEAR * total) / all / 2))
-      const mark = marks.findLast(({ place }) => place <= offset)
+      const bookmarks = await bookmarksOf(db, filter, Math.ceil((NEAR * total) / all / 2))
+      const mark = bookmarks.findLast(({ place }) => place <= offset)
       // Without one, so much was published since that even this page is before the first.
       if (mark) {
         conditions.push('(b.published_at, b.id) <= (:from::timestamptz, :id)')

@@ -27,7 +27,7 @@ interface Remembered<Value> {
 
 // One of each per pool, that is per process.
 const totals = new WeakMap<Db, Map<string, Remembered<number>>>()
-const marks = new WeakMap<Db, Map<string, Remembered<Bookmark[]>>>()
+const bookmarks = new WeakMap<Db, Map<string, Remembered<Bookmark[]>>>()
 const MAX_REMEMBERED = 1000
 // Versions whose changes are kept.
 const KEPT = 1000
@@ -52,8 +52,8 @@ export function countBots(db: Db, filter: Filter): Promise<number> {
 }
 
 /** Bookmarks, at every `every`th place, among the bots found by words, newest first; made at the first call. */
-export function marksOf(db: Db, filter: Filter, every: number): Promise<Bookmark[]> {
-  return recall(db, marks, filter, {
+export function bookmarksOf(db: Db, filter: Filter, every: number): Promise<Bookmark[]> {
+  return recall(db, bookmarks, filter, {
     async read() {
       const found = await rows<{ version: number; id: string; published_at: Date; place: number }>(
         db,

@@ -48,7 +48,7 @@ const needed = [
   'barrier',
   'stop_loss',
   'take_profit',
-  'leads',
+  'has_followers',
   'copied_from',
   'trace'
 ] as const
@@ -164,9 +164,9 @@ const claiming = (full: string[]) => `heads as materialized (
      ), clock as materialized (select clock_timestamp() as at where ${lineageIsNoted}),
      claimed as (
        update orders o
-          set phase = 'sending', attempt = o.attempt + 1, sender = :sender, claim_no = :claimNo, looks = 0, absence_checks = 0, sent_at = clock.at,
+          set phase = 'sending', attempt = o.attempt + 1, sender = :sender, claim_no = :claimNo, checks = 0, absence_checks = 0, sent_at = clock.at,
               permit_until = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at),
-              reconcile_at = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at)
+              resolve_at = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at)
                              + :reconcileAfterMs * interval '1 millisecond'
          from clock
         where o.id = any(array(select id from mine))

@@ -4,9 +4,9 @@ import type { Bus } from '../platform/bus.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { dismissUnowned } from '../postgres/lineage.ts'
-import { resolveFindings } from './contract-audit.ts'
 import { markFailed, openOrders } from './placing.ts'
 import { findOrders, type OrderRow } from './reading.ts'
+import { resolveBreaks } from './reconciliation.ts'
 import { type ArrivalTimes, findDoubt } from './resolving.ts'
 
 /** A contract at the broker that could be an order's, as a worker found it. */
@@ -56,11 +56,11 @@ export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found:
     openedAt: found.purchaseTime,
     expiryAt: null,
     // Copies of a contract decided by hand would be bought far too late.
-    leads: false
+    hasFollowers: false
   }
   const { orders } = await openOrders(trx, queue, [receipt], null)
   if (orders.length === 0) throw decidedMeanwhile()
-  await resolveFindings(trx, {
+  await resolveBreaks(trx, {
     accountId: order.account_id,
     contractId: found.contractId,
     resolution: `adopted by ${order.id}`
@@ -91,7 +91,7 @@ export async function declareAbsent(trx: Db, order: OrderRow, times: ArrivalTime
 
 /** Notifies the processes that wait for the order. */
 export function announce(bus: Bus, order: OrderRow): void {
-  if (order.origin) bus.publish(order.origin, 'order', order.id)
+  if (order.reply_channel) bus.publish(order.reply_channel, 'order', order.id)
 }
 
 function decidedMeanwhile(): ApiError {

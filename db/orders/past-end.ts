@@ -4,9 +4,9 @@ import { Big } from 'big.js'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { resolveFindings } from './contract-audit.ts'
-import { type Closed, closeOrders } from './following.ts'
+import { type Closed, closeOrders } from './leases.ts'
 import type { OrderRow } from './reading.ts'
+import { resolveBreaks } from './reconciliation.ts'
 import { pastEnd } from './review.ts'
 
 /** An open order whose contract the audit looks up, and its account. */
@@ -43,7 +43,7 @@ export async function listOverdue(
        from orders o join broker_accounts a on a.id = o.broker_account_id
       where o.phase = 'open' and o.opened_at < now() - interval '2 minutes'
         and ((${pastEnd}) or (o.kind = 'MULTIPLIER' and a.status = 'REJECTED'))
-        and not exists (select 1 from contract_findings f where f.account_id = o.account_id
+        and not exists (select 1 from contract_breaks f where f.account_id = o.account_id
                          and f.broker_order_id = o.broker_order_id and f.kind = 'UNSETTLED')
         and (:everyMinutes = 0 or mod(floor(extract(epoch from now() - o.opened_at) / 60)::bigint, greatest(:everyMinutes, 1)) = 0)
       order by o.broker_account_id, o.id limit :limit`,
@@ -97,7 +97,7 @@ export async function checkHandSettlement(
   const [now] = await rows<{ stuck: boolean; future: boolean }>(
     db,
     `select ((${pastEnd}) or a.status = 'REJECTED' or exists (
-              select 1 from contract_findings f where f.account_id = o.account_id and f.broker_order_id = o.broker_order_id
+              select 1 from contract_breaks f where f.account_id = o.account_id and f.broker_order_id = o.broker_order_id
                  and f.kind in ('UNSETTLED', 'IMPLAUSIBLE') and f.resolved_at is null)) as stuck,
             :closedAt::timestamptz > now() as future
        from orders o join broker_accounts a on a.id = o.broker_account_id where o.id = :id`,
@@ -149,6 +149,6 @@ export async function settleByHand(
   ])
   if (!closed) throw new ApiError('CONFLICT', 'The order was settled meanwhile; show it and look again.')
   const about = { accountId: order.account_id, contractId: order.broker_order_id as string }
-  await resolveFindings(trx, { ...about, resolution: 'settled by hand' })
+  await resolveBreaks(trx, { ...about, resolution: 'settled by hand' })
   return closed
 }

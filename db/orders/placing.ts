@@ -4,7 +4,7 @@ import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import { EXPIRED } from './expired.ts'
-import { type Following, followingColumns } from './following.ts'
+import { type LeasedOrder, leasedColumns } from './leases.ts'
 import type { OrderRow } from './reading.ts'
 
 /** A claimed order's stake in the currency of its account. */
@@ -45,7 +45,7 @@ export interface Receipt {
   openedAt: number
   expiryAt: number | null
   /** Of a trader with followers. */
-  leads: boolean
+  hasFollowers: boolean
 }
 
 /**
@@ -56,12 +56,13 @@ export async function openOrders(
   db: Db,
   queue: Queue,
   receipts: Receipt[],
-  follower: string | null
+  leaseHolder: string | null
 ): Promise<{ orders: OpenedOrder[]; copying: boolean }> {
-  if (!receipts.some(({ leads }) => leads)) return { orders: await markOpen(db, receipts, follower), copying: false }
+  if (!receipts.some(({ hasFollowers }) => hasFollowers))
+    return { orders: await markOpen(db, receipts, leaseHolder), copying: false }
   return db.transaction(async trx => {
-    const orders = await markOpen(trx, receipts, follower)
-    const leading = orders.filter(({ leads }) => leads)
+    const orders = await markOpen(trx, receipts, leaseHolder)
+    const leading = orders.filter(({ has_followers: hasFollowers }) => hasFollowers)
     if (leading.length > 0) {
       await queue.enqueue(
         trx,
@@ -75,23 +76,23 @@ export async function openOrders(
 
 // `id = any(...)` beside the join on it: a plan made while the table was small goes on to look rows up by their keys.
 /** A bought order, as far as its worker needs it from here on. */
-export type OpenedOrder = Following & Pick<OrderRow, 'origin' | 'duration_unit' | 'leads'>
+export type OpenedOrder = LeasedOrder & Pick<OrderRow, 'reply_channel' | 'duration_unit' | 'has_followers'>
 
-/** Marks orders as bought, with `follower` as lease holder; null for none yet. */
-export async function markOpen(trx: Db, receipts: Receipt[], follower: string | null): Promise<OpenedOrder[]> {
+/** Marks orders as bought, with `leaseHolder` as lease holder; null for none yet. */
+export async function markOpen(trx: Db, receipts: Receipt[], leaseHolder: string | null): Promise<OpenedOrder[]> {
   return rows<OpenedOrder>(
     trx,
     sql`update orders o
         set phase = 'open', broker_order_id = r."brokerOrderId", transaction_id = r."transactionId", buy_price = r."buyPrice",
             payout = r.payout, currency = coalesce(o.currency, r.currency), opened_at = to_timestamp(r."openedAt"),
             answered_at = clock_timestamp(),
-            expiry_at = to_timestamp(r."expiryAt"), follower = :follower, lease_until = null,
+            expiry_at = to_timestamp(r."expiryAt"), lease_holder = :leaseHolder, lease_until = null,
             error_code = null, error_message = null, error_extras = null, retryable = false
        from jsonb_to_recordset(:receipts::jsonb) as r (id text, attempt int, "brokerOrderId" text, "transactionId" text,
             "buyPrice" numeric, payout numeric, currency text, "openedAt" float8, "expiryAt" float8)
       where o.id = ${among('ids')} and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
-     returning ${followingColumns}, o.origin, o.duration_unit, o.leads`,
-    { receipts: JSON.stringify(receipts), ids: receipts.map(({ id }) => id), follower }
+     returning ${leasedColumns}, o.reply_channel, o.duration_unit, o.has_followers`,
+    { receipts: JSON.stringify(receipts), ids: receipts.map(({ id }) => id), leaseHolder }
   )
 }
 
@@ -152,7 +153,7 @@ export async function releaseUnsent(trx: Db, claims: Unsent[], sender: string): 
             error_message = case when o.expires_at > clock.at then null else '${EXPIRED} ' || c.reason end,
             retryable = o.expires_at <= clock.at,
             not_before = case when c.pause_ms > 0 then clock.at + c.pause_ms * interval '1 millisecond' end,
-            sender = null, sent_at = null, permit_until = null, reconcile_at = null
+            sender = null, sent_at = null, permit_until = null, resolve_at = null
        from unsent c, clock
       where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending' and o.sender = :sender
      returning o.*`,
@@ -183,7 +184,7 @@ export async function releaseLostClaims(
             error_message = case when o.expires_at > clock.at then null
                                  else '${EXPIRED} Its worker lost the database.' end,
             retryable = o.expires_at <= clock.at,
-            sender = null, sent_at = null, permit_until = null, reconcile_at = null
+            sender = null, sent_at = null, permit_until = null, resolve_at = null
        from clock
       where o.phase = 'sending' and o.sender = :sender and o.claim_no = any(:claimNos::int[])
      returning o.*`,
@@ -192,9 +193,9 @@ export async function releaseLostClaims(
 }
 
 /** Notes that the senders of these claims have reset their connections: they deliver nothing more from now on. */
-export async function markSevered(db: Db, claims: { id: string; attempt: number }[]): Promise<void> {
+export async function markReset(db: Db, claims: { id: string; attempt: number }[]): Promise<void> {
   await db.raw(
-    `update orders o set severed_attempt = c.attempt, reset_at = clock_timestamp()
+    `update orders o set reset_attempt = c.attempt, reset_at = clock_timestamp()
        from unnest(:ids::text[], :attempts::int[]) as c (id, attempt)
       where o.id = c.id and o.attempt = c.attempt and o.phase = 'sending'`,
     { ids: claims.map(({ id }) => id), attempts: claims.map(({ attempt }) => attempt) }

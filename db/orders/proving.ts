@@ -113,7 +113,7 @@ export async function failUnproven(
   db: Db,
   accountRowId: string,
   { code, message }: { code: ErrorCode; message: string }
-): Promise<Pick<OrderRow, 'id' | 'origin'>[]> {
+): Promise<Pick<OrderRow, 'id' | 'reply_channel'>[]> {
   return rows(
     db,
     `with account as (
@@ -123,20 +123,20 @@ export async function failUnproven(
         set phase = 'failed', error_code = :code, error_message = :message, retryable = (:code = 'BROKER_UPSTREAM')
        from account a
       where o.phase = 'unproven' and o.broker_account_id = a.id and o.partner_id = a.partner_id
-     returning o.id, o.origin`,
+     returning o.id, o.reply_channel`,
     { accountRowId, code, message }
   )
 }
 
 /** Fails unproven orders whose time to live is over, at most `limit`. Returns the rows. */
-export async function expireUnproven(db: Db, limit: number): Promise<Pick<OrderRow, 'id' | 'origin'>[]> {
+export async function expireUnproven(db: Db, limit: number): Promise<Pick<OrderRow, 'id' | 'reply_channel'>[]> {
   return rows(
     db,
     `update orders o
         set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true, error_message = ${expiredMessageOf('o')}
       where id in (select id from orders where phase = 'unproven' and expires_at <= clock_timestamp()
                     limit :limit for update skip locked)
-     returning id, origin`,
+     returning id, reply_channel`,
     { limit }
   )
 }

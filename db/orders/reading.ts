@@ -1,5 +1,5 @@
 // Orders as rows: found and listed. Storing is in storing.ts, buying in placing.ts, contract leases and settlement in
-// following.ts.
+// leases.ts.
 import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { OrderStatus } from '../../schemas/orders.ts'
@@ -48,9 +48,9 @@ export interface OrderRow {
   permit_until: Date | null
   sender: string | null
   claim_no: number | null
-  reconcile_at: Date | null
-  looks: number
-  severed_attempt: number | null
+  resolve_at: Date | null
+  checks: number
+  reset_attempt: number | null
   reset_at: Date | null
   absence_checks: number
   broker_order_id: string | null
@@ -76,9 +76,9 @@ export interface OrderRow {
   error_extras: ErrorExtras | null
   retryable: boolean
   evidence: unknown
-  follower: string | null
+  lease_holder: string | null
   lease_until: Date | null
-  origin: string | null
+  reply_channel: string | null
   copied_from: string | null
   follow_id: string | null
   /** Of a copy: its stake was raised to the broker's least. */
@@ -96,7 +96,7 @@ export interface OrderRow {
   limits_at: Date | null
   limits_tries: number
   /** The trader had followers when it placed this order. */
-  leads: boolean
+  has_followers: boolean
   /** Trace id of the last request for this order. */
   trace: string | null
 }
@@ -163,12 +163,12 @@ export async function getOrder(db: Db, partnerId: string, orderId: string): Prom
  * Has the channel of a process notified when an order that is not at its end changes. One channel is kept: an earlier
  * waiting process reads the row by its own clock.
  */
-export async function notifyOf(db: Db, orderId: string, origin: string): Promise<void> {
+export async function notifyOf(db: Db, orderId: string, replyChannel: string): Promise<void> {
   await rows(
     db,
-    `update orders set origin = :origin
-      where id = :orderId and phase not in ('closed', 'failed') and origin is distinct from :origin`,
-    { orderId, origin }
+    `update orders set reply_channel = :replyChannel
+      where id = :orderId and phase not in ('closed', 'failed') and reply_channel is distinct from :replyChannel`,
+    { orderId, replyChannel }
   )
 }
 

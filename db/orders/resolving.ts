@@ -17,7 +17,7 @@ export interface Doubt extends OrderRow {
 
 // A sender that reset its connection can deliver nothing more, but what the broker had received before may be executed
 // within the broker's own time-out. For a sender that died, its machine may go on delivering for :crashedMs as well.
-const resetIsKnown = 'o.severed_attempt = o.attempt and o.reset_at >= o.sent_at'
+const resetIsKnown = 'o.reset_attempt = o.attempt and o.reset_at >= o.sent_at'
 const arrivalFrom = `(case when ${resetIsKnown} then o.reset_at else o.permit_until end)`
 const arrivalMs = `((case when ${resetIsKnown} then 0 else :crashedMs end + :reconcileAfterMs) * interval '1 millisecond')`
 const milliseconds = (expression: string) => `(extract(epoch from ${expression}) * 1000)::float8`
@@ -37,7 +37,7 @@ const NEGLECTED_SECONDS = 15
 
 /**
  * Orders in doubt that are due for a check, of accounts that no other living worker serves, or that it neglects;
- * `reconcile_at` moves on by `everyMs`, so that no other worker checks meanwhile and a check that dies is made again.
+ * `resolve_at` moves on by `everyMs`, so that no other worker checks meanwhile and a check that dies is made again.
  * `sender` stays: it is the claimer of the order.
  */
 export async function takeDoubts(
@@ -47,11 +47,11 @@ export async function takeDoubts(
   return rows<Doubt>(
     db,
     `update orders o
-        set reconcile_at = clock_timestamp() + :everyMs * interval '1 millisecond'
-      where o.id in (select id from orders where phase = 'sending' and reconcile_at <= clock_timestamp()
+        set resolve_at = clock_timestamp() + :everyMs * interval '1 millisecond'
+      where o.id in (select id from orders where phase = 'sending' and resolve_at <= clock_timestamp()
                         and (${servedByNoOther('orders.account_id', ':worker')}
-                             or reconcile_at < clock_timestamp() - interval '${NEGLECTED_SECONDS} seconds')
-                      order by reconcile_at limit :limit for update skip locked)
+                             or resolve_at < clock_timestamp() - interval '${NEGLECTED_SECONDS} seconds')
+                      order by resolve_at limit :limit for update skip locked)
      returning ${doubtColumns}`,
     options
   )
@@ -71,7 +71,7 @@ export async function findDoubt(db: Db, id: string, times: ArrivalTimes): Promis
  * Counts a check that decided nothing, and how many of these count towards absence. While the purchase may still be
  * executed, the next check after the first is up to `pauseMs` away, and not much later than that time's end.
  */
-export async function countLook(
+export async function countCheck(
   db: Db,
   order: { id: string; attempt: number },
   options: { conclusive: boolean; pauseMs: number } & ArrivalTimes
@@ -79,12 +79,12 @@ export async function countLook(
   const [row] = await rows<{ absenceChecks: number }>(
     db,
     `update orders o
-        set looks = o.looks + 1, absence_checks = o.absence_checks + :conclusive::boolean::int,
-            reconcile_at = case when :conclusive::boolean or o.looks = 0 then o.reconcile_at
+        set checks = o.checks + 1, absence_checks = o.absence_checks + :conclusive::boolean::int,
+            resolve_at = case when :conclusive::boolean or o.checks = 0 then o.resolve_at
                                 else least(clock_timestamp() + :pauseMs * interval '1 millisecond',
-                                           greatest(o.reconcile_at, ${arrivalFrom} + ${arrivalMs})) end
+                                           greatest(o.resolve_at, ${arrivalFrom} + ${arrivalMs})) end
       where o.id = :id and o.attempt = :attempt and o.phase = 'sending'
-     returning least(o.absence_checks, o.looks) as "absenceChecks"`,
+     returning least(o.absence_checks, o.checks) as "absenceChecks"`,
     { id: order.id, attempt: order.attempt, ...options }
   )
   return row ?? { absenceChecks: 0 }
@@ -130,7 +130,7 @@ export async function ownedContracts(db: Db, accountId: string, contractIds: str
     db,
     `select broker_order_id from orders where account_id = :accountId and broker_order_id = any(:contractIds)
      union
-     select broker_order_id from contract_findings
+     select broker_order_id from contract_breaks
       where account_id = :accountId and broker_order_id = any(:contractIds) and resolved_at is not null`,
     { accountId, contractIds }
   )

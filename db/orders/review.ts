@@ -17,24 +17,24 @@ const WITHDRAWN = 'withdrawn: the contract is still open'
 export async function markUnsettled(
   db: Db,
   { id, why }: { id: string; why: string[] }
-): Promise<{ origin: string | null; news: boolean } | undefined> {
-  const [marked] = await rows<{ origin: string | null; news: boolean }>(
+): Promise<{ reply_channel: string | null; news: boolean } | undefined> {
+  const [marked] = await rows<{ reply_channel: string | null; news: boolean }>(
     db,
     `with before as materialized (select id, error_code from orders where id = :id and phase = 'open' for update),
      marked as (
        update orders o set error_code = 'REVIEW_REQUIRED', error_message = :message
          from before where o.id = before.id and o.phase = 'open'
-       returning o.id, o.origin, o.account_id, o.broker_order_id, o.partner_id, before.error_code is null as news
+       returning o.id, o.reply_channel, o.account_id, o.broker_order_id, o.partner_id, before.error_code is null as news
      ), found as (
-       insert into contract_findings (kind, account_id, broker_order_id, partner_id, order_id, details)
+       insert into contract_breaks (kind, account_id, broker_order_id, partner_id, order_id, details)
        select 'IMPLAUSIBLE', account_id, broker_order_id, partner_id, id, :details::jsonb from marked
        on conflict (account_id, broker_order_id, kind) do update
           set details = excluded.details,
-              found_at = case when contract_findings.resolution = '${WITHDRAWN}' then now() else contract_findings.found_at end,
-              resolved_at = case when contract_findings.resolution = '${WITHDRAWN}' then null else contract_findings.resolved_at end,
-              resolution = nullif(contract_findings.resolution, '${WITHDRAWN}')
+              found_at = case when contract_breaks.resolution = '${WITHDRAWN}' then now() else contract_breaks.found_at end,
+              resolved_at = case when contract_breaks.resolution = '${WITHDRAWN}' then null else contract_breaks.resolved_at end,
+              resolution = nullif(contract_breaks.resolution, '${WITHDRAWN}')
      )
-     select origin, news from marked`,
+     select reply_channel, news from marked`,
     { id, message: REVIEW_MESSAGE, details: JSON.stringify({ why: why.slice(0, 20) }) }
   )
   return marked
@@ -48,7 +48,7 @@ export async function unmarkUnsettled(db: Db, id: string): Promise<void> {
        update orders set error_code = null, error_message = null
         where id = :id and phase = 'open' and error_code = 'REVIEW_REQUIRED' returning account_id, broker_order_id
      )
-     update contract_findings f set resolved_at = now(), resolution = '${WITHDRAWN}'
+     update contract_breaks f set resolved_at = now(), resolution = '${WITHDRAWN}'
        from cleared c where f.account_id = c.account_id and f.broker_order_id = c.broker_order_id
         and f.kind = 'IMPLAUSIBLE' and f.resolved_at is null`,
     { id }
@@ -56,10 +56,10 @@ export async function unmarkUnsettled(db: Db, id: string): Promise<void> {
 }
 
 /** Resolves findings about open orders that have been settled meanwhile; returns how many. */
-export async function resolveSettledFindings(db: Db): Promise<number> {
+export async function resolveSettledBreaks(db: Db): Promise<number> {
   const settled = await rows(
     db,
-    `update contract_findings f set resolved_at = now(), resolution = 'the order is ' || o.status
+    `update contract_breaks f set resolved_at = now(), resolution = 'the order is ' || o.status
        from orders o
       where f.resolved_at is null and f.kind in ('IMPLAUSIBLE', 'UNSETTLED') and o.id = f.order_id and o.phase <> 'open'
      returning f.id`

@@ -1,6 +1,6 @@
 // The operator closes an order: the workers sell its contract, as they do when the partner closes it.
 import { ApiError } from '../../schemas/errors/errors.ts'
-import { askWorkers } from '../platform/broker-requests.ts'
+import { requestFromWorkers } from '../platform/broker-requests.ts'
 import type { Bus } from '../platform/bus.ts'
 import type { Queue } from '../platform/queue.ts'
 import type { Db } from '../postgres/connection.ts'
@@ -17,7 +17,7 @@ export async function sellOrder(db: Db, tools: { queue: Queue; bus: Bus }, order
   if (order.phase === 'closed') return order
   if (order.phase !== 'open')
     throw new ApiError('CONFLICT', `The order is ${order.status}; only an OPEN order can be CLOSED.`)
-  await askWorkers<object>(db, tools, {
+  await requestFromWorkers<object>(db, tools, {
     kind: 'close',
     key: order.id,
     data: { orderId: order.id },

@@ -42,7 +42,7 @@ export interface Draft {
   terms: OrderTerms
   ttlMs: number
   /** The bus channel of the process that waits for it. */
-  origin: string | null
+  replyChannel: string | null
   trace?: string | null
   copiedFrom?: string | null
   followId?: string | null
@@ -129,7 +129,7 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
     stop_loss: draft.terms.stopLoss,
     take_profit: draft.terms.takeProfit,
     ttl_ms: draft.ttlMs,
-    origin: draft.origin,
+    reply_channel: draft.replyChannel,
     trace: draft.trace ?? null,
     copied_from: draft.copiedFrom ?? null,
     follow_id: draft.followId ?? null,
@@ -150,16 +150,16 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
               broker_account_id text, account_id text, account_mode text, currency text, app_id text, dialect text, kind text,
               client_order_id text, phase text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,
               stake numeric, duration int, duration_unit text, barrier text, stop_loss numeric, take_profit numeric, ttl_ms int,
-              origin text, trace text, copied_from text, follow_id text, raised_to_minimum boolean)
+              reply_channel text, trace text, copied_from text, follow_id text, raised_to_minimum boolean)
      ), stored as (
        insert into orders as o (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
            app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
-           duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, origin, trace, copied_from, follow_id, raised_to_minimum,
-           leads)
+           duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, reply_channel, trace, copied_from, follow_id, raised_to_minimum,
+           has_followers)
        select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
               v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
               v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, v.phase,
-              clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.origin, v.trace, v.copied_from, v.follow_id, v.raised_to_minimum,
+              clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.reply_channel, v.trace, v.copied_from, v.follow_id, v.raised_to_minimum,
               v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status in ('ACTIVE', 'PAUSED_MISMATCH'))
          from wanted v
         where v.halt is null
@@ -181,7 +181,7 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
       clients: repeats.map(({ client_order_id }) => client_order_id),
       hashes: repeats.map(({ request_hash }) => request_hash),
       ttls: repeats.map(({ ttl_ms }) => ttl_ms),
-      origins: repeats.map(({ origin }) => origin),
+      channels: repeats.map(({ reply_channel }) => reply_channel),
       traces: repeats.map(({ trace }) => trace)
     }
     const reopened = await rows<StoredOrder>(
@@ -191,11 +191,11 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
             set phase = case when exists (select from broker_accounts a where a.id = o.broker_account_id
                                            and a.proven_version = a.token_version) then 'queued' else 'unproven' end,
                 queued_at = clock_timestamp(), not_before = null,
-                expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', origin = r.origin, trace = r.trace, sent_at = null,
-                permit_until = null, sender = null, reconcile_at = null, looks = 0, absence_checks = 0, error_code = null, error_message = null,
+                expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', reply_channel = r.reply_channel, trace = r.trace, sent_at = null,
+                permit_until = null, sender = null, resolve_at = null, checks = 0, absence_checks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null
-           from unnest(:partners::text[], :clients::text[], :hashes::text[], :ttls::int[], :origins::text[], :traces::text[])
-                  as r (partner_id, client_order_id, hash, ttl_ms, origin, trace)
+           from unnest(:partners::text[], :clients::text[], :hashes::text[], :ttls::int[], :channels::text[], :traces::text[])
+                  as r (partner_id, client_order_id, hash, ttl_ms, reply_channel, trace)
           where o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
             and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.hash, 'hex') and not ${isHalted('o')}
          returning o.account_id, ${columns}

@@ -7,15 +7,15 @@ import { serving } from '../traders/account-leases.ts'
 import { type Bus, WORK } from './bus.ts'
 import type { Queue } from './queue.ts'
 
-export interface AskRow {
+export interface BrokerRequestRow {
   id: string
   kind: string
   key: string
   data: Record<string, unknown>
   state: 'waiting' | 'answered' | 'refused'
-  answer: unknown
+  response: unknown
   error: { code: ErrorCode; message: string; extras?: ErrorExtras } | null
-  origin: string
+  reply_channel: string
   trace: string | null
   /** The requesting process; null for the operator, and for an api of the previous version. */
   partner_id: string | null
@@ -26,12 +26,12 @@ export interface AskRow {
   left_ms: number
 }
 
-export interface Question {
+export interface BrokerRequest {
   kind: string
   /** Broker requests of one kind and key are equal. */
   key: string
   data: object
-  origin: string
+  replyChannel: string
   /** The requesting partner, if any. */
   partnerId?: string
   /** Trace id of the api request it belongs to. */
@@ -46,24 +46,24 @@ export const queueOf = (kind: string): 'ask' | 'sell' => (kind === 'close' || ki
  * Stores broker requests with their jobs in the transaction `trx`; an equal one that is waiting is joined, or replaced
  * past its time. Returns the rows' ids in order; `joined` ones may not wake this process.
  */
-export async function storeAsks(
+export async function storeBrokerRequests(
   trx: Db,
   queue: Queue,
-  questions: Question[]
+  requests: BrokerRequest[]
 ): Promise<{ id: string; joined: boolean }[]> {
-  const unique = new Map(questions.map(question => [`${question.kind} ${question.key}`, question]))
-  const values = [...unique.values()].map(question => ({ id: newId('ask'), ...question, data: question.data }))
+  const unique = new Map(requests.map(request => [`${request.kind} ${request.key}`, request]))
+  const values = [...unique.values()].map(request => ({ id: newId('brokerRequest'), ...request, data: request.data }))
   const found = await rows<{ id: string; kind: string; key: string }>(
     trx,
-    `insert into asks (id, kind, key, data, origin, trace, partner_id, expires_at)
-     select v.id, v.kind, v.key, v.data, v.origin, v.trace, v."partnerId", clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
-       from jsonb_to_recordset(:values::jsonb) as v (id text, kind text, key text, data jsonb, origin text, trace text, "partnerId" text, "timeoutMs" int)
+    `insert into broker_requests (id, kind, key, data, reply_channel, trace, partner_id, expires_at)
+     select v.id, v.kind, v.key, v.data, v."replyChannel", v.trace, v."partnerId", clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
+       from jsonb_to_recordset(:values::jsonb) as v (id text, kind text, key text, data jsonb, "replyChannel" text, trace text, "partnerId" text, "timeoutMs" int)
       order by v.kind, v.key
      on conflict (kind, key) where state = 'waiting' do update
-       set id = case when asks.expires_at < clock_timestamp() then excluded.id else asks.id end,
-           origin = case when asks.expires_at < clock_timestamp() then excluded.origin else asks.origin end,
-           data = case when asks.expires_at < clock_timestamp() then excluded.data else asks.data end,
-           expires_at = greatest(asks.expires_at, excluded.expires_at)
+       set id = case when broker_requests.expires_at < clock_timestamp() then excluded.id else broker_requests.id end,
+           reply_channel = case when broker_requests.expires_at < clock_timestamp() then excluded.reply_channel else broker_requests.reply_channel end,
+           data = case when broker_requests.expires_at < clock_timestamp() then excluded.data else broker_requests.data end,
+           expires_at = greatest(broker_requests.expires_at, excluded.expires_at)
      returning id, kind, key`,
     { values: JSON.stringify(values) }
   )
@@ -71,22 +71,22 @@ export async function storeAsks(
   for (const name of ['ask', 'sell'] as const) {
     const jobs = found
       .filter(({ id, kind }) => fresh.has(id) && queueOf(kind) === name)
-      .map(({ id }) => ({ askId: id }))
+      .map(({ id }) => ({ brokerRequestId: id }))
     if (jobs.length > 0) await queue.enqueue(trx, name, jobs)
   }
   const byKey = new Map(found.map(row => [`${row.kind} ${row.key}`, row.id]))
-  return questions.map(({ kind, key }) => {
+  return requests.map(({ kind, key }) => {
     const id = byKey.get(`${kind} ${key}`) as string
     return { id, joined: !fresh.has(id) }
   })
 }
 
 /** Several broker requests at once, in the order of their ids. */
-export async function findAsks(db: Db, ids: string[]): Promise<(AskRow | undefined)[]> {
-  const found = await rows<AskRow>(
+export async function findBrokerRequests(db: Db, ids: string[]): Promise<(BrokerRequestRow | undefined)[]> {
+  const found = await rows<BrokerRequestRow>(
     db,
     `select *, expires_at < clock_timestamp() as expired, (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as left_ms
-       from asks where id = ${among('ids')}`,
+       from broker_requests where id = ${among('ids')}`,
     { ids }
   )
   const byId = new Map(found.map(row => [row.id, row]))
@@ -105,8 +105,8 @@ export interface Share {
  * The accounts that these broker requests concern, by request; those that no living worker serves are taken for `worker`.
  * One about no account has no entry.
  */
-export async function sharesOf(db: Db, worker: string, asks: AskRow[]): Promise<Map<string, Share[]>> {
-  const named = asks.flatMap(({ id, data }) => {
+export async function sharesOf(db: Db, worker: string, requests: BrokerRequestRow[]): Promise<Map<string, Share[]>> {
+  const named = requests.flatMap(({ id, data }) => {
     const orderIds = typeof data.orderId === 'string' ? [data.orderId] : ((data.orderIds as string[] | undefined) ?? [])
     const about = orderIds.map(orderId => ({ id, orderId, accountRowId: '' }))
     return typeof data.accountRowId === 'string'
@@ -134,28 +134,32 @@ export async function sharesOf(db: Db, worker: string, asks: AskRow[]): Promise<
 }
 
 /** Stores a response; only a waiting request takes one. Returns the channel to notify. */
-export async function answerAsk(db: Db, id: string, answer: unknown): Promise<string | undefined> {
-  return finish(db, id, 'answered', { answer: JSON.stringify(answer), error: null })
+export async function storeResponse(db: Db, id: string, response: unknown): Promise<string | undefined> {
+  return finish(db, id, 'answered', { response: JSON.stringify(response), error: null })
 }
 
 /** Stores a refusal, which the caller receives unchanged. */
-export async function refuseAsk(db: Db, id: string, error: NonNullable<AskRow['error']>): Promise<string | undefined> {
-  return finish(db, id, 'refused', { answer: null, error: JSON.stringify(error) })
+export async function storeRefusal(
+  db: Db,
+  id: string,
+  error: NonNullable<BrokerRequestRow['error']>
+): Promise<string | undefined> {
+  return finish(db, id, 'refused', { response: null, error: JSON.stringify(error) })
 }
 
 async function finish(
   db: Db,
   id: string,
   state: string,
-  values: { answer: string | null; error: string | null }
+  values: { response: string | null; error: string | null }
 ): Promise<string | undefined> {
-  const [row] = await rows<{ origin: string }>(
+  const [row] = await rows<{ replyChannel: string }>(
     db,
-    `update asks set state = :state, answer = :answer, error = :error, answered_at = now()
-      where id = :id and state = 'waiting' returning origin`,
+    `update broker_requests set state = :state, response = :response, error = :error, responded_at = now()
+      where id = :id and state = 'waiting' returning reply_channel as "replyChannel"`,
     { id, state, ...values }
   )
-  return row?.origin
+  return row?.replyChannel
 }
 
 // A lost wake-up costs at most this long, more of a request that has waited for long already: many that wait for a slow
@@ -167,24 +171,26 @@ const LONGEST_REREAD_MS = 4000
  * Sends a broker request from a process that seldom does (the operator's tool). Throws the workers' refusal, or
  * BROKER_UPSTREAM when no response comes in time.
  */
-export async function askWorkers<Answer>(
+export async function requestFromWorkers<Response>(
   db: Db,
   { queue, bus }: { queue: Queue; bus: Bus },
-  question: Omit<Question, 'origin'>
-): Promise<Answer> {
-  const [stored] = await db.transaction(trx => storeAsks(trx, queue, [{ ...question, origin: bus.origin }]))
-  bus.publish(WORK, queueOf(question.kind), 'new')
-  const read = async (id: string) => (await findAsks(db, [id]))[0]
-  const row = await awaitEnd(bus, read, (stored as { id: string }).id, { timeoutMs: question.timeoutMs })
-  return answerOf(row) as Answer
+  request: Omit<BrokerRequest, 'replyChannel'>
+): Promise<Response> {
+  const [stored] = await db.transaction(trx =>
+    storeBrokerRequests(trx, queue, [{ ...request, replyChannel: bus.replyChannel }])
+  )
+  bus.publish(WORK, queueOf(request.kind), 'new')
+  const read = async (id: string) => (await findBrokerRequests(db, [id]))[0]
+  const row = await awaitEnd(bus, read, (stored as { id: string }).id, { timeoutMs: request.timeoutMs })
+  return responseOf(row) as Response
 }
 
 /** The response in a finished row. Throws the workers' refusal, or BROKER_UPSTREAM for undefined: the time is over. */
-export function answerOf(row: AskRow | undefined): unknown {
-  if (row?.state === 'answered') return row.answer
+export function responseOf(row: BrokerRequestRow | undefined): unknown {
+  if (row?.state === 'answered') return row.response
   if (row?.state !== 'refused')
     throw new ApiError('BROKER_UPSTREAM', 'There was no answer from the broker in time; try again.')
-  const { code, message, extras } = row.error as NonNullable<AskRow['error']>
+  const { code, message, extras } = row.error as NonNullable<BrokerRequestRow['error']>
   const headers: Record<string, string> = code === 'RATE_LIMITED' ? { 'Retry-After': '1' } : {}
   throw new ApiError(code, message, { extras: extras ?? {}, headers })
 }
@@ -195,10 +201,10 @@ export function answerOf(row: AskRow | undefined): unknown {
  */
 export async function awaitEnd(
   bus: Bus,
-  read: (id: string) => Promise<AskRow | undefined>,
+  read: (id: string) => Promise<BrokerRequestRow | undefined>,
   id: string,
   { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal }
-): Promise<AskRow | undefined> {
+): Promise<BrokerRequestRow | undefined> {
   const deadline = performance.now() + timeoutMs
   for (let rereadMs = REREAD_MS; ; rereadMs = Math.min(2 * rereadMs, LONGEST_REREAD_MS)) {
     // Subscribe before the first read, so that a response between the two is not missed.
@@ -211,6 +217,6 @@ export async function awaitEnd(
 }
 
 /** Deletes requests whose waiters have timed out. */
-export async function deleteOldAsks(db: Db): Promise<number> {
-  return db('asks').where('expires_at', '<', db.raw(`now() - interval '5 minutes'`)).del()
+export async function deleteOldBrokerRequests(db: Db): Promise<number> {
+  return db('broker_requests').where('expires_at', '<', db.raw(`now() - interval '5 minutes'`)).del()
 }

@@ -4,7 +4,7 @@
 // workers.
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import { gather } from '../postgres/gather.ts'
+import { batch } from '../postgres/batch.ts'
 import type { Log } from './log.ts'
 
 /** Carries what happened, so that a waiter knows which row to read. */
@@ -13,15 +13,15 @@ export interface Hint {
   id: string
 }
 
-type Hear = (hint: Hint) => void
+type Listener = (hint: Hint) => void
 
 export interface Bus {
   /** The channel on which this process receives responses; stored with its requests. */
-  readonly origin: string
+  readonly replyChannel: string
   /** Sends a hint, grouped with others of the same moment; never throws, never waits. */
   publish(channel: string, topic: string, id: string): void
   /** Subscribes to a channel until the returned function is called. */
-  hear(channel: string, hear: Hear): Promise<() => void>
+  listen(channel: string, listener: Listener): Promise<() => void>
   /** Resolves when the topic and id are published to this process, or after `timeoutMs`, or on abort. */
   wait(topic: string, id: string, timeoutMs: number, signal?: AbortSignal): Promise<void>
   /** Whether hints can be received right now. */
@@ -48,8 +48,8 @@ const MAX_PAYLOAD = 7000
 
 /** Opens the bus: through Redis when `redisUrl` is given, else through PostgreSQL. */
 export async function openBus(options: { url: string; redisUrl?: string | undefined; log: Log }): Promise<Bus> {
-  const origin = `svc_api_${randomBytes(6).toString('hex')}`
-  const hearers = new Map<string, Set<Hear>>()
+  const replyChannel = `svc_api_${randomBytes(6).toString('hex')}`
+  const listeners = new Map<string, Set<Listener>>()
   const waiters = new Map<string, Set<() => void>>()
   const outgoing = new Map<string, Set<string>>()
   let scheduled = false
@@ -59,7 +59,7 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
       const space = line.indexOf(' ')
       if (space < 1) continue
       const hint = { topic: line.slice(0, space), id: line.slice(space + 1) }
-      for (const hear of hearers.get(channel) ?? []) hear(hint)
+      for (const listen of listeners.get(channel) ?? []) listen(hint)
     }
   }
 
@@ -89,29 +89,29 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
       .catch((error: unknown) => options.log.debug({ err: error }, 'a wake-up was not sent'))
   }
 
-  async function hear(channel: string, listener: Hear): Promise<() => void> {
-    const known = hearers.get(channel)
+  async function listen(channel: string, listener: Listener): Promise<() => void> {
+    const known = listeners.get(channel)
     if (known) known.add(listener)
     else {
-      hearers.set(channel, new Set([listener]))
+      listeners.set(channel, new Set([listener]))
       await transport.subscribe(channel)
     }
     return () => {
-      const set = hearers.get(channel)
+      const set = listeners.get(channel)
       set?.delete(listener)
       if (set?.size === 0) {
-        hearers.delete(channel)
+        listeners.delete(channel)
         void transport.unsubscribe(channel).catch(() => {})
       }
     }
   }
 
-  await hear(origin, ({ topic, id }) => {
+  await listen(replyChannel, ({ topic, id }) => {
     for (const wake of waiters.get(`${topic} ${id}`) ?? []) wake()
   })
 
   return {
-    origin,
+    replyChannel,
     publish(channel, topic, id) {
       const lines = outgoing.get(channel)
       if (lines) lines.add(`${topic} ${id}`)
@@ -121,7 +121,7 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
         setImmediate(flush)
       }
     },
-    hear,
+    listen,
     wait(topic, id, timeoutMs, signal) {
       const key = `${topic} ${id}`
       return new Promise(resolve => {
@@ -218,7 +218,7 @@ function postgresTransport(url: string, receive: (channel: string, payload: stri
   }
 
   // Notifying transactions commit one after the other in the whole cluster: hints of the same moment share one.
-  const send = gather(
+  const send = batch(
     async (messages: { channel: string; payload: string }[]) => {
       const channels = messages.map(({ channel }) => channel)
       const payloads = messages.map(({ payload }) => payload)

@@ -1,8 +1,9 @@
 // What of the broker's call quotas was spent, as far as other workers must know of it. Each worker counts the calls of
 // a scope in its memory; a quarter of every quota may be spent without a record, calls beyond it are recorded first.
 // The successor of a killed worker counts that quarter as spent, plus the recorded calls.
+
+import { batch, isDataError } from '../postgres/batch.ts'
 import { type Db, listing, rows, sql } from '../postgres/connection.ts'
-import { gather, isDataError } from '../postgres/gather.ts'
 
 /** Calls of a class, counted against the window of `windowMs`, that are made within `validMs` from now. */
 export interface CallRecord {
@@ -48,15 +49,15 @@ const SPENT_WITHIN_MS = 2000
 
 /** The records as `worker` keeps them. */
 export function openCallRecords(db: Db, worker: string): CallRecords {
-  const load = gather((scopes: string[]) => loadCalls(db, worker, scopes), { isolate: isDataError })
-  const record = gather(
+  const load = batch((scopes: string[]) => loadCalls(db, worker, scopes), { isolate: isDataError })
+  const record = batch(
     async (items: ScopedRecord[]) => {
       await recordCalls(db, worker, items)
       return items
     },
     { isolate: isDataError }
   )
-  const settle = gather(
+  const settle = batch(
     async (items: { scope: string; records: CallRecord[] }[]) => {
       await settleCalls(db, worker, items)
       return items
@@ -91,7 +92,7 @@ async function loadCalls(db: Db, worker: string, scopes: string[]): Promise<Past
      )
      select c.scope, null as class, 0 as "windowMs", 0 as calls,
             greatest(0, extract(epoch from clock_timestamp() - f.lease_until) * 1000)::float8 as "ageMs"
-       from asked join call_counters c using (scope) left join followers f on f.name = c.worker
+       from asked join call_counters c using (scope) left join lease_holders f on f.name = c.worker
       where c.worker <> :worker and (f.lease_until is null or f.lease_until > clock_timestamp() - interval '1 hour')
       union all
      select r.scope, r.class, r.window_ms, r.calls,
@@ -173,6 +174,6 @@ export async function forgetCalls(db: Db): Promise<void> {
     db,
     `delete from call_counters c
       where c.since < now() - interval '70 minutes'
-        and not exists (select 1 from followers f where f.name = c.worker and f.lease_until > now() - interval '70 minutes')`
+        and not exists (select 1 from lease_holders f where f.name = c.worker and f.lease_until > now() - interval '70 minutes')`
   )
 }

@@ -248,7 +248,7 @@ export async function listDoubtLines(db: Db, limit: number): Promise<OrderLine[]
     `select ${line}
        from ((select * from orders where phase = 'review' order by created_at limit :limit)
              union all
-             (select * from orders where phase = 'sending' order by reconcile_at limit :limit)) o
+             (select * from orders where phase = 'sending' order by resolve_at limit :limit)) o
        join partners p on p.id = o.partner_id
       order by o.phase = 'review' desc, "ageSeconds" desc limit :limit`,
     { limit }

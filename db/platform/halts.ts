@@ -91,7 +91,7 @@ export function announceHalts(bus: Bus): void {
 }
 
 /** Fails waiting orders to which a halt applies, at most `limit`; they may be repeated under their id. Returns the rows. */
-export async function failHalted(db: Db, limit: number): Promise<Pick<OrderRow, 'id' | 'origin'>[]> {
+export async function failHalted(db: Db, limit: number): Promise<Pick<OrderRow, 'id' | 'reply_channel'>[]> {
   return rows(
     db,
     `update orders o
@@ -101,7 +101,7 @@ export async function failHalted(db: Db, limit: number): Promise<Pick<OrderRow, 
               where q.phase in ('queued', 'unproven') and ${isHalted('q')}
               limit :limit for update of q skip locked) w
       where o.id = w.id and w.halt is not null
-     returning o.id, o.origin`,
+     returning o.id, o.reply_channel`,
     { limit }
   )
 }

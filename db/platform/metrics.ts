@@ -6,7 +6,7 @@ import client from 'prom-client'
 import { haltScopes } from '../../schemas/halts.ts'
 import { readAnalyticsState } from '../analytics/state.ts'
 import { readOutbox } from '../events/sequence.ts'
-import { countFindings } from '../orders/contract-audit.ts'
+import { countBreaks } from '../orders/reconciliation.ts'
 import { countPastEnd } from '../orders/review.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { listenAt } from '../postgres/system-errors.ts'
@@ -272,7 +272,7 @@ export function collectStoreMetrics(db: Db): void {
     for (const state of ['enabled', 'failing', 'disabled'] as const) webhooks.set({ state }, counts[state])
     for (const state of ['waiting', 'backlog'] as const) webhookEvents.set({ state }, counts[state])
     for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) findings.set({ kind }, 0)
-    for (const { kind, count } of await countFindings(db)) findings.set({ kind }, count)
+    for (const { kind, count } of await countBreaks(db)) findings.set({ kind }, count)
   })
 }
 

@@ -1,7 +1,7 @@
 // Passwords of traders: argon2id, computed on threads so that the event loop goes on, a few at a time so
 // that memory stays bounded (19 MiB each).
 import { hash, verify } from '@node-rs/argon2'
-import { Overloaded } from '../postgres/gather.ts'
+import { Overloaded } from '../postgres/batch.ts'
 
 // OWASP's first choice for argon2id: 19 MiB, two passes, one lane; some 15 ms of one core.
 const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const

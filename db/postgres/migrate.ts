@@ -53,6 +53,7 @@ import * as eventFaults from '../migrations/0051_event_faults.ts'
 import * as webhooks from '../migrations/0052_webhooks.ts'
 import * as markup from '../migrations/0054_markup.ts'
 import * as analytics from '../migrations/0055_analytics.ts'
+import * as names from '../migrations/0056_names.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -111,7 +112,8 @@ const migrations: Migration[] = [
   { name: '0051_event_faults', up: eventFaults.up },
   { name: '0052_webhooks', up: webhooks.up },
   { name: '0054_markup', up: markup.up },
-  { name: '0055_analytics', up: analytics.up }
+  { name: '0055_analytics', up: analytics.up },
+  { name: '0056_names', up: names.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -6,8 +6,8 @@ import { type Db, rows } from './connection.ts'
 // By table, the columns that plans go by, where there are many others: reading a sample of each takes its time.
 const tables: Record<string, string> = {
   orders: `(id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, client_order_id, phase, status,
-    follower, follow_id, copied_from, created_at, queued_at, closed_at)`,
-  asks: '',
+    lease_holder, follow_id, copied_from, created_at, queued_at, closed_at)`,
+  broker_requests: '',
   traders: '',
   broker_accounts: '',
   'pgboss.job_common': ''

@@ -10,7 +10,7 @@ export function channelOf(worker: string): string {
 }
 
 const lives = (worker: string) =>
-  `exists (select 1 from followers living where living.name = ${worker} and living.lease_until >= clock_timestamp())`
+  `exists (select 1 from lease_holders living where living.name = ${worker} and living.lease_until >= clock_timestamp())`
 
 /** A condition: no living worker but `worker` serves the account. */
 export function servedByNoOther(accountId: string, worker: string): string {
@@ -68,7 +68,7 @@ export async function serveAccounts(db: Db, worker: string, accountIds: string[]
 
 /** Lets other workers give accounts to this one. */
 export async function acceptAccounts(db: Db, worker: string): Promise<void> {
-  await rows(db, 'update followers set takes_accounts = true where name = :worker', { worker })
+  await rows(db, 'update lease_holders set takes_accounts = true where name = :worker', { worker })
 }
 
 /** A worker has clearly more than its share of accounts where it serves this much more, and one account besides. */
@@ -86,7 +86,7 @@ export async function evenOut(
   const living = await rows<{ name: string; accounts: number }>(
     db,
     `select f.name, (select count(*) from account_leases l where l.worker = f.name) as accounts
-       from followers f where f.lease_until >= clock_timestamp() and (f.takes_accounts or f.name = :worker)`,
+       from lease_holders f where f.lease_until >= clock_timestamp() and (f.takes_accounts or f.name = :worker)`,
     { worker }
   )
   const share = Math.ceil(living.reduce((sum, { accounts }) => sum + accounts, 0) / Math.max(1, living.length))
@@ -147,7 +147,7 @@ export async function releaseIdle(
 
 /** Gives up all accounts of a worker that is about to end, which takes none from now on. */
 export async function releaseAccounts(db: Db, worker: string): Promise<void> {
-  await rows(db, 'update followers set takes_accounts = false where name = :worker', { worker })
+  await rows(db, 'update lease_holders set takes_accounts = false where name = :worker', { worker })
   await rows(
     db,
     `delete from account_leases where account_id in
@@ -161,6 +161,6 @@ export async function forgetAccountLeases(db: Db): Promise<void> {
   await rows(
     db,
     `delete from account_leases l
-      where l.leased_at < now() - interval '1 day' and not exists (select 1 from followers f where f.name = l.worker)`
+      where l.leased_at < now() - interval '1 day' and not exists (select 1 from lease_holders f where f.name = l.worker)`
   )
 }

@@ -20,7 +20,7 @@ export const prefixes = {
   subscription: 'sub',
   payout: 'pay',
   session: 'ses',
-  ask: 'ask',
+  brokerRequest: 'ask',
   audit: 'aud',
   entry: 'ent',
   transfer: 'trf',

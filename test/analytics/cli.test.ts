@@ -10,7 +10,7 @@ import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
-const { db, log } = harness.open
+const { db, log } = harness.services
 const partner = await harness.makePartner()
 const trader = await partner.makeTrader()
 const HOUR_MS = 3_600_000

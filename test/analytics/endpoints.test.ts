@@ -10,8 +10,8 @@ import { fund, makeBot } from '../support/marketplace-makers.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
-const { address, open } = harness
-const { db } = open
+const { address, services } = harness
+const { db } = services
 const partner = await harness.makePartner()
 const [anna, ben] = [await partner.makeTrader(), await partner.makeTrader({ externalId: '=SUM(A1), "ben"' })]
 const day = (n: number, time = '12:00:00') => `2026-10-0${n}T${time}.000Z`

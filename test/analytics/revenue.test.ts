@@ -8,7 +8,7 @@ import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
 import { changeOrders, differencesOf, insertRandomOrders, questionOf, random } from './questions.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const traders: TestTrader[] = []
 for (let i = 0; i < 8; i++) traders.push(await partner.makeTrader())

@@ -15,7 +15,7 @@ const ADDERS = 2
 const ASKED_BETWEEN_KILLS = 25
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const traders: TestTrader[] = []
 for (let i = 0; i < 20; i++) traders.push(await partner.makeTrader())

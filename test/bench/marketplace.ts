@@ -16,7 +16,7 @@ const ROUNDS = 200
 const BATCH = 10_000
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const creator = await harness.makePartner()
 const buyer = await harness.makePartner()
 const pick = <T>(values: readonly T[]): T => values[Math.floor(Math.random() * values.length)] as T

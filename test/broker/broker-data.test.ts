@@ -190,7 +190,7 @@ care('closes connections nobody uses, keeps those that stream, and opens them ag
   await upTo(() => frontOf(own).connections.size === 1)
   await idle.balance()
   assert.is(frontOf(own).connections.size, 2)
-  busy.unfollow(contractId)
+  busy.unsubscribe(contractId)
   await upTo(() => frontOf(own).connections.size === 0)
   await own.close()
 })

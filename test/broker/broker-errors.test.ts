@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { meaningOf, meanings, readRefusal, refused } from '../../worker/broker/dialects/errors.ts'
+import { errorMappings, mappingOf, readRefusal, refused } from '../../worker/broker/dialects/errors.ts'
 import { sharedFolder } from '../support/shared.ts'
 
 const table = suite('the table of broker codes')
@@ -53,8 +53,8 @@ else {
     assert.ok(rows.length > 30, `only ${rows.length} rows could be read`)
     for (const { codes, map, ran } of rows) {
       for (const code of codes) {
-        assert.ok(Object.hasOwn(meanings, code), `${code} is missing`)
-        const meaning = meanings[code]!
+        assert.ok(Object.hasOwn(errorMappings, code), `${code} is missing`)
+        const meaning = errorMappings[code]!
         assert.is(meaning.ran, ran, `${code}: ran`)
         if (code.endsWith('TooFrequent') || map.startsWith('RL')) {
           // Their limit is no limit of the caller's: told as upstream trouble.
@@ -69,7 +69,7 @@ else {
 
   table('has no code that is not published', () => {
     const published = new Set(rows.flatMap(row => row.codes))
-    for (const code of Object.keys(meanings)) assert.ok(published.has(code), code)
+    for (const code of Object.keys(errorMappings)) assert.ok(published.has(code), code)
   })
 }
 
@@ -95,8 +95,8 @@ if (folder !== null) {
     assert.ok(newer.flatMap(([, codes]) => codes).length > 90)
     for (const [group, codes] of newer) {
       for (const code of codes.map(each => each.replace('*', ''))) {
-        if (group === 'RATE_LIMITED') assert.ok(meaningOf(code).rateLimit, code)
-        else if (code !== 'ContractUpdateTooFrequent') assert.is(meaningOf(code).code, group, code)
+        if (group === 'RATE_LIMITED') assert.ok(mappingOf(code).rateLimit, code)
+        else if (code !== 'ContractUpdateTooFrequent') assert.is(mappingOf(code).code, group, code)
       }
     }
   })
@@ -110,8 +110,8 @@ table('takes an unknown code for upstream trouble that did not run', () => {
 })
 
 table('knows families of codes by their beginning', () => {
-  assert.is(meaningOf('InvalidBarrierFormat').code, 'INVALID_CONTRACT')
-  assert.is(meaningOf('MissingMarketDataSpot').code, 'BROKER_UPSTREAM')
+  assert.is(mappingOf('InvalidBarrierFormat').code, 'INVALID_CONTRACT')
+  assert.is(mappingOf('MissingMarketDataSpot').code, 'BROKER_UPSTREAM')
 })
 
 table('calls a purchase in doubt after a fault behind the broker, and a read never', () => {

@@ -129,7 +129,7 @@ for (const dialect of ['next', 'v3'] as const) {
       const appId = dialect === 'v3' ? '66' : 'gone-app'
       const partner = await harness.makePartner()
       const set = (id: string) =>
-        harness.open
+        harness.services
           .db('partners')
           .where({ id: partner.partnerId })
           .update({ broker_app_id: id, broker_dialect: dialect })

@@ -45,7 +45,7 @@ async function connected(script: Script, options: Partial<ConnectionOptions> = {
 
 function heard(): { stream: Stream; frames: Frame[] } {
   const frames: Frame[] = []
-  return { frames, stream: { hear: frame => frames.push(frame) > 0 } }
+  return { frames, stream: { receive: frame => frames.push(frame) > 0 } }
 }
 
 opening('fails as not run when nobody listens, answers or wants us', async () => {
@@ -380,7 +380,7 @@ calls('survives values that cannot be written as text', async () => {
   })
   assert.is((await failure(connection.call({ buy: 1 }, order))).brokerCode, 'InvalidOfferings')
   const deaf: Stream = {
-    hear() {
+    receive() {
       throw new Error('not for me')
     }
   }
@@ -457,7 +457,7 @@ streams('of a refused call is not heard', async () => {
 streams('that fails on a frame harms nobody else', async () => {
   const { connection, counters, close } = await connected((frame, socket) => reply(socket, frame, poc({})))
   const stream: Stream = {
-    hear: () => {
+    receive: () => {
       throw new Error('unreadable')
     }
   }

@@ -234,7 +234,7 @@ care('hears of sales on the connection it has, whatever one that it left still s
       } else if (frame.portfolio !== undefined) reply(socket, frame, { portfolio: { contracts: [] } })
       else if (frame.balance !== undefined) held.push(frame)
     },
-    { restFromMs: 1_000 }
+    { parkFromMs: 1_000 }
   )
   const buyHour = () =>
     session.buy(

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
-import { endLease, renewLease } from '../../db/orders/following.ts'
+import { endLease, renewLease } from '../../db/orders/leases.ts'
 import { openCallRecords } from '../../db/platform/call-records.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
@@ -31,7 +31,7 @@ const harness = await openHarness({
     RECONCILE_CRASHED_MS: '1000'
   }
 })
-const { db, log, config } = harness.open
+const { db, log, config } = harness.services
 const partner = await harness.makePartner()
 const front = frontOf(simulator)
 

@@ -16,7 +16,7 @@ import { startWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 20, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator, 'next'), SWEEP_MS: '100' } })
-const { db, vault } = harness.open
+const { db, vault } = harness.services
 const partner = await harness.makePartner()
 // Three of them: a refresh token is good once, and each would use it.
 await Promise.all([startWorker(harness.env), startWorker(harness.env), startWorker(harness.env)])

@@ -1,11 +1,11 @@
 // The end of a chaos run: everything healed, every order waited for, then the auditor over the broker's books and
 // the service's own audit, and for whatever is wrong the whole story of its order.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findAsks, storeAsks } from '../../db/platform/broker-requests.ts'
+import { findBrokerRequests, storeBrokerRequests } from '../../db/platform/broker-requests.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
-import type { AuditSummary } from '../../worker/accounts/audit.ts'
+import type { ReconciliationSummary } from '../../worker/accounts/reconciliation.ts'
 import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import { type AuditReport, audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
 import type { Ground } from './ground.ts'
@@ -39,10 +39,10 @@ export async function waitForEnd(db: Db, ms: number): Promise<number> {
 }
 
 /** Has the workers compare every account with the broker's books. */
-export async function askForAudit(ground: Ground): Promise<AuditSummary> {
+export async function askForAudit(ground: Ground): Promise<ReconciliationSummary> {
   const { db, postgres, traders } = ground
   const queue = await openQueue({ url: postgres.url, role: 'sender', log: openLog({ level: 'silent', name: 'chaos' }) })
-  const total: AuditSummary = {
+  const total: ReconciliationSummary = {
     accounts: 0,
     contracts: 0,
     orphans: 0,
@@ -54,15 +54,15 @@ export async function askForAudit(ground: Ground): Promise<AuditSummary> {
   try {
     // 200 accounts a time, and some more for those that could not be reached.
     for (let round = 0; round < Math.ceil(traders.length / 200) + 1; round++) {
-      const question = { kind: 'audit', key: `chaos-${round}`, data: {}, origin: 'nobody', timeoutMs: 120_000 }
-      const [asked] = await db.transaction(trx => storeAsks(trx, queue, [question]))
+      const question = { kind: 'audit', key: `chaos-${round}`, data: {}, replyChannel: 'nobody', timeoutMs: 120_000 }
+      const [asked] = await db.transaction(trx => storeBrokerRequests(trx, queue, [question]))
       const deadline = performance.now() + question.timeoutMs
       for (;;) {
-        const [row] = await findAsks(db, [(asked as { id: string }).id])
+        const [row] = await findBrokerRequests(db, [(asked as { id: string }).id])
         if (row?.state === 'refused') throw new Error(`The audit was refused: ${JSON.stringify(row.error)}`)
         if (row?.state === 'answered') {
-          for (const [name, count] of Object.entries(row.answer as AuditSummary))
-            total[name as keyof AuditSummary] += count
+          for (const [name, count] of Object.entries(row.response as ReconciliationSummary))
+            total[name as keyof ReconciliationSummary] += count
           break
         }
         if (performance.now() > deadline) throw new Error('The audit was not answered.')
@@ -106,7 +106,7 @@ export async function judge(ground: Ground, load: Load): Promise<Judgement> {
   }
   const [wrong] = await rows<{ count: number }>(
     db,
-    `select count(*)::int as count from contract_findings where kind = 'MISMATCH'`
+    `select count(*)::int as count from contract_breaks where kind = 'MISMATCH'`
   )
   if (wrong?.count) violate(`the audit reports ${wrong.count} orders whose figures differ`)
   compareWithAnswers(load, new Map(orders.map(order => [order.client_order_id as string, order])), violate)

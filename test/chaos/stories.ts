@@ -23,13 +23,13 @@ export async function recordStories(db: Db): Promise<void> {
   await db.raw(`
     create table chaos_steps (
       id bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(), order_id text not null,
-      phase text not null, attempt int, sender text, looks int, sent_at timestamptz, permit_until timestamptz, reconcile_at timestamptz,
+      phase text not null, attempt int, sender text, checks int, sent_at timestamptz, permit_until timestamptz, resolve_at timestamptz,
       expires_at timestamptz, broker_order_id text, error_code text, error_message text, backend int default pg_backend_pid());
     create index on chaos_steps (order_id);
     create function chaos_step() returns trigger language plpgsql as $$ begin
-      insert into chaos_steps (order_id, phase, attempt, sender, looks, sent_at, permit_until, reconcile_at, expires_at, broker_order_id,
+      insert into chaos_steps (order_id, phase, attempt, sender, checks, sent_at, permit_until, resolve_at, expires_at, broker_order_id,
                                error_code, error_message)
-      values (new.id, new.phase, new.attempt, new.sender, new.looks, new.sent_at, new.permit_until, new.reconcile_at, new.expires_at,
+      values (new.id, new.phase, new.attempt, new.sender, new.checks, new.sent_at, new.permit_until, new.resolve_at, new.expires_at,
               new.broker_order_id, new.error_code, new.error_message);
       return null; end $$;
     create trigger chaos_first after insert on orders for each row execute function chaos_step();
@@ -43,12 +43,12 @@ export async function doubts(db: Db): Promise<Doubts> {
   const found = await rows<Waits & { fate: keyof Doubts }>(
     db,
     `with steps as (
-       select phase, sent_at, reconcile_at, lead(at) over next as decided_at, lead(phase) over next as decided
+       select phase, sent_at, resolve_at, lead(at) over next as decided_at, lead(phase) over next as decided
          from chaos_steps window next as (partition by order_id order by id)
      ), waits as (
        select extract(epoch from decided_at - sent_at)::float8 * 1000 as ms,
               case decided when 'failed' then 'absent' when 'review' then 'review' else 'found' end as fate
-         from steps where phase = 'sending' and decided_at >= reconcile_at
+         from steps where phase = 'sending' and decided_at >= resolve_at
      )
      select coalesce(fate, 'all') as fate, count(*)::int as count, max(ms) as "maxMs",
             percentile_cont(0.5) within group (order by ms) as "p50Ms", percentile_cont(0.99) within group (order by ms) as "p99Ms"

@@ -46,7 +46,7 @@ interface Follow {
 function ordersOf(db: Db, accountId: string) {
   return rows<{ id: string; phase: string; evidence: unknown }>(
     db,
-    `select id, phase, asset, stake, attempt, sender, sent_at, permit_until, reset_at, looks, absence_checks, error_code, error_message, evidence
+    `select id, phase, asset, stake, attempt, sender, sent_at, permit_until, reset_at, checks, absence_checks, error_code, error_message, evidence
        from orders where account_id = :accountId and broker_order_id is null and attempt > 1 order by id`,
     { accountId }
   )

@@ -50,7 +50,7 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
     SETTLE_WAIT_MS: '5000'
   }
   const harness = await openHarness({ env })
-  const { db } = harness.open
+  const { db } = harness.services
   const partner = await harness.makePartner()
   const workers: TestProcess[] = await Promise.all(
     Array.from({ length: options.workers }, () => startWorker(harness.env))
@@ -162,7 +162,7 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
   /** As if a process died after it stored the job and before it knew, and another one stored it again. */
   async function fanOutAgain(): Promise<void> {
     const [orderId] = pick([...open]) ?? []
-    if (orderId) await db.transaction(trx => harness.open.queue.enqueue(trx, 'copy.fanout', [{ orderId }]))
+    if (orderId) await db.transaction(trx => harness.services.queue.enqueue(trx, 'copy.fanout', [{ orderId }]))
   }
   const switchAccount = (trader: TestTrader & { real: string }) =>
     partner.call(activateAccount, {

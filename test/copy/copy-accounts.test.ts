@@ -6,7 +6,7 @@ import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const migration = suite('the migration that pins follows')
 

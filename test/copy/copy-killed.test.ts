@@ -27,7 +27,7 @@ const env = {
   SWEEP_MS: '200'
 }
 const harness = await openHarness({ env })
-const { db } = harness.open
+const { db } = harness.services
 const workers = await Promise.all([1, 2, 3].map(() => startWorker(harness.env)))
 const partner = await harness.makePartner()
 

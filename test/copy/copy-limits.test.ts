@@ -8,7 +8,7 @@ import { getOrder } from '../../api/orders/by-id.ts'
 import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { markLimitsSet, takeLimitsToSet } from '../../db/copy/limits.ts'
-import { endLease, renewLease } from '../../db/orders/following.ts'
+import { endLease, renewLease } from '../../db/orders/leases.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { Refusal } from '../../worker/simulator/engine/refusal.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -22,7 +22,7 @@ onClose(() => simulator.close())
 const harness = await openHarness({
   env: { ...brokerEnv(simulator), SWEEP_MS: '200', LEASE_MS: '2000', BROKER_ANSWER_TIMEOUT_MS: '2000' }
 })
-const { db } = harness.open
+const { db } = harness.services
 const workers: TestProcess[] = [await startWorker(harness.env)]
 const partner = await harness.makePartner()
 
@@ -104,7 +104,7 @@ limits('are set once the purchase of a copy is no longer in doubt, the last ones
   const { leader, follower, order, copy } = await copied()
   await db.raw(
     `update orders set phase = 'sending', sent_at = now(), permit_until = now(), expires_at = now() + interval '1 minute',
-        reconcile_at = now() + interval '1 hour' where id = ?`,
+        resolve_at = now() + interval '1 hour' where id = ?`,
     [copy.orderId]
   )
   for (const [version, takeProfit] of [300, 200].entries()) {
@@ -114,7 +114,7 @@ limits('are set once the purchase of a copy is no longer in doubt, the last ones
       return row.limits_version === version + 1 && Number(row.new_take_profit) === takeProfit / 2
     })
   }
-  await db.raw(`update orders set phase = 'open', follower = null, lease_until = null where id = ?`, [copy.orderId])
+  await db.raw(`update orders set phase = 'open', lease_holder = null, lease_until = null where id = ?`, [copy.orderId])
   await copyHas(follower, copy.orderId, [null, 100])
 })
 

@@ -21,7 +21,7 @@ import { startTestWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 20, seed: 12, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '200' } })
-const { db } = harness.open
+const { db } = harness.services
 const worker = await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
@@ -422,17 +422,17 @@ mirroring('is not copied any more, and a copy in doubt is sold once it is known'
   // As if the worker that bought the copy had not been answered yet.
   await db.raw(
     `update orders set phase = 'sending', sent_at = now(), permit_until = now(), expires_at = now() + interval '1 minute',
-        reconcile_at = now() + interval '1 hour' where id = ?`,
+        resolve_at = now() + interval '1 hour' where id = ?`,
     [copy.orderId]
   )
   await partner.call(closeMultiplierOrder, { params: { orderId } })
   await until('the wish', async () => (await db('orders').where({ id: copy.orderId }).first()).close_at)
-  await db.raw(`update orders set phase = 'open', follower = null, lease_until = null where id = ?`, [copy.orderId])
+  await db.raw(`update orders set phase = 'open', lease_holder = null, lease_until = null where id = ?`, [copy.orderId])
   await copyOf(follower, { orderId, status: 'CLOSED' })
   // A fan-out that comes late copies nothing.
   const late = await partner.makeTrader()
   await follow(late, leader)
-  await db.transaction(trx => worker.open.queue.enqueue(trx, 'copy.fanout', [{ orderId }]))
+  await db.transaction(trx => worker.services.queue.enqueue(trx, 'copy.fanout', [{ orderId }]))
   await until('the fan-out', async () => (await standing(late)).lastSkipped?.reason === 'LEADER_CLOSED')
   assert.equal(await copiesOf(late), [])
 })
@@ -444,7 +444,7 @@ mirroring('fails a copy that still waits to be bought', async () => {
   await insertOrderRows(db, follower, { phase: 'open' })
   await db.raw(
     `update orders set phase = 'sending', sent_at = now(), permit_until = now(), expires_at = now() + interval '1 minute',
-        reconcile_at = now() + interval '1 hour' where trader_id = ?`,
+        resolve_at = now() + interval '1 hour' where trader_id = ?`,
     [follower.traderId]
   )
   const { orderId } = (await placeMultiplier(leader)).body
@@ -488,7 +488,7 @@ mirroring('closes the copies when the operator settles its order as sold, but no
   for (const orderId of [multiplier, sold, lost]) await copyOf(follower, { orderId })
   const settle = async (orderId: string, soldFor: string) => {
     const [order] = (await findOrders(db, [orderId])) as [OrderRow]
-    await db.transaction(trx => settleByHand(trx, worker.open.queue, order, { soldFor, closedAt: new Date() }))
+    await db.transaction(trx => settleByHand(trx, worker.services.queue, order, { soldFor, closedAt: new Date() }))
   }
   await settle(lost, '0')
   await settle(multiplier, '9.5')
@@ -503,7 +503,7 @@ mirroring('is copied once, however often it is fanned out', async () => {
   const { orderId } = (await placeBinary(leader)).body
   await copyOf(follower, { orderId })
   const again = Array.from({ length: 5 }, () => ({ orderId }))
-  await db.transaction(trx => worker.open.queue.enqueue(trx, 'copy.fanout', again))
+  await db.transaction(trx => worker.services.queue.enqueue(trx, 'copy.fanout', again))
   await fannedOut()
   assert.is((await copiesOf(follower)).length, 1)
   const { copiedOrders, openCopies, skippedCopies } = await standing(follower)

@@ -47,7 +47,7 @@ const fannedOut = () =>
   // The job is stored with the purchase, and goes in the transaction that stores the copies.
   until('the fan-outs', async () => {
     const [left] = await rows(
-      harness.open.db,
+      harness.services.db,
       `select 1 from pgboss.job where name = 'copy.fanout' and state <= 'active'`
     )
     return !left
@@ -73,7 +73,7 @@ leading("does not show another partner's, and global only public partners'", asy
   const other = await harness.makePartner()
   assert.equal((await other.call(listLeaders)).body.data, [])
   assert.equal((await other.call(listLeaders, { query: { scope: 'global' } })).body.data, [])
-  await harness.open
+  await harness.services
     .db('community_profiles')
     .insert({ partner_id: partner.partnerId, party_id: partner.partnerId, is_public: true })
   const { body } = await other.call(listLeaders, { query: { scope: 'global' } })
@@ -148,7 +148,7 @@ following('a copy is never copied, and a refusal of one follower touches nobody 
   await follow(poor.traderExternalId, leader.traderId)
   await follow(last.traderExternalId, middle.traderId)
   // Its limit would keep the copy from being asked for at all.
-  await harness.open.db('follows').where({ trader_id: poor.traderId }).update({ base_balance: '1000' })
+  await harness.services.db('follows').where({ trader_id: poor.traderId }).update({ base_balance: '1000' })
   await place(partner, leader.traderExternalId, { stake: 5 })
   await until('the copies', async () => {
     const [mine] = await copiesOf(partner, middle.traderExternalId)
@@ -177,7 +177,7 @@ following('pauses when the loss reaches the limit, and following again resumes',
   const { body } = await partner.call(followLeader, {
     body: { traderExternalId: follower.traderExternalId, leaderId: leader.traderId, maxDrawdownPct: 5 }
   })
-  await harness.open.db('follows').where({ id: body.followId }).update({ base_balance: '40' })
+  await harness.services.db('follows').where({ id: body.followId }).update({ base_balance: '40' })
   const standing = async () =>
     (await partner.call(listMyFollows, { query: { traderExternalId: follower.traderExternalId } })).body.data[0]
   const copiesClosed = async () =>
@@ -186,7 +186,7 @@ following('pauses when the loss reaches the limit, and following again resumes',
     'a loss',
     async () => {
       // Every other one loses; 2 is 5 % of 40, once what was won before is set aside.
-      await harness.open.db('follows').where({ id: body.followId }).update({ since_pnl: '0' })
+      await harness.services.db('follows').where({ id: body.followId }).update({ since_pnl: '0' })
       await place(partner, leader.traderExternalId)
       await fannedOut()
       await until('the end of its copy', copiesClosed)

@@ -20,7 +20,7 @@ onClose(() => simulator.close())
 // Copies wait for each other: their time to live must not be what is tested.
 const harness = await openHarness({ env: { ...brokerEnv(simulator), ORDER_TTL_MS: '30000' } })
 await startTestWorker(harness.env)
-const { db } = harness.open
+const { db } = harness.services
 
 const place = (partner: TestPartner, traderExternalId: string, changes: object = {}) =>
   partner.call(placeBinaryOrder, {

@@ -8,7 +8,7 @@ import { closeAll, openHarness, type TestPartner, type TestTrader } from '../sup
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
-const { db, pepper } = harness.open
+const { db, pepper } = harness.services
 const leaderboard = suite('GET /v1/community/leaderboard')
 
 /** A trader with a profile of that name. */

@@ -10,7 +10,7 @@ import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const traders: TestTrader[] = []
 for (let i = 0; i < 6; i++) traders.push(await partner.makeTrader())
@@ -328,7 +328,7 @@ adding('halves its step as often as a statement takes too long, until it has cau
     perform nextval('attempts'); raise exception using errcode = 'query_canceled'; end if`
   for (const cancelled of [3, 6]) {
     await forget(`now() - interval '3 days'`)
-    await beforeMovingOn(tooLong, () => add({ db, log: harness.open.log }))
+    await beforeMovingOn(tooLong, () => add({ db, log: harness.services.log }))
     // A day, twelve hours and six; and a day again when there was nothing left.
     assert.is(await attempts(), cancelled)
     assert.is(await added(), 1)
@@ -338,7 +338,7 @@ adding('halves its step as often as a statement takes too long, until it has cau
   const broken = `perform nextval('attempts'); raise exception using errcode = 'data_corrupted'`
   await beforeMovingOn(broken, async () => {
     let code: unknown
-    await add({ db, log: harness.open.log }).catch(error => {
+    await add({ db, log: harness.services.log }).catch(error => {
       code = error.code
     })
     assert.is(code, 'XX001')

@@ -28,7 +28,7 @@ const announcing = suite('a deprecated operation')
 announcing('says in every response since when, until when and where to read on', async () => {
   Object.assign(getMe, { deprecated })
   try {
-    const policy = `${harness.open.config.baseUrl}/docs#/section/versions-and-deprecation`
+    const policy = `${harness.services.config.baseUrl}/docs#/section/versions-and-deprecation`
     const refused = await fetch(`${harness.address}/v1/me`)
     assert.is(refused.status, 401)
     for (const { headers } of [await partner.call(getMe), refused]) {

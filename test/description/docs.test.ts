@@ -57,7 +57,7 @@ serving('lets no script in but ours and connects to nowhere else', async () => {
 serving('gives the description without a key: the same document as GET /v1/_spec', async () => {
   const answer = await fetch(`${harness.address}/docs/openapi.json`)
   assert.is(answer.headers.get('content-encoding'), 'gzip')
-  const document = JSON.parse(JSON.stringify(describe(operations, harness.open.config.baseUrl)))
+  const document = JSON.parse(JSON.stringify(describe(operations, harness.services.config.baseUrl)))
   assert.equal(await answer.json(), document)
   const etag = answer.headers.get('etag') ?? ''
   assert.is((await fetch(answer.url, { headers: { 'if-none-match': etag } })).status, 304)

@@ -17,7 +17,7 @@ spec('needs a key, and no scope', async () => {
   const { status, body } = await partner.call(getSpec)
   assert.is(status, 200)
   assert.is(body.openapi, '3.1.0')
-  assert.equal(body, JSON.parse(JSON.stringify(describe(operations, harness.open.config.baseUrl))))
+  assert.equal(body, JSON.parse(JSON.stringify(describe(operations, harness.services.config.baseUrl))))
 })
 
 spec('says of each operation which credentials it takes', async () => {

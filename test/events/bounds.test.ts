@@ -46,10 +46,10 @@ bounds('end one whose client reads nothing for a minute, and none whose client r
     server.close()
   })
   const [ws] = await coming
-  const { tail, release } = await new Tails(harness.open).take(partner.partnerId)
+  const { tail, release } = await new Tails(harness.services).take(partner.partnerId)
   const { keyId, partnerId } = partner
   const holder = { keyId, partnerId, scopes: allScopes, brokerDialect: 'v3', brokerAppId: '1' }
-  const socket = new StreamSocket(harness.open, ws, { holder, tail, ticks: new Ticks(harness.open) })
+  const socket = new StreamSocket(harness.services, ws, { holder, tail, ticks: new Ticks(harness.services) })
   await once(client, 'message')
   client.send(JSON.stringify({ type: 'subscribe', id: 's', channel: 'events' }))
   await once(client, 'message')

@@ -10,7 +10,7 @@ import { startProcess } from '../support/processes.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
 
 const harness = await openHarness()
-const { db, bus } = harness.open
+const { db, bus } = harness.services
 const partner = await harness.makePartner()
 const other = await harness.makePartner()
 const trader = await partner.makeTrader()

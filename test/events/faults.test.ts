@@ -9,7 +9,7 @@ import { openClient } from './client.ts'
 import { sequenceAll } from './reading.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 
 const passing = suite('an event that cannot be shown')
 

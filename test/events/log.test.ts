@@ -20,7 +20,7 @@ import { fund, makeBot } from '../support/marketplace-makers.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
 
 const harness = await openHarness()
-const { db, config, bus } = harness.open
+const { db, config, bus } = harness.services
 
 const since = async (partner: TestPartner, work: () => Promise<unknown>) => {
   await sequenceAll(db)
@@ -135,7 +135,7 @@ log('publishes whose log has grown, from a worker, within moments of a change th
   const { startTestWorker } = await import('../support/processes.ts')
   const worker = await startTestWorker({ ...harness.env, SWEEP_MS: '60000' })
   const grown: string[] = []
-  const stop = await bus.hear(EVENTS, ({ id }) => grown.push(id))
+  const stop = await bus.listen(EVENTS, ({ id }) => grown.push(id))
   await until('the key', async () => typesOf((await readAll(partner)).events).includes('key.created'))
   await partner.makeTrader()
   // The worker's slow clock is a minute.

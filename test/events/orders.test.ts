@@ -19,7 +19,7 @@ const simulator = await startSimulator({ tickMs: 10, seed: 22, limits: 'off', ti
 onClose(() => simulator.close())
 // The sequencer runs by itself after what changes orders: its slow clock does not come up.
 const harness = await openHarness({ env: { ...brokerEnv(simulator), ORDER_TTL_MS: '3000', SWEEP_MS: '30000' } })
-const { db } = harness.open
+const { db } = harness.services
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
@@ -142,7 +142,7 @@ orders('tell a review, of an order in doubt and of one that cannot be settled', 
       sent_at: soon(0),
       expires_at: soon(9000),
       permit_until: soon(3000),
-      reconcile_at: soon(60_000)
+      resolve_at: soon(60_000)
     })
   await markReview(db, { id, attempt: 1, message: 'Two contracts fit.', evidence: [] })
   await sequenceAll(db)

@@ -12,7 +12,7 @@ import { type Client, openClient, refusedUpgrade } from './client.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
 
 const harness = await openHarness()
-const { db, bus } = harness.open
+const { db, bus } = harness.services
 const { address } = harness
 
 /** Puts what happened into the log and lets the processes know, as a worker does. */

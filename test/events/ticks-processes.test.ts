@@ -12,7 +12,7 @@ import { startRedis } from '../support/redis.ts'
 import { type Client, openClient } from './client.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 // At their real pace, so that the seconds tell ticks apart.
 const simulator = await startSimulator({ limits: 'off' })
 onClose(() => simulator.close())

@@ -10,7 +10,7 @@ import { closeAll, onClose, openHarness, type TestPartner, until } from '../supp
 import { type Client, type Message, openClient, refusedUpgrade } from './client.ts'
 
 const harness = await openHarness()
-const { db, bus } = harness.open
+const { db, bus } = harness.services
 const { address } = harness
 
 const connect = (partner: TestPartner) => openClient(address, { key: partner.key })
@@ -225,7 +225,7 @@ subscribing('is bounded: assets of a socket, assets of a message, subscriptions,
 
 /** Ticks without a socket: what they send, and what is done in the turn of the event loop in which a tick arrives, before it is sent. */
 async function openBoard() {
-  const ticks = new Ticks(harness.open)
+  const ticks = new Ticks(harness.services)
   let arrivals = 0
   let onArrival: (arrivals: number) => void = () => {}
   onClose(() => ticks.close())
@@ -245,7 +245,7 @@ async function openBoard() {
   const first = join('R_100')
   await wanted('R_100')
   // Registered after the board, so called right after it.
-  const unhear = await bus.hear(tickChannelOf(dialect), ({ topic }) => {
+  const unhear = await bus.listen(tickChannelOf(dialect), ({ topic }) => {
     if (topic === 'tick') onArrival(++arrivals)
   })
   onClose(async () => unhear())

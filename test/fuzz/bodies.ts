@@ -1,8 +1,8 @@
 // The hostile classes about the bytes of a body: what is written of a good one's text.
 import fc from 'fast-check'
 import { amplified } from '../support/amplified.ts'
-import { type Ask, credentials, inputsFor, wireOf } from './asks.ts'
 import type { Kind } from './kinds.ts'
+import { type Ask, credentials, inputsFor, wireOf } from './requests.ts'
 import type { Wire } from './wire.ts'
 
 const refused = (...only: number[]) => ({ check: 'negative_data_rejection', only })

@@ -2,13 +2,13 @@
 // sent and what was wrong. The requests are the same for a seed as far as they do not hang on what was answered.
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
-import { type Ask, identifierIn, learn, type Scene } from './asks.ts'
 import type { Described } from './description.ts'
 import { hostile } from './hostile.ts'
 import { judge } from './judge.ts'
 import { kinds } from './kinds.ts'
 import { BrokenPromise, lifecycles, stepsOver } from './lifecycles.ts'
 import { type Findings, openFindings, type Report } from './report.ts'
+import { type Ask, identifierIn, learn, type Scene } from './requests.ts'
 import { type Heard, type Line, openLine, type Wire } from './wire.ts'
 
 export interface CampaignOptions {
@@ -108,15 +108,15 @@ const isLate = ({ status, text }: Heard): boolean =>
   status === 502 && /"status":"PENDING"|no answer from the broker in time/.test(text)
 
 /** Lives one thing's life. */
-async function live(name: string, open: Open): Promise<void> {
+async function live(name: string, services: Open): Promise<void> {
   let last: Wire | null = null
-  const step = stepsOver(open.scene, (operation, wire, expected) => {
+  const step = stepsOver(services.scene, (operation, wire, expected) => {
     last = wire
-    return ask({ operation, kind: LIFECYCLE, wire, expected }, open)
+    return ask({ operation, kind: LIFECYCLE, wire, expected }, services)
   })
-  await lifecycles[name]?.(step, open.scene).catch((error: Error) => {
+  await lifecycles[name]?.(step, services.scene).catch((error: Error) => {
     if (!(error instanceof BrokenPromise)) throw error
-    open.findings.wrong(`lifecycle of ${name}`, LIFECYCLE, last, { check: error.check, words: error.message })
+    services.findings.wrong(`lifecycle of ${name}`, LIFECYCLE, last, { check: error.check, words: error.message })
   })
 }
 

@@ -16,8 +16,8 @@ import { call, type Harness, newAccountId, onClose, openHarness, type TestPartne
 import { fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startApi, startWorker, type TestProcess } from '../support/processes.ts'
-import { learn, type Scene } from './asks.ts'
 import { readDescription } from './description.ts'
+import { learn, type Scene } from './requests.ts'
 import type { Sharing } from './sharing.ts'
 import { PASSWORD } from './values.ts'
 
@@ -50,7 +50,7 @@ export async function openGround(): Promise<Ground> {
   const [api, worker] = await Promise.all([startApi(harness.env), startWorker(harness.env)])
   const scene = await openScene(harness, api.address)
   const { accountId } = scene.sharing
-  const { db } = harness.open
+  const { db } = harness.services
   return {
     scene,
     api,
@@ -71,7 +71,7 @@ export async function openGround(): Promise<Ground> {
 export const through = (scene: Scene, address: string): Scene => ({ ...scene, address })
 
 async function openScene(harness: Harness, address: string): Promise<Scene> {
-  const { open } = harness
+  const { services } = harness
   const partner = await harness.makePartner({ name: 'Fuzzing' })
   const bare = await harness.makePartner({ scopes: [] })
   const scene: Scene = {
@@ -98,7 +98,7 @@ async function openScene(harness: Harness, address: string): Promise<Scene> {
   // One that nobody gives other accounts.
   learn(scene, 'steadyTrader', (await partner.makeTrader()).traderExternalId)
   const leader = await partner.makeTrader()
-  await insertOrderRows(open.db, leader, { count: 10 })
+  await insertOrderRows(services.db, leader, { count: 10 })
   learn(scene, 'leaderId', leader.traderId)
   for (const asset of ['R_100', 'R_50', '1HZ100V', 'frxEURUSD', 'NOTHING']) learn(scene, 'asset', asset)
   for (const slug of ['horizon', 'midnight', 'bulletin']) learn(scene, 'slug', slug)
@@ -141,7 +141,7 @@ async function makeSharing(harness: Harness): Promise<Sharing> {
 
 /** Keys that are no good: revoked, of a partner that is suspended, of one that has not paid. */
 async function spentKeys(harness: Harness): Promise<Scene['badKeys']> {
-  const { db } = harness.open
+  const { db } = harness.services
   const [revoked, suspended, unpaid] = [
     await harness.makePartner(),
     await harness.makePartner(),
@@ -159,7 +159,7 @@ async function spentKeys(harness: Harness): Promise<Scene['badKeys']> {
 
 /** Another partner's things; whatever of it is for itself only says so. */
 async function makeOthers(harness: Harness, scene: Scene, seller: TestPartner): Promise<void> {
-  const { db } = harness.open
+  const { db } = harness.services
   const other = await harness.makePartner({ name: CANARY, scopes: allScopes })
   const made = async (row: Parameters<TestPartner['call']>[0], input: object) => {
     const { status, body } = await other.call(row, input)

@@ -1,5 +1,8 @@
 // The classes of requests that nobody sends by mistake.
 import fc, { type Arbitrary } from 'fast-check'
+import { amplification, charsets, duplicateKeys, nesting, unreadable } from './bodies.ts'
+import type { Described, Schema } from './description.ts'
+import type { Kind } from './kinds.ts'
 import {
   type Ask,
   changed,
@@ -11,10 +14,7 @@ import {
   placesIn,
   type Scene,
   wireOf
-} from './asks.ts'
-import { amplification, charsets, duplicateKeys, nesting, unreadable } from './bodies.ts'
-import type { Described, Schema } from './description.ts'
-import type { Kind } from './kinds.ts'
+} from './requests.ts'
 import { sharedAccount } from './sharing.ts'
 
 const ASSIGNED = 'assigned-by-the-fuzzer'

@@ -1,6 +1,7 @@
 // What is wrong with an answer: the checks that every answer must pass, and what its request expected of it.
-import type { Ask, Scene } from './asks.ts'
+
 import type { DescribedAnswer } from './description.ts'
+import type { Ask, Scene } from './requests.ts'
 import { ANSWER_MS, type Heard } from './wire.ts'
 
 export interface Problem {

@@ -1,6 +1,7 @@
 // The classes of requests every operation gets: what fits its description, what does not, and the wrong credentials
 // and methods. The hostile ones are in hostile.ts.
 import fc, { type Arbitrary } from 'fast-check'
+import type { Described } from './description.ts'
 import {
   type Ask,
   changed,
@@ -12,8 +13,7 @@ import {
   placesIn,
   type Scene,
   wireOf
-} from './asks.ts'
-import type { Described } from './description.ts'
+} from './requests.ts'
 
 /** Makes requests of one class for an operation; null where the class means nothing to it. */
 export type Kind = (operation: Described, scene: Scene) => Arbitrary<Ask> | null

@@ -1,7 +1,7 @@
 // Things that are made, used and given up: there once they were made, as they were made, and unusable once they are
 // gone. The checks are those that Schemathesis calls ensure_resource_availability and use_after_free.
 import { randomUUID } from 'node:crypto'
-import { credentials, type Input, type Scene, wireOf } from './asks.ts'
+import { credentials, type Input, type Scene, wireOf } from './requests.ts'
 import type { Heard } from './wire.ts'
 
 export interface Answer {

@@ -1,6 +1,7 @@
 // What a campaign saw: how much was sent, what was answered, and what was wrong.
-import type { Ask } from './asks.ts'
+
 import type { Problem } from './judge.ts'
+import type { Ask } from './requests.ts'
 import { curlOf, type Wire } from './wire.ts'
 
 export interface Violation extends Problem {

@@ -1,9 +1,9 @@
 // Requests of three partners about one broker account: two own it, a stranger has named it with made-up tokens. Whatever the
 // others ask, an owner is served in time, the stranger reaches nothing, and nobody is shown anything of another.
 import fc from 'fast-check'
-import type { Ask, Input, Scene } from './asks.ts'
-import { wireOf } from './asks.ts'
 import type { Kind } from './kinds.ts'
+import type { Ask, Input, Scene } from './requests.ts'
+import { wireOf } from './requests.ts'
 
 /** A broker account of two partners, and who uses it. */
 export interface Sharing {

@@ -12,7 +12,7 @@ import { draft, fund, makeBot } from '../support/marketplace-makers.ts'
 import { operator as run } from '../support/operator.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const destinationAddress = 'TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE'
 
 const operator = async (...args: string[]) => {

@@ -10,7 +10,7 @@ import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { books, draft, fund, makeBot } from '../support/marketplace-makers.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const destinationAddress = 'TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE'
 const ask = (partner: TestPartner, amountUsd: number, headers: Record<string, string> = {}) =>
   partner.call(requestPayout, { body: { amountUsd, destinationAddress }, headers })

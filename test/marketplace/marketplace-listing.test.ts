@@ -225,7 +225,7 @@ pages('are right by every way to find them, few, many or far back', async () => 
     rating_count: i % 7,
     rating_sum: (i % 7) * (1 + (i % 5))
   }))
-  await seedBots(harness.open.db, creator, facts)
+  await seedBots(harness.services.db, creator, facts)
   const orders = {
     newest: 'published_at desc, id desc',
     'top-rated': 'rating desc, rating_count desc, id desc',
@@ -236,7 +236,7 @@ pages('are right by every way to find them, few, many or far back', async () => 
       ['flock', 'Flock %'],
       ['herd', 'Flock herd %']
     ] as const) {
-      const wanted = (await harness.open
+      const wanted = (await harness.services
         .db('marketplace_bots')
         .whereLike('name', like)
         .orderByRaw(by)
@@ -257,7 +257,7 @@ pages('are right by every way to find them, few, many or far back', async () => 
 const newcomer = await harness.makePartner()
 
 pages('far back stay right whatever comes, goes and changes, in every process', async () => {
-  const { db } = harness.open
+  const { db } = harness.services
   const compare = async (what: string) => {
     const flock = (await db('marketplace_bots')
       .where({ status: 'PUBLISHED' })

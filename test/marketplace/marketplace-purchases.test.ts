@@ -14,7 +14,7 @@ import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { books, draft, fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const of = (id: string) => ({ params: { id } })
 const reason = 'does not do what it says'
 const admin = await harness.makePartner({ scopes: ['admin:write'] })

@@ -14,7 +14,7 @@ import { books, draft, fund, makeBot } from '../support/marketplace-makers.ts'
 // Plans cost nothing here, so that what moves is what subscriptions cost.
 const env = { PLAN_PRICE_LAUNCH: '0', PLAN_PRICE_PRO: '0', PLAN_PRICE_SCALE: '0' }
 const harness = await openHarness({ env })
-const { db, config } = harness.open
+const { db, config } = harness.services
 const of = (id: string) => ({ params: { id } })
 const DAY = 86_400_000
 const check = (now: Date) => checkBilling(db, { now, prices: config.planPrices, feePct: config.marketplaceFeePct })

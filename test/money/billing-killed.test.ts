@@ -7,8 +7,8 @@ import { verifyLedger } from '../../db/money/verify.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 import { startProcess, startTestWorker } from '../support/processes.ts'
 
-const { open, env } = await openHarness()
-const { db } = open
+const { services, env } = await openHarness()
+const { db } = services
 
 const PARTNERS = 1000
 
@@ -97,7 +97,7 @@ killing('charges each once when both processes are killed half-way and a third g
 killing('is run by a worker as well, without a word from the operator', async () => {
   await makeDuePartners('c')
   const worker = await startTestWorker(env)
-  await worker.open.queue.boss.send('billing.check', {})
+  await worker.services.queue.boss.send('billing.check', {})
   await until('all fees', async () => (await feesOf('c')).fees === PARTNERS, 90_000)
   await worker.stop()
   assert.is(await wrongPartners('c'), 0)

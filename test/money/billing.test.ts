@@ -15,9 +15,9 @@ import type { Plan } from '../../schemas/partners.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { billingMakers, refusalOf } from '../support/money-makers.ts'
 
-const { open, makePartner } = await openHarness()
-const { db } = open
-const prices = open.config.planPrices
+const { services, makePartner } = await openHarness()
+const { db } = services
+const prices = services.config.planPrices
 const DAY_MS = 86_400_000
 
 const check = (now?: Date) => checkBilling(db, { now, prices, feePct: '20' })

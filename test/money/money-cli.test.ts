@@ -6,7 +6,7 @@ import { getMe } from '../../api/me.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { startProcess } from '../support/processes.ts'
 
-const { open, env, makePartner } = await openHarness()
+const { services, env, makePartner } = await openHarness()
 
 async function operator(
   ...args: string[]
@@ -83,7 +83,7 @@ money('verify the ledger, and name what breaks it on stderr with exit code 1', a
   const { exit, document } = await operator('ledger', 'verify')
   assert.is(exit, 0)
   assert.is(document.ok, true)
-  await open.db.raw('alter table ledger_accounts disable trigger changed_by_entries_only')
+  await services.db.raw('alter table ledger_accounts disable trigger changed_by_entries_only')
   const broken = await operator('ledger', 'verify')
   assert.is(broken.exit, 1)
   assert.match(broken.lines.join('\n'), 'The ledger is broken: The trigger changed_by_entries_only of ledger_accounts')

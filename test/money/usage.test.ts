@@ -12,7 +12,7 @@ import { insertOrderRows } from '../support/order-rows.ts'
 import { startApi } from '../support/processes.ts'
 
 const harness = await openHarness({ env: { RATE_LIMIT_PRO: '3000', RATE_LIMIT_TRADER: '120' } })
-const { db } = harness.open
+const { db } = harness.services
 const log = openLog({ level: 'silent', name: 'test' })
 const usage = suite('GET /v1/usage')
 const counting = suite('counting requests')
@@ -139,12 +139,12 @@ counting('remembers when a key was last used, and not when a revoked one was tri
   const lastUsed = async () => (await db('api_keys').where({ id: partner.keyId }).first('last_used_at')).last_used_at
   assert.is(await lastUsed(), null)
   await partner.call(getMe)
-  await harness.open.usage.flush()
+  await harness.services.usage.flush()
   const first = await lastUsed()
   assert.ok(Math.abs(first.getTime() - Date.now()) < 60_000)
   await db('api_keys').where({ id: partner.keyId }).update({ revoked_at: new Date() })
   await partner.call(getMe)
-  await harness.open.usage.flush()
+  await harness.services.usage.flush()
   assert.equal(await lastUsed(), first)
 })
 

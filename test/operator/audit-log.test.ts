@@ -5,7 +5,7 @@ import { recordAudit, verifyAudit } from '../../db/platform/audit.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const write = (target: string) =>
   recordAudit(db, { actor: 'cli:test', action: 'test.write', target, details: { n: 1 } })
 

@@ -17,7 +17,7 @@ const simulator = await startSimulator({ tickMs: 10, seed: 13, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '200' } })
 const env = { ...harness.env, OPERATOR_NAME: 'Anna' }
-const { db } = harness.open
+const { db } = harness.services
 const [api, worker] = await Promise.all([startApi(harness.env), startWorker(harness.env)])
 const run = (...args: string[]) => operator(env, ...args, '--json')
 

@@ -22,7 +22,7 @@ import { startProcess, startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
-const { open, env, url, address, makePartner } = await openHarness({ env: { BROKER_URL: simulator.url } })
+const { services, env, url, address, makePartner } = await openHarness({ env: { BROKER_URL: simulator.url } })
 const worker = await startTestWorker(env)
 const run = (...args: string[]) => operator(env, ...args, '--json')
 const actor = `cli:${userInfo().username}`
@@ -118,11 +118,11 @@ partners('set-plan says what a change costs, and from when, before it changes an
   // A month of LAUNCH that is paid, a third of it over.
   const day = 86_400_000
   const [start, end] = [new Date(Date.now() - 10 * day), new Date(Date.now() + 20 * day)]
-  await open.db('partners').where({ id: partnerId }).update({ period_start: start, period_end: end })
+  await services.db('partners').where({ id: partnerId }).update({ period_start: start, period_end: end })
   await document('wallet', 'topup', '--partner', partnerId, '--amount', '1000')
   const reference = `fee:${partnerId}:${start.toISOString()}`
   const fee = { reference, kind: 'plan_fee' as const, details: {} }
-  await transfer(open.db, { ...fee, entries: move(accounts.wallet(partnerId), accounts.fees, '49') })
+  await transfer(services.db, { ...fee, entries: move(accounts.wallet(partnerId), accounts.fees, '49') })
   const asked = await run('partners', 'set-plan', partnerId, 'PRO')
   assert.is(asked.exitCode, 1)
   assert.match(asked.stderr, /LAUNCH becomes PRO at once: (100|99\.99) USD now for the time until then, and from /)
@@ -202,7 +202,7 @@ watching('show a trader with its accounts and an order with how it went, and no 
   // More than one where the machine was too busy to send it in time.
   assert.ok(order.tries >= 1)
   assert.is(order.attempt, undefined)
-  const { token_sealed } = (await open.db('broker_accounts').where({ account_id: accountId }).first()) as {
+  const { token_sealed } = (await services.db('broker_accounts').where({ account_id: accountId }).first()) as {
     token_sealed: Buffer
   }
   for (const { stdout } of ran) {
@@ -223,7 +223,7 @@ watching('a table for a person fits what it is printed to, and has no colour in 
 
 watching('queues status counts what waits and what is dead; retry puts the dead back to work', async () => {
   await worker.stop()
-  const { db, queue } = open
+  const { db, queue } = services
   const data = { deploymentId: 'dep_01jd0000000000000000000000', revision: 1 }
   await queue.boss.insert('template.deploy', [{ data, retryLimit: 0 }])
   await db.transaction(async trx => {
@@ -252,8 +252,8 @@ database('db status and migrate on a fresh database: what is missing, then nothi
   const fresh = new URL(url)
   fresh.pathname = `${fresh.pathname}_fresh`
   const name = fresh.pathname.slice(1)
-  await open.db.raw(`create database ${name}`)
-  onClose(() => open.db.raw(`drop database if exists ${name} with (force)`))
+  await services.db.raw(`create database ${name}`)
+  onClose(() => services.db.raw(`drop database if exists ${name} with (force)`))
   const there = { ...env, DATABASE_URL: fresh.href }
   const before = (await operator(there, 'db', 'status', '--json')).json
   assert.equal(before.applied, [])
@@ -269,7 +269,7 @@ database('db status and migrate on a fresh database: what is missing, then nothi
 })
 
 database('db migrate goes on where a killed one left its lock', async () => {
-  await open.db('migrations_lock').update({ is_locked: 1 })
+  await services.db('migrations_lock').update({ is_locked: 1 })
   assert.equal(await document('db', 'migrate'), { applied: [] })
 })
 
@@ -295,7 +295,7 @@ database('broker simulate says where it listens, and ends when told to', async (
 
 /** What the server of the tests does without to be fast; an operator's must not. */
 async function unkeptSettings(): Promise<string[]> {
-  const { rows } = await open.db.raw(
+  const { rows } = await services.db.raw(
     `select name from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off'`
   )
   return rows.map(({ name }: { name: string }) => name)
@@ -328,24 +328,24 @@ database('doctor finds sums that are not those of the orders, and says what has 
     (await run('doctor')).json.checks.find(({ check }: { check: string }) => check === 'sums')
   assert.is((await sums()).status, 'ok')
   const trader = await (await makePartner()).makeTrader()
-  await insertOrderRows(open.db, trader, { at: new Date(Date.now() - 3_600_000) })
+  await insertOrderRows(services.db, trader, { at: new Date(Date.now() - 3_600_000) })
   await until('the day to be added up', async () => {
-    await addUpTraderDays(open.db)
-    return (await open.db('trader_days').where({ trader_id: trader.traderId })).length > 0
+    await addUpTraderDays(services.db)
+    return (await services.db('trader_days').where({ trader_id: trader.traderId })).length > 0
   })
-  await open.db.raw('update trader_days set pnl = pnl + 1 where trader_id = ?', [trader.traderId])
+  await services.db.raw('update trader_days set pnl = pnl + 1 where trader_id = ?', [trader.traderId])
   const { status, found, advice } = await sums()
   assert.is(status, 'warn')
   assert.match(found, new RegExp(`^1 days of traders .* of ${trader.traderId}$`))
-  await open.db.raw((advice as string).slice((advice as string).indexOf('insert')))
+  await services.db.raw((advice as string).slice((advice as string).indexOf('insert')))
   assert.is((await sums()).status, 'ok')
 })
 
 database('doctor keeps what it found when the sums cannot be checked', async () => {
   const before = await run('doctor')
   // The only one that reads it.
-  await open.db.raw('alter table trader_days rename to trader_days_away')
-  const after = await run('doctor').finally(() => open.db.raw('alter table trader_days_away rename to trader_days'))
+  await services.db.raw('alter table trader_days rename to trader_days_away')
+  const after = await run('doctor').finally(() => services.db.raw('alter table trader_days_away rename to trader_days'))
   assert.equal(failuresOf(after), failuresOf(before), after.stdout)
   const namesOf = ({ json }: typeof after) => json.checks.map(({ check }: { check: string }) => check)
   assert.equal(namesOf(after), namesOf(before))
@@ -414,8 +414,8 @@ rotation('seals every token and the pepper anew, while exchanges go on and win',
   )
   const vault = openVault(NEXT_KEYS)
   for (const [accountId, token] of latest) {
-    const { id } = (await open.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }
-    const sealed = await findSealedToken(open.db, id, open.config.brokerDialect)
+    const { id } = (await services.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }
+    const sealed = await findSealedToken(services.db, id, services.config.brokerDialect)
     assert.ok(sealed)
     assert.is(unsealToken(vault, id, sealed), token)
   }
@@ -427,8 +427,8 @@ rotation('seals every token and the pepper anew, while exchanges go on and win',
 rotation('tells which tokens cannot be opened, and seals the rest', async () => {
   const partner = await makePartner()
   const { accountId } = await partner.makeTrader({ accountId: newAccountId() })
-  const { id } = (await open.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }
-  await open
+  const { id } = (await services.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }
+  await services
     .db('broker_accounts')
     .where({ id })
     .update({ token_sealed: Buffer.alloc(60) })

@@ -12,8 +12,8 @@ import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startProcess } from '../support/processes.ts'
 
-const { open, env, makePartner } = await openHarness()
-const { db } = open
+const { services, env, makePartner } = await openHarness()
+const { db } = services
 const run = (...args: string[]) => operator(env, ...args, '--json')
 
 const acme = await makePartner({ name: 'Acme Markets' })

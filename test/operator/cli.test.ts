@@ -13,14 +13,14 @@ import { createProgram } from '../../cli/program.ts'
 import { closeAll, onClose, openHarness } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 
-const { open, env, url, makePartner } = await openHarness()
+const { services, env, url, makePartner } = await openHarness()
 const run = (...args: string[]) => operator(env, ...args)
 
 // A database that nobody migrated.
 const blank = new URL(url)
 blank.pathname = `${blank.pathname}_blank`
-await open.db.raw(`create database ${blank.pathname.slice(1)}`)
-onClose(() => open.db.raw(`drop database if exists ${blank.pathname.slice(1)} with (force)`))
+await services.db.raw(`create database ${blank.pathname.slice(1)}`)
+onClose(() => services.db.raw(`drop database if exists ${blank.pathname.slice(1)} with (force)`))
 
 function leaves(command: Command, path: string[] = []): { path: string[]; command: Command }[] {
   const children = command.commands.filter(child => child.name() !== 'help')

@@ -29,8 +29,8 @@ import { closeAll, onClose, openHarness, type TestTrader } from '../support/harn
 import { operator } from '../support/operator.ts'
 import { hasTerminal, openTerminal } from '../support/terminal.ts'
 
-const { open, env, makePartner } = await openHarness()
-const { db } = open
+const { services, env, makePartner } = await openHarness()
+const { db } = services
 const actor = `cli:${userInfo().username} (tester)`
 
 interface Made {
@@ -52,7 +52,7 @@ async function makeOrder(
   await db.raw(
     `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode,
        currency, app_id, dialect, kind, contract_type, client_order_id, request_hash, asset, stake, duration, duration_unit,
-       phase, created_at, queued_at, expires_at, sent_at, permit_until, reconcile_at, broker_order_id, buy_price, payout,
+       phase, created_at, queued_at, expires_at, sent_at, permit_until, resolve_at, broker_order_id, buy_price, payout,
        opened_at, answered_at, pnl, closed_at, error_code, error_message, evidence)
      select :id, t.partner_id, t.id, t.external_id, a.id, a.account_id, a.account_mode, 'USD', '1', 'v3', 'BINARY', 'CALL',
        cast(gen_random_uuid() as text), '\\x00', :asset, 10, 5, 't', :phase, m.at, m.at, m.at + interval '10 seconds',
@@ -106,7 +106,7 @@ const review = await makeOrder(doubted, {
   evidence: [candidate('290769704688'), candidate('290769704689')]
 })
 await db.transaction(trx =>
-  topUp(trx, { partnerId: acme.partnerId, amountUsd: '12345.60', prices: open.config.planPrices })
+  topUp(trx, { partnerId: acme.partnerId, amountUsd: '12345.60', prices: services.config.planPrices })
 )
 await db.transaction(trx =>
   transfer(trx, {

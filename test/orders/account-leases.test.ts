@@ -9,7 +9,7 @@ import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { takeToClose } from '../../db/copy/closing.ts'
 import { claimOrders } from '../../db/orders/claiming.ts'
-import { endLease, renewLease } from '../../db/orders/following.ts'
+import { endLease, renewLease } from '../../db/orders/leases.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import {
   acceptAccounts,
@@ -29,7 +29,7 @@ onClose(() => simulator.close())
 const harness = await openHarness({
   env: { ...brokerEnv(simulator), LEASE_MS: '3000', SWEEP_MS: '300', ORDER_TTL_MS: '30000' }
 })
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 
 let most = new Map<string, number>()
@@ -215,7 +215,7 @@ evening('shares with one that joins, while orders are placed and contracts are o
   await until(
     'the accounts to be evened out',
     async () => {
-      const [one, other] = (await servedBy([first.open.worker, second.open.worker])) as [number, number]
+      const [one, other] = (await servedBy([first.services.worker, second.services.worker])) as [number, number]
       return one <= 7 && other >= 5
     },
     60_000
@@ -240,7 +240,7 @@ evening('shares with one that joins, while orders are placed and contracts are o
     async () => {
       const wrong = await rows(
         db,
-        `select from orders o join account_leases l using (account_id) where o.phase = 'open' and o.follower is distinct from l.worker`
+        `select from orders o join account_leases l using (account_id) where o.phase = 'open' and o.lease_holder is distinct from l.worker`
       )
       return wrong.length === 0
     },
@@ -265,7 +265,7 @@ together('place, close and read over one connection an account', async () => {
   await until(
     'the accounts to be evened out',
     async () => {
-      const accounts = await servedBy(workers.map(({ open }) => open.worker))
+      const accounts = await servedBy(workers.map(({ services }) => services.worker))
       const share = Math.ceil(accounts.reduce((sum, each) => sum + each, 0) / 3)
       return Math.max(...accounts) <= share * 1.1 + 1
     },
@@ -300,7 +300,7 @@ together('place, close and read over one connection an account', async () => {
   await Promise.all(traders.map(trader => place(trader)))
   assert.ok(performance.now() - startedAt < 5000)
   const left = await rows<{ worker: string }>(db, 'select distinct worker from account_leases')
-  assert.not.ok(left.some(({ worker }) => worker === workers[0]!.open.worker))
+  assert.not.ok(left.some(({ worker }) => worker === workers[0]!.services.worker))
 
   // One dies: its lease is over after LEASE_MS, and then so is its claim to the accounts.
   await renewLease(db, 'dead', 1500)

@@ -19,7 +19,7 @@ import { startApi, startWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 10, seed: 13, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '200' } })
-const { db, queue, bus, config } = harness.open
+const { db, queue, bus, config } = harness.services
 const worker = await startWorker(harness.env)
 
 const refused = async (work: Promise<unknown>): Promise<ApiError> => {

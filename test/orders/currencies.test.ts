@@ -154,7 +154,7 @@ if (v3) {
     const trader = await makeTrader('EUR')
     simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: trader.accountId, times: 1 })
     const answer = partner.call(placeBinaryOrder, { body: order(trader) })
-    const { db } = harness.open
+    const { db } = harness.services
     const row = await until('the amount on the row', () =>
       db('orders').where({ account_id: trader.accountId, phase: 'sending' }).whereNotNull('stake_in_account').first()
     )

@@ -5,8 +5,8 @@ import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
-import { type DueAccount, listFindings, markCompared, takeDueAccounts } from '../../db/orders/contract-audit.ts'
-import { auditContracts } from '../../worker/accounts/audit.ts'
+import { type DueAccount, listBreaks, markCompared, takeDueAccounts } from '../../db/orders/reconciliation.ts'
+import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import type { Effect, FaultRule } from '../../worker/simulator/faults.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
@@ -91,7 +91,7 @@ doubt('holds back the other orders of its account, which go on in order of arriv
   spoil(accountId, 'mute')
   const bodies = [order(traderExternalId), order(traderExternalId), order(traderExternalId)]
   const answers = []
-  const { permitMs } = worker.open.config
+  const { permitMs } = worker.services.config
   for (const body of bodies) {
     answers.push(partner.call(placeBinaryOrder, { body }))
     await until('the order', async () => {
@@ -100,10 +100,10 @@ doubt('holds back the other orders of its account, which go on in order of arriv
     })
     // Where a permit ends before the purchase could be sent, as on a busy machine, the order goes behind the others.
     if (body === bodies[0]) await swallowed(accountId)
-    worker.open.config.permitMs = 4000
+    worker.services.config.permitMs = 4000
   }
   const ended = await Promise.all(answers)
-  worker.open.config.permitMs = permitMs
+  worker.services.config.permitMs = permitMs
   assert.equal(
     ended.map(({ body }) => body.status),
     ['CLOSED', 'CLOSED', 'CLOSED'],
@@ -119,7 +119,7 @@ doubt('holds back the other orders of its account, which go on in order of arriv
 
 /** Buys beside our orders, as a trader does with other software. */
 async function buyBeside(accountId: string, appId: string, changes: object = {}): Promise<string> {
-  const session = await worker.open.brokers
+  const session = await worker.services.brokers
     .of(dialect)
     .session({ accountId, appId, credentialId: 'beside', token: async () => `sim-${accountId}` })
   const terms = { contractType: 'CALL', asset: 'R_100', stake: '1', duration: 2, ...changes } as const
@@ -152,8 +152,8 @@ const expected = dialect === 'v3' ? ['FAILED', 'BROKER_UPSTREAM'] : ['PENDING', 
 doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that ${fate}`, async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   spoil(accountId, 'ignore')
-  const usual = worker.open.config.reconcileAfterMs
-  worker.open.config.reconcileAfterMs = 7000
+  const usual = worker.services.config.reconcileAfterMs
+  worker.services.config.reconcileAfterMs = 7000
   const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   await swallowed(accountId)
   const sentAt = Date.now()
@@ -162,7 +162,7 @@ doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that
   await buyBeside(accountId, otherApp)
   await answer
   await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
-  worker.open.config.reconcileAfterMs = usual
+  worker.services.config.reconcileAfterMs = usual
   assert.equal(await statusOf(traderExternalId), expected)
 })
 
@@ -217,7 +217,7 @@ async function makeReview() {
   const body = order(traderExternalId)
   const answer = partner.call(placeBinaryOrder, { body })
   await until('the contract', () => contractsOf(accountId)[0])
-  const session = await worker.open.brokers
+  const session = await worker.services.brokers
     .of(dialect)
     .session({ accountId, appId: appIds[dialect], token: async () => `sim-${accountId}` })
   const twin = {
@@ -263,7 +263,7 @@ deciding('shows the evidence, adopts the contract named, and a worker follows it
   const again = await partner.call(placeBinaryOrder, { body })
   assert.is(again.body.status, 'CLOSED')
   assert.is(again.body.brokerOrderId, ids[0])
-  const [line] = await harness.open.db('audit_log').where({ target: orderId })
+  const [line] = await harness.services.db('audit_log').where({ target: orderId })
   assert.is(line.action, 'orders.reconcile')
   assert.is((await operator('orders', 'reconcile', orderId, '--absent', '--yes')).code, 1, 'decided once')
 })
@@ -299,9 +299,9 @@ audit(reported, async () => {
     stake: '2',
     duration: 5
   })
-  await auditContracts(worker.open, { everyMinutes: 0 })
-  await auditContracts(worker.open, { everyMinutes: 0 })
-  const mine = (await listFindings(harness.open.db, 100)).filter(finding => finding.accountId === accountId)
+  await reconcileAccounts(worker.services, { everyMinutes: 0 })
+  await reconcileAccounts(worker.services, { everyMinutes: 0 })
+  const mine = (await listBreaks(harness.services.db, 100)).filter(finding => finding.accountId === accountId)
   assert.equal(
     mine.map(finding => [finding.kind, finding.contractId]),
     dialect === 'v3' ? [['ORPHAN', contractId]] : []
@@ -311,7 +311,7 @@ audit(reported, async () => {
 audit('looks as far back again when the worker that took the turn died', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-  const { db } = harness.open
+  const { db } = harness.services
   const take = async () => {
     const due = await takeDueAccounts(db, { everyMinutes: 0, limit: 200 })
     return due.find(account => account.accountId === accountId) as DueAccount
@@ -329,9 +329,9 @@ audit('looks as far back again when the worker that took the turn died', async (
 audit("reports an order whose figures differ from the broker's books", async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   const { body } = await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-  await harness.open.db('orders').where({ id: body.orderId }).update({ pnl: '123.45' })
-  await auditContracts(worker.open, { everyMinutes: 0 })
-  const [finding] = (await listFindings(harness.open.db, 100)).filter(entry => entry.accountId === accountId)
+  await harness.services.db('orders').where({ id: body.orderId }).update({ pnl: '123.45' })
+  await reconcileAccounts(worker.services, { everyMinutes: 0 })
+  const [finding] = (await listBreaks(harness.services.db, 100)).filter(entry => entry.accountId === accountId)
   assert.is(finding?.kind, 'MISMATCH')
   assert.is(finding?.orderId, body.orderId)
 })

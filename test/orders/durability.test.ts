@@ -96,7 +96,7 @@ const committing = suite('a commit')
 
 committing('waits for the disk, whatever the server and the role say', async () => {
   await admin.query(`alter role current_user set synchronous_commit = off`)
-  assert.is((await harness.open.db.raw('show synchronous_commit')).rows[0].synchronous_commit, 'on')
+  assert.is((await harness.services.db.raw('show synchronous_commit')).rows[0].synchronous_commit, 'on')
   const queue = await openQueue({ url: postgres.url, role: 'sender', log: openLog({ level: 'silent', name: 'test' }) })
   const { rows: shown } = await queue.boss.getDb().executeSql('show synchronous_commit')
   assert.is(shown[0].synchronous_commit, 'on')
@@ -138,7 +138,7 @@ committing('whose wait for the standby is cancelled has an unknown outcome, and 
 })
 
 committing('whose settings cannot keep it is reported', async () => {
-  assert.equal(await readDurability(harness.open.db), {
+  assert.equal(await readDurability(harness.services.db), {
     off: [],
     standbys: 0,
     synchronousStandbys: 0,
@@ -153,12 +153,12 @@ committing('whose settings cannot keep it is reported', async () => {
     return checks.find(({ check }) => check === 'durability')
   }
   await configure('full_page_writes = off')
-  await until('the setting', async () => (await readDurability(harness.open.db)).off.length === 1, WAIT_MS)
+  await until('the setting', async () => (await readDurability(harness.services.db)).off.length === 1, WAIT_MS)
   const off = await doctorSays()
   assert.is(off?.status, 'fail')
   assert.match(off!.found, /^full_page_writes off/)
   await configure('full_page_writes = on')
-  await until('the setting', async () => (await readDurability(harness.open.db)).off.length === 0, WAIT_MS)
+  await until('the setting', async () => (await readDurability(harness.services.db)).off.length === 0, WAIT_MS)
 
   // To the server whoever asks for replication is a standby.
   const standby = new pg.Client({
@@ -167,7 +167,7 @@ committing('whose settings cannot keep it is reported', async () => {
     replication: 'true'
   } as pg.ClientConfig)
   await standby.connect()
-  const { standbys, synchronousStandbys } = await readDurability(harness.open.db)
+  const { standbys, synchronousStandbys } = await readDurability(harness.services.db)
   assert.equal([standbys, synchronousStandbys], [1, 0])
   const asynchronous = await doctorSays()
   assert.is(asynchronous?.status, 'fail')
@@ -212,7 +212,7 @@ claiming('whose commit did not reach the standby sends nothing, and is given bac
   // The account is proven, and its last order out of the way.
   assert.is((await partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })).body.status, 'CLOSED')
   await stopBetweenTransactions(worker)
-  harness.open.config.orderTtlMs = 60_000
+  harness.services.config.orderTtlMs = 60_000
   const answer = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
   await until('the order', async () => (await phaseOf(accountId)) === 'queued', WAIT_MS)
   await withoutStandby(async () => {
@@ -245,7 +245,7 @@ claiming(
     url.host = `127.0.0.1:${wire.port}`
     // While responses are held, every loop of the worker keeps a connection: the claim needs one more.
     const worker = await startWorker({ ...harness.env, DATABASE_URL: url.href, DATABASE_POOL: '40' })
-    harness.open.config.orderTtlMs = 10_000
+    harness.services.config.orderTtlMs = 10_000
     const { traderExternalId, accountId } = await partner.makeTrader()
     const warm = await partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
     assert.is(warm.body.status, 'CLOSED')

@@ -5,7 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders } from '../../db/orders/claiming.ts'
 import { EXPIRED } from '../../db/orders/expired.ts'
-import { renewLease } from '../../db/orders/following.ts'
+import { renewLease } from '../../db/orders/leases.ts'
 import { releaseUnsent } from '../../db/orders/placing.ts'
 import { expireUnproven } from '../../db/orders/proving.ts'
 import { expireOrders, findOrders } from '../../db/orders/reading.ts'
@@ -15,7 +15,7 @@ import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const WORKER = 'worker of the test'
 await renewLease(db, WORKER, 600_000)

@@ -3,14 +3,14 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders } from '../../db/orders/claiming.ts'
-import { closeOrders } from '../../db/orders/following.ts'
+import { closeOrders } from '../../db/orders/leases.ts'
 import { markFailed, markOpen } from '../../db/orders/placing.ts'
-import { countLook, markReview } from '../../db/orders/resolving.ts'
+import { countCheck, markReview } from '../../db/orders/resolving.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
-const { db, queue } = harness.open
+const { db, queue } = harness.services
 const partner = await harness.makePartner()
 
 /** An order in its second attempt, under way; and the first attempt's number. */
@@ -37,7 +37,7 @@ const receipt = (id: string, attempt: number) => ({
   currency: 'USD',
   openedAt: Math.floor(Date.now() / 1000),
   expiryAt: null,
-  leads: false
+  hasFollowers: false
 })
 
 const fences = suite('what is written about an earlier attempt')
@@ -67,10 +67,10 @@ fences('sends nothing to review', async () => {
 fences('counts no check', async () => {
   const { id, first, row } = await makeSecondAttempt()
   const check = { conclusive: true, pauseMs: 100, crashedMs: 100, reconcileAfterMs: 100 }
-  await countLook(db, { id, attempt: first }, check)
-  assert.is((await row()).looks, 0)
-  await countLook(db, { id, attempt: first + 1 }, check)
-  assert.is((await row()).looks, 1)
+  await countCheck(db, { id, attempt: first }, check)
+  assert.is((await row()).checks, 0)
+  await countCheck(db, { id, attempt: first + 1 }, check)
+  assert.is((await row()).checks, 1)
 })
 
 fences.run()

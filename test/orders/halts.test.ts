@@ -23,7 +23,7 @@ import { startTestWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 10, seed: 12, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '200' } })
-const { db, bus } = harness.open
+const { db, bus } = harness.services
 const partner = await harness.makePartner()
 const other = await harness.makePartner()
 let worker = await startTestWorker(harness.env)
@@ -100,7 +100,7 @@ placing('is refused for the scope alone', async () => {
     })
   assert.equal(await codes({ scope: 'asset', subject: 'R_100' }), [503, 200, 503, 503])
   assert.equal(await codes({ scope: 'partner', subject: partner.partnerId }), [503, 503, 503, 200])
-  const application = appIds[harness.open.config.brokerDialect]
+  const application = appIds[harness.services.config.brokerDialect]
   assert.equal(await codes({ scope: 'application', subject: application }), [503, 503, 503, 503])
   assert.equal(await codes({ scope: 'application', subject: 'another' }), [200, 200, 200, 200])
 })

@@ -19,7 +19,7 @@ import { startTestWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 10, seed: 4, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '60000' } })
-const { db, queue } = harness.open
+const { db, queue } = harness.services
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
@@ -54,7 +54,7 @@ const deadLetters = (name: QueueName) =>
 const conditions = suite('the schema of job data in SQL')
 
 conditions('says what the schema says', async () => {
-  const ask = newId('ask')
+  const ask = newId('brokerRequest')
   const order = newId('order')
   const samples: unknown[] = [
     ...[null, 0, 1.5, 'x', true, [], {}, [1], { accountIds: null }, { accountIds: 'a' }, { accountIds: [] }],

@@ -102,7 +102,7 @@ doubtful('is found by what it cost, where earlier orders of the application were
 
 doubtful('is left to the operator where the price may also be that of a higher stake', async () => {
   const other = await harness.makePartner()
-  await insertOrderRows(harness.open.db, await other.makeTrader(), { count: 3 })
+  await insertOrderRows(harness.services.db, await other.makeTrader(), { count: 3 })
   const { body, trader } = await placeMuted(other)
   assert.is(body.status, 'PENDING', JSON.stringify(body))
   const query = { traderExternalId: trader.traderExternalId }

@@ -6,7 +6,7 @@ import { userInfo } from 'node:os'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listOrders } from '../../api/orders/orders.ts'
-import { insertFinding, listFindings } from '../../db/orders/contract-audit.ts'
+import { insertBreak, listBreaks } from '../../db/orders/reconciliation.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
@@ -15,8 +15,8 @@ import { startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
-const { open, env, makePartner } = await openHarness({ env: { BROKER_URL: simulator.url } })
-const { db } = open
+const { services, env, makePartner } = await openHarness({ env: { BROKER_URL: simulator.url } })
+const { db } = services
 const partner = await makePartner()
 const actor = `cli:${userInfo().username}`
 
@@ -51,7 +51,7 @@ async function makeStuck(changes: object = {}) {
     .update({ payout: '19.53', expiry_at, ...changes })
     .returning('*')
   const found = { accountId: order.account_id, contractId: order.broker_order_id, partnerId: order.partner_id }
-  await insertFinding(db, { kind: 'UNSETTLED', ...found, orderId: order.id, details: {} })
+  await insertBreak(db, { kind: 'UNSETTLED', ...found, orderId: order.id, details: {} })
   return { trader, order }
 }
 const closedAt = new Date(Date.now() - 1_190_000).toISOString()
@@ -82,7 +82,7 @@ settling(
       assert.equal([body.data[0].status, body.data[0].pnl], ['CLOSED', 9.53])
       assert.equal(await audited(order.id), [['orders.settle', actor]])
       assert.equal(
-        (await listFindings(db, 1000)).filter(({ orderId }) => orderId === order.id),
+        (await listBreaks(db, 1000)).filter(({ orderId }) => orderId === order.id),
         []
       )
       assert.match(await refusal(...settle(order.id, '0', '--yes')), /CLOSED/)
@@ -108,7 +108,7 @@ settling('refuses what cannot be true, and an order that the service can settle 
   assert.match(await refused('0', 'yesterday'), /closed-at/)
   assert.match(await refusal(...settle('ord_unknown', '0', '--yes')), /There is no order/)
   const running = await makeStuck({ expiry_at: new Date(Date.now() + 3_600_000) })
-  await db('contract_findings').where({ order_id: running.order.id }).delete()
+  await db('contract_breaks').where({ order_id: running.order.id }).delete()
   assert.match(await refusal(...settle(running.order.id, '0', '--yes')), /nothing to settle by hand/)
   await db('broker_accounts').where({ id: running.order.broker_account_id }).update({ status: 'REJECTED' })
   assert.is((await document(...settle(running.order.id, '0', '--yes'))).pnl, -10)
@@ -133,7 +133,7 @@ const selling = suite('operator contracts sell')
 /** A contract that was bought outside of any order. */
 async function makeOrphan(trader: TestTrader): Promise<string> {
   const { accountId } = trader
-  const session = await worker.open.brokers
+  const session = await worker.services.brokers
     .of('v3')
     .session({ accountId, appId: '7', credentialId: accountId, token: async () => `sim-${accountId}` })
   const terms = { asset: 'R_100', stake: '10', currency: 'USD', duration: 1, durationUnit: 'h', barrier: null } as const
@@ -145,7 +145,7 @@ async function makeOrphan(trader: TestTrader): Promise<string> {
   return contractId
 }
 const report = (trader: TestTrader, contractId: string) =>
-  insertFinding(db, {
+  insertBreak(db, {
     kind: 'ORPHAN',
     accountId: trader.accountId,
     contractId,
@@ -189,7 +189,7 @@ selling("refuses a contract that is an order's, that no finding names, and while
   assert.match(await refusal(...sell(trader, contractId, '--yes')), /No unresolved finding/)
   await report(trader, contractId)
   await insertOrderRows(db, trader, { phase: 'queued' })
-  const doubt = { phase: 'review', sent_at: new Date(), permit_until: new Date(), reconcile_at: new Date() }
+  const doubt = { phase: 'review', sent_at: new Date(), permit_until: new Date(), resolve_at: new Date() }
   await db('orders').where({ account_id: trader.accountId }).update(doubt)
   assert.match(await refusal(...sell(trader, contractId, '--yes')), /in doubt/)
   await db('orders').where({ account_id: trader.accountId }).delete()

@@ -14,7 +14,7 @@ import { startApi, startTestWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 10, seed: 14, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '200' } })
-const { db } = harness.open
+const { db } = harness.services
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 const trader = await partner.makeTrader()
@@ -37,9 +37,9 @@ const get = (id: string, query: Record<string, string | number> = {}) =>
 const close = (id: string) => partner.call(closeOrder, { params: { id } })
 /** Runs a request that waits for the order, and resolves once it does. */
 async function waitingFor<Result>(orderId: string, run: () => Promise<Result>): Promise<{ answer: Promise<Result> }> {
-  await db('orders').where({ id: orderId }).update({ origin: null })
+  await db('orders').where({ id: orderId }).update({ reply_channel: null })
   const answer = run()
-  await until('the wait', () => db('orders').where({ id: orderId }).whereNotNull('origin').first())
+  await until('the wait', () => db('orders').where({ id: orderId }).whereNotNull('reply_channel').first())
   return { answer }
 }
 
@@ -120,8 +120,8 @@ waiting('answers as soon as the order is CLOSED, by a wake-up of its own process
   const { answer } = await waitingFor(orderId, () =>
     Promise.all([call(api.address, getOrder, input), call(api.address, getOrder, input)])
   )
-  const { origin } = await db('orders').where({ id: orderId }).first()
-  assert.is.not(origin, harness.open.bus.origin)
+  const { reply_channel } = await db('orders').where({ id: orderId }).first()
+  assert.is.not(reply_channel, harness.services.bus.replyChannel)
   const closed = (await close(orderId)).body
   for (const { status, body } of await answer)
     assert.equal([status, body.status, body.pnl], [200, 'CLOSED', closed.pnl])
@@ -135,19 +135,19 @@ waiting('answers when a waiting order FAILED', async () => {
   await db('orders')
     .where({ id: orderId })
     .update({ phase: 'failed', error_code: 'BROKER_UPSTREAM', error_message: 'no contract' })
-  harness.open.bus.publish(harness.open.bus.origin, 'order', orderId)
+  harness.services.bus.publish(harness.services.bus.replyChannel, 'order', orderId)
   const { body } = await answer
   assert.equal([body.status, body.error], ['FAILED', { error: 'BROKER_UPSTREAM', message: 'no contract' }])
 })
 
 waiting('is bounded for each partner', async () => {
   const { orderId } = await place()
-  const { waits } = harness.open
-  harness.open.waits = openWaits({ maxWaiting: 2 })
+  const { waits } = harness.services
+  harness.services.waits = openWaits({ maxWaiting: 2 })
   const calls = [get(orderId, { wait: 30 }), get(orderId, { wait: 30 })]
   const { status, body, headers } = await Promise.race(calls)
   assert.equal([status, body.error, headers.get('retry-after')], [429, 'RATE_LIMITED', '1'])
-  harness.open.waits = waits
+  harness.services.waits = waits
   await close(orderId)
   assert.equal((await Promise.all(calls)).map(answer => answer.status).sort(), [200, 429])
 })

@@ -3,13 +3,13 @@
 // No worker runs here: nobody follows these orders.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type FindingRecord, listFindings } from '../../db/orders/contract-audit.ts'
 import { listOverdue } from '../../db/orders/past-end.ts'
+import { type BreakRecord, listBreaks } from '../../db/orders/reconciliation.ts'
 import { countPastEnd } from '../../db/orders/review.ts'
-import { auditContracts } from '../../worker/accounts/audit.ts'
+import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
-import type { Open } from '../../worker/open.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
+import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import type { SimulatedContract } from '../../worker/simulator/engine/contracts.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -20,11 +20,17 @@ import { insertOrderRows } from '../support/order-rows.ts'
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: brokerEnv(simulator) })
-const { db, config } = harness.open
+const { db, config } = harness.services
 const partner = await harness.makePartner()
-const brokers = openBrokers(config, harness.open.log)
+const brokers = openBrokers(config, harness.services.log)
 onClose(() => brokers.close())
-const open: Open = { ...harness.open, brokers, worker: 'test', clock: systemClock, changes: openSignal() }
+const services: WorkerServices = {
+  ...harness.services,
+  brokers,
+  worker: 'test',
+  clock: systemClock,
+  changes: openSignal()
+}
 
 const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000)
 
@@ -66,8 +72,8 @@ async function buy(accountId: string, { settled }: { settled: boolean }): Promis
 const refuse = (accountId: string) =>
   db('broker_accounts').where({ account_id: accountId }).update({ status: 'REJECTED' })
 // biome-ignore lint/suspicious/noExplicitAny: details are what the test looks at
-const findingsOf = async ({ accountId }: TestTrader): Promise<(FindingRecord & { details: any })[]> =>
-  (await listFindings(db, 1000)).filter(finding => finding.accountId === accountId)
+const findingsOf = async ({ accountId }: TestTrader): Promise<(BreakRecord & { details: any })[]> =>
+  (await listBreaks(db, 1000)).filter(finding => finding.accountId === accountId)
 
 const counting = suite('orders past their end: the count')
 
@@ -95,7 +101,7 @@ reporting('reports what is open here and closed there, with what it paid', async
   const trader = await partner.makeTrader()
   const contractId = await buy(trader.accountId, { settled: true })
   const { order } = await makeOpen({ ...expired, broker_order_id: contractId }, trader)
-  const { unsettled } = await auditContracts(open, { everyMinutes: 0 })
+  const { unsettled } = await reconcileAccounts(services, { everyMinutes: 0 })
   assert.is(unsettled, 1)
   const [found, ...more] = await findingsOf(trader)
   assert.equal([found?.kind, found?.orderId, found?.details.broker, more], ['UNSETTLED', order.id, 'closed', []])
@@ -103,9 +109,9 @@ reporting('reports what is open here and closed there, with what it paid', async
   assert.is(Number(found?.details.soldFor), Number(booked?.sellPrice))
   assert.ok(Date.parse(found?.details.closedAt) > 0)
   // Once, and not again.
-  assert.is((await auditContracts(open, { everyMinutes: 0 })).unsettled, 0)
+  assert.is((await reconcileAccounts(services, { everyMinutes: 0 })).unsettled, 0)
   await db('orders').where({ id: order.id }).update({ phase: 'closed', pnl: '1', closed_at: new Date() })
-  await auditContracts(open, { everyMinutes: 0 })
+  await reconcileAccounts(services, { everyMinutes: 0 })
   assert.equal(
     (await findingsOf(trader)).filter(({ kind }) => kind === 'UNSETTLED'),
     []
@@ -115,14 +121,14 @@ reporting('reports what is open here and closed there, with what it paid', async
 reporting('reports nothing of a contract that the broker still shows as open', async () => {
   const trader = await partner.makeTrader()
   await makeOpen({ ...expired, broker_order_id: await buy(trader.accountId, { settled: false }) }, trader)
-  assert.is((await auditContracts(open, { everyMinutes: 0 })).unsettled, 0)
+  assert.is((await reconcileAccounts(services, { everyMinutes: 0 })).unsettled, 0)
   assert.equal(await findingsOf(trader), [])
   await db('orders').where({ account_id: trader.accountId }).delete()
 })
 
 reporting('reports a contract that the broker does not know', async () => {
   const { trader } = await makeOpen(expired)
-  assert.is((await auditContracts(open, { everyMinutes: 0 })).unsettled, 1)
+  assert.is((await reconcileAccounts(services, { everyMinutes: 0 })).unsettled, 1)
   assert.equal(
     (await findingsOf(trader)).map(({ details }) => details.broker),
     ['unknown contract']
@@ -132,7 +138,7 @@ reporting('reports a contract that the broker does not know', async () => {
 reporting('reports what is known of an order whose token was refused', async () => {
   const { trader, order } = await makeOpen({ ...expired, current_value: '12.34' })
   await refuse(trader.accountId)
-  assert.is((await auditContracts(open, { everyMinutes: 0 })).unsettled, 1)
+  assert.is((await reconcileAccounts(services, { everyMinutes: 0 })).unsettled, 1)
   const [found] = await findingsOf(trader)
   assert.equal(
     [found?.details.broker, found?.details.lastValue, found?.details.expiryAt],
@@ -148,7 +154,7 @@ reporting('reads the contract with another token of the same account where there
     const { order } = await makeOpen({ ...expired, kind, broker_order_id: contractId }, trader)
     await refuse(trader.accountId)
     await other.makeTrader({ accountId: trader.accountId })
-    assert.is((await auditContracts(open, { everyMinutes: 0 })).unsettled, 1)
+    assert.is((await reconcileAccounts(services, { everyMinutes: 0 })).unsettled, 1)
     const [found] = await findingsOf(trader)
     assert.equal([found?.orderId, found?.details.tokenRefused], [order.id, true])
     assert.not.equal(found?.details.soldFor ?? null, null)
@@ -190,7 +196,7 @@ reporting('reports a contract that is closed in the books of the account, whatev
   const transactionId = engine.books.newIds().buyTransaction
   engine.books.restoreSale(copy, { status: 'lost', cents: 0, appId: 2, soldMs: boughtMs + 60_000, transactionId })
   await makeOpen({ broker_order_id: String(id), opened_at: new Date(boughtMs), expiry_at: null }, trader)
-  const summary = await auditContracts(open, { everyMinutes: 0 })
+  const summary = await reconcileAccounts(services, { everyMinutes: 0 })
   assert.is(summary.unsettled, 1, JSON.stringify(summary))
   assert.equal(
     (await findingsOf(trader))

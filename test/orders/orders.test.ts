@@ -334,11 +334,12 @@ accounts('no token ever reaches an answer, the database in clear, or a job', asy
   const accountId = newAccountId()
   const token = `sim-${accountId}-findme`
   await partner.makeTrader({ accountId, token })
-  const { rows } = await harness.open.db.raw(`select count(*) as hits from broker_accounts a where a::text like ?`, [
-    `%${token}%`
-  ])
+  const { rows } = await harness.services.db.raw(
+    `select count(*) as hits from broker_accounts a where a::text like ?`,
+    [`%${token}%`]
+  )
   assert.is(rows[0].hits, 0)
-  const jobs = await harness.open.db.raw(`select count(*) as hits from pgboss.job j where j::text like ?`, [
+  const jobs = await harness.services.db.raw(`select count(*) as hits from pgboss.job j where j::text like ?`, [
     `%${token}%`
   ])
   assert.is(jobs.rows[0].hits, 0)

@@ -51,7 +51,7 @@ interface Cost {
 
 async function openGround(env: Record<string, string>) {
   const harness = await openHarness({ env: { ORDER_TTL_MS: '20000', PERMIT_MS: '3000', ...env } })
-  const { db } = harness.open
+  const { db } = harness.services
   const worker = await startTestWorker(harness.env)
   const partner = await harness.makePartner()
   const traders = await Promise.all(Array.from({ length: ACCOUNTS }, () => partner.makeTrader()))

@@ -4,21 +4,21 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, takeOrders } from '../../db/orders/claiming.ts'
 import { declareAbsent } from '../../db/orders/deciding.ts'
-import { markFailed, markSevered, releaseLostClaims, releaseUnsent } from '../../db/orders/placing.ts'
+import { markFailed, markReset, releaseLostClaims, releaseUnsent } from '../../db/orders/placing.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
-import { countLook, markReview, takeDoubts } from '../../db/orders/resolving.ts'
+import { countCheck, markReview, takeDoubts } from '../../db/orders/resolving.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { Open as WorkerOpen } from '../../worker/open.ts'
 import { openHalts } from '../../worker/orders/halts.ts'
 import { openPlacing } from '../../worker/orders/placing.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
+import type { WorkerServices } from '../../worker/services.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 
 const harness = await openHarness()
-const { db, queue } = harness.open
+const { db, queue } = harness.services
 const partner = await harness.makePartner()
 
 async function makeQueued() {
@@ -58,7 +58,7 @@ fencing('is neither looked into nor failed by what was learned about the first o
   await releaseUnsent(db, [{ ...first, reason: 'not sent' }], 'worker')
   await claim()
   const check = { conclusive: true, pauseMs: 100, crashedMs: 100, reconcileAfterMs: 100 }
-  assert.is((await countLook(db, first, check)).absenceChecks, 0)
+  assert.is((await countCheck(db, first, check)).absenceChecks, 0)
   const refusal = { id: first.id, attempt: first.attempt, code: 'BROKER_UPSTREAM', message: 'absent' } as const
   assert.is((await markFailed(db, [refusal])).length, 0)
   assert.is(await phase(), 'sending')
@@ -69,7 +69,7 @@ fencing("stays its sender's while another worker checks what became of it", asyn
   const { id } = await claim()
   await db.raw(
     `update orders set sent_at = sent_at - interval '1 minute', permit_until = permit_until - interval '1 minute',
-            reconcile_at = reconcile_at - interval '1 minute' where id = ?`,
+            resolve_at = resolve_at - interval '1 minute' where id = ?`,
     [id]
   )
   const options = { worker: 'another', everyMs: 1000, limit: 100, crashedMs: 0, reconcileAfterMs: 0 }
@@ -90,7 +90,7 @@ fencing('is not declared absent by hand while its purchase may still be executed
   }
   await refused({ crashedMs: 60_000, reconcileAfterMs: 0 })
   // Its sender lives and has reset its connection: what the broker had received may still be executed.
-  await markSevered(db, [order])
+  await markReset(db, [order])
   await refused({ crashedMs: 0, reconcileAfterMs: 60_000 })
   await markReview(db, { ...order, message: 'two contracts fit', evidence: [] })
   await refused({ crashedMs: 0, reconcileAfterMs: 60_000 })
@@ -220,8 +220,8 @@ taking('looks among recent ones, or among all', async () => {
 
 taking('goes on with the oldest where more wait than can be taken at once', async () => {
   // Nobody has orders on these accounts: there is nothing to follow.
-  const open = { ...harness.open, worker: 'worker', clock: systemClock } as unknown as WorkerOpen
-  const placing = openPlacing(open, undefined as never, openHalts(open), () => {})
+  const services = { ...harness.services, worker: 'worker', clock: systemClock } as unknown as WorkerServices
+  const placing = openPlacing(services, undefined as never, openHalts(services), () => {})
   const store = (jobs: number) =>
     queue.enqueue(
       db,

@@ -8,7 +8,7 @@ import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { closeAll, newAccountId, openHarness, type TestTrader } from '../support/harness.ts'
 
 const harness = await openHarness({ env: { SETTLE_WAIT_MS: '400', ORDER_TTL_MS: '150' } })
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 
 const bought = { broker_order_id: '1', buy_price: '2', opened_at: new Date(), payout: '3.9' }
@@ -24,7 +24,7 @@ const orders: Record<string, { columns: object; status: number; answer: string }
       sent_at: new Date(),
       permit_until: new Date(),
       expires_at: new Date(Date.now() + 60_000),
-      reconcile_at: new Date(Date.now() + 3_600_000)
+      resolve_at: new Date(Date.now() + 3_600_000)
     },
     status: 502,
     answer: 'PENDING'

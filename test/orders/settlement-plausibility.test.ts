@@ -6,9 +6,9 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
-import { listFindings } from '../../db/orders/contract-audit.ts'
-import { renewLease } from '../../db/orders/following.ts'
-import { resolveSettledFindings } from '../../db/orders/review.ts'
+import { renewLease } from '../../db/orders/leases.ts'
+import { listBreaks } from '../../db/orders/reconciliation.ts'
+import { resolveSettledBreaks } from '../../db/orders/review.ts'
 import type { ContractState } from '../../worker/broker/port.ts'
 import { contradictions, lacksPrices, type OwnContract } from '../../worker/orders/plausible.ts'
 import { openSettling } from '../../worker/orders/settle.ts'
@@ -22,7 +22,7 @@ import { startTestWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator), LEASE_MS: '3000', SWEEP_MS: '200' } })
-const { db } = harness.open
+const { db } = harness.services
 const worker = await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
@@ -194,7 +194,7 @@ booking(
         const entry = await entryOf(trader)
         assert.equal([entry.status, entry.pnl, entry.error?.error], ['OPEN', null, 'REVIEW_REQUIRED'], about)
         assert.is(body.message, entry.error.message)
-        const found = async () => (await listFindings(db, 1000)).filter(({ orderId }) => orderId === entry.orderId)
+        const found = async () => (await listBreaks(db, 1000)).filter(({ orderId }) => orderId === entry.orderId)
         assert.equal(
           (await found()).map(({ kind }) => kind),
           ['IMPLAUSIBLE'],
@@ -206,7 +206,7 @@ booking(
           return now.status === 'CLOSED' && now
         })
         assert.equal([cents(closed.pnl), closed.error], [cents(bookedOf(trader).profit), null], about)
-        await resolveSettledFindings(db)
+        await resolveSettledBreaks(db)
         assert.equal(await found(), [], about)
       })
     )
@@ -248,7 +248,7 @@ booking('of a contract that is still open is forgotten, and the contract followe
   await until('the review', async () => (await entryOf(trader)).error?.error === 'REVIEW_REQUIRED')
   heal(trader)
   await until('the mark to be gone', async () => (await entryOf(trader)).error === null)
-  const unresolved = (await listFindings(db, 1000)).filter(({ orderId }) => orderId === placed.orderId)
+  const unresolved = (await listBreaks(db, 1000)).filter(({ orderId }) => orderId === placed.orderId)
   assert.equal(unresolved, [])
   const { status, body } = await partner.call(closeMultiplierOrder, { params: { orderId: placed.orderId } })
   assert.equal([status, body.status], [200, 'CLOSED'])
@@ -300,7 +300,7 @@ fields('is null in the order, and printed thousands and fractions of a second ar
 fields('that is a price is asked for again for a minute, and then the order is closed without it', async () => {
   // Minutes in milliseconds: pauses are cut short, and time passes with them.
   let passedMs = 0
-  const { clock } = worker.open
+  const { clock } = worker.services
   const soon = {
     ...clock,
     now: () => clock.now() + passedMs,
@@ -310,7 +310,7 @@ fields('that is a price is asked for again for a minute, and then the order is c
         then()
       })
   }
-  const following = openSettling({ ...worker.open, worker: 'hasty', clock: soon })
+  const following = openSettling({ ...worker.services, worker: 'hasty', clock: soon })
   await renewLease(db, 'hasty', 60_000)
   const lack = { drop: ['entry_spot', 'entry_tick', 'entry_spot_display_value', 'entry_tick_display_value'] }
 
@@ -321,7 +321,7 @@ fields('that is a price is asked for again for a minute, and then the order is c
       .where({ account_id: trader.accountId })
       .update({ dialect, app_id: appIds[dialect] })
       .returning('*')
-    const session = await worker.open.brokers.of(dialect).session({
+    const session = await worker.services.brokers.of(dialect).session({
       accountId: trader.accountId,
       appId: appIds[dialect],
       credentialId: order[0].broker_account_id,
@@ -342,9 +342,9 @@ fields('that is a price is asked for again for a minute, and then the order is c
     )
     await until('the end', async () => (await session.contract(contractId)).settled)
     spoil({ ...lack, loginid: trader.accountId, ...(times === undefined ? {} : { times }) })
-    await db('orders').where({ id: order[0].id }).update({ broker_order_id: contractId, follower: 'hasty' })
+    await db('orders').where({ id: order[0].id }).update({ broker_order_id: contractId, lease_holder: 'hasty' })
     const startedMs = passedMs
-    await following.follow({ ...order[0], broker_order_id: contractId })
+    await following.watch({ ...order[0], broker_order_id: contractId })
     const closed = await until('it to be closed', () =>
       db('orders').where({ id: order[0].id, phase: 'closed' }).first()
     )

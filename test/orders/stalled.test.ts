@@ -11,7 +11,7 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { findOrders } from '../../db/orders/reading.ts'
 import { takeDoubts } from '../../db/orders/resolving.ts'
-import { auditContracts } from '../../worker/accounts/audit.ts'
+import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { freePort } from '../chaos/ground.ts'
 import { Wire } from '../chaos/wire.ts'
@@ -41,7 +41,7 @@ const harness = await openHarness({
     SETTLE_WAIT_MS: '20000'
   }
 })
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const withCrashed = (ms: number) => ({ ...harness.env, RECONCILE_CRASHED_MS: String(ms) })
 
@@ -112,7 +112,7 @@ stalled('never arrives once its order was given up, and the same id buys once', 
 stalled('of a worker that was killed arrives while its order is still in doubt, and is known', async () => {
   const { accountId, contracts, release, answer } = await killMidway()
   const worker = await startTestWorker(withCrashed(60_000))
-  await until('looks that would have been enough', async () => (await orderOf(accountId)).looks >= 2, 20_000)
+  await until('looks that would have been enough', async () => (await orderOf(accountId)).checks >= 2, 20_000)
   assert.is((await orderOf(accountId)).phase, 'sending')
   release()
   await until('the contract', () => contracts()[0])
@@ -133,7 +133,7 @@ stalled('of a worker that was killed, arriving after all that, is found by the a
   release()
   await until('two contracts', () => contracts()[1])
   assert.is((await auditOf(accountId)).doubled, 1, 'the auditor does not overlook it')
-  await auditContracts(worker.open, { everyMinutes: 0 })
+  await reconcileAccounts(worker.services, { everyMinutes: 0 })
   const reported = await readReported(db)
   const order = await orderOf(accountId)
   const [second] = contracts().filter(({ contractId }) => String(contractId) !== order.broker_order_id)
@@ -184,8 +184,8 @@ stalled(
       body: { traderExternalId, clientOrderId: randomUUID(), ...terms }
     })
     assert.is(body.status, 'FAILED')
-    const { looks, attempt } = await orderOf(accountId)
-    assert.is(looks, 0)
+    const { checks, attempt } = await orderOf(accountId)
+    assert.is(checks, 0)
     assert.ok(attempt > 1, 'given back and claimed again')
     await worker.stop()
   }
@@ -234,7 +234,7 @@ if (dialect === 'v3')
         ends.push((await partner.call(placeBinaryOrder, { body })).body.status as string)
       }
       assert.is(ends.at(-1), 'FAILED', ends.join())
-      assert.is((await db('orders').where({ account_id: accountId }).where('looks', '>', 0)).length, 0)
+      assert.is((await db('orders').where({ account_id: accountId }).where('checks', '>', 0)).length, 0)
       assert.is(scarce.ledger().length, ends.length - 1)
       await worker.stop()
     }

@@ -6,7 +6,7 @@ import { readTradeTimestamp } from '../../schemas/traders/trades.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const collecting = suite('POST /v1/trades/collect')
 const history = suite('GET /v1/trades/history')
 

@@ -32,7 +32,7 @@ const harness = await openHarness({
     SETTLE_WAIT_MS: '60000'
   }
 })
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 
 /** Loaded before anything else of a process: SIGUSR2 sets its wall clock forward by `ms`; its monotonic clock goes on as before. */

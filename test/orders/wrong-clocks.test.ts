@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { followLeader } from '../../api/copy.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getBalance } from '../../api/traders/balance.ts'
-import { listWrongClocks } from '../../db/orders/following.ts'
+import { listWrongClocks } from '../../db/orders/leases.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import { DatabaseClock } from '../../worker/platform/database-clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -80,7 +80,7 @@ for (const ms of [3_600_000, -3_600_000]) {
     const worker = await startWorker({ ...harness.env, ...withClockOff(ms) })
     const [leader, follower] = [await partner.makeTrader(), await partner.makeTrader()]
     // Ten closed orders make a leader.
-    await insertOrderRows(harness.open.db, leader, { count: 10, at: new Date(Date.now() - 86_400_000) })
+    await insertOrderRows(harness.services.db, leader, { count: 10, at: new Date(Date.now() - 86_400_000) })
     const { traderExternalId } = follower
     const balance = await partner.call(getBalance, { query: { traderExternalId } })
     assert.is(balance.status, 200, JSON.stringify(balance.body))
@@ -110,7 +110,7 @@ wrong('is named by the doctor, in its log, its metric and its readiness', async 
   const metricsPort = String(await freePort())
   const worker = await startWorker({ ...harness.env, ...withClockOff(3000), METRICS_PORT: metricsPort })
   await worker.line(/differs from the database's by more than a second/)
-  const { db } = harness.open
+  const { db } = harness.services
   const [named] = await until(
     'the offset beside the lease',
     async () => {

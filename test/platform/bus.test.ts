@@ -16,10 +16,10 @@ const strange = suite('a hint of a topic that is none')
 strange('is passed over by the workers', async () => {
   const worker = await startWorker(harness.env)
   for (const topic of ['constructor', '__proto__', 'toString', 'none', '']) {
-    harness.open.bus.publish(WORK, topic, 'new')
-    await harness.open.db.raw('select pg_notify(?, ?)', [WORK, `${topic} new`])
+    harness.services.bus.publish(WORK, topic, 'new')
+    await harness.services.db.raw('select pg_notify(?, ?)', [WORK, `${topic} new`])
   }
-  await harness.open.db.raw('select pg_notify(?, ?)', [WORK, ''])
+  await harness.services.db.raw('select pg_notify(?, ?)', [WORK, ''])
   worker.kill('SIGTERM')
   assert.is(await worker.ended, 0, worker.lines.slice(-5).join('\n'))
 })

@@ -30,7 +30,7 @@ url.password = 'role-of-a-test'
 const simulator = await startSimulator({ tickMs: 20, seed: 11, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
 const harness = await openHarness({ url: url.href, env: brokerEnv(simulator) })
-const { db } = harness.open
+const { db } = harness.services
 
 const running = suite('the database role of the processes')
 

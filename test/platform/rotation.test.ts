@@ -11,7 +11,7 @@ import { rotateUnderLoad } from '../support/rotation.ts'
 const simulator = await startSimulator({ tickMs: 20, seed: 21, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: brokerEnv(simulator) })
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 
 const rotation = suite('the key of the broker tokens')

@@ -2,16 +2,17 @@
 import { readFile } from 'node:fs/promises'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { up as renameTables } from '../../db/migrations/0056_names.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { readSchema, SCHEMA_FILE } from '../../db/postgres/schema-text.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
-const { open } = await openHarness()
+const { services } = await openHarness()
 const tables = suite('the tables')
 
 tables('give each reference the collation of what it refers to, so that joins find their index', async () => {
   const different = await rows<{ column: string }>(
-    open.db,
+    services.db,
     `select c.conrelid::regclass || '.' || a.attname as column
        from pg_constraint c
       cross join lateral unnest(c.conkey, c.confkey) as k (own, other)
@@ -26,7 +27,30 @@ tables('give each reference the collation of what it refers to, so that joins fi
 })
 
 tables('are those of db/schema.sql; `make schema` writes it anew', async () => {
-  assert.fixture(await readSchema(open.db), await readFile(SCHEMA_FILE, 'utf8'))
+  assert.fixture(await readSchema(services.db), await readFile(SCHEMA_FILE, 'utf8'))
+})
+
+tables('are not renamed while a process of the version before runs', async () => {
+  const { db } = services
+  const [running] = await rows<{ name: string }>(
+    db,
+    `insert into processes (name, kind, version) values ('host:1:old', 'worker', '1.0.0') returning name`
+  )
+  try {
+    await renameTables(db)
+    assert.unreachable('it went on')
+  } catch (error) {
+    assert.is((error as { code: string }).code, 'CONFLICT')
+    assert.match((error as Error).message, /stop every api and worker.*worker host:1:old/)
+  }
+  // Gone long enough: it goes on, to tables that are renamed already.
+  await rows(db, `update processes set seen_at = clock_timestamp() - interval '30 seconds' where name = :name`, running)
+  try {
+    await renameTables(db)
+    assert.unreachable('there is nothing to rename')
+  } catch (error) {
+    assert.match((error as Error).message, /relation "asks" does not exist/)
+  }
 })
 
 tables.after(closeAll)

@@ -6,7 +6,7 @@ import { closeAll, openHarness } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 
 const statistics = suite('statistics')

@@ -31,7 +31,7 @@ const harness = await openHarness({
     SWEEP_MS: '200'
   }
 })
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const traders = await Promise.all(Array.from({ length: 40 }, () => partner.makeTrader()))
 
@@ -131,7 +131,7 @@ function startReads() {
 async function assertNothingHeld(): Promise<void> {
   const followed = await rows(
     db,
-    `select id, phase, follower from orders where follower is not null and phase = 'open'`
+    `select id, phase, lease_holder from orders where lease_holder is not null and phase = 'open'`
   )
   assert.equal(followed, [])
   const held = await rows(
@@ -206,7 +206,7 @@ stopping('a worker hands everything to the other one: no lease, no doubt, no cli
   const name = workerOf(leaving)
   const left = await rows(
     db,
-    `select id, phase from orders where (phase = 'open' and follower = :name) or (phase = 'sending' and sender = :name)`,
+    `select id, phase from orders where (phase = 'open' and lease_holder = :name) or (phase = 'sending' and sender = :name)`,
     { name }
   )
   assert.equal(left, [])

@@ -121,7 +121,7 @@ amplification('of fewer values are refused with at most 20 details and a count o
 
 amplification('name the section of the reference that explains the error', async () => {
   const { body } = await partner.call(exchangeTokens, { body: {} })
-  assert.is(body.docs, `${harness.open.config.baseUrl}/docs#/section/errors/validation_failed`)
+  assert.is(body.docs, `${harness.services.config.baseUrl}/docs#/section/errors/validation_failed`)
 })
 
 amplification.after(closeAll)

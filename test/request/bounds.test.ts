@@ -16,7 +16,7 @@ import { call, closeAll, newAccountId, openHarness, type TestPartner } from '../
 import { draft } from '../support/marketplace-makers.ts'
 
 const harness = await openHarness()
-const { db, pepper } = harness.open
+const { db, pepper } = harness.services
 
 /** Copies a row of a table so many times, under new ids. */
 async function copies(table: string, id: string, count: number): Promise<void> {

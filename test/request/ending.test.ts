@@ -49,7 +49,7 @@ async function startBoth() {
     () => 'cut off'
   )
   await until('the contract to be open', () =>
-    harness.open.db('orders').where({ trader_id: traderId, phase: 'open' }).first()
+    harness.services.db('orders').where({ trader_id: traderId, phase: 'open' }).first()
   )
   const me = await call(api.address, getMe, { headers: { authorization: `Bearer ${partner.key}` } })
   assert.is(me.status, 200)
@@ -103,7 +103,7 @@ slow('answers it in time with what is known', async () => {
   const { traderExternalId } = await waiting.makeTrader()
   const api = await startApi(apart.env)
   const placed = place(api.address, waiting, traderExternalId, 10)
-  await until('the order to be stored', () => apart.open.db('orders').first())
+  await until('the order to be stored', () => apart.services.db('orders').first())
   api.kill('SIGTERM')
   const { status, body } = await placed
   assert.equal([status, body.error, body.status], [502, 'BROKER_UPSTREAM', 'PENDING'])

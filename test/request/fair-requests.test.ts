@@ -26,7 +26,7 @@ const SLOW = 260
 const SLOW_MS = 9000
 
 const slow = await harness.makePartner()
-await harness.open.db('partners').where({ id: slow.partnerId }).update({ broker_app_id: '2' })
+await harness.services.db('partners').where({ id: slow.partnerId }).update({ broker_app_id: '2' })
 const quick = await harness.makePartner()
 const trader = await quick.makeTrader()
 
@@ -52,7 +52,11 @@ asking('another one’s sale, balance and order are answered at once', async () 
   simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: SLOW_MS })
   const balances = Promise.all(names.map(traderExternalId => slow.call(getBalance, { query: { traderExternalId } })))
   await until('the balances to be asked for', async () => {
-    const row = await harness.open.db('asks').where({ partner_id: slow.partnerId }).count('* as count').first()
+    const row = await harness.services
+      .db('broker_requests')
+      .where({ partner_id: slow.partnerId })
+      .count('* as count')
+      .first()
     return Number(row?.count) === SLOW
   })
   const startedAt = performance.now()
@@ -176,13 +180,13 @@ exchanging('another one’s requests are answered at once', async () => {
   const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
   const traders = await Promise.all(Array.from({ length: 30 }, () => greedy.makeTrader()))
   const other = await modest.makeTrader()
-  const lock = await harness.open.db.transaction()
+  const lock = await harness.services.db.transaction()
   await lock('traders').where({ partner_id: greedy.partnerId }).forUpdate().select('id')
   const renewals = Promise.all(
     traders.map(({ traderExternalId: externalId, accountId }) => greedy.makeTrader({ externalId, accountId }))
   )
   await until('the exchanges to wait', async () => {
-    const { rows } = await harness.open.db.raw(
+    const { rows } = await harness.services.db.raw(
       `select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
     )
     return rows[0].count >= 3

@@ -2,14 +2,14 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, listWaitingAccounts, takeOrders } from '../../db/orders/claiming.ts'
-import type { AskRow } from '../../db/platform/broker-requests.ts'
+import type { BrokerRequestRow } from '../../db/platform/broker-requests.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { RequestPlaces } from '../../worker/platform/request-places.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 
 const sharing = suite('places shared by partners')
 
@@ -46,11 +46,11 @@ sharing('are free again for whoever comes once they are given back', () => {
 
 const requesting = suite('broker requests in a worker')
 let requests = 0
-const requestOf = (partner: string | null) => ({ id: `ask_${++requests}`, partner_id: partner }) as AskRow
+const requestOf = (partner: string | null) => ({ id: `ask_${++requests}`, partner_id: partner }) as BrokerRequestRow
 
 /** As many requests of the partner as may wait. */
-function admitAll(places: RequestPlaces, partner: string | null, most = 100): AskRow[] {
-  const admitted: AskRow[] = []
+function admitAll(places: RequestPlaces, partner: string | null, most = 100): BrokerRequestRow[] {
+  const admitted: BrokerRequestRow[] = []
   while (admitted.length < most) {
     const request = requestOf(partner)
     if (!places.admit(request)) break
@@ -77,7 +77,7 @@ requesting('begin by turns among partners, nobody with more than its share, and 
   const begun = () => Array.from({ length: 5 }, () => places.next()?.partner_id)
   assert.equal(begun(), ['greedy', 'modest', 'greedy', undefined, undefined])
   assert.is(admitAll(places, 'greedy').length, 2, 'what has begun does not wait any more')
-  places.done(first as AskRow)
+  places.done(first as BrokerRequestRow)
   assert.equal(begun(), ['greedy', undefined, undefined, undefined, undefined])
 })
 
@@ -115,8 +115,8 @@ claiming('leaves the orders of a partner that has its share, and takes the other
 claiming('takes the job of a partner that has its share, and leaves its order for later', async () => {
   const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
   const accountIds = [...(await makeQueued(greedy)), ...(await makeQueued(modest))]
-  await db.transaction(trx => harness.open.queue.enqueue(trx, 'order.place', [{ accountIds }]))
-  const { queue } = harness.open
+  await db.transaction(trx => harness.services.queue.enqueue(trx, 'order.place', [{ accountIds }]))
+  const { queue } = harness.services
   const { taken, claimed } = await takeOrders(db, queue, {
     ...options,
     limit: 10,

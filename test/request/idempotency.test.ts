@@ -18,8 +18,8 @@ import { call, closeAll, openHarness, TOKEN_KEYS } from '../support/harness.ts'
 import { books, fund, makeBot } from '../support/marketplace-makers.ts'
 
 const harness = await openHarness()
-const { open, address } = harness
-const { db } = open
+const { services, address } = harness
+const { db } = services
 const partner = await harness.makePartner()
 
 const under = (key: string) => ({ headers: { 'idempotency-key': key } })
@@ -199,7 +199,7 @@ secrets('are sealed anew when the token keys change', async () => {
   assert.ok((await resealAnswers(db, fresh, { oldKeyId: 't1', limit: 1000 })) > 0)
   const again = await once(
     { request: { headers: { 'idempotency-key': key } } } as never,
-    { ...open, vault: openVault(`t2:${Buffer.alloc(32, 9).toString('base64')}`) },
+    { ...services, vault: openVault(`t2:${Buffer.alloc(32, 9).toString('base64')}`) },
     {
       row: createCommunityBot,
       partner: { partnerId: partner.partnerId } as never,
@@ -229,7 +229,7 @@ crashing('is taken over by its repeat when its lease has ended, and not before',
 crashing('leaves neither effect nor answer when its lease was lost before the end', async () => {
   const key = randomUUID()
   const body = bot('overtaken')
-  const running = once({ request: { headers: { 'idempotency-key': key } } } as never, open, {
+  const running = once({ request: { headers: { 'idempotency-key': key } } } as never, services, {
     row: createCommunityBot,
     partner: { partnerId: partner.partnerId } as never,
     asked: { party: partner.partnerId, params: {}, query: {}, body },

@@ -13,7 +13,7 @@ import { closeAll, onClose, openHarness } from '../support/harness.ts'
 const harness = await openHarness({ env: { ORDER_TTL_MS: '500', SETTLE_WAIT_MS: '500' } })
 const partner = await harness.makePartner()
 const patience = { headersMs: 300, requestMs: 600, idleMs: 300, checkMs: 50 }
-const impatient = createListener(createApp(harness.open), harness.open, patience).listen(0, '127.0.0.1')
+const impatient = createListener(createApp(harness.services), harness.services, patience).listen(0, '127.0.0.1')
 await once(impatient, 'listening')
 onClose(async () => {
   impatient.closeAllConnections()

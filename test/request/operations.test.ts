@@ -19,7 +19,7 @@ import { type CallInput, call, closeAll, openHarness, type TestPartner } from '.
 const TESTS = resolve(import.meta.dirname, '..')
 const harness = await openHarness()
 const { address } = harness
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const { cookie } = await partner.makeSession()
 
@@ -59,7 +59,7 @@ table('declares only codes that exist', () => {
 })
 
 table('is described row by row, and nothing else is', () => {
-  const body = describe(operations, harness.open.config.baseUrl) as { paths: object }
+  const body = describe(operations, harness.services.config.baseUrl) as { paths: object }
   const described = Object.entries(body.paths as Record<string, Record<string, { operationId: string }>>).flatMap(
     // Beside its methods a path has the parameters they share.
     ([path, { parameters: _, ...methods }]) =>
@@ -249,7 +249,7 @@ const stranger = await harness.makePartner({ scopes: allScopes.filter(scope => !
 const strangersCookie = (await stranger.makeSession()).cookie
 const crossings = await makeCrossings(harness, owner, stranger)
 // The owner's own calls so far are counted later otherwise, in the middle of it all.
-await harness.open.usage.flush()
+await harness.services.usage.flush()
 const digests = await digestQuery()
 
 crossing('are asked for by every operation that takes an identifier', () => {

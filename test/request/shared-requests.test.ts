@@ -2,11 +2,17 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { shareRequests } from '../../api/request/shared-requests.ts'
-import { answerAsk, findAsks, type Question, refuseAsk, storeAsks } from '../../db/platform/broker-requests.ts'
+import {
+  type BrokerRequest,
+  findBrokerRequests,
+  storeBrokerRequests,
+  storeRefusal,
+  storeResponse
+} from '../../db/platform/broker-requests.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 
-const { db, bus, queue } = (await openHarness()).open
+const { db, bus, queue } = (await openHarness()).services
 const tests = suite('equal broker requests of a process')
 const LONG_MS = 60_000
 const nobody = new AbortController().signal
@@ -17,15 +23,15 @@ function openShared() {
   let reads = 0
   const send = shareRequests({
     bus,
-    async store(question: Question) {
+    async store(question: BrokerRequest) {
       calls += 1
-      const [row] = await db.transaction(trx => storeAsks(trx, queue, [question]))
+      const [row] = await db.transaction(trx => storeBrokerRequests(trx, queue, [question]))
       stored.push(row?.id as string)
       return { id: row?.id as string }
     },
     async read(id) {
       reads += 1
-      return (await findAsks(db, [id]))[0]
+      return (await findBrokerRequests(db, [id]))[0]
     }
   })
   // No account has such a key, so that each test has its own.
@@ -45,14 +51,14 @@ tests('share one row and one wait for it; whoever comes after its end is given a
   const { stored, reads, ask, row, finish } = openShared()
   const all = Array.from({ length: 200 }, () => ask())
   const id = await row(1)
-  await finish(id, id => answerAsk(db, id, { balance: '1' }))
+  await finish(id, id => storeResponse(db, id, { balance: '1' }))
   for (const answer of await Promise.all(all)) assert.equal(answer, { balance: '1' })
   assert.equal(stored, [id])
   assert.ok(reads() < all.length / 10, `${reads()} reads`)
   const next = ask()
   const second = await row(2)
   assert.is.not(second, id)
-  await finish(second, id => refuseAsk(db, id, { code: 'MARKET_CLOSED', message: 'Closed.' }))
+  await finish(second, id => storeRefusal(db, id, { code: 'MARKET_CLOSED', message: 'Closed.' }))
   assert.is(await next, 'MARKET_CLOSED')
 })
 
@@ -66,7 +72,7 @@ tests('are not given up with the one that came first: each has its own time, and
   assert.is(await hasty, 'BROKER_UPSTREAM')
   const joined = ask()
   const id = await row(2)
-  await finish(id, id => answerAsk(db, id, { balance: '2' }))
+  await finish(id, id => storeResponse(db, id, { balance: '2' }))
   assert.equal(await Promise.all([patient, joined]), [{ balance: '2' }, { balance: '2' }])
 })
 
@@ -74,10 +80,10 @@ tests('are stored again once when their row is lost, as in a crash of the databa
   const { stored, ask, row, finish } = openShared()
   const all = [ask(), ask(), ask()]
   const lost = await row(1)
-  await db('asks').where({ id: lost }).del()
-  bus.publish(bus.origin, 'ask', lost)
+  await db('broker_requests').where({ id: lost }).del()
+  bus.publish(bus.replyChannel, 'ask', lost)
   const id = await row(2)
-  await finish(id, id => answerAsk(db, id, { balance: '3' }))
+  await finish(id, id => storeResponse(db, id, { balance: '3' }))
   for (const answer of await Promise.all(all)) assert.equal(answer, { balance: '3' })
   assert.is(stored.length, 2)
 })

@@ -265,7 +265,7 @@ class SimulatedSession implements Session {
     })
   }
 
-  follow(contractId: string, listener: ContractListener): Promise<ContractState> {
+  subscribe(contractId: string, listener: ContractListener): Promise<ContractState> {
     return this.#read(deal => {
       this.line.hear(contractId, listener)
       return this.line.world.books.state(deal)
@@ -275,7 +275,7 @@ class SimulatedSession implements Session {
     })
   }
 
-  unfollow(contractId: string): void {
+  unsubscribe(contractId: string): void {
     this.line.follows.delete(contractId)
   }
 

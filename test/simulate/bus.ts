@@ -6,7 +6,7 @@ import type { Actor, Schedule } from './clock.ts'
 // Waits end in bunches.
 const GRID_MS = 100
 
-type Hear = Parameters<Bus['hear']>[1]
+type Listener = Parameters<Bus['listen']>[1]
 
 export interface Hub {
   of(actor: Actor): Bus
@@ -14,7 +14,7 @@ export interface Hub {
 
 export function openHub(world: { schedule: Schedule; chance: Chance; counts: Counts; lossy(): number }): Hub {
   const { schedule, chance, counts } = world
-  const channels = new Map<string, Set<{ actor: Actor; hear: Hear }>>()
+  const channels = new Map<string, Set<{ actor: Actor; listener: Listener }>>()
 
   return {
     of(actor) {
@@ -34,26 +34,26 @@ export function openHub(world: { schedule: Schedule; chance: Chance; counts: Cou
         }
         return () => set.delete(done)
       }
-      const origin = `origin-${actor.name}`
-      const hear: Bus['hear'] = async (channel, listener) => {
-        const entry = { actor, hear: listener }
+      const replyChannel = `replies-${actor.name}`
+      const listen: Bus['listen'] = async (channel, listener) => {
+        const entry = { actor, listener }
         const set = channels.get(channel) ?? new Set()
         channels.set(channel, set.add(entry))
         return () => void set.delete(entry)
       }
-      void hear(origin, ({ topic, id }) => {
+      void listen(replyChannel, ({ topic, id }) => {
         for (const wake of waiters.get(`${topic} ${id}`) ?? []) wake()
       })
       return {
-        origin,
-        hear,
+        replyChannel,
+        listen,
         publish(channel, topic, id) {
           for (const entry of channels.get(channel) ?? []) {
             if (entry.actor.dead) channels.get(channel)?.delete(entry)
             const times = chance.is(world.lossy()) ? (chance.is(0.5) ? 0 : 2) : 1
             if (times !== 1) counts.add(times === 0 ? 'hint: lost' : 'hint: twice')
             for (let i = 0; i < times; i++)
-              schedule.after(chance.int(1, 8), entry.actor, `hint ${topic}`, () => entry.hear({ topic, id }))
+              schedule.after(chance.int(1, 8), entry.actor, `hint ${topic}`, () => entry.listener({ topic, id }))
           }
         },
         wait(topic, id, timeoutMs, signal) {

@@ -1,7 +1,7 @@
 // The partners' side of a simulation: each life is one clientOrderId, asked for, repeated, given up on, closed, and
 // everything it was ever told, to be held against the rows and the books at the end.
 
-import type { Open as ApiOpen, Caller } from '../../api/operation.ts'
+import type { ApiServices, Caller } from '../../api/operation.ts'
 import { close, place } from '../../api/orders/orders.ts'
 import type { Outcome } from '../../db/orders/reading.ts'
 import type { OrderTerms } from '../../db/orders/storing.ts'
@@ -13,7 +13,7 @@ import type { Party } from './setup.ts'
 /** An api process. */
 export interface Api {
   actor: Actor
-  open: ApiOpen
+  services: ApiServices
   /** Requests under way; told when the process dies. */
   requests: Set<() => void>
 }
@@ -218,25 +218,25 @@ const present = (row: Outcome) => ({
   pnl: row.pnl === null ? undefined : Number(row.pnl)
 })
 
-async function placeWith({ open }: Api, { party, clientOrderId, terms, settle }: Life): Promise<Answer> {
+async function placeWith({ services }: Api, { party, clientOrderId, terms, settle }: Life): Promise<Answer> {
   const asked = { partner: callerOf(party), trace: ''.padStart(32, '5'), signal: new AbortController().signal }
   try {
     const { traderExternalId } = party
-    const { body } = await place(asked, open, { clientOrderId, traderExternalId, terms, settle, present })
+    const { body } = await place(asked, services, { clientOrderId, traderExternalId, terms, settle, present })
     return body as Answer
   } catch (error) {
     return refused(error)
   }
 }
 
-async function closeWith({ open }: Api, { party, terms }: Life, id: string): Promise<Answer> {
+async function closeWith({ services }: Api, { party, terms }: Life, id: string): Promise<Answer> {
   const asked = {
     partner: callerOf(party),
     trace: ''.padStart(32, '5'),
     signal: new AbortController().signal
   }
   try {
-    return present(await close(asked, open, { orderId: id, kind: terms.kind })) as Answer
+    return present(await close(asked, services, { orderId: id, kind: terms.kind })) as Answer
   } catch (error) {
     return refused(error)
   }

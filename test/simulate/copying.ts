@@ -55,7 +55,7 @@ export async function copyLies(database: Database, books: Books): Promise<string
   const missing = await database.look<{ id: string; bought: string; copies: string; skipped: number }>(
     `select * from (
        select f.id, f.skipped_copies as skipped,
-              (select count(*) from orders o where o.trader_id = f.leader_id and o.leads and o.broker_order_id is not null) as bought,
+              (select count(*) from orders o where o.trader_id = f.leader_id and o.has_followers and o.broker_order_id is not null) as bought,
               (select count(*) from orders o where o.follow_id = f.id) as copies
          from follows f where f.base_balance = ${WIDE_BASE}) counted
       where bought > copies + skipped or copies > bought`

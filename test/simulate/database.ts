@@ -460,7 +460,17 @@ function outcomeOf(work: Promise<pg.QueryResult | undefined>): Promise<Outcome> 
 /** What came back, for traces. */
 function gist(outcome: Outcome): string {
   if ('error' in outcome) return outcome.error.message
-  const told = ['id', 'phase', 'attempt', 'sender', 'looks', 'follower', 'broker_order_id', 'account_id', 'error_code']
+  const told = [
+    'id',
+    'phase',
+    'attempt',
+    'sender',
+    'checks',
+    'lease_holder',
+    'broker_order_id',
+    'account_id',
+    'error_code'
+  ]
   return JSON.stringify(outcome.result.rows, (key, value) =>
     key && !Number(key) && key !== '0' && !told.includes(key) ? undefined : value
   )

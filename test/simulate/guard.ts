@@ -54,6 +54,6 @@ export const files = {
   deciding: 'worker/orders/resolving.ts',
   evidence: 'worker/orders/evidence.ts',
   storing: 'db/orders/storing.ts',
-  following: 'db/orders/following.ts',
+  leases: 'db/orders/leases.ts',
   settling: 'worker/orders/settle.ts'
 } as const

@@ -1,7 +1,7 @@
 // Guards that simulations miss when they are taken out.
 import { edit, files, type SimulatedGuard } from './guard.ts'
 
-const { claiming, deciding, evidence, following, placing, resolving, settling, storing } = files
+const { claiming, deciding, evidence, leases, placing, resolving, settling, storing } = files
 
 // Guards that stand in for each other are taken out together.
 const uncapped = edit(
@@ -109,7 +109,7 @@ export const simulatedGuards: SimulatedGuard[] = [
     lives: 300,
     quick: true
   },
-  decision('absence takes more than one look', 'const LOOKS = 2', 'const LOOKS = 1', {
+  decision('absence takes more than one look', 'const CHECKS = 2', 'const CHECKS = 1', {
     mode: 'usual',
     buys: { 'time-out, as late as can be': 5 }
   }),
@@ -211,7 +211,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'the orders of a worker whose lease ran out are taken over',
-    edits: [edit(following, 'f.name = n.name and f.lease_until >= now()', 'f.name = n.name')],
+    edits: [edit(leases, 'f.name = n.name and f.lease_until >= now()', 'f.name = n.name')],
     mode: 'crashes',
     lives: 3000
   },
@@ -245,7 +245,9 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'a connection on which an order got no answer is reset',
-    edits: [edit('worker/broker/transport/line.ts', "connection.reset('an order got no answer')", 'void connection')],
+    edits: [
+      edit('worker/broker/transport/reconnecting.ts', "connection.reset('an order got no answer')", 'void connection')
+    ],
     mode: 'frames',
     buys: { 'held, run after the reset': 20 },
     lives: 600
@@ -296,7 +298,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'what a leader closes early is closed for its followers',
-    edits: [edit(following, 'from closed where closes_copies', 'from closed where closes_copies is null')],
+    edits: [edit(leases, 'from closed where closes_copies', 'from closed where closes_copies is null')],
     mode: 'copying',
     lives: 600
   }

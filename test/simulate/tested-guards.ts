@@ -2,7 +2,7 @@
 // hardly any life gets to, or where a process of another kind is at work.
 import { edit, files, type TestedGuard } from './guard.ts'
 
-const { claiming, evidence, following, placing, resolving, rows, settling, storing } = files
+const { claiming, evidence, leases, placing, resolving, rows, settling, storing } = files
 
 const orderGuards: TestedGuard[] = [
   {
@@ -68,9 +68,9 @@ const orderGuards: TestedGuard[] = [
       edit(
         rows,
         `and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
-     returning ${'$'}{followingColumns}`,
+     returning ${'$'}{leasedColumns}`,
         `and o.id = r.id and o.phase in ('sending', 'review')
-     returning ${'$'}{followingColumns}`
+     returning ${'$'}{leasedColumns}`
       )
     ],
     test: 'test/orders/fences.test.ts'
@@ -112,7 +112,7 @@ const orderGuards: TestedGuard[] = [
   },
   {
     name: 'only an open order is closed',
-    edits: [edit(following, "and o.id = s.id and o.phase = 'open'", 'and o.id = s.id')],
+    edits: [edit(leases, "and o.id = s.id and o.phase = 'open'", 'and o.id = s.id')],
     test: 'test/orders/fences.test.ts'
   },
   {
@@ -138,7 +138,7 @@ const orderGuards: TestedGuard[] = [
     edits: [
       edit(
         'worker/platform/broker-requests.ts',
-        'readAt + ask.left_ms',
+        'readAt + request.left_ms',
         'readAt + ask.expires_at.getTime() - open.clock.wall()'
       )
     ],
@@ -146,8 +146,8 @@ const orderGuards: TestedGuard[] = [
   },
   {
     name: 'a contract whose stream fell silent is asked for',
-    edits: [edit(settling, '      askSilent()\n', '')],
-    test: 'test/orders/following.test.ts'
+    edits: [edit(settling, '      pollSilent()\n', '')],
+    test: 'test/orders/contract-leases.test.ts'
   }
 ]
 

@@ -59,7 +59,7 @@ export async function verdictOf(end: {
   const { schedule, database, books, lives, counts, trouble } = end
   const orders = await database.look<AuditedOrder>('select * from orders order by id')
   const found = await database.look<{ kind: string; broker_order_id: string }>(
-    'select kind, broker_order_id from contract_findings order by id'
+    'select kind, broker_order_id from contract_breaks order by id'
   )
   const deals = [...books.deals.values()]
   const reported = new Set(found.filter(({ kind }) => kind === 'ORPHAN').map(({ broker_order_id }) => broker_order_id))

@@ -1,14 +1,14 @@
 // One simulation: workers, api processes, clients, broker and database on one virtual time, all troubles included,
 // until every order has ended; then the books are audited.
 
-import type { Open as ApiOpen } from '../../api/operation.ts'
-import { openGathered } from '../../api/request/gathered.ts'
+import type { ApiServices } from '../../api/operation.ts'
+import { openBatched } from '../../api/request/batched.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue, type Queue } from '../../db/platform/queue.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { readConfig } from '../../schemas/config/config.ts'
 import { startWork } from '../../worker/jobs.ts'
-import type { Open as WorkerOpen } from '../../worker/open.ts'
+import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import type { Dialect } from '../support/dialects.ts'
 import { Books } from './books.ts'
@@ -101,7 +101,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   })
   const mayArrive = async (accountId: string) => {
     const unsaid = await database.look(
-      `select from orders where account_id = $1 and phase = 'sending' and (severed_attempt is distinct from attempt
+      `select from orders where account_id = $1 and phase = 'sending' and (reset_attempt is distinct from attempt
                or reset_at > clock_timestamp() - ${EXECUTED_MS} * interval '1 millisecond')`,
       [accountId]
     )
@@ -171,7 +171,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
       return jobs
     }
     const db = database.of(actor)
-    const open: WorkerOpen = {
+    const services: WorkerServices = {
       config,
       db,
       queue: { ...queue, boss, fetch } as unknown as Queue,
@@ -185,7 +185,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
       worker: actor.name
     }
     schedule.after(0, actor, 'starts', () => {
-      startWork(open).then(
+      startWork(services).then(
         ({ stop }) =>
           void workers.set(actor, { db, line, stop, audit: () => handlers.get('orders.audit')!([{ data: {} }]) }),
         // Without the database a worker does not come up; its process ends, and another is started.
@@ -198,8 +198,12 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     const actor = newActor('api')
     const db = database.of(actor)
     const bus = hub.of(actor)
-    const gathered = openGathered({ db, queue, bus })
-    apis.push({ actor, open: { config, db, bus, queue, gathered, log } as unknown as ApiOpen, requests: new Set() })
+    const batched = openBatched({ db, queue, bus })
+    apis.push({
+      actor,
+      services: { config, db, bus, queue, batched, log } as unknown as ApiServices,
+      requests: new Set()
+    })
   }
 
   function crash(actor: Actor): void {
@@ -317,7 +321,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     schedule.really(VACUUM_MS, 'vacuum', async () => {
       // It waits for pages that an open transaction still holds, and that transaction for the next event.
       if (database.statements - swept >= VACUUM_STATEMENTS && database.transactions === 0) {
-        await database.look('vacuum orders, pgboss.job_common, asks')
+        await database.look('vacuum orders, pgboss.job_common, broker_requests')
         swept = database.statements
       }
       vacuum()

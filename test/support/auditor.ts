@@ -230,7 +230,7 @@ export async function readOrders(db: Db): Promise<AuditedOrder[]> {
 
 /** Contracts without an order that the service's own audit has reported. */
 export async function readReported(db: Db): Promise<Set<string>> {
-  const { rows } = (await db.raw(`select broker_order_id from contract_findings where kind = 'ORPHAN'`)) as {
+  const { rows } = (await db.raw(`select broker_order_id from contract_breaks where kind = 'ORPHAN'`)) as {
     rows: { broker_order_id: string }[]
   }
   return new Set(rows.map(({ broker_order_id }) => broker_order_id))

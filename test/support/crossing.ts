@@ -24,7 +24,7 @@ export async function makeCrossings(
   owner: TestPartner,
   stranger: TestPartner
 ): Promise<Record<string, Crossing>> {
-  const { db } = harness.open
+  const { db } = harness.services
   const trader = await owner.makeTrader()
   const [twin, own] = [await owner.makeTrader(), await stranger.makeTrader()]
   // A leader of its own partner's.

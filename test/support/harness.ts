@@ -10,8 +10,8 @@ import { createApp } from '../../api/app.ts'
 import { codesOf, ErrorEnvelope } from '../../api/description/spec.ts'
 import { openFeed } from '../../api/events/feed.ts'
 import { openStream } from '../../api/events/stream/server.ts'
-import type { Open, Operation } from '../../api/operation.ts'
-import { openGathered } from '../../api/request/gathered.ts'
+import type { ApiServices, Operation } from '../../api/operation.ts'
+import { openBatched } from '../../api/request/batched.ts'
 import { createListener } from '../../api/request/listen.ts'
 import { openPlaces } from '../../api/request/places.ts'
 import { openWaits } from '../../api/request/waits.ts'
@@ -109,7 +109,7 @@ export interface Harness {
   url: string
   /** http://127.0.0.1:port */
   address: string
-  open: Open
+  services: ApiServices
   /** What a process of ours needs to work on the same database. */
   env: Record<string, string>
   makePartner(options?: { name?: string; plan?: Plan; scopes?: readonly Scope[] }): Promise<TestPartner>
@@ -139,9 +139,9 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const queue = await openQueue({ url, role: 'sender', log })
   const limits = await openLimits({ redisUrl: config.redisUrl, log })
   const usage = openUsage({ db, log })
-  const gathered = openGathered({ db, queue, bus })
+  const batched = openBatched({ db, queue, bus })
   const feed = await openFeed(bus)
-  const open: Open = {
+  const services: ApiServices = {
     config,
     db,
     vault,
@@ -150,14 +150,14 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     queue,
     limits,
     log,
-    gathered,
+    batched,
     usage,
     waits: openWaits(),
     places: openPlaces({ pool: 10 }),
     feed
   }
-  const server = createListener(createApp(open), open)
-  const stream = openStream(open)
+  const server = createListener(createApp(services), services)
+  const stream = openStream(services)
   stream.attach(server)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -170,7 +170,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     await db.destroy()
   }
   opened.push(close)
-  return { url, address, open, env, close, makePartner: options => makePartner(open, address, options) }
+  return { url, address, services, env, close, makePartner: options => makePartner(services, address, options) }
 }
 
 export interface Answer<Body = Record<string, unknown>> {
@@ -212,7 +212,7 @@ export interface TestTrader {
 }
 
 async function makePartner(
-  open: Open,
+  services: ApiServices,
   address: string,
   {
     name = 'Test Partner',
@@ -220,13 +220,13 @@ async function makePartner(
     scopes = allScopes
   }: { name?: string; plan?: Plan; scopes?: readonly Scope[] } = {}
 ): Promise<TestPartner> {
-  const { partnerId } = await insertPartner(open.db, {
+  const { partnerId } = await insertPartner(services.db, {
     name,
     plan,
-    brokerAppId: appIds[open.config.brokerDialect],
-    brokerDialect: open.config.brokerDialect
+    brokerAppId: appIds[services.config.brokerDialect],
+    brokerDialect: services.config.brokerDialect
   })
-  const { keyId, key } = await insertKey(open.db, open.pepper, { partnerId, label: null, scopes })
+  const { keyId, key } = await insertKey(services.db, services.pepper, { partnerId, label: null, scopes })
   const partner: TestPartner = {
     partnerId,
     keyId,
@@ -234,7 +234,7 @@ async function makePartner(
     call: (row, input = {}) =>
       call(address, row, { ...input, headers: { authorization: `Bearer ${key}`, ...input.headers } }),
     async makeSession({ ttlHours = 1 } = {}) {
-      const { sessionId, token } = await insertPartnerSession(open.db, open.pepper, { partnerId, ttlHours })
+      const { sessionId, token } = await insertPartnerSession(services.db, services.pepper, { partnerId, ttlHours })
       return { cookie: `service_session=${token}`, sessionId }
     },
     async makeTrader({

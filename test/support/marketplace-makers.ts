@@ -32,8 +32,8 @@ export async function makeBot(partner: TestPartner, facts: object = {}, headers:
 }
 
 /** Pays into the partner's wallet. */
-export async function fund({ open }: Harness, { partnerId }: TestPartner, amountUsd: string): Promise<void> {
-  await open.db.transaction(trx => topUp(trx, { partnerId, amountUsd, prices: open.config.planPrices }))
+export async function fund({ services }: Harness, { partnerId }: TestPartner, amountUsd: string): Promise<void> {
+  await services.db.transaction(trx => topUp(trx, { partnerId, amountUsd, prices: services.config.planPrices }))
 }
 
 /** What a partner has: wallet, earnings, held. */

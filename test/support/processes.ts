@@ -13,13 +13,13 @@ import { openDatabase } from '../../db/postgres/connection.ts'
 import { readConfig } from '../../schemas/config/config.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
 import { startWork } from '../../worker/jobs.ts'
-import type { Open as WorkerOpen } from '../../worker/open.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
+import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import { onClose, TOKEN_KEYS } from './harness.ts'
 
 export interface TestWorker {
-  open: WorkerOpen
+  services: WorkerServices
   stop(): Promise<void>
 }
 
@@ -33,7 +33,7 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
   const queue = await openQueue({ url, role: 'worker', log })
   const worker = `test:${process.pid}:${randomBytes(3).toString('hex')}`
   const brokers = openBrokers(config, log, openCallRecords(db, worker))
-  const open: WorkerOpen = {
+  const services: WorkerServices = {
     config,
     db,
     bus,
@@ -45,7 +45,7 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
     clock: systemClock,
     changes: openSignal()
   }
-  const work = await startWork(open)
+  const work = await startWork(services)
   let stopping: Promise<void> | undefined
   const stop = () => {
     stopping ??= (async () => {
@@ -57,7 +57,7 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
     return stopping
   }
   onClose(stop)
-  return { open, stop }
+  return { services, stop }
 }
 
 export interface TestProcess {

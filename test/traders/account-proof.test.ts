@@ -122,7 +122,7 @@ checking('that was stored before it was ever compared is compared when it is ope
   const accountId = realId()
   const traderExternalId = await exchange({ accountId, accountMode: 'REAL' })
   // As a process of the version before would have left it: said to be DEMO, and never compared.
-  await harness.open.db('broker_accounts').where({ account_id: accountId }).update({ account_mode: 'DEMO' })
+  await harness.services.db('broker_accounts').where({ account_id: accountId }).update({ account_mode: 'DEMO' })
   assert.match((await place(traderExternalId)).body.message, 'MODE_MISMATCH')
   assert.is(contractsOf(accountId).length, 0)
 })
@@ -137,7 +137,7 @@ checking("whose token belongs to another account is refused as not the token's",
 const naming = suite("a stranger that names somebody's account")
 // The call with which an account is opened.
 const opening = dialect === 'v3' ? 'authorize' : 'otp'
-const phasesOf = (partnerId: string) => harness.open.db('orders').where({ partner_id: partnerId }).pluck('phase')
+const phasesOf = (partnerId: string) => harness.services.db('orders').where({ partner_id: partnerId }).pluck('phase')
 
 naming('with a token the broker is slow to refuse does not hold up the owner', async () => {
   const accountId = newAccountId()
@@ -246,7 +246,7 @@ sharing('are kept from each other’s order in doubt', async () => {
   assert.equal([(await place(one)).body.status, (await place(two, other)).body.status], ['CLOSED', 'CLOSED'])
   simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
   const doubtful = place(one)
-  const phases = () => harness.open.db('orders').where({ account_id: accountId }).orderBy('id').pluck('phase')
+  const phases = () => harness.services.db('orders').where({ account_id: accountId }).orderBy('id').pluck('phase')
   await until('the doubt', async () => (await phases()).includes('sending'))
   const waiting = place(two, other)
   await until('the second order', async () => (await phases()).length === 4)

@@ -63,10 +63,10 @@ signal('answers INVALID_CONTRACT for an asset the broker does not have', async (
 
 signal('answers BROKER_DISCONNECTED when only a refused token could tell the balance', async () => {
   const { traderExternalId, traderId } = await partner.makeTrader()
-  const { id, token_version } = await harness.open.db('broker_accounts').where({ trader_id: traderId }).first()
-  await markRejected(harness.open.db, id, {
+  const { id, token_version } = await harness.services.db('broker_accounts').where({ trader_id: traderId }).first()
+  await markRejected(harness.services.db, id, {
     version: token_version,
-    dialect: harness.open.config.brokerDialect,
+    dialect: harness.services.config.brokerDialect,
     reason: 'TOKEN_EXPIRED'
   })
   const answer = await partner.call(copilotSignal, { body: { asset: 'R_100', traderExternalId } })
@@ -130,11 +130,11 @@ signal("sizes the stake by the trader's live balance", async () => {
 
 signal('shares one question to the broker among those who ask at the same moment', async () => {
   const body = { asset: 'R_75' }
-  const [{ at }] = (await harness.open.db.raw('select clock_timestamp() as at')).rows
+  const [{ at }] = (await harness.services.db.raw('select clock_timestamp() as at')).rows
   const answers = await Promise.all(Array.from({ length: 12 }, () => partner.call(copilotSignal, { body })))
   for (const answer of answers) assert.is(answer.status, 200, JSON.stringify(answer.body))
-  const { count } = (await harness.open
-    .db('asks')
+  const { count } = (await harness.services
+    .db('broker_requests')
     .where({ kind: 'candles' })
     .whereLike('key', '%R_75%')
     .where('created_at', '>=', at)

@@ -19,7 +19,7 @@ import { newToken } from '../../db/platform/crypto.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 
 const harness = await openHarness()
-const { db, pepper } = harness.open
+const { db, pepper } = harness.services
 const profile = suite('/v1/community/profile')
 const messages = suite('/v1/community/messages')
 const bots = suite('/v1/community/bots')

@@ -12,7 +12,7 @@ import { call, closeAll, openHarness } from '../support/harness.ts'
 import { startProcess } from '../support/processes.ts'
 
 const harness = await openHarness()
-const { db, pepper } = harness.open
+const { db, pepper } = harness.services
 const { address } = harness
 const sessions = suite('service_session')
 const creating = suite('POST /v1/keys')

@@ -9,7 +9,7 @@ import { newApiKey } from '../../db/platform/crypto.ts'
 import { call, closeAll, openHarness } from '../support/harness.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const me = suite('GET /v1/me')
 
 me('refuses a request without a key, with a malformed one and with an unknown one', async () => {

@@ -7,7 +7,7 @@ import { closeAll, onClose, openHarness, type TestPartner, until } from '../supp
 import { startTestWorker } from '../support/processes.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const worker = await startTestWorker(harness.env)
 onClose(() => worker.stop())
 

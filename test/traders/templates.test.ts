@@ -12,7 +12,7 @@ import { call, closeAll, openHarness, type TestPartner, until } from '../support
 import { startTestWorker } from '../support/processes.ts'
 
 const harness = await openHarness({ env: { BASE_URL: 'http://api.example.com' } })
-const { db } = harness.open
+const { db } = harness.services
 const worker = await startTestWorker(harness.env)
 
 let sites = 0
@@ -201,9 +201,9 @@ deploying('becomes FAILED when its template was withdrawn, and the site that was
     await trx('deployments')
       .where({ id: deploymentId })
       .update({ template: 'withdrawn', status: 'QUEUED', revision: 2 })
-    await harness.open.queue.enqueue(trx, 'template.deploy', [{ deploymentId, revision: 2 }])
+    await harness.services.queue.enqueue(trx, 'template.deploy', [{ deploymentId, revision: 2 }])
   })
-  harness.open.bus.publish(WORK, 'template.deploy', 'new')
+  harness.services.bus.publish(WORK, 'template.deploy', 'new')
   await until('the deployment to fail', async () => {
     const { body } = await partner.call(listMyDeployments)
     return body.data[0].status === 'FAILED'

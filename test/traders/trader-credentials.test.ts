@@ -17,7 +17,7 @@ import { newToken } from '../../db/platform/crypto.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const old = 'the first password'
 const fresh = 'the second password'

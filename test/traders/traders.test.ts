@@ -8,7 +8,7 @@ import { call, closeAll, type Harness, newAccountId, openHarness, type TestPartn
 import { startRedis, type TestRedis } from '../support/redis.ts'
 
 const harness = await openHarness()
-const { db } = harness.open
+const { db } = harness.services
 const password = 'correct horse battery staple'
 let made = 0
 const newEmail = () => `Trader${++made}@Example.com`
@@ -175,7 +175,7 @@ login("spares the address of an end user from others' failures", async () => {
 login('of a trader without failures goes on while another of the partner is guessed at 2,500 times', async () => {
   const partner = await harness.makePartner()
   const { body: fine } = await signUp(partner)
-  const { limits } = harness.open
+  const { limits } = harness.services
   for (let index = 0; index < 2500; index++) await limits.hit(`logins:${partner.partnerId}`, 1_000_000, 900)
   const logIn = (headers = {}) => partner.call(logInTrader, { body: { email: fine.email, password }, headers })
   const startedAt = performance.now()

@@ -12,7 +12,7 @@ import { openWorld } from './world.ts'
 const WAIT_MS = 60_000
 
 const harness = await openHarness({ env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200' } })
-const { db } = harness.open
+const { db } = harness.services
 await startTestWorker(harness.env)
 
 const world = openWorld(harness)

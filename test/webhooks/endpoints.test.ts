@@ -22,7 +22,7 @@ const WAIT_MS = 60_000
 
 const harness = await openHarness({ env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200' } })
 const strict = await openHarness({ url: harness.url })
-const { db } = harness.open
+const { db } = harness.services
 await startTestWorker(harness.env)
 const { register, tradeOrders, deliveriesOf } = openWorld(harness)
 const types = ['order.opened', 'order.closed']
@@ -172,7 +172,7 @@ managing('of a suspended partner get nothing until it is in good standing again'
     await sequenceAll(db)
     return (await db('event_outbox').where({ partner_id: partner.partnerId })).length === 0
   })
-  await harness.open.bus.publish('svc_events', 'events', partner.partnerId)
+  await harness.services.bus.publish('svc_events', 'events', partner.partnerId)
   // Another partner's event comes through meanwhile.
   const [other, others] = [await harness.makePartner(), await openReceiver()]
   await register(other, others)
@@ -238,7 +238,7 @@ async function firstCursor(partner: Awaited<ReturnType<typeof harness.makePartne
   const { writeCursor } = await import('../../db/events/cursor.ts')
   const { readLogState } = await import('../../db/events/read.ts')
   const { epoch } = await readLogState(db, partner.partnerId)
-  return writeCursor(harness.open.pepper, partner.partnerId, { epoch, position: 1, day: 0 })
+  return writeCursor(harness.services.pepper, partner.partnerId, { epoch, position: 1, day: 0 })
 }
 
 replaying('of one delivery are refused where there is none', async () => {

@@ -19,7 +19,7 @@ import { openWorld } from './world.ts'
 const WAIT_MS = 90_000
 
 const harness = await openHarness({ env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200', LEASE_MS: '3000' } })
-const { db } = harness.open
+const { db } = harness.services
 await startTestWorker(harness.env)
 const { register, deliveriesOf } = openWorld(harness)
 
@@ -82,7 +82,7 @@ faults('an event that cannot be shown is FAILED, and keeps no reader from the ot
 async function beginning({ partnerId }: TestPartner): Promise<string> {
   const { writeCursor } = await import('../../db/events/cursor.ts')
   const { readLogState } = await import('../../db/events/read.ts')
-  return writeCursor(harness.open.pepper, partnerId, (await readLogState(db, partnerId)).oldest)
+  return writeCursor(harness.services.pepper, partnerId, (await readLogState(db, partnerId)).oldest)
 }
 
 faults('events that the log dropped are counted as missed, and those after them are sent', async () => {

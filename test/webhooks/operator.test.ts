@@ -17,7 +17,7 @@ const WAIT_MS = 60_000
 const harness = await openHarness({
   env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200', OPERATOR_NAME: 'test' }
 })
-const { db } = harness.open
+const { db } = harness.services
 const worker = await startTestWorker(harness.env)
 const { register, deliveriesOf } = openWorld(harness)
 const run = (...args: string[]) => operator(harness.env, ...args)
@@ -87,7 +87,7 @@ keys('a secret that no key opens is a state that its partner sees', async () => 
   )
   assert.is(shown.status, 'FAILING')
   assert.is(receiver.book.length, 0)
-  const { failing } = await countWebhooks(worker.open.db)
+  const { failing } = await countWebhooks(worker.services.db)
   assert.is(failing, 1)
 })
 

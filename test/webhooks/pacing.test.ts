@@ -4,8 +4,8 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { sequenceEvents } from '../../db/events/sequence.ts'
 import { type HeldRow, renewSender } from '../../db/webhooks/leases.ts'
-import type { Open } from '../../worker/open.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
+import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import { type Changes, Endpoint, type Item } from '../../worker/webhooks/endpoint.ts'
 import { type DeliveryResponse, openRequests } from '../../worker/webhooks/request.ts'
@@ -273,13 +273,23 @@ const sharing = suite('a worker')
 
 /** A sender of its own, with these bounds; `most` is what it had under way. */
 async function openSender(worker: string, changes: Partial<Bounds>) {
-  const open: Open = { ...harness.open, worker, clock: systemClock, changes: openSignal() } as unknown as Open
+  const services: WorkerServices = {
+    ...harness.services,
+    worker,
+    clock: systemClock,
+    changes: openSignal()
+  } as unknown as WorkerServices
   const requests = openRequests({ allowPrivate: true })
   onClose(async () => requests.close())
   const bounds = { sending: 1000, ofPartner: 1000, slow: 1000, unwritten: 1000, ...changes }
-  await renewSender(open.db, worker, 600_000)
+  await renewSender(services.db, worker, 600_000)
   // Everything counts as written at once, and goes on counting for the worker's bound.
-  const sender = new Sender(open, requests, () => sender.endpoints.forEach(endpoint => void write(endpoint, 0)), bounds)
+  const sender = new Sender(
+    services,
+    requests,
+    () => sender.endpoints.forEach(endpoint => void write(endpoint, 0)),
+    bounds
+  )
   sender.goodUntil = Number.POSITIVE_INFINITY
   onClose(async () => sender.stop())
   return sender
@@ -323,7 +333,7 @@ async function most(sender: Sender, receivers: Receiver[], held: number): Promis
 }
 
 async function begin(sender: Sender): Promise<void> {
-  while ((await sequenceEvents(harness.open.db)).count > 0);
+  while ((await sequenceEvents(harness.services.db)).count > 0);
   await sender.take(null)
 }
 

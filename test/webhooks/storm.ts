@@ -76,7 +76,7 @@ async function openBook(random: () => number, failing: boolean): Promise<Book> {
 /** Runs it to the end and judges the books. */
 export async function storm(options: StormOptions): Promise<StormReport> {
   const { harness, seed, workers: count, kills, endpoints, failing, orders, killEveryMs, say = () => {} } = options
-  const { db } = harness.open
+  const { db } = harness.services
   const random = randomOf(seed)
   const partner = await harness.makePartner()
   const trader = await partner.makeTrader()

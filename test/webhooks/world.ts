@@ -6,7 +6,7 @@ import type { CallInput, Harness, TestPartner, TestTrader } from '../support/har
 import { insertOrderRows } from '../support/order-rows.ts'
 import type { Receiver } from './receiver.ts'
 
-export function openWorld({ open: { db } }: Pick<Harness, 'open'>) {
+export function openWorld({ services: { db } }: Pick<Harness, 'services'>) {
   return {
     /** Registers a receiver; it gets what happens from now on. */
     async register(partner: TestPartner, receiver: Receiver, body: object = {}) {

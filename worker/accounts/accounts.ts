@@ -11,7 +11,7 @@ import {
 import type { RejectedReason } from '../../schemas/traders/accounts.ts'
 import { tokenRefused } from '../broker/credentials.ts'
 import { type AccountFacts, type BrokerAccount, BrokerError, type Session } from '../broker/port.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 import { noteAdmission, noteRefusal } from './applications.ts'
 
 /** Where an account is and under which application and dialect it is used. */
@@ -28,7 +28,7 @@ export interface AccountRef {
  * `leisurely` opens one after all others.
  */
 export async function openSession(
-  { db, vault, brokers, log }: Pick<Open, 'db' | 'vault' | 'brokers' | 'log'>,
+  { db, vault, brokers, log }: Pick<WorkerServices, 'db' | 'vault' | 'brokers' | 'log'>,
   account: AccountRef,
   { anew = false, leisurely = false } = {}
 ): Promise<Session> {
@@ -94,7 +94,7 @@ function mismatchOf(given: StoredToken, facts: AccountFacts): RejectedReason | u
 
 /** Remembers a token that the broker refused in the middle of a session; a newer one is not touched. */
 export async function rejectToken(
-  { db }: Pick<Open, 'db'>,
+  { db }: Pick<WorkerServices, 'db'>,
   { accountRowId, dialect }: Pick<AccountRef, 'accountRowId' | 'dialect'>,
   { reason }: Pick<BrokerError, 'reason'>
 ): Promise<void> {
@@ -105,7 +105,7 @@ export async function rejectToken(
 
 /** The account's currency: as stored, else from the broker, and then stored. */
 export async function currencyOf(
-  { db }: Pick<Open, 'db'>,
+  { db }: Pick<WorkerServices, 'db'>,
   session: Session,
   { accountRowId, currency }: { accountRowId: string; currency: string | null }
 ): Promise<string> {

@@ -3,7 +3,7 @@
 import { forgetAppRefusal, noteAppRefused } from '../../db/platform/app-refusals.ts'
 import { isAppRefused } from '../broker/dialects/errors.ts'
 import { BrokerError } from '../broker/port.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 
 interface Application {
   dialect: string
@@ -19,7 +19,7 @@ const keyOf = ({ dialect, appId }: Application) => `${dialect} ${appId}`
 
 /** Logs and stores a refusal of the application, at most every ten seconds; other errors are left alone. */
 export async function noteRefusal(
-  { db, log }: Pick<Open, 'db' | 'log'>,
+  { db, log }: Pick<WorkerServices, 'db' | 'log'>,
   application: Application,
   error: unknown
 ): Promise<void> {
@@ -38,7 +38,7 @@ export async function noteRefusal(
 
 /** The broker let the application in: a refusal that this process has noted is over. */
 export async function noteAdmission(
-  { db, log }: Pick<Open, 'db' | 'log'>,
+  { db, log }: Pick<WorkerServices, 'db' | 'log'>,
   { dialect, appId }: Application
 ): Promise<void> {
   if (noted.size === 0 || !noted.delete(keyOf({ dialect, appId }))) return

@@ -6,8 +6,8 @@ import { ownedContracts } from '../../db/orders/resolving.ts'
 import { booksDue, listUnowned, readClock, storeUnowned } from '../../db/postgres/lineage.ts'
 import { matches } from '../broker/dialects/shortcode.ts'
 import type { Contract, Evidence } from '../broker/port.ts'
-import type { Open } from '../open.ts'
 import { unownedSince } from '../orders/evidence.ts'
+import type { WorkerServices } from '../services.ts'
 
 /** An order that was not sent, since a contract at the broker may be its own already: only the operator moves it on. */
 export class ReviewNeeded extends Error {
@@ -23,15 +23,15 @@ export class ReviewNeeded extends Error {
  * Compares the account's books where that is due. Throws ReviewNeeded when a contract of the order's terms, or of terms
  * that cannot be read, belongs to no order; a BrokerError when the broker cannot be reached.
  */
-export async function compareBooks(open: Open, order: Claimed, contract: Contract): Promise<void> {
-  const { db, clock, log } = open
+export async function compareBooks(services: WorkerServices, order: Claimed, contract: Contract): Promise<void> {
+  const { db, clock, log } = services
   const account = { accountRowId: order.broker_account_id, accountId: order.account_id }
   const due = await booksDue(db, account.accountRowId)
   if (due) {
     const wallBefore = clock.wall()
     const { nowMs } = await readClock(db)
     const since = { databaseMs: due.since.getTime(), nowMs, wallMs: (wallBefore + clock.wall()) / 2 }
-    const unowned = await unownedSince(open, order, since)
+    const unowned = await unownedSince(services, order, since)
     await storeUnowned(db, { ...account, generation: due.generation }, unowned)
     if (unowned.length > 0)
       log.error(

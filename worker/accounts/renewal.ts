@@ -3,25 +3,27 @@
 import { endRenewal, type Renewal, retryRenewal, saveRenewed, takeRenewals } from '../../db/traders/token-renewal.ts'
 import { renewToken } from '../broker/dialects/next-tokens.ts'
 import { BrokerError } from '../broker/port.ts'
-import type { Open } from '../open.ts'
 import { persist } from '../orders/persist.ts'
+import type { WorkerServices } from '../services.ts'
 import { noteRefusal } from './applications.ts'
 
 const AT_ONCE = 10
 
 /** Renews what is due now; returns whether there may be more. */
-export async function renewTokens(open: Pick<Open, 'db' | 'vault' | 'config' | 'log' | 'clock'>): Promise<boolean> {
-  const { db, vault, config, log } = open
+export async function renewTokens(
+  services: Pick<WorkerServices, 'db' | 'vault' | 'config' | 'log' | 'clock'>
+): Promise<boolean> {
+  const { db, vault, config, log } = services
   if (!config.brokerNext) return false
   const { due, rejected } = await takeRenewals(db, vault, AT_ONCE)
   for (const accountRowId of rejected) log.warn({ accountRowId }, 'the token of an account has expired')
   const { authUrl } = config.brokerNext
-  await Promise.all(due.map(renewal => renew(open, renewal, authUrl)))
+  await Promise.all(due.map(renewal => renew(services, renewal, authUrl)))
   return due.length === AT_ONCE
 }
 
 async function renew(
-  { db, vault, log, clock }: Pick<Open, 'db' | 'vault' | 'log' | 'clock'>,
+  { db, vault, log, clock }: Pick<WorkerServices, 'db' | 'vault' | 'log' | 'clock'>,
   renewal: Renewal,
   authUrl: string
 ): Promise<void> {

@@ -9,9 +9,9 @@ import { type Broker, type BrokerAccount, BrokerError, type Market, type Session
 import type { BrokerTicks } from './ticks.ts'
 import type { CallLimits } from './transport/call-window.ts'
 import { Gate } from './transport/gate.ts'
-import { Line } from './transport/line.ts'
 import { Budget } from './transport/quota.ts'
 import { Reachability } from './transport/reachability.ts'
+import { ReconnectingConnection } from './transport/reconnecting.ts'
 import { AccountSession } from './transport/session.ts'
 import { Connection, type FrameCounters } from './transport/sockets.ts'
 
@@ -26,8 +26,8 @@ export interface ClientOptions {
   /** How long a contract's stream may be missing before `lost` is called on its listener (60 s). */
   lostAfterMs?: number
   /** What a contract must have until its end to be without a stream meanwhile (30 s), and when that is opened (10 s before). */
-  restFromMs?: number
-  restAheadMs?: number
+  parkFromMs?: number
+  unparkAheadMs?: number
   /** How long an asset's ticks go on without a subscriber (10 s). */
   ticksKeptMs?: number
   /** Wall clock, ms. */
@@ -37,7 +37,7 @@ export interface ClientOptions {
 }
 
 interface ConnectionEntry {
-  line: Line
+  reconnecting: ReconnectingConnection
   session: AccountSession | null
   /** Of market data. */
   ticks: BrokerTicks | null
@@ -51,7 +51,7 @@ interface ConnectionEntry {
 
 const maxHandshakes = 64
 /** Contracts parked for less keep their connection: they would be back at once. */
-const MIN_REST_MS = 20_000
+const MIN_PARK_MS = 20_000
 const maxBlankBudgets = 2_000
 
 /** A Broker with the dialect. Opens nothing until it is used. */
@@ -84,8 +84,8 @@ class Client implements Broker {
       connectTimeoutMs: 10_000,
       maxConnections: 5_000,
       lostAfterMs: 60_000,
-      restFromMs: 30_000,
-      restAheadMs: 10_000,
+      parkFromMs: 30_000,
+      unparkAheadMs: 10_000,
       ticksKeptMs: 10_000,
       now: Date.now,
       ...options
@@ -108,9 +108,9 @@ class Client implements Broker {
       this.#sessions.set(key, entry)
     }
     entry.account = account
-    if (account.leisurely !== true && entry.line.current === null) entry.hurry.abort()
-    if (anew && entry.line.current !== null) entry.line.retire(entry.line.current, replaced())
-    if (entry.line.current === null) await entry.line.connect()
+    if (account.leisurely !== true && entry.reconnecting.current === null) entry.hurry.abort()
+    if (anew && entry.reconnecting.current !== null) entry.reconnecting.retire(entry.reconnecting.current, replaced())
+    if (entry.reconnecting.current === null) await entry.reconnecting.connect()
     return entry.session
   }
 
@@ -122,7 +122,7 @@ class Client implements Broker {
     const { connectTimeoutMs, log } = this.#options
     try {
       this.#market(appId)
-      await this.#markets.get(appId)!.entry.line.read('ping', { ping: 1 }, { timeoutMs: connectTimeoutMs })
+      await this.#markets.get(appId)!.entry.reconnecting.read('ping', { ping: 1 }, { timeoutMs: connectTimeoutMs })
       return true
     } catch (error) {
       log.info({ err: error }, 'the broker cannot be reached')
@@ -172,16 +172,16 @@ class Client implements Broker {
     clearInterval(this.#sweeper)
     this.#reachability.close()
     this.#dialect.close?.()
-    for (const { line, session } of this.#sessions.values()) {
-      line.close()
-      session.follows.close(closed())
+    for (const { reconnecting, session } of this.#sessions.values()) {
+      reconnecting.close()
+      session.subscriptions.close(closed())
     }
     for (const { entry, market } of this.#markets.values()) {
       market.ticks.close()
-      entry.line.close()
+      entry.reconnecting.close()
     }
     // Those whose entry was swept while their session was still in use.
-    for (const entry of [...this.#connected]) entry.line.close()
+    for (const entry of [...this.#connected]) entry.reconnecting.close()
     // The next worker that serves these accounts reads what was spent; where that fails, it counts on more.
     await Promise.allSettled([...[...this.#budgets.values()].map(budget => budget.settle()), this.#dialect.settle?.()])
   }
@@ -191,7 +191,7 @@ class Client implements Broker {
     if (known !== undefined) return known.market
     const budget = this.#budget(appId, '')
     const entry: ConnectionEntry = {
-      line: this.#newLine(() => entry, { appId, budget }),
+      reconnecting: this.#newConnection(() => entry, { appId, budget }),
       session: null,
       ticks: null,
       account: null,
@@ -199,8 +199,15 @@ class Client implements Broker {
       hurry: new AbortController()
     }
     const { log, now, ticksKeptMs } = this.#options
-    const { line } = entry
-    const market = new MarketData({ line, dialect: this.#dialect, log, now, pipSizes: this.#pipSizes, ticksKeptMs })
+    const { reconnecting } = entry
+    const market = new MarketData({
+      reconnecting,
+      dialect: this.#dialect,
+      log,
+      now,
+      pipSizes: this.#pipSizes,
+      ticksKeptMs
+    })
     entry.ticks = market.ticks
     this.#markets.set(appId, { entry, market })
     return market
@@ -208,36 +215,42 @@ class Client implements Broker {
 
   #newSession(account: BrokerAccount): ConnectionEntry & { session: AccountSession } {
     const { accountId, appId } = account
-    const { log, answerTimeoutMs, lostAfterMs, restFromMs, restAheadMs, now } = this.#options
-    const line: Line = this.#newLine(() => entry, { appId, budget: this.#budget(appId, accountId) })
+    const { log, answerTimeoutMs, lostAfterMs, parkFromMs, unparkAheadMs, now } = this.#options
+    const reconnecting: ReconnectingConnection = this.#newConnection(() => entry, {
+      appId,
+      budget: this.#budget(appId, accountId)
+    })
     const session = new AccountSession({
       accountId,
-      line,
+      reconnecting,
       dialect: this.#dialect,
       pipSizeOf: asset => this.#pipSizes.get(asset),
       log,
       answerTimeoutMs,
       lostAfterMs,
-      restFromMs,
-      restAheadMs,
+      parkFromMs,
+      unparkAheadMs,
       now,
       secondsUntilReopening: (asset, openings) => this.#market(appId).secondsUntilReopening(asset, openings)
     })
-    const entry = { line, session, ticks: null, account, user: null, hurry: new AbortController() }
+    const entry = { reconnecting, session, ticks: null, account, user: null, hurry: new AbortController() }
     return entry
   }
 
-  #newLine(entryOf: () => ConnectionEntry, { appId, budget }: { appId: string; budget: Budget }): Line {
+  #newConnection(
+    entryOf: () => ConnectionEntry,
+    { appId, budget }: { appId: string; budget: Budget }
+  ): ReconnectingConnection {
     const { log, answerTimeoutMs } = this.#options
-    return new Line({
+    return new ReconnectingConnection({
       budget,
       log,
       answerTimeoutMs,
       classOf: call => this.#dialect.classOf(call),
       onDown: connection => {
         const entry = entryOf()
-        if (entry.line.current === null) this.#connected.delete(entry)
-        entry.session?.follows.down(connection)
+        if (entry.reconnecting.current === null) this.#connected.delete(entry)
+        entry.session?.subscriptions.down(connection)
         entry.ticks?.down(connection)
       },
       open: onClose => this.#open(entryOf(), { appId, budget, onClose })
@@ -298,23 +311,26 @@ class Client implements Broker {
     const byApp = [...Map.groupBy(among, ({ account }) => account?.appId).values()]
     byApp.sort((a, b) => b.length - a.length)
     const idle = byApp.map(entries => entries.filter(isIdle)).find(entries => entries.length > 0)
-    const resting = idle ? undefined : longestAtRest([...among])
-    const leaving = idle?.sort((a, b) => a.line.usedAt - b.line.usedAt).slice(0, Math.ceil(most / 100)) ?? [resting]
+    const parked = idle ? undefined : longestParked([...among])
+    const leaving = idle
+      ?.sort((a, b) => a.reconnecting.usedAt - b.reconnecting.usedAt)
+      .slice(0, Math.ceil(most / 100)) ?? [parked]
     if (leaving[0] === undefined) {
       throw new BrokerError('BROKER_UPSTREAM', 'There are too many connections to the broker.', {
         brokerCode: 'TooManyConnections',
         ran: 'no'
       })
     }
-    resting?.session?.follows.giveWay()
+    parked?.session?.subscriptions.giveWay()
     for (const entry of leaving) if (entry) this.#hangUp(entry)
   }
 
   #sweep(): void {
     const since = performance.now() - this.#options.idleCloseMs
-    for (const entry of this.#connected) if (isIdle(entry) && entry.line.usedAt < since) this.#hangUp(entry)
+    for (const entry of this.#connected) if (isIdle(entry) && entry.reconnecting.usedAt < since) this.#hangUp(entry)
     for (const [key, entry] of this.#sessions) {
-      if (entry.line.current === null && isIdle(entry) && entry.line.usedAt < since) this.#sessions.delete(key)
+      if (entry.reconnecting.current === null && isIdle(entry) && entry.reconnecting.usedAt < since)
+        this.#sessions.delete(key)
     }
     if (this.#budgets.size <= maxBlankBudgets) return
     for (const [key, budget] of this.#budgets) if (budget.blank) this.#budgets.delete(key)
@@ -322,7 +338,7 @@ class Client implements Broker {
 
   #hangUp(entry: ConnectionEntry): void {
     this.#connected.delete(entry)
-    entry.line.hangUp()
+    entry.reconnecting.hangUp()
   }
 
   #budget(appId: string, accountId: string): Budget {
@@ -339,19 +355,19 @@ class Client implements Broker {
   }
 }
 
-function isIdle({ line, session, ticks }: ConnectionEntry): boolean {
-  return !line.busy && (session === null || session.follows.size === 0) && ticks?.busy !== true
+function isIdle({ reconnecting, session, ticks }: ConnectionEntry): boolean {
+  return !reconnecting.busy && (session === null || session.subscriptions.size === 0) && ticks?.busy !== true
 }
 
 /** Of connections without a call under way, the one whose contracts are all parked, for the longest time. */
-function longestAtRest(entries: ConnectionEntry[]): ConnectionEntry | undefined {
+function longestParked(entries: ConnectionEntry[]): ConnectionEntry | undefined {
   let longest: ConnectionEntry | undefined
-  let longestMs = MIN_REST_MS
+  let longestMs = MIN_PARK_MS
   for (const entry of entries) {
-    const restMs = entry.line.busy ? 0 : (entry.session?.follows.restMs ?? 0)
-    if (restMs <= longestMs) continue
+    const parkedMs = entry.reconnecting.busy ? 0 : (entry.session?.subscriptions.parkedMs ?? 0)
+    if (parkedMs <= longestMs) continue
     longest = entry
-    longestMs = restMs
+    longestMs = parkedMs
   }
   return longest
 }

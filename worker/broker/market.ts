@@ -29,11 +29,11 @@ import {
   stakeCurrency
 } from './port.ts'
 import { BrokerTicks } from './ticks.ts'
-import { type Line, readAnswer } from './transport/line.ts'
+import { type ReconnectingConnection, readResponse } from './transport/reconnecting.ts'
 import type { Frame } from './transport/sockets.ts'
 
 export interface MarketOptions {
-  line: Line
+  reconnecting: ReconnectingConnection
   dialect: Dialect
   log: BrokerLog
   /** Wall clock, ms. */
@@ -73,8 +73,8 @@ export class MarketData implements Market {
 
   constructor(options: MarketOptions) {
     this.#options = options
-    const { line, dialect, log, pipSizes, ticksKeptMs: keptMs } = options
-    this.ticks = new BrokerTicks({ line, market: this, log, pipSizes, mostStreams: dialect.maxStreams, keptMs })
+    const { reconnecting, dialect, log, pipSizes, ticksKeptMs: keptMs } = options
+    this.ticks = new BrokerTicks({ reconnecting, market: this, log, pipSizes, mostStreams: dialect.maxStreams, keptMs })
     this.#hours = new Hours({ tradingDay: day => this.#tradingDay(day), now: () => this.#brokerSeconds() })
   }
 
@@ -117,16 +117,16 @@ export class MarketData implements Market {
   ): Promise<Candle[]> {
     const window = { end: 'latest', count: Math.max(1, Math.min(count, maxCandles)), adjust_start_time: 1 }
     const request = { ticks_history: asset, style: 'candles', granularity: granularitySeconds, ...window }
-    const frame = await this.#options.line.read('ticks_history', request, { answer: 'candles' })
-    return readAnswer(frame, ({ candles }) => listOf(candles, 'candles').map(readCandle))
+    const frame = await this.#options.reconnecting.read('ticks_history', request, { answer: 'candles' })
+    return readResponse(frame, ({ candles }) => listOf(candles, 'candles').map(readCandle))
   }
 
   async multiplierSpec(asset: string, currency: string): Promise<MultiplierSpec> {
     const symbol = (await this.symbols()).find(each => each.asset === asset)
     if (symbol === undefined) throw unknownAsset()
-    const { dialect, line } = this.#options
-    const frame = await line.read('contracts_for', dialect.contractsFor(asset, currency))
-    const { defaultStake, ...offer } = readAnswer(frame, readMultiplierOffer)
+    const { dialect, reconnecting } = this.#options
+    const frame = await reconnecting.read('contracts_for', dialect.contractsFor(asset, currency))
+    const { defaultStake, ...offer } = readResponse(frame, readMultiplierOffer)
     const marketOpen = symbol.open && !symbol.suspended
     const secondsUntilOpen = marketOpen ? 0 : await this.secondsUntilReopening(asset)
     const [multiplier] = offer.multipliers
@@ -138,9 +138,9 @@ export class MarketData implements Market {
   }
 
   async payoutOf(contract: BinaryContract): Promise<string> {
-    const { dialect, line } = this.#options
-    const frame = await line.read('proposal', dialect.quote(contract))
-    return readAnswer(frame, ({ proposal }) => decimalOf(bodyOf(proposal, 'proposal'), 'payout'))
+    const { dialect, reconnecting } = this.#options
+    const frame = await reconnecting.read('proposal', dialect.quote(contract))
+    return readResponse(frame, ({ proposal }) => decimalOf(bodyOf(proposal, 'proposal'), 'payout'))
   }
 
   leastOf(contract: Contract): Promise<Least> {
@@ -182,19 +182,19 @@ export class MarketData implements Market {
   }
 
   async #readOffset(): Promise<number> {
-    const { line, now } = this.#options
-    await line.connect()
-    const askedAt = now()
-    const frame = await line.read('time', { time: 1 })
-    const halfwayMs = (askedAt + now()) / 2
+    const { reconnecting, now } = this.#options
+    await reconnecting.connect()
+    const requestedAt = now()
+    const frame = await reconnecting.read('time', { time: 1 })
+    const halfwayMs = (requestedAt + now()) / 2
     // The broker sends whole seconds, cut off: on average it is half a second later there.
-    return readAnswer(frame, each => integerOf(each, 'time')) + 0.5 - halfwayMs / 1000
+    return readResponse(frame, each => integerOf(each, 'time')) + 0.5 - halfwayMs / 1000
   }
 
   /** Currency → its rate; empty where the broker has none. */
   async #readRates(request: Request): Promise<Map<string, string>> {
     try {
-      return readAnswer(await this.#options.line.read('exchange_rates', request), readRates)
+      return readResponse(await this.#options.reconnecting.read('exchange_rates', request), readRates)
     } catch (error) {
       if (error instanceof BrokerError && saysNoRates(error)) return new Map()
       throw error
@@ -202,24 +202,24 @@ export class MarketData implements Market {
   }
 
   async #readDigits(request: Request): Promise<Map<string, number>> {
-    return readAnswer(await this.#options.line.read('website_status', request), readDigits)
+    return readResponse(await this.#options.reconnecting.read('website_status', request), readDigits)
   }
 
   async #readSymbols(): Promise<MarketSymbol[]> {
-    const { dialect, line, pipSizes } = this.#options
-    const frame = await line.read('active_symbols', { active_symbols: 'brief' })
-    const rows = readAnswer(frame, ({ active_symbols: list }) =>
+    const { dialect, reconnecting, pipSizes } = this.#options
+    const frame = await reconnecting.read('active_symbols', { active_symbols: 'brief' })
+    const rows = readResponse(frame, ({ active_symbols: list }) =>
       listOf(list, 'active_symbols').map(row => bodyOf(row, 'a symbol'))
     )
-    const symbols = readAnswer(frame, () => rows.map(row => dialect.readSymbol(row)))
+    const symbols = readResponse(frame, () => rows.map(row => dialect.readSymbol(row)))
     for (const { asset, pipSize } of symbols) pipSizes.set(asset, pipSize)
     return symbols
   }
 
   async #tradingDay(day: string): Promise<TradingDay> {
-    const { dialect, line } = this.#options
-    const frame = await line.read('trading_times', { trading_times: day })
-    return readAnswer(frame, ({ trading_times: times }) =>
+    const { dialect, reconnecting } = this.#options
+    const frame = await reconnecting.read('trading_times', { trading_times: day })
+    return readResponse(frame, ({ trading_times: times }) =>
       readTradingDay(times, day, row => dialect.readTradedAsset(row))
     )
   }
@@ -232,12 +232,15 @@ export class MarketData implements Market {
     asset: string,
     { currency, multiplier, defaultStake }: { currency: string; multiplier: number; defaultStake: number }
   ): Promise<Quoted | null> {
-    const { dialect, line, log } = this.#options
+    const { dialect, reconnecting, log } = this.#options
     // The larger the stake, the less its commission is rounded; it may be more than the broker takes.
     for (const stake of new Set([Math.max(preciseStake, defaultStake), defaultStake])) {
       try {
-        const frame = await line.read('proposal', dialect.quoteMultiplier(asset, { currency, multiplier, stake }))
-        return readAnswer(frame, ({ proposal }) => readQuoted(bodyOf(proposal, 'proposal'), { stake, multiplier }))
+        const frame = await reconnecting.read(
+          'proposal',
+          dialect.quoteMultiplier(asset, { currency, multiplier, stake })
+        )
+        return readResponse(frame, ({ proposal }) => readQuoted(bodyOf(proposal, 'proposal'), { stake, multiplier }))
       } catch (error) {
         if (!(error instanceof BrokerError)) throw error
         log.info({ asset, stake, brokerCode: error.brokerCode }, 'no quote to read commission and limits from')
@@ -249,18 +252,18 @@ export class MarketData implements Market {
 
   /** A quote of the contract has the least stake; the least limits of that stake are in a quote of it. */
   async #readLeast(contract: Contract): Promise<Least> {
-    const { dialect, line } = this.#options
+    const { dialect, reconnecting } = this.#options
     if (contract.kind === 'BINARY') {
-      const frame = await line.read('proposal', dialect.quote(contract))
-      return { ...noLimits, stake: readAnswer(frame, quote => leastIn(quote, 'stake')) }
+      const frame = await reconnecting.read('proposal', dialect.quote(contract))
+      return { ...noLimits, stake: readResponse(frame, quote => leastIn(quote, 'stake')) }
     }
     const { asset, currency, multiplier } = contract
     const quote = (stake: string) =>
-      line.read('proposal', dialect.quoteMultiplier(asset, { currency, multiplier, stake: Number(stake) }))
+      reconnecting.read('proposal', dialect.quoteMultiplier(asset, { currency, multiplier, stake: Number(stake) }))
     const frame = await quote(contract.stake)
-    const stake = readAnswer(frame, answer => leastIn(answer, 'stake'))
+    const stake = readResponse(frame, answer => leastIn(answer, 'stake'))
     const smallest = stake === null || Number(stake) === Number(contract.stake) ? frame : await quote(stake)
-    return readAnswer(smallest, answer => ({
+    return readResponse(smallest, answer => ({
       stake,
       stopLoss: leastIn(answer, 'stop_loss'),
       takeProfit: leastIn(answer, 'take_profit')

@@ -259,7 +259,7 @@ export class BrokerError extends Error {
 export interface ContractListener {
   update(state: ContractState): void
   /** The contract is parked: no update comes for so many ms, unless it ends before. */
-  rests?(ms: number): void
+  parked?(ms: number): void
   lost(cause: unknown): void
 }
 
@@ -281,9 +281,9 @@ export interface Session {
   /** Buys once. Errors carry `ran`; after 'unknown' the caller must resolve the order. */
   buy(contract: Contract, options: BuyOptions): Promise<Bought>
   /** Follows a contract; resolves when the first state has arrived (which was also given to the listener). */
-  follow(contractId: string, listener: ContractListener): Promise<ContractState>
+  subscribe(contractId: string, listener: ContractListener): Promise<ContractState>
   /** Stops following; harmless when nothing is followed. */
-  unfollow(contractId: string): void
+  unsubscribe(contractId: string): void
   /** The contract's present state; `leisurely` only while plenty of calls are left, else it throws QuotaExhausted. */
   contract(contractId: string, options?: { leisurely?: boolean }): Promise<ContractState>
   /** Sells at the market. Repeating is safe: a contract is sold at most once. */

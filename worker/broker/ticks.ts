@@ -4,11 +4,11 @@ import Big from 'big.js'
 import { pauseAfter } from '../platform/pauses.ts'
 import { bodyOf, decimalOf, integerOf, optionalInteger, textOf } from './dialects/reading.ts'
 import { BrokerError, type BrokerLog, type Market, type Tick, type TickStreams } from './port.ts'
-import { type Line, readAnswer } from './transport/line.ts'
+import { type ReconnectingConnection, readResponse } from './transport/reconnecting.ts'
 import type { Connection, Frame, Stream } from './transport/sockets.ts'
 
 export interface TicksOptions {
-  line: Line
+  reconnecting: ReconnectingConnection
   market: Pick<Market, 'symbols'>
   log: BrokerLog
   /** Subscriptions that a connection may have. */
@@ -192,7 +192,7 @@ export class BrokerTicks implements TickStreams {
       const listed = new Map((await this.#options.market.symbols()).map(symbol => [symbol.asset, symbol]))
       const unknown = missing.filter(asset => !listed.has(asset) && this.#wanted.has(asset))
       if (unknown.length > 0) this.#unknown = new Set([...this.#unknown, ...unknown])
-      const plenty = this.#options.line.plenty('ticks')
+      const plenty = this.#options.reconnecting.plenty('ticks')
       const room = this.#options.mostStreams - this.#subscriptions.size - this.#leaving.size
       const known = missing.filter(asset => listed.get(asset)?.open)
       for (const asset of missing) if (listed.get(asset)?.open === false) this.#waitForOpening(asset)
@@ -209,19 +209,19 @@ export class BrokerTicks implements TickStreams {
   /** Subscribes to one asset; rejects where the broker cannot be reached. */
   async #subscribe(asset: string): Promise<void> {
     if (!this.#wanted.has(asset)) return
-    const { line, log } = this.#options
+    const { reconnecting, log } = this.#options
     const subscription: Subscription = {
       connection: null,
       lastAt: performance.now(),
-      stream: { hear: (frame, connection) => this.#receive(asset, { frame, connection, subscription }) }
+      stream: { receive: (frame, connection) => this.#receive(asset, { frame, connection, subscription }) }
     }
     this.#subscriptions.set(asset, subscription)
     try {
-      await line.call('ticks', { ticks: asset, subscribe: 1 }, { answer: 'tick', stream: subscription.stream })
+      await reconnecting.call('ticks', { ticks: asset, subscribe: 1 }, { answer: 'tick', stream: subscription.stream })
       this.#later.delete(asset)
     } catch (error) {
       if (this.#subscriptions.get(asset) === subscription) this.#subscriptions.delete(asset)
-      line.leaveDoubled(error)
+      reconnecting.leaveDoubled(error)
       if (!(error instanceof BrokerError)) throw error
       if (error.code === 'MARKET_CLOSED') this.#waitForOpening(asset)
       else if (error.code === 'INVALID_CONTRACT') {
@@ -250,7 +250,7 @@ export class BrokerTicks implements TickStreams {
       this.#fill()
       return true
     }
-    const tick = readAnswer(frame, each => readTick(each, this.#options.pipSizes))
+    const tick = readResponse(frame, each => readTick(each, this.#options.pipSizes))
     if (tick.asset !== asset) return false
     const first = subscription.connection === null
     subscription.connection = connection

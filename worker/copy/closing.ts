@@ -6,9 +6,9 @@ import { lockForClosing } from '../../db/copy/fanout.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import type { Job } from '../../db/platform/queue.ts'
-import type { Open } from '../open.ts'
 import type { Settling } from '../orders/settle.ts'
 import { close } from '../platform/broker-requests.ts'
+import type { WorkerServices } from '../services.ts'
 
 const PART = 500
 const SOLD_AT_ONCE = 50
@@ -17,8 +17,8 @@ const SOLD_AT_ONCE = 50
  * Takes one job and marks its part of a closed order's copies; returns how many jobs were taken. As with copying, the work
  * shares the transaction of the fetch, and a failure is counted in one of its own.
  */
-export async function markCopies(open: Open): Promise<number> {
-  const { db, queue, bus, log } = open
+export async function markCopies(services: WorkerServices): Promise<number> {
+  const { db, queue, bus, log } = services
   let job: Job<'copy.close'> | undefined
   try {
     await db.transaction(async trx => {
@@ -44,17 +44,17 @@ export async function markCopies(open: Open): Promise<number> {
 }
 
 /** Sells open orders that are marked and due; returns how many there were. What cannot be sold now is tried again later. */
-export async function sellMarked(open: Open, settling: Settling): Promise<number> {
-  const orders = await takeToClose(open.db, { worker: open.worker, limit: SOLD_AT_ONCE })
-  await Promise.all(orders.map(order => sell(open, settling, order)))
+export async function sellMarked(services: WorkerServices, settling: Settling): Promise<number> {
+  const orders = await takeToClose(services.db, { worker: services.worker, limit: SOLD_AT_ONCE })
+  await Promise.all(orders.map(order => sell(services, settling, order)))
   return orders.length
 }
 
-async function sell(open: Open, settling: Settling, order: OrderRow): Promise<void> {
+async function sell(services: WorkerServices, settling: Settling, order: OrderRow): Promise<void> {
   try {
-    await close(open, settling, order.id)
-    open.log.info({ orderId: order.id, copiedFrom: order.copied_from }, 'closed a copy')
+    await close(services, settling, order.id)
+    services.log.info({ orderId: order.id, copiedFrom: order.copied_from }, 'closed a copy')
   } catch (error) {
-    open.log.info({ err: error, orderId: order.id, tries: order.close_tries }, 'a copy could not be closed yet')
+    services.log.info({ err: error, orderId: order.id, tries: order.close_tries }, 'a copy could not be closed yet')
   }
 }

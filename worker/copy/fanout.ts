@@ -14,8 +14,8 @@ import { WORK } from '../../db/platform/bus.ts'
 import type { Job, Queue } from '../../db/platform/queue.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import type { Least } from '../broker/port.ts'
-import type { Open } from '../open.ts'
 import { contractOf } from '../orders/terms.ts'
+import type { WorkerServices } from '../services.ts'
 import { judge } from './terms.ts'
 
 // Followers served in one transaction. A part that fails is tried again by itself, and delays others only shortly.
@@ -28,14 +28,14 @@ const LEAST_WITHIN_MS = 1000
  * done in the transaction of the fetch, so that the job of a worker that dies is free at once; a failure is counted in a
  * transaction of its own, and the next job is not held up by it.
  */
-export async function fanOut(open: Open): Promise<number> {
-  const { db, queue, bus, log } = open
+export async function fanOut(services: WorkerServices): Promise<number> {
+  const { db, queue, bus, log } = services
   let job: Job<'copy.fanout'> | undefined
   try {
     await db.transaction(async trx => {
       ;[job] = await queue.fetch(trx, 'copy.fanout', 1)
       if (!job) return
-      const copies = await copyPart(trx, open, job.data)
+      const copies = await copyPart(trx, services, job.data)
       await queue.complete(trx, 'copy.fanout', [job])
       if (copies > 0) log.info({ ...job.data, copies }, 'copied an order')
     })
@@ -53,12 +53,12 @@ export async function fanOut(open: Open): Promise<number> {
 /** Copies an order to the followers of one part; returns the number of copies. Without a part, it is the first one. */
 async function copyPart(
   trx: Db,
-  open: Open,
+  services: WorkerServices,
   { orderId, after = '', upTo }: { orderId: string; after?: string; upTo?: string }
 ): Promise<number> {
-  const { queue, config } = open
+  const { queue, config } = services
   // Before anything is locked that others wait for.
-  const least = await leastOf(open, await findLeading(trx, orderId))
+  const least = await leastOf(services, await findLeading(trx, orderId))
   await lockForCopying(trx, orderId)
   const leading = await findLeading(trx, orderId)
   if (!leading || leading.copied_from !== null) return 0
@@ -82,7 +82,7 @@ async function copyPart(
 const unstated: Least = { stake: null, stopLoss: null, takeProfit: null }
 
 /** The broker's minimums for the order's kind; none stated where it does not respond in time. */
-export async function leastOf({ brokers, log }: Open, leading: Leading | undefined): Promise<Least> {
+export async function leastOf({ brokers, log }: WorkerServices, leading: Leading | undefined): Promise<Least> {
   if (!leading) return unstated
   const { dialect, app_id: appId, asset } = leading
   let timer: NodeJS.Timeout | undefined

@@ -13,9 +13,9 @@ import { WORK } from '../../db/platform/bus.ts'
 import type { Job } from '../../db/platform/queue.ts'
 import type { ContractLimits } from '../../schemas/market.ts'
 import { openSession } from '../accounts/accounts.ts'
-import type { Open } from '../open.ts'
-import type { Followed } from '../orders/followed.ts'
 import { refOf } from '../orders/terms.ts'
+import type { WatchedContract } from '../orders/watched.ts'
+import type { WorkerServices } from '../services.ts'
 import { leastOf } from './fanout.ts'
 import { changedLimits } from './terms.ts'
 
@@ -23,7 +23,7 @@ const PART = 200
 const SET_AT_ONCE = 50
 
 /** Stores the limits of followed contracts as the broker states them, where they differ from the row's. */
-export function openLimitStore({ db, queue, bus, log, worker }: Open): (entry: Followed) => void {
+export function openLimitStore({ db, queue, bus, log, worker }: WorkerServices): (entry: WatchedContract) => void {
   return function store(entry) {
     const { order, last } = entry
     if (!order || !last?.limits || last.settled || entry.closing || entry.storingLimits) return
@@ -62,8 +62,8 @@ function same(one: string | null, other: string | null): boolean {
  * Takes one job and has its part of a leader's copies follow the leader's limits; returns how many jobs were taken. As with
  * copying, the work shares the transaction of the fetch, and a failure is counted in one of its own.
  */
-export async function changeLimitsOfCopies(open: Open): Promise<number> {
-  const { db, queue, bus, log } = open
+export async function changeLimitsOfCopies(services: WorkerServices): Promise<number> {
+  const { db, queue, bus, log } = services
   let job: Job<'copy.limits'> | undefined
   try {
     await db.transaction(async trx => {
@@ -71,7 +71,7 @@ export async function changeLimitsOfCopies(open: Open): Promise<number> {
       if (!job) return
       const { orderId, after = '' } = job.data
       // Before anything is locked that others wait for.
-      const least = await leastOf(open, await findLeading(trx, orderId))
+      const least = await leastOf(services, await findLeading(trx, orderId))
       // Copying under way reads the old limits: its copies are there afterwards.
       await lockForClosing(trx, orderId)
       const leading = await findLeading(trx, orderId)
@@ -101,8 +101,8 @@ export async function changeLimitsOfCopies(open: Open): Promise<number> {
 }
 
 /** Sets the limits of open copies at the broker; returns how many there were. What cannot be set now is tried again later. */
-export function openLimitSetting(open: Open): () => Promise<number> {
-  const { db, log, worker } = open
+export function openLimitSetting(services: WorkerServices): () => Promise<number> {
+  const { db, log, worker } = services
   /** Copies whose limits are being set: a second call could overtake the first. */
   const underWay = new Set<string>()
 
@@ -110,7 +110,7 @@ export function openLimitSetting(open: Open): () => Promise<number> {
     const limits = { stopLoss: order.new_stop_loss, takeProfit: order.new_take_profit }
     const contractId = order.broker_order_id as string
     try {
-      const session = await openSession(open, refOf(order))
+      const session = await openSession(services, refOf(order))
       // An earlier try may have been executed although its response was lost.
       const isSet = order.limits_tries > 1 && sameLimits((await session.contract(contractId)).limits, limits)
       if (!isSet) await session.changeLimits(contractId, limits)

@@ -177,7 +177,7 @@ function draftOf(
       takeProfit: terms.takeProfit
     },
     ttlMs,
-    origin: null,
+    replyChannel: null,
     copiedFrom: leading.id,
     followId: candidate.followId,
     raisedToMinimum: terms.raisedToMinimum

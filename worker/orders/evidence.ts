@@ -7,7 +7,7 @@ import { type Doubt, lastPurchaseBefore, ownedContracts } from '../../db/orders/
 import { openSession } from '../accounts/accounts.ts'
 import { matches } from '../broker/dialects/shortcode.ts'
 import type { Evidence, Session } from '../broker/port.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 import { ceilingOf } from './stake.ts'
 import { contractOf, refOf } from './terms.ts'
 
@@ -47,9 +47,9 @@ export interface Candidates {
  * What the broker shows that could be this order's contract. `wallMs` is this worker's wall clock when `order` was read.
  * Throws when the broker cannot be reached: then nothing is known.
  */
-export async function candidatesOf(open: Open, order: Doubt, wallMs: number): Promise<Candidates> {
-  const session = await openSession(open, refOf(order))
-  const window = await windowOf(open, order, wallMs)
+export async function candidatesOf(services: WorkerServices, order: Doubt, wallMs: number): Promise<Candidates> {
+  const session = await openSession(services, refOf(order))
+  const window = await windowOf(services, order, wallMs)
   const contract = contractOf(order)
   const ceiling = ceilingOf(contract)
   const lists = await readLists(session, Math.min(window.from, window.nearFrom.ownApplication))
@@ -61,7 +61,7 @@ export async function candidatesOf(open: Open, order: Doubt, wallMs: number): Pr
     // Terms that cannot be read may be this order's: such a contract is kept, and never adopted unseen.
     if (item.terms === null || matches(item.terms, contract)) fitting.set(item.contractId, item)
   }
-  const owned = await ownedContracts(open.db, order.account_id, [...fitting.keys()])
+  const owned = await ownedContracts(services.db, order.account_id, [...fitting.keys()])
   for (const [contractId, item] of fitting) {
     if (owned.has(contractId)) continue
     if (item.purchaseTime >= window.from && item.purchaseTime <= window.to) candidates.inWindow.push(item)
@@ -81,12 +81,12 @@ function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: Pu
  * broker does not name, and that no order owns. Throws when the broker cannot be reached, or lists more than can be read.
  */
 export async function unownedSince(
-  open: Open,
+  services: WorkerServices,
   order: Pick<OrderRow, 'account_id' | 'app_id' | 'dialect' | 'broker_account_id'>,
   since: { databaseMs: number; nowMs: number; wallMs: number }
 ): Promise<Evidence[]> {
-  const session = await openSession(open, refOf(order))
-  const brokerMinusWall = await open.brokers.of(order.dialect).market(order.app_id).clockOffset()
+  const session = await openSession(services, refOf(order))
+  const brokerMinusWall = await services.brokers.of(order.dialect).market(order.app_id).clockOffset()
   const atBroker = since.databaseMs / 1000 + brokerMinusWall + (since.wallMs - since.nowMs) / 1000
   const from = Math.floor(atBroker) - SLACK_SECONDS - CORRECTION_SECONDS
   const { rows, readFrom } = await readLists(session, from)
@@ -99,17 +99,17 @@ export async function unownedSince(
       .filter(({ appId, purchaseTime }) => (appId === null || appId === order.app_id) && purchaseTime >= from)
       .map(item => [item.contractId, item])
   )
-  const owned = await ownedContracts(open.db, order.account_id, [...ours.keys()])
+  const owned = await ownedContracts(services.db, order.account_id, [...ours.keys()])
   return [...ours.values()].filter(({ contractId }) => !owned.has(contractId))
 }
 
-async function windowOf(open: Open, order: Doubt, wallMs: number): Promise<PurchaseWindow> {
-  const brokerMinusWall = await open.brokers.of(order.dialect).market(order.app_id).clockOffset()
+async function windowOf(services: WorkerServices, order: Doubt, wallMs: number): Promise<PurchaseWindow> {
+  const brokerMinusWall = await services.brokers.of(order.dialect).market(order.app_id).clockOffset()
   // The worker's wall clock is in both differences and cancels out.
   const brokerMinusDatabase = brokerMinusWall + (wallMs - order.read_ms) / 1000
   const atBroker = (databaseMs: number) => databaseMs / 1000 + brokerMinusDatabase
   const from = Math.floor(atBroker((order.sent_at as Date).getTime())) - SLACK_SECONDS
-  const last = await lastPurchaseBefore(open.db, order)
+  const last = await lastPurchaseBefore(services.db, order)
   const known = last === null ? null : Math.floor(last) - CORRECTION_SECONDS
   return {
     from,

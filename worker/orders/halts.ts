@@ -4,7 +4,7 @@
 
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { failHalted, type Halt, listHalts } from '../../db/platform/halts.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 
 // Waiting orders failed in one statement.
 const FAILED_AT_ONCE = 500
@@ -19,7 +19,7 @@ export interface Halts {
   round(): Promise<boolean>
 }
 
-export function openHalts({ db, bus, log }: Open): Halts {
+export function openHalts({ db, bus, log }: WorkerServices): Halts {
   let halts: Halt[] = []
   return {
     of: ({ partner_id, app_id, asset }) =>
@@ -31,7 +31,7 @@ export function openHalts({ db, bus, log }: Open): Halts {
       halts = await listHalts(db)
       if (halts.length === 0) return false
       const failed = await failHalted(db, FAILED_AT_ONCE)
-      for (const { id, origin } of failed) if (origin) bus.publish(origin, 'order', id)
+      for (const { id, reply_channel: replyChannel } of failed) if (replyChannel) bus.publish(replyChannel, 'order', id)
       if (failed.length > 0) log.info({ orders: failed.length }, 'refused waiting orders: trading is halted')
       return failed.length === FAILED_AT_ONCE
     }

@@ -1,6 +1,6 @@
 // What a contract's state means for its order's row: the result of one that is over, the value of one that is open.
 import { Big } from 'big.js'
-import type { Mark, Settlement } from '../../db/orders/following.ts'
+import type { Mark, Settlement } from '../../db/orders/leases.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import type { ContractState } from '../broker/port.ts'
 

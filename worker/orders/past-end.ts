@@ -1,11 +1,12 @@
 // Orders that are open here although their contract has ended. The audit looks each up at the broker, with another
 // token of the same account where its own was refused, and reports what is known: the operator decides (`orders
 // settle`).
-import { type ContractFinding, claimedContracts, insertFinding } from '../../db/orders/contract-audit.ts'
+
 import { listOverdue, type Overdue, usablePlaces } from '../../db/orders/past-end.ts'
+import { type ContractBreak, claimedContracts, insertBreak } from '../../db/orders/reconciliation.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { BrokerError, type ContractState } from '../broker/port.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 import { contradictions } from './plausible.ts'
 import { refOf } from './terms.ts'
 
@@ -13,28 +14,31 @@ import { refOf } from './terms.ts'
 const ORDERS = 200
 
 /** Reports orders that are open here and closed, unknown or out of reach at the broker; returns how many are new. */
-export async function auditPastEnd(open: Open, { everyMinutes }: { everyMinutes: number }): Promise<number> {
+export async function reconcilePastEnd(
+  services: WorkerServices,
+  { everyMinutes }: { everyMinutes: number }
+): Promise<number> {
   let reported = 0
   // Accounts whose broker cannot be reached now: their other orders would only wait for the same time-out.
   const away = new Set<string>()
-  for (const order of await listOverdue(open.db, { everyMinutes, limit: ORDERS })) {
+  for (const order of await listOverdue(services.db, { everyMinutes, limit: ORDERS })) {
     if (away.has(order.broker_account_id)) continue
-    const details = await lookUp(open, order).catch((error: unknown) => {
-      open.log.warn({ err: error, orderId: order.id }, 'an order past its end could not be looked up')
+    const details = await readContract(services, order).catch((error: unknown) => {
+      services.log.warn({ err: error, orderId: order.id }, 'an order past its end could not be looked up')
       away.add(order.broker_account_id)
       return null
     })
-    if (details && (await report(open, order, details))) reported += 1
+    if (details && (await report(services, order, details))) reported += 1
   }
   return reported
 }
 
 /** What the broker shows of a contract that should be over; null where that is nothing to report. */
-async function lookUp(open: Open, order: Overdue): Promise<object | null> {
+async function readContract(services: WorkerServices, order: Overdue): Promise<object | null> {
   const known = { expiryAt: order.expiry_at, lastValue: order.current_value, tokenRefused: order.refused }
   let state: ContractState
   try {
-    const found = await readState(open, order)
+    const found = await readState(services, order)
     // A multiplier contract has no end: without a token it is unknown whether it is over.
     if (found === null) return order.kind === 'MULTIPLIER' ? null : { broker: 'token refused', ...known }
     state = found
@@ -60,12 +64,12 @@ async function lookUp(open: Open, order: Overdue): Promise<object | null> {
 }
 
 /** The contract's state with the account's own token or, where that was refused, with another of the same account. */
-async function readState(open: Open, order: Overdue): Promise<ContractState | null> {
+async function readState(services: WorkerServices, order: Overdue): Promise<ContractState | null> {
   const contractId = order.broker_order_id as string
-  if (!order.refused) return (await openSession(open, refOf(order))).contract(contractId)
-  for (const place of await usablePlaces(open.db, { accountId: order.account_id, partnerId: order.partner_id })) {
+  if (!order.refused) return (await openSession(services, refOf(order))).contract(contractId)
+  for (const place of await usablePlaces(services.db, { accountId: order.account_id, partnerId: order.partner_id })) {
     try {
-      return await (await openSession(open, place)).contract(contractId)
+      return await (await openSession(services, place)).contract(contractId)
     } catch (error) {
       if (!(error instanceof BrokerError && (error.rejected || error.code === 'BROKER_DISCONNECTED'))) throw error
     }
@@ -73,19 +77,19 @@ async function readState(open: Open, order: Overdue): Promise<ContractState | nu
   return null
 }
 
-async function report(open: Open, order: Overdue, details: object): Promise<boolean> {
+async function report(services: WorkerServices, order: Overdue, details: object): Promise<boolean> {
   const about = { accountId: order.account_id, contractId: order.broker_order_id as string }
   // Settled while it was looked up.
-  const claim = (await claimedContracts(open.db, about.accountId, [about.contractId])).get(about.contractId)
+  const claim = (await claimedContracts(services.db, about.accountId, [about.contractId])).get(about.contractId)
   if (claim?.phase !== 'open') return false
-  const finding: ContractFinding = {
+  const finding: ContractBreak = {
     kind: 'UNSETTLED',
     ...about,
     partnerId: order.partner_id,
     orderId: order.id,
     details
   }
-  if (!(await insertFinding(open.db, finding))) return false
-  open.log.error({ ...finding }, 'an order is open here and its contract is over')
+  if (!(await insertBreak(services.db, finding))) return false
+  services.log.error({ ...finding }, 'an order is open here and its contract is over')
   return true
 }

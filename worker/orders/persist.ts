@@ -2,7 +2,7 @@
 // resolution finds the same facts again.
 
 import type { Log } from '../../db/platform/log.ts'
-import { isDataError } from '../../db/postgres/gather.ts'
+import { isDataError } from '../../db/postgres/batch.ts'
 import { type Clock, sleep } from '../platform/clock.ts'
 
 const TRIES = 8

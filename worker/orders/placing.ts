@@ -16,7 +16,7 @@ import {
 } from '../../db/orders/claiming.ts'
 import {
   markFailed,
-  markSevered,
+  markReset,
   type OrderRefusal,
   openOrders,
   type Receipt,
@@ -29,7 +29,7 @@ import { markReview } from '../../db/orders/resolving.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import { observeBuy } from '../../db/platform/metrics.ts'
 import { Shares } from '../../db/platform/shares.ts'
-import { gather, isDataError } from '../../db/postgres/gather.ts'
+import { batch, isDataError } from '../../db/postgres/batch.ts'
 import { channelOf } from '../../db/traders/account-leases.ts'
 import { ApiError, type ErrorExtras } from '../../schemas/errors/errors.ts'
 import { type HaltFacts, tradingHalted } from '../../schemas/halts.ts'
@@ -39,8 +39,8 @@ import { compareBooks, ReviewNeeded } from '../accounts/books.ts'
 import { isAppRefused } from '../broker/dialects/errors.ts'
 import { BrokerError } from '../broker/port.ts'
 import { CopyPlaces } from '../copy/places.ts'
-import type { Open } from '../open.ts'
 import { Pauses } from '../platform/pauses.ts'
+import type { WorkerServices } from '../services.ts'
 import type { Halts } from './halts.ts'
 import { persist } from './persist.ts'
 import type { Expected, Settling } from './settle.ts'
@@ -54,7 +54,7 @@ const MAX_UNDER_WAY = 1000
 const RESUMED_AT_ONCE = 200
 const RESUME_EVERY_MS = 25
 // Fetch recent jobs; scan the whole queue this often, and while full batches come back.
-const LOOK_AMONG_ALL_MS = 5000
+const CHECK_ALL_EVERY_MS = 5000
 // A statement whose outcome was lost may still be executed by the server for so long: longer than its time-out.
 const LOST_CLAIM_MS = 120_000
 // More lost claims than that are left to resolution.
@@ -86,12 +86,17 @@ export interface Placing {
 }
 
 /** `wakeCopies` is called when copies that were left for want of places may be taken. */
-export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, 'of'>, wakeCopies: () => void): Placing {
-  const { db, queue, bus, config, log, worker, clock, changes } = open
+export function openPlacing(
+  services: WorkerServices,
+  settling: Settling,
+  halts: Pick<Halts, 'of'>,
+  wakeCopies: () => void
+): Placing {
+  const { db, queue, bus, config, log, worker, clock, changes } = services
   const underWay = new Set<Promise<void>>()
   const shares = new Shares(MAX_UNDER_WAY)
   let stopped = false
-  const lookAmongAllAt = { 'order.place': 0, 'order.copy': 0 }
+  const checkAllAt = { 'order.place': 0, 'order.copy': 0 }
   /** Whether the latest take of orders left some. */
   let ordersWait = false
   let copiesWait = false
@@ -105,15 +110,15 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   /** Ends the pauses that are under way, by account. */
   const resuming = new Map<string, () => void>()
 
-  const told = (orders: Pick<OrderRow, 'origin' | 'id'>[]): void => {
+  const told = (orders: Pick<OrderRow, 'reply_channel' | 'id'>[]): void => {
     if (orders.length > 0) changes.give()
-    for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
+    for (const { reply_channel: replyChannel, id } of orders) if (replyChannel) bus.publish(replyChannel, 'order', id)
   }
 
   // One response that cannot be written, as of a contract that another order owns, must not keep the others from it.
-  const saveOpen = gather(
+  const saveOpen = batch(
     async (receipts: Receipt[]) => {
-      const { orders, copying } = await persist(open, () => openOrders(db, queue, receipts, worker))
+      const { orders, copying } = await persist(services, () => openOrders(db, queue, receipts, worker))
       if (copying) bus.publish(WORK, 'copy.fanout', 'new')
       if (orders.length > 0) changes.give()
       // A tick contract's caller waits for its end, which follows within seconds.
@@ -123,28 +128,28 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     },
     { isolate: isDataError }
   )
-  const findKept = gather((ids: string[]) => persist(open, () => findOrders(db, ids)))
-  const saveFailed = gather(
+  const findKept = batch((ids: string[]) => persist(services, () => findOrders(db, ids)))
+  const saveFailed = batch(
     async (refusals: OrderRefusal[]) => {
-      const orders = await persist(open, () => markFailed(db, refusals))
+      const orders = await persist(services, () => markFailed(db, refusals))
       told(orders)
       return refusals
     },
     { isolate: isDataError }
   )
-  const saveUnsent = gather(async (unsent: Unsent[]) => {
-    const orders = await persist(open, () => releaseUnsent(db, unsent, worker))
+  const saveUnsent = batch(async (unsent: Unsent[]) => {
+    const orders = await persist(services, () => releaseUnsent(db, unsent, worker))
     told(orders.filter(({ phase }) => phase === 'failed'))
     return unsent
   })
 
   // Purchases without a response whose connection was reset, or carried later responses: nothing more can arrive.
-  const saveSevered = gather(async (claims: { id: string; attempt: number }[]) => {
-    await persist(open, () => markSevered(db, claims))
+  const saveReset = batch(async (claims: { id: string; attempt: number }[]) => {
+    await persist(services, () => markReset(db, claims))
     return claims
   })
 
-  const stakeOf = openStakes(open)
+  const stakeOf = openStakes(services)
   // Claiming statements whose outcome was lost, by number, and when (monotonic).
   const lostClaims = new Map<number, number>()
   let claimNo = 0
@@ -205,17 +210,17 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     const limit = Math.min(JOBS_AT_ONCE, Math.floor(room / ORDERS_A_JOB))
     if (isCopies) copiesHeldBack = limit <= 0
     if (stopped || limit <= 0) return false
-    const askedAt = clock.now()
-    const among = askedAt >= lookAmongAllAt[name] ? 'all' : 'recent'
+    const requestedAt = clock.now()
+    const among = requestedAt >= checkAllAt[name] ? 'all' : 'recent'
     const { taken } = await claimAndSend(options => takeOrders(db, queue, { ...options, name, limit, among }))
     const more = taken === limit
     // Where more wait than can be taken at once, the oldest ones go first, however old.
-    if (more) lookAmongAllAt[name] = 0
-    else if (among === 'all') lookAmongAllAt[name] = askedAt + LOOK_AMONG_ALL_MS
+    if (more) checkAllAt[name] = 0
+    else if (among === 'all') checkAllAt[name] = requestedAt + CHECK_ALL_EVERY_MS
     return more
   }
 
-  const claimFor = gather(
+  const claimFor = batch(
     async (accountIds: string[]) => {
       if (!stopped) await claimAndSend(options => claimOrders(db, { ...options, accountIds }))
       return accountIds
@@ -256,7 +261,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     if (accountIds.length > 0) await claimAndSend(options => claimOrders(db, { ...options, accountIds }))
   }
 
-  const claimNext = gather(
+  const claimNext = batch(
     async (accountIds: string[]) => {
       // Most accounts have nothing more waiting: one cheap read saves the two statements of a claim.
       const waiting = stopped ? [] : await withWaiting(db, accountIds)
@@ -329,7 +334,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
         currency: contract.currency,
         openedAt: bought.purchaseTime,
         expiryAt: bought.expiryTime,
-        leads: order.leads
+        hasFollowers: order.has_followers
       }
       const opened = await saveOpen(receipt)
       if (opened) following.opened(opened)
@@ -351,17 +356,17 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
     }
     // It was this worker when the acknowledgement of the write was lost and the write was repeated; otherwise the
     // worker that adopted the order holds its lease.
-    if (kept.phase === 'open' && kept.follower === worker) following.opened(kept)
+    if (kept.phase === 'open' && kept.lease_holder === worker) following.opened(kept)
     else following.cancel()
     told([kept])
   }
 
   async function openFor(order: Claimed) {
-    const session = await openSession(open, refOf(order))
+    const session = await openSession(services, refOf(order))
     const { broker_account_id: accountRowId, currency: known } = order
-    const currency = await currencyOf(open, session, { accountRowId, currency: known })
+    const currency = await currencyOf(services, session, { accountRowId, currency: known })
     const contract = contractOf({ ...order, currency, ...(await stakeOf(order, currency)) })
-    if (order.books_due) await compareBooks(open, order, contract)
+    if (order.books_due) await compareBooks(services, order, contract)
     return { session, contract }
   }
 
@@ -380,7 +385,7 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
   ): Promise<'released' | undefined> {
     if (error instanceof ReviewNeeded) {
       log.error({ orderId: order.id, trace: order.trace }, 'an order needs a review')
-      await persist(open, () => markReview(db, { ...order, message: error.message, evidence: error.evidence }))
+      await persist(services, () => markReview(db, { ...order, message: error.message, evidence: error.evidence }))
       await findKept(order.id).then(kept => told(kept ? [kept] : []))
       return
     }
@@ -399,12 +404,12 @@ export function openPlacing(open: Open, settling: Settling, halts: Pick<Halts, '
       return written ? undefined : release(order, 'The order could not be sent to the broker.')
     }
     if (error.rejected)
-      await rejectToken(open, refOf(order), error).catch((cause: unknown) => log.warn({ err: cause }, 'account'))
+      await rejectToken(services, refOf(order), error).catch((cause: unknown) => log.warn({ err: cause }, 'account'))
     const facts = { orderId: order.id, trace: order.trace, brokerCode: error.brokerCode, ran: error.ran }
     if (error.ran === 'unknown') {
       observeBuy('doubt', (clock.now() - startedAt) / 1000)
       log.warn({ ...facts, err: error }, 'an order is in doubt')
-      await saveSevered({ id: order.id, attempt: order.attempt })
+      await saveReset({ id: order.id, attempt: order.attempt })
       return
     }
     // A refused application is refused again within the order's time; the caller learns it now.

@@ -1,5 +1,6 @@
 // Proving accounts: an order on an account whose token the broker has not accepted yet waits outside of the account's queue
 // until the account was authorised here. No partner has more than a share of what is authorised at a time.
+
 import {
   expireUnproven,
   failUnproven,
@@ -8,12 +9,13 @@ import {
   takeUnproven,
   type Unproven
 } from '../../db/orders/proving.ts'
+import type { OrderRow } from '../../db/orders/reading.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { isAppRefused } from '../broker/dialects/errors.ts'
 import { BrokerError } from '../broker/port.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 import type { Placing } from './placing.ts'
 
 // Accounts being authorised by one worker.
@@ -32,23 +34,23 @@ export interface Proving {
 }
 
 /** `wake` is called when a place became free while accounts may be waiting for one. */
-export function openProving(open: Open, placing: Pick<Placing, 'claim'>, wake: () => void): Proving {
-  const { db, bus, log } = open
+export function openProving(services: WorkerServices, placing: Pick<Placing, 'claim'>, wake: () => void): Proving {
+  const { db, bus, log } = services
   const underWay = new Map<string, Promise<void>>()
   const shares = new Shares(MAX_UNDER_WAY)
   let stopped = false
   /** Whether the last round may have left accounts for want of places. */
   let waiting = false
 
-  const tell = (orders: { id: string; origin: string | null }[]) => {
-    if (orders.length > 0) open.changes.give()
-    for (const { id, origin } of orders) if (origin) bus.publish(origin, 'order', id)
+  const tell = (orders: Pick<OrderRow, 'id' | 'reply_channel'>[]) => {
+    if (orders.length > 0) services.changes.give()
+    for (const { id, reply_channel } of orders) if (reply_channel) bus.publish(reply_channel, 'order', id)
   }
 
   async function prove(account: Unproven): Promise<void> {
     const { accountRowId } = account
     try {
-      if (!account.proven) await openSession(open, account, { anew: true })
+      if (!account.proven) await openSession(services, account, { anew: true })
       const accountId = await queueProven(db, accountRowId)
       if (accountId !== undefined) await placing.claim([accountId])
     } catch (error) {
@@ -65,7 +67,7 @@ export function openProving(open: Open, placing: Pick<Placing, 'claim'>, wake: (
       if (stopped || limit <= 0) return false
       const { partners: busy, rooms } = shares.taken()
       const room = shares.roomOf(undefined)
-      const taken = await takeUnproven(db, { worker: open.worker, limit, room, busy, rooms, leaseMs: LEASE_MS })
+      const taken = await takeUnproven(db, { worker: services.worker, limit, room, busy, rooms, leaseMs: LEASE_MS })
       waiting = taken.length >= Math.min(room, ...rooms)
       for (const account of taken) {
         // Longer under way than the lease: it is still ours.

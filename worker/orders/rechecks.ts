@@ -1,15 +1,15 @@
 // Settled contracts that cannot be booked yet: each is read again, with growing pauses, until its state is plausible. A
 // state that is implausible twice marks the order REVIEW_REQUIRED and notifies the operator.
 
-import type { Following } from '../../db/orders/following.ts'
+import type { LeasedOrder } from '../../db/orders/leases.ts'
 import { markUnsettled } from '../../db/orders/review.ts'
 import { countImplausible } from '../../db/platform/metrics.ts'
 import { openSession } from '../accounts/accounts.ts'
 import type { ContractState } from '../broker/port.ts'
-import type { Open } from '../open.ts'
-import type { Followed } from './followed.ts'
+import type { WorkerServices } from '../services.ts'
 import { contradictions } from './plausible.ts'
 import { refOf } from './terms.ts'
+import type { WatchedContract } from './watched.ts'
 
 // The first pause; it doubles with every read.
 const RECHECK_MS = 1000
@@ -17,35 +17,35 @@ const MOST_RECHECK_MS = 15 * 60_000
 
 export interface Rechecks {
   /** A settled state contradicts the order or itself: it is forgotten, and the contract read again. */
-  doubt(id: string, entry: Followed, why: string[]): void
+  doubt(id: string, entry: WatchedContract, why: string[]): void
   /** Reads a contract again after a pause, unless that is due already. */
-  recheck(id: string, entry: Followed): void
+  recheck(id: string, entry: WatchedContract): void
   /** Marks an order whose settlement cannot be booked; false when it is not open any more. */
-  review(order: Following, why: string[]): Promise<boolean>
+  review(order: LeasedOrder, why: string[]): Promise<boolean>
 }
 
 export function openRechecks(
-  open: Open,
+  services: WorkerServices,
   on: {
-    followed: ReadonlyMap<string, Followed>
-    take(entry: Followed, state: ContractState): void
-    settle(id: string, entry: Followed): void
+    watched: ReadonlyMap<string, WatchedContract>
+    take(entry: WatchedContract, state: ContractState): void
+    settle(id: string, entry: WatchedContract): void
   }
 ): Rechecks {
-  const { db, bus, log, clock } = open
-  const { followed, take, settle } = on
+  const { db, bus, log, clock } = services
+  const { watched, take, settle } = on
 
-  async function review(order: Following, why: string[]): Promise<boolean> {
+  async function review(order: LeasedOrder, why: string[]): Promise<boolean> {
     const marked = await markUnsettled(db, { id: order.id, why })
     if (marked?.news) {
       log.error({ orderId: order.id, contractId: order.broker_order_id, why }, 'a settlement needs a review')
-      if (marked.origin) bus.publish(marked.origin, 'order', order.id)
-      open.changes.give()
+      if (marked.reply_channel) bus.publish(marked.reply_channel, 'order', order.id)
+      services.changes.give()
     }
     return marked !== undefined
   }
 
-  function doubt(id: string, entry: Followed, why: string[]): void {
+  function doubt(id: string, entry: WatchedContract, why: string[]): void {
     entry.last = undefined
     if (entry.cancelRecheck) return
     countImplausible()
@@ -55,8 +55,8 @@ export function openRechecks(
     recheck(id, entry)
   }
 
-  function markInReview(entry: Followed, why: string[]): void {
-    const order = entry.order as Following
+  function markInReview(entry: WatchedContract, why: string[]): void {
+    const order = entry.order as LeasedOrder
     entry.inReview = true
     review(order, why).catch((error: unknown) => {
       entry.inReview = false
@@ -64,32 +64,32 @@ export function openRechecks(
     })
   }
 
-  function recheck(id: string, entry: Followed): void {
+  function recheck(id: string, entry: WatchedContract): void {
     if (entry.cancelRecheck) return
     const pauseMs = Math.min(MOST_RECHECK_MS, RECHECK_MS * 2 ** Math.min(entry.rechecks++, 20))
     entry.cancelRecheck = clock.after(pauseMs, () => {
       entry.cancelRecheck = undefined
       readAgain(id, entry).catch((error: unknown) => {
         log.info({ err: error, orderId: id }, 'a contract could not be read again')
-        if (followed.get(id) !== entry || entry.closing) return
+        if (watched.get(id) !== entry || entry.closing) return
         if (entry.last?.settled) settle(id, entry)
         else recheck(id, entry)
       })
     })
   }
 
-  async function readAgain(id: string, entry: Followed): Promise<void> {
-    const order = entry.order as Following
+  async function readAgain(id: string, entry: WatchedContract): Promise<void> {
+    const order = entry.order as LeasedOrder
     const contractId = order.broker_order_id as string
-    const session = await openSession(open, refOf(order))
+    const session = await openSession(services, refOf(order))
     const state = await session.contract(contractId)
-    if (followed.get(id) !== entry || entry.closing) return
+    if (watched.get(id) !== entry || entry.closing) return
     const why = contradictions(order, state)
     if (why.length > 0) return doubt(id, entry, why)
     if (state.settled || !entry.last?.settled) take(entry, state)
     settle(id, entry)
     // Its subscription ended with the implausible state.
-    if (!state.settled && entry.last === state) await session.follow(contractId, entry.listener)
+    if (!state.settled && entry.last === state) await session.subscribe(contractId, entry.listener)
   }
 
   return { doubt, recheck, review }

@@ -6,7 +6,7 @@ import { Big } from 'big.js'
 import { markFailed, type OpenedOrder, openOrders } from '../../db/orders/placing.ts'
 import {
   arrivalTimes,
-  countLook,
+  countCheck,
   type Doubt,
   markReview,
   ownedContracts,
@@ -18,18 +18,18 @@ import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { endOf } from '../broker/dialects/shortcode.ts'
 import type { Evidence } from '../broker/port.ts'
-import type { Open } from '../open.ts'
 import type { DatabaseClock } from '../platform/database-clock.ts'
+import type { WorkerServices } from '../services.ts'
 import { type Candidates, candidatesOf, type PurchaseWindow } from './evidence.ts'
 import type { Placing } from './placing.ts'
 import type { Settling } from './settle.ts'
 import { contractOf, refOf } from './terms.ts'
 
 // Conclusive checks that must find nothing before an order counts as absent, and the pause between them.
-const LOOKS = 2
-const LOOK_EVERY_MS = 3000
+const CHECKS = 2
+const CHECK_EVERY_MS = 3000
 // The pause between checks for what a dead worker's machine may still deliver.
-const LATE_LOOK_EVERY_MS = 15_000
+const LATE_CHECK_EVERY_MS = 15_000
 const TAKE = 50
 // How far back purchases that are not ours show that another program trades on the account.
 const ALONE_SECONDS = 86_400
@@ -41,12 +41,12 @@ export interface Resolving {
 }
 
 /** Checks the doubts that are due; returns how many there were. */
-export async function reconcile(open: Open, resolving: Resolving): Promise<number> {
-  const { db, config, clock, worker } = open
+export async function resolveDoubts(services: WorkerServices, resolving: Resolving): Promise<number> {
+  const { db, config, clock, worker } = services
   const wallBefore = clock.wall()
   const orders = await takeDoubts(db, {
     worker,
-    everyMs: Math.min(LOOK_EVERY_MS, config.reconcileAfterMs),
+    everyMs: Math.min(CHECK_EVERY_MS, config.reconcileAfterMs),
     limit: TAKE,
     ...arrivalTimes(config)
   })
@@ -57,17 +57,22 @@ export async function reconcile(open: Open, resolving: Resolving): Promise<numbe
     worker,
     orders.map(({ account_id }) => account_id)
   )
-  await Promise.all(orders.map(order => lookInto(open, resolving, order, wallMs)))
+  await Promise.all(orders.map(order => resolveOrder(services, resolving, order, wallMs)))
   return orders.length
 }
 
-async function lookInto(open: Open, resolving: Resolving, order: Doubt, wallMs: number): Promise<void> {
-  const { log, clock } = open
+async function resolveOrder(
+  services: WorkerServices,
+  resolving: Resolving,
+  order: Doubt,
+  wallMs: number
+): Promise<void> {
+  const { log, clock } = services
   // Judged before the lists are read: what is executed while they are being read may be missing in them.
   const conclusive = nothingCanArrive(order, resolving.databaseClock, clock.now())
   try {
-    const candidates = await candidatesOf(open, order, wallMs)
-    if (await decide(open, resolving, order, { candidates, conclusive }))
+    const candidates = await candidatesOf(services, order, wallMs)
+    if (await decide(services, resolving, order, { candidates, conclusive }))
       await resolving.placing.claim([order.account_id])
   } catch (error) {
     // Nothing is known: the next check comes by itself.
@@ -83,22 +88,22 @@ function nothingCanArrive(order: Doubt, databaseClock: DatabaseClock, nowMs: num
 
 /** Moves the order on as far as the evidence allows; returns whether the account is free again. */
 async function decide(
-  open: Open,
+  services: WorkerServices,
   { settling }: Resolving,
   order: Doubt,
   { candidates, conclusive }: { candidates: Candidates; conclusive: boolean }
 ): Promise<boolean> {
-  const { log } = open
+  const { log } = services
   const { inWindow, near, complete, window } = candidates
   const [found] = inWindow
-  if (found && inWindow.length === 1 && near.length === 0 && (await isOurs(open, order, found, window))) {
-    await adopt(open, settling, order, found)
+  if (found && inWindow.length === 1 && near.length === 0 && (await isOurs(services, order, found, window))) {
+    await adopt(services, settling, order, found)
     return true
   }
-  const { absenceChecks } = await countLook(open.db, order, {
+  const { absenceChecks } = await countCheck(services.db, order, {
     conclusive,
-    pauseMs: Math.min(LATE_LOOK_EVERY_MS, open.config.reconcileAfterMs),
-    ...arrivalTimes(open.config)
+    pauseMs: Math.min(LATE_CHECK_EVERY_MS, services.config.reconcileAfterMs),
+    ...arrivalTimes(services.config)
   })
   // While its purchase may still be executed the account stays locked: another order's evidence would mix with its own.
   if (!conclusive) return false
@@ -107,18 +112,18 @@ async function decide(
     const message = complete
       ? `${unclear.length} contract(s) at the broker could be this order's.`
       : "The account's lists at the broker are longer than can be read; this order may be among them."
-    await markReview(open.db, { id: order.id, attempt: order.attempt, message, evidence: unclear })
-    open.changes.give()
+    await markReview(services.db, { id: order.id, attempt: order.attempt, message, evidence: unclear })
+    services.changes.give()
     log.error({ orderId: order.id, candidates: unclear.map(({ contractId }) => contractId) }, 'an order needs a review')
     return true
   }
-  if (absenceChecks < LOOKS) return false
+  if (absenceChecks < CHECKS) return false
   const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
-  const [failed] = await markFailed(open.db, [
+  const [failed] = await markFailed(services.db, [
     { id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }
   ])
-  if (failed?.origin) open.bus.publish(failed.origin, 'order', failed.id)
-  open.changes.give()
+  if (failed?.reply_channel) services.bus.publish(failed.reply_channel, 'order', failed.id)
+  services.changes.give()
   log.info({ orderId: order.id }, 'an order in doubt proved absent')
   return true
 }
@@ -129,29 +134,34 @@ async function decide(
  * bought while the order could be sent, and only we have bought on the account for a day. A trader who repeats by hand
  * what seems stuck comes later than that; one who trades by other means has left traces.
  */
-async function isOurs(open: Open, order: Doubt, found: Evidence, window: PurchaseWindow): Promise<boolean> {
+async function isOurs(
+  services: WorkerServices,
+  order: Doubt,
+  found: Evidence,
+  window: PurchaseWindow
+): Promise<boolean> {
   if (found.terms === null) return false
   // A binary contract's code does not contain its stake: a dearer one is ours with a markup on top, or another's with
   // more at stake.
   const dearer = found.terms.stake === null && new Big(found.buyPrice).gt(contractOf(order).stake)
-  if (dearer && !(await paysMarkupOnTop(open.db, order))) return false
+  if (dearer && !(await paysMarkupOnTop(services.db, order))) return false
   if (found.appId !== null) return true
   if (found.purchaseTime > window.permitEnd) return false
-  const session = await openSession(open, refOf(order))
+  const session = await openSession(services, refOf(order))
   const bought = await session.statement({ from: window.from - ALONE_SECONDS, limit: 999 })
   const others = bought.map(({ contractId }) => contractId).filter(contractId => contractId !== found.contractId)
-  const owned = await ownedContracts(open.db, order.account_id, others)
+  const owned = await ownedContracts(services.db, order.account_id, others)
   return others.every(contractId => owned.has(contractId))
 }
 
 /** Makes a contract the order's own and follows it. A contract that another order owns is refused by the database. */
 export async function adopt(
-  open: Open,
+  services: WorkerServices,
   settling: Settling,
   order: Doubt,
   found: Evidence
 ): Promise<OpenedOrder | undefined> {
-  const { db, queue, bus, log, worker } = open
+  const { db, queue, bus, log, worker } = services
   const receipt = {
     id: order.id,
     attempt: order.attempt,
@@ -162,15 +172,15 @@ export async function adopt(
     currency: order.currency,
     openedAt: found.purchaseTime,
     expiryAt: endOf(found.shortcode),
-    leads: order.leads
+    hasFollowers: order.has_followers
   }
   const { orders, copying } = await openOrders(db, queue, [receipt], worker)
   const [adopted] = orders
   if (!adopted) return undefined
-  open.changes.give()
+  services.changes.give()
   if (copying) bus.publish(WORK, 'copy.fanout', 'new')
   log.info({ orderId: order.id, contractId: found.contractId }, 'an order in doubt was found at the broker')
-  if (adopted.origin) bus.publish(adopted.origin, 'order', adopted.id)
-  await settling.follow(adopted)
+  if (adopted.reply_channel) bus.publish(adopted.reply_channel, 'order', adopted.id)
+  await settling.watch(adopted)
   return adopted
 }

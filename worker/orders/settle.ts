@@ -5,33 +5,33 @@ import {
   type Closed,
   closeOrders,
   endLease,
-  type Following,
+  type LeasedOrder,
   type Mark,
   markValues,
   releaseOrders,
   renewLease,
   type Settlement,
   takeOver
-} from '../../db/orders/following.ts'
-import { REVIEW_MESSAGE, resolveSettledFindings, unmarkUnsettled } from '../../db/orders/review.ts'
+} from '../../db/orders/leases.ts'
+import { REVIEW_MESSAGE, resolveSettledBreaks, unmarkUnsettled } from '../../db/orders/review.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import { countUnreadable } from '../../db/platform/metrics.ts'
-import { gather, isDataError } from '../../db/postgres/gather.ts'
+import { batch, isDataError } from '../../db/postgres/batch.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { BrokerError, type ContractListener, type ContractState } from '../broker/port.ts'
 import { openLimitStore } from '../copy/limits.ts'
-import type { Open } from '../open.ts'
 import { Pauses } from '../platform/pauses.ts'
-import { type Followed, followingOf } from './followed.ts'
+import type { WorkerServices } from '../services.ts'
 import { markOf, settlementOf } from './outcome.ts'
 import { persist } from './persist.ts'
 import { contradictions, lacksPrices } from './plausible.ts'
 import { openRechecks } from './rechecks.ts'
 import { refOf } from './terms.ts'
+import { leasedOrderOf, type WatchedContract } from './watched.ts'
 
 // Contracts followed by one worker, and taken over in one go.
-const MAX_FOLLOWED = 20_000
+const MAX_WATCHED = 20_000
 const TAKE_OVER = 200
 // A contract whose stream cannot be had is offered to others again after a pause that grows each time.
 const RETRY_PAUSES = { firstMs: 1500, mostMs: 30_000 }
@@ -40,7 +40,7 @@ const REJECTED_RETRY_MS = 60_000
 // is polled, then less and less often, a few in a round: the calls cost the account's budget.
 const SILENCE_MS = 30_000
 const MAX_SILENCE_MS = 15 * 60_000
-const ASKED_AT_ONCE = 20
+const POLLED_AT_ONCE = 20
 // A contract that needs no attention for so long may be given to another worker.
 const QUIET_MS = 30_000
 // Values written in a round; beyond that a contract's turn comes in one of the next.
@@ -51,21 +51,21 @@ const PRICES_MS = 60_000
 export interface Expected {
   listener: ContractListener
   /** The row is open: a settlement received so far, or from now on, is written. */
-  opened(order: Following): void
+  opened(order: LeasedOrder): void
   /** Nothing was bought, or another worker follows it. */
   cancel(): void
 }
 
 export interface Settling {
   /** A contract about to be bought: receives its stream from the first message. */
-  expect(order: Pick<Following, 'id'>): Expected
+  expect(order: Pick<LeasedOrder, 'id'>): Expected
   /** Follows an open order's contract; the lease is held already. */
-  follow(order: Following): Promise<void>
+  watch(order: LeasedOrder): Promise<void>
   /**
    * Writes what is known to be the end of an open order; undefined when it was closed before. Throws BROKER_UPSTREAM when
    * the state contradicts the order or itself: then the order is marked instead.
    */
-  close(order: Following, state: ContractState): Promise<Closed | undefined>
+  close(order: LeasedOrder, state: ContractState): Promise<Closed | undefined>
   /** Takes over orders without a lease holder; returns how many. */
   sweep(): Promise<number>
   /** Accounts with a contract that is about to end, or that may be: they are not given to another worker now. */
@@ -75,27 +75,27 @@ export interface Settling {
   renew(): Promise<void>
   /** Lets go of all, once the ends under way are written. */
   release(): Promise<void>
-  followed(): number
+  watched(): number
 }
 
-export function openSettling(open: Open): Settling {
-  const { db, queue, bus, config, log, worker, clock } = open
-  const followed = new Map<string, Followed>()
+export function openSettling(services: WorkerServices): Settling {
+  const { db, queue, bus, config, log, worker, clock } = services
+  const watched = new Map<string, WatchedContract>()
   const closings = new Set<Promise<unknown>>()
   /** Open orders that name this worker, but were unknown to it at the previous check. */
-  let strangers = new Set<string>()
+  let unknownLeases = new Set<string>()
   let markedUpTo = 0
   /** Contracts taken over whose streams are being opened. */
   let opening = 0
-  const { doubt, recheck, review } = openRechecks(open, { followed, take, settle })
+  const { doubt, recheck, review } = openRechecks(services, { watched, take, settle })
   const pauses = new Pauses(RETRY_PAUSES)
-  const storeLimits = openLimitStore(open)
+  const storeLimits = openLimitStore(services)
 
-  const saveClosed = gather(
+  const saveClosed = batch(
     async (settlements: Settlement[]) => {
-      const orders = await persist(open, () => closeOrders(db, queue, settlements))
-      for (const { origin, id } of orders) if (origin) bus.publish(origin, 'order', id)
-      if (orders.length > 0) open.changes.give()
+      const orders = await persist(services, () => closeOrders(db, queue, settlements))
+      for (const { reply_channel: replyChannel, id } of orders) if (replyChannel) bus.publish(replyChannel, 'order', id)
+      if (orders.length > 0) services.changes.give()
       if (orders.some(({ closes_copies }) => closes_copies)) bus.publish(WORK, 'copy.close', 'new')
       const byId = new Map(orders.map(order => [order.id, order]))
       return settlements.map(({ id }) => byId.get(id))
@@ -103,18 +103,18 @@ export function openSettling(open: Open): Settling {
     { isolate: isDataError }
   )
 
-  const write = (order: Following, state: ContractState) => saveClosed(settlementOf(order, state))
+  const write = (order: LeasedOrder, state: ContractState) => saveClosed(settlementOf(order, state))
 
-  async function close(order: Following, state: ContractState): Promise<Closed | undefined> {
+  async function close(order: LeasedOrder, state: ContractState): Promise<Closed | undefined> {
     const why = contradictions(order, state)
     if (why.length === 0) return write(order, state)
     if (!(await review(order, why))) return undefined
     throw new BrokerError('BROKER_UPSTREAM', REVIEW_MESSAGE, { brokerCode: 'Implausible' })
   }
 
-  function settle(id: string, entry: Followed): void {
+  function settle(id: string, entry: WatchedContract): void {
     const { order, last } = entry
-    if (followed.get(id) !== entry || !order || !last?.settled || entry.closing) return
+    if (watched.get(id) !== entry || !order || !last?.settled || entry.closing) return
     const why = contradictions(order, last)
     if (why.length > 0) {
       doubt(id, entry, why)
@@ -131,12 +131,12 @@ export function openSettling(open: Open): Settling {
     entry.closing = true
     const closing = write(order, last).then(
       () => {
-        followed.delete(id)
-        if (entry.inReview) resolveSettledFindings(db).catch((error: unknown) => log.warn({ err: error }, 'findings'))
+        watched.delete(id)
+        if (entry.inReview) resolveSettledBreaks(db).catch((error: unknown) => log.warn({ err: error }, 'findings'))
       },
       (error: unknown) => {
         // A sweep reads the contract again, once its lease holder is found missing.
-        followed.delete(id)
+        watched.delete(id)
         log.error({ err: error, orderId: id }, 'a settlement could not be written')
       }
     )
@@ -144,10 +144,10 @@ export function openSettling(open: Open): Settling {
     void closing.then(() => closings.delete(closing))
   }
 
-  function take(entry: Followed, state: ContractState): void {
+  function take(entry: WatchedContract, state: ContractState): void {
     entry.last = state
     entry.marked = false
-    entry.heardAt = clock.now()
+    entry.lastUpdateAt = clock.now()
     entry.patienceMs = SILENCE_MS
     for (const field of state.unreadable ?? []) countUnreadable(field)
     storeLimits(entry)
@@ -159,7 +159,7 @@ export function openSettling(open: Open): Settling {
     })
   }
 
-  function listen(id: string): Followed {
+  function listen(id: string): WatchedContract {
     const listener: ContractListener = {
       update(state) {
         // The settlement is final; later frames are ignored.
@@ -167,22 +167,22 @@ export function openSettling(open: Open): Settling {
         take(entry, state)
         settle(id, entry)
       },
-      rests(ms) {
-        entry.heardAt = clock.now() + ms
+      parked(ms) {
+        entry.lastUpdateAt = clock.now() + ms
       },
       lost(cause) {
-        if (entry.closing || followed.get(id) !== entry) return
+        if (entry.closing || watched.get(id) !== entry) return
         drop(id)
         log.info({ err: cause, orderId: id }, 'lost the stream of a contract')
         handBack([id], cause instanceof BrokerError ? (cause.retryMs ?? 0) : 0)
       }
     }
-    const entry: Followed = {
+    const entry: WatchedContract = {
       order: undefined,
       last: undefined,
       marked: false,
       closing: false,
-      heardAt: clock.now(),
+      lastUpdateAt: clock.now(),
       patienceMs: SILENCE_MS,
       rechecks: 0,
       cancelRecheck: undefined,
@@ -191,20 +191,20 @@ export function openSettling(open: Open): Settling {
       storingLimits: false,
       listener
     }
-    followed.set(id, entry)
+    watched.set(id, entry)
     return entry
   }
 
-  function own(entry: Followed, order: Following): void {
-    entry.order = followingOf(order)
+  function own(entry: WatchedContract, order: LeasedOrder): void {
+    entry.order = leasedOrderOf(order)
     entry.inReview = order.error_code === 'REVIEW_REQUIRED'
     // Another worker has read it before.
     if (entry.inReview) entry.rechecks = 1
   }
 
   function drop(id: string): void {
-    followed.get(id)?.cancelRecheck?.()
-    followed.delete(id)
+    watched.get(id)?.cancelRecheck?.()
+    watched.delete(id)
   }
 
   function handBack(ids: string[], retryMs: number): void {
@@ -216,26 +216,26 @@ export function openSettling(open: Open): Settling {
 
   /** Closed by a sale, or taken over while we were away: not ours to follow any more. */
   async function forget(id: string): Promise<void> {
-    const { order, closing } = followed.get(id) ?? {}
+    const { order, closing } = watched.get(id) ?? {}
     if (!order || closing) return
     drop(id)
-    await openSession(open, refOf(order))
-      .then(session => session.unfollow(order.broker_order_id as string))
+    await openSession(services, refOf(order))
+      .then(session => session.unsubscribe(order.broker_order_id as string))
       .catch((error: unknown) => log.info({ err: error, orderId: id }, 'a contract could not be let go'))
   }
 
-  async function follow(order: Following): Promise<void> {
+  async function watch(order: LeasedOrder): Promise<void> {
     // An entry without its row belongs to a buy that is still waiting for its response: adoption overtook it.
-    if (followed.get(order.id)?.order) return
+    if (watched.get(order.id)?.order) return
     const entry = listen(order.id)
     const { listener } = entry
     own(entry, order)
     try {
-      const session = await openSession(open, refOf(order), { leisurely: true })
-      listener.update(await session.follow(order.broker_order_id as string, listener))
+      const session = await openSession(services, refOf(order), { leisurely: true })
+      listener.update(await session.subscribe(order.broker_order_id as string, listener))
       pauses.succeeded(order.id)
     } catch (error) {
-      if (followed.get(order.id) === entry) drop(order.id)
+      if (watched.get(order.id) === entry) drop(order.id)
       const unknown = error instanceof BrokerError && error.code === 'INVALID_CONTRACT'
       if (unknown) await review(order, ['the broker does not know this contract'])
       const rejected = unknown || !(error instanceof BrokerError) || error.rejected
@@ -245,11 +245,11 @@ export function openSettling(open: Open): Settling {
   }
 
   /** Writes the values received since the last time, of some contracts at once; an unchanged one costs nothing. */
-  async function markHeard(): Promise<void> {
+  async function markUpdated(): Promise<void> {
     const marks: Mark[] = []
-    const entries = [...followed.values()]
-    for (let looked = 0; looked < entries.length && marks.length < MARKED_AT_ONCE; looked++) {
-      const entry = entries[markedUpTo++ % entries.length] as Followed
+    const entries = [...watched.values()]
+    for (let checked = 0; checked < entries.length && marks.length < MARKED_AT_ONCE; checked++) {
+      const entry = entries[markedUpTo++ % entries.length] as WatchedContract
       const { order, last, marked, closing } = entry
       if (!order || !last || closing || marked) continue
       entry.marked = true
@@ -260,22 +260,22 @@ export function openSettling(open: Open): Settling {
   }
 
   /** Polls contracts whose streams have been silent for too long. */
-  function askSilent(): void {
+  function pollSilent(): void {
     const now = clock.now()
-    let room = ASKED_AT_ONCE
-    for (const [id, entry] of followed) {
-      if (!entry.order || entry.closing || entry.cancelRecheck || now - entry.heardAt < entry.patienceMs) continue
+    let room = POLLED_AT_ONCE
+    for (const [id, entry] of watched) {
+      if (!entry.order || entry.closing || entry.cancelRecheck || now - entry.lastUpdateAt < entry.patienceMs) continue
       if (--room < 0) return
-      entry.heardAt = now
+      entry.lastUpdateAt = now
       entry.patienceMs = Math.min(MAX_SILENCE_MS, entry.patienceMs * 2)
-      askFor(id, entry, entry.order).catch((error: unknown) =>
+      poll(id, entry, entry.order).catch((error: unknown) =>
         log.info({ err: error, orderId: id }, 'a silent contract could not be asked for')
       )
     }
   }
 
-  async function askFor(id: string, entry: Followed, order: Following): Promise<void> {
-    const session = await openSession(open, refOf(order), { leisurely: true })
+  async function poll(id: string, entry: WatchedContract, order: LeasedOrder): Promise<void> {
+    const session = await openSession(services, refOf(order), { leisurely: true })
     const state = await session.contract(order.broker_order_id as string)
     if (!state.settled || entry.last?.settled || entry.closing) return
     take(entry, state)
@@ -292,14 +292,14 @@ export function openSettling(open: Open): Settling {
           settle(id, entry)
         },
         cancel() {
-          if (followed.get(id) === entry) drop(id)
+          if (watched.get(id) === entry) drop(id)
         }
       }
     },
-    follow,
+    watch,
     close,
     async sweep() {
-      const room = Math.min(MAX_FOLLOWED - followed.size, TAKE_OVER - opening)
+      const room = Math.min(MAX_WATCHED - watched.size, TAKE_OVER - opening)
       if (room <= 0) return 0
       const orders = await takeOver(db, { worker, limit: room })
       if (orders.length === 0) return 0
@@ -312,7 +312,7 @@ export function openSettling(open: Open): Settling {
       // Their connections may take a while, and the sweep also claims orders: it does not wait for them.
       opening += ours.length
       for (const order of ours)
-        void follow(order).finally(() => {
+        void watch(order).finally(() => {
           opening -= 1
         })
       return orders.length
@@ -321,17 +321,17 @@ export function openSettling(open: Open): Settling {
       const busy = new Set<string>()
       const until = clock.now() + QUIET_MS
       const endsAfter = (clock.wall() + QUIET_MS) / 1000
-      for (const { order, last, closing, heardAt } of followed.values()) {
+      for (const { order, last, closing, lastUpdateAt } of watched.values()) {
         if (!order) continue
         // A parked one gets its next update when parking ends; a multiplier has no end that is known.
-        const quiet = order.kind === 'MULTIPLIER' || heardAt >= until || (last?.expiryTime ?? 0) > endsAfter
+        const quiet = order.kind === 'MULTIPLIER' || lastUpdateAt >= until || (last?.expiryTime ?? 0) > endsAfter
         if (closing || !quiet) busy.add(order.account_id)
       }
       return busy
     },
     async leave(accountIds) {
       const left = new Set(accountIds)
-      const ids = [...followed].flatMap(([id, { order, closing }]) =>
+      const ids = [...watched].flatMap(([id, { order, closing }]) =>
         order && !closing && left.has(order.account_id) ? [id] : []
       )
       if (ids.length === 0) return
@@ -339,24 +339,24 @@ export function openSettling(open: Open): Settling {
       handBack(ids, 0)
     },
     async renew() {
-      const ids = [...followed].filter(([, { order, closing }]) => order && !closing).map(([id]) => id)
+      const ids = [...watched].filter(([, { order, closing }]) => order && !closing).map(([id]) => id)
       const held = await renewLease(db, worker, config.leaseMs)
-      await markHeard()
-      askSilent()
+      await markUpdated()
+      pollSilent()
       for (const id of ids) if (!held.has(id)) void forget(id)
-      const unknown = [...held].filter(id => !followed.has(id))
+      const unknown = [...held].filter(id => !watched.has(id))
       // Twice in a row, so that it is not one just being opened or taken over: an acknowledgement was lost.
-      const lost = unknown.filter(id => strangers.has(id))
-      strangers = new Set(unknown)
+      const lost = unknown.filter(id => unknownLeases.has(id))
+      unknownLeases = new Set(unknown)
       if (lost.length > 0) handBack(lost, 0)
     },
     async release() {
-      for (const id of [...followed.keys()]) drop(id)
+      for (const id of [...watched.keys()]) drop(id)
       await Promise.all(closings)
       await endLease(db, worker).catch((error: unknown) =>
         log.warn({ err: error }, 'the lease could not be ended; it runs out by itself')
       )
     },
-    followed: () => followed.size
+    watched: () => watched.size
   }
 }

@@ -2,10 +2,10 @@
 import { Big } from 'big.js'
 import type { Claimed } from '../../db/orders/claiming.ts'
 import { type ConvertedStake, commitStakes } from '../../db/orders/placing.ts'
-import { gather } from '../../db/postgres/gather.ts'
+import { batch } from '../../db/postgres/batch.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Contract, type Market, stakeCurrency } from '../broker/port.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 
 // The most an application may charge by the broker's documents (June 2026): percent of an option's payout, of a
 // multiplier's stake.
@@ -39,15 +39,15 @@ export async function convertStake(
 }
 
 /** Converts the stakes of claimed orders, and commits what they came to before anything may be sent. */
-export function openStakes(open: Pick<Open, 'db' | 'brokers' | 'worker'>) {
-  const commit = gather(async (stakes: ConvertedStake[]) => {
-    const committed = new Set(await commitStakes(open.db, stakes, open.worker))
+export function openStakes(services: Pick<WorkerServices, 'db' | 'brokers' | 'worker'>) {
+  const commit = batch(async (stakes: ConvertedStake[]) => {
+    const committed = new Set(await commitStakes(services.db, stakes, services.worker))
     return stakes.map(({ id }) => committed.has(id))
   })
 
   /** The order's amounts in the currency of its account. Throws as `convertStake`, and when the claim is another's by now. */
   return async (order: Claimed, currency: string): Promise<{ stake_in_account: string | null }> => {
-    const market = open.brokers.of(order.dialect).market(order.app_id)
+    const market = services.brokers.of(order.dialect).market(order.app_id)
     const converted = await convertStake(market, order.stake, currency)
     if (!converted) return { stake_in_account: null }
     const { id, attempt } = order

@@ -1,18 +1,18 @@
 // Serves the api's broker requests: each kind is a function from the request's data to its response.
 
-import { claimedContracts, inDoubt } from '../../db/orders/contract-audit.ts'
-import { type Mark, markValues } from '../../db/orders/following.ts'
+import { type Mark, markValues } from '../../db/orders/leases.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
+import { claimedContracts, inDoubt } from '../../db/orders/reconciliation.ts'
 import { arrivalTimes, findDoubt } from '../../db/orders/resolving.ts'
 import {
-  type AskRow,
-  answerAsk,
-  askWorkers,
-  findAsks,
+  type BrokerRequestRow,
+  findBrokerRequests,
   queueOf,
-  refuseAsk,
+  requestFromWorkers,
   type Share,
-  sharesOf
+  sharesOf,
+  storeRefusal,
+  storeResponse
 } from '../../db/platform/broker-requests.ts'
 import { countTurnedAway } from '../../db/platform/metrics.ts'
 import { rows } from '../../db/postgres/connection.ts'
@@ -21,13 +21,13 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Candle } from '../../schemas/market.ts'
 import { type AccountRef, openSession, rejectToken } from '../accounts/accounts.ts'
 import { noteRefusal } from '../accounts/applications.ts'
-import { auditContracts } from '../accounts/audit.ts'
+import { reconcileAccounts } from '../accounts/reconciliation.ts'
 import { BrokerError, type ContractState, type Evidence, stakeCurrency } from '../broker/port.ts'
-import type { Open } from '../open.ts'
 import { candidatesOf } from '../orders/evidence.ts'
 import { markOf } from '../orders/outcome.ts'
 import type { Settling } from '../orders/settle.ts'
 import { refOf } from '../orders/terms.ts'
+import type { WorkerServices } from '../services.ts'
 import { RequestPlaces } from './request-places.ts'
 
 const BATCH = 50
@@ -38,77 +38,81 @@ const TOO_MANY = 'Too many requests of this partner wait for the broker: try aga
 const PASSED_AGAIN_MS = 1000
 
 /** `overAt` is when its time is over, by this worker's monotonic clock: its wall clock may be wrong. */
-type Timed = AskRow & { overAt: number }
+type Timed = BrokerRequestRow & { overAt: number }
 
-export interface Asking {
+export interface BrokerRequests {
   /**
    * Takes broker requests of a queue, and runs those of accounts that this worker serves; returns how many were taken.
    */
   take(name: 'ask' | 'sell'): Promise<number>
   /** Runs a broker request that another worker took for an account that this one serves. */
-  answer(askId: string): void
+  answer(brokerRequestId: string): void
   drain(): Promise<void>
 }
 
-export function openAsking(open: Open, settling: Settling): Asking {
-  const { db, queue, bus, log, worker } = open
+export function openBrokerRequests(services: WorkerServices, settling: Settling): BrokerRequests {
+  const { db, queue, bus, log, worker } = services
   /** Broker requests under way, by id. */
   const underWay = new Map<string, Promise<void>>()
   const places = { ask: new RequestPlaces<Timed>(PLACES), sell: new RequestPlaces<Timed>(PLACES) }
   const cancels = new Set<() => void>()
   let stopped = false
 
-  const answers: Record<string, (data: Record<string, unknown>) => Promise<object>> = {
-    balance: data => balance(open, data.accountRowId as string),
-    close: data => close(open, settling, data.orderId as string),
-    evidence: data => evidence(open, data.orderId as string),
-    audit: () => auditContracts(open, { everyMinutes: 0, all: true }),
-    sellOrphan: data => sellOrphan(open, data as unknown as OrphanSale),
-    mark: data => mark(open, data.orderIds as string[]),
-    markSome: data => markSome(open, data.orderIds as string[]),
+  const handlers: Record<string, (data: Record<string, unknown>) => Promise<object>> = {
+    balance: data => balance(services, data.accountRowId as string),
+    close: data => close(services, settling, data.orderId as string),
+    evidence: data => evidence(services, data.orderId as string),
+    audit: () => reconcileAccounts(services, { everyMinutes: 0, all: true }),
+    sellOrphan: data => sellOrphan(services, data as unknown as OrphanSale),
+    mark: data => mark(services, data.orderIds as string[]),
+    markSome: data => markSome(services, data.orderIds as string[]),
     multiplierSpec: data =>
-      multiplierSpec(open, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
-    candles: data => candles(open, data as unknown as CandleQuestion),
-    payout: data => payout(open, data as unknown as PayoutQuestion)
+      multiplierSpec(services, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
+    candles: data => candles(services, data as unknown as CandleRequest),
+    payout: data => payout(services, data as unknown as PayoutRequest)
   }
 
-  async function answer(ask: AskRow): Promise<void> {
-    let origin: string | undefined
+  async function answer(request: BrokerRequestRow): Promise<void> {
+    let replyChannel: string | undefined
     try {
-      const find = answers[ask.kind]
-      if (!find) throw new Error(`no worker answers '${ask.kind}'`)
-      origin = await answerAsk(db, ask.id, await find(ask.data))
+      const find = handlers[request.kind]
+      if (!find) throw new Error(`no worker answers '${request.kind}'`)
+      replyChannel = await storeResponse(db, request.id, await find(request.data))
     } catch (error) {
-      const { dialect, appId } = ask.data as { dialect?: string; appId?: string }
+      const { dialect, appId } = request.data as { dialect?: string; appId?: string }
       // Broker requests about the market count for the partner's application alone.
-      if (dialect !== undefined && appId !== undefined) await noteRefusal(open, { dialect, appId }, error)
-      origin = await refuseAsk(db, ask.id, refusalOf(error))
+      if (dialect !== undefined && appId !== undefined) await noteRefusal(services, { dialect, appId }, error)
+      replyChannel = await storeRefusal(db, request.id, refusalOf(error))
       if (!(error instanceof BrokerError || error instanceof ApiError))
-        log.error({ err: error, ask: ask.kind, trace: ask.trace }, 'a question failed on our side')
+        log.error({ err: error, ask: request.kind, trace: request.trace }, 'a question failed on our side')
     }
-    log.info({ ask: ask.kind, trace: ask.trace }, 'answered')
-    if (origin) open.bus.publish(origin, 'ask', ask.id)
+    log.info({ ask: request.kind, trace: request.trace }, 'answered')
+    if (replyChannel) services.bus.publish(replyChannel, 'ask', request.id)
   }
 
   async function read(ids: string[]): Promise<(Timed | undefined)[]> {
-    const readAt = open.clock.now()
-    const asks = await findAsks(db, ids)
-    return asks.map(ask => ask && { ...ask, overAt: readAt + ask.left_ms })
+    const readAt = services.clock.now()
+    const requests = await findBrokerRequests(db, ids)
+    return requests.map(request => request && { ...request, overAt: readAt + request.left_ms })
   }
 
-  function start(ask: Timed | undefined): void {
-    if (ask?.state !== 'waiting' || ask.expired) return
-    const name = queueOf(ask.kind)
-    if (places[name].admit(ask)) startAll(name)
-    else turnAway(ask).catch((error: unknown) => log.error({ err: error }, 'a refusal could not be stored'))
+  function start(request: Timed | undefined): void {
+    if (request?.state !== 'waiting' || request.expired) return
+    const name = queueOf(request.kind)
+    if (places[name].admit(request)) startAll(name)
+    else turnAway(request).catch((error: unknown) => log.error({ err: error }, 'a refusal could not be stored'))
   }
 
   /** Starts the requests that have a place now. */
   function startAll(name: 'ask' | 'sell'): void {
-    for (let ask = stopped ? undefined : places[name].next(); ask; ask = stopped ? undefined : places[name].next()) {
-      const taken = ask
+    for (
+      let request = stopped ? undefined : places[name].next();
+      request;
+      request = stopped ? undefined : places[name].next()
+    ) {
+      const taken = request
       // A request past its time has no waiter; running it would only spend the broker's budget.
-      const late = taken.overAt < open.clock.now()
+      const late = taken.overAt < services.clock.now()
       const life = (late ? Promise.resolve() : answer(taken))
         .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
         .finally(() => {
@@ -121,26 +125,26 @@ export function openAsking(open: Open, settling: Settling): Asking {
   }
 
   /** Refuses a request of a partner that has all its share of what may wait. */
-  async function turnAway(ask: AskRow): Promise<void> {
-    countTurnedAway(queueOf(ask.kind))
-    const origin = await refuseAsk(db, ask.id, { code: 'RATE_LIMITED', message: TOO_MANY })
-    if (origin) bus.publish(origin, 'ask', ask.id)
+  async function turnAway(request: BrokerRequestRow): Promise<void> {
+    countTurnedAway(queueOf(request.kind))
+    const replyChannel = await storeRefusal(db, request.id, { code: 'RATE_LIMITED', message: TOO_MANY })
+    if (replyChannel) bus.publish(replyChannel, 'ask', request.id)
   }
 
   /** Runs those of accounts that this worker serves, and passes the others on. */
   async function route(ids: string[]): Promise<void> {
-    const asks = await read(ids)
-    const waiting = asks.filter(ask => ask?.state === 'waiting' && !ask.expired)
+    const requests = await read(ids)
+    const waiting = requests.filter(request => request?.state === 'waiting' && !request.expired)
     const shares = await sharesOf(db, worker, waiting as Timed[])
     const passed: string[] = []
-    for (const ask of waiting as Timed[]) {
-      const workers = [...new Set((shares.get(ask.id) ?? []).map(share => share.worker ?? worker))]
+    for (const request of waiting as Timed[]) {
+      const workers = [...new Set((shares.get(request.id) ?? []).map(share => share.worker ?? worker))]
       const [only = worker] = workers
-      if (workers.length > 1) startParts(ask, shares.get(ask.id) as Share[])
-      else if (only === worker) start(ask)
+      if (workers.length > 1) startParts(request, shares.get(request.id) as Share[])
+      else if (only === worker) start(request)
       else {
-        bus.publish(channelOf(only), 'ask', ask.id)
-        passed.push(ask.id)
+        bus.publish(channelOf(only), 'ask', request.id)
+        passed.push(request.id)
       }
     }
     if (passed.length > 0) later(() => route(passed))
@@ -149,7 +153,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
   /** A hint may be lost, and a worker may end: requests not done by then are routed again. */
   function later(then: () => Promise<void>): void {
     if (stopped) return
-    const cancel = open.clock.after(PASSED_AGAIN_MS, () => {
+    const cancel = services.clock.after(PASSED_AGAIN_MS, () => {
       cancels.delete(cancel)
       then().catch((error: unknown) => log.warn({ err: error }, 'broker requests could not be passed on'))
     })
@@ -157,41 +161,41 @@ export function openAsking(open: Open, settling: Settling): Asking {
   }
 
   /** One about accounts of several workers is made several broker requests, each about one worker's. */
-  function startParts(ask: Timed, shares: Share[]): void {
-    if (underWay.has(ask.id)) return
+  function startParts(request: Timed, shares: Share[]): void {
+    if (underWay.has(request.id)) return
     const byWorker = Map.groupBy(shares, share => share.worker ?? worker)
-    const timeoutMs = Math.max(1, Math.ceil(ask.overAt - open.clock.now()))
+    const timeoutMs = Math.max(1, Math.ceil(request.overAt - services.clock.now()))
     const parts = [...byWorker].map(([part, some], index) => {
       const data = { orderIds: some.flatMap(({ orderId }) => orderId ?? []) }
-      if (part === worker) return (answers[ask.kind] as (data: object) => Promise<object>)(data)
-      const key = `${ask.id} ${index}`
-      return askWorkers<object>(db, { queue, bus }, { kind: ask.kind, key, data, timeoutMs })
+      if (part === worker) return (handlers[request.kind] as (data: object) => Promise<object>)(data)
+      const key = `${request.id} ${index}`
+      return requestFromWorkers<object>(db, { queue, bus }, { kind: request.kind, key, data, timeoutMs })
     })
     const life = Promise.allSettled(parts)
       .then(async ended => {
         const failure = ended.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined
-        const origin =
-          failure && ask.kind !== 'markSome'
-            ? await refuseAsk(db, ask.id, refusalOf(failure.reason))
-            : await answerAsk(db, ask.id, { marked: shares.length })
-        if (origin) bus.publish(origin, 'ask', ask.id)
+        const replyChannel =
+          failure && request.kind !== 'markSome'
+            ? await storeRefusal(db, request.id, refusalOf(failure.reason))
+            : await storeResponse(db, request.id, { marked: shares.length })
+        if (replyChannel) bus.publish(replyChannel, 'ask', request.id)
       })
       .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
-      .finally(() => underWay.delete(ask.id))
-    underWay.set(ask.id, life)
+      .finally(() => underWay.delete(request.id))
+    underWay.set(request.id, life)
   }
 
   return {
     async take(name) {
       if (stopped) return 0
       const jobs = await queue.take(db, name, BATCH)
-      if (jobs.length > 0) await route(jobs.map(({ askId }) => askId))
+      if (jobs.length > 0) await route(jobs.map(({ brokerRequestId }) => brokerRequestId))
       return jobs.length
     },
-    answer(askId) {
+    answer(brokerRequestId) {
       if (stopped) return
-      read([askId]).then(
-        ([ask]) => start(ask),
+      read([brokerRequestId]).then(
+        ([request]) => start(request),
         (error: unknown) => log.warn({ err: error }, 'a broker request could not be read')
       )
     },
@@ -203,7 +207,7 @@ export function openAsking(open: Open, settling: Settling): Asking {
   }
 }
 
-function refusalOf(error: unknown): NonNullable<AskRow['error']> {
+function refusalOf(error: unknown): NonNullable<BrokerRequestRow['error']> {
   if (error instanceof ApiError) return { code: error.code, message: error.message, extras: error.extras }
   if (error instanceof BrokerError) {
     const extras = error.code === 'MARKET_CLOSED' ? { secondsUntilOpen: error.secondsUntilOpen } : {}
@@ -219,9 +223,9 @@ interface LiveAccountRow {
   broker_dialect: string
 }
 
-async function balance(open: Open, accountRowId: string): Promise<{ balance: string; currency: string }> {
+async function balance(services: WorkerServices, accountRowId: string): Promise<{ balance: string; currency: string }> {
   const [account] = await rows<LiveAccountRow>(
-    open.db,
+    services.db,
     `select a.id, a.account_id, p.broker_app_id, p.broker_dialect from broker_accounts a join partners p on p.id = a.partner_id where a.id = :accountRowId`,
     { accountRowId }
   )
@@ -233,14 +237,14 @@ async function balance(open: Open, accountRowId: string): Promise<{ balance: str
     dialect: account.broker_dialect
   }
   try {
-    return await (await openSession(open, ref)).balance()
+    return await (await openSession(services, ref)).balance()
   } catch (error) {
-    if (error instanceof BrokerError && error.rejected) await rejectToken(open, ref, error)
+    if (error instanceof BrokerError && error.rejected) await rejectToken(services, ref, error)
     throw error
   }
 }
 
-interface CandleQuestion {
+interface CandleRequest {
   dialect: string
   appId: string
   asset: string
@@ -250,13 +254,13 @@ interface CandleQuestion {
 
 /** An asset's newest candles under a partner's application; no account is behind them. */
 async function candles(
-  { brokers }: Open,
-  { dialect, appId, asset, granularitySeconds, count }: CandleQuestion
+  { brokers }: WorkerServices,
+  { dialect, appId, asset, granularitySeconds, count }: CandleRequest
 ): Promise<{ candles: Candle[] }> {
   return { candles: await brokers.of(dialect).market(appId).candles(asset, { granularitySeconds, count }) }
 }
 
-interface PayoutQuestion {
+interface PayoutRequest {
   dialect: string
   appId: string
   asset: string
@@ -267,16 +271,19 @@ interface PayoutQuestion {
 }
 
 /** What a contract would pay for a stake in USD, if it were bought now and won; no account is behind it. */
-async function payout({ brokers }: Open, { dialect, appId, stake, ...terms }: PayoutQuestion): Promise<object> {
+async function payout(
+  { brokers }: WorkerServices,
+  { dialect, appId, stake, ...terms }: PayoutRequest
+): Promise<object> {
   const contract = { kind: 'BINARY', currency: stakeCurrency, barrier: null, stake: String(stake), ...terms } as const
   return { payout: await brokers.of(dialect).market(appId).payoutOf(contract) }
 }
 
 /** Sells an open order's contract. Repeating is safe: the broker sells once, and the contract's own state decides. */
-export async function close(open: Open, settling: Settling, orderId: string): Promise<object> {
-  const [order] = await findOrders(open.db, [orderId])
+export async function close(services: WorkerServices, settling: Settling, orderId: string): Promise<object> {
+  const [order] = await findOrders(services.db, [orderId])
   if (order?.phase !== 'open') return { orderId }
-  const session = await openSession(open, refOf(order))
+  const session = await openSession(services, refOf(order))
   const contractId = order.broker_order_id as string
   let refusal: unknown
   try {
@@ -298,11 +305,11 @@ interface OrphanSale extends AccountRef {
 }
 
 /** Sells a contract that no order owns. Throws CONFLICT when one does, or may turn out to. */
-async function sellOrphan(open: Open, { contractId, ...account }: OrphanSale): Promise<object> {
-  const claims = await claimedContracts(open.db, account.accountId, [contractId])
-  if (claims.size > 0 || (await inDoubt(open.db, account.accountId)))
+async function sellOrphan(services: WorkerServices, { contractId, ...account }: OrphanSale): Promise<object> {
+  const claims = await claimedContracts(services.db, account.accountId, [contractId])
+  if (claims.size > 0 || (await inDoubt(services.db, account.accountId)))
     throw new ApiError('CONFLICT', 'An order owns this contract, or may: it is not sold.')
-  const session = await openSession(open, account)
+  const session = await openSession(services, account)
   let refusal: unknown
   try {
     await session.sell(contractId)
@@ -322,16 +329,16 @@ async function sold(
   contractId: string
 ): Promise<ContractState> {
   let state = await session.contract(contractId)
-  for (let look = 0; look < 3 && !state.settled; look++) state = await session.contract(contractId)
+  for (let attempt = 0; attempt < 3 && !state.settled; attempt++) state = await session.contract(contractId)
   return state
 }
 
 /** What the broker shows about an order in doubt, for the operator to decide by. */
-async function evidence(open: Open, orderId: string): Promise<{ candidates: Evidence[] }> {
-  const wallBefore = open.clock.wall()
-  const order = await findDoubt(open.db, orderId, arrivalTimes(open.config))
+async function evidence(services: WorkerServices, orderId: string): Promise<{ candidates: Evidence[] }> {
+  const wallBefore = services.clock.wall()
+  const order = await findDoubt(services.db, orderId, arrivalTimes(services.config))
   if (!order) return { candidates: [] }
-  const { inWindow, near } = await candidatesOf(open, order, (wallBefore + open.clock.wall()) / 2)
+  const { inWindow, near } = await candidatesOf(services, order, (wallBefore + services.clock.wall()) / 2)
   return { candidates: [...inWindow, ...near] }
 }
 
@@ -339,39 +346,43 @@ async function evidence(open: Open, orderId: string): Promise<{ candidates: Evid
 const MAX_MARKED = 50
 
 /** Reads open contracts live and notes what they are worth. */
-async function mark(open: Open, orderIds: string[]): Promise<object> {
-  const marks = await Promise.all((await openAmong(open, orderIds)).map(order => markNow(open, order)))
-  return noteMarks(open, marks)
+async function mark(services: WorkerServices, orderIds: string[]): Promise<object> {
+  const marks = await Promise.all((await openAmong(services, orderIds)).map(order => markNow(services, order)))
+  return noteMarks(services, marks)
 }
 
 /** The same for contracts of many accounts, at leisure: those that cannot be read now keep their last known values. */
-async function markSome(open: Open, orderIds: string[]): Promise<object> {
-  const orders = await openAmong(open, orderIds)
-  const read = await Promise.allSettled(orders.map(order => markNow(open, order, { leisurely: true })))
+async function markSome(services: WorkerServices, orderIds: string[]): Promise<object> {
+  const orders = await openAmong(services, orderIds)
+  const read = await Promise.allSettled(orders.map(order => markNow(services, order, { leisurely: true })))
   return noteMarks(
-    open,
+    services,
     read.map(each => (each.status === 'fulfilled' ? each.value : undefined))
   )
 }
 
-async function openAmong({ db }: Open, orderIds: string[]): Promise<OrderRow[]> {
+async function openAmong({ db }: WorkerServices, orderIds: string[]): Promise<OrderRow[]> {
   const orders = await findOrders(db, orderIds.slice(0, MAX_MARKED))
   return orders.filter(order => order?.phase === 'open') as OrderRow[]
 }
 
-async function markNow(open: Open, order: OrderRow, { leisurely = false } = {}): Promise<Mark | undefined> {
-  const session = await openSession(open, refOf(order))
+async function markNow(
+  services: WorkerServices,
+  order: OrderRow,
+  { leisurely = false } = {}
+): Promise<Mark | undefined> {
+  const session = await openSession(services, refOf(order))
   return markOf(order, await session.contract(order.broker_order_id as string, { leisurely }))
 }
 
-async function noteMarks({ db }: Open, marks: (Mark | undefined)[]): Promise<object> {
+async function noteMarks({ db }: WorkerServices, marks: (Mark | undefined)[]): Promise<object> {
   const found = marks.filter(mark => mark !== undefined)
   await markValues(db, found)
   return { marked: found.length }
 }
 
 async function multiplierSpec(
-  { brokers }: Open,
+  { brokers }: WorkerServices,
   { asset, currency, appId, dialect }: { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }
 ) {
   return brokers.of(dialect).market(appId).multiplierSpec(asset, currency)

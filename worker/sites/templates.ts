@@ -11,13 +11,17 @@ import {
 } from '../../db/community/templates.ts'
 import { queues } from '../../schemas/jobs.ts'
 import { findTemplate, type TemplateFacts } from '../../schemas/templates.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 import { paletteOf } from './contrast.ts'
 
 const BATCH = 10
 
 /** Renders deployments that wait; returns how many were taken. */
-export async function renderDeployments({ db, queue, log }: Pick<Open, 'db' | 'queue' | 'log'>): Promise<number> {
+export async function renderDeployments({
+  db,
+  queue,
+  log
+}: Pick<WorkerServices, 'db' | 'queue' | 'log'>): Promise<number> {
   const jobs = await db.transaction(trx => queue.fetch(trx, 'template.deploy', BATCH))
   for (const job of jobs) {
     try {

@@ -2,7 +2,7 @@
 import { type EventPlace, type EventRow, findEventsAt } from '../../db/events/read.ts'
 import { stepReplay } from '../../db/webhooks/deliveries.ts'
 import { listPending } from '../../db/webhooks/outcomes.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { DeliverableEvent } from './tail.ts'
 
@@ -14,7 +14,10 @@ interface Wanted {
   reject(error: unknown): void
 }
 
-export function openLoading({ db, clock }: Pick<Open, 'db' | 'clock'>, entry: (row: EventRow) => DeliverableEvent) {
+export function openLoading(
+  { db, clock }: Pick<WorkerServices, 'db' | 'clock'>,
+  entry: (row: EventRow) => DeliverableEvent
+) {
   let wanted: Wanted[] = []
   let reading = false
   const nameOf = ({ partnerId, position }: { partnerId: string; position: number }) => `${partnerId} ${position}`

@@ -3,9 +3,9 @@ import { EVENTS, WORK } from '../../db/platform/bus.ts'
 import { disableEndpoint, listHeld, releaseEndpoints, releaseSender, renewSender } from '../../db/webhooks/leases.ts'
 import { dropWebhookDays, makeWebhookDays, type Outcomes, writeOutcomes } from '../../db/webhooks/outcomes.ts'
 import { WEBHOOK_TESTS, WEBHOOKS } from '../../db/webhooks/topics.ts'
-import type { Open } from '../open.ts'
 import { sleep } from '../platform/clock.ts'
 import { startLoop } from '../platform/loop.ts'
+import type { WorkerServices } from '../services.ts'
 import type { Changes, Endpoint } from './endpoint.ts'
 import { openLoading } from './loading.ts'
 import { openRequests } from './request.ts'
@@ -28,16 +28,16 @@ export interface Webhooks {
 }
 
 /** Starts delivering. */
-export async function startWebhooks(open: Open): Promise<Webhooks> {
-  const { db, bus, config, log, clock, worker } = open
+export async function startWebhooks(services: WorkerServices): Promise<Webhooks> {
+  const { db, bus, config, log, clock, worker } = services
   const requests = openRequests({ allowPrivate: config.webhookAllowPrivate })
   let writing: Promise<void> | undefined
   let even = false
-  const sender = new Sender(open, requests, () => void write())
-  const loading = openLoading(open, () => {
+  const sender = new Sender(services, requests, () => void write())
+  const loading = openLoading(services, () => {
     throw new Error('Only rows are read here.')
   })
-  const testing = openTesting(open, requests)
+  const testing = openTesting(services, requests)
 
   /** Writes what there is to write, in groups, one after the other: what ends while one is written is in the next. */
   function write(): Promise<void> {
@@ -217,8 +217,8 @@ export async function startWebhooks(open: Open): Promise<Webhooks> {
     round: () => testing.round()
   })
   const deaf = [
-    await bus.hear(EVENTS, ({ id }) => sender.grown(id)),
-    await bus.hear(WORK, ({ topic, id }) => {
+    await bus.listen(EVENTS, ({ id }) => sender.grown(id)),
+    await bus.listen(WORK, ({ topic, id }) => {
       if (topic === WEBHOOK_TESTS) tests.wake()
       if (topic !== WEBHOOKS) return
       const known = sender.find(id)
@@ -246,7 +246,7 @@ export async function startWebhooks(open: Open): Promise<Webhooks> {
 }
 
 /** Makes the partitions of the coming days and drops those that are not kept any more. */
-export async function keepWebhookDays({ db, log }: Pick<Open, 'db' | 'log'>): Promise<void> {
+export async function keepWebhookDays({ db, log }: Pick<WorkerServices, 'db' | 'log'>): Promise<void> {
   await makeWebhookDays(db)
   const dropped = await dropWebhookDays(db)
   if (dropped > 0) log.info({ days: dropped }, 'dropped attempts of webhooks that are not kept any more')

@@ -8,7 +8,7 @@ import { newDeliveryId } from '../../db/webhooks/deliveries.ts'
 import { type HeldRow, takeEndpoints } from '../../db/webhooks/leases.ts'
 import { countDelivery, observeFirst } from '../../db/webhooks/metrics.ts'
 import { signedHeaders } from '../../db/webhooks/sign.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 import { Endpoint, type Item } from './endpoint.ts'
 import { keysOf } from './keys.ts'
 import { openLoading } from './loading.ts'
@@ -46,7 +46,7 @@ interface HeldEndpoint {
 }
 
 export class Sender {
-  readonly #open: Open
+  readonly #open: WorkerServices
   readonly #log: Log
   readonly #requests: Requests
   readonly #held = new Map<string, HeldEndpoint>()
@@ -70,13 +70,13 @@ export class Sender {
   unwritten = 0
   #stopped = false
 
-  constructor(open: Open, requests: Requests, onOutcome: () => void, bounds = BOUNDS) {
-    this.#open = open
-    this.#log = open.log
+  constructor(services: WorkerServices, requests: Requests, onOutcome: () => void, bounds = BOUNDS) {
+    this.#open = services
+    this.#log = services.log
     this.#requests = requests
     this.#onOutcome = onOutcome
     this.#bounds = bounds
-    this.#load = openLoading(open, row => this.#entry(row))
+    this.#load = openLoading(services, row => this.#entry(row))
   }
 
   get endpoints(): Endpoint[] {

@@ -5,7 +5,7 @@ import { signedHeaders } from '../../db/webhooks/sign.ts'
 import { endTest, type TestRow, takeTests } from '../../db/webhooks/tests.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { TEST_TYPE } from '../../schemas/webhooks.ts'
-import type { Open } from '../open.ts'
+import type { WorkerServices } from '../services.ts'
 import { keysOf } from './keys.ts'
 import type { DeliveryResponse, Requests } from './request.ts'
 
@@ -17,8 +17,8 @@ export interface Testing {
   busy(): boolean
 }
 
-export function openTesting(open: Open, requests: Requests): Testing {
-  const { db, bus, log, clock, worker, vault } = open
+export function openTesting(services: WorkerServices, requests: Requests): Testing {
+  const { db, bus, log, clock, worker, vault } = services
   let underWay = 0
 
   async function run(test: TestRow): Promise<void> {

@@ -7,7 +7,7 @@ import { listBarred, redeemTicket } from '../../../db/events/tickets.ts'
 import { collectStreamSockets } from '../../../db/platform/metrics.ts'
 import { ApiError } from '../../../schemas/errors/errors.ts'
 import { channelScopes, SUBPROTOCOL, socketsPerKey, streamLimits } from '../../../schemas/stream.ts'
-import type { Caller, Open } from '../../operation.ts'
+import type { ApiServices, Caller } from '../../operation.ts'
 import { authenticateKey, checkStanding } from '../../request/authenticate.ts'
 import { limitKey } from '../../request/limit.ts'
 import { respond } from '../../request/respond.ts'
@@ -38,11 +38,11 @@ interface SocketPlace {
 }
 
 /** The stream of one process; nothing listens before `attach`. */
-export function openStream(open: Open): EventStream {
-  const { db, log, config, limits } = open
+export function openStream(services: ApiServices): EventStream {
+  const { db, log, config, limits } = services
   const sockets = new Map<StreamSocket, SocketPlace>()
-  const tails = new Tails(open)
-  const ticks = new Ticks(open)
+  const tails = new Tails(services)
+  const ticks = new Ticks(services)
   const wss = new WebSocketServer({
     noServer: true,
     maxPayload: streamLimits.messageBytes,
@@ -54,7 +54,7 @@ export function openStream(open: Open): EventStream {
 
   const gate = new Koa({ proxy: config.trustProxy > 0, maxIpsCount: config.trustProxy })
   gate.on('error', (error: unknown) => log.error({ err: error }, 'after the answer'))
-  gate.use(respond(open))
+  gate.use(respond(services))
   gate.use(secure(config))
   gate.use(async ctx => {
     if (ctx.path !== PATH) throw new ApiError('NOT_FOUND', `WebSockets are opened at ${PATH}.`)
@@ -84,8 +84,8 @@ export function openStream(open: Open): EventStream {
     const offered = String(ctx.request.headers['sec-websocket-protocol'] ?? '').split(',')
     const ticket = offered.map(each => each.trim()).find(each => each.startsWith('ticket.'))
     if (ticket === undefined) {
-      const caller = await authenticateKey(ctx, open)
-      await limitKey(ctx, caller, open)
+      const caller = await authenticateKey(ctx, services)
+      await limitKey(ctx, caller, services)
       const { events, ticks } = channelScopes
       if (!caller.scopes.includes(events) && !caller.scopes.includes(ticks))
         throw new ApiError('INSUFFICIENT_SCOPE', `This needs a key with the scope ${events}, or ${ticks} for ticks.`, {
@@ -93,19 +93,19 @@ export function openStream(open: Open): EventStream {
         })
       return caller
     }
-    const used = await redeemTicket(db, open.pepper, ticket.slice('ticket.'.length))
+    const used = await redeemTicket(db, services.pepper, ticket.slice('ticket.'.length))
     if (!used) throw new ApiError('UNAUTHENTICATED', 'The ticket is unknown, expired, or was used before.')
     ctx.state.partnerId = used.partnerId
     if (used.revoked) throw new ApiError('KEY_REVOKED')
     ctx.state.keyId = used.keyId
-    await checkStanding(used, open)
-    await limitKey(ctx, used, open)
+    await checkStanding(used, services)
+    await limitKey(ctx, used, services)
     const { traderExternalId, channels, assets } = used
     return { ...used, ticket: { traderExternalId, channels, assets } }
   }
 
   function opened(ws: WebSocket, { holder, held, tail, release }: Admission): void {
-    const socket = new StreamSocket(open, ws, { holder, tail, ticks })
+    const socket = new StreamSocket(services, ws, { holder, tail, ticks })
     const place = {
       release() {
         held.release()

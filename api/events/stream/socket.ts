@@ -16,7 +16,7 @@ import {
   streamLimits
 } from '../../../schemas/stream.ts'
 import { Subscription } from './subscription.ts'
-import type { Tail, TailOpen } from './tail.ts'
+import type { Tail, TailServices } from './tail.ts'
 import type { TickMember, TickOutlet, Ticks } from './ticks.ts'
 
 // Written and not yet taken by the socket: beyond it subscriptions wait.
@@ -54,7 +54,7 @@ type ErrorName =
 export class StreamSocket implements TickOutlet {
   readonly holder: SocketHolder
   readonly #ws: WebSocket
-  readonly #open: TailOpen
+  readonly #open: TailServices
   readonly #tail: Tail
   readonly #subscriptions = new Map<string, Subscription>()
   readonly #tickSubscriptions = new Map<string, TickSubscription>()
@@ -71,11 +71,11 @@ export class StreamSocket implements TickOutlet {
   #messages = 0
 
   constructor(
-    open: TailOpen,
+    services: TailServices,
     ws: WebSocket,
     { holder, tail, ticks }: { holder: SocketHolder; tail: Tail; ticks: Ticks }
   ) {
-    this.#open = open
+    this.#open = services
     this.#ticks = ticks
     this.#ws = ws
     this.#tail = tail
@@ -309,7 +309,7 @@ export class StreamSocket implements TickOutlet {
       types,
       traders: ticket ? [ticket.traderExternalId] : traderExternalIds,
       after: point,
-      open: this.#open,
+      services: this.#open,
       tail: this.#tail,
       outlet: this,
       expired: state => {

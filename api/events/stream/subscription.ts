@@ -3,7 +3,7 @@
 import { type Point, writeCursor } from '../../../db/events/cursor.ts'
 import { type LogState, PointExpired, readEvents } from '../../../db/events/read.ts'
 import { observeFrame } from '../../../db/platform/metrics.ts'
-import { type Entry, entryOf, type Tail, type TailOpen } from './tail.ts'
+import { type Entry, entryOf, type Tail, type TailServices } from './tail.ts'
 
 const REPLAYED_AT_ONCE = 200
 
@@ -25,7 +25,7 @@ export interface SubscriptionOptions {
   traders: readonly string[] | undefined
   /** Begins after this point, as a replay. */
   after: Point | undefined
-  open: TailOpen
+  services: TailServices
   tail: Tail
   outlet: Outlet
   /** The subscription ends: its events are not kept any more. */
@@ -48,12 +48,12 @@ export class Subscription {
 
   /** Call `start` once `cursor` was sent in `subscribed`. */
   constructor(options: SubscriptionOptions) {
-    const { open, partnerId, tail, types, traders, after } = options
+    const { services, partnerId, tail, types, traders, after } = options
     this.#options = options
     this.#types = types && new Set(types)
     this.#traders = traders && new Set(traders)
     this.#point = after ?? tail.state.latest
-    this.#cursor = writeCursor(open.pepper, partnerId, this.#point)
+    this.#cursor = writeCursor(services.pepper, partnerId, this.#point)
     this.#replaying = after !== undefined
     this.#unlisten = tail.listen({ grown: () => this.#pump(), expired: state => this.#expire(state) })
   }
@@ -96,7 +96,7 @@ export class Subscription {
     this.#run()
       .catch((error: unknown) => {
         if (error instanceof PointExpired) return this.#expire(error.state)
-        this.#options.open.log.warn({ err: error }, 'a subscription could not be served, trying again')
+        this.#options.services.log.warn({ err: error }, 'a subscription could not be served, trying again')
         setTimeout(() => !this.#over && this.#pump(), 500).unref()
       })
       .finally(() => {
@@ -124,11 +124,11 @@ export class Subscription {
 
   /** Reads a page of the log from where the subscription is. */
   async #replay(): Promise<void> {
-    const { open, partnerId, types, traders } = this.#options
+    const { services, partnerId, types, traders } = this.#options
     this.#replaying = true
     const filter = { types, traders: traders && [...traders] }
-    const page = await readEvents(open.db, { partnerId, point: this.#point, limit: REPLAYED_AT_ONCE, ...filter })
-    const entries = page.events.map(row => entryOf(open, page.state.epoch, row))
+    const page = await readEvents(services.db, { partnerId, point: this.#point, limit: REPLAYED_AT_ONCE, ...filter })
+    const entries = page.events.map(row => entryOf(services, page.state.epoch, row))
     await this.#send(entries, page.next)
   }
 

@@ -4,7 +4,7 @@ import { writeCursor } from '../../../db/events/cursor.ts'
 import { showEvent } from '../../../db/events/faults.ts'
 import { type EventRow, type LogState, PointExpired, readEvents, readLogState } from '../../../db/events/read.ts'
 import type { EventType } from '../../../schemas/events.ts'
-import type { Open } from '../../operation.ts'
+import type { ApiServices } from '../../operation.ts'
 
 // Of each partner with open sockets.
 const KEPT = 500
@@ -26,10 +26,14 @@ export interface Entry {
   json(placed: boolean): string | null
 }
 
-export type TailOpen = Pick<Open, 'db' | 'pepper' | 'config' | 'feed' | 'log'>
+export type TailServices = Pick<ApiServices, 'db' | 'pepper' | 'config' | 'feed' | 'log'>
 
 /** An event of the log as an entry. `epoch` is that of the log it was read from. */
-export function entryOf(open: Pick<TailOpen, 'db' | 'log' | 'pepper' | 'config'>, epoch: number, row: EventRow): Entry {
+export function entryOf(
+  open: Pick<TailServices, 'db' | 'log' | 'pepper' | 'config'>,
+  epoch: number,
+  row: EventRow
+): Entry {
   const { pepper, config } = open
   let placed: string | null | undefined
   let unplaced: string | null | undefined
@@ -65,7 +69,7 @@ export interface TailListener {
 
 export class Tail {
   readonly partnerId: string
-  readonly #open: TailOpen
+  readonly #open: TailServices
   readonly #listeners = new Set<TailListener>()
   readonly #unwatch: () => void
   readonly #timer: NodeJS.Timeout
@@ -76,11 +80,11 @@ export class Tail {
   #again = false
   #closed = false
 
-  constructor(open: TailOpen, partnerId: string, state: LogState) {
+  constructor(services: TailServices, partnerId: string, state: LogState) {
     this.partnerId = partnerId
-    this.#open = open
+    this.#open = services
     this.#state = state
-    this.#unwatch = open.feed.watch(partnerId, () => this.#read())
+    this.#unwatch = services.feed.watch(partnerId, () => this.#read())
     this.#timer = setInterval(() => this.#read(), REREAD_MS)
     // What was written between the state and the watching.
     this.#read()
@@ -154,11 +158,11 @@ export class Tail {
 
 /** The tails of the partners that have sockets here, each opened once. */
 export class Tails {
-  readonly #open: TailOpen
+  readonly #open: TailServices
   readonly #tails = new Map<string, { tail: Promise<Tail>; users: number }>()
 
-  constructor(open: TailOpen) {
-    this.#open = open
+  constructor(services: TailServices) {
+    this.#open = services
   }
 
   /** The partner's tail; call `release` once it is no longer needed. */

@@ -3,7 +3,7 @@
 
 import { putTickWant, TICKS, type TickWant } from '../../../db/events/ticks.ts'
 import { WORK } from '../../../db/platform/bus.ts'
-import type { Open } from '../../operation.ts'
+import type { ApiServices } from '../../operation.ts'
 
 const KEPT_MS = 15_000
 const RENEW_MS = 5000
@@ -12,7 +12,7 @@ const RETRY_MS = 500
 const GROUP_MS = 10
 
 export class TickWants {
-  readonly #open: Pick<Open, 'db' | 'bus' | 'log'>
+  readonly #open: Pick<ApiServices, 'db' | 'bus' | 'log'>
   readonly #dialect: string
   readonly #want: () => Pick<TickWant, 'appIds' | 'assets'>
   readonly #renewing: NodeJS.Timeout
@@ -23,10 +23,10 @@ export class TickWants {
 
   /** `want` returns the assets needed now; call `changed` after each change of them. */
   constructor(
-    open: Pick<Open, 'db' | 'bus' | 'log'>,
+    services: Pick<ApiServices, 'db' | 'bus' | 'log'>,
     { dialect, want }: { dialect: string; want: () => Pick<TickWant, 'appIds' | 'assets'> }
   ) {
-    this.#open = open
+    this.#open = services
     this.#dialect = dialect
     this.#want = want
     this.#renewing = setInterval(() => this.#store(true), RENEW_MS)
@@ -79,7 +79,7 @@ export class TickWants {
   async #put(want: Pick<TickWant, 'appIds' | 'assets'>): Promise<void> {
     const { db, bus } = this.#open
     const text = want.assets.length === 0 ? '' : JSON.stringify(want)
-    await putTickWant(db, { process: bus.origin, dialect: this.#dialect, ...want }, KEPT_MS)
+    await putTickWant(db, { process: bus.replyChannel, dialect: this.#dialect, ...want }, KEPT_MS)
     if (text !== this.#stored) bus.publish(WORK, TICKS, this.#dialect)
   }
 }

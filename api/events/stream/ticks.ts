@@ -4,7 +4,7 @@
 
 import { tickChannelOf } from '../../../db/events/ticks.ts'
 import { countDelivered } from '../../../db/platform/metrics.ts'
-import type { Open } from '../../operation.ts'
+import type { ApiServices } from '../../operation.ts'
 import { TickWants } from './tick-wants.ts'
 
 // Sockets served before other work of the process gets its turn.
@@ -61,15 +61,15 @@ interface Member {
   late: Set<string>
 }
 
-export type TicksOpen = Pick<Open, 'db' | 'bus' | 'log'>
+export type TicksServices = Pick<ApiServices, 'db' | 'bus' | 'log'>
 
 /** The ticks of all dialects; nothing is wanted of the workers until a socket wants some. */
 export class Ticks {
-  readonly #open: TicksOpen
+  readonly #open: TicksServices
   readonly #boards = new Map<string, Board>()
 
-  constructor(open: TicksOpen) {
-    this.#open = open
+  constructor(services: TicksServices) {
+    this.#open = services
   }
 
   /** A member for a socket of a partner, which wants nothing yet. */
@@ -91,7 +91,7 @@ export class Ticks {
 }
 
 class Board {
-  readonly #open: TicksOpen
+  readonly #open: TicksServices
   readonly #dialect: string
   readonly #wants: TickWants
   readonly #groups = new Map<string, Group>()
@@ -108,10 +108,10 @@ class Board {
   #termAt = 0
   #listening: Promise<() => void> | null = null
 
-  constructor(open: TicksOpen, dialect: string) {
-    this.#open = open
+  constructor(services: TicksServices, dialect: string) {
+    this.#open = services
     this.#dialect = dialect
-    this.#wants = new TickWants(open, {
+    this.#wants = new TickWants(services, {
       dialect,
       want: () => ({
         appIds: [...this.#applications.keys()].slice(0, MOST_APPLICATIONS),
@@ -195,7 +195,7 @@ class Board {
 
   /** Listens for as long as the process runs: a channel without ticks costs nothing. */
   #listen(): Promise<() => void> {
-    return this.#open.bus.hear(tickChannelOf(this.#dialect), ({ topic, id }) => this.#receive(topic, id))
+    return this.#open.bus.listen(tickChannelOf(this.#dialect), ({ topic, id }) => this.#receive(topic, id))
   }
 
   #receive(topic: string, message: string): void {

@@ -1,7 +1,7 @@
 // What is assumed of the newer dialect's REST side and of its sockets.
 import { unknowns } from '../dialects/next-unknowns.ts'
 import type { Report } from './report.ts'
-import { askAddress, rest, Talk, type Target } from './talk.ts'
+import { requestAddress, rest, Talk, type Target } from './talk.ts'
 
 /** Checks the way to the account's socket and opens it; null where that fails. Throws for an account of real money. */
 export async function openNext(target: Target, report: Report): Promise<Talk | null> {
@@ -20,13 +20,13 @@ export async function openNext(target: Target, report: Report): Promise<Talk | n
     account && typeof account.balance === 'number',
     typeof account?.balance
   )
-  const stranger = await askAddress({ ...target, accountId: 'DOT0000000' }, report)
+  const stranger = await requestAddress({ ...target, accountId: 'DOT0000000' }, report)
   report.note('an unknown account is refused with status 400', stranger.status === 400, stranger.status)
   const older = await rest({ ...target, appId: '1' }, 'GET', '/accounts')
   report.note('an application id of v3 is refused with status 401', older.status === 401, refusalOf(older))
   const wrong = await rest({ ...target, token: `${target.token}x` }, 'GET', '/accounts')
   report.note('a wrong token is refused with status 401 and a code', wrong.status === 401, refusalOf(wrong))
-  const { address } = await askAddress(target, report)
+  const { address } = await requestAddress(target, report)
   if (address === null) return null
   const { pathname, protocol } = new URL(address)
   report.note('the address of the socket says demo', pathname.endsWith('/demo'), pathname)
@@ -48,7 +48,7 @@ export async function checkSockets(target: Target, report: Report): Promise<void
   const most = unknowns.socketsOfUser + 1
   try {
     while (open.length < most) {
-      const { address, status } = await askAddress(target, report)
+      const { address, status } = await requestAddress(target, report)
       const talk = address === null ? null : await Talk.open(address).catch(() => null)
       if (talk === null) {
         report.note(

@@ -110,7 +110,10 @@ interface WebSocketLike {
 }
 
 /** The address of the account's socket, by REST, in the newer dialect; with the status where it is refused. */
-export async function askAddress(target: Target, report: Report): Promise<{ status: number; address: string | null }> {
+export async function requestAddress(
+  target: Target,
+  report: Report
+): Promise<{ status: number; address: string | null }> {
   const { status, body } = await rest(target, 'POST', `/accounts/${target.accountId}/otp`)
   const address = (body as { data?: { url?: unknown } } | null)?.data?.url
   if (typeof address !== 'string') return { status, address: null }

@@ -1,26 +1,26 @@
 // The broker's refusals: read from a frame, and made into the error that a call ends with. The meaning of the codes is
-// in meanings.ts.
+// in error-codes.ts.
 import { rejectionMessages } from '../../../schemas/traders/accounts.ts'
 import { secondsUntil, statedOpenings } from '../hours.ts'
 import { BrokerError, type OrderField } from '../port.ts'
-import { type Meaning, meanings, upstream } from './meanings.ts'
-import { newerMeanings } from './newer-meanings.ts'
+import { type ErrorMapping, errorMappings, upstream } from './error-codes.ts'
+import { newerErrorMappings } from './newer-error-codes.ts'
 
-export { type Meaning, meanings }
+export { type ErrorMapping, errorMappings }
 
-const known: Readonly<Record<string, Meaning>> = { ...newerMeanings, ...meanings }
+const known: Readonly<Record<string, ErrorMapping>> = { ...newerErrorMappings, ...errorMappings }
 const patterns = Object.entries(known)
   .filter(([code]) => code.includes('*'))
-  .map(([code, meaning]) => ({ matches: new RegExp(`^${code.replace('*', '\\w*')}$`), meaning }))
+  .map(([code, mapping]) => ({ matches: new RegExp(`^${code.replace('*', '\\w*')}$`), meaning: mapping }))
 const marketClosed = /market (is|must be)\b.*\b(closed|open)/i
 const dataMissing = /suspended due to missing/i
 
 /** What a code means; an unknown one is upstream trouble that did not run. */
-export function meaningOf(code: string): Meaning {
-  return findMeaning(code) ?? upstream
+export function mappingOf(code: string): ErrorMapping {
+  return findMapping(code) ?? upstream
 }
 
-function findMeaning(code: string): Meaning | undefined {
+function findMapping(code: string): ErrorMapping | undefined {
   if (Object.hasOwn(known, code)) return known[code]
   return patterns.find(({ matches }) => matches.test(code))?.meaning
 }
@@ -39,7 +39,7 @@ export interface BrokerRefusal {
 export function readRefusal(error: unknown): BrokerRefusal {
   const { code, subcode, message, code_args: args, details } = (error ?? {}) as Record<string, unknown>
   // The finer code wins where we know it.
-  const named = typeof subcode === 'string' && findMeaning(subcode) !== undefined ? subcode : code
+  const named = typeof subcode === 'string' && findMapping(subcode) !== undefined ? subcode : code
   return {
     code: typeof named === 'string' && /^\w{1,80}$/.test(named) ? named : 'BadFrame',
     message: typeof message === 'string' ? printable(message) : 'The broker refused without a reason.',
@@ -72,43 +72,43 @@ function namedField(details: unknown): OrderField | undefined {
 
 /** The error a refused call ends with. `mayRun` is true for calls that change something: buy and sell. */
 export function refused(refusal: BrokerRefusal, mayRun: boolean): BrokerError {
-  const meaning = meaningOf(refusal.code)
-  const code = meaning.byText ? codeByText(refusal.message) : meaning.code
+  const mapping = mappingOf(refusal.code)
+  const code = mapping.byText ? codeByText(refusal.message) : mapping.code
   const unreadable = refusal.code === 'BadFrame'
   // Where the time comes first: the text's first value, else the text itself.
   const openings = code === 'MARKET_CLOSED' ? statedOpenings([refusal.args[0] ?? '', refusal.message]) : []
   // The broker's text about a refused token is not for the partner; the way to repair it is.
-  const message = meaning.rejected === true ? rejectionMessages.TOKEN_REFUSED : refusal.message
+  const message = mapping.rejected === true ? rejectionMessages.TOKEN_REFUSED : refusal.message
   return new BrokerError(code, message, {
     brokerCode: refusal.code,
-    ran: mayRun && (unreadable || meaning.ran === 'unknown') ? 'unknown' : 'no',
-    rejected: meaning.rejected === true,
-    ...(meaning.rejected === true ? { cause: refusal.message } : {}),
+    ran: mayRun && (unreadable || mapping.ran === 'unknown') ? 'unknown' : 'no',
+    rejected: mapping.rejected === true,
+    ...(mapping.rejected === true ? { cause: refusal.message } : {}),
     // By our clock for now; callers with access to the broker's clock compute it again.
     secondsUntilOpen: secondsUntil(openings, Date.now() / 1000),
     openings,
-    field: code === 'INVALID_CONTRACT' ? (refusal.field ?? meaning.field) : undefined
+    field: code === 'INVALID_CONTRACT' ? (refusal.field ?? mapping.field) : undefined
   })
 }
 
 /** Whether the error means too many calls. */
 export function isRateLimit(error: BrokerError): boolean {
-  return meaningOf(error.brokerCode).rateLimit === true
+  return mappingOf(error.brokerCode).rateLimit === true
 }
 
 /** Whether a broker's code means that the application was refused, for every trader. */
 export function isAppRefused(brokerCode: string): boolean {
-  return meaningOf(brokerCode).application === true
+  return mappingOf(brokerCode).application === true
 }
 
 /** Whether a freshly authorised connection may accept what this one refused. */
 export function wantsReauthorising(error: BrokerError): boolean {
-  return meaningOf(error.brokerCode).reauthorise === true
+  return mappingOf(error.brokerCode).reauthorise === true
 }
 
 /** Whether the error is about our request: a fault of ours or of our configuration. */
 export function isOurFault(error: BrokerError): boolean {
-  return meaningOf(error.brokerCode).alert === true
+  return mappingOf(error.brokerCode).alert === true
 }
 
 function codeByText(message: string): BrokerError['code'] {

@@ -87,7 +87,7 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value.slice(0, 300) : ''
 }
 
-const askAgainMs = 10_000
+const retryMs = 10_000
 const maxApplications = 1_000
 
 /** Applications the broker refused a moment ago: their calls end at once, and the broker is not called for each. */
@@ -106,7 +106,7 @@ export class RefusedApplications {
   note(appId: string, error: unknown): boolean {
     if (!(error instanceof BrokerError) || !isAppRefused(error.brokerCode)) return false
     if (this.#refused.size >= maxApplications) this.#refused.clear()
-    this.#refused.set(appId, { error, until: performance.now() + askAgainMs })
+    this.#refused.set(appId, { error, until: performance.now() + retryMs })
     return true
   }
 }

@@ -7,12 +7,12 @@ import { confirmAccount, readToken } from '../credentials.ts'
 import { decimalsOf } from '../market.ts'
 import { type Broker, BrokerError, type ContractState } from '../port.ts'
 import type { Dialect, PipSizeOf } from './dialect.ts'
+import { readEvidence, termsOfRequest, unsigned } from './mapping.ts'
 import { RefusedApplications } from './next-refusals.ts'
 import { modeOfAddress, Rest, userOf } from './next-rest.ts'
 import { unknowns } from './next-unknowns.ts'
 import { type Body, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
 import { readContractState } from './states.ts'
-import { readEvidence, termsOfRequest, unsigned } from './wording.ts'
 
 export interface NextOptions extends ClientOptions {
   /** The REST base address, without a trailing slash. */
@@ -47,10 +47,10 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
       const token = await readToken(account, unknowns.tokenForm)
       try {
         place.claimSeat(userOf(token), unknowns.socketsOfUser)
-        const asking = { appId, accountId, token, hurry: place.hurry }
+        const requesting = { appId, accountId, token, hurry: place.hurry }
         // The account is listed with its mode and currency; the address that every opening is given has the mode alone.
-        if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(asking))
-        const address = await rest.socketAddress(asking)
+        if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(requesting))
+        const address = await rest.socketAddress(requesting)
         await confirmAccount(account, { mode: modeOfAddress(address), currency: null })
         return await place.connect(address).catch((error: unknown) => {
           throw connectionRefused(error)

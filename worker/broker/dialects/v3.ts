@@ -6,12 +6,12 @@ import { confirmAccount, readToken, tokenRefused } from '../credentials.ts'
 import { decimalsOf } from '../market.ts'
 import { type AccountFacts, type Broker, type BrokerAccount, BrokerError, type ContractState } from '../port.ts'
 import type { CallLimits } from '../transport/call-window.ts'
-import { readAnswer } from '../transport/line.ts'
+import { readResponse } from '../transport/reconnecting.ts'
 import type { Connection, Frame, Stream } from '../transport/sockets.ts'
 import type { Dialect, PipSizeOf, Place } from './dialect.ts'
+import { readEvidence, termsOfRequest, unsigned } from './mapping.ts'
 import { BadFrame, type Body, bodyOf, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
 import { readContractState } from './states.ts'
-import { readEvidence, termsOfRequest, unsigned } from './wording.ts'
 
 export interface V3Options extends ClientOptions {
   /** The WebSocket address; `app_id` and `l` are added to it. */
@@ -134,7 +134,7 @@ async function authorise(asked: {
       throw tokenRefused(error.brokerCode, 'TOKEN_REFUSED', error.message)
     throw error
   }
-  const { loginid, ...facts } = readAnswer(frame, readAuthorised)
+  const { loginid, ...facts } = readResponse(frame, readAuthorised)
   if (loginid !== account.accountId) throw tokenRefused('WrongAccount', 'ACCOUNT_NOT_FOUND')
   await confirmAccount(account, facts)
 }
@@ -149,7 +149,7 @@ function readAuthorised({ authorize }: Frame): AccountFacts & { loginid: string 
 /** Reads the call limits and subscribes to the site's status; no caller waits for it. */
 function watchSite(connection: Connection, place: Place): void {
   const stream: Stream = {
-    hear: frame => {
+    receive: frame => {
       if (frame.website_status === undefined) return false
       const status = bodyOf(frame.website_status, 'website_status')
       connection.buying = status.site_status === undefined || status.site_status === 'up'

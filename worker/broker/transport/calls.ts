@@ -65,7 +65,7 @@ export class Calls {
   }
 
   /** The call that a frame responds to: an update of the call's stream may carry its number, but not its response. */
-  answeredBy(frame: Frame, reqId: number | null): PendingCall | undefined {
+  respondedBy(frame: Frame, reqId: number | null): PendingCall | undefined {
     const call = reqId === null ? undefined : this.#waiting.get(reqId)?.call
     return call && (frame.error !== undefined || frame[call.answer] !== undefined) ? call : undefined
   }
@@ -95,7 +95,7 @@ export function unsent(message: string, brokerCode: string, cause?: unknown): Br
 }
 
 /** No response came in time: in doubt, if the call may have run. */
-export function noAnswer({ mayRun }: PendingCall): BrokerError {
+export function noResponse({ mayRun }: PendingCall): BrokerError {
   const ran = mayRun ? 'unknown' : 'no'
   return new BrokerError('BROKER_UPSTREAM', 'The broker did not answer in time.', { brokerCode: 'NoAnswer', ran })
 }

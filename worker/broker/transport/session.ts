@@ -13,12 +13,12 @@ import {
   type Evidence,
   type Session
 } from '../port.ts'
-import { Follows, type FollowsOptions, notFound } from './follows.ts'
-import { readAnswer } from './line.ts'
 import { exhausted } from './quota.ts'
+import { readResponse } from './reconnecting.ts'
 import type { Connection, Frame, Stream } from './sockets.ts'
+import { notFound, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 
-export interface SessionOptions extends Omit<FollowsOptions, 'openContracts'> {
+export interface SessionOptions extends Omit<SubscriptionsOptions, 'openContracts'> {
   accountId: string
   answerTimeoutMs: number
   /**
@@ -33,27 +33,27 @@ const orderPatience = 1.2
 const maxEarlyFrames = 16
 
 export class AccountSession implements Session {
-  readonly follows: Follows
+  readonly subscriptions: Subscriptions
   readonly #options: SessionOptions
 
   constructor(options: SessionOptions) {
     this.#options = options
-    this.follows = new Follows({
+    this.subscriptions = new Subscriptions({
       ...options,
       openContracts: async () => new Set((await this.portfolio()).map(({ contractId }) => contractId))
     })
   }
 
   async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
-    const { dialect, line, answerTimeoutMs } = this.#options
+    const { dialect, reconnecting, answerTimeoutMs } = this.#options
     const { beforeSend, signal, listener, waitMs } = options
     const request = dialect.buy(contract, options.maxPrice)
     const purchase = listener === undefined ? undefined : this.#purchaseStream(listener)
-    const free = purchase === undefined || this.#mayRest(contract) ? null : this.follows.reserve()
+    const free = purchase === undefined || this.#mayRest(contract) ? null : this.subscriptions.reserve()
     if (free !== null) request.subscribe = 1
     const timeoutMs = answerTimeoutMs * orderPatience
     try {
-      const frame = await line.call('buy', request, {
+      const frame = await reconnecting.call('buy', request, {
         mayRun: true,
         purchase: true,
         timeoutMs,
@@ -62,7 +62,7 @@ export class AccountSession implements Session {
         signal,
         stream: purchase?.stream
       })
-      return purchase?.bought() ?? readAnswer(frame, readBought, true)
+      return purchase?.bought() ?? readResponse(frame, readBought, true)
     } catch (error) {
       throw await this.#withOpening(error, contract.asset)
     } finally {
@@ -72,24 +72,24 @@ export class AccountSession implements Session {
 
   #mayRest(contract: Contract): boolean {
     const seconds = secondsOf(contract)
-    return seconds !== null && this.follows.mayRest(this.#options.now() / 1000 + seconds)
+    return seconds !== null && this.subscriptions.mayPark(this.#options.now() / 1000 + seconds)
   }
 
-  follow(contractId: string, listener: ContractListener): Promise<ContractState> {
+  subscribe(contractId: string, listener: ContractListener): Promise<ContractState> {
     if (!isContractId(contractId)) return Promise.reject(notFound())
-    return this.follows.follow(contractId, listener)
+    return this.subscriptions.subscribe(contractId, listener)
   }
 
-  unfollow(contractId: string): void {
-    this.follows.unfollow(contractId)
+  unsubscribe(contractId: string): void {
+    this.subscriptions.unsubscribe(contractId)
   }
 
   async contract(contractId: string, { leisurely = false } = {}): Promise<ContractState> {
     if (!isContractId(contractId)) throw notFound()
-    const { dialect, line, pipSizeOf } = this.#options
-    if (leisurely && !line.plenty('proposal_open_contract')) throw exhausted('kept for what is urgent')
+    const { dialect, reconnecting, pipSizeOf } = this.#options
+    if (leisurely && !reconnecting.plenty('proposal_open_contract')) throw exhausted('kept for what is urgent')
     const frame = await this.#read('proposal_open_contract', { contract_id: Number(contractId) })
-    return readAnswer(frame, ({ proposal_open_contract: answer }) => {
+    return readResponse(frame, ({ proposal_open_contract: answer }) => {
       const body = bodyOf(answer, 'proposal_open_contract')
       if (Object.keys(body).length === 0) throw notFound()
       return dialect.readState(body, pipSizeOf)
@@ -100,19 +100,19 @@ export class AccountSession implements Session {
     if (!isContractId(contractId)) throw notFound()
     const timeoutMs = this.#options.answerTimeoutMs * orderPatience
     // Price 0: at the market.
-    const frame = await this.#options.line.call(
+    const frame = await this.#options.reconnecting.call(
       'sell',
       { sell: Number(contractId), price: 0 },
       { mayRun: true, timeoutMs }
     )
-    return readAnswer(frame, readSold, true)
+    return readResponse(frame, readSold, true)
   }
 
   async changeLimits(contractId: string, { stopLoss, takeProfit }: ContractLimits): Promise<void> {
     if (!isContractId(contractId)) throw notFound()
     const timeoutMs = this.#options.answerTimeoutMs * orderPatience
     const limit_order = { stop_loss: amountOf(stopLoss), take_profit: amountOf(takeProfit) }
-    await this.#options.line.call(
+    await this.#options.reconnecting.call(
       'contract_update',
       { contract_update: 1, contract_id: Number(contractId), limit_order },
       { mayRun: true, timeoutMs }
@@ -121,7 +121,7 @@ export class AccountSession implements Session {
 
   async balance(): Promise<{ balance: string; currency: string }> {
     const frame = await this.#read('balance')
-    return readAnswer(frame, ({ balance }) => {
+    return readResponse(frame, ({ balance }) => {
       const body = bodyOf(balance, 'balance')
       const { dialect, accountId } = this.#options
       if ((dialect.accountOfBalance(body) ?? accountId) !== accountId) throw anotherAccount()
@@ -132,7 +132,7 @@ export class AccountSession implements Session {
   async portfolio(): Promise<Evidence[]> {
     const { dialect } = this.#options
     const frame = await this.#read('portfolio')
-    return readAnswer(frame, ({ portfolio }) => rowsOf(portfolio, 'contracts').map(row => dialect.readPortfolio(row)))
+    return readResponse(frame, ({ portfolio }) => rowsOf(portfolio, 'contracts').map(row => dialect.readPortfolio(row)))
   }
 
   async statement({ from, to, limit = 100, offset }: Parameters<Session['statement']>[0]): Promise<Evidence[]> {
@@ -143,7 +143,7 @@ export class AccountSession implements Session {
       ...paged({ limit, offset, most: 999 })
     }
     const frame = await this.#read('statement', { action_type: 'buy', description: 1, ...range })
-    return readAnswer(frame, ({ statement }) =>
+    return readResponse(frame, ({ statement }) =>
       rowsOf(statement, 'transactions')
         .filter(row => row.action_type === 'buy')
         .map(row => dialect.readStatement(row))
@@ -156,13 +156,13 @@ export class AccountSession implements Session {
     const dates = { date_from: String(from), ...(to === undefined ? {} : { date_to: String(to) }) }
     const page = paged({ limit, offset, most: 500 })
     const frame = await this.#read('profit_table', { description: 1, sort: 'DESC', ...dates, ...page })
-    return readAnswer(frame, ({ profit_table: table }) =>
+    return readResponse(frame, ({ profit_table: table }) =>
       rowsOf(table, 'transactions').map(row => dialect.readProfitTable(row))
     )
   }
 
   #read(call: string, fields: Request = {}): Promise<Frame> {
-    return this.#options.line.read(call, { [call]: 1, ...fields })
+    return this.#options.reconnecting.read(call, { [call]: 1, ...fields })
   }
 
   /** Takes the purchase's response and then its contract; an update that overtakes the response waits for it. */
@@ -171,7 +171,7 @@ export class AccountSession implements Session {
     let bought: Bought | null = null
     let deliver: ((frame: Frame) => boolean) | null = null
     const stream: Stream<Connection> = {
-      hear: (frame, connection) => {
+      receive: (frame, connection) => {
         if (deliver !== null) return deliver(frame)
         if (frame.buy === undefined) {
           if (early.length < maxEarlyFrames) early.push(frame)
@@ -179,7 +179,7 @@ export class AccountSession implements Session {
         }
         const source = frame.subscription === undefined ? null : { connection, stream }
         bought = readBought(frame)
-        deliver = this.follows.adopt(bought, source, listener)
+        deliver = this.subscriptions.adopt(bought, source, listener)
         for (const each of early.splice(0)) deliver(each)
         return true
       }

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import WebSocket from 'ws'
 import { isAppRefused, readRefusal, refused } from '../dialects/errors.ts'
 import { BrokerError, type BrokerLog } from '../port.ts'
-import { type CallOptions, Calls, disconnected, noAnswer, type PendingCall, unsent } from './calls.ts'
+import { type CallOptions, Calls, disconnected, noResponse, type PendingCall, unsent } from './calls.ts'
 import { type ForgetBudget, Forgetting } from './forgetting.ts'
 import { breakOff, type OpenSocket, openSocket } from './opening.ts'
 import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
@@ -56,7 +56,7 @@ export class Connection {
   readonly #forgetting: Forgetting
   #invalidFrames = 0
   #lastReqId = 0
-  #heardAt = performance.now()
+  #receivedAt = performance.now()
   #pingTimer: NodeJS.Timeout | null = null
   #reason: BrokerError | null = null
   #closed = false
@@ -113,7 +113,7 @@ export class Connection {
       this.#socket.send(text)
 
       const call: PendingCall = { answer: options.answer, mayRun, stream, resolve, reject }
-      const giveUp = () => this.#settle(reqId, noAnswer(call))
+      const giveUp = () => this.#settle(reqId, noResponse(call))
       this.#calls.add(reqId, call, { timeoutMs: options.timeoutMs, signal, giveUp })
       if (stream !== null) this.#streams.add(reqId, stream)
     })
@@ -181,7 +181,7 @@ export class Connection {
 
   #receive(data: Buffer, isBinary: boolean): void {
     if (this.#closed) return
-    this.#heardAt = performance.now()
+    this.#receivedAt = performance.now()
     const frame = isBinary ? null : parse(data)
     try {
       if (frame === null) this.#invalid()
@@ -193,7 +193,7 @@ export class Connection {
   }
 
   #route(frame: Frame, reqId: number | null): void {
-    const call = this.#calls.answeredBy(frame, reqId)
+    const call = this.#calls.respondedBy(frame, reqId)
     if (call) {
       this.#answer(reqId as number, call, frame)
       return
@@ -202,7 +202,7 @@ export class Connection {
     const stream = this.#streams.find(reqId, subscriptionId)
     if (stream !== null) {
       if (subscriptionId !== null) this.#streams.name(stream, subscriptionId)
-      this.#hear(stream, frame)
+      this.#deliver(stream, frame)
     } else if (subscriptionId !== null) {
       this.#unclaimed(subscriptionId, frame)
     } else {
@@ -233,7 +233,7 @@ export class Connection {
       const wanted = this.#streams.name(stream, subscriptionId)
       this.#settle(reqId, frame, { streams: true })
       if (!wanted) void this.#forgetting.add(subscriptionId)
-      for (const early of this.#streams.release(subscriptionId)) this.#hear(stream, early)
+      for (const early of this.#streams.release(subscriptionId)) this.#deliver(stream, early)
     }
     if (this.#streams.holding && !this.#calls.opensStream) this.#dropHeld()
     if (!this.usable && this.#calls.size === 0) this.close()
@@ -244,15 +244,15 @@ export class Connection {
     if (!call) return
     const { stream } = call
     // The stream gets the response first, so that an update right behind it finds everything in place.
-    if (stream !== null && !(end instanceof BrokerError)) this.#hear(stream, end)
+    if (stream !== null && !(end instanceof BrokerError)) this.#deliver(stream, end)
     if (stream !== null && !streams) this.drop(stream)
     if (end instanceof BrokerError) call.reject(end)
     else call.resolve(end)
   }
 
-  #hear(stream: Stream, frame: Frame): void {
+  #deliver(stream: Stream, frame: Frame): void {
     try {
-      if (!stream.hear(frame, this)) this.#options.counters.stray += 1
+      if (!stream.receive(frame, this)) this.#options.counters.stray += 1
     } catch (cause) {
       this.#options.counters.unreadable += 1
       const messageType = typeof frame.msg_type === 'string' ? frame.msg_type.slice(0, 40) : 'none'
@@ -286,10 +286,10 @@ export class Connection {
   /** Any frame since the ping is as good as a pong. */
   #ping(): void {
     if (!this.open) return
-    const askedAt = performance.now()
+    const requestedAt = performance.now()
     this.call({ ping: 1 }, { answer: 'ping', timeoutMs: this.#options.pongWithinMs ?? defaultPongWithinMs }).catch(
       (error: BrokerError) => {
-        if (this.#heardAt < askedAt) this.reset(`no pong: ${error.brokerCode}`)
+        if (this.#receivedAt < requestedAt) this.reset(`no pong: ${error.brokerCode}`)
       }
     )
   }

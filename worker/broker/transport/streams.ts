@@ -7,7 +7,7 @@ export type Frame = Record<string, unknown>
 /** Receives every frame of a subscribing call: its response, first or not, and every update. */
 export interface Stream<Source = unknown> {
   /** Whether the frame, which came over `connection`, was of any use. */
-  hear(frame: Frame, connection: Source): boolean
+  receive(frame: Frame, connection: Source): boolean
 }
 
 const maxHeldFrames = 64

@@ -1,18 +1,18 @@
-// Codes and subcodes that only the broker's newer API names, grouped as meanings.ts groups the others.
+// Codes and subcodes that only the broker's newer API names, grouped as error-codes.ts groups the others.
 import {
   about,
   application,
   byText,
   doubt,
+  type ErrorMapping,
   invalid,
-  type Meaning,
   rejected,
   slow,
   stale,
   upstream
-} from './meanings.ts'
+} from './error-codes.ts'
 
-const rows: readonly (readonly [Meaning, string])[] = [
+const rows: readonly (readonly [ErrorMapping, string])[] = [
   [stale, 'Unauthorized UnauthorizedAccess'],
   [rejected, 'AccessDenied AccountNotFound'],
   [byText, 'ValidationError'],
@@ -47,6 +47,6 @@ const rows: readonly (readonly [Meaning, string])[] = [
 ]
 
 /** Code (a * matches anything) → its meaning. */
-export const newerMeanings: Readonly<Record<string, Meaning>> = Object.fromEntries(
-  rows.flatMap(([meaning, codes]) => codes.split(' ').map(code => [code, meaning] as const))
+export const newerErrorMappings: Readonly<Record<string, ErrorMapping>> = Object.fromEntries(
+  rows.flatMap(([mapping, codes]) => codes.split(' ').map(code => [code, mapping] as const))
 )

@@ -9,7 +9,7 @@ import type { Brokers } from './broker/brokers.ts'
 import type { Clock } from './platform/clock.ts'
 import type { OrderSignal } from './signal.ts'
 
-export interface Open {
+export interface WorkerServices {
   config: Config
   db: Db
   queue: Queue

@@ -2,7 +2,7 @@
 // does not follow it.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { endLease, releaseOrders, renewLease, takeOver } from '../../db/orders/following.ts'
+import { endLease, releaseOrders, renewLease, takeOver } from '../../db/orders/leases.ts'
 import { openSession } from '../../worker/accounts/accounts.ts'
 import type { ContractState } from '../../worker/broker/port.ts'
 import { openSettling } from '../../worker/orders/settle.ts'
@@ -15,7 +15,7 @@ import { startTestWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { BROKER_URL: simulator.url, LEASE_MS: '600', SWEEP_MS: '100' } })
-const { db } = harness.open
+const { db } = harness.services
 const partner = await harness.makePartner()
 const LONG_MS = 60_000
 
@@ -25,7 +25,7 @@ async function makeFollowed(worker: string): Promise<string> {
   await insertOrderRows(db, trader, { phase: 'open' })
   const [{ id }] = await db('orders')
     .where({ account_id: trader.accountId })
-    .update({ follower: worker })
+    .update({ lease_holder: worker })
     .returning('id')
   return id
 }
@@ -83,10 +83,10 @@ leases('of another does not keep an order that was let go, once its pause is ove
 leases('does not keep an order that its worker knows nothing of', async () => {
   const worker = await startTestWorker(harness.env)
   // As after an update whose acknowledgement was lost. No broker knows this contract, so nobody can follow it for long.
-  const id = await makeFollowed(worker.open.worker)
+  const id = await makeFollowed(worker.services.worker)
   await until('it was let go', async () => {
     const [order] = await db('orders').where({ id })
-    return order.follower === null && order.lease_until !== null
+    return order.lease_holder === null && order.lease_until !== null
   })
   await worker.stop()
 })
@@ -118,7 +118,7 @@ settling('are written although one of them cannot be', async () => {
   const worker = await startTestWorker(harness.env)
   await renewLease(db, 'settling', LONG_MS)
   const [good, bad] = [await makeFollowed('settling'), await makeFollowed('settling')] as [string, string]
-  const { close } = openSettling(worker.open)
+  const { close } = openSettling(worker.services)
   const order = async (id: string) => ({ ...(await db('orders').where({ id }).first()), broker_order_id: '1' })
   const ended = { ...closedState, sellPrice: '12', exitPrice: '101.5', sellTime: 1_700_000_000 }
   const [written, refused] = await Promise.allSettled([
@@ -138,9 +138,9 @@ const silence = suite('a contract that nothing is heard of')
 silence('is asked for after a while, and one that rests only when its rest is over', async () => {
   const worker = await startTestWorker(harness.env)
   let passedMs = 0
-  const { clock, config } = worker.open
+  const { clock, config } = worker.services
   const later = { ...clock, now: () => clock.now() + passedMs }
-  const patient = { ...worker.open, worker: 'patient', clock: later, config: { ...config, leaseMs: LONG_MS } }
+  const patient = { ...worker.services, worker: 'patient', clock: later, config: { ...config, leaseMs: LONG_MS } }
   const following = openSettling(patient)
   await renewLease(db, 'patient', LONG_MS)
 
@@ -149,7 +149,7 @@ silence('is asked for after a while, and one that rests only when its rest is ov
     const order = await db('orders')
       .where({ id: await makeFollowed('patient') })
       .first()
-    const session = await openSession(worker.open, refOf(order))
+    const session = await openSession(worker.services, refOf(order))
     const { contractId } = await session.buy(
       {
         kind: 'BINARY',
@@ -172,7 +172,7 @@ silence('is asked for after a while, and one that rests only when its rest is ov
     return { listener, phase }
   }
   const resting = await makeSold()
-  resting.listener.rests?.(600_000)
+  resting.listener.parked?.(600_000)
   // Twice: had the resting one been asked for with the first, it would be closed before the second.
   for (let round = 0; round < 2; round++) {
     const silent = await makeSold()

@@ -1,12 +1,12 @@
 // The comparison with the broker's books: whose turn it is, and that no purchase is passed over.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type DueAccount, listFindings, markCompared, takeDueAccounts } from '../../db/orders/contract-audit.ts'
+import { type DueAccount, listBreaks, markCompared, takeDueAccounts } from '../../db/orders/reconciliation.ts'
 import type { Config } from '../../schemas/config/config.ts'
-import { auditContracts } from '../../worker/accounts/audit.ts'
+import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
-import type { Open } from '../../worker/open.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
+import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import type { SimulatedContract } from '../../worker/simulator/engine/contracts.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -22,14 +22,14 @@ const simulator = await startSimulator({
 })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: brokerEnv(simulator, 'v3') })
-const { db, config } = harness.open
+const { db, config } = harness.services
 const partner = await harness.makePartner()
 
 /** What a worker has open; none runs, which would take turns of its own. */
-function openWorker(changes: Partial<Config> = {}): Open {
-  const brokers = openBrokers({ ...config, ...changes }, harness.open.log)
+function openWorker(changes: Partial<Config> = {}): WorkerServices {
+  const brokers = openBrokers({ ...config, ...changes }, harness.services.log)
   onClose(() => brokers.close())
-  return { ...harness.open, brokers, worker: 'test', clock: systemClock, changes: openSignal() }
+  return { ...harness.services, brokers, worker: 'test', clock: systemClock, changes: openSignal() }
 }
 
 /** A trader with an order placed just now. */
@@ -75,13 +75,13 @@ turns('accounts of a broker that is down are left, after one look, for those of 
   await db('partners').where({ id: other.partnerId }).update({ broker_dialect: 'next', broker_app_id: 'app-7Q2' })
   for (let made = 0; made < 3; made++) await insertOrderRows(db, await other.makeTrader(), { phase: 'failed' })
   await makeActive()
-  const open = openWorker({ brokerNext: { ...(config.brokerNext as NextSettings), url: 'http://127.0.0.1:9' } })
+  const services = openWorker({ brokerNext: { ...(config.brokerNext as NextSettings), url: 'http://127.0.0.1:9' } })
   const warnings: unknown[] = []
   const log = {
-    ...open.log,
+    ...services.log,
     warn: (facts: unknown) => warnings.push(facts)
-  } as unknown as Open['log']
-  const { accounts, unreachable } = await auditContracts({ ...open, log }, { everyMinutes: 15 })
+  } as unknown as WorkerServices['log']
+  const { accounts, unreachable } = await reconcileAccounts({ ...services, log }, { everyMinutes: 15 })
   assert.equal({ accounts, unreachable, warned: warnings.length }, { accounts: 1, unreachable: 3, warned: 1 })
 })
 
@@ -160,19 +160,17 @@ for (const dialect of dialects)
     for (let n = 0; n < 8000; n++) put(accountId, 99, first.getTime() + 60_000 + n * 800)
     orphans.push(call(accountId, OURS, last.getTime() + 1000))
     const found = async () =>
-      (await listFindings(db, 100))
-        .filter(finding => finding.accountId === accountId)
-        .map(({ contractId }) => contractId)
+      (await listBreaks(db, 100)).filter(finding => finding.accountId === accountId).map(({ contractId }) => contractId)
 
     const ends: unknown[] = []
     for (let turn = 0; ends.at(-1) !== 0 && turn < 9; turn++) {
-      const open = openWorker()
-      const summary = await auditContracts(open, { everyMinutes: 0 })
+      const services = openWorker()
+      const summary = await reconcileAccounts(services, { everyMinutes: 0 })
       assert.equal([summary.accounts, summary.unreachable], [1, 0])
       ends.push(summary.behind)
       if (turn === 0) assert.equal(await found(), orphans.slice(0, 1))
       if (dialect === 'v3') {
-        const calls = CALLS * (1 - (open.brokers.budget()['v3:outcome'] as number))
+        const calls = CALLS * (1 - (services.brokers.budget()['v3:outcome'] as number))
         assert.ok(calls > 1 && calls < 16.5, `${calls} calls in a turn`)
       }
     }

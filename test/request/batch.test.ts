@@ -1,13 +1,13 @@
 // Many callers, one statement: gathering different questions, sharing equal ones.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { gather, share } from '../../db/postgres/gather.ts'
+import { batch, share } from '../../db/postgres/batch.ts'
 
-const gathering = suite('gather')
+const batching = suite('gather')
 
-gathering('takes turns among parties where more wait than one group takes', async () => {
+batching('takes turns among parties where more wait than one group takes', async () => {
   const { runs, run } = gate()
-  const of = gather(async (items: string[]) => (await run(items.join(' '))).split(' '), {
+  const of = batch(async (items: string[]) => (await run(items.join(' '))).split(' '), {
     max: 4,
     concurrency: 1,
     partyOf: item => item.slice(0, 1)
@@ -82,5 +82,5 @@ sharing('keeps keys apart, and a failure with those who asked for it', async () 
   assert.equal([await b, await next], ['b', 'again'])
 })
 
-gathering.run()
+batching.run()
 sharing.run()

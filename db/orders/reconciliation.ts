@@ -125,7 +125,7 @@ export async function inDoubt(db: Db, accountId: string): Promise<boolean> {
   return found.length > 0
 }
 
-export interface ContractFinding {
+export interface ContractBreak {
   kind: 'ORPHAN' | 'MISMATCH' | 'UNSETTLED' | 'IMPLAUSIBLE'
   accountId: string
   contractId: string
@@ -135,18 +135,18 @@ export interface ContractFinding {
 }
 
 /** Stores a finding; returns false when it was known. */
-export async function insertFinding(db: Db, finding: ContractFinding): Promise<boolean> {
+export async function insertBreak(db: Db, found: ContractBreak): Promise<boolean> {
   const stored = await rows(
     db,
-    `insert into contract_findings (kind, account_id, broker_order_id, partner_id, order_id, details)
+    `insert into contract_breaks (kind, account_id, broker_order_id, partner_id, order_id, details)
      values (:kind, :accountId, :contractId, :partnerId, :orderId, :details)
      on conflict do nothing returning id`,
-    { ...finding, details: JSON.stringify(finding.details) }
+    { ...found, details: JSON.stringify(found.details) }
   )
   return stored.length > 0
 }
 
-export interface FindingRecord extends ContractFinding {
+export interface BreakRecord extends ContractBreak {
   findingId: number
   foundAt: Date
   resolvedAt: Date | null
@@ -157,17 +157,17 @@ const record = `id as "findingId", kind, account_id as "accountId", broker_order
   order_id as "orderId", details, found_at as "foundAt", resolved_at as "resolvedAt", resolution`
 
 /** Unresolved findings, or all, newest first, at most `limit`. */
-export async function listFindings(db: Db, limit: number, { all = false } = {}): Promise<FindingRecord[]> {
-  return rows<FindingRecord>(
+export async function listBreaks(db: Db, limit: number, { all = false } = {}): Promise<BreakRecord[]> {
+  return rows<BreakRecord>(
     db,
-    `select ${record} from contract_findings where :all or resolved_at is null order by found_at desc, id desc limit :limit`,
+    `select ${record} from contract_breaks where :all or resolved_at is null order by found_at desc, id desc limit :limit`,
     { limit, all }
   )
 }
 
 /** One finding, resolved or not. */
-export async function getFinding(db: Db, findingId: number): Promise<FindingRecord | undefined> {
-  const [found] = await rows<FindingRecord>(db, `select ${record} from contract_findings where id = :findingId`, {
+export async function getBreak(db: Db, findingId: number): Promise<BreakRecord | undefined> {
+  const [found] = await rows<BreakRecord>(db, `select ${record} from contract_breaks where id = :findingId`, {
     findingId
   })
   return found
@@ -177,10 +177,10 @@ export async function getFinding(db: Db, findingId: number): Promise<FindingReco
 export async function getOrphan(
   db: Db,
   about: { accountId: string; contractId: string }
-): Promise<FindingRecord | undefined> {
-  const [found] = await rows<FindingRecord>(
+): Promise<BreakRecord | undefined> {
+  const [found] = await rows<BreakRecord>(
     db,
-    `select ${record} from contract_findings
+    `select ${record} from contract_breaks
       where account_id = :accountId and broker_order_id = :contractId and kind = 'ORPHAN' and resolved_at is null`,
     about
   )
@@ -188,21 +188,21 @@ export async function getOrphan(
 }
 
 /** Unresolved findings by kind. */
-export async function countFindings(db: Db): Promise<{ kind: ContractFinding['kind']; count: number }[]> {
+export async function countBreaks(db: Db): Promise<{ kind: ContractBreak['kind']; count: number }[]> {
   return rows(
     db,
-    'select kind, count(*) as count from contract_findings where resolved_at is null group by kind order by kind'
+    'select kind, count(*) as count from contract_breaks where resolved_at is null group by kind order by kind'
   )
 }
 
 /** Resolves a finding, or with null opens it again; undefined when it was in that state already. */
-export async function decideFinding(
+export async function decideBreak(
   trx: Db,
   { findingId, resolution }: { findingId: number; resolution: string | null }
-): Promise<FindingRecord | undefined> {
-  const [decided] = await rows<FindingRecord>(
+): Promise<BreakRecord | undefined> {
+  const [decided] = await rows<BreakRecord>(
     trx,
-    `update contract_findings
+    `update contract_breaks
         set resolved_at = case when :resolution::text is null then null else now() end, resolution = :resolution
       where id = :findingId and (resolved_at is null) = (:resolution::text is not null)
      returning ${record}`,
@@ -212,11 +212,11 @@ export async function decideFinding(
 }
 
 /** Marks the findings about a contract as dealt with. */
-export async function resolveFindings(
+export async function resolveBreaks(
   db: Db,
   { accountId, contractId, resolution }: { accountId: string; contractId: string; resolution: string }
 ): Promise<void> {
-  await db('contract_findings')
+  await db('contract_breaks')
     .where({ account_id: accountId, broker_order_id: contractId })
     .whereNull('resolved_at')
     .update({ resolved_at: db.fn.now(), resolution })

@@ -1,17 +1,17 @@
 // The contract subscriptions of an account's session. A stream dies with its connection; those still needed are
 // requested again on the next one, and given up only when that fails for a minute. A connection carries only so many
 // streams: contracts beyond that wait for a place, and are read now and then meanwhile. Those whose end is far are
-// parked without one (rests.ts).
+// parked without one (parked.ts).
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Dialect, PipSizeOf } from '../dialects/dialect.ts'
 import { bodyOf } from '../dialects/reading.ts'
 import { endOf } from '../dialects/shortcode.ts'
 import { type Bought, BrokerError, type ContractListener, type ContractState } from '../port.ts'
-import { readAnswer } from './line.ts'
-import { Rests, type RestsOptions } from './rests.ts'
+import { ParkedContracts, type ParkedOptions } from './parked.ts'
+import { readResponse } from './reconnecting.ts'
 import type { Connection, Frame, Stream } from './sockets.ts'
 
-export interface FollowsOptions extends Omit<RestsOptions, 'onOver' | 'onBehind'> {
+export interface SubscriptionsOptions extends Omit<ParkedOptions, 'onOver' | 'onBehind'> {
   dialect: Dialect
   pipSizeOf: PipSizeOf
   /** How long a stream may be missing before `lost` is called on its listeners. */
@@ -23,18 +23,18 @@ interface Source {
   stream: Stream
 }
 
-interface Follow {
+interface Subscription {
   contractId: string
   listeners: Set<ContractListener>
   last: ContractState | null
   /** When it ends (epoch seconds), where that is known beforehand and its value is not needed until then. */
   endsAt: number | null
   /** It seems to have ended and must not be parked. */
-  restless: boolean
+  mustStream: boolean
   /** Where it streams now; null while it is parked or waits for a connection. */
   source: Source | null
   /** The subscription under way. */
-  asking: Promise<ContractState> | null
+  requesting: Promise<ContractState> | null
   /** Whether that request subscribes to a stream. */
   subscribing: boolean
   awaySince: number
@@ -46,14 +46,14 @@ const backOffCapMs = 15_000
 // A sale by another program is found so late at most.
 const AWAY_MS = 10 * 60_000
 /** Contracts without a place for a stream that are read in one round. */
-const askedPerRound = 10
+const readPerRound = 10
 const answer = 'proposal_open_contract'
 
-export class Follows {
-  readonly #options: FollowsOptions
-  readonly #byContract = new Map<string, Follow>()
+export class Subscriptions {
+  readonly #options: SubscriptionsOptions
+  readonly #byContract = new Map<string, Subscription>()
   readonly #stop = new AbortController()
-  readonly #rests: Rests
+  readonly #parked: ParkedContracts
   #restoring = false
   #reserved = 0
   /** Contracts whose last stream is not yet ended at the broker: another one would be refused. */
@@ -61,9 +61,9 @@ export class Follows {
   /** Ends the pause of contracts that wait for a place. */
   #pause: AbortController | null = null
 
-  constructor(options: FollowsOptions) {
+  constructor(options: SubscriptionsOptions) {
     this.#options = options
-    this.#rests = new Rests({
+    this.#parked = new ParkedContracts({
       ...options,
       onOver: (contractId, sold) => this.#wake(contractId, sold),
       onBehind: () => this.#restore()
@@ -76,15 +76,15 @@ export class Follows {
   }
 
   /** How long all of them remain parked, in ms; 0 when one is not. */
-  get restMs(): number {
+  get parkedMs(): number {
     let least = Infinity
-    for (const contractId of this.#byContract.keys()) least = Math.min(least, this.#rests.leftOf(contractId))
+    for (const contractId of this.#byContract.keys()) least = Math.min(least, this.#parked.leftOf(contractId))
     return Number.isFinite(least) ? least : 0
   }
 
   /** Whether a contract bought now that ends then (epoch seconds) needs no stream for a while. */
-  mayRest(endsAt: number): boolean {
-    return this.#rests.lengthOf(endsAt) > 0
+  mayPark(endsAt: number): boolean {
+    return this.#parked.lengthOf(endsAt) > 0
   }
 
   /** Keeps a place for the stream of a purchase, until the returned function is called; null when all are taken. */
@@ -98,21 +98,21 @@ export class Follows {
   }
 
   /** Follows a contract, sharing a stream that is there; resolves with its first state, or its latest known. */
-  async follow(contractId: string, listener: ContractListener): Promise<ContractState> {
+  async subscribe(contractId: string, listener: ContractListener): Promise<ContractState> {
     const known = this.#byContract.get(contractId)
     if (known?.last != null && known.source !== null) {
       known.listeners.add(listener)
-      this.#tell(known, () => listener.update(known.last!))
+      this.#notify(known, () => listener.update(known.last!))
       return known.last
     }
-    const follow = known ?? this.#add(contractId)
-    follow.listeners.add(listener)
+    const subscription = known ?? this.#add(contractId)
+    subscription.listeners.add(listener)
     try {
-      return await this.#subscribe(follow)
+      return await this.#openShared(subscription)
     } catch (error) {
       // The caller learns it from the rejection alone, unless others still wait for this contract.
-      follow.listeners.delete(listener)
-      if (follow.listeners.size === 0) this.#remove(follow)
+      subscription.listeners.delete(listener)
+      if (subscription.listeners.size === 0) this.#remove(subscription)
       throw error
     }
   }
@@ -126,36 +126,36 @@ export class Follows {
     source: Source | null,
     listener: ContractListener
   ): (frame: Frame) => boolean {
-    const follow = this.#byContract.get(contractId) ?? this.#add(contractId)
-    follow.listeners.add(listener)
-    follow.endsAt = expiryTime
-    if (source === null || follow.source !== null) {
-      this.#release(source, follow.contractId)
-      if (follow.source === null && !this.#rest(follow)) this.#restore()
+    const subscription = this.#byContract.get(contractId) ?? this.#add(contractId)
+    subscription.listeners.add(listener)
+    subscription.endsAt = expiryTime
+    if (source === null || subscription.source !== null) {
+      this.#release(source, subscription.contractId)
+      if (subscription.source === null && !this.#park(subscription)) this.#restore()
       return () => false
     }
-    follow.source = source
-    return frame => this.#hear(follow, frame, source)
+    subscription.source = source
+    return frame => this.#receive(subscription, frame, source)
   }
 
   /** Stops following, also at the broker. */
-  unfollow(contractId: string): void {
-    const follow = this.#byContract.get(contractId)
-    if (follow === undefined) return
-    const { source } = follow
-    this.#remove(follow)
-    this.#release(source, follow.contractId)
+  unsubscribe(contractId: string): void {
+    const subscription = this.#byContract.get(contractId)
+    if (subscription === undefined) return
+    const { source } = subscription
+    this.#remove(subscription)
+    this.#release(source, subscription.contractId)
   }
 
   /** A connection is gone: its streams are sought again elsewhere. */
   down(connection: Connection): void {
     const now = performance.now()
-    for (const follow of this.#byContract.values()) {
-      if (follow.source?.connection !== connection) continue
-      follow.source = null
-      follow.awaySince = now
+    for (const subscription of this.#byContract.values()) {
+      if (subscription.source?.connection !== connection) continue
+      subscription.source = null
+      subscription.awaySince = now
     }
-    this.#rests.down(connection)
+    this.#parked.down(connection)
     this.#restore()
   }
 
@@ -164,121 +164,122 @@ export class Follows {
    * return.
    */
   giveWay(): void {
-    for (const follow of [...this.#byContract.values()]) {
-      const retryMs = Math.min(this.#rests.leftOf(follow.contractId), AWAY_MS)
-      this.#lose(follow, gaveWay(retryMs))
+    for (const subscription of [...this.#byContract.values()]) {
+      const retryMs = Math.min(this.#parked.leftOf(subscription.contractId), AWAY_MS)
+      this.#lose(subscription, gaveWay(retryMs))
     }
   }
 
   /** Gives up everything followed. */
   close(cause: unknown): void {
     this.#stop.abort()
-    for (const follow of [...this.#byContract.values()]) this.#lose(follow, cause)
+    for (const subscription of [...this.#byContract.values()]) this.#lose(subscription, cause)
   }
 
-  #add(contractId: string): Follow {
-    const follow: Follow = {
+  #add(contractId: string): Subscription {
+    const subscription: Subscription = {
       contractId,
       listeners: new Set(),
       last: null,
       endsAt: null,
-      restless: false,
+      mustStream: false,
       source: null,
-      asking: null,
+      requesting: null,
       subscribing: false,
       awaySince: performance.now(),
       over: false
     }
-    this.#byContract.set(contractId, follow)
-    return follow
+    this.#byContract.set(contractId, subscription)
+    return subscription
   }
 
-  #remove(follow: Follow): void {
-    follow.over = true
-    this.#rests.end(follow.contractId)
-    if (this.#byContract.get(follow.contractId) === follow) this.#byContract.delete(follow.contractId)
+  #remove(subscription: Subscription): void {
+    subscription.over = true
+    this.#parked.end(subscription.contractId)
+    if (this.#byContract.get(subscription.contractId) === subscription) this.#byContract.delete(subscription.contractId)
   }
 
   /** Opens the contract's stream; askers at the same time share one subscription. */
-  #subscribe(follow: Follow): Promise<ContractState> {
-    follow.asking ??= this.#ask(follow).finally(() => {
-      follow.asking = null
+  #openShared(subscription: Subscription): Promise<ContractState> {
+    subscription.requesting ??= this.#request(subscription).finally(() => {
+      subscription.requesting = null
     })
-    return follow.asking
+    return subscription.requesting
   }
 
   /** How many more streams the connection carries. */
   #places(): number {
-    const { dialect, line } = this.#options
-    let places = dialect.maxStreams - this.#reserved - (line.current?.lingering ?? 0)
+    const { dialect, reconnecting } = this.#options
+    let places = dialect.maxStreams - this.#reserved - (reconnecting.current?.lingering ?? 0)
     // Mostly there are few contracts, and no need to count.
     if (this.#byContract.size < places) return places - this.#byContract.size
     for (const { source, subscribing } of this.#byContract.values()) if (source !== null || subscribing) places -= 1
     return places
   }
 
-  async #ask(follow: Follow): Promise<ContractState> {
-    const request = { proposal_open_contract: 1, contract_id: Number(follow.contractId) }
+  async #request(subscription: Subscription): Promise<ContractState> {
+    const request = { proposal_open_contract: 1, contract_id: Number(subscription.contractId) }
     const stream: Stream<Connection> = {
-      hear: (frame, connection) => this.#hear(follow, frame, { connection, stream })
+      receive: (frame, connection) => this.#receive(subscription, frame, { connection, stream })
     }
-    const { line } = this.#options
-    const subscribing = this.#places() > 0 && !this.#leaving.has(follow.contractId)
-    this.#rests.end(follow.contractId)
+    const { reconnecting } = this.#options
+    const subscribing = this.#places() > 0 && !this.#leaving.has(subscription.contractId)
+    this.#parked.end(subscription.contractId)
     let frame: Frame
     try {
-      follow.subscribing = subscribing
-      frame = await line.read(answer, subscribing ? { ...request, subscribe: 1 } : request, { stream })
+      subscription.subscribing = subscribing
+      frame = await reconnecting.read(answer, subscribing ? { ...request, subscribe: 1 } : request, { stream })
     } catch (error) {
-      line.leaveDoubled(error)
+      reconnecting.leaveDoubled(error)
       throw error
     } finally {
-      follow.subscribing = false
+      subscription.subscribing = false
     }
-    const state = readAnswer(frame, each => this.#read(each))
-    if (!follow.over && frame.subscription === undefined && !this.#rests.has(follow.contractId)) this.#away(follow)
+    const state = readResponse(frame, each => this.#read(each))
+    if (!subscription.over && frame.subscription === undefined && !this.#parked.has(subscription.contractId))
+      this.#away(subscription)
     return state
   }
 
-  #hear(follow: Follow, frame: Frame, source: Source): boolean {
-    if (follow.over) return false
-    if (follow.source !== null && follow.source.stream !== source.stream) {
-      this.#release(source, follow.contractId)
+  #receive(subscription: Subscription, frame: Frame, source: Source): boolean {
+    if (subscription.over) return false
+    if (subscription.source !== null && subscription.source.stream !== source.stream) {
+      this.#release(source, subscription.contractId)
       return false
     }
     if (frame.error !== undefined) {
-      this.#away(follow)
+      this.#away(subscription)
       return true
     }
     if (frame.proposal_open_contract === undefined) return false
     const state = this.#read(frame)
     // A settled state under another id is for the listener to judge; of an open contract it is of no use.
-    if (state.contractId !== follow.contractId && !state.settled) return false
+    if (state.contractId !== subscription.contractId && !state.settled) return false
     // Frames sent before we unsubscribed may still arrive; only a settlement matters.
-    const resting = this.#rests.has(follow.contractId)
-    if (resting && !state.settled) return true
-    if (frame.subscription !== undefined && source.connection.usable) follow.source = source
-    if (follow.last === null && state.shortcode !== null) follow.endsAt = endOf(state.shortcode)
-    follow.last = state
+    const parked = this.#parked.has(subscription.contractId)
+    if (parked && !state.settled) return true
+    if (frame.subscription !== undefined && source.connection.usable) subscription.source = source
+    if (subscription.last === null && state.shortcode !== null) subscription.endsAt = endOf(state.shortcode)
+    subscription.last = state
     if (state.settled) {
-      this.#remove(follow)
+      this.#remove(subscription)
       // The broker keeps the stream of an ended contract open until it is forgotten.
-      this.#release(source, follow.contractId)
+      this.#release(source, subscription.contractId)
     }
-    for (const listener of follow.listeners) this.#tell(follow, () => listener.update(state))
-    if (!state.settled) this.#rest(follow)
+    for (const listener of subscription.listeners) this.#notify(subscription, () => listener.update(state))
+    if (!state.settled) this.#park(subscription)
     return true
   }
 
   /** Parks a contract, if it may be: its stream ends. Returns whether it is parked. */
-  #rest(follow: Follow): boolean {
-    const ms = follow.over || follow.restless ? 0 : this.#rests.lengthOf(follow.endsAt)
+  #park(subscription: Subscription): boolean {
+    const ms = subscription.over || subscription.mustStream ? 0 : this.#parked.lengthOf(subscription.endsAt)
     if (ms === 0) return false
-    const { source } = follow
-    follow.source = null
-    this.#rests.begin(follow.contractId, ms)
-    this.#release(source, follow.contractId)
-    for (const listener of follow.listeners) this.#tell(follow, () => listener.rests?.(ms))
+    const { source } = subscription
+    subscription.source = null
+    this.#parked.begin(subscription.contractId, ms)
+    this.#release(source, subscription.contractId)
+    for (const listener of subscription.listeners) this.#notify(subscription, () => listener.parked?.(ms))
     return true
   }
 
@@ -293,17 +294,17 @@ export class Follows {
   }
 
   #wake(contractId: string, sold: boolean): void {
-    const follow = this.#byContract.get(contractId)
-    if (follow === undefined) return
-    follow.restless ||= sold
-    follow.awaySince = performance.now()
-    void this.#again(follow).then(() => this.#restore())
+    const subscription = this.#byContract.get(contractId)
+    if (subscription === undefined) return
+    subscription.mustStream ||= sold
+    subscription.awaySince = performance.now()
+    void this.#again(subscription).then(() => this.#restore())
   }
 
   /** The stream brings nothing any more, though the connection is up: request it again. */
-  #away(follow: Follow): void {
-    follow.source = null
-    follow.awaySince = performance.now()
+  #away(subscription: Subscription): void {
+    subscription.source = null
+    subscription.awaySince = performance.now()
     this.#restore()
   }
 
@@ -330,9 +331,9 @@ export class Follows {
   async #restoreAll(): Promise<void> {
     for (let attempt = 0; ; attempt++) {
       const away = [...this.#byContract.values()].filter(
-        ({ source, contractId }) => source === null && !this.#rests.has(contractId)
+        ({ source, contractId }) => source === null && !this.#parked.has(contractId)
       )
-      if (away.length === 0 && this.#rests.behindMs === null) {
+      if (away.length === 0 && this.#parked.behindMs === null) {
         this.#restoring = false
         return
       }
@@ -345,49 +346,49 @@ export class Follows {
       if (this.#stop.signal.aborted) return
       // The one requested longest ago first. A free place is no reason to read more contracts than it takes.
       away.sort((one, other) => one.awaySince - other.awaySince)
-      const asked = Math.max(0, this.#places()) + (freed.aborted ? 0 : askedPerRound)
-      const some = crowded ? away.slice(0, asked) : away
-      await Promise.all([this.#catchUp(), ...some.map(follow => this.#again(follow))])
+      const readable = Math.max(0, this.#places()) + (freed.aborted ? 0 : readPerRound)
+      const some = crowded ? away.slice(0, readable) : away
+      await Promise.all([this.#catchUp(), ...some.map(subscription => this.#again(subscription))])
     }
   }
 
   /** A contract stays parked only while the account's sales are received. */
   async #catchUp(): Promise<void> {
-    if (this.#rests.behindMs === null) return
+    if (this.#parked.behindMs === null) return
     try {
-      await this.#rests.catchUp()
+      await this.#parked.catchUp()
     } catch (error) {
-      if (!isFinal(error) && (this.#rests.behindMs ?? 0) <= this.#options.lostAfterMs) return
-      for (const contractId of this.#rests.ids()) this.#lose(this.#byContract.get(contractId) as Follow, error)
+      if (!isFinal(error) && (this.#parked.behindMs ?? 0) <= this.#options.lostAfterMs) return
+      for (const contractId of this.#parked.ids()) this.#lose(this.#byContract.get(contractId) as Subscription, error)
     }
   }
 
-  async #again(follow: Follow): Promise<void> {
-    if (follow.over || follow.source !== null || follow.asking !== null) return
+  async #again(subscription: Subscription): Promise<void> {
+    if (subscription.over || subscription.source !== null || subscription.requesting !== null) return
     try {
-      await this.#subscribe(follow)
+      await this.#openShared(subscription)
     } catch (error) {
-      const away = performance.now() - follow.awaySince
-      const { line, log, lostAfterMs } = this.#options
+      const away = performance.now() - subscription.awaySince
+      const { reconnecting, log, lostAfterMs } = this.#options
       log.debug(
-        { contractId: follow.contractId, awayMs: Math.round(away), up: line.current !== null },
+        { contractId: subscription.contractId, awayMs: Math.round(away), up: reconnecting.current !== null },
         'a stream is still away'
       )
-      if (isFinal(error) || away > lostAfterMs) this.#lose(follow, error)
+      if (isFinal(error) || away > lostAfterMs) this.#lose(subscription, error)
     }
   }
 
-  #lose(follow: Follow, cause: unknown): void {
-    if (follow.over) return
-    this.#remove(follow)
-    for (const listener of follow.listeners) this.#tell(follow, () => listener.lost(cause))
+  #lose(subscription: Subscription, cause: unknown): void {
+    if (subscription.over) return
+    this.#remove(subscription)
+    for (const listener of subscription.listeners) this.#notify(subscription, () => listener.lost(cause))
   }
 
-  #tell(follow: Follow, tell: () => void): void {
+  #notify(subscription: Subscription, notify: () => void): void {
     try {
-      tell()
+      notify()
     } catch (cause) {
-      this.#options.log.error({ err: cause, contractId: follow.contractId }, 'a contract listener failed')
+      this.#options.log.error({ err: cause, contractId: subscription.contractId }, 'a contract listener failed')
     }
   }
 }

@@ -4,17 +4,17 @@
 
 import { bodyOf, idOf } from '../dialects/reading.ts'
 import type { BrokerLog } from '../port.ts'
-import type { Line } from './line.ts'
+import type { ReconnectingConnection } from './reconnecting.ts'
 import type { Connection, Frame, Stream } from './sockets.ts'
 
-export interface RestsOptions {
-  line: Line
+export interface ParkedOptions {
+  reconnecting: ReconnectingConnection
   log: BrokerLog
   /** Wall clock, ms. One that is wrong wakes early, or late by as much. */
   now(): number
   /** How long a contract must be parked at least; its stream is opened so long before its end. */
-  restFromMs: number
-  restAheadMs: number
+  parkFromMs: number
+  unparkAheadMs: number
   /** The account's open contracts. */
   openContracts(): Promise<Set<string>>
   /** Parking is over: the time is up, or (`sold`) the contract seems to have ended. */
@@ -24,19 +24,19 @@ export interface RestsOptions {
 }
 
 // However far the end, a parked contract is read at least this often.
-const maxRestMs = 60 * 60_000
+const maxParkMs = 60 * 60_000
 const openAgainMs = 60_000
 const movement = 'transaction'
 
-export class Rests {
-  readonly #options: RestsOptions
+export class ParkedContracts {
+  readonly #options: ParkedOptions
   readonly #timers = new Map<string, { timer: NodeJS.Timeout; endsAt: number }>()
   #source: { connection: Connection; stream: Stream } | null = null
   #opening: Promise<void> | null = null
   #openAgainAt = 0
   #behindSince: number | null = null
 
-  constructor(options: RestsOptions) {
+  constructor(options: ParkedOptions) {
     this.#options = options
   }
 
@@ -67,12 +67,12 @@ export class Rests {
    */
   lengthOf(endsAt: number | null): number {
     if (endsAt === null) return 0
-    const { now, restFromMs, restAheadMs, line } = this.#options
+    const { now, parkFromMs, unparkAheadMs, reconnecting } = this.#options
     // Spread, so that contracts that end together are not all read together.
-    const ms = endsAt * 1000 - now() - restAheadMs * (1 + Math.random() / 2)
+    const ms = endsAt * 1000 - now() - unparkAheadMs * (1 + Math.random() / 2)
     // A parked contract costs a call at its end, where its stream came with the purchase.
-    if (ms < restFromMs || !line.plenty('proposal_open_contract')) return 0
-    if (this.#heard) return Math.min(ms, maxRestMs)
+    if (ms < parkFromMs || !reconnecting.plenty('proposal_open_contract')) return 0
+    if (this.#receiving) return Math.min(ms, maxParkMs)
     this.#listen()
     return 0
   }
@@ -97,14 +97,14 @@ export class Rests {
   async catchUp(): Promise<void> {
     await this.#open()
     // Sales of contracts parked from here on are received.
-    const resting = this.ids()
+    const parked = this.ids()
     const open = await this.#options.openContracts()
-    if (this.#heard) this.#behindSince = null
-    for (const contractId of resting) if (!open.has(contractId)) this.#over(contractId, true)
+    if (this.#receiving) this.#behindSince = null
+    for (const contractId of parked) if (!open.has(contractId)) this.#over(contractId, true)
   }
 
-  get #heard(): boolean {
-    return this.#source !== null && this.#source.connection === this.#options.line.current
+  get #receiving(): boolean {
+    return this.#source !== null && this.#source.connection === this.#options.reconnecting.current
   }
 
   #listen(): void {
@@ -116,7 +116,7 @@ export class Rests {
   }
 
   #open(): Promise<void> {
-    if (this.#heard) return Promise.resolve()
+    if (this.#receiving) return Promise.resolve()
     this.#opening ??= this.#subscribe().finally(() => {
       this.#opening = null
     })
@@ -124,17 +124,17 @@ export class Rests {
   }
 
   async #subscribe(): Promise<void> {
-    const { line } = this.#options
-    const stream: Stream<Connection> = { hear: (frame, connection) => this.#hear(frame, { connection, stream }) }
+    const { reconnecting } = this.#options
+    const stream: Stream<Connection> = { receive: (frame, connection) => this.#receive(frame, { connection, stream }) }
     try {
-      await line.read(movement, { transaction: 1, subscribe: 1 }, { stream })
+      await reconnecting.read(movement, { transaction: 1, subscribe: 1 }, { stream })
     } catch (error) {
-      line.leaveDoubled(error)
+      reconnecting.leaveDoubled(error)
       throw error
     }
   }
 
-  #hear(frame: Frame, source: { connection: Connection; stream: Stream }): boolean {
+  #receive(frame: Frame, source: { connection: Connection; stream: Stream }): boolean {
     if (frame.error !== undefined) {
       if (this.#source?.stream === source.stream) this.#lost()
       return true

@@ -12,7 +12,7 @@ import { failure, within } from './broker-script.ts'
 const resting = suite('a contract whose end is far')
 
 const hour: BinaryContract = { ...even, contractType: 'CALL', duration: 60, durationUnit: 'm' }
-const quickly = { restFromMs: 1_000, restAheadMs: 100 }
+const quickly = { parkFromMs: 1_000, unparkAheadMs: 100 }
 
 /** A listener that also knows for how long the contract rests. */
 function sleeper() {
@@ -69,7 +69,7 @@ resting('is let go of once sales are heard, and told nothing of any more', async
   await (await clientOf().session(newAccount())).buy({ ...even, duration: 8 }, { ...plainly, listener: other.listener })
   await other.settled()
   assert.is(heard.states.length, states)
-  session.unfollow(contractId)
+  session.unsubscribe(contractId)
 })
 
 resting('opens no stream with its purchase while sales are heard', async () => {
@@ -94,7 +94,7 @@ resting('is heard of at once when it is sold elsewhere', async () => {
 resting('is streamed again shortly before its end', async () => {
   // By the client's clock it ends in little more than the shortest rest.
   const skewMs = 3_600_000 - 2_500
-  const { session, heard, contractId } = await buyHour({ restAheadMs: 400, now: () => Date.now() + skewMs })
+  const { session, heard, contractId } = await buyHour({ unparkAheadMs: 400, now: () => Date.now() + skewMs })
   assert.ok((await heard.rest()) < 2_500)
   const states = heard.states.length
   await upTo(() => heard.states.length > states + 3)
@@ -138,7 +138,7 @@ resting('keeps its stream where sales cannot be heard', async () => {
   await upTo(() => heard.states.length > 10)
   assert.is(heard.times(), 0)
   assert.is(streamsOf(account, 'proposal_open_contract'), 1)
-  session.unfollow(contractId)
+  session.unsubscribe(contractId)
 })
 
 resting('keeps the stream of its purchase when little is left of the budget for another', async () => {
@@ -176,7 +176,7 @@ resting('gives its connection to another account, and says when to come back', a
   assert.is(frontOf(own).connections.size, 1)
   // A contract that does not rest keeps its connection.
   await other.heard.rest()
-  other.session.unfollow(other.contractId)
+  other.session.unsubscribe(other.contractId)
   await other.session.buy({ ...even, duration: 10 }, { ...plainly, listener: ears().listener })
   assert.is((await failure(hour.session.sell(hour.contractId))).brokerCode, 'TooManyConnections')
   await own.close()
@@ -201,7 +201,7 @@ resting('is not what multipliers and ticks are: their streams stay', async () =>
   await ticks.settled()
   await upTo(() => long.states.length > 10)
   assert.equal([long.times(), ticks.times()], [0, 0])
-  session.unfollow(contractId)
+  session.unsubscribe(contractId)
 })
 
 resting('sends only frames the broker accepts, and hears only such as it may send', () => {

@@ -10,7 +10,7 @@ import { BrokerError } from '../port.ts'
 import type { Budget } from './quota.ts'
 import type { CallOptions, Connection, Frame, Stream } from './sockets.ts'
 
-export interface LineOptions {
+export interface ReconnectingOptions {
   /** Opens a connection and authorises it; `onClose` is to be called when that one is gone. */
   open(onClose: (cause: BrokerError) => void): Promise<Connection>
   /** A connection is gone or retired: its streams bring nothing any more. */
@@ -21,7 +21,7 @@ export interface LineOptions {
   log: BrokerLog
 }
 
-export interface LineCall {
+export interface ReconnectingCall {
   /** The key of the response, where it is not the call's name. */
   answer?: string
   /** Buys and sells: first in the queue, in doubt without a response. */
@@ -35,16 +35,16 @@ export interface LineCall {
   stream?: Stream
 }
 
-export type ReadOptions = Pick<LineCall, 'answer' | 'timeoutMs' | 'stream'>
+export type ReadOptions = Pick<ReconnectingCall, 'answer' | 'timeoutMs' | 'stream'>
 
 const readAgainMs = 250
 /** Pauses between attempts to open the connection after failures in a row. */
 const openPauses = { firstMs: 250, mostMs: 8_000 }
 
-export class Line {
+export class ReconnectingConnection {
   /** Monotonic ms of the last call. */
   usedAt = performance.now()
-  readonly #options: LineOptions
+  readonly #options: ReconnectingOptions
   #current: Connection | null = null
   #opening: Promise<Connection> | null = null
   #closed: BrokerError | null = null
@@ -52,7 +52,7 @@ export class Line {
   #failure: BrokerError | null = null
   #openAgainAt = 0
 
-  constructor(options: LineOptions) {
+  constructor(options: ReconnectingOptions) {
     this.#options = options
   }
 
@@ -97,7 +97,7 @@ export class Line {
   /**
    * Makes one call, once, within its budget. `call` names it and is the key of its response. Rejects with BrokerError.
    */
-  async call(call: string, request: Record<string, unknown>, options: LineCall = {}): Promise<Frame> {
+  async call(call: string, request: Record<string, unknown>, options: ReconnectingCall = {}): Promise<Frame> {
     try {
       return await this.#callOnce(call, request, options)
     } catch (error) {
@@ -191,7 +191,7 @@ export class Line {
     return connection
   }
 
-  async #callOnce(call: string, request: Record<string, unknown>, options: LineCall): Promise<Frame> {
+  async #callOnce(call: string, request: Record<string, unknown>, options: ReconnectingCall): Promise<Frame> {
     const { budget, answerTimeoutMs, log } = this.#options
     const { mayRun = false, waitMs, signal } = options
     const className = this.#options.classOf(call)
@@ -231,7 +231,7 @@ export class Line {
 }
 
 /** Reads a response; one that is not what we rely on ends the call as BROKER_UPSTREAM, in doubt if it may have run. */
-export function readAnswer<T>(frame: Frame, read: (frame: Frame) => T, mayRun = false): T {
+export function readResponse<T>(frame: Frame, read: (frame: Frame) => T, mayRun = false): T {
   try {
     return read(frame)
   } catch (cause) {

@@ -1,7 +1,7 @@
 // Many callers, one statement: what arrives while a statement is under way travels together in the next.
 // Under load this turns a round trip per request into one per group; alone it adds one turn of the loop.
 
-export interface GatherOptions<Item> {
+export interface BatchOptions<Item> {
   /** Items in one group at most. */
   max?: number
   /** Groups under way at once. */
@@ -24,9 +24,9 @@ export class Overloaded extends Error {}
  * Makes a function of one item from a function of many: `run` returns one value per item, in order. If a batch fails,
  * each of its callers sees the error, unless `isolate` marks errors that one item may have caused.
  */
-export function gather<Item, Value>(
+export function batch<Item, Value>(
   run: (items: Item[]) => Promise<Value[]>,
-  { max = 200, concurrency = 2, waiting = 20_000, partyOf, isolate }: GatherOptions<Item> = {}
+  { max = 200, concurrency = 2, waiting = 20_000, partyOf, isolate }: BatchOptions<Item> = {}
 ): (item: Item) => Promise<Value> {
   type Caller = { item: Item; resolve(value: Value): void; reject(error: unknown): void }
   const callers: Caller[] = []

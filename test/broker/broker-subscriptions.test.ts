@@ -15,7 +15,7 @@ const selling = suite('selling')
 following('is refused for a contract that is not there', async () => {
   const session = await clientOf().session(newAccount())
   for (const contractId of ['1', '99999999999', 'none', '-1', '1e3', '99999999999999999999']) {
-    const error = await failure(session.follow(contractId, ears().listener))
+    const error = await failure(session.subscribe(contractId, ears().listener))
     assert.is(error.code, 'INVALID_CONTRACT', `${contractId} ${error.brokerCode} ${error.message}`)
     assert.is((await failure(session.contract(contractId))).code, 'INVALID_CONTRACT', contractId)
   }
@@ -27,14 +27,14 @@ following('shares one stream between listeners, and ends for all', async () => {
   const { contractId } = await session.buy({ ...even, duration: 8 }, plainly)
   const [one, two, three] = [ears(), ears(), ears()]
   const [first] = await Promise.all([
-    session.follow(contractId, one.listener),
-    session.follow(contractId, two.listener)
+    session.subscribe(contractId, one.listener),
+    session.subscribe(contractId, two.listener)
   ])
   assert.is(first.contractId, contractId)
   assert.ok(one.states.length > 0)
-  await session.follow(contractId, three.listener)
+  await session.subscribe(contractId, three.listener)
   for (const each of [one, two, three]) assert.ok((await each.settled()).settled)
-  const after = await session.follow(contractId, ears().listener)
+  const after = await session.subscribe(contractId, ears().listener)
   assert.ok(after.settled)
 })
 
@@ -49,7 +49,7 @@ following('takes no more streams than a connection carries, and hears the end of
     bought.push({ contractId, heard })
   }
   const late = ears()
-  assert.not.ok((await session.follow(bought[0]!.contractId, late.listener)).settled)
+  assert.not.ok((await session.subscribe(bought[0]!.contractId, late.listener)).settled)
   await Promise.all(bought.map(({ contractId }) => session.sell(contractId)))
   for (const { heard } of bought) {
     await heard.settled()
@@ -117,15 +117,15 @@ following('ends at both sides when it is no longer wanted', async () => {
   const session = await clientOf().session(account)
   const heard = ears()
   const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
-  session.unfollow(contractId)
-  session.unfollow(contractId)
+  session.unsubscribe(contractId)
+  session.unsubscribe(contractId)
   const count = heard.states.length
   // Following anew would be refused as doubled if the broker still streamed.
   const again = ears()
-  await session.follow(contractId, again.listener)
+  await session.subscribe(contractId, again.listener)
   await upTo(() => again.states.length > 2)
   assert.is(heard.states.length, count)
-  session.unfollow(contractId)
+  session.unsubscribe(contractId)
 })
 
 // --- selling

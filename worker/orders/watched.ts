@@ -1,9 +1,9 @@
 // What a worker keeps of a contract that it follows.
-import type { Following } from '../../db/orders/following.ts'
+import type { LeasedOrder } from '../../db/orders/leases.ts'
 import type { ContractListener, ContractState } from '../broker/port.ts'
 
-export interface Followed {
-  order: Following | undefined
+export interface WatchedContract {
+  order: LeasedOrder | undefined
   last: ContractState | undefined
   /** Whether the last update's value is stored as the order's current value. */
   marked: boolean
@@ -12,7 +12,7 @@ export interface Followed {
    * `heardAt`: the last update or read, or the end of parking. `patienceMs`: time since then after which the contract
    * is polled again.
    */
-  heardAt: number
+  lastUpdateAt: number
   patienceMs: number
   /** Reads of the contract after a settled state that could not be booked, and the one that is due. */
   rechecks: number
@@ -27,7 +27,7 @@ export interface Followed {
 }
 
 /** Of an order's row, what is kept as long as its contract is open. */
-export function followingOf(order: Following): Following {
+export function leasedOrderOf(order: LeasedOrder): LeasedOrder {
   const { id, kind, broker_order_id, buy_price, payout, multiplier, broker_account_id, account_id } = order
   const { app_id, dialect, follow_id, stop_loss, take_profit, error_code } = order
   return {

@@ -1,9 +1,9 @@
 // Each of the broker's error codes and its mapping: our code, and whether a buy or sell with this response may have run
 // all the same ('unknown' is doubt, to be resolved). The codes both dialects use are here, those that only the newer
-// one names in newer-meanings.ts; one lookup serves both, since no code changed its meaning.
+// one names in newer-error-codes.ts; one lookup serves both, since no code changed its meaning.
 import type { BrokerError, OrderField } from '../port.ts'
 
-export interface Meaning {
+export interface ErrorMapping {
   code: BrokerError['code']
   ran: 'no' | 'unknown'
   /** The token, or the account behind it, was refused. */
@@ -22,19 +22,19 @@ export interface Meaning {
   application?: true
 }
 
-export const invalid: Meaning = { code: 'INVALID_CONTRACT', ran: 'no' }
-export const about = (field: OrderField): Meaning => ({ ...invalid, field })
-export const upstream: Meaning = { code: 'BROKER_UPSTREAM', ran: 'no' }
-export const ours: Meaning = { code: 'BROKER_UPSTREAM', ran: 'no', alert: true }
-export const application: Meaning = { ...ours, application: true }
-export const doubt: Meaning = { code: 'BROKER_UPSTREAM', ran: 'unknown' }
-export const rejected: Meaning = { code: 'BROKER_DISCONNECTED', ran: 'no', rejected: true }
-export const stale: Meaning = { code: 'BROKER_DISCONNECTED', ran: 'no', rejected: true, reauthorise: true }
-export const slow: Meaning = { code: 'BROKER_UPSTREAM', ran: 'no', rateLimit: true }
-export const byText: Meaning = { code: 'INVALID_CONTRACT', ran: 'no', byText: true }
+export const invalid: ErrorMapping = { code: 'INVALID_CONTRACT', ran: 'no' }
+export const about = (field: OrderField): ErrorMapping => ({ ...invalid, field })
+export const upstream: ErrorMapping = { code: 'BROKER_UPSTREAM', ran: 'no' }
+export const ours: ErrorMapping = { code: 'BROKER_UPSTREAM', ran: 'no', alert: true }
+export const application: ErrorMapping = { ...ours, application: true }
+export const doubt: ErrorMapping = { code: 'BROKER_UPSTREAM', ran: 'unknown' }
+export const rejected: ErrorMapping = { code: 'BROKER_DISCONNECTED', ran: 'no', rejected: true }
+export const stale: ErrorMapping = { code: 'BROKER_DISCONNECTED', ran: 'no', rejected: true, reauthorise: true }
+export const slow: ErrorMapping = { code: 'BROKER_UPSTREAM', ran: 'no', rateLimit: true }
+export const byText: ErrorMapping = { code: 'INVALID_CONTRACT', ran: 'no', byText: true }
 
 /** Code (a trailing * matches any ending) → its meaning. Unknown codes are `upstream`. */
-export const meanings: Readonly<Record<string, Meaning>> = {
+export const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   // The token or the account
   InvalidToken: rejected,
   AuthorizationRequired: stale,

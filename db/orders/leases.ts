@@ -28,7 +28,7 @@ export interface Settlement {
 }
 
 /** A closed order, as far as its end concerns others. */
-export type Closed = Pick<OrderRow, 'id' | 'origin' | 'follow_id'> & {
+export type Closed = Pick<OrderRow, 'id' | 'reply_channel' | 'follow_id'> & {
   /** A job was stored that closes the copies of this order. */
   closes_copies: boolean
 }
@@ -62,11 +62,11 @@ async function markClosed(trx: Db, queue: Queue, settlements: Settlement[]): Pro
             commission = coalesce(s.commission, o.commission), markup = coalesce(s.markup, o.markup),
             closed_at = case when s."closedAt" between floor(extract(epoch from o.opened_at)) and extract(epoch from now()) + ${AHEAD_SECONDS}
                              then to_timestamp(s."closedAt") else greatest(now(), o.opened_at) end,
-            error_code = null, error_message = null, current_value = null, unrealized_pnl = null, follower = null, lease_until = null
+            error_code = null, error_message = null, current_value = null, unrealized_pnl = null, lease_holder = null, lease_until = null
        from jsonb_to_recordset(:settlements::jsonb) as s (id text, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
             commission numeric, markup numeric, "closedAt" float8, early boolean)
       where o.id = ${among('ids')} and o.id = s.id and o.phase = 'open'
-     returning o.id, o.origin, o.follow_id, o.leads and o.closed_early as closes_copies
+     returning o.id, o.reply_channel, o.follow_id, o.has_followers and o.closed_early as closes_copies
      ), closing as (${closing})
      select * from closed`,
     { settlements: JSON.stringify(settlements), ids: settlements.map(({ id }) => id) }
@@ -77,13 +77,13 @@ async function markClosed(trx: Db, queue: Queue, settlements: Settlement[]): Pro
 export async function renewLease(db: Db, worker: string, leaseMs: number): Promise<Set<string>> {
   await rows(
     db,
-    `insert into followers as f (name, lease_until) values (:worker, now() + :leaseMs * interval '1 millisecond')
+    `insert into lease_holders as f (name, lease_until) values (:worker, now() + :leaseMs * interval '1 millisecond')
      on conflict (name) do update set lease_until = excluded.lease_until`,
     { worker, leaseMs }
   )
   const found = await rows<{ id: string }>(
     db,
-    `select id from orders where phase = 'open' and follower is not null and follower = :worker`,
+    `select id from orders where phase = 'open' and lease_holder is not null and lease_holder = :worker`,
     { worker }
   )
   return new Set(found.map(({ id }) => id))
@@ -91,23 +91,23 @@ export async function renewLease(db: Db, worker: string, leaseMs: number): Promi
 
 /** Stores how far the worker's wall clock is from the database's, beside its lease. */
 export async function noteClockOffset(db: Db, worker: string, offsetMs: number): Promise<void> {
-  await rows(db, 'update followers set clock_offset_ms = :offsetMs where name = :worker', { worker, offsetMs })
+  await rows(db, 'update lease_holders set clock_offset_ms = :offsetMs where name = :worker', { worker, offsetMs })
 }
 
 /** Workers with a valid lease whose wall clock differs from the database's by more than `limitMs`, worst first. */
 export async function listWrongClocks(db: Db, limitMs: number): Promise<{ worker: string; offsetMs: number }[]> {
   return rows(
     db,
-    `select name as worker, clock_offset_ms as "offsetMs" from followers
+    `select name as worker, clock_offset_ms as "offsetMs" from lease_holders
       where lease_until >= now() and abs(clock_offset_ms) > :limitMs order by abs(clock_offset_ms) desc limit 20`,
     { limitMs }
   )
 }
 
 /** The columns that settlement needs. */
-export type Following = Pick<OrderRow, (typeof following)[number]>
+export type LeasedOrder = Pick<OrderRow, (typeof columns)[number]>
 
-const following = [
+const columns = [
   'id',
   'kind',
   'broker_order_id',
@@ -124,38 +124,38 @@ const following = [
   'error_code'
 ] as const
 
-export const followingColumns = following.map(column => `o.${column}`).join(', ')
+export const leasedColumns = columns.map(column => `o.${column}`).join(', ')
 
 /**
  * Takes over open orders without a lease holder, or whose holder's lease ran out; those that end first before the
  * others.
  */
-export async function takeOver(db: Db, options: { worker: string; limit: number }): Promise<Following[]> {
-  return rows<Following>(
+export async function takeOver(db: Db, options: { worker: string; limit: number }): Promise<LeasedOrder[]> {
+  return rows<LeasedOrder>(
     db,
     // The few names among many orders are found one by one, each by one step into the index.
     `with recursive names (name) as (
-       select min(follower) from orders where phase = 'open' and follower is not null
+       select min(lease_holder) from orders where phase = 'open' and lease_holder is not null
        union all
-       select (select min(follower) from orders where phase = 'open' and follower > n.name) from names n where n.name is not null
+       select (select min(lease_holder) from orders where phase = 'open' and lease_holder > n.name) from names n where n.name is not null
      ), gone as (
        select n.name from names n
-        where n.name is not null and not exists (select 1 from followers f where f.name = n.name and f.lease_until >= now())
+        where n.name is not null and not exists (select 1 from lease_holders f where f.name = n.name and f.lease_until >= now())
      ), left_alone as (
        (select id from orders
-         where phase = 'open' and follower is null and (lease_until is null or lease_until < now())
+         where phase = 'open' and lease_holder is null and (lease_until is null or lease_until < now())
            and ${servedByNoOther('orders.account_id', ':worker')}
          order by expiry_at nulls last limit :limit)
        union all
        select o.id from gone
-        cross join lateral (select id from orders where phase = 'open' and follower = gone.name
+        cross join lateral (select id from orders where phase = 'open' and lease_holder = gone.name
                                and ${servedByNoOther('orders.account_id', ':worker')}
                              order by expiry_at nulls last limit :limit) o
      ), mine as (
        select id from orders where id in (select id from left_alone limit :limit) and phase = 'open' for update skip locked
      )
-     update orders o set follower = :worker, lease_until = null where id in (select id from mine)
-     returning ${followingColumns}`,
+     update orders o set lease_holder = :worker, lease_until = null where id in (select id from mine)
+     returning ${leasedColumns}`,
     options
   )
 }
@@ -164,8 +164,8 @@ export async function takeOver(db: Db, options: { worker: string; limit: number 
 export async function releaseOrders(db: Db, worker: string, ids: string[], retryMs = 0): Promise<void> {
   await rows(
     db,
-    `update orders set follower = null, lease_until = now() + :retryMs * interval '1 millisecond'
-      where id = ${among('ids')} and phase = 'open' and follower = :worker`,
+    `update orders set lease_holder = null, lease_until = now() + :retryMs * interval '1 millisecond'
+      where id = ${among('ids')} and phase = 'open' and lease_holder = :worker`,
     { worker, ids, retryMs }
   )
 }
@@ -177,18 +177,18 @@ export async function releaseOrders(db: Db, worker: string, ids: string[], retry
 export async function endLease(db: Db, worker: string): Promise<void> {
   await rows(
     db,
-    `with ended as (delete from followers where name = :worker),
+    `with ended as (delete from lease_holders where name = :worker),
      mine as materialized (
-       select id from orders where phase = 'open' and follower is not null and follower = :worker for update skip locked
+       select id from orders where phase = 'open' and lease_holder is not null and lease_holder = :worker for update skip locked
      )
-     update orders set follower = null, lease_until = now() where id = any(array(select id from mine))`,
+     update orders set lease_holder = null, lease_until = now() where id = any(array(select id from mine))`,
     { worker }
   )
 }
 
 /** Forgets workers that have been gone for a day. */
-export async function forgetFollowers(db: Db): Promise<void> {
-  await rows(db, `delete from followers where lease_until < now() - interval '1 day'`)
+export async function forgetLeaseHolders(db: Db): Promise<void> {
+  await rows(db, `delete from lease_holders where lease_until < now() - interval '1 day'`)
 }
 
 /** What an open contract is worth now. */

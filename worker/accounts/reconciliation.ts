@@ -3,23 +3,23 @@
 import { Big } from 'big.js'
 import {
   type ClaimedContract,
-  type ContractFinding,
+  type ContractBreak,
   claimedContracts,
   type DueAccount,
   inDoubt,
-  insertFinding,
+  insertBreak,
   markCompared,
   ordersSentAround,
   takeDueAccounts
-} from '../../db/orders/contract-audit.ts'
-import { resolveSettledFindings } from '../../db/orders/review.ts'
+} from '../../db/orders/reconciliation.ts'
+import { resolveSettledBreaks } from '../../db/orders/review.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { matches } from '../broker/dialects/shortcode.ts'
 import type { Evidence } from '../broker/port.ts'
-import type { Open } from '../open.ts'
-import { auditPastEnd } from '../orders/past-end.ts'
+import { reconcilePastEnd } from '../orders/past-end.ts'
 import { ceilingOf } from '../orders/stake.ts'
 import { contractOf } from '../orders/terms.ts'
+import type { WorkerServices } from '../services.ts'
 import { openSession } from './accounts.ts'
 
 // Accounts compared in one run, one after another: each costs two calls of the account's tightest budget (25 a minute,
@@ -33,7 +33,7 @@ const SLACK_MS = 5000
 // How long the settlement of a contract that the broker has closed may be under way.
 const SETTLING_MS = 120_000
 
-export interface AuditSummary {
+export interface ReconciliationSummary {
   accounts: number
   contracts: number
   orphans: number
@@ -47,11 +47,11 @@ export interface AuditSummary {
 }
 
 /** Compares the accounts that are due: all of them, or those that this worker or none serves. */
-export async function auditContracts(
-  open: Open,
+export async function reconcileAccounts(
+  services: WorkerServices,
   { everyMinutes, all = false }: { everyMinutes: number; all?: boolean }
-): Promise<AuditSummary> {
-  const summary: AuditSummary = {
+): Promise<ReconciliationSummary> {
+  const summary: ReconciliationSummary = {
     accounts: 0,
     contracts: 0,
     orphans: 0,
@@ -60,14 +60,18 @@ export async function auditContracts(
     unreachable: 0,
     behind: 0
   }
-  await resolveSettledFindings(open.db)
+  await resolveSettledBreaks(services.db)
   // Applications whose broker is down: each of their accounts would only wait for its time-out.
   const down = new Set<string>()
-  const due = await takeDueAccounts(open.db, { everyMinutes, limit: ACCOUNTS, worker: all ? null : open.worker })
+  const due = await takeDueAccounts(services.db, {
+    everyMinutes,
+    limit: ACCOUNTS,
+    worker: all ? null : services.worker
+  })
   if (!all)
     await serveAccounts(
-      open.db,
-      open.worker,
+      services.db,
+      services.worker,
       due.map(({ accountId }) => accountId)
     )
   for (const account of due) {
@@ -77,30 +81,30 @@ export async function auditContracts(
       continue
     }
     try {
-      const { seen, until } = await recentContracts(open, account)
+      const { seen, until } = await recentContracts(services, account)
       summary.accounts += 1
       if (until !== null) summary.behind += 1
       summary.contracts += seen.size
-      const { findings, undecided } = await compare(open, account, seen)
-      for (const finding of findings) {
-        if (finding.kind === 'ORPHAN') summary.orphans += 1
-        else if (finding.kind === 'MISMATCH') summary.mismatches += 1
+      const { differences, undecided } = await compare(services, account, seen)
+      for (const difference of differences) {
+        if (difference.kind === 'ORPHAN') summary.orphans += 1
+        else if (difference.kind === 'MISMATCH') summary.mismatches += 1
         else summary.unsettled += 1
-        if (await insertFinding(open.db, finding)) open.log.error({ ...finding }, 'the books differ')
+        if (await insertBreak(services.db, difference)) services.log.error({ ...difference }, 'the books differ')
       }
       // However long the doubt lasts, the period it covered is compared after it.
-      if (!undecided) await markCompared(open.db, account, until)
+      if (!undecided) await markCompared(services.db, account, until)
     } catch (error) {
       summary.unreachable += 1
-      open.log.warn({ err: error, accountId: account.accountId }, 'an account could not be audited')
-      if (!(await isReachable(open, account))) down.add(application)
+      services.log.warn({ err: error, accountId: account.accountId }, 'an account could not be audited')
+      if (!(await isReachable(services, account))) down.add(application)
     }
   }
-  summary.unsettled += await auditPastEnd(open, { everyMinutes })
+  summary.unsettled += await reconcilePastEnd(services, { everyMinutes })
   return summary
 }
 
-async function isReachable({ brokers }: Open, { dialect, appId }: DueAccount): Promise<boolean> {
+async function isReachable({ brokers }: WorkerServices, { dialect, appId }: DueAccount): Promise<boolean> {
   try {
     return await brokers.of(dialect).reachable(appId)
   } catch {
@@ -114,10 +118,10 @@ async function isReachable({ brokers }: Open, { dialect, appId }: DueAccount): P
  * one turn may read, the oldest part.
  */
 async function recentContracts(
-  open: Open,
+  services: WorkerServices,
   account: DueAccount
 ): Promise<{ seen: Map<string, Evidence>; until: number | null }> {
-  const session = await openSession(open, account)
+  const session = await openSession(services, account)
   const from = Math.floor(account.since.getTime() / 1000)
   for (let until: number | null = null; ; ) {
     const range = until === null ? { from } : { from, to: until }
@@ -165,11 +169,11 @@ function partOf({ from, times, end }: { from: number; times: number[]; end: numb
 }
 
 /** The order that the contract may have been bought for: of its terms, and sent not long before; null where there is none. */
-async function meantBy(open: Open, { accountRowId }: DueAccount, item: Evidence): Promise<string | null> {
-  const { orderTtlMs, reconcileAfterMs, reconcileCrashedMs } = open.config
+async function meantBy(services: WorkerServices, { accountRowId }: DueAccount, item: Evidence): Promise<string | null> {
+  const { orderTtlMs, reconcileAfterMs, reconcileCrashedMs } = services.config
   const boughtMs = item.purchaseTime * 1000
   const from = new Date(boughtMs - orderTtlMs - reconcileAfterMs - reconcileCrashedMs - SLACK_MS)
-  const orders = await ordersSentAround(open.db, { accountRowId, from, to: new Date(boughtMs + SLACK_MS) })
+  const orders = await ordersSentAround(services.db, { accountRowId, from, to: new Date(boughtMs + SLACK_MS) })
   const { terms, buyPrice } = item
   const fits = orders.find(order => {
     const contract = contractOf(order)
@@ -179,27 +183,27 @@ async function meantBy(open: Open, { accountRowId }: DueAccount, item: Evidence)
 }
 
 async function compare(
-  open: Open,
+  services: WorkerServices,
   account: DueAccount,
   seen: Map<string, Evidence>
-): Promise<{ findings: ContractFinding[]; undecided: boolean }> {
-  const claims = await claimedContracts(open.db, account.accountId, [...seen.keys()])
-  const findings: ContractFinding[] = []
+): Promise<{ differences: ContractBreak[]; undecided: boolean }> {
+  const claims = await claimedContracts(services.db, account.accountId, [...seen.keys()])
+  const differences: ContractBreak[] = []
   let undecided = false
   for (const [contractId, item] of seen) {
     const about = { accountId: account.accountId, contractId, partnerId: account.partnerId }
     const claim = claims.get(contractId)
     if (!claim) {
       // Where the broker does not show which application bought, only a purchase we were just making may be ours.
-      const meant = item.appId === null ? await meantBy(open, account, item) : null
+      const meant = item.appId === null ? await meantBy(services, account, item) : null
       if (item.appId === null && meant === null) continue
       // Bought a moment ago, or in doubt: its order may yet claim it.
-      if (await inDoubt(open.db, account.accountId)) {
+      if (await inDoubt(services.db, account.accountId)) {
         undecided = true
         continue
       }
-      if ((await claimedContracts(open.db, account.accountId, [contractId])).size > 0) continue
-      findings.push({
+      if ((await claimedContracts(services.db, account.accountId, [contractId])).size > 0) continue
+      differences.push({
         kind: 'ORPHAN',
         ...about,
         orderId: meant,
@@ -214,11 +218,11 @@ async function compare(
       if (!pnl.eq(claim.pnl)) differs.pnl = [claim.pnl, pnl.toFixed()]
     }
     if (Object.keys(differs).length > 0)
-      findings.push({ kind: 'MISMATCH', ...about, orderId: claim.orderId, details: differs })
-    if (await isUnsettled(open, account, claim, item)) {
+      differences.push({ kind: 'MISMATCH', ...about, orderId: claim.orderId, details: differs })
+    if (await isUnsettled(services, account, claim, item)) {
       const { sellPrice: soldFor, sellTime } = item
       const closedAt = new Date((sellTime as number) * 1000).toISOString()
-      findings.push({
+      differences.push({
         kind: 'UNSETTLED',
         ...about,
         orderId: claim.orderId,
@@ -226,12 +230,12 @@ async function compare(
       })
     }
   }
-  return { findings, undecided }
+  return { differences, undecided }
 }
 
 /** Whether the broker closed the contract minutes ago, and the order is open still. */
 async function isUnsettled(
-  { db }: Open,
+  { db }: WorkerServices,
   { accountId, takenAt }: DueAccount,
   { contractId, phase }: ClaimedContract,
   { sellPrice, sellTime }: Evidence
