@@ -1,5 +1,6 @@
 // The API process: read config, open, listen, close on SIGTERM.
 import type { AddressInfo } from 'node:net'
+import { openRequestLog } from '../db/partners/requests.ts'
 import { openUsage } from '../db/partners/usage.ts'
 import { openBus } from '../db/platform/bus.ts'
 import { openLimits } from '../db/platform/limits.ts'
@@ -36,11 +37,12 @@ const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'sender', log })
 const limits = await openLimits({ redisUrl: config.redisUrl, log })
 const usage = openUsage({ db: store.db, log })
+const requests = openRequestLog({ db: store.db, log, keepDays: config.requestDays })
 const batched = openBatched({ db: store.db, queue, bus })
 const waits = openWaits()
 const feed = await openFeed(bus)
 const places = openPlaces({ pool: config.databasePool })
-const services = { config, ...store, queue, bus, limits, log, usage, batched, waits, places, feed }
+const services = { config, ...store, queue, bus, limits, log, usage, requests, batched, waits, places, feed }
 
 const server = createListener(createApp(services), services)
 const stream = openStream(services)
@@ -63,7 +65,7 @@ announceReady({ address })
 await stopping
 await endInOrder(log, [
   { name: 'requests', end: () => Promise.all([drain(server, waits), stream.stop()]), untilMs: 20_000 },
-  { name: 'usage counts', end: () => usage.close(), untilMs: 22_000 },
+  { name: 'usage counts and request log', end: () => Promise.all([usage.close(), requests.close()]), untilMs: 22_000 },
   {
     name: 'queue, bus and limits',
     end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close(), unregister()]),

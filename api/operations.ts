@@ -36,6 +36,7 @@ import { getOrder } from './orders/by-id.ts'
 import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from './orders/multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from './orders/orders.ts'
 import { listOpenPositions } from './orders/positions.ts'
+import { listRequests } from './requests.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './sites/templates.ts'
 import { activateAccount, exchangeTokens, listAccounts } from './traders/accounts.ts'
 import { getBalance } from './traders/balance.ts'
@@ -120,6 +121,7 @@ export const operations: Operation[] = [
   getActivity,
   getMarketplaceAnalytics,
   getUsage,
+  listRequests,
   getSpec,
   getCommunityProfile,
   updateCommunityProfile,

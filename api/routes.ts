@@ -24,6 +24,8 @@ const nothing = { type: 'object' } as const
 /** Runs one operation for one request. */
 async function run(row: Operation, ctx: Context, services: ApiServices): Promise<void> {
   ctx.state.operation = row.name
+  // What stands in a path is in the request log once it has passed its schema.
+  ctx.state.shownPath = row.path
   if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, services.config.baseUrl))
   const partner = await (row.auth === 'session' ? authenticateSession : authenticateKey)(ctx, services)
   await limitKey(ctx, partner, services, row.weight)
@@ -34,12 +36,14 @@ async function run(row: Operation, ctx: Context, services: ApiServices): Promise
   if (!row.body) checkLength(ctx)
   const given = row.body ? await readBody(ctx, limitOf(row.body)) : undefined
   const params = row.params ? check<Record<string, string>>(row.params, { ...ctx.params }, '/path') : {}
+  ctx.state.shownPath = ctx.path
   const query = check<Record<string, unknown>>(row.query ?? nothing, single(ctx.query, row), '/query', { coerce: true })
   const body = row.body
     ? check<Record<string, unknown>>(row.body, given === undefined ? {} : given, '/body')
     : undefined
 
   const named = body?.traderExternalId ?? query.traderExternalId
+  ctx.state.trader = typeof named === 'string' ? named : (params.traderExternalId ?? actor?.traderExternalId)
   if (typeof named === 'string') await limitTrader(ctx, partner, named, services)
 
   let gone: AbortSignal | undefined

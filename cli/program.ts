@@ -25,6 +25,7 @@ import { addDatabase } from './platform/db.ts'
 import { addEvents } from './platform/events.ts'
 import { addProcesses } from './platform/processes.ts'
 import { addQueues } from './platform/queues.ts'
+import { addRequests } from './platform/requests.ts'
 import { addSpec } from './platform/spec.ts'
 import { addTokens } from './platform/tokens.ts'
 import { addRun } from './run.ts'
@@ -61,6 +62,7 @@ export function createProgram(): Command {
   addAnalytics(program)
   addWebhooks(program)
   addListen(program)
+  addRequests(program)
   addQueues(program)
   addProcesses(program)
   addAudit(program)

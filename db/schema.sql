@@ -904,6 +904,25 @@ create table processes (
   constraint processes_kind_check CHECK ((kind = ANY (ARRAY['api'::text, 'worker'::text])))
 );
 
+create table requests (
+  partner_id text collate "C" not null,
+  day date not null,
+  n bigint default nextval('requests_n'::regclass) not null,
+  at timestamp with time zone not null,
+  request_id text collate "C" not null,
+  key_id text collate "C",
+  operation text collate "C" not null,
+  method text collate "C" not null,
+  path text not null,
+  status smallint not null,
+  error text collate "C",
+  trader text,
+  ms real not null,
+  constraint requests_pkey PRIMARY KEY (day, n)
+) partition by RANGE (day);
+CREATE INDEX requests_id ON ONLY requests USING hash (request_id);
+CREATE INDEX requests_partner ON ONLY requests USING btree (partner_id, at, n);
+
 create table secrets (
   name text not null,
   key_id text not null,
@@ -1247,6 +1266,16 @@ AS $function$
     begin
       raise exception 'the audit log only grows: % is refused', lower(tg_op) using errcode = 'restrict_violation';
     end $function$;
+CREATE OR REPLACE FUNCTION check_day_partitions(parent text)
+ RETURNS void
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+    begin
+      if parent not in ('events', 'webhook_attempts', 'requests') then
+        raise exception '% has no daily partitions', parent;
+      end if;
+    end $function$;
 CREATE OR REPLACE FUNCTION deployment_events()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1256,44 +1285,34 @@ AS $function$
       values (new.partner_id, 'deployment.' || lower(new.status), new.id, to_jsonb(new));
       return null;
     end $function$;
+CREATE OR REPLACE FUNCTION drop_day_partition(parent text, first date)
+ RETURNS date
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    declare
+      oldest record;
+    begin
+      select * into oldest from oldest_day_partition(parent, first);
+      if oldest.day is null then return null; end if;
+      if parent = 'events' then
+        execute format('update event_positions p set dropped = d.position
+                          from event_positions q cross join lateral
+                               (select e.position from %s e where e.partner_id = q.partner_id order by e.day desc, e.position desc limit 1) d
+                         where p.partner_id = q.partner_id', oldest.part);
+      end if;
+      execute format('drop table %s', oldest.part);
+      return oldest.day;
+    end $function$;
 CREATE OR REPLACE FUNCTION drop_event_day(first date)
  RETURNS date
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
-AS $function$
-    declare
-      part regclass;
-      oldest date;
-    begin
-      select c.oid::regclass, to_date(right(c.relname, 8), 'YYYYMMDD') into part, oldest
-        from pg_inherits i join pg_class c on c.oid = i.inhrelid
-       where i.inhparent = 'events'::regclass order by c.relname limit 1;
-      if part is null or oldest >= first then return null; end if;
-      execute format('update event_positions p set dropped = d.position
-                        from event_positions q cross join lateral
-                             (select e.position from %s e where e.partner_id = q.partner_id order by e.day desc, e.position desc limit 1) d
-                       where p.partner_id = q.partner_id', part);
-      execute format('drop table %s', part);
-      return oldest;
-    end $function$;
+ LANGUAGE sql
+AS $function$ select drop_day_partition('events', first) $function$;
 CREATE OR REPLACE FUNCTION drop_webhook_day(first date)
  RETURNS date
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
-AS $function$
-    declare
-      part regclass;
-      oldest date;
-    begin
-      select c.oid::regclass, to_date(right(c.relname, 8), 'YYYYMMDD') into part, oldest
-        from pg_inherits i join pg_class c on c.oid = i.inhrelid
-       where i.inhparent = 'webhook_attempts'::regclass order by c.relname limit 1;
-      if part is null or oldest >= first then return null; end if;
-      execute format('drop table %s', part);
-      return oldest;
-    end $function$;
+ LANGUAGE sql
+AS $function$ select drop_day_partition('webhook_attempts', first) $function$;
 CREATE OR REPLACE FUNCTION event_id()
  RETURNS uuid
  LANGUAGE sql
@@ -1396,46 +1415,37 @@ AS $function$
       raise exception 'the ledger only grows: % of % is refused', lower(tg_op), tg_table_name
         using errcode = 'restrict_violation';
     end $function$;
+CREATE OR REPLACE FUNCTION make_day_partitions(parent text, first date, last date)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    declare
+      day date := first;
+      made int := 0;
+    begin
+      perform check_day_partitions(parent);
+      -- Several processes may find at once that a day is missing.
+      perform pg_advisory_xact_lock(hashtext('day partitions of ' || parent));
+      while day <= last loop
+        if to_regclass(parent || '_' || to_char(day, 'YYYYMMDD')) is null then
+          execute format('create table %I partition of %I for values from (%L) to (%L)',
+            parent || '_' || to_char(day, 'YYYYMMDD'), parent, day, day + 1);
+          made := made + 1;
+        end if;
+        day := day + 1;
+      end loop;
+      return made;
+    end $function$;
 CREATE OR REPLACE FUNCTION make_event_days(first date, last date)
  RETURNS integer
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
-AS $function$
-    declare
-      day date := first;
-      made int := 0;
-    begin
-      while day <= last loop
-        if to_regclass('events_' || to_char(day, 'YYYYMMDD')) is null then
-          execute format('create table %I partition of events for values from (%L) to (%L)',
-            'events_' || to_char(day, 'YYYYMMDD'), day, day + 1);
-          made := made + 1;
-        end if;
-        day := day + 1;
-      end loop;
-      return made;
-    end $function$;
+ LANGUAGE sql
+AS $function$ select make_day_partitions('events', first, last) $function$;
 CREATE OR REPLACE FUNCTION make_webhook_days(first date, last date)
  RETURNS integer
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
-AS $function$
-    declare
-      day date := first;
-      made int := 0;
-    begin
-      while day <= last loop
-        if to_regclass('webhook_attempts_' || to_char(day, 'YYYYMMDD')) is null then
-          execute format('create table %I partition of webhook_attempts for values from (%L) to (%L)',
-            'webhook_attempts_' || to_char(day, 'YYYYMMDD'), day, day + 1);
-          made := made + 1;
-        end if;
-        day := day + 1;
-      end loop;
-      return made;
-    end $function$;
+ LANGUAGE sql
+AS $function$ select make_day_partitions('webhook_attempts', first, last) $function$;
 CREATE OR REPLACE FUNCTION mark_late_analytics()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1466,6 +1476,21 @@ AS $function$
     begin
       insert into trader_days_late values (new.partner_id, new.trader_id, (new.closed_at at time zone 'UTC')::date);
       return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION oldest_day_partition(parent text, first date, OUT part regclass, OUT day date)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    begin
+      perform check_day_partitions(parent);
+      select c.oid::regclass, to_date(right(c.relname, 8), 'YYYYMMDD') into part, day
+        from pg_inherits i join pg_class c on c.oid = i.inhrelid
+       where i.inhparent = parent::regclass order by c.relname limit 1;
+      if day >= first then
+        part := null;
+        day := null;
+      end if;
     end $function$;
 CREATE OR REPLACE FUNCTION order_events()
  RETURNS trigger

@@ -5,15 +5,13 @@ import { forgetEventFaults } from '../db/events/faults.ts'
 import { dropEventDays, makeEventDays, SEQUENCED_AT_ONCE, sequenceEvents } from '../db/events/sequence.ts'
 import { EVENTS } from '../db/platform/bus.ts'
 import { countSequenced } from '../db/platform/metrics.ts'
+import { lacksPartition } from '../db/postgres/day-partitions.ts'
 import { sleep } from './platform/clock.ts'
 import type { WorkerServices } from './services.ts'
 
 // From so many events in a run on, the next waits a little: an event costs 200 microseconds alone and 10 in a group of 50.
 const GROUP_FROM = 4
 const GROUP_MS = 10
-
-// SQLSTATE check_violation: PostgreSQL reports so that a row has no partition.
-const NO_PARTITION = '23514'
 
 /** A round of the sequencer; returns whether there may be more. `onGrowth` gets the partners whose logs have grown. */
 export function openSequencing(
@@ -40,7 +38,7 @@ export function openSequencing(
       return count === SEQUENCED_AT_ONCE
     } catch (error) {
       last = 0
-      if ((error as { code?: unknown }).code !== NO_PARTITION) throw error
+      if (!lacksPartition(error)) throw error
       placed = false
       log.warn('the event log lacks the partition of today: making it')
       return true

@@ -5,6 +5,7 @@ import { deleteOldTickets } from '../db/events/tickets.ts'
 import { deleteOldTickWants, TICKS } from '../db/events/ticks.ts'
 import { listWaitingAccounts } from '../db/orders/claiming.ts'
 import { forgetLeaseHolders, noteClockOffset } from '../db/orders/leases.ts'
+import { keepRequestDays } from '../db/partners/requests.ts'
 import { deleteOldSessions } from '../db/partners/sessions.ts'
 import { deleteOldUsage } from '../db/partners/usage.ts'
 import { deleteOldBrokerRequests } from '../db/platform/broker-requests.ts'
@@ -86,6 +87,7 @@ const scheduled: Record<ClockQueue, (services: WorkerServices) => Promise<void>>
     await deleteOldTraderDays(db)
     await keepEventDays(services)
     await keepWebhookDays(services)
+    await keepRequestDays(services)
     await deleteOldTests(db)
     await forgetSenders(db)
     await deleteOldTickets(db)

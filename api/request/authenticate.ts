@@ -27,6 +27,8 @@ export async function authenticateKey(ctx: Context, services: ApiServices): Prom
     throw new ApiError('UNAUTHENTICATED', 'This API key does not exist.', { headers: CHALLENGE })
   }
   ctx.state.partnerId = caller.partnerId
+  // keyId: a key that is good; this one is in the request log even when it was revoked.
+  ctx.state.usedKeyId = caller.keyId
   if (caller.revoked) throw new ApiError('KEY_REVOKED')
   ctx.state.keyId = caller.keyId
   await checkStanding(caller, services)

@@ -2,6 +2,7 @@
 // to the wire.
 import { randomUUID } from 'node:crypto'
 import type { Context, Next } from 'koa'
+import type { RequestLog } from '../../db/partners/requests.ts'
 import type { UsageCounter } from '../../db/partners/usage.ts'
 import type { Log } from '../../db/platform/log.ts'
 import { countRequest, countUnderWay } from '../../db/platform/metrics.ts'
@@ -81,7 +82,17 @@ export function envelope(error: ApiError, { requestId, baseUrl }: { requestId: s
 }
 
 /** Outermost: gives the request its id, turns what is thrown into the envelope, counts it, logs one line. */
-export function respond({ log, usage, config }: { log: Log; usage: UsageCounter; config: Pick<Config, 'baseUrl'> }) {
+export function respond({
+  log,
+  usage,
+  requests,
+  config
+}: {
+  log: Log
+  usage: UsageCounter
+  requests: RequestLog
+  config: Pick<Config, 'baseUrl'>
+}) {
   // The access line has these fields and no others, none of them a secret: searching it for secrets would cost seven
   // times as much as writing it.
   const access = log.child({}, { redact: { paths: [] } })
@@ -106,7 +117,24 @@ export function respond({ log, usage, config }: { log: Log; usage: UsageCounter;
     const operation = (ctx.state.operation as string | undefined) ?? 'none'
     countRequest({ operation, status: ctx.status, code: failure?.code ?? '', seconds })
     const { partnerId, keyId } = ctx.state as { partnerId?: string; keyId?: string }
-    if (partnerId) usage.count({ partnerId, keyId, status: ctx.status })
+    const ms = Math.round(seconds * 10_000) / 10
+    if (partnerId) {
+      usage.count({ partnerId, keyId, status: ctx.status })
+      const { usedKeyId, shownPath, trader } = ctx.state as { usedKeyId?: string; shownPath?: string; trader?: string }
+      requests.note({
+        partnerId,
+        requestId,
+        startedAt,
+        keyId: usedKeyId ?? null,
+        operation,
+        method: ctx.method,
+        path: shownPath ?? ctx.path,
+        status: ctx.status,
+        error: failure?.code ?? null,
+        trader: trader ?? null,
+        ms
+      })
+    }
     const line = {
       requestId,
       trace: ctx.state.trace as string,
@@ -116,7 +144,7 @@ export function respond({ log, usage, config }: { log: Log; usage: UsageCounter;
       ip: ctx.ip,
       method: ctx.method,
       status: ctx.status,
-      ms: Math.round(seconds * 10_000) / 10,
+      ms,
       ...(failure ? { error: failure.code } : {})
     }
     if (failure && failure.status >= 500 && !EXPECTED.has(failure.code))

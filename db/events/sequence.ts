@@ -2,6 +2,7 @@
 // an advisory lock lets one run at a time, so positions of a partner are dense and agree with the order of commits. A run after
 // each commit makes it fast, a slow clock finds what a process left that died in between.
 import { type Db, rows } from '../postgres/connection.ts'
+import { dropDays, makeDays } from '../postgres/day-partitions.ts'
 
 /** Events moved by one statement, at most. */
 export const SEQUENCED_AT_ONCE = 500
@@ -63,40 +64,15 @@ export async function sequenceEvents(db: Db): Promise<Sequenced> {
   }
 }
 
-/** Days for which partitions are made ahead of time. */
-const DAYS_AHEAD = 3
-
 /** Makes the partitions of the coming days; safe to repeat and by several at once. Returns how many were made. */
 export async function makeEventDays(db: Db): Promise<number> {
-  return db.transaction(async trx => {
-    await trx.raw('select pg_advisory_xact_lock(?)', [LOCK])
-    const [made] = await rows<{ made: number }>(
-      trx,
-      `select make_event_days(greatest(day, (now() at time zone 'UTC')::date),
-                              greatest(day, (now() at time zone 'UTC')::date) + ${DAYS_AHEAD}) as made from event_epoch`
-    )
-    return made?.made ?? 0
-  })
+  const first = `(select greatest(day, (now() at time zone 'UTC')::date) from event_epoch)`
+  return makeDays(db, 'events', { lock: LOCK, first })
 }
-
-// A partition is dropped under a lock that waits for readers and holds up those behind it.
-const DROP_WAIT_MS = 1000
 
 /** Drops the days that are older than `keepDays`; returns how many. One that is being read stays until the next time. */
 export async function dropEventDays(db: Db, keepDays: number): Promise<number> {
-  for (let dropped = 0; ; dropped++) {
-    const day = await db.transaction(async trx => {
-      await trx.raw(`set local lock_timeout = ${DROP_WAIT_MS}`)
-      await trx.raw('select pg_advisory_xact_lock(?)', [LOCK])
-      const [found] = await rows<{ day: string | null }>(
-        trx,
-        `select drop_event_day((now() at time zone 'UTC')::date - :keepDays::int)::text as day`,
-        { keepDays }
-      )
-      return found?.day ?? null
-    })
-    if (day === null) return dropped
-  }
+  return dropDays(db, 'events', { keepDays, lock: LOCK })
 }
 
 /** The outbox now: events not in the log yet, and for how long the oldest has waited, in seconds. */

@@ -114,6 +114,16 @@ export function collectStreamSockets(count: () => number): void {
   countsOfSockets.add(count)
 }
 
+const unlogged = new client.Counter({
+  name: 'service_requests_unlogged_total',
+  help: 'Requests that are missing in the request log, since its memory was full or the database away.'
+})
+
+/** Counts requests that are missing in the request log. */
+export function countUnlogged(count: number): void {
+  unlogged.inc(count)
+}
+
 const sequenced = new client.Counter({
   name: 'service_events_total',
   help: 'Events that this process moved into the log; their rate is events a second.'

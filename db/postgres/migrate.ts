@@ -54,6 +54,7 @@ import * as webhooks from '../migrations/0052_webhooks.ts'
 import * as markup from '../migrations/0054_markup.ts'
 import * as analytics from '../migrations/0055_analytics.ts'
 import * as names from '../migrations/0056_names.ts'
+import * as requests from '../migrations/0057_requests.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -113,7 +114,8 @@ const migrations: Migration[] = [
   { name: '0052_webhooks', up: webhooks.up },
   { name: '0054_markup', up: markup.up },
   { name: '0055_analytics', up: analytics.up },
-  { name: '0056_names', up: names.up }
+  { name: '0056_names', up: names.up },
+  { name: '0057_requests', up: requests.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -136,29 +136,5 @@ export async function listPending(db: Db, endpointId: string): Promise<PendingRo
   )
 }
 
-/** Makes the partitions of the coming days; safe to repeat. Returns how many were made. */
-export async function makeWebhookDays(db: Db): Promise<number> {
-  const [made] = await rows<{ made: number }>(db, `select make_webhook_days(${TODAY}, ${TODAY} + 3) as made`)
-  return made?.made ?? 0
-}
-
 /** For how many days attempts are kept. */
 export const ATTEMPT_DAYS = 30
-
-// A partition is dropped under a lock that waits for readers and holds up those behind it.
-const DROP_WAIT_MS = 1000
-
-/** Drops the days that are older than 30; returns how many. */
-export async function dropWebhookDays(db: Db): Promise<number> {
-  for (let dropped = 0; ; dropped++) {
-    const day = await db.transaction(async trx => {
-      await trx.raw(`set local lock_timeout = ${DROP_WAIT_MS}`)
-      const [found] = await rows<{ day: string | null }>(
-        trx,
-        `select drop_webhook_day(${TODAY} - ${ATTEMPT_DAYS})::text as day`
-      )
-      return found?.day ?? null
-    })
-    if (day === null) return dropped
-  }
-}

@@ -119,6 +119,7 @@ export const environment = {
       pattern: '^wss?://[^/]+'
     },
     EVENT_DAYS: int('for how many days events are kept', 30, 1, 366),
+    REQUEST_DAYS: int('for how many days the request log is kept; 0: there is none', 7, 0, 31),
     WEBHOOK_ALLOW_PRIVATE: int('1: webhooks may go to http and private addresses; for development alone', 0, 0, 1),
     METRICS_PORT: int('Prometheus metrics, /healthz and /readyz', 0, 0, 65535),
     METRICS_HOST: { ...text('address of the metrics port'), default: '127.0.0.1' },
@@ -184,6 +185,7 @@ export interface Config {
   /** Without a trailing slash and /v1/stream. */
   streamUrl: string
   eventDays: number
+  requestDays: number
   webhookAllowPrivate: boolean
   metricsPort: number
   metricsHost: string
@@ -269,6 +271,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     sweepMs: num('SWEEP_MS'),
     auditMinutes: num('AUDIT_MINUTES'),
     eventDays: num('EVENT_DAYS'),
+    requestDays: num('REQUEST_DAYS'),
     webhookAllowPrivate: num('WEBHOOK_ALLOW_PRIVATE') === 1,
     metricsPort: num('METRICS_PORT'),
     metricsHost: str('METRICS_HOST') as string,

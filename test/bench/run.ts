@@ -12,6 +12,7 @@ import { hostile } from './hostile.ts'
 import { added, fanout, memory, throughput } from './orders.ts'
 import { queueAge } from './queue-age.ts'
 import { quotas } from './quotas.ts'
+import { requests } from './requests.ts'
 import { rotation } from './rotation.ts'
 import { scaling } from './scaling.ts'
 import { start } from './start.ts'
@@ -48,6 +49,7 @@ const parts: Record<string, Part> = {
     onRequest: true,
     run: () => webhooks(seconds)
   },
+  requests: { what: 'what the request log costs', onRequest: true, run: () => requests(seconds) },
   start: { what: 'API and `make run`', run: start },
   quotas: {
     what: "1,000 orders on an account, 2,000 on 200, within the broker's quotas",

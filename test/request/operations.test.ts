@@ -250,6 +250,7 @@ const strangersCookie = (await stranger.makeSession()).cookie
 const crossings = await makeCrossings(harness, owner, stranger)
 // The owner's own calls so far are counted later otherwise, in the middle of it all.
 await harness.services.usage.flush()
+await harness.services.requests.flush()
 const digests = await digestQuery()
 
 crossing('are asked for by every operation that takes an identifier', () => {

@@ -18,6 +18,8 @@ export interface Crossing {
   told: ErrorCode | { fine: string; data?: [] }
 }
 
+const REQUEST_ID = 'a-request-of-the-owner'
+
 /** What belongs to `owner`, and the trader of the partner that comes asking. */
 export async function makeCrossings(
   harness: Harness,
@@ -39,6 +41,7 @@ export async function makeCrossings(
     if (status !== 200) throw new Error(`${row.name} answered ${status} ${JSON.stringify(body)}`)
     return body
   }
+  await made(listEvents, { headers: { 'x-request-id': REQUEST_ID } })
   const { messageId } = await made(postMessage, { body: { content: 'hello' } })
   const { botId: communityBot } = await made(createCommunityBot, { body: { name: 'bot' } })
   const draft = await makeDraft(owner)
@@ -128,6 +131,10 @@ function tradingCrossings(
     },
     closeOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },
     listOrders: { input: { query }, told: { fine: 'a filter that fits nothing', data: [] } },
+    listRequests: {
+      input: { query: { requestId: REQUEST_ID } },
+      told: { fine: 'a filter that fits nothing', data: [] }
+    },
     getOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },
     placeMultiplierOrder: { input: { body: { ...order, direction: 'up', multiplier: 10 } }, told },
     closeMultiplierOrder: { input: { params: { orderId: multiplier } }, told: 'NOT_FOUND' },

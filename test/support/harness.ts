@@ -17,6 +17,7 @@ import { openPlaces } from '../../api/request/places.ts'
 import { openWaits } from '../../api/request/waits.ts'
 import { insertKey } from '../../db/partners/keys.ts'
 import { insertPartner } from '../../db/partners/partners.ts'
+import { openRequestLog } from '../../db/partners/requests.ts'
 import { insertPartnerSession } from '../../db/partners/sessions.ts'
 import { openUsage } from '../../db/partners/usage.ts'
 import { openBus } from '../../db/platform/bus.ts'
@@ -139,6 +140,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const queue = await openQueue({ url, role: 'sender', log })
   const limits = await openLimits({ redisUrl: config.redisUrl, log })
   const usage = openUsage({ db, log })
+  const requests = openRequestLog({ db, log, keepDays: config.requestDays })
   const batched = openBatched({ db, queue, bus })
   const feed = await openFeed(bus)
   const services: ApiServices = {
@@ -152,6 +154,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     log,
     batched,
     usage,
+    requests,
     waits: openWaits(),
     places: openPlaces({ pool: 10 }),
     feed
@@ -166,6 +169,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))
     await usage.close()
+    await requests.close()
     await Promise.allSettled([queue.close(), bus.close(), limits.close()])
     await db.destroy()
   }

@@ -6,8 +6,9 @@ import { getEvent, listEvents } from '../../api/events/events.ts'
 import { getWebhook, updateWebhook } from '../../api/webhooks/endpoints.ts'
 import { eventIdOf } from '../../db/events/present.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
+import { dropDays } from '../../db/postgres/day-partitions.ts'
 import { takeEndpoints } from '../../db/webhooks/leases.ts'
-import { ATTEMPT_DAYS, dropWebhookDays } from '../../db/webhooks/outcomes.ts'
+import { ATTEMPT_DAYS } from '../../db/webhooks/outcomes.ts'
 import { openClient } from '../events/client.ts'
 import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
@@ -235,13 +236,13 @@ faults('attempts are kept for 30 days', async () => {
        values (:webhookId, :partnerId, ${day(ago)}, event_id(), :type, 1, 'DELIVERED', now() - :ago * interval '1 day', false)`,
       { webhookId, partnerId: partner.partnerId, type: `${ago} days ago`, ago }
     )
-  assert.is(await dropWebhookDays(db), 2)
+  assert.is(await dropDays(db, 'webhook_attempts', { keepDays: ATTEMPT_DAYS }), 2)
   const listed = await deliveriesOf(partner, webhookId)
   assert.equal(
     listed.map(({ type }: { type: string }) => type),
     [`${ATTEMPT_DAYS} days ago`]
   )
-  assert.is(await dropWebhookDays(db), 0)
+  assert.is(await dropDays(db, 'webhook_attempts', { keepDays: ATTEMPT_DAYS }), 0)
 })
 
 faults('an endpoint goes on from where it is when the log gets another epoch', async () => {

@@ -1,7 +1,8 @@
 // Webhooks in a worker: what starts and ends delivery, the lease, and the writing of outcomes.
 import { EVENTS, WORK } from '../../db/platform/bus.ts'
+import { dropDays, lacksPartition, makeDays } from '../../db/postgres/day-partitions.ts'
 import { disableEndpoint, listHeld, releaseEndpoints, releaseSender, renewSender } from '../../db/webhooks/leases.ts'
-import { dropWebhookDays, makeWebhookDays, type Outcomes, writeOutcomes } from '../../db/webhooks/outcomes.ts'
+import { ATTEMPT_DAYS, type Outcomes, writeOutcomes } from '../../db/webhooks/outcomes.ts'
 import { WEBHOOK_TESTS, WEBHOOKS } from '../../db/webhooks/topics.ts'
 import { sleep } from '../platform/clock.ts'
 import { startLoop } from '../platform/loop.ts'
@@ -17,9 +18,6 @@ const IDLE_MS = 30_000
 // What is under way when the worker ends is waited for so long.
 const DRAIN_MS = 10_000
 const WRITE_RETRY_MS = 500
-
-// SQLSTATE check_violation: PostgreSQL reports so that a row has no partition. Classes 22 and 23: the data are at fault.
-const NO_PARTITION = '23514'
 
 export interface Webhooks {
   /** The log of a partner has grown. */
@@ -100,9 +98,9 @@ export async function startWebhooks(services: WorkerServices): Promise<Webhooks>
       held = new Map((await writeOutcomes(db, worker, outcomes)).map(({ id, version }) => [id, version]))
     } catch (error) {
       const code = String((error as { code?: unknown }).code ?? '')
-      if (code === NO_PARTITION) {
+      if (lacksPartition(error)) {
         // Housekeeping may not have run for days.
-        await makeWebhookDays(db)
+        await makeDays(db, 'webhook_attempts')
         held = new Map((await writeOutcomes(db, worker, outcomes)).map(({ id, version }) => [id, version]))
       } else if (!/^2[23]/.test(code)) throw error
       else if (taken.length > 1) {
@@ -184,7 +182,7 @@ export async function startWebhooks(services: WorkerServices): Promise<Webhooks>
     })
   }
 
-  await makeWebhookDays(db)
+  await makeDays(db, 'webhook_attempts')
   await renewSender(db, worker, config.leaseMs)
   sender.goodUntil = clock.now() + config.leaseMs
   const lease = startLoop({
@@ -247,7 +245,7 @@ export async function startWebhooks(services: WorkerServices): Promise<Webhooks>
 
 /** Makes the partitions of the coming days and drops those that are not kept any more. */
 export async function keepWebhookDays({ db, log }: Pick<WorkerServices, 'db' | 'log'>): Promise<void> {
-  await makeWebhookDays(db)
-  const dropped = await dropWebhookDays(db)
+  await makeDays(db, 'webhook_attempts')
+  const dropped = await dropDays(db, 'webhook_attempts', { keepDays: ATTEMPT_DAYS })
   if (dropped > 0) log.info({ days: dropped }, 'dropped attempts of webhooks that are not kept any more')
 }

@@ -1,0 +1,38 @@
+// GET /v1/requests: the partner's own requests and what came of them.
+import { listRequests as list, presentRequest } from '../db/partners/requests.ts'
+import { RequestPage, RequestsQuery } from '../schemas/requests.ts'
+import type { Operation } from './operation.ts'
+
+export const listRequests: Operation<{ query: RequestsQuery }> = {
+  name: 'listRequests',
+  method: 'GET',
+  path: '/v1/requests',
+  tag: 'Usage',
+  summary: 'List requests',
+  description:
+    "The partner's requests of the last 7 days (REQUEST_DAYS of the installation), newest first, refused ones among them as soon as the key or session was known: what was called, by which key, for which trader, with which result. No bodies, no queries. A request appears within two seconds of its response; under an extreme load, or while the database is away, requests may be missing. A page on which filters passed over many entries may be short or empty and have a `nextCursor` all the same.",
+  auth: 'key',
+  scope: 'usage:read',
+  query: RequestsQuery,
+  response: RequestPage,
+  weight: 2,
+  errors: [],
+  async handle({ partner, query }, { db, requests }) {
+    // What this process has not written yet belongs to the response, unless the log's writing fails.
+    await requests.flush().catch(() => {})
+    const { status, error, operation, traderExternalId: trader, requestId, from, to, limit = 50, cursor } = query
+    const page = await list(db, {
+      partnerId: partner.partnerId,
+      status,
+      error,
+      operation,
+      trader,
+      requestId,
+      from: from === undefined ? undefined : new Date(from),
+      to: to === undefined ? undefined : new Date(to),
+      limit,
+      cursor
+    })
+    return { data: page.requests.map(presentRequest), nextCursor: page.nextCursor }
+  }
+}

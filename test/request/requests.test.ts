@@ -1,0 +1,279 @@
+// The request log: what is in it, whose, for how long, and that it never takes more memory or says more than it should.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createKey } from '../../api/keys.ts'
+import { getMe } from '../../api/me.ts'
+import { getOrder } from '../../api/orders/by-id.ts'
+import { closeMultiplierOrder } from '../../api/orders/multipliers.ts'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { listRequests } from '../../api/requests.ts'
+import { listAccounts } from '../../api/traders/accounts.ts'
+import { revokeKey } from '../../db/partners/keys.ts'
+import { keepRequestDays, openRequestLog, type RequestEntry, SCANNED_AT_MOST } from '../../db/partners/requests.ts'
+import { newApiKey } from '../../db/platform/crypto.ts'
+import { openLog } from '../../db/platform/log.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { call, closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { startProcess } from '../support/processes.ts'
+
+const harness = await openHarness()
+const { address, services } = harness
+const { db } = services
+const log = openLog({ level: 'silent', name: 'test' })
+const list = suite('GET /v1/requests')
+const writing = suite('the request log')
+const tailing = suite('operator requests tail')
+
+const listed = async (partner: TestPartner, query: Record<string, string | number> = {}) =>
+  (await partner.call(listRequests, { query })).body.data as Record<string, unknown>[]
+const ids = (entries: Record<string, unknown>[]) => entries.map(({ requestId }) => requestId)
+
+/** An entry as a process notes it. */
+const entry = (partnerId: string, changes: Partial<RequestEntry> = {}): RequestEntry => ({
+  partnerId,
+  requestId: randomUUID(),
+  startedAt: performance.now(),
+  keyId: null,
+  operation: 'getMe',
+  method: 'GET',
+  path: '/v1/me',
+  status: 200,
+  error: null,
+  trader: null,
+  ms: 1,
+  ...changes
+})
+
+list("answers the partner's requests, newest first, with what came of each", async () => {
+  const partner = await harness.makePartner()
+  const before = Date.now()
+  await partner.call(getMe, { headers: { 'x-request-id': 'first-request' } })
+  await partner.call(listAccounts, { query: { traderExternalId: 'nobody' }, headers: { 'x-request-id': 'second.one' } })
+  const [second, first] = await listed(partner)
+  const { at, ms, ...rest } = first as { at: string; ms: number }
+  assert.ok(Math.abs(Date.parse(at) - before) < 60_000)
+  assert.ok(ms >= 0)
+  assert.equal(rest, {
+    requestId: 'first-request',
+    operation: 'getMe',
+    method: 'GET',
+    path: '/v1/me',
+    status: 200,
+    error: null,
+    traderExternalId: null,
+    keyId: partner.keyId
+  })
+  assert.is(second?.error, 'TRADER_NOT_FOUND')
+  assert.equal([second?.status, second?.traderExternalId, second?.path], [404, 'nobody', '/v1/accounts'])
+})
+
+list('has refused requests as soon as their key or session is known, and others never', async () => {
+  const partner = await harness.makePartner({ scopes: ['usage:read'] })
+  const { cookie } = await partner.makeSession()
+  const { key, keyId } = await import('../../db/partners/keys.ts').then(({ insertKey }) =>
+    insertKey(db, services.pepper, { partnerId: partner.partnerId, label: null, scopes: [] })
+  )
+  await revokeKey(db, keyId)
+  await partner.call(listAccounts)
+  await call(address, getMe, { headers: { authorization: `Bearer ${key}` } })
+  await call(address, createKey, { headers: { cookie, origin: 'https://evil.example' } })
+  await call(address, createKey, { headers: { cookie }, body: '{"a":' })
+  await call(address, getMe, { headers: { authorization: `Bearer ${newApiKey().key}` } })
+  const told = (await listed(partner)).map(({ error, keyId }) => [error, keyId])
+  assert.equal(told, [
+    ['MALFORMED_JSON', null],
+    ['CROSS_SITE_REFUSED', null],
+    ['KEY_REVOKED', keyId],
+    ['INSUFFICIENT_SCOPE', partner.keyId]
+  ])
+})
+
+list('filters by status, error, operation, trader, request id and time, and pages with a cursor', async () => {
+  const partner = await harness.makePartner()
+  for (let i = 0; i < 5; i++) await partner.call(getMe, { headers: { 'x-request-id': `request-${i}` } })
+  await partner.call(listAccounts, { query: { traderExternalId: 'nobody' }, headers: { 'x-request-id': 'of-nobody' } })
+  await services.requests.flush()
+  // Minutes apart: 4 is the newest of those.
+  await db.raw(
+    `update requests set at = now() - (10 - right(request_id, 1)::int) * interval '1 minute'
+      where partner_id = ? and request_id like 'request-%'`,
+    [partner.partnerId]
+  )
+  const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString()
+  assert.equal(ids(await listed(partner, { status: 404 })), ['of-nobody'])
+  assert.equal(ids(await listed(partner, { error: 'TRADER_NOT_FOUND' })), ['of-nobody'])
+  assert.equal(ids(await listed(partner, { operation: 'listAccounts' })), ['of-nobody'])
+  assert.equal(ids(await listed(partner, { traderExternalId: 'nobody' })), ['of-nobody'])
+  assert.equal(ids(await listed(partner, { requestId: 'request-3' })), ['request-3'])
+  assert.equal(ids(await listed(partner, { requestId: 'request-3', status: 404 })), [])
+  const window = { from: minutesAgo(9.5), to: minutesAgo(6.5) }
+  assert.equal(ids(await listed(partner, window)), ['request-3', 'request-2', 'request-1'])
+  const pages: unknown[] = []
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const query: Record<string, string | number> = { operation: 'getMe', limit: 2, ...(cursor ? { cursor } : {}) }
+    const { body } = await partner.call(listRequests, { query })
+    pages.push(ids(body.data))
+    cursor = body.nextCursor
+  }
+  assert.equal(pages, [['request-4', 'request-3'], ['request-2', 'request-1'], ['request-0']])
+  const wrong = await partner.call(listRequests, { query: { cursor: 'nonsense' } })
+  assert.equal([wrong.status, wrong.body.details[0].path], [400, '/query/cursor'])
+})
+
+list("shows nothing of another partner's, not even under the same request id", async () => {
+  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+  const headers = { 'x-request-id': 'shared-by-two' }
+  await partner.call(getMe, { headers })
+  await other.call(listAccounts, { query: { traderExternalId: 'theirs' }, headers })
+  assert.equal(
+    (await listed(partner, { requestId: 'shared-by-two' })).map(({ operation }) => operation),
+    ['getMe']
+  )
+  assert.equal(await listed(partner, { traderExternalId: 'theirs' }), [])
+})
+
+list('holds no query, no body and no secret of a path', async () => {
+  const partner = await harness.makePartner()
+  const secret = `canary-${randomUUID()}`
+  await partner.call(getMe, { query: { secret } })
+  await partner.call(placeBinaryOrder, { body: { secret, traderExternalId: 5 } })
+  await partner.call(getOrder, { params: { id: partner.key } })
+  await partner.call(closeMultiplierOrder, { params: { orderId: `${secret}${'x'.repeat(200)}` } })
+  const entries = await listed(partner)
+  assert.is(entries.length, 4)
+  const text = JSON.stringify(entries)
+  assert.not.ok(text.includes(secret), text)
+  assert.not.ok(text.includes(partner.key.slice(13, 29)), text)
+  assert.equal(
+    entries.map(({ path }) => path),
+    ['/v1/orders/multiplier/{orderId}/close', '/v1/orders/service_live_…', '/v1/orders/binary', '/v1/me']
+  )
+})
+
+list('answers a short page with a cursor where filters pass over many entries', async () => {
+  const partner = await harness.makePartner()
+  await db.raw(
+    `insert into requests (partner_id, day, at, request_id, operation, method, path, status, ms)
+     select ?, (now() at time zone 'UTC')::date, now() - i * interval '1 millisecond', 'request-' || i, 'getMe', 'GET', '/v1/me',
+            case when i = ${SCANNED_AT_MOST + 5} then 500 else 200 end, 1
+       from generate_series(1, ${SCANNED_AT_MOST + 10}) i`,
+    [partner.partnerId]
+  )
+  const first = await partner.call(listRequests, { query: { status: 500 } })
+  assert.equal([first.body.data.length, typeof first.body.nextCursor], [0, 'string'])
+  const second = await partner.call(listRequests, { query: { status: 500, cursor: first.body.nextCursor } })
+  assert.equal([ids(second.body.data), second.body.nextCursor], [[`request-${SCANNED_AT_MOST + 5}`], null])
+})
+
+writing(
+  'keeps its entries while the database cannot take them, within bounds, each partner within its share',
+  async () => {
+    const [one, two] = [await harness.makePartner(), await harness.makePartner()]
+    const small = openRequestLog({ db, log, keepDays: 7, everyMs: 3_600_000, most: 8 })
+    await db.raw('alter table requests rename to requests_away')
+    for (let i = 0; i < 5; i++) small.note(entry(one.partnerId, { requestId: `entry-of-one-${i}` }))
+    for (let i = 0; i < 5; i++) small.note(entry(two.partnerId, { requestId: `entry-of-two-${i}` }))
+    const failure = await small.flush().catch((error: unknown) => error)
+    assert.instance(failure, Error)
+    await db.raw('alter table requests_away rename to requests')
+    await small.flush()
+    const kept = await rows<{ request_id: string }>(
+      db,
+      `select request_id from requests where partner_id in (:one, :two) order by n`,
+      { one: one.partnerId, two: two.partnerId }
+    )
+    assert.equal(
+      kept.map(({ request_id }) => request_id),
+      ['entry-of-one-0', 'entry-of-one-1', 'entry-of-two-0', 'entry-of-two-1']
+    )
+    small.note(entry(one.partnerId, { requestId: 'one-after' }))
+    await small.close()
+    assert.ok(ids(await listed(one)).includes('one-after'), 'there is room again')
+  }
+)
+
+writing('writes nothing where it is switched off', async () => {
+  const partner = await harness.makePartner()
+  const off = openRequestLog({ db, log, keepDays: 0 })
+  off.note(entry(partner.partnerId))
+  await off.close()
+  assert.equal(await listed(partner), [])
+})
+
+writing('makes the partition of a day that lacks one', async () => {
+  const partner = await harness.makePartner()
+  const [today] = await rows<{ name: string }>(
+    db,
+    `select 'requests_' || to_char(now() at time zone 'UTC', 'YYYYMMDD') as name`
+  )
+  await db.raw('drop table ??', [String(today?.name)])
+  services.requests.note(entry(partner.partnerId, { requestId: 'without-partition' }))
+  await services.requests.flush()
+  assert.equal(ids(await listed(partner, { requestId: 'without-partition' })), ['without-partition'])
+})
+
+writing('is kept for so many days, and no other table loses one', async () => {
+  const days = async () =>
+    (
+      await rows<{ day: number }>(
+        db,
+        `select to_date(right(c.relname, 8), 'YYYYMMDD') - (now() at time zone 'UTC')::date as day
+           from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'requests'::regclass order by 1`
+      )
+    ).map(({ day }) => day)
+  await db.raw(
+    `select make_day_partitions('requests', (now() at time zone 'UTC')::date - 9, (now() at time zone 'UTC')::date - 6)`
+  )
+  await keepRequestDays({ db, config: { requestDays: 7 } })
+  assert.equal(await days(), [-7, -6, 0, 1, 2, 3])
+  for (const call of [
+    `drop_day_partition('orders', now()::date)`,
+    `make_day_partitions('orders', now()::date, now()::date)`
+  ])
+    assert.match(
+      String(await db.raw(`select ${call}`).catch((error: unknown) => error)),
+      /orders has no daily partitions/
+    )
+})
+
+tailing('shows requests as they are answered, of one partner, refused ones alone where asked', async () => {
+  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+  const tail = startProcess('cli/main.ts', harness.env, [
+    'requests',
+    'tail',
+    '--partner',
+    partner.partnerId,
+    '--errors',
+    '--json'
+  ])
+  try {
+    // It shows what comes after its start.
+    const line = await until(
+      'a refused request',
+      async () => {
+        await other.call(listAccounts, { query: { traderExternalId: 'nobody' } })
+        await partner.call(getMe)
+        await partner.call(listAccounts, {
+          query: { traderExternalId: 'nobody' },
+          headers: { 'x-request-id': 'refused-one' }
+        })
+        await services.requests.flush()
+        return tail.lines.find(text => text.startsWith('{'))
+      },
+      60_000
+    )
+    for (const text of tail.lines.filter(text => text.startsWith('{'))) {
+      const { partnerId, requestId, error } = JSON.parse(text)
+      assert.equal([partnerId, requestId, error], [partner.partnerId, 'refused-one', 'TRADER_NOT_FOUND'], line)
+    }
+  } finally {
+    tail.kill('SIGINT')
+    await tail.ended
+  }
+})
+
+tailing.after(closeAll)
+list.run()
+writing.run()
+tailing.run()
