@@ -21,7 +21,7 @@ function sleeper() {
   let count = 0
   const listener = {
     ...heard.listener,
-    rests(ms: number) {
+    parked(ms: number) {
       count += 1
       rests.resolve(ms)
     }

@@ -65,8 +65,13 @@ conditions('says what the schema says', async () => {
       { accountIds: ['a', 1] }
     ],
     ...[{ accountIds: Array(20).fill('a') }, { accountIds: Array(21).fill('a') }, { orderId: order, accountId: 'a' }],
-    ...[{ orderId: order }, { orderId: order, after: newId('follow') }, { orderId: order, after: 1 }, { askId: ask }],
-    ...[{ askId: `${ask}x` }, { askId: 5 }, { askId: ask, other: null }, { 'it’s': "'" }],
+    ...[
+      { orderId: order },
+      { orderId: order, after: newId('follow') },
+      { orderId: order, after: 1 },
+      { brokerRequestId: ask }
+    ],
+    ...[{ brokerRequestId: `${ask}x` }, { brokerRequestId: 5 }, { brokerRequestId: ask, other: null }, { 'it’s': "'" }],
     ...[1, 0, 1.5, '1', null].map(revision => ({ deploymentId: newId('deployment'), revision }))
   ]
   for (const name of ['order.place', 'ask', 'copy.fanout', 'template.deploy'] as const) {
