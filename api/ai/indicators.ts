@@ -1,8 +1,12 @@
 // Candles to indicators: pure, the same numbers for the same candles, and never anything but finite numbers
 // or null, whatever the candles are like.
-import { ATR, BollingerBands, EMA, MACD, RSI } from 'trading-signals'
+import { createRequire } from 'node:module'
 import type { Indicators } from '../../schemas/ai.ts'
 import type { Candle } from '../../schemas/market.ts'
+
+// Loaded at its first use, not at the start of every process: it is an eighth of all modules an api process loads.
+const require = createRequire(import.meta.url)
+const loadLibrary = () => require('trading-signals') as typeof import('trading-signals')
 
 /**
  * The candles one can compute with, oldest first: those with a price that is not finite and positive are left
@@ -27,6 +31,7 @@ export function computeIndicators(candles: readonly Candle[], lastPrice: number 
 
 /** Indicators that follow candles one by one, oldest first: the same as of all candles so far. */
 export function openReadings(): { add(candle: Candle): void; at(lastPrice: number | null): Indicators } {
+  const { ATR, BollingerBands, EMA, MACD, RSI } = loadLibrary()
   const rsi = new RSI(14)
   const macd = new MACD(new EMA(12), new EMA(26), new EMA(9))
   const bands = new BollingerBands(20, 2)

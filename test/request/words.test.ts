@@ -1,6 +1,7 @@
 // Refusals in words: every pattern of a request, a command or a setting says what it wants, unknown paths name the nearest
 // one, and a broker's refusal names the field it is about.
 import { randomUUID } from 'node:crypto'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { operations } from '../../api/operations.ts'
@@ -38,6 +39,20 @@ const patternsOf = (part: unknown): string[] => {
   const own = 'pattern' in part && typeof part.pattern === 'string' ? [part.pattern] : []
   return [...own, ...Object.values(part).flatMap(patternsOf)]
 }
+
+const sound = suite('every schema of a request, response, command or setting')
+
+sound('is one of JSON Schema 2020-12, which the validator does not check', () => {
+  const ajv = new Ajv2020({ strict: false })
+  const schemas = [
+    ...operations.flatMap(({ params, query, body, response }) => [params, query, body, response]),
+    ...Object.values({ ...commands, ...contractCommands }),
+    environment
+  ].filter(schema => schema !== undefined)
+  assert.ok(schemas.length > 200)
+  for (const schema of schemas) assert.ok(ajv.validateSchema(schema), ajv.errorsText())
+  assert.not(ajv.validateSchema({ type: 'object', properties: { a: { minimum: 'one' } } }))
+})
 
 const saying = suite('a refused value')
 
@@ -93,6 +108,7 @@ saying('is a blank where a number is wanted, which would be read as 0', () => {
   assert.equal(check(wait, { wait: '0' }, '/query', { coerce: true }), { wait: 0 })
 })
 
+sound.run()
 saying.run()
 finding.after(closeAll)
 finding.run()
