@@ -1,6 +1,5 @@
-// The operator's command line: parse, run one command, print its result.
-import { createProgram } from './program.ts'
-import { endingOf } from './terminal/refusals.ts'
+// The operator's command line: run one command and end with its exit code.
+import { runProgram } from './program.ts'
 
 // The reader of our output may close it early: `operator orders list | head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -8,10 +7,4 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   throw error
 })
 
-try {
-  await createProgram().parseAsync()
-} catch (error) {
-  const { exitCode, line } = endingOf(error)
-  if (line) process.stderr.write(`${line}\n`)
-  process.exitCode = exitCode
-}
+await runProgram(process.argv.slice(2))

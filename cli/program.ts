@@ -30,6 +30,7 @@ import { addSpec } from './platform/spec.ts'
 import { addTokens } from './platform/tokens.ts'
 import { addRun } from './run.ts'
 import { addCompletion } from './terminal/completion.ts'
+import { endingOf } from './terminal/refusals.ts'
 
 /** Every command with its options; parsing it runs one. */
 export function createProgram(): Command {
@@ -74,6 +75,20 @@ export function createProgram(): Command {
   addCompletion(program)
   pointToHelp(program, program.name())
   return program
+}
+
+/**
+ * Runs the command these arguments name, prints its result and, where it does not succeed, why on stderr. Sets
+ * process.exitCode then; never rejects.
+ */
+export async function runProgram(args: readonly string[]): Promise<void> {
+  try {
+    await createProgram().parseAsync(args, { from: 'user' })
+  } catch (error) {
+    const { exitCode, line } = endingOf(error)
+    if (line) process.stderr.write(`${line}\n`)
+    process.exitCode = exitCode
+  }
 }
 
 /** Has every wrong use answered in one line: what is wrong, a suggestion, and where its right use stands. */

@@ -1,20 +1,22 @@
-// The money commands of the operator as a person or a script runs them: real processes, one JSON document.
+// The money commands of the operator as a person or a script runs them: one JSON document each.
 // test time-out: 300 s
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getMe } from '../../api/me.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
-import { startProcess } from '../support/processes.ts'
+import { operator as runOperator } from '../support/operator.ts'
 
 const { services, env, makePartner } = await openHarness()
 
 async function operator(
   ...args: string[]
 ): Promise<{ exit: unknown; lines: string[]; document: Record<string, unknown> }> {
-  const run = startProcess('cli/main.ts', env, [...args, '--json'])
-  const exit = await run.ended
-  const document = exit === 0 ? JSON.parse(run.lines.join('\n')) : {}
-  return { exit, lines: run.lines, document }
+  const { exitCode, stdout, stderr } = await runOperator(env, ...args, '--json')
+  return {
+    exit: exitCode,
+    lines: (stdout + stderr).trim().split('\n'),
+    document: exitCode === 0 ? JSON.parse(stdout) : {}
+  }
 }
 
 const create = async (...args: string[]) =>

@@ -11,7 +11,8 @@ import type { Effect, FaultRule } from '../../worker/simulator/faults.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
-import { startProcess, startTestWorker } from '../support/processes.ts'
+import { operator as runOperator } from '../support/operator.ts'
+import { startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 onClose(() => simulator.close())
@@ -235,8 +236,8 @@ async function makeReview() {
   return { body, orderId: refused.orderId as string, accountId }
 }
 const operator = async (...args: string[]) => {
-  const child = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, [...args, '--json'])
-  return { code: await child.ended, text: child.lines.join('\n') }
+  const { exitCode, stdout, stderr } = await runOperator(harness.env, ...args, '--json')
+  return { code: exitCode, text: stdout + stderr }
 }
 
 deciding('shows the evidence, adopts the contract named, and a worker follows it to its end', async () => {

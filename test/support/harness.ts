@@ -33,6 +33,8 @@ import { allScopes, type Scope } from '../../schemas/fields/scopes.ts'
 import type { Plan } from '../../schemas/partners.ts'
 import { appIds } from './dialects.ts'
 
+export { until } from './until.ts'
+
 /** Token keys of the tests; the same in every process a test starts. */
 export const TOKEN_KEYS = `t1:${Buffer.alloc(32, 7).toString('base64')}`
 
@@ -310,19 +312,4 @@ export function checkAnswer(
   if (broken.length > 0) throw wrong(JSON.stringify(broken))
   if (answer.requestId !== requestId) throw wrong('requestId differs from X-Request-Id')
   if (!(codesOf(row) as unknown[]).includes(answer.error)) throw wrong(`undeclared code ${String(answer.error)}`)
-}
-
-/** Waits until `look` answers something, with a bound; throws with `what` when it never does. */
-export async function until<T>(
-  what: string,
-  look: () => Promise<T | undefined | false | null> | T | undefined | false | null,
-  timeoutMs = 10_000
-): Promise<T> {
-  const deadline = performance.now() + timeoutMs
-  for (;;) {
-    const found = await look()
-    if (found) return found
-    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms for ${what}`)
-    await new Promise(resolve => setTimeout(resolve, 10))
-  }
 }

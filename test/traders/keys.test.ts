@@ -9,7 +9,7 @@ import { newToken } from '../../db/platform/crypto.ts'
 import { isCrossSite, readCookie, setCookie } from '../../schemas/fields/cookies.ts'
 import { defaultScopes } from '../../schemas/fields/scopes.ts'
 import { call, closeAll, openHarness } from '../support/harness.ts'
-import { startProcess } from '../support/processes.ts'
+import { operator as runOperator } from '../support/operator.ts'
 
 const harness = await openHarness()
 const { db, pepper } = harness.services
@@ -262,9 +262,8 @@ revoking('holds at once on every process, and stays as it was when repeated', as
 const command = suite('operator sessions')
 
 async function operator(...args: string[]) {
-  const run = startProcess('cli/main.ts', harness.env, ['sessions', ...args, '--json'])
-  const exit = await run.ended
-  return { exit, lines: run.lines, document: exit === 0 ? JSON.parse(run.lines.join('\n')) : undefined }
+  const { exitCode, stdout } = await runOperator(harness.env, 'sessions', ...args, '--json')
+  return { exit: exitCode, document: exitCode === 0 ? JSON.parse(stdout) : undefined }
 }
 
 command('issue, list and revoke one, each told in the audit log', async () => {

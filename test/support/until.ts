@@ -1,0 +1,22 @@
+// Waiting for what a test cannot be told of.
+
+/**
+ * Waits until `look` returns something; throws with `what` when it has paused for `timeoutMs` without. Only the pauses
+ * count, so that a machine that is slow because it is busy waits longer, not in vain. Pauses grow to a twentieth of what
+ * was waited, at most 100 ms: looking is not free.
+ */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined | false | null> | T | undefined | false | null,
+  timeoutMs = 10_000
+): Promise<T> {
+  let pausedMs = 0
+  for (;;) {
+    const found = await look()
+    if (found) return found
+    if (pausedMs >= timeoutMs) throw new Error(`waited ${timeoutMs} ms for ${what}`)
+    const pauseMs = Math.min(100, Math.max(10, pausedMs / 20))
+    await new Promise(resolve => setTimeout(resolve, pauseMs))
+    pausedMs += pauseMs
+  }
+}
