@@ -164,6 +164,9 @@ describing('shows only examples that match their schemas', () => {
   }
   for (const [name, response] of Object.entries(document.components.responses ?? {}))
     contents(name, response.content as Content)
+  const headers = Object.entries(document.components.headers ?? {})
+  assert.ok(headers.length > 0)
+  for (const [name, { schema, example }] of headers) look(name, schema as object, example)
   assert.equal(wrong, [])
 })
 
