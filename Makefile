@@ -9,10 +9,12 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check lint-spec api worker migrate schema test-page bench simulate mutants chaos chaos-stream chaos-webhooks outages money-storm billing-year copy-storm questions fuzz clean
+.PHONY: help install run test test-times check lint-spec api worker migrate schema test-page bench simulate mutants chaos chaos-stream chaos-webhooks outages money-storm billing-year copy-storm questions fuzz clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s%s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s%s\n", $$1, $$2 }'
+	@printf '%-24s%s\n' '  npm test' 'Run the quick tests: all but kills, outages and other long faults' \
+	  '  npm test -- NAME' 'Run the test files whose path contains NAME' '  npm test -- --help' 'Show the options of the test runner'
 
 install: node_modules/.installed ## Install the dependencies, Node 24 among them (the others do it by themselves)
 
@@ -23,7 +25,10 @@ run: install ## Run everything on this machine: database, broker simulator, api 
 	@$(node) cli/main.ts run
 
 test: check ## Check types and style, then run every test
-	@$(call node,$(limit)) test/run.ts --again
+	@$(call node,$(limit)) test/run.ts --all --again
+
+test-times: install ## Run every test, print what each file took, and write test/times.json, the order of the next run
+	@$(call node,$(limit)) test/run.ts --all --times
 
 check: install ## Check types, style and the description
 	@npm run -s check

@@ -2,6 +2,7 @@
 // of broken file pass: one that never calls run(), one with only(), a setup hook that throws. So the
 // source is looked at first, and afterwards the summary has to add up.
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
@@ -23,6 +24,8 @@ export interface Outcome {
   complaints: string[]
   output: string
   tookMs: number
+  /** CPU time of the file's processes that were waited for; PostgreSQL's and killed grandchildren's are not in it. 0 where unknown. */
+  cpuMs: number
 }
 
 export interface RunOptions {
@@ -38,11 +41,20 @@ export async function runFile(path: string, { env, timeoutMs, signal }: RunOptio
   const source = await readFile(path, 'utf8')
   const complaints = inspect(source)
   if (complaints.length > 0)
-    return { passed: 0, failed: 1, skipped: 0, skips: [], complaints, output: '', tookMs: Date.now() - startedAt }
+    return {
+      passed: 0,
+      failed: 1,
+      skipped: 0,
+      skips: [],
+      complaints,
+      output: '',
+      tookMs: Date.now() - startedAt,
+      cpuMs: 0
+    }
 
   const ownTimeout = /^\/\/ test time-out: (\d+) s$/m.exec(source)?.[1]
   const ended = await execute(path, { env, signal, timeoutMs: ownTimeout ? Number(ownTimeout) * 1000 : timeoutMs })
-  return { ...judge(ended), output: ended.output, tookMs: Date.now() - startedAt }
+  return { ...judge(ended), output: ended.output, tookMs: Date.now() - startedAt, cpuMs: ended.cpuMs }
 }
 
 /** What a reader of the source can tell: a suite that is never run, or one that leaves the others out. */
@@ -67,9 +79,10 @@ interface Ended {
   /** Set when we ended the process. */
   cut?: 'time' | 'linger'
   timeoutMs: number
+  cpuMs: number
 }
 
-function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<Outcome, 'output' | 'tookMs'> {
+function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<Outcome, 'output' | 'tookMs' | 'cpuMs'> {
   const plain = stripVTControlCharacters(output)
   const summaries = [...plain.matchAll(/^ {2}Total: +(\d+)\n {2}Passed: +(\d+)\n {2}Skipped: +(\d+)$/gm)]
   const [total, passed, uvuSkips] = (summaries.at(-1) ?? []).slice(1).map(Number)
@@ -129,13 +142,14 @@ function execute(path: string, { env, timeoutMs, signal }: RunOptions): Promise<
     child.stderr.setEncoding('utf8').on('data', hear)
     const closed = new Promise(resolve => child.once('close', resolve))
     const finish = async (code: number | null, killedBy: NodeJS.Signals | null) => {
+      const cpuMs = takeChildrenCpuMs()
       clearTimeout(timer)
       clearTimeout(linger)
       signal.removeEventListener('abort', stop)
       killGroup(child.pid)
       // A process outside the group may still hold the pipe; it is not waited for.
       await Promise.race([closed, sleep(PIPE_LINGER_MS, undefined, { ref: false })])
-      done({ code, killedBy, output, cut, timeoutMs })
+      done({ code, killedBy, output, cut, timeoutMs, cpuMs })
     }
     child.once('error', error => {
       output += `${error.message}\n`
@@ -143,6 +157,24 @@ function execute(path: string, { env, timeoutMs, signal }: RunOptions): Promise<
     })
     child.once('exit', (code, killedBy) => void finish(code, killedBy))
   })
+}
+
+let takenCpuMs = 0
+
+/**
+ * CPU time of our ended children (and theirs) since the last call, from /proc, for Node has no call for it; 0 elsewhere.
+ * Called as soon as a child has ended, it is that child's.
+ */
+function takeChildrenCpuMs(): number {
+  if (process.platform !== 'linux') return 0
+  // After the name, which may hold spaces: state is the first field, cutime and cstime are the 14th and 15th, in 1/100 s.
+  const fields = readFileSync('/proc/self/stat', 'utf8')
+    .replace(/^.*\) /, '')
+    .split(' ')
+  const allMs = (Number(fields[13]) + Number(fields[14])) * 10
+  const cpuMs = allMs - takenCpuMs
+  takenCpuMs = allMs
+  return cpuMs
 }
 
 function killGroup(pid: number | undefined): void {

@@ -1,13 +1,8 @@
-// `npm test [-- part of a file's name ...]`: one PostgreSQL for the whole run, every test/**/*.test.ts
-// as its own process beside a few others, and one line at the end that says how it went.
-//   TEST_DATABASE_URL  a PostgreSQL (as superuser) to test against instead of starting one
-//   TEST_PG_BIN        another PostgreSQL's programs for the one we start, e.g. /usr/lib/postgresql/15/bin
-//   TEST_CONCURRENCY   files at a time
-//   TEST_DIALECT       v3 or next: speak only this one with the broker; else both
-// A test file finds its server in TEST_PG_URL.
-import { chmod, glob, mkdtemp, readdir, readFile, stat } from 'node:fs/promises'
-import { availableParallelism, tmpdir } from 'node:os'
-import { basename, join, relative, resolve } from 'node:path'
+// The test runner: one PostgreSQL for the whole run, every test/**/*.test.ts as its own process beside a few others,
+// and one line at the end with the counts. A test file finds its server in TEST_PG_URL.
+import { chmod, glob, mkdtemp, readdir, readFile, stat, statfs, writeFile } from 'node:fs/promises'
+import { availableParallelism, freemem, tmpdir } from 'node:os'
+import { join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import pc from 'picocolors'
 import { acquire, holderOf } from '../db/embedded/lock.ts'
@@ -17,17 +12,32 @@ import { dialects } from './support/dialects.ts'
 
 const PREFIX = 'operator-test-'
 const FRESH_MS = 60_000
-const { values: flags, positionals: filters } = parseArgs({
-  allowPositionals: true,
-  options: {
-    dir: { type: 'string', default: import.meta.dirname },
-    timeout: { type: 'string', default: '300' },
-    verbose: { type: 'boolean', short: 'v', default: false },
-    // A file that fails beside others runs once more alone at the end, and counts by that run; both are printed. It tells
-    // a test that fails from one that a full machine made fail, which is a defect as well, but not of the service.
-    again: { type: 'boolean', default: false }
-  }
-})
+const MEMORY = '/dev/shm'
+const MIDDLE_SECONDS = 5
+const ROOM_BYTES = 3 * 1024 ** 3
+const TIMEOUT_SECONDS = '300'
+const FULL_RUN_ONLY = '// test in the full run only'
+const TIMES = join(import.meta.dirname, 'times.json')
+const USAGE = `Usage: npm test [-- [options] [NAME ...]]
+
+Runs the test files whose path contains one of the names; without names the quick ones, which are all but
+those with the line "${FULL_RUN_ONLY}" (kills, outages and other long faults).
+
+  --all              without names, run every file
+  --times            print what each file took at the end, most CPU first; a run of all writes test/times.json
+  --again            a file that fails beside others runs once more alone at the end, and counts by that run
+  --timeout SECONDS  for a file without a time-out of its own (${TIMEOUT_SECONDS})
+  --dir DIRECTORY    where the files are (test)
+  -v, --verbose      print the output of files that pass
+  -h, --help         print this
+
+Environment:
+  TEST_DATABASE_URL  a PostgreSQL (as superuser) to test against instead of starting one
+  TEST_PG_BIN        another PostgreSQL's programs for the one we start, e.g. /usr/lib/postgresql/15/bin
+  TEST_CONCURRENCY   files at a time (three for each core, at most 12)
+  TEST_DIALECT       v3 or next: speak only this one with the broker; else both`
+
+const { flags, filters } = readArguments()
 // More failures than that are no accident.
 const MAX_AGAIN = 8
 
@@ -37,55 +47,43 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     interrupted.abort(signal)
   })
 
-// What takes longest begins first, so that no long file is left for the end; measured, longest first.
-const LONGEST = [
-  'simulate',
-  'outages',
-  'ending',
-  'chaos',
-  'ticks-processes',
-  'doubt',
-  'quotas',
-  'operator-run',
-  'rotation',
-  'cli',
-  'copy-storm',
-  'cli-commands',
-  'outage-cost',
-  'stalled',
-  'stream',
-  'cli-bad-day',
-  'operator-settle',
-  'cli-finding',
-  'billing-killed',
-  'startup',
-  'copy-limits',
-  'job-data',
-  'copy-killed',
-  'wrong-clocks',
-  'money-cli',
-  'test-page',
-  'switch',
-  'flow',
-  'ops',
-  'currencies',
-  'console',
-  'bounds',
-  'amplification',
-  'order-by-id',
-  'fair-requests',
-  'account-proof',
-  'embedded',
-  'run',
-  'stop',
-  'durability',
-  'fuzz'
-]
+// Seconds each file took when they were last written.
+const lastSeconds: Record<string, number> = JSON.parse(await readFile(TIMES, 'utf8'))
 
 const counts = { passed: 0, failed: 0, skipped: 0 }
 const skips: string[] = []
 const unhappy: string[] = []
+const times: { name: string; tookMs: number; cpuMs: number }[] = []
+let leftOut = 0
 await run()
+
+function readArguments() {
+  try {
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
+      options: {
+        dir: { type: 'string', default: import.meta.dirname },
+        timeout: { type: 'string', default: TIMEOUT_SECONDS },
+        all: { type: 'boolean', default: false },
+        times: { type: 'boolean', default: false },
+        verbose: { type: 'boolean', short: 'v', default: false },
+        // Tells a test that fails from one that fails on a full machine, which is a defect as well, but not of the service.
+        again: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false }
+      }
+    })
+    if (values.help) {
+      console.log(USAGE)
+      process.exit(0)
+    }
+    if (!(Number(values.timeout) > 0))
+      throw new Error(`--timeout has to be a number of seconds, not ${values.timeout}.`)
+    return { flags: values, filters: positionals }
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`)
+    process.exit(2)
+  }
+}
 
 async function run(): Promise<void> {
   const files = await select()
@@ -115,6 +113,7 @@ async function run(): Promise<void> {
     await inParallel(files, async file => {
       const outcome = await runOne(file)
       if (interrupted.signal.aborted) return
+      times.push({ name: keyOf(file.path, file.dialect), tookMs: outcome.tookMs, cpuMs: outcome.cpuMs })
       if (!flags.again || outcome.failed === 0 || again.length === MAX_AGAIN)
         return tell(nameOf(file), outcome, verbose)
       again.push(file)
@@ -133,7 +132,23 @@ async function run(): Promise<void> {
     console.error(`Interrupted by ${interrupted.signal.reason}.`)
     return report(130)
   }
+  if (flags.times) await reportTimes()
   report(counts.failed > 0 ? 1 : 0)
+}
+
+/** Prints the times of this run's files, most CPU first, and keeps those of a whole run for the order of the next. */
+async function reportTimes(): Promise<void> {
+  const seconds = (ms: number) => (ms / 1000).toFixed(1)
+  const row = (cpu: string, took: string, name: string) => `${cpu.padStart(8)}${took.padStart(8)}  ${name}`
+  console.log(`\n${row('CPU s', 'wall s', 'file')}`)
+  for (const { name, tookMs, cpuMs } of times.toSorted((a, b) => b.cpuMs - a.cpuMs))
+    console.log(row(seconds(cpuMs), seconds(tookMs), name))
+  const sum = (of: 'tookMs' | 'cpuMs') => seconds(times.reduce((total, time) => total + time[of], 0))
+  console.log(row(sum('cpuMs'), sum('tookMs'), 'all files'))
+  if (!flags.all || flags.dir !== import.meta.dirname || process.env.TEST_DIALECT) return
+  const sorted = times.toSorted((a, b) => a.name.localeCompare(b.name, 'en'))
+  const kept = Object.fromEntries(sorted.map(({ name, tookMs }) => [name, Math.round(tookMs / 100) / 10]))
+  await writeFile(TIMES, `${JSON.stringify(kept, null, 2)}\n`)
 }
 
 interface TestRun {
@@ -142,7 +157,7 @@ interface TestRun {
   dialect?: string
 }
 
-/** The files to run, those that speak with the broker once for each dialect. */
+/** The files to run, those that speak with the broker once for each dialect; counts those it leaves out. */
 async function select(): Promise<TestRun[]> {
   const files: string[] = []
   for await (const name of glob('**/*.test.ts', { cwd: flags.dir }))
@@ -150,7 +165,12 @@ async function select(): Promise<TestRun[]> {
   const wanted = process.env.TEST_DIALECT ? [process.env.TEST_DIALECT] : dialects
   const runs = await Promise.all(
     files.sort().map(async (path): Promise<TestRun[]> => {
-      const speaks = /^\/\/ test once for each dialect$/m.test(await readFile(path, 'utf8'))
+      const lines = (await readFile(path, 'utf8')).split('\n')
+      if (!flags.all && filters.length === 0 && lines.includes(FULL_RUN_ONLY)) {
+        leftOut++
+        return []
+      }
+      const speaks = lines.includes('// test once for each dialect')
       return speaks ? wanted.map(dialect => ({ path, dialect })) : [{ path }]
     })
   )
@@ -161,15 +181,20 @@ function nameOf({ path, dialect }: TestRun): string {
   return `${relative(process.cwd(), path)}${dialect ? ` (${dialect})` : ''}`
 }
 
-function orderOf({ path }: TestRun): number {
-  const place = LONGEST.indexOf(basename(path, '.test.ts'))
-  return place < 0 ? LONGEST.length : place
+/** What it took last; a file that is not known yet is taken for one of middle length. */
+function secondsOf({ path, dialect }: TestRun): number {
+  return lastSeconds[keyOf(path, dialect)] ?? MIDDLE_SECONDS
+}
+
+function keyOf(path: string, dialect?: string): string {
+  return `${relative(flags.dir, path)}${dialect ? ` (${dialect})` : ''}`
 }
 
 async function inParallel(files: TestRun[], work: (file: TestRun) => Promise<void>): Promise<void> {
-  // Tests wait for events a good part of the time: two files for each core keep the cores busy.
-  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(8, 2 * availableParallelism())
-  const waiting = [...files].sort((a, b) => orderOf(a) - orderOf(b))
+  // Tests wait for events a good part of the time: three files for each core keep the cores busy.
+  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(12, 3 * availableParallelism())
+  // What takes longest begins first, so that no long file is left for the end.
+  const waiting = [...files].sort((a, b) => secondsOf(b) - secondsOf(a))
   const lane = async () => {
     for (let file = waiting.shift(); file && !interrupted.signal.aborted; file = waiting.shift()) await work(file)
   }
@@ -177,7 +202,7 @@ async function inParallel(files: TestRun[], work: (file: TestRun) => Promise<voi
 }
 
 function tell(name: string, outcome: Outcome, verbose: boolean): void {
-  const { passed, failed, skipped, complaints, output, tookMs } = outcome
+  const { passed, failed, skipped, complaints, output, tookMs, cpuMs } = outcome
   counts.passed += passed
   counts.failed += failed
   counts.skipped += skipped
@@ -186,13 +211,16 @@ function tell(name: string, outcome: Outcome, verbose: boolean): void {
   const mark = failed > 0 ? pc.red('✘') : pc.green('✔')
   if (failed > 0) unhappy.push(name)
   if ((failed > 0 || verbose) && output) console.log(`\n${output.trimEnd()}\n`)
-  console.log(`${mark} ${name}  ${words.filter(Boolean).join(', ')}  ${pc.dim(`${(tookMs / 1000).toFixed(1)} s`)}`)
+  console.log(
+    `${mark} ${name}  ${words.filter(Boolean).join(', ')}  ${pc.dim(`${(tookMs / 1000).toFixed(1)} s, CPU ${(cpuMs / 1000).toFixed(1)} s`)}`
+  )
   for (const complaint of complaints) console.log(`  ${pc.red(`${name} ${complaint}.`)}`)
 }
 
 function report(exitCode: number): void {
   if (skips.length > 0) console.log(`\nSkipped:\n${skips.map(line => `  ${line}`).join('\n')}`)
   if (unhappy.length > 0) console.log(`\nFailed: ${unhappy.join(' ')}`)
+  if (leftOut > 0) console.log(`\n${leftOut} files with long faults were left out: --all runs them, too.`)
   const failed = Math.max(counts.failed, exitCode === 0 ? 0 : 1)
   console.log(`\n${counts.passed} passed, ${failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ''}`)
   process.exitCode = exitCode
@@ -202,12 +230,20 @@ function report(exitCode: number): void {
 async function openServer(): Promise<{ url: string; close(): Promise<void> }> {
   const given = process.env.TEST_DATABASE_URL
   if (given) return { url: given, close: async () => {} }
-  await dropStale()
-  const dataDir = await mkdtemp(join(tmpdir(), PREFIX))
+  const place = await findPlace()
+  await dropStale(place)
+  const dataDir = await mkdtemp(join(place, PREFIX))
   await chmod(dataDir, 0o711) // Root's server runs as another user.
   const unlock = await acquire(join(dataDir, 'run.lock'))
-  // The data die with the run, so nothing has to survive a power cut.
-  const settings = { fsync: 'off', full_page_writes: 'off', log_min_messages: 'fatal' }
+  // The data die with the run, so nothing has to survive a power cut, and checkpoints are needless work.
+  const settings = {
+    fsync: 'off',
+    full_page_writes: 'off',
+    wal_level: 'minimal',
+    max_wal_senders: '0',
+    checkpoint_timeout: '1h',
+    log_min_messages: 'fatal'
+  }
   const embedded = await startEmbedded({ dataDir, settings, binDir: process.env.TEST_PG_BIN })
   return {
     url: embedded.url,
@@ -219,11 +255,23 @@ async function openServer(): Promise<{ url: string; close(): Promise<void> }> {
   }
 }
 
+/**
+ * Where the server's data go: into memory where there is room for it, because each test file makes and drops a database of
+ * more than a thousand files; else to the temporary directory, also when TMPDIR names one.
+ */
+async function findPlace(): Promise<string> {
+  if (process.env.TMPDIR === undefined && process.platform === 'linux' && freemem() > ROOM_BYTES) {
+    const { bavail = 0, bsize = 0 } = (await statfs(MEMORY).catch(() => undefined)) ?? {}
+    if (bavail * bsize > ROOM_BYTES) return MEMORY
+  }
+  return tmpdir()
+}
+
 /** Deletes the directories of runs that were killed, with a server that may still run in them. */
-async function dropStale(): Promise<void> {
-  for (const name of await readdir(tmpdir())) {
+async function dropStale(place: string): Promise<void> {
+  for (const name of await readdir(place)) {
     if (!name.startsWith(PREFIX)) continue
-    const dir = join(tmpdir(), name)
+    const dir = join(place, name)
     try {
       // One just made may not be locked yet.
       if (Date.now() - (await stat(dir)).mtimeMs < FRESH_MS || (await holderOf(join(dir, 'run.lock')))) continue

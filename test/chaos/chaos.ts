@@ -15,7 +15,7 @@ export interface ChaosOptions {
   seed: number
   orders: number
   kills: number
-  /** How long orders and deeds are spread over. */
+  /** How long orders and deeds are spread over, on a machine that is not busy otherwise. */
   minutes: number
   workers: number
   accounts: number
@@ -42,6 +42,9 @@ export interface ChaosReport {
   seconds: number
 }
 
+const STARTS = 2
+const PATIENCE_MS = 60_000
+
 // What the broker does by itself. A late execution stays within its own time-out, together with held traffic.
 const brokerFaults: FaultRule[] = [
   { effect: 'drop-before', call: 'buy', probability: 0.004 },
@@ -67,8 +70,12 @@ const brokerFaults: FaultRule[] = [
 /** Runs it; throws only when the ground itself gives way. */
 export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   const { seed, tell } = options
-  const ms = options.minutes * 60_000
+  const openedAt = performance.now()
   const ground = await openGround({ ...options, rules: brokerFaults })
+  // On a machine that is slow now, the time and a client's patience grow with what the start of all processes took: what is
+  // killed has to come back within them.
+  const startMs = performance.now() - openedAt
+  const ms = Math.max(options.minutes * 60_000, STARTS * startMs)
   let clean = false
   let watch: NodeJS.Timeout | undefined
   try {
@@ -80,7 +87,8 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     const { sockets = 0 } = options
     const consumers = sockets > 0 ? await startConsumers(ground, { count: sockets, seed: seed + 3 }) : undefined
     const trouble = startTrouble(ground, { seed: seed + 1, kills: options.kills, ms, restartAll: options.restartAll })
-    const loading = runLoad(ground, { seed, count: options.orders, ms, most: 150 })
+    const patienceMs = Math.max(PATIENCE_MS, 2 * STARTS * startMs)
+    const loading = runLoad(ground, { seed, count: options.orders, ms, most: 150, patienceMs })
     watch = setInterval(() => {
       const memory = Math.round(process.memoryUsage().rss / 1e6)
       tell(

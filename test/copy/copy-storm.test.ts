@@ -1,5 +1,6 @@
 // The storm of copying in short: followers of all limits, leaders that close early and switch accounts, lost tokens and
 // killed workers. The long form is `make copy-storm`.
+// test in the full run only
 // test time-out: 300 s
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

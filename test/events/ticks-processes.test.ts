@@ -1,5 +1,6 @@
 // Ticks over processes: workers and apis of their own, with PostgreSQL's wake-ups and with Redis. One worker forwards; when it is
 // killed or frozen another one takes over, and no socket sees a tick twice or one that is older than the last.
+// test in the full run only
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listWantedTicks } from '../../db/events/ticks.ts'

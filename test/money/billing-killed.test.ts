@@ -1,5 +1,6 @@
 // Plan fees under fire: real `operator billing check` processes side by side over a thousand partners, one of
 // them killed half-way, and the scheduled check of a worker on top. Each period is charged once.
+// test in the full run only
 // test time-out: 240 s
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

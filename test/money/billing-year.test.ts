@@ -1,4 +1,5 @@
 // A short year of billing; the long one is `make billing-year`.
+// test in the full run only
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { verifyLedger } from '../../db/money/verify.ts'

@@ -1,5 +1,6 @@
 // The money storm in short: three processes, killed and cut off, and every promise about money at each pause.
 // The long form is `make money-storm`.
+// test in the full run only
 // test time-out: 240 s
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

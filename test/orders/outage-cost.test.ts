@@ -1,5 +1,6 @@
 // What an outage of the broker costs: while nothing can be sent, orders wait without turning round. Counted are the
 // connection attempts at the broker, PostgreSQL's transactions and what they write to its log.
+// test in the full run only
 // test time-out: 300 s
 // test once for each dialect
 import { randomUUID } from 'node:crypto'

@@ -1,4 +1,5 @@
 // The PostgreSQL that comes with the project, with real servers that are killed, doubled and misplaced.
+// test in the full run only
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, chown, cp, lstat, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises'
@@ -6,13 +7,13 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { removeEmbedded, runningEmbedded, startEmbedded } from '../../db/embedded.ts'
+import { until } from '../support/until.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const asRoot = process.getuid?.() === 0
@@ -102,7 +103,7 @@ const surviving = suite('the embedded PostgreSQL, when something is killed')
 surviving('stops after its only holder was killed', async () => {
   const holder = await hold(dataDir)
   holder.process.kill('SIGKILL')
-  await until(async () => !(await exists(join(dataDir, 'postgres.lock'))), 'the keeper to leave')
+  await until('the keeper to leave', async () => !(await exists(join(dataDir, 'postgres.lock'))))
   assert.is(await runningEmbedded(dataDir), undefined)
 })
 
@@ -149,7 +150,7 @@ surviving('comes back at the same address when the server was killed', async () 
   const embedded = await startEmbedded({ dataDir })
   const before = await serverPid(dataDir)
   process.kill(before, 'SIGKILL')
-  await until(async () => (await ask(embedded.url, 'select answer from kept').catch(() => '')) === '42', 'an answer')
+  await until('an answer', async () => (await ask(embedded.url, 'select answer from kept').catch(() => '')) === '42')
   assert.is.not(await serverPid(dataDir), before)
   await embedded.stop()
 })
@@ -157,7 +158,7 @@ surviving('comes back at the same address when the server was killed', async () 
 surviving('initialises anew after an interrupted start', async () => {
   const dir = await newDir()
   const holding = hold(dir, { stderr: 'ignore' }).catch(() => {})
-  await until(async () => (await readdir(dir)).some(name => name.startsWith('postgres.init-')), 'initdb to begin')
+  await until('initdb to begin', async () => (await readdir(dir)).some(name => name.startsWith('postgres.init-')))
   process.kill(await keeperPid(dir), 'SIGKILL')
   const embedded = await startEmbedded({ dataDir: dir })
   assert.is(await ask(embedded.url, 'select 1 + 1'), '2')
@@ -296,11 +297,6 @@ async function ask(url: string, sql: string): Promise<string> {
   } finally {
     await client.end()
   }
-}
-
-async function until(holds: () => Promise<boolean>, what: string): Promise<void> {
-  for (const end = Date.now() + 15_000; Date.now() < end; await sleep(10)) if (await holds()) return
-  throw new Error(`Waited 15 s for ${what}.`)
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -1,3 +1,4 @@
+// test in the full run only
 // test time-out: 240 s
 // Changing the key of the broker tokens while orders and exchanges run: nothing fails, the old key is needed no more.
 import { suite } from 'uvu'

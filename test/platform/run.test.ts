@@ -3,13 +3,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { runningEmbedded } from '../../db/embedded.ts'
 import { runFile } from '../run-file.ts'
+import { until } from '../support/until.ts'
 
 const runner = fileURLToPath(new URL('../run.ts', import.meta.url))
 const uvu = `import { suite, test } from '${import.meta.resolve('uvu')}'\n`
@@ -112,15 +112,15 @@ test('hangs', async () => {
   await new Promise(() => setInterval(() => {}, 1000))
 })\ntest.run()`
     },
-    ['--timeout', '2']
+    ['--timeout', '5']
   )
   const pid = Number(await readFile(pidPath, 'utf8'))
   await rm(dir, { recursive: true })
   assert.is(code, 1)
   assert.is(last, '0 passed, 1 failed')
-  assert.match(out, 'still running after 2 s')
+  assert.match(out, 'still running after 5 s')
   assert.match(out, `process ${pid}: sleep 60`)
-  await until(() => !lives(pid), 'the child to be gone')
+  await until('the child to be gone', () => !lives(pid))
 })
 
 failing('ends the whole run with an error when no file matches', async () => {
@@ -163,6 +163,44 @@ passing('runs only the files whose names match', async () => {
   assert.is(last, '1 passed, 0 failed')
 })
 
+passing('leaves files for the full run out, says so, and runs them with --all or by name', async () => {
+  const files = {
+    'a.test.ts': `${uvu}test('x', () => {})\ntest.run()`,
+    'b.test.ts': `// test in the full run only\n${uvu}test('x', () => { throw new Error() })\ntest.run()`
+  }
+  const [quick, all, named] = await Promise.all([run(files), run(files, ['--all']), run(files, ['b.test'])])
+  assert.is(quick.last, '1 passed, 0 failed')
+  assert.match(quick.out, '1 files with long faults were left out')
+  assert.is(all.last, '1 passed, 1 failed')
+  assert.not.match(all.out, 'left out')
+  assert.is(named.last, '0 passed, 1 failed')
+})
+
+passing('prints the times of files when told', async () => {
+  const busy = `const end = Date.now() + 300\nwhile (Date.now() < end);`
+  const { out } = await run({ 'a.test.ts': `${uvu}test('x', () => { ${busy} })\ntest.run()` }, ['--times'])
+  const [, cpu, wall] = out.match(/^ +([\d.]+) +([\d.]+) {2}a\.test\.ts$/m) ?? []
+  assert.ok(Number(wall) >= 0.3, out)
+  // Elsewhere the CPU time of a process that has ended is not to be had.
+  if (process.platform === 'linux') assert.ok(Number(cpu) > 0, out)
+})
+
+passing('prints how it is used, also to one who uses it otherwise', async () => {
+  const [help, wrong, late] = await Promise.all([
+    run({}, ['--help']),
+    run({}, ['--nothing']),
+    run({}, ['--timeout', 'x'])
+  ])
+  assert.is(help.code, 0)
+  assert.match(help.out, /^Usage: npm test/)
+  assert.is(wrong.code, 2)
+  assert.match(wrong.out, "Unknown option '--nothing'")
+  assert.match(wrong.out, 'Usage: npm test')
+  assert.is(late.code, 2)
+  assert.match(late.out, '--timeout has to be a number of seconds, not x')
+  assert.not.match(wrong.out + late.out, / at .*run\.ts/)
+})
+
 passing('counts what was skipped and repeats why', async () => {
   const { code, last, out } = await run({
     'a.test.ts': `${uvu}console.log('SKIPPED: no such server here')\ntest('x', () => {})\ntest.run()`
@@ -184,7 +222,7 @@ passing('leaves no server and no files behind when interrupted', async () => {
   const hangs = `${uvu}test('x', () => new Promise(() => setInterval(() => {}, 1000)))\ntest.run()`
   const child = start(await fixtures({ 'a.test.ts': hangs }), [], { TEST_DATABASE_URL: '', TMPDIR: own })
   const dataDir = () => readdir(own).then(names => join(own, names[0] ?? 'none'))
-  await until(async () => runningEmbedded(await dataDir()).then(Boolean), 'a server of its own')
+  await until('a server of its own', async () => runningEmbedded(await dataDir()).then(Boolean), 60_000)
   const url = (await runningEmbedded(await dataDir())) ?? ''
   child.process.kill('SIGINT')
   const { code, last } = await child.ended
@@ -246,11 +284,6 @@ async function refuses(url: string): Promise<void> {
   )
   await client.end()
   assert.is(error?.code, 'ECONNREFUSED')
-}
-
-async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (const end = Date.now() + 10_000; Date.now() < end; await sleep(20)) if (await holds()) return
-  throw new Error(`Waited 10 s for ${what}.`)
 }
 
 function lives(pid: number): boolean {

@@ -1,5 +1,6 @@
 // The simulation in short: a fixed seed and a new one on both dialects, one of them twice; and some of the mutants,
 // whom it must find. The long forms are `make simulate` and `make mutants`.
+// test in the full run only
 // test time-out: 600 s
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -10,7 +11,7 @@ import { startServer } from '../simulate/server.ts'
 import { dialects } from '../support/dialects.ts'
 import { seed } from '../support/seed.ts'
 
-const LIVES = 250
+const LIVES = 150
 
 const simulation = suite(`simulation, seed ${seed}`)
 const servers = await Promise.all([startServer(), startServer()])

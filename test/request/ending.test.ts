@@ -1,5 +1,6 @@
 // Stopping in order when that is not easy: PostgreSQL killed or frozen, an order that takes longer than a process may
 // wait. Within 25 s api and worker end with exit code 0 and say so.
+// test in the full run only
 // test time-out: 300 s
 import { chmodSync, mkdtempSync } from 'node:fs'
 import { rm } from 'node:fs/promises'

@@ -1,4 +1,5 @@
 // Webhooks while workers are killed: the short form of `make chaos-webhooks`.
+// test in the full run only
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { closeAll, openHarness } from '../support/harness.ts'
