@@ -20,8 +20,8 @@ const FULL_RUN_ONLY = '// test in the full run only'
 const TIMES = join(import.meta.dirname, 'times.json')
 const USAGE = `Usage: npm test [-- [options] [NAME ...]]
 
-Runs the test files whose path contains one of the names; without names the quick ones, which are all but
-those with the line "${FULL_RUN_ONLY}" (kills, outages and other long faults).
+Runs the test files whose path contains one of the names. Without names it runs the quick part: all files but those
+with the line "${FULL_RUN_ONLY}" (kills, outages, starts of processes), with one dialect of the broker.
 
   --all              without names, run every file
   --times            print what each file took at the end, most CPU first; a run of all writes test/times.json
@@ -35,7 +35,7 @@ Environment:
   TEST_DATABASE_URL  a PostgreSQL (as superuser) to test against instead of starting one
   TEST_PG_BIN        another PostgreSQL's programs for the one we start, e.g. /usr/lib/postgresql/15/bin
   TEST_CONCURRENCY   files at a time (three for each core, at most 12)
-  TEST_DIALECT       v3 or next: speak only this one with the broker; else both`
+  TEST_DIALECT       v3 or next: speak only this one with the broker`
 
 const { flags, filters } = readArguments()
 // More failures than that are no accident.
@@ -157,8 +157,9 @@ interface TestRun {
   dialect?: string
 }
 
-/** The files to run, those that speak with the broker once for each dialect; counts those it leaves out. */
+/** The files to run, those that speak with the broker once for each dialect; counts what the quick part leaves out. */
 async function select(): Promise<TestRun[]> {
+  const quick = !flags.all && filters.length === 0
   const files: string[] = []
   for await (const name of glob('**/*.test.ts', { cwd: flags.dir }))
     if (filters.length === 0 || filters.some(part => name.includes(part))) files.push(resolve(flags.dir, name))
@@ -166,12 +167,14 @@ async function select(): Promise<TestRun[]> {
   const runs = await Promise.all(
     files.sort().map(async (path): Promise<TestRun[]> => {
       const lines = (await readFile(path, 'utf8')).split('\n')
-      if (!flags.all && filters.length === 0 && lines.includes(FULL_RUN_ONLY)) {
+      if (quick && lines.includes(FULL_RUN_ONLY)) {
         leftOut++
         return []
       }
       const speaks = lines.includes('// test once for each dialect')
-      return speaks ? wanted.map(dialect => ({ path, dialect })) : [{ path }]
+      if (!speaks) return [{ path }]
+      if (quick) leftOut += wanted.length - 1
+      return wanted.slice(0, quick ? 1 : wanted.length).map(dialect => ({ path, dialect }))
     })
   )
   return runs.flat()
@@ -220,7 +223,10 @@ function tell(name: string, outcome: Outcome, verbose: boolean): void {
 function report(exitCode: number): void {
   if (skips.length > 0) console.log(`\nSkipped:\n${skips.map(line => `  ${line}`).join('\n')}`)
   if (unhappy.length > 0) console.log(`\nFailed: ${unhappy.join(' ')}`)
-  if (leftOut > 0) console.log(`\n${leftOut} files with long faults were left out: --all runs them, too.`)
+  if (leftOut > 0)
+    console.log(
+      `\n${leftOut} runs of files were left out (--all): kills, outages, starts of processes, the second dialect.`
+    )
   const failed = Math.max(counts.failed, exitCode === 0 ? 0 : 1)
   console.log(`\n${counts.passed} passed, ${failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ''}`)
   process.exitCode = exitCode

@@ -1,3 +1,4 @@
+// test in the full run only
 // test once for each dialect
 // `operator broker check` against the simulated broker: every assumption that can be told there holds, and no secret shows.
 import { suite } from 'uvu'

@@ -1,3 +1,4 @@
+// test in the full run only
 // test once for each dialect
 // A broker behind TLS, as the real one is: orders are bought through it, a certificate nobody vouches for is refused, and
 // a worker that gives up a purchase the network holds lives on.

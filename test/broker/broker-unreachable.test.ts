@@ -1,3 +1,4 @@
+// test in the full run only
 // test time-out: 200 s
 // A broker that is away: a worker says so once and once when it is back, in its log; metrics, /readyz and the doctor say
 // it all the while, with the address.

@@ -1,5 +1,6 @@
 // The broker's quotas over processes: what a killed worker spent counts for the one that takes over, a user has five
 // connections at most whoever opens them, and an order that a quota keeps from being placed says so.
+// test in the full run only
 // test time-out: 600 s
 // test once for each dialect
 import { randomUUID } from 'node:crypto'

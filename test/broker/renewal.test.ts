@@ -1,4 +1,5 @@
 // Tokens that expire: renewed ahead of their end, once for all workers; an account that cannot be renewed is rejected for it.
+// test in the full run only
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'

@@ -1,3 +1,4 @@
+// test in the full run only
 // test once for each dialect
 // A stop loss or take profit that a leader changes at the broker is set on its open copies, scaled like the copy.
 import { randomUUID } from 'node:crypto'

@@ -1,5 +1,6 @@
 // What generators make of the description: with each of two, a call of every operation with its required fields only
 // compiles under a strict compiler.
+// test in the full run only
 // test time-out: 240 s
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'

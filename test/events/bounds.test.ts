@@ -1,5 +1,6 @@
 // Bounds of a socket that the other tests do not reach: traders over all of its subscriptions, a client that reads nothing for a
 // minute, and the places of an api that was killed.
+// test in the full run only
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { suite } from 'uvu'

@@ -1,4 +1,5 @@
 // The stream's description: AsyncAPI of the schemas that check every message, its page, and the consumer of the guide.
+// test in the full run only
 import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

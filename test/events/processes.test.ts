@@ -1,5 +1,6 @@
 // The stream over several api processes, with PostgreSQL's wake-ups and with Redis: every socket is told, places are counted
 // over all of them where there is Redis, and a stop loses nothing.
+// test in the full run only
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'

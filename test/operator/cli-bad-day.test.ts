@@ -1,3 +1,4 @@
+// test in the full run only
 // test time-out: 300 s
 // The operator's commands for a bad day, over a real api and a real worker: halts, a wrong top-up, an order closed,
 // limits, sessions, what runs; and that doctor says so.

@@ -1,3 +1,4 @@
+// test in the full run only
 // test time-out: 300 s
 // The operator's console: what it reads, against a real database, and the real program in a real terminal.
 import { userInfo } from 'node:os'

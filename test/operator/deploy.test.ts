@@ -1,3 +1,4 @@
+// test in the full run only
 // test time-out: 300 s
 // What is given to whoever installs the service: every metric that alerts and dashboard name exists, the example of
 // the settings can be read, and a dump that the backup wrote restores to the same books.

@@ -1,3 +1,4 @@
+// test in the full run only
 // test time-out: 300 s
 // `operator run`: everything on one machine. It works the first time, again, twice at once, after Ctrl-C and
 // after SIGKILL, and leaves nobody behind.

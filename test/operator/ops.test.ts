@@ -1,5 +1,6 @@
 // What ops rely on: HTTPS refused in clear text, security headers, metrics, readiness, traces, and Redis for
 // several machines with its loss and return.
+// test in the full run only
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'

@@ -1,3 +1,4 @@
+// test in the full run only
 // test time-out: 300 s
 // How processes start and stop in the hands of a person: what anybody may meet at the start is one line that says what
 // to correct, and a process that npm started ends when npm is stopped.

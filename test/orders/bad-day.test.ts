@@ -1,4 +1,5 @@
 // What else an operator does on a bad day: corrects a top-up, closes an order, limits a partner, sees what runs.
+// test in the full run only
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,3 +1,4 @@
+// test in the full run only
 // test once for each dialect
 // A purchase that stands somewhere on the way while everybody stops waiting for it. From a sender that lives it must
 // never arrive once its order counts as absent, however long the network keeps it. A sender that was killed can break

@@ -1,4 +1,5 @@
 // The database role of the processes: enough for all they do, and nothing beyond it.
+// test in the full run only
 import { randomBytes, randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,5 @@
 // What every process does however it was started: here, ending when its log has no reader.
+// test in the full run only
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'

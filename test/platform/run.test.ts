@@ -1,4 +1,5 @@
 // The test runner run on small files made for it: what it lets pass, and what it must not.
+// test in the full run only
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -170,10 +171,19 @@ passing('leaves files for the full run out, says so, and runs them with --all or
   }
   const [quick, all, named] = await Promise.all([run(files), run(files, ['--all']), run(files, ['b.test'])])
   assert.is(quick.last, '1 passed, 0 failed')
-  assert.match(quick.out, '1 files with long faults were left out')
+  assert.match(quick.out, '1 runs of files were left out')
   assert.is(all.last, '1 passed, 1 failed')
   assert.not.match(all.out, 'left out')
   assert.is(named.last, '0 passed, 1 failed')
+})
+
+passing('speaks one dialect of the broker in the quick part, and both with --all', async () => {
+  const files = { 'a.test.ts': `// test once for each dialect\n${uvu}test('x', () => {})\ntest.run()` }
+  const env = { TEST_DIALECT: '' }
+  const [quick, all] = await Promise.all([run(files, [], env), run(files, ['--all'], env)])
+  assert.is(quick.last, '1 passed, 0 failed')
+  assert.match(quick.out, '1 runs of files were left out')
+  assert.is(all.last, '2 passed, 0 failed')
 })
 
 passing('prints the times of files when told', async () => {
@@ -245,8 +255,8 @@ passing('does not go on with the file that was being read when the interruption 
 
 passing.run()
 
-async function run(files: Record<string, string>, args: string[] = []) {
-  return start(await fixtures(files), args).ended
+async function run(files: Record<string, string>, args: string[] = [], env: Record<string, string> = {}) {
+  return start(await fixtures(files), args, env).ended
 }
 
 async function fixtures(files: Record<string, string>): Promise<string> {

@@ -1,6 +1,7 @@
 // Stopping in order, with work under way: SIGTERM to an API and to a worker under load answers what can be
 // answered, leaves no lease and no doubt behind and ends with exit code 0; a second signal ends hard, and loses
 // nothing either.
+// test in the full run only
 // test time-out: 600 s
 // test once for each dialect
 import { randomUUID } from 'node:crypto'
