@@ -9,7 +9,7 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-times check lint-spec api worker migrate schema test-page bench simulate mutants chaos chaos-stream chaos-webhooks outages money-storm billing-year copy-storm questions fuzz clean
+.PHONY: help install run test test-times check lint-spec api worker migrate schema test-page client client-kills bench simulate mutants chaos chaos-stream chaos-webhooks outages money-storm billing-year copy-storm questions fuzz clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s%s\n", $$1, $$2 }'
@@ -50,6 +50,12 @@ schema: install ## Write db/schema.sql, the schema as the migrations leave it
 
 test-page: install ## Write the reference's page on testing, as the simulated broker behaves
 	@$(node) worker/simulator/test-page.ts
+
+client: install ## Write the types of the client from the description
+	@$(node) api/client/generate.ts
+
+client-kills: install ## Kill a program with the client again and again (KILLS=100, ORDERS=40, SEED=), then count what it bought
+	@$(node) test/client/run.ts
 
 bench: install ## Measure the service beside bare peers (BENCH_ONLY=help lists the parts)
 	@$(node) test/bench/run.ts

@@ -11,6 +11,7 @@ const chapters = [
   'testing',
   'retries',
   'waiting',
+  'client',
   'events',
   'webhooks',
   'analytics',

@@ -23,6 +23,7 @@ reading('have no placeholder left, and a heading for each subject', () => {
     'Your first order',
     'Testing',
     'Waiting and polling',
+    'Client',
     'Events',
     'Acting as a trader',
     'Copy trading',

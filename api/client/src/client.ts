@@ -1,0 +1,189 @@
+// Calls of the service: typed by its description, and repeated where that is safe.
+import { isTemporary, ServiceError } from './errors.ts'
+import { consume, pause, type StreamOptions } from './stream.ts'
+import type { Arguments, CallOptions, Entry, Method, PathOf, Result, Schemas } from './types.ts'
+
+export interface ClientOptions {
+  /** Where the service is, such as https://api.example.com */
+  baseUrl: string
+  /** A key of the partner. For servers alone: the client refuses it in a browser. */
+  key?: string
+  /** Where the stream is; `baseUrl` without it. */
+  streamUrl?: string
+  /** No repeat of a call begins later than this after it; 60,000 without it. */
+  deadlineMs?: number
+  /** Called after each attempt, for your log. */
+  onAttempt?: (attempt: Attempt) => void
+}
+
+export interface Attempt {
+  method: string
+  path: string
+  requestId: string
+  ms: number
+  error: ServiceError | undefined
+  /** For its status and header fields, such as `Deprecation`. */
+  response: Response | undefined
+}
+
+/** An order, with its id where you stored one before: without it, it is one intent for each call. */
+type Intent<Order> = Omit<Order, 'clientOrderId'> & { clientOrderId?: string }
+
+interface Call extends CallOptions {
+  path?: Record<string, unknown>
+  query?: Record<string, unknown>
+  body?: unknown
+}
+
+const PLACING = /^\/v1\/orders\/(binary|multiplier)$/
+// The response of an order may be held back until its contract is over, 140 seconds at most.
+const PLACING_MS = 150_000
+const ATTEMPT_MS = 45_000
+
+export class Client {
+  readonly #options: ClientOptions
+
+  constructor(options: ClientOptions) {
+    if (options.key && 'document' in globalThis)
+      throw new TypeError('A key must not be in a browser: let your server make tickets, and use openStream.')
+    this.#options = { ...options, baseUrl: options.baseUrl.replace(/\/+$/, '') }
+  }
+
+  get<P extends PathOf<'get'>>(path: P, ...[input]: Arguments<'get', P>): Promise<Result<'get', P>> {
+    return this.#call('get', path, input)
+  }
+  post<P extends PathOf<'post'>>(path: P, ...[input]: Arguments<'post', P>): Promise<Result<'post', P>> {
+    return this.#call('post', path, input)
+  }
+  patch<P extends PathOf<'patch'>>(path: P, ...[input]: Arguments<'patch', P>): Promise<Result<'patch', P>> {
+    return this.#call('patch', path, input)
+  }
+  delete<P extends PathOf<'delete'>>(path: P, ...[input]: Arguments<'delete', P>): Promise<Result<'delete', P>> {
+    return this.#call('delete', path, input)
+  }
+
+  /** Places an order under one id, however often it has to be sent. Store the id before, to go on after a crash of yours. */
+  placeBinary(order: Intent<Schemas['BinaryOrder']>, options?: CallOptions): Promise<Schemas['Order']> {
+    return this.#place('/v1/orders/binary', order, options)
+  }
+  placeMultiplier(
+    order: Intent<Schemas['MultiplierOrderRequest']>,
+    options?: CallOptions
+  ): Promise<Schemas['MultiplierOrder']> {
+    return this.#place('/v1/orders/multiplier', order, options)
+  }
+
+  /** The order as soon as it is CLOSED or FAILED, without polling; throws DEADLINE after `deadlineMs` (ten minutes). */
+  async waitUntilSettled(
+    orderId: string,
+    { deadlineMs = 600_000, ...options }: CallOptions = {}
+  ): Promise<Schemas['OrderEntry']> {
+    const until = performance.now() + deadlineMs
+    for (;;) {
+      const began = performance.now()
+      const wait = Math.max(0, Math.min(30, Math.ceil((until - began) / 1000)))
+      const order = await this.get('/v1/orders/{id}', { ...options, path: { id: orderId }, query: { wait } })
+      if (order.status === 'CLOSED' || order.status === 'FAILED') return order
+      if (performance.now() >= until)
+        throw new ServiceError('DEADLINE', { message: `${orderId} is ${order.status} after ${deadlineMs} ms` })
+      // An answer that came early is no reason to ask in a tight loop.
+      await pause(Math.min(until, began + 1000) - performance.now(), options.signal)
+    }
+  }
+
+  /** The entries of a list, page after page, as far as you read; of events those that there are now. */
+  async *list<P extends PathOf<'get'>>(path: P, ...[input]: Arguments<'get', P>): AsyncGenerator<Entry<P>, void> {
+    let query = { ...(input as Call | undefined)?.query }
+    for (;;) {
+      const answer = await this.#call<Record<string, unknown>>('get', path, { ...input, query })
+      const { data, nextCursor, caughtUp, cursor, page = 1, limit = 0, total = 0 } = answer
+      yield* data as Entry<P>[]
+      if (nextCursor) query = { ...query, cursor: nextCursor }
+      else if (caughtUp === false) query = { ...query, after: cursor }
+      else if (Number(page) * Number(limit) < Number(total)) query = { ...query, page: Number(page) + 1 }
+      else return
+    }
+  }
+
+  /** Hands over events and prices until `signal` aborts, over as many connections as it takes. */
+  stream(options: StreamOptions): Promise<void> {
+    const { baseUrl, streamUrl = baseUrl, key } = this.#options
+    const check = (): Promise<unknown> =>
+      options.onEvent ? this.get('/v1/events', { query: { after: 'now' } }) : this.get('/v1/me')
+    return consume({ ...options, url: streamUrl, headers: { authorization: `Bearer ${key}` }, check })
+  }
+
+  async #place<T>(path: string, intent: Intent<object>, options?: CallOptions): Promise<T> {
+    const { clientOrderId = crypto.randomUUID() } = intent
+    return this.#call<T>('post', path, { ...options, body: { ...intent, clientOrderId } }).catch((error: unknown) => {
+      throw error instanceof ServiceError ? Object.assign(error, { clientOrderId }) : error
+    })
+  }
+
+  async #call<T>(method: Method, path: string, call: Call = {}): Promise<T> {
+    const { key, deadlineMs = 60_000, onAttempt } = this.#options
+    const placing = PLACING.test(path)
+    const write = method !== 'get' && !placing
+    const headers = {
+      ...(key ? { authorization: `Bearer ${key}` } : {}),
+      ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(write ? { 'idempotency-key': call.idempotencyKey ?? crypto.randomUUID() } : {}),
+      ...call.headers
+    }
+    const timeoutMs = call.timeoutMs ?? (placing ? PLACING_MS : ATTEMPT_MS)
+    const until = performance.now() + (call.deadlineMs ?? deadlineMs)
+    for (let pauseMs = 200; ; pauseMs = Math.min(10_000, 2 * pauseMs)) {
+      const attempt = { method: method.toUpperCase(), path, requestId: crypto.randomUUID(), ms: performance.now() }
+      const { response, body, error } = await this.#attempt(attempt, { headers, call, timeoutMs })
+      onAttempt?.({ ...attempt, ms: performance.now() - attempt.ms, response, error })
+      if (!error) return body as T
+      const waitMs = Math.max(error.facts.retryAfterMs ?? 0, pauseMs * (0.5 + Math.random()))
+      if (!isTemporary(error, !write) || performance.now() + waitMs > until) throw error
+      await pause(waitMs, call.signal)
+    }
+  }
+
+  async #attempt(
+    { method, path, requestId }: { method: string; path: string; requestId: string },
+    { headers, call, timeoutMs }: { headers: Record<string, string>; call: Call; timeoutMs: number }
+  ): Promise<{ response: Response | undefined; body?: unknown; error?: ServiceError }> {
+    let response: Response | undefined
+    try {
+      const signals = [AbortSignal.timeout(timeoutMs), ...(call.signal ? [call.signal] : [])]
+      response = await fetch(this.#options.baseUrl + address(path, call), {
+        ...{ method, redirect: 'error', headers: { ...headers, 'x-request-id': requestId } },
+        ...{ body: call.body === undefined ? null : JSON.stringify(call.body), signal: AbortSignal.any(signals) }
+      })
+      return { response, ...read(response, await response.text(), requestId) }
+    } catch (cause) {
+      if (call.signal?.aborted) throw call.signal.reason
+      const error = new ServiceError('NO_ANSWER', { message: `${method} ${path} got no answer`, requestId, cause })
+      return { response, error }
+    }
+  }
+}
+
+function address(path: string, { path: params = {}, query = {} }: Call): string {
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
+  const given = Object.entries(query).filter(([, value]) => value !== undefined)
+  return `${filled}?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`.replace(
+    /\?$/,
+    ''
+  )
+}
+
+function read({ status, ok, headers }: Response, text: string, requestId: string) {
+  let body: { error?: unknown; requestId?: unknown } | undefined
+  try {
+    body = JSON.parse(text)
+  } catch {}
+  if (ok && body !== undefined) return { body }
+  const retryAfterMs = Number(headers.get('retry-after')) * 1000 || undefined
+  if (!ok && body?.error && body.requestId) {
+    const envelope = body as Schemas['Error']
+    return { error: new ServiceError(envelope.error, { ...envelope, retryAfterMs }) }
+  }
+  // A proxy's own page. From 500 on: the service was not reached, or its response was lost.
+  const message = `a response of status ${status} that is not the service's`
+  return { error: new ServiceError(status >= 500 ? 'NO_ANSWER' : 'UNEXPECTED', { message, requestId, retryAfterMs }) }
+}

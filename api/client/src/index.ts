@@ -1,0 +1,6 @@
+export { type Attempt, Client, type ClientOptions } from './client.ts'
+export { type ErrorCode, ServiceError } from './errors.ts'
+export type { components, paths } from './service.ts'
+export { openStream, type StreamOptions } from './stream.ts'
+export type { CallOptions, Entry, Input, Result, Schemas } from './types.ts'
+export { verifyWebhook, WebhookRefused } from './webhooks.ts'

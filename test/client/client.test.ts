@@ -1,0 +1,493 @@
+// The client of api/client against the service: what is repeated and what is not, ids that are kept, waits, lists, the stream
+// over cuts and restarts, webhooks.
+import { readFileSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { Webhook } from 'standardwebhooks'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { clientTypes, TYPES_FILE } from '../../api/client/generate.ts'
+import {
+  type Attempt,
+  Client,
+  openStream,
+  type Schemas,
+  ServiceError,
+  verifyWebhook
+} from '../../api/client/src/index.ts'
+import { newEventEpoch } from '../../db/events/sequence.ts'
+import { revokeKey } from '../../db/partners/keys.ts'
+import { errors } from '../../schemas/errors/errors.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+import { openReceiver } from '../webhooks/receiver.ts'
+import { openRelay } from './relay.ts'
+
+const ROOT = join(import.meta.dirname, '../../api/client')
+const simulator = await startSimulator({ tickMs: 10, seed: 21, limits: 'off', timeScale: 100 })
+onClose(() => simulator.close())
+const env = { ...brokerEnv(simulator), WEBHOOK_ALLOW_PRIVATE: '1' }
+const harness = await openHarness({ env })
+await startTestWorker(harness.env)
+const relay = await openRelay(harness.address)
+
+/** A client of a new partner, over the relay; `attempts` is what it tried. */
+async function makeClient() {
+  const partner = await harness.makePartner()
+  const attempts: Attempt[] = []
+  const onAttempt = (attempt: Attempt) => attempts.push(attempt)
+  return { partner, attempts, client: new Client({ baseUrl: relay.address, key: partner.key, onAttempt }) }
+}
+
+/** Drops so many responses that match from now on. */
+function dropResponses(count: number, to: string): void {
+  let asked = false
+  relay.passing = (what, text) => {
+    if (what === 'request') asked = text.includes(to)
+    if (what === 'request' || !asked || count === 0) return true
+    count -= 1
+    return false
+  }
+}
+
+const refusal = async (call: Promise<unknown>): Promise<ServiceError> => {
+  const error = await call.then(
+    () => undefined,
+    (thrown: unknown) => thrown
+  )
+  assert.instance(error, ServiceError)
+  return error as ServiceError
+}
+
+const being = suite('the client')
+
+being('has the types of the description: `make client` writes them', async () => {
+  assert.ok((await readFile(TYPES_FILE, 'utf8')) === (await clientTypes()), 'run `make client`')
+})
+
+being('is at most 400 lines of code of ours, and needs nothing but itself', async () => {
+  const files = (await readdir(join(ROOT, 'src'))).filter(name => name !== 'service.ts')
+  const texts = files.map(name => readFileSync(join(ROOT, 'src', name), 'utf8'))
+  const lines = texts.flatMap(text => text.split('\n')).filter(line => !/^\s*(\/\/|\/\*\*|\*|$)/.test(line))
+  assert.ok(lines.length <= 400, `${lines.length} lines`)
+  const imported = texts.flatMap(text => [...text.matchAll(/from '([^']+)'/g)].map(([, name]) => name as string))
+  assert.equal(
+    imported.filter(name => !name.startsWith('./')),
+    []
+  )
+  const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  assert.is(manifest.dependencies ?? manifest.peerDependencies, undefined)
+})
+
+const order = {
+  traderExternalId: 'x',
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 1,
+  durationUnit: 't'
+} as const
+
+/** What must not compile; never called. */
+export const mistakes = (client: Client) => [
+  // @ts-expect-error a query parameter is missing
+  client.get('/v1/balance', { query: {} }),
+  // @ts-expect-error there is no such path
+  client.get('/v1/balances'),
+  // @ts-expect-error there is no such contract
+  client.placeBinary({ ...order, contractType: 'ROULETTE' }),
+  // @ts-expect-error a result has no such field
+  client.get('/v1/me').then(({ nickname }) => nickname)
+]
+
+being('refuses a key in a browser', () => {
+  Object.assign(globalThis, { document: {} })
+  try {
+    assert.throws(
+      () => new Client({ baseUrl: 'https://api.example.com', key: 'service_live_' }),
+      /must not be in a browser/
+    )
+  } finally {
+    Reflect.deleteProperty(globalThis, 'document')
+  }
+})
+
+const calling = suite('a call')
+
+calling('tells an error by its code, with its docs, its request and its facts, and does not repeat it', async () => {
+  const { client, attempts } = await makeClient()
+  const query = { traderExternalId: 'nobody' }
+  const unknown = await refusal(client.get('/v1/balance', { query }))
+  assert.is(unknown.code, 'TRADER_NOT_FOUND')
+  assert.match(unknown.docs ?? '', /errors\/trader_not_found$/)
+  assert.is(unknown.requestId, attempts[0]?.requestId)
+  const broken = await refusal(client.post('/v1/community/messages', { body: { content: '' } }))
+  assert.is(broken.facts.details?.[0]?.path, '/body/content')
+  assert.is(attempts.length, 2)
+})
+
+calling('that changes something is done once when its responses are lost, and anew for a new wish', async () => {
+  const { client, attempts } = await makeClient()
+  dropResponses(2, '/v1/community/messages')
+  const first = await client.post('/v1/community/messages', { body: { content: 'once' } })
+  assert.equal(
+    attempts.map(({ error }) => error?.code),
+    ['NO_ANSWER', 'NO_ANSWER', undefined]
+  )
+  await client.post('/v1/community/messages', { body: { content: 'once' } })
+  const kept = { body: { content: 'kept' }, idempotencyKey: crypto.randomUUID() }
+  const one = await client.post('/v1/community/messages', kept)
+  assert.is((await client.post('/v1/community/messages', kept)).messageId, one.messageId)
+  const messages: Schemas['Message'][] = []
+  for await (const message of client.list('/v1/community/messages')) messages.push(message)
+  assert.is(messages.length, 3)
+  assert.is(messages.at(-1)?.messageId, first.messageId)
+})
+
+/** A server that answers each call with the next of these codes, then with 200. */
+async function scripted(...codes: string[]) {
+  const server = createServer((_, response) => {
+    const code = codes.shift()
+    const { status } = errors[(code ?? 'INTERNAL') as keyof typeof errors]
+    response.writeHead(code ? status : 200, { 'content-type': 'application/json', 'retry-after': '0' })
+    response.end(JSON.stringify(code ? { error: code, message: code, requestId: 'scripted-1' } : { data: [] }))
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  onClose(async () => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return new Client({
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    key: 'k',
+    deadlineMs: 60_000
+  })
+}
+
+calling('is repeated by its code: where nothing was done, or a repeat does nothing twice', async () => {
+  const again = [
+    'RATE_LIMITED',
+    'UNAVAILABLE',
+    'BROKER_UPSTREAM',
+    'TRADING_HALTED',
+    'IDEMPOTENCY_IN_PROGRESS',
+    'REQUEST_TIMEOUT'
+  ]
+  const body = { content: 'x' }
+  await Promise.all(
+    Object.keys(errors).map(async code => {
+      const write = (await scripted(code)).post('/v1/community/messages', { body })
+      if (again.includes(code)) await write
+      else assert.is((await refusal(write)).code, code)
+      // A read, and an order under its id, may also be repeated after a run that broke off half-way.
+      const harmless = [(await scripted(code)).get('/v1/webhooks'), (await scripted(code)).placeBinary(order)]
+      for (const call of harmless)
+        if (again.includes(code) || code === 'INTERNAL') await call
+        else assert.is((await refusal(call)).code, code)
+    })
+  )
+})
+
+calling('is not repeated after its deadline, nor when the service asks for a longer pause', async () => {
+  const limited = await openHarness({ url: harness.url, env: { ...env, RATE_LIMIT_LAUNCH: '1' } })
+  const { key } = await limited.makePartner({ plan: 'LAUNCH' })
+  const attempts: Attempt[] = []
+  const client = new Client({
+    baseUrl: limited.address,
+    key,
+    deadlineMs: 500,
+    onAttempt: attempt => attempts.push(attempt)
+  })
+  await client.get('/v1/me')
+  const { code, facts } = await refusal(client.get('/v1/me'))
+  assert.is(code, 'RATE_LIMITED')
+  assert.ok((facts.retryAfterMs ?? 0) >= 1000)
+  assert.is(attempts.length, 2)
+  const nobody = await refusal(new Client({ baseUrl: 'http://127.0.0.1:9', deadlineMs: 0 }).get('/v1/me'))
+  assert.is(nobody.code, 'NO_ANSWER')
+})
+
+calling('ends when its signal aborts', async () => {
+  const signal = AbortSignal.abort(new Error('enough'))
+  await makeClient().then(({ client }) =>
+    client.get('/v1/me', { signal }).then(
+      () => assert.unreachable(),
+      (error: Error) => assert.is(error.message, 'enough')
+    )
+  )
+})
+
+const trading = suite('an order')
+const contract = { asset: 'R_100', contractType: 'CALL', duration: 15, durationUnit: 's' } as const
+
+trading('is bought once when its responses are lost, and waited for until it is settled', async () => {
+  const { partner, client, attempts } = await makeClient()
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  dropResponses(2, '/v1/orders/binary')
+  const { orderId } = await client.placeBinary({ traderExternalId, stake: 3, ...contract })
+  assert.is(attempts.length, 3)
+  const settled = await client.waitUntilSettled(orderId)
+  assert.is(settled.status, 'CLOSED')
+  assert.type(settled.pnl, 'number')
+  assert.is(simulator.ledger().filter(({ loginid }) => loginid === accountId).length, 1)
+})
+
+trading('that is refused names the id it was sent under; a wait has a deadline', async () => {
+  const { partner, client } = await makeClient()
+  const { traderExternalId } = await partner.makeTrader()
+  const error = await refusal(client.placeBinary({ traderExternalId, stake: 1, ...contract, asset: 'NOPE' }))
+  assert.is(error.code, 'INVALID_CONTRACT')
+  assert.is(error.clientOrderId?.length, 36)
+  const long = { ...contract, duration: 1, durationUnit: 'd' } as const
+  const { orderId } = await client.placeBinary({ traderExternalId, stake: 1, ...long })
+  assert.is((await refusal(client.waitUntilSettled(orderId, { deadlineMs: 0 }))).code, 'DEADLINE')
+})
+
+trading('is found in lists, page after page', async () => {
+  const { partner, client, attempts } = await makeClient()
+  const { traderExternalId } = await partner.makeTrader()
+  const placed: string[] = []
+  for (let stake = 1; stake <= 3; stake++)
+    placed.push((await client.placeBinary({ traderExternalId, stake, ...contract })).orderId)
+  attempts.length = 0
+  const listed: string[] = []
+  for await (const { orderId } of client.list('/v1/orders', { query: { traderExternalId, limit: 1 } }))
+    listed.push(orderId)
+  assert.equal(listed, placed.reverse())
+  assert.ok(attempts.length >= 3)
+  const types: string[] = []
+  await until('the events', async () => {
+    types.length = 0
+    for await (const { type } of client.list('/v1/events', { query: { limit: 1 } })) types.push(type)
+    return types.filter(type => type === 'order.opened').length === 3
+  })
+})
+
+const streaming = suite('the stream')
+
+/** Adds so many events to the partner's log. */
+const addEvents = (partnerId: string, count: number) =>
+  harness.open.db.raw(
+    `insert into event_outbox (partner_id, type, subject, facts)
+     select e.partner_id, e.type, e.subject, e.facts from events e, generate_series(1, ?) where e.partner_id = ? and e.position = 1`,
+    [count, partnerId]
+  )
+
+/** Reads the stream into a list, from the cursor that was stored last. */
+function openReader(client: Client, more: Partial<Parameters<Client['stream']>[0]> = {}) {
+  const positions: number[] = []
+  const troubles: string[] = []
+  const stop = new AbortController()
+  const reader = {
+    positions,
+    troubles,
+    cursor: undefined as string | undefined,
+    stop: () => stop.abort(),
+    ended: client.stream({
+      onEvent: ({ position }) => positions.push(position),
+      onCursor: cursor => {
+        reader.cursor = cursor
+      },
+      onTrouble: reason => troubles.push(reason),
+      signal: stop.signal,
+      ...more
+    })
+  }
+  const reaches = (position: number) => until(`event ${position}`, () => positions.includes(position), 60_000)
+  const ready = () => until('a cursor', () => reader.cursor, 60_000)
+  return Object.assign(reader, { reaches, ready })
+}
+
+/** A partner whose log has one event. */
+async function makeLogged() {
+  const made = await makeClient()
+  await until('the first event', async () => (await made.client.get('/v1/events')).data.length > 0, 60_000)
+  return made
+}
+const dense = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
+
+streaming('hands over every event in order, over cuts of the connection', async () => {
+  const { partner, client } = await makeLogged()
+  const reader = openReader(client)
+  await reader.ready()
+  for (let round = 0; round < 3; round++) {
+    await addEvents(partner.partnerId, 5)
+    await reader.reaches(6 + 5 * round)
+    relay.cut()
+  }
+  await addEvents(partner.partnerId, 5)
+  await reader.reaches(21)
+  assert.equal([...new Set(reader.positions)], dense(2, 21))
+  assert.ok(reader.troubles.length >= 3)
+  reader.stop()
+  await reader.ended
+  await addEvents(partner.partnerId, 3)
+  const later = openReader(client, { after: reader.cursor })
+  await later.reaches(24)
+  assert.equal(later.positions, dense(22, 24))
+  later.stop()
+  await later.ended
+})
+
+/** The platform's socket, whose frames pass `fits`. */
+function filtering(
+  fits: (frame: { type: string; event?: { position: number } }) => boolean
+): NonNullable<Parameters<Client['stream']>[0]['openSocket']> {
+  return (url, options) => {
+    const socket = new WebSocket(url, options as unknown as string[])
+    return new Proxy(socket, {
+      get: (target, name) => {
+        const value = Reflect.get(target, name, target)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+      set: (target, name, value) => {
+        const handler =
+          name === 'onmessage' ? (message: MessageEvent) => fits(JSON.parse(message.data)) && value(message) : value
+        return Reflect.set(target, name, handler, target)
+      }
+    })
+  }
+}
+
+streaming('notices an event that was lost, and a connection that is silent, and goes on from its cursor', async () => {
+  const { partner, client } = await makeLogged()
+  let lost = 0
+  const losing = filtering(({ type, event }) => type !== 'event' || event?.position !== 3 || lost++ > 0)
+  const reader = openReader(client, { openSocket: losing })
+  await reader.ready()
+  await addEvents(partner.partnerId, 5)
+  await reader.reaches(6)
+  assert.equal(reader.positions, dense(2, 6))
+  assert.match(reader.troubles[0] ?? '', 'a gap before')
+  reader.stop()
+  let mute = true
+  const muted = openReader(client, { openSocket: filtering(() => !mute), silenceMs: 300, after: reader.cursor })
+  await until('a silence', () => muted.troubles.some(reason => reason.includes('silent')), 60_000)
+  mute = false
+  await addEvents(partner.partnerId, 1)
+  await muted.reaches(7)
+  muted.stop()
+  await Promise.all([reader.ended, muted.ended])
+})
+
+streaming('keeps the cursor where a callback failed, and rejects with its error', async () => {
+  const { partner, client } = await makeLogged()
+  let cursor: string | undefined
+  const failing = client.stream({
+    onEvent: ({ position }) => {
+      if (position === 3) throw new Error('not stored')
+    },
+    onCursor: next => {
+      cursor = next
+    }
+  })
+  await until('a cursor', () => cursor, 60_000)
+  await addEvents(partner.partnerId, 3)
+  await failing.then(
+    () => assert.unreachable(),
+    (error: Error) => assert.is(error.message, 'not stored')
+  )
+  const reader = openReader(client, { after: cursor })
+  await reader.reaches(4)
+  assert.equal(reader.positions, [3, 4])
+  reader.stop()
+  await reader.ended
+})
+
+streaming('asks where to go on when its cursor expired, and rejects for a key that was revoked', async () => {
+  const { partner, client } = await makeLogged()
+  const reader = openReader(client)
+  const cursor = (await reader.ready()) as string
+  reader.stop()
+  await reader.ended
+  await newEventEpoch(harness.open.db)
+  assert.is((await refusal(client.stream({ onEvent: () => {}, after: cursor }))).code, 'CURSOR_EXPIRED')
+  const all = openReader(client, { after: cursor, onExpired: ({ oldest }) => oldest })
+  await all.reaches(1)
+  await revokeKey(harness.open.db, partner.keyId)
+  assert.is((await refusal(all.ended)).code, 'KEY_REVOKED')
+})
+
+streaming('opens with a ticket, a new one for each connection, for one trader and its prices', async () => {
+  const { partner, client } = await makeClient()
+  const { traderExternalId } = await partner.makeTrader()
+  await partner.makeTrader()
+  const stop = new AbortController()
+  const traders = new Set<string | null>()
+  let tickets = 0
+  let ticks = 0
+  let cursor: string | undefined
+  const ended = openStream({
+    url: relay.address,
+    ticket: async () => {
+      tickets += 1
+      return (await client.post('/v1/stream/tickets', { body: { traderExternalId } })).ticket
+    },
+    assets: ['R_100'],
+    onTicks: data => {
+      ticks += data.length
+    },
+    onEvent: event => traders.add(event.traderExternalId),
+    onCursor: next => {
+      cursor = next
+    },
+    signal: stop.signal
+  })
+  await until('a cursor', () => cursor, 60_000)
+  relay.cut()
+  await until('a second ticket', () => tickets >= 2, 60_000)
+  const { orderId } = await client.placeBinary({ traderExternalId, stake: 1, ...contract })
+  await client.waitUntilSettled(orderId)
+  await until('events and ticks', () => traders.size > 0 && ticks > 0, 60_000)
+  assert.equal([...traders], [traderExternalId])
+  stop.abort()
+  await ended
+})
+
+const hooking = suite('verifyWebhook')
+const secret = `whsec_${Buffer.alloc(24, 3).toString('base64')}`
+
+hooking('takes what the service sends, and gives the event', async () => {
+  const { client } = await makeClient()
+  const receiver = await openReceiver()
+  const verified: unknown[] = []
+  const { webhookId, secret: own } = await client.post('/v1/webhooks', { body: { url: receiver.url } })
+  receiver.answer = ({ event, headers }, response) => {
+    response.writeHead(204).end()
+    verified.push(verifyWebhook(JSON.stringify(event), headers, secret, own).catch(String))
+  }
+  await client.post('/v1/webhooks/{id}/test', { path: { id: webhookId } })
+  const [event] = (await Promise.all(verified)) as { type: string }[]
+  assert.is(event?.type, 'webhook.test')
+})
+
+hooking('refuses another body, another secret, an old timestamp and a missing signature', async () => {
+  const [id, at, body] = ['evt_1', new Date(), '{"type":"order.closed"}']
+  const signed = (when: Date, text = body) => ({
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(when.getTime() / 1000)),
+    'webhook-signature': `v1,bm90IHRoaXMgb25l ${new Webhook(secret).sign(id, when, text)}`
+  })
+  assert.is((await verifyWebhook(body, new Headers(signed(at)), secret)).type, 'order.closed')
+  const other = `whsec_${Buffer.alloc(24, 4).toString('base64')}`
+  const wrong: [string, Record<string, string>, string][] = [
+    [`${body} `, signed(at), secret],
+    [body, signed(at), other],
+    [body, signed(new Date(at.getTime() - 301_000)), secret],
+    [body, { ...signed(at), 'webhook-timestamp': '' }, secret],
+    [body, { ...signed(at), 'webhook-id': 'evt_2' }, secret],
+    [body, { 'webhook-id': id, 'webhook-timestamp': String(Math.floor(at.getTime() / 1000)) }, secret]
+  ]
+  for (const [text, headers, by] of wrong)
+    await verifyWebhook(text, headers, by).then(
+      () => assert.unreachable(JSON.stringify(headers)),
+      (error: Error) => assert.is(error.name, 'WebhookRefused')
+    )
+})
+
+hooking.after(closeAll)
+for (const tests of [being, calling, trading, streaming, hooking]) tests.run()
