@@ -1,10 +1,13 @@
 // The client of api/client against the service: what is repeated and what is not, ids that are kept, waits, lists, the stream
 // over cuts and restarts, webhooks.
+import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { Webhook } from 'standardwebhooks'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -103,6 +106,19 @@ export const mistakes = (client: Client) => [
   // @ts-expect-error a result has no such field
   client.get('/v1/me').then(({ nickname }) => nickname)
 ]
+
+being('is built to JavaScript and declarations that its package names', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'operator-test-built-'))
+  onClose(() => rm(dir, { recursive: true, force: true }))
+  const compiler = join(ROOT, '../../node_modules/typescript7/bin/tsc')
+  await promisify(execFile)(process.execPath, [compiler, '-p', ROOT, '--outDir', join(dir, 'dist')])
+  await copyFile(join(ROOT, 'package.json'), join(dir, 'package.json'))
+  const { exports, files } = JSON.parse(readFileSync(join(dir, 'package.json'), 'utf8'))
+  assert.equal(files, ['dist'])
+  assert.match(readFileSync(join(dir, exports['.'].types), 'utf8'), 'Client')
+  const built = await import(join(dir, exports['.'].default))
+  assert.equal(Object.keys(built).sort(), ['Client', 'ServiceError', 'WebhookRefused', 'openStream', 'verifyWebhook'])
+})
 
 being('refuses a key in a browser', () => {
   Object.assign(globalThis, { document: {} })
@@ -271,7 +287,7 @@ const streaming = suite('the stream')
 
 /** Adds so many events to the partner's log. */
 const addEvents = (partnerId: string, count: number) =>
-  harness.open.db.raw(
+  harness.services.db.raw(
     `insert into event_outbox (partner_id, type, subject, facts)
      select e.partner_id, e.type, e.subject, e.facts from events e, generate_series(1, ?) where e.partner_id = ? and e.position = 1`,
     [count, partnerId]
@@ -404,11 +420,11 @@ streaming('asks where to go on when its cursor expired, and rejects for a key th
   const cursor = (await reader.ready()) as string
   reader.stop()
   await reader.ended
-  await newEventEpoch(harness.open.db)
+  await newEventEpoch(harness.services.db)
   assert.is((await refusal(client.stream({ onEvent: () => {}, after: cursor }))).code, 'CURSOR_EXPIRED')
   const all = openReader(client, { after: cursor, onExpired: ({ oldest }) => oldest })
   await all.reaches(1)
-  await revokeKey(harness.open.db, partner.keyId)
+  await revokeKey(harness.services.db, partner.keyId)
   assert.is((await refusal(all.ended)).code, 'KEY_REVOKED')
 })
 

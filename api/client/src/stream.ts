@@ -43,7 +43,9 @@ export const openStream = (options: StreamOptions & { url: string; ticket: () =>
 // Frames that wait for a slow callback; beyond it the socket is closed, and the rest comes from the log, later.
 const MOST_WAITING = 1000
 const ID = 'events'
-const platformSocket = (url: string, options: object) => new WebSocket(url, options as unknown as string[])
+// Servers' platforms take an object with header fields, browsers only the protocols.
+const platformSocket: NonNullable<StreamOptions['openSocket']> = (url, options) =>
+  new WebSocket(url, options.headers ? (options as unknown as string[]) : options.protocols)
 
 // biome-ignore lint/suspicious/noExplicitAny: a frame has the fields of its type
 type Frame = { type: string; [name: string]: any }
@@ -174,8 +176,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     const end = () => {
       clearTimeout(timer)
       signal?.removeEventListener('abort', end)
-      if (signal?.aborted) reject(signal.reason)
-      else resolve()
+      return signal?.aborted ? reject(signal.reason) : resolve()
     }
     const timer = setTimeout(end, signal?.aborted ? 0 : ms)
     signal?.addEventListener('abort', end)
