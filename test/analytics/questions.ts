@@ -1,7 +1,13 @@
 // Random questions of analytics over orders that keep changing, each held against a plain sum over the orders of the same snapshot.
 import { Big } from 'big.js'
-import { type RevenueGroup, readRevenue } from '../../db/analytics/revenue.ts'
-import { listTraderSums, readTrader, traderSorts } from '../../db/analytics/traders.ts'
+import { type Revenue, type RevenueGroup, readRevenue } from '../../db/analytics/revenue.ts'
+import {
+  listTraderSums,
+  readTrader,
+  type TraderAnalytics,
+  type TraderSums,
+  traderSorts
+} from '../../db/analytics/traders.ts'
 import type { Interval, Window } from '../../db/analytics/windows.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
@@ -80,7 +86,8 @@ export function questionOf(
 
 /** What of the answer differs from the plain sums, in words; empty when nothing does. Reads both in one snapshot. */
 export async function differencesOf(db: Db, question: Question): Promise<string[]> {
-  return db.transaction(
+  // Compared after the transaction: the database ends one that is idle while this process computes.
+  const comparison = await db.transaction(
     async trx => {
       const axis = question.kind === 'revenue' ? 'opened_at' : 'closed_at'
       const orders = await rows<OrderRow>(
@@ -95,7 +102,11 @@ export async function differencesOf(db: Db, question: Question): Promise<string[
     },
     { isolationLevel: 'repeatable read', readOnly: true }
   )
+  return comparison()
 }
+
+/** Computes the plain sums and compares. */
+type Comparison = () => string[]
 
 const same = (a: unknown, b: unknown): boolean =>
   typeof a === 'string' && typeof b === 'string' && /^-?[\d.]+$/.test(a) && /^-?[\d.]+$/.test(b)
@@ -119,13 +130,22 @@ function compare(actual: Map<string, object>, expected: Map<string, object>): st
 
 function grouped<T>(list: T[], keyOf: (each: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>()
-  for (const each of list) groups.set(keyOf(each), [...(groups.get(keyOf(each)) ?? []), each])
+  for (const each of list) {
+    const key = keyOf(each)
+    const group = groups.get(key)
+    if (group) group.push(each)
+    else groups.set(key, [each])
+  }
   return groups
 }
 
-async function ofRevenue(trx: Db, question: Question, orders: OrderRow[]): Promise<string[]> {
-  const { groupBy, from } = question
+async function ofRevenue(trx: Db, question: Question, orders: OrderRow[]): Promise<Comparison> {
   const answer = await readRevenue(trx, question)
+  return () => compareRevenue(answer, question, orders)
+}
+
+function compareRevenue(answer: Revenue, question: Question, orders: OrderRow[]): string[] {
+  const { groupBy, from } = question
   const expected = new Map<string, object>()
   const keyOf = (bucket: string, currency: string | null, group: string | null) => `${bucket} ${currency} ${group}`
   const bucketOfOrder = ({ opened_at }: OrderRow) => bucketOf((opened_at as Date).getTime(), question)
@@ -169,18 +189,13 @@ function tradedSums(orders: OrderRow[]) {
   }
 }
 
-async function ofTraders(trx: Db, question: Question, orders: OrderRow[]): Promise<string[]> {
+type ReadTrader = Pick<TraderSums, 'traderExternalId' | 'stake' | 'pnl' | 'markup' | 'trades' | 'lastTradeAt'>
+
+async function ofTraders(trx: Db, question: Question, orders: OrderRow[]): Promise<Comparison> {
   const { sort } = question
   const currency = question.currency ?? 'USD'
   const { partnerId, from, to, accountMode } = question
-  const read: {
-    traderExternalId: string
-    stake: string
-    pnl: string
-    markup: string
-    trades: number
-    lastTradeAt: Date
-  }[] = []
+  const read: ReadTrader[] = []
   let cursor: string | null = null
   do {
     const page = await listTraderSums(trx, {
@@ -196,6 +211,12 @@ async function ofTraders(trx: Db, question: Question, orders: OrderRow[]): Promi
     read.push(...page.data)
     cursor = page.nextCursor
   } while (cursor)
+  return () => compareTraders(read, question, orders)
+}
+
+function compareTraders(read: ReadTrader[], question: Question, orders: OrderRow[]): string[] {
+  const { sort } = question
+  const currency = question.currency ?? 'USD'
   const expected = new Map<string, object>()
   for (const [key, some] of grouped(
     orders.filter(order => order.currency === currency),
@@ -212,9 +233,13 @@ async function ofTraders(trx: Db, question: Question, orders: OrderRow[]): Promi
   return found
 }
 
-async function ofTrader(trx: Db, question: Question, all: OrderRow[]): Promise<string[]> {
-  const orders = all.filter(order => order.trader_external_id === question.trader)
+async function ofTrader(trx: Db, question: Question, all: OrderRow[]): Promise<Comparison> {
   const answer = await readTrader(trx, { ...question, traderExternalId: question.trader })
+  return () => compareTrader(answer, question, all)
+}
+
+function compareTrader(answer: TraderAnalytics, question: Question, all: OrderRow[]): string[] {
+  const orders = all.filter(order => order.trader_external_id === question.trader)
   const whole = new Map<string, object>()
   for (const [key, some] of grouped(orders, order => `${order.currency}`)) whole.set(key, tradedSums(some))
   const series = new Map<string, object>()
