@@ -6,6 +6,7 @@
 //   BENCH_HOLD_SECONDS  how long `age` holds a transaction open (120)
 //   BENCH_PROFILE  a folder for CPU profiles of api, worker and simulated broker
 import { cpus } from 'node:os'
+import { analytics } from './analytics.ts'
 import { events } from './events.ts'
 import { history, me } from './history.ts'
 import { hostile } from './hostile.ts'
@@ -58,6 +59,11 @@ const parts: Record<string, Part> = {
   },
   hostile: { what: 'a partner beside a hostile one', onRequest: true, run: () => hostile(2 * seconds) },
   sums: { what: 'leaderboard, leaders, usage and follows of a million orders', onRequest: true, run: sums },
+  analytics: {
+    what: 'analytics of a million orders, and what the order path pays for them',
+    onRequest: true,
+    run: () => analytics(seconds)
+  },
   rotation: { what: 'the token key changed under load', onRequest: true, run: rotation },
   logins: { what: 'whether failed logins tell by time', onRequest: true, run: () => import('./logins.ts') },
   marketplace: { what: 'lists of 100,000 bots', onRequest: true, run: () => import('./marketplace.ts') }

@@ -116,7 +116,7 @@ export async function setStage(simulator: string[] = [], dialect: 'v3' | 'next' 
 const TICKS_A_SECOND = 100
 
 /** CPU seconds of a process, and of its children that have ended; parent 0 when there is no such process. */
-async function cpuOf(pid: number): Promise<{ own: number; ended: number; parent: number }> {
+export async function cpuOf(pid: number): Promise<{ own: number; ended: number; parent: number }> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   // After the name, which may hold spaces: state, parent, …, utime, stime, cutime, cstime.
   const fields = stat
