@@ -128,7 +128,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
 }
 
 function describe({ judgement, load, trouble, kills, seconds, violations }: ChaosReport): string[] {
-  const { report, doubts, stillOpen } = judgement
+  const { report, doubts, stillOpen, markups } = judgement
   const list = (counts: Record<string, number>) =>
     Object.entries(counts)
       .sort(([, a], [, b]) => b - a)
@@ -141,6 +141,10 @@ function describe({ judgement, load, trouble, kills, seconds, violations }: Chao
     `deeds: ${kills} kills and freezes in ${Math.round(seconds)} s (${Math.round((kills / seconds) * 60)}/min): ${list(trouble.deeds)}`,
     `orders: ${load.lives.length} (${Math.round(load.lives.length / seconds)}/s) ended for their clients as ${list(ends)}; ${stillOpen} without end`,
     `answers: ${load.requests} requests, ${load.retries} retries: ${list(load.answers)}`,
+    ...markups.map(
+      ({ partnerId, currency, ours, theirs, unknown }) =>
+        `markup of ${partnerId}, ${currency}: ours ${ours}, the broker's ledger ${theirs}, difference ${(Number(ours) - Number(theirs)).toFixed(2)}, ${unknown} unknown`
+    ),
     `in doubt, decided so long after their sending: ${describeDoubts(doubts)}`,
     `violations: ${violations.length}`
   ]

@@ -199,7 +199,8 @@ async function open(
     args: [
       'worker/simulator/main.ts',
       ...['--port', String(ports.broker), '--socket-base', `ws://${here}`, '--journal', join(dir, 'broker.journal')],
-      ...['--limits', 'off', '--tick-ms', '25', '--time-scale', '100', '--seed', String(options.seed)]
+      ...['--limits', 'off', '--tick-ms', '25', '--time-scale', '100', '--seed', String(options.seed)],
+      ...['--markup-pct', '2']
     ],
     env: {},
     port: ports.broker,

@@ -1,6 +1,7 @@
 // The end of a chaos run: everything healed, every order waited for, then the auditor over the broker's books and
 // the service's own audit, and for whatever is wrong the whole story of its order.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Big } from 'big.js'
 import { findBrokerRequests, storeBrokerRequests } from '../../db/platform/broker-requests.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
@@ -23,6 +24,17 @@ export interface Judgement {
   violations: Violation[]
   doubts: Doubts
   stillOpen: number
+  markups: MarkupSums[]
+}
+
+/** What the application earned by our orders and by the broker's ledger, of one partner in one currency. */
+export interface MarkupSums {
+  partnerId: string
+  currency: string
+  ours: string
+  theirs: string
+  /** Contracts whose markup our orders do not know. */
+  unknown: number
 }
 
 /** Waits until no order is on its way any more, at most `ms`; answers how many still are. */
@@ -109,10 +121,50 @@ export async function judge(ground: Ground, load: Load): Promise<Judgement> {
     `select count(*)::int as count from contract_breaks where kind = 'MISMATCH'`
   )
   if (wrong?.count) violate(`the audit reports ${wrong.count} orders whose figures differ`)
+  const markups = await sumMarkups(db, ledger, reported)
+  for (const { partnerId, currency, ours, theirs, unknown } of markups)
+    if (!new Big(ours).eq(theirs) || unknown > 0)
+      violate(`markup of ${partnerId} in ${currency} is ${ours}, the broker's ledger has ${theirs}; ${unknown} unknown`)
   compareWithAnswers(load, new Map(orders.map(order => [order.client_order_id as string, order])), violate)
   for (const { what, life } of load.complaints) violate(what, life?.orderId ?? null)
   for (const { crashes } of members) for (const crash of crashes) violate(crash)
-  return { report, violations, doubts: await doubts(db), stillOpen }
+  return { report, violations, doubts: await doubts(db), stillOpen, markups }
+}
+
+/** Sums of markups by partner and currency; contracts that no order owns and the operator knows of are on neither side. */
+async function sumMarkups(db: Db, ledger: LedgerEntry[], reported: ReadonlySet<string>): Promise<MarkupSums[]> {
+  const orders = await rows<{
+    partnerId: string
+    currency: string
+    accountId: string
+    contractId: string
+    markup: string | null
+  }>(
+    db,
+    `select partner_id as "partnerId", coalesce(currency, '') as currency, account_id as "accountId", broker_order_id as "contractId", markup::text as markup
+       from orders where phase in ('open', 'closed')`
+  )
+  const owned = new Set(orders.map(({ contractId }) => contractId))
+  const [{ partnerId: only = '' } = {}] = orders
+  const sums = new Map<string, MarkupSums>()
+  const sumOf = (partnerId: string, currency: string): MarkupSums => {
+    const key = `${partnerId} ${currency}`
+    const sum = sums.get(key) ?? { partnerId, currency, ours: '0', theirs: '0', unknown: 0 }
+    sums.set(key, sum)
+    return sum
+  }
+  for (const { partnerId, currency, markup } of orders) {
+    const sum = sumOf(partnerId, currency)
+    sum.ours = new Big(sum.ours).plus(markup ?? 0).toFixed(2)
+    if (markup === null) sum.unknown++
+  }
+  const partners = new Map(orders.map(({ accountId, partnerId }) => [accountId, partnerId]))
+  for (const { contractId, loginid, currency, markup } of ledger) {
+    if (!owned.has(String(contractId)) && reported.has(String(contractId))) continue
+    const sum = sumOf(partners.get(loginid) ?? only, currency)
+    sum.theirs = new Big(sum.theirs).plus(markup).toFixed(2)
+  }
+  return [...sums.values()]
 }
 
 /**
