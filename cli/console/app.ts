@@ -6,6 +6,7 @@ import { createElement as h, useCallback, useEffect, useRef, useState } from 're
 import { readShortly } from '../../db/platform/console.ts'
 import type { Opened } from '../terminal/context.ts'
 import { endingOf, Refusal } from '../terminal/refusals.ts'
+import { analytics } from './analytics.ts'
 import { doubt } from './doubt.ts'
 import { frame, type Mode } from './frame.ts'
 import { money } from './money.ts'
@@ -16,7 +17,7 @@ import { queues } from './queues.ts'
 import { clean, clock } from './text.ts'
 import type { Drawn, KeyAction, Move, Size, View, ViewPosition } from './view.ts'
 
-const views = [overview, partners, orders, doubt, queues, money] as View<unknown>[]
+const views = [overview, partners, orders, doubt, queues, money, analytics] as View<unknown>[]
 
 const REFRESH_MS = 1000
 /** A read that takes longer is reported. */

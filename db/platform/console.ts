@@ -297,3 +297,44 @@ export async function readPayoutStandings(db: Db): Promise<PayoutStanding[]> {
       where status in ('REQUESTED', 'APPROVED') group by status`
   )
 }
+
+/** What a partner's application earned in one currency. */
+export interface EarningLine {
+  partnerId: string
+  name: string
+  currency: string | null
+  contracts: number
+  stake: string
+  markup: string
+  /** Markup of each day of UTC, today last. */
+  days: string[]
+}
+
+/** Earnings of the last `days` days as far as they are added up, the largest markup first, at most `limit`. */
+export async function listEarningLines(
+  db: Db,
+  { mode, days, limit }: { mode: 'REAL' | 'DEMO' | 'ALL'; days: number; limit: number }
+): Promise<EarningLine[]> {
+  return rows<EarningLine>(
+    db,
+    `with today as materialized (
+       select (now() at time zone 'UTC')::date as today, (select until from analytics_until) as until
+     ), parts as (
+       select p.id, p.name, d.day, d.currency, d.contracts, d.stake, d.markup
+         from today cross join partners p cross join lateral (
+           select day, currency, contracts, stake, markup from analytics_days
+            where partner_id = p.id and grouping_by = '' and account_mode = :mode and day > today - :days::int and day < today
+           union all
+           select (quarter at time zone 'UTC')::date, currency, contracts, stake, markup from analytics_quarters
+            where partner_id = p.id and grouping_by = '' and account_mode = :mode and quarter >= today::timestamp at time zone 'UTC') d
+     ), sums as (
+       select id, name, currency, day, sum(contracts) as contracts, sum(stake) as stake, sum(markup) as markup from parts group by 1, 2, 3, 4
+     )
+     select id as "partnerId", name, nullif(currency, '') as currency, sum(contracts)::int as contracts, sum(stake)::text as stake,
+            sum(markup)::text as markup,
+            array(select coalesce((select s.markup from sums s where s.id = w.id and s.currency = w.currency and s.day = d.day::date), 0)::text
+                    from today cross join generate_series(today - :days::int + 1, today, '1 day') d (day) order by d.day) as days
+       from sums w group by id, name, currency order by sum(markup) desc, id, currency limit :limit`,
+    { mode, days, limit }
+  )
+}

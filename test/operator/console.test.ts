@@ -6,6 +6,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { overview } from '../../cli/console/overview.ts'
+import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
 import { getPayout, requestPayout } from '../../db/money/payouts.ts'
 import { topUp } from '../../db/money/wallets.ts'
@@ -13,6 +14,7 @@ import { findPartner } from '../../db/partners/partners.ts'
 import { listAudit } from '../../db/platform/audit.ts'
 import {
   listDoubtLines,
+  listEarningLines,
   listOrderLines,
   listPartnerLines,
   listTraderLines,
@@ -28,6 +30,7 @@ import { deadLetterOf } from '../../schemas/jobs.ts'
 import { Wire } from '../chaos/wire.ts'
 import { closeAll, onClose, openHarness, type TestTrader } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { hasTerminal, openTerminal } from '../support/terminal.ts'
 
 const { services, env, makePartner } = await openHarness()
@@ -208,6 +211,25 @@ reading('sums the ledger and lists the emptiest wallets first', async () => {
   )
 })
 
+// The last of these: its orders are in no list above.
+reading('lists what partners earned in 30 days, by currency, with a sum for each day', async () => {
+  const earned = await acme.makeTrader({ externalId: 'customer-19' })
+  await insertOrderRows(db, earned, { at: new Date(Date.now() - 3 * 86_400_000), count: 5 })
+  await db('orders').where({ trader_id: earned.traderId }).update({ markup: '0.5' })
+  await db.raw(
+    `update analytics_until set until = date_bin('1 day', now() - interval '4 days', timestamptz '2000-01-01 00:00+00')`
+  )
+  while (await addUpAnalytics(db));
+  const of = (mode: 'REAL' | 'DEMO') => listEarningLines(db, { mode, days: 30, limit: 10 })
+  assert.equal(await of('REAL'), [])
+  const [line, ...others] = await of('DEMO')
+  assert.equal(
+    [line?.partnerId, line?.currency, line?.contracts, line?.stake, line?.markup],
+    [acme.partnerId, 'USD', 5, '50', '2.5']
+  )
+  assert.equal([line?.days.length, line?.days.at(-4), others], [30, '2.5', []])
+})
+
 const narrow = suite('the console on a narrow terminal')
 
 narrow('keeps the id of a halted partner whole, on a line of its own', () => {
@@ -288,6 +310,14 @@ for (const [columns, rows] of [
     await look('[5 Queues]', 'order.place', 'template.deploy', 'Dead')
     await terminal.press('6')
     await look('[6 Money]', '10.50', '60.00', 'REQUESTED', small.destinationAddress, 'Acme Markets', 'a approve')
+    await terminal.press('7')
+    await look('[7 Analytics]', 'REAL accounts', 'None.', 'm mode')
+    await terminal.press('m')
+    await look('DEMO accounts', 'Acme Markets', 'USD', '2.50', 'enter open')
+    await terminal.press('Enter')
+    await look('Acme Markets', '7 contracts, stakes 70.00, markup 2.50', 'b bars', /\d{4}-\d\d-\d\d +5 +1 +2\.50 +█+/)
+    await terminal.press('b', 'Escape')
+    await look('DEMO accounts', 'Acme Markets')
     await terminal.press('q')
     const left = await terminal.shows('ENDED 0')
     assert.equal(left.slice(0, 2), ['BEFORE', 'ENDED 0'])
