@@ -4,6 +4,7 @@
 import { refundPurchase, refundSubscription } from './admin.ts'
 import { analyseBotCandles, copilotSignal } from './ai/ai.ts'
 import { getActivity, getMarketplaceAnalytics } from './analytics/activity.ts'
+import { getReconciliation, removeReconciliationToken, storeReconciliationToken } from './analytics/reconciliation.ts'
 import { getRevenue } from './analytics/revenue.ts'
 import { getTraderAnalytics, listTraderAnalytics } from './analytics/traders.ts'
 import { createCommunityBot, deleteCommunityBot, likeCommunityBot, listCommunityBots } from './community/bots.ts'
@@ -120,6 +121,9 @@ export const operations: Operation[] = [
   getTraderAnalytics,
   getActivity,
   getMarketplaceAnalytics,
+  getReconciliation,
+  storeReconciliationToken,
+  removeReconciliationToken,
   getUsage,
   listRequests,
   getSpec,

@@ -904,6 +904,51 @@ create table processes (
   constraint processes_kind_check CHECK ((kind = ANY (ARRAY['api'::text, 'worker'::text])))
 );
 
+create table reconciled_currencies (
+  partner_id text collate "C" not null,
+  dialect text not null,
+  app_id text not null,
+  day date not null,
+  currency text not null,
+  our_contracts integer not null,
+  our_markup numeric not null,
+  our_unknown integer not null,
+  their_contracts integer,
+  their_markup numeric,
+  missing_here text[] not null,
+  missing_there text[] not null,
+  constraint reconciled_currencies_pkey PRIMARY KEY (partner_id, dialect, app_id, day, currency),
+  constraint reconciled_currencies_partner_id_dialect_app_id_day_fkey FOREIGN KEY (partner_id, dialect, app_id, day) REFERENCES reconciled_days(partner_id, dialect, app_id, day) ON DELETE CASCADE
+);
+
+create table reconciled_days (
+  partner_id text collate "C" not null,
+  dialect text not null,
+  app_id text not null,
+  day date not null,
+  compared_at timestamp with time zone default now() not null,
+  complete boolean not null,
+  again_at timestamp with time zone,
+  constraint reconciled_days_pkey PRIMARY KEY (partner_id, dialect, app_id, day),
+  constraint reconciled_days_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id)
+);
+
+create table report_tokens (
+  partner_id text collate "C" not null,
+  dialect text not null,
+  app_id text not null,
+  token_key_id text not null,
+  token_sealed bytea not null,
+  version integer default 1 not null,
+  status text default 'CONNECTED'::text not null,
+  rejected_reason text,
+  stored_at timestamp with time zone default now() not null,
+  constraint report_tokens_pkey PRIMARY KEY (partner_id),
+  constraint report_tokens_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
+  constraint report_tokens_rejected_reason_check CHECK ((rejected_reason = ANY (ARRAY['TOKEN_REFUSED'::text, 'SCOPE_MISSING'::text]))),
+  constraint report_tokens_status_check CHECK ((status = ANY (ARRAY['CONNECTED'::text, 'REJECTED'::text])))
+);
+
 create table requests (
   partner_id text collate "C" not null,
   day date not null,

@@ -53,6 +53,8 @@ const oneCurrency = {
   description: 'Only this account currency. Default: all, a row for each; money is never added across currencies.'
 } as const
 
+/** The window of requests that have no other buckets than days of UTC. */
+export const analyticsWindow = { from, to } as const
 const common = { from, to, timezone, interval, accountMode: analyticsMode } as const
 
 export const AnalyticsQuery = { type: 'object', properties: { ...common, currency: oneCurrency } } as const

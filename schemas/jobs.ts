@@ -143,6 +143,13 @@ export const queues = {
     retry: { limit: 1, delaySeconds: 60, expireSeconds: 300 },
     cron: '7,22,37,52 * * * *'
   },
+  /** Markups are compared with the broker's reports: what is due, every hour. */
+  'analytics.reconcile': {
+    wake: 'clock',
+    data: nothing,
+    retry: { limit: 0, delaySeconds: 60, expireSeconds: 1500 },
+    cron: '25 * * * *'
+  },
   /** Plan fees and subscriptions whose period has ended are charged. */
   'billing.check': everyMinute
 } as const satisfies Record<string, QueueRule>
@@ -164,6 +171,7 @@ export interface JobData {
   'trader.days': object
   analytics: object
   'analytics.check': object
+  'analytics.reconcile': object
   'billing.check': object
 }
 

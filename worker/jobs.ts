@@ -32,6 +32,7 @@ import { reconcileAccounts } from './accounts/reconciliation.ts'
 import { renewTokens } from './accounts/renewal.ts'
 import { openAnalytics } from './analytics/adding.ts'
 import { checkAnalytics } from './analytics/checking.ts'
+import { reconcileDue } from './analytics/reconciling.ts'
 import { checkBilling } from './billing.ts'
 import { markCopies, sellMarked } from './copy/closing.ts'
 import { fanOut } from './copy/fanout.ts'
@@ -96,6 +97,7 @@ const scheduled: Record<ClockQueue, (services: WorkerServices) => Promise<void>>
   'trader.days': openAddingUp(),
   analytics: openAnalytics(),
   'analytics.check': checkAnalytics,
+  'analytics.reconcile': reconcileDue,
   'billing.check': checkBilling
 }
 

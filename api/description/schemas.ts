@@ -15,6 +15,7 @@ import * as sales from '../../schemas/marketplace/sales.ts'
 import * as multipliers from '../../schemas/multipliers.ts'
 import * as orders from '../../schemas/orders.ts'
 import * as partners from '../../schemas/partners.ts'
+import * as reconciliation from '../../schemas/reconciliation.ts'
 import * as requests from '../../schemas/requests.ts'
 import * as stream from '../../schemas/stream.ts'
 import * as templates from '../../schemas/templates.ts'
@@ -40,6 +41,7 @@ const nouns = [
   multipliers,
   orders,
   partners,
+  reconciliation,
   requests,
   stream,
   templates,

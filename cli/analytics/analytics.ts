@@ -1,16 +1,24 @@
-// operator analytics: the last days of a partner as bars, and whether the sums are those of the orders.
+// operator analytics: the last days of a partner as bars, whether the sums are those of the orders, and whether the broker's
+// report agrees.
 import type { Command } from 'commander'
+import { type ReconciledRow, readReconciliation } from '../../db/analytics/reconciliation.ts'
+import { findReportToken } from '../../db/analytics/report-tokens.ts'
 import { type RevenueRow, readRevenue } from '../../db/analytics/revenue.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { type Difference, findAnalyticsDifferences, markDifferences } from '../../db/analytics/verify.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
-import { ShowAnalytics, VerifyAnalytics } from '../../schemas/commands/analytics.ts'
+import { requestFromWorkers } from '../../db/platform/broker-requests.ts'
+import { ReconcileAnalytics, ShowAnalytics, VerifyAnalytics } from '../../schemas/commands/analytics.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { withWorkers } from '../orders/doubt.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
+import { lines, table } from '../terminal/output.ts'
 import { type Days, drawDays } from './bars.ts'
 
 const DAY_MS = 86_400_000
+// The bound of a report with many pages.
+const RECONCILE_TIMEOUT_MS = 600_000
 
 export function addAnalytics(program: Command): void {
   const analytics = program
@@ -30,6 +38,20 @@ export function addAnalytics(program: Command): void {
     .action(withStore(show, { input: ShowAnalytics, show: drawDays }))
 
   analytics
+    .command('reconcile')
+    .description("Compare markups with the broker's own report; exit code 1 when it could not be read")
+    .option('--partner <partnerId>', 'whose; may be left out while there is one partner')
+    .option('--day <date>', 'one day of UTC, today among them; without it, what is due')
+    .option('--days <count>', 'how many days up to today are shown', '30')
+    .addHelpText('after', examples('analytics reconcile', 'analytics reconcile --partner ptn_01jd… --day 2026-11-21'))
+    .action(
+      withStore(reconcile, {
+        input: ReconcileAnalytics,
+        show: ({ data, ...facts }) => `${lines(facts)}\n\n${data.length === 0 ? 'Nothing to compare.' : table(data)}`
+      })
+    )
+
+  analytics
     .command('verify')
     .description(
       'Compare the sums of analytics with the orders, and name every difference; exit code 1 when there is one'
@@ -39,6 +61,50 @@ export function addAnalytics(program: Command): void {
     .option('--repair', 'add up anew what differs')
     .addHelpText('after', examples('analytics verify', 'analytics verify --partner ptn_01jd… --days 7 --repair'))
     .action(withStore(verify, { input: VerifyAnalytics, acts: true }))
+}
+
+interface ReconcileResult {
+  compared: number
+  rejected: number
+  failed: number
+  token: string
+  reason: string | null
+  complete: boolean
+  asOf: string
+  data: ReturnType<typeof presentReconciled>[]
+}
+
+async function reconcile(opened: Opened, { partner, day, days }: ReconcileAnalytics): Promise<ReconcileResult> {
+  const { db, note } = opened
+  const partnerId = await partnerOf(db, partner)
+  if ((await findReportToken(db, partnerId)) === undefined)
+    throw new ApiError(
+      'NOT_FOUND',
+      `No token for the broker's report is stored for the application of ${partnerId}: the partner stores it with POST /v1/analytics/reconciliation/token.`
+    )
+  note("Reading the broker's report…")
+  const done = await withWorkers(opened, tools =>
+    requestFromWorkers<{ compared: number; rejected: number; failed: number }>(db, tools, {
+      kind: 'reconcileMarkups',
+      key: `${partnerId} ${day ?? 'due'}`,
+      data: { partnerId, ...(day === undefined ? {} : { day }) },
+      timeoutMs: RECONCILE_TIMEOUT_MS
+    })
+  )
+  const token = await findReportToken(db, partnerId)
+  if (done.failed + done.rejected > 0) process.exitCode = 1
+  const to = day === undefined ? new Date() : new Date(Date.parse(day) + DAY_MS)
+  const from = day === undefined ? new Date(to.getTime() - days * DAY_MS) : new Date(day)
+  const window = { partnerId, from: from.toISOString(), to: to.toISOString(), currency: null }
+  const { data, asOf, complete } = await readReconciliation(db, window)
+  return {
+    ...done,
+    token: token?.status ?? 'NONE',
+    reason: token?.reason ?? null,
+    complete,
+    asOf: asOf.toISOString(),
+    data: data.map(presentReconciled)
+  }
 }
 
 async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnalytics): Promise<Days> {
@@ -95,6 +161,20 @@ async function partnerOf(db: Opened['db'], named: string | undefined): Promise<s
   if (named !== undefined || found.length === 0)
     throw new ApiError('NOT_FOUND', `There is no partner ${named ?? 'yet'}.`)
   throw new ApiError('VALIDATION_FAILED', 'There are several partners: say whose analytics with --partner.')
+}
+
+function presentReconciled({ ours, theirs, difference, missingHere, missingThere, ...row }: ReconciledRow) {
+  return {
+    ...row,
+    ours: Number(ours.markup),
+    ourContracts: ours.contracts,
+    markupUnknown: ours.markupUnknown,
+    theirs: theirs && Number(theirs.markup),
+    theirContracts: theirs?.contracts ?? null,
+    difference: difference === null ? null : Number(difference),
+    missingHere,
+    missingThere
+  }
 }
 
 async function verify({ db, actor }: Opened, { partner, days, repair }: VerifyAnalytics): Promise<object> {

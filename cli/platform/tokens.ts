@@ -1,6 +1,7 @@
 // operator tokens: the keys that seal broker tokens at rest.
 import { SingleBar } from 'cli-progress'
 import type { Command } from 'commander'
+import { resealReportTokens } from '../../db/analytics/report-tokens.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { resealPepper } from '../../db/platform/crypto.ts'
 import { resealAnswers } from '../../db/platform/idempotency.ts'
@@ -83,17 +84,26 @@ async function rotate({ db, vault, actor, json }: Opened) {
       after = step.after
     }
   }
+  let reports = 0
+  for (const { keyId } of old) {
+    for (let after: string | null = ''; after !== null; ) {
+      const step = await resealReportTokens(db, vault, { oldKeyId: keyId, after, limit: STEP })
+      reports += step.resealed
+      unreadable.push(...step.unreadable)
+      after = step.after
+    }
+  }
   const pepper = await resealPepper(db, vault)
   bar?.stop()
   await recordAudit(db, {
     actor,
     action: 'tokens.rotated',
     target: vault.keyId,
-    details: { ...done, answers, webhooks, pepper, unreadable: unreadable.length }
+    details: { ...done, answers, webhooks, reports, pepper, unreadable: unreadable.length }
   })
   if (unreadable.length > 0)
     throw new Refusal(
-      `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange, webhooks a new secret.`
+      `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange, webhooks a new secret, partners a new token for reports.`
     )
-  return { keyId: vault.keyId, ...done, answers, webhooks, pepper, remaining: await countSealed(db) }
+  return { keyId: vault.keyId, ...done, answers, webhooks, reports, pepper, remaining: await countSealed(db) }
 }

@@ -17,6 +17,8 @@ export interface SealedUnder {
   answers: number
   /** Secrets of webhooks. */
   webhooks: number
+  /** Tokens that read the broker's reports. */
+  reports: number
 }
 
 /** How much is sealed under each key. */
@@ -25,10 +27,12 @@ export async function countSealed(db: Db): Promise<SealedUnder[]> {
     db,
     `select key_id as "keyId", count(*) filter (where what = 'account') as accounts,
             count(*) filter (where what = 'secret') as secrets, count(*) filter (where what = 'refresh') as refreshes,
-            count(*) filter (where what = 'answer') as answers, count(*) filter (where what = 'webhook') as webhooks
+            count(*) filter (where what = 'answer') as answers, count(*) filter (where what = 'webhook') as webhooks,
+            count(*) filter (where what = 'report') as reports
        from (select token_key_id as key_id, 'account' as what from broker_accounts
              union all select refresh_key_id, 'refresh' from broker_accounts where refresh_key_id is not null
              union all select key_id, 'secret' from secrets
+             union all select token_key_id, 'report' from report_tokens
              union all select secret_key_id, 'webhook' from webhook_endpoints
              union all select old_key_id, 'webhook' from webhook_endpoints where old_until > now() and old_key_id <> secret_key_id
              union all select token_key_id, 'answer' from idempotency_keys where token_key_id is not null) as sealed

@@ -13,6 +13,22 @@ export const ShowAnalytics = {
 } as const
 export type ShowAnalytics = FromSchema<typeof ShowAnalytics>
 
+export const ReconcileAnalytics = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['days'],
+  properties: {
+    partner,
+    day: {
+      type: 'string',
+      format: 'date',
+      description: 'One day of UTC, YYYY-MM-DD, today among them; else what is due.'
+    },
+    days
+  }
+} as const
+export type ReconcileAnalytics = FromSchema<typeof ReconcileAnalytics>
+
 export const VerifyAnalytics = {
   type: 'object',
   additionalProperties: false,

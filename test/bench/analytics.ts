@@ -142,7 +142,7 @@ async function lifeOfOrders(db: Db, withAnalytics: boolean): Promise<number> {
            join broker_accounts a on a.id = t.active_account_id`
     )
     for (const change of [
-      `phase = 'sending', sent_at = now(), permit_until = now() + interval '3 seconds', reconcile_at = now() + interval '20 seconds'`,
+      `phase = 'sending', sent_at = now(), permit_until = now() + interval '3 seconds', resolve_at = now() + interval '20 seconds'`,
       `phase = 'open', broker_order_id = id, buy_price = 1, payout = 1.95, opened_at = now(), answered_at = now()`,
       `phase = 'closed', pnl = -1, closed_at = now(), markup = 0.02`
     ])

@@ -153,6 +153,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
   const broker: Broker = {
     session: (account, options) => openSession(line, account, options),
     market: () => ({ clockOffset: async () => offset() }) as Market,
+    markupReport: async () => ({ sums: [], contracts: [], consistent: true }),
     reachable: async () => world.schedule.now >= line.upAt,
     budget: () => ({}),
     unreachable: () => [],

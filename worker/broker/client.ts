@@ -4,7 +4,7 @@
 import type { CallRecords } from '../../db/platform/call-records.ts'
 import type { Dialect, Place } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
-import type { BrokerLog, Unreachable } from './port.ts'
+import type { BrokerLog, MarkupReport, ReportAccess, Unreachable } from './port.ts'
 import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
 import type { BrokerTicks } from './ticks.ts'
 import type { CallLimits } from './transport/call-window.ts'
@@ -116,6 +116,16 @@ class Client implements Broker {
 
   market(appId: string): Market {
     return this.#market(appId)
+  }
+
+  async markupReport(access: ReportAccess, day: string): Promise<MarkupReport> {
+    if (this.#closed) throw closed()
+    const { appId, ownerId } = access
+    this.#lastAppId = appId
+    const budget = this.#budget(appId, `report:${ownerId}`)
+    // Never aborted: what must be placed or followed goes before a report.
+    const hurry = new AbortController().signal
+    return this.#dialect.reportMarkup(this.#place({ appId, budget, hurry, onClose: () => {} }), access, day)
   }
 
   async reachable(appId: string): Promise<boolean> {
@@ -262,29 +272,11 @@ class Client implements Broker {
     opening: { appId: string; budget: Budget; onClose: (cause: BrokerError) => void }
   ): Promise<Connection> {
     if (this.#closed) throw closed()
-    const { connectTimeoutMs, answerTimeoutMs, log } = this.#options
-    const { appId, budget, onClose } = opening
-    this.#lastAppId = appId
-    const forgets = this.#dialect.classOf('forget')
-    const forgetBudget = { take: () => budget.take(forgets), backOff: () => budget.backOff(forgets) }
+    this.#lastAppId = opening.appId
     this.#makeRoom(this.#connected, this.#options.maxConnections)
     this.#connected.add(entry)
     const place: Place = {
-      appId,
-      budget,
-      log,
-      answerTimeoutMs,
-      hurry: entry.hurry.signal,
-      learnLimits: limits => {
-        this.#limits = limits
-        budget.setLimits(limits)
-      },
-      connect: url =>
-        this.#handshakes.run(connectTimeoutMs, () =>
-          this.#reachability.guard(() =>
-            Connection.open({ url, connectTimeoutMs, log, counters: this.#counters, forgetBudget, onClose })
-          )
-        ),
+      ...this.#place({ ...opening, hurry: entry.hurry.signal }),
       claimSeat: (user, most) => {
         entry.user = user
         this.#makeRoom(new Set([...this.#connected].filter(each => each !== entry && each.user === user)), most)
@@ -298,6 +290,36 @@ class Client implements Broker {
       throw error
     } finally {
       entry.hurry = new AbortController()
+    }
+  }
+
+  /** What a dialect opens a connection with that counts as nobody's. */
+  #place({
+    appId,
+    budget,
+    hurry,
+    onClose
+  }: Pick<Place, 'appId' | 'budget' | 'hurry'> & { onClose: (cause: BrokerError) => void }): Place {
+    const { connectTimeoutMs, answerTimeoutMs, log } = this.#options
+    const forgets = this.#dialect.classOf('forget')
+    const forgetBudget = { take: () => budget.take(forgets), backOff: () => budget.backOff(forgets) }
+    return {
+      appId,
+      budget,
+      log,
+      answerTimeoutMs,
+      hurry,
+      learnLimits: limits => {
+        this.#limits = limits
+        budget.setLimits(limits)
+      },
+      connect: url =>
+        this.#handshakes.run(connectTimeoutMs, () =>
+          this.#reachability.guard(() =>
+            Connection.open({ url, connectTimeoutMs, log, counters: this.#counters, forgetBudget, onClose })
+          )
+        ),
+      claimSeat: () => {}
     }
   }
 

@@ -5,7 +5,7 @@ import { type RejectedReason, rejectionMessages } from '../../schemas/traders/ac
 import { type AccountFacts, type BrokerAccount, BrokerError } from './port.ts'
 
 /** The account's token. Rejects with BROKER_DISCONNECTED when there is none or it has not the form of one. */
-export async function readToken(account: BrokerAccount, form: RegExp): Promise<string> {
+export async function readToken(account: Pick<BrokerAccount, 'token'>, form: RegExp): Promise<string> {
   let token: string
   try {
     token = await account.token()

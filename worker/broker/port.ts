@@ -353,6 +353,35 @@ export interface Market {
   readonly ticks: TickStreams
 }
 
+/** Access to the broker's own reports about an application. */
+export interface ReportAccess {
+  /** The application's id at the broker. */
+  appId: string
+  /** Whose token it is: calls with it share a budget. */
+  ownerId: string
+  /** Unseals the token; called once, the value is not kept. */
+  token(): Promise<string>
+}
+
+/** A contract in the broker's report of markups. */
+export interface ReportedMarkup {
+  /** The broker's id of the purchase: the report has no id of the contract. */
+  transactionId: string
+  accountId: string
+  currency: string
+  markup: string
+}
+
+/** What an application earned on a day, by the broker's own report. */
+export interface MarkupReport {
+  /** By currency of the accounts, or all in US dollars where `contracts` is null. */
+  sums: { currency: string; contracts: number; markup: string }[]
+  /** Each contract; null where the dialect reports sums only, or there are too many to be read. */
+  contracts: ReportedMarkup[] | null
+  /** Whether the broker's sums and its list agree: while it is still writing them they do not. */
+  consistent: boolean
+}
+
 /** A broker in one dialect. */
 export interface Broker {
   /**
@@ -362,6 +391,11 @@ export interface Broker {
   session(account: BrokerAccount, options?: { anew?: boolean }): Promise<Session>
   /** Market data under the given application id. */
   market(appId: string): Market
+  /**
+   * The broker's report of an application's markups on a day of UTC (YYYY-MM-DD). Rejects with BrokerError: `rejected` when the
+   * token is refused, or lacks the scope.
+   */
+  markupReport(access: ReportAccess, day: string): Promise<MarkupReport>
   /** Resolves within its time-out with whether the broker can be reached. */
   reachable(appId: string): Promise<boolean>
   /** The parts of the broker that cannot be reached right now; empty while it can, or before the first try. */

@@ -22,6 +22,7 @@ import type { Candle } from '../../schemas/market.ts'
 import { type AccountRef, openSession, rejectToken } from '../accounts/accounts.ts'
 import { noteRefusal } from '../accounts/applications.ts'
 import { reconcileAccounts } from '../accounts/reconciliation.ts'
+import { reconcilePartner } from '../analytics/reconciling.ts'
 import { BrokerError, type ContractState, type Evidence, stakeCurrency } from '../broker/port.ts'
 import { candidatesOf } from '../orders/evidence.ts'
 import { markOf } from '../orders/outcome.ts'
@@ -69,7 +70,8 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
     multiplierSpec: data =>
       multiplierSpec(services, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
     candles: data => candles(services, data as unknown as CandleRequest),
-    payout: data => payout(services, data as unknown as PayoutRequest)
+    payout: data => payout(services, data as unknown as PayoutRequest),
+    reconcileMarkups: data => reconcilePartner(services, data as unknown as { partnerId: string; day?: string })
   }
 
   async function answer(request: BrokerRequestRow): Promise<void> {

@@ -153,12 +153,15 @@ const routes: Record<string, Route> = {
       return engine.rates.from('USD')
     }
   },
-  // What applications charge from now on: percent of the payout, taken from it or paid on top of the stake.
+  // What applications charge from now on: percent of the payout, taken from it or paid on top of the stake; and how long after
+  // a purchase it is reported.
   'POST /control/markup': {
-    body: shape({ pct: { ...number, maximum: 3 }, onTop: bool }, ['pct', 'onTop']),
+    body: shape({ pct: { ...number, maximum: 3 }, onTop: bool, reportDelayMs: number }, ['pct', 'onTop']),
     handle(input, { engine }) {
       engine.markup = { pct: input.pct as number, onTop: input.onTop as boolean }
-      return engine.markup
+      const { markups } = engine.books
+      markups.reportDelayMs = (input.reportDelayMs as number | undefined) ?? markups.reportDelayMs
+      return { ...engine.markup, reportDelayMs: markups.reportDelayMs }
     }
   },
   'POST /control/maintenance': {

@@ -1,7 +1,17 @@
 // What differs between the broker's APIs, behind everything they share: how a connection is opened and authorised, how
 // requests are written and responses read. Requests and responses named here are the only ones we use.
 
-import type { BrokerAccount, BrokerLog, Contract, ContractState, Evidence, MarketSymbol, Unreachable } from '../port.ts'
+import type {
+  BrokerAccount,
+  BrokerLog,
+  Contract,
+  ContractState,
+  Evidence,
+  MarketSymbol,
+  MarkupReport,
+  ReportAccess,
+  Unreachable
+} from '../port.ts'
 import type { CallLimits } from '../transport/call-window.ts'
 import type { Budget } from '../transport/quota.ts'
 import type { Connection } from '../transport/sockets.ts'
@@ -52,6 +62,8 @@ export interface Dialect {
   openMarket(place: Place): Promise<Connection>
   /** A connection authorised for the account, and for no other; BROKER_DISCONNECTED when the token is refused. */
   openAccount(place: Place, account: BrokerAccount): Promise<Connection>
+  /** The application's markups on a day of UTC (YYYY-MM-DD), by the broker's report; over a connection of its own. */
+  reportMarkup(place: Place, access: ReportAccess, day: string): Promise<MarkupReport>
   /** A purchase without a quote, at `maxPrice` at most. */
   buy(contract: Contract, maxPrice: string): Request
   /** A quote for a multiplier, to read its commission from. */

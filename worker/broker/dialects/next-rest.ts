@@ -1,5 +1,5 @@
-// The one REST call the newer dialect requires: a one-time address for an account's socket. It is made within the
-// budgets of this machine's address and of the user, and ends like every broker call: with a response, or a
+// The REST calls of the newer dialect: a one-time address for an account's socket, and reports. They are made within the
+// budgets of this machine's address and of the user, and end like every broker call: with a response, or a
 // BrokerError.
 
 import { createHash } from 'node:crypto'
@@ -14,7 +14,7 @@ import { Reachability } from '../transport/reachability.ts'
 import { SharedCalls } from '../transport/shared-calls.ts'
 import { isBusy, readRestError, restRefusal, unreachable } from './next-refusals.ts'
 import { unknowns } from './next-unknowns.ts'
-import { type Body, bodyOf, listOf, optionalText, textOf } from './reading.ts'
+import { type Body, bodyOf, decimalOf, integerOf, listOf, optionalText, textOf } from './reading.ts'
 
 export interface RestOptions {
   /** Without a trailing slash. */
@@ -104,6 +104,26 @@ export class Rest {
     }
     if (account === undefined) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
     return { mode: modeOf(account.account_type), currency: optionalText(account, 'currency') || null }
+  }
+
+  /** What an application earned on a day of UTC (YYYY-MM-DD). Rejects as `accountFacts`. */
+  async markupOf({
+    appId,
+    token,
+    day,
+    hurry
+  }: Omit<AddressRequest, 'accountId'> & { day: string }): Promise<{ contracts: number; markup: string }> {
+    const path = `/applications/v1/markup-statistics?date_from=${day}&date_to=${day}`
+    const body = await this.#ask('GET', path, { appId, token, hurry })
+    try {
+      const data = bodyOf(bodyOf(body, 'the answer').data, 'data')
+      const rows = listOf(data.breakdown ?? [], 'breakdown').map(row => bodyOf(row, 'a row of breakdown'))
+      const own = rows.find(row => row.app_id === appId)
+      if (own === undefined) return { contracts: 0, markup: '0' }
+      return { contracts: integerOf(own, 'contract_count'), markup: decimalOf(own, 'app_markup_usd') }
+    } catch (cause) {
+      throw unreadable(cause)
+    }
   }
 
   /** One call within the budgets of the user and of this machine's address. */

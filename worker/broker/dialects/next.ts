@@ -60,6 +60,23 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
         throw error
       }
     },
+    async reportMarkup({ hurry }, access, day) {
+      const { appId } = access
+      applications.check(appId)
+      const token = await readToken(access, unknowns.tokenForm)
+      try {
+        const { contracts, markup } = await rest.markupOf({ appId, token, day, hurry })
+        // Statistics alone are published, in US dollars: the currency of all accounts here.
+        return {
+          sums: contracts === 0 ? [] : [{ currency: 'USD', contracts, markup }],
+          contracts: null,
+          consistent: true
+        }
+      } catch (error) {
+        applications.note(appId, error)
+        throw error
+      }
+    },
     buy: (contract, maxPrice) => ({
       buy: '1',
       price: Number(maxPrice),

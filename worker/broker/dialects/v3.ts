@@ -4,13 +4,35 @@ import Big from 'big.js'
 import { type ClientOptions, createClient } from '../client.ts'
 import { confirmAccount, readToken, tokenRefused } from '../credentials.ts'
 import { decimalsOf } from '../market.ts'
-import { type AccountFacts, type Broker, type BrokerAccount, BrokerError, type ContractState } from '../port.ts'
+import {
+  type AccountFacts,
+  type Broker,
+  type BrokerAccount,
+  BrokerError,
+  type ContractState,
+  type MarkupReport,
+  type ReportAccess,
+  type ReportedMarkup
+} from '../port.ts'
 import type { CallLimits } from '../transport/call-window.ts'
 import { readResponse } from '../transport/reconnecting.ts'
 import type { Connection, Frame, Stream } from '../transport/sockets.ts'
 import type { Dialect, PipSizeOf, Place } from './dialect.ts'
+import { isRateLimit } from './errors.ts'
 import { readEvidence, termsOfRequest, unsigned } from './mapping.ts'
-import { BadFrame, type Body, bodyOf, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
+import {
+  BadFrame,
+  type Body,
+  bodyOf,
+  decimalOf,
+  Fields,
+  idOf,
+  integerOf,
+  listOf,
+  numberOf,
+  optionalText,
+  textOf
+} from './reading.ts'
 import { readContractState } from './states.ts'
 
 export interface V3Options extends ClientOptions {
@@ -66,6 +88,7 @@ function createV3Dialect(url: string): Dialect {
       watchSite(connection, place)
       return connection
     },
+    reportMarkup: (place, access, day) => reportMarkup(url, { place, access, day }),
     buy: (contract, maxPrice) => ({
       buy: '1',
       price: Number(maxPrice),
@@ -125,18 +148,20 @@ async function authorise(asked: {
 }): Promise<void> {
   const { connection, place, account, token } = asked
   await place.budget.take('general', { urgent: true })
-  let frame: Frame
+  const { loginid, ...facts } = readResponse(await sendToken(connection, place, token), readAuthorised)
+  if (loginid !== account.accountId) throw tokenRefused('WrongAccount', 'ACCOUNT_NOT_FOUND')
+  await confirmAccount(account, facts)
+}
+
+async function sendToken(connection: Connection, place: Place, token: string): Promise<Frame> {
   try {
-    frame = await connection.call({ authorize: token }, { answer: 'authorize', timeoutMs: place.answerTimeoutMs })
+    return await connection.call({ authorize: token }, { answer: 'authorize', timeoutMs: place.answerTimeoutMs })
   } catch (error) {
     // At this call everything that is wrong with the request is wrong with the token or its account.
     if (error instanceof BrokerError && error.code === 'INVALID_CONTRACT')
       throw tokenRefused(error.brokerCode, 'TOKEN_REFUSED', error.message)
     throw error
   }
-  const { loginid, ...facts } = readResponse(frame, readAuthorised)
-  if (loginid !== account.accountId) throw tokenRefused('WrongAccount', 'ACCOUNT_NOT_FOUND')
-  await confirmAccount(account, facts)
 }
 
 /** The prefix of a login id proves nothing: only `is_virtual` decides. */
@@ -211,4 +236,79 @@ function flag(body: Body, field: string): boolean {
   const value = body[field]
   if (value === 0 || value === 1) return value === 1
   throw new BadFrame(`${field} is no flag`)
+}
+
+const reportPage = 1_000
+/** More contracts of a day are not read one by one: each page is a call. */
+const maxReportPages = 50
+const reportWaitMs = 60_000
+
+/** Statistics and details of a day: who the token's owner is does not matter, the report is about the applications. */
+async function reportMarkup(
+  url: string,
+  { place, access, day }: { place: Place; access: ReportAccess; day: string }
+): Promise<MarkupReport> {
+  const token = await readToken(access, wellFormedToken)
+  const connection = await openSocket(url, place, false)
+  const ask = async (call: string, fields: Body): Promise<Frame> => {
+    await place.budget.take('general', { waitMs: reportWaitMs })
+    try {
+      const frame = await connection.call({ [call]: 1, ...fields }, { answer: call, timeoutMs: place.answerTimeoutMs })
+      place.budget.answered('general')
+      return frame
+    } catch (error) {
+      if (error instanceof BrokerError && isRateLimit(error)) place.budget.backOff('general')
+      throw error
+    }
+  }
+  try {
+    await place.budget.take('general', { waitMs: reportWaitMs })
+    await sendToken(connection, place, token)
+    const range = { date_from: `${day} 00:00:00`, date_to: `${day} 23:59:59` }
+    const statistics = await ask('app_markup_statistics', range)
+    const whole = readResponse(statistics, frame => readStatistics(frame, access.appId))
+    if (whole.contracts > reportPage * maxReportPages)
+      return { sums: [{ ...whole, currency: 'USD' }], contracts: null, consistent: true }
+    const contracts: ReportedMarkup[] = []
+    for (let page = 0; page < maxReportPages; page++) {
+      const asked = { app_id: Number(access.appId), limit: reportPage, offset: page * reportPage, sort: 'ASC' }
+      const rows = readResponse(await ask('app_markup_details', { ...range, ...asked }), readDetails)
+      contracts.push(...rows)
+      if (rows.length < reportPage) break
+    }
+    return { sums: sumsOf(contracts), contracts, consistent: contracts.length === whole.contracts }
+  } finally {
+    connection.close()
+  }
+}
+
+/** The application's own row; one without a markup has none. */
+function readStatistics(
+  { app_markup_statistics: statistics }: Frame,
+  appId: string
+): { contracts: number; markup: string } {
+  const breakdown = listOf(bodyOf(statistics, 'app_markup_statistics').breakdown ?? [], 'breakdown')
+  const own = breakdown.map(row => bodyOf(row, 'a row of breakdown')).find(row => String(row.app_id) === appId)
+  if (own === undefined) return { contracts: 0, markup: '0' }
+  return { contracts: integerOf(own, 'transactions_count'), markup: decimalOf(own, 'app_markup_usd') }
+}
+
+function readDetails({ app_markup_details: details }: Frame): ReportedMarkup[] {
+  return listOf(bodyOf(details, 'app_markup_details').transactions ?? [], 'transactions').map(each => {
+    const row = bodyOf(each, 'a row of transactions')
+    return {
+      transactionId: idOf(row, 'transaction_id'),
+      accountId: textOf(row, 'client_loginid'),
+      currency: textOf(row, 'client_currcode'),
+      markup: decimalOf(row, 'app_markup')
+    }
+  })
+}
+
+function sumsOf(contracts: ReportedMarkup[]): MarkupReport['sums'] {
+  return [...Map.groupBy(contracts, ({ currency }) => currency)].map(([currency, list]) => ({
+    currency,
+    contracts: list.length,
+    markup: list.reduce((sum, { markup }) => sum.plus(markup), new Big(0)).toFixed()
+  }))
 }

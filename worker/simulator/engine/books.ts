@@ -5,6 +5,7 @@ import type { TimeSource } from './clock.ts'
 import type { SimulatedContract } from './contracts.ts'
 import type { Journal } from './journal.ts'
 import type { ContractExit } from './lives.ts'
+import { MarkupBook } from './markup-book.ts'
 
 /** A sale as it is entered. */
 export type SaleEntry = ContractExit & { soldMs: number; transactionId: number }
@@ -20,6 +21,7 @@ export class Books {
   readonly accounts: Accounts
   /** In the order of purchase. */
   readonly contracts = new Map<number, SimulatedContract>()
+  readonly markups = new MarkupBook()
   #clock: TimeSource
   #journal: Journal
   #maxContracts: number
@@ -126,6 +128,7 @@ export class Books {
   #enterPurchase(contract: SimulatedContract): void {
     const { account } = contract
     this.contracts.set(contract.id, contract)
+    this.markups.bought(contract)
     account.open.set(contract.id, contract)
     this.#forgetOldest()
     enterRow(account, {

@@ -58,6 +58,11 @@ const terms = {
   trading_period_start: integer
 }
 
+// The first dialect's schemas take one instant or the other, anchored at one end each, as here.
+const reportTime = matching(
+  '^([0-9]{4}-(0?[1-9]|1[012])-(0?[1-9]|[12][0-9]|3[01]) ([01]?[0-9]|2[0-3]):([0-5]?[0-9]):([0-5]?[0-9])|[0-9]{1,10})$'
+)
+
 const read: TokenScope[] = ['read', 'trading_information']
 const trade: TokenScope[] = ['trade']
 const open = { scopes: null, loginid: false, class: 'general' } as const
@@ -216,6 +221,36 @@ export const calls: Record<string, CallRule> = {
     scopes: read,
     loginid: true,
     class: 'outcome'
+  },
+  app_markup_details: {
+    fields: {
+      app_markup_details: flag,
+      app_id: integer,
+      client_loginid: matching('^[A-Za-z]{2,5}[0-9]{2,20}$'),
+      date_from: reportTime,
+      date_to: reportTime,
+      description: bit,
+      limit: { type: 'number', minimum: 0, maximum: 1000 },
+      offset,
+      sort: oneOf('ASC', 'DESC'),
+      sort_fields: {
+        type: 'array',
+        items: oneOf('app_id', 'client_loginid', 'transaction_time'),
+        maxItems: 3,
+        uniqueItems: true
+      }
+    },
+    required: ['app_markup_details', 'date_from', 'date_to'],
+    scopes: ['read'],
+    loginid: true,
+    class: 'general'
+  },
+  app_markup_statistics: {
+    fields: { app_markup_statistics: flag, date_from: reportTime, date_to: reportTime },
+    required: ['app_markup_statistics', 'date_from', 'date_to'],
+    scopes: ['read'],
+    loginid: true,
+    class: 'general'
   },
   transaction: {
     fields: { transaction: flag, subscribe: flag },

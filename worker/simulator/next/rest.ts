@@ -2,8 +2,12 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { Ajv } from 'ajv'
 import type { AppId, Grant, SimulatedAccount } from '../engine/accounts.ts'
+import type { SimulatedContract } from '../engine/contracts.ts'
 import { startIn, toAmount } from '../engine/currencies.ts'
+import type { Engine } from '../engine/engine.ts'
+import type { MarkupEntry } from '../engine/markup-book.ts'
 import { Refusal } from '../engine/refusal.ts'
+import { sumOf } from '../v3/markup.ts'
 import { APP_ID_HEADER, kindOf, type Next } from './next.ts'
 import type { OAuth } from './oauth.ts'
 
@@ -20,6 +24,7 @@ interface RestRequest {
   grant: Grant
   /** The account the path names. */
   account: SimulatedAccount | null
+  query: URLSearchParams
   body: unknown
 }
 
@@ -43,6 +48,7 @@ class RestError extends Error {
 }
 
 const ROOT = '/trading/v1/options'
+const STATISTICS = '/applications/v1/markup-statistics'
 const OF_ADDRESS = [
   { ms: 60_000, most: 300 },
   { ms: 600_000, most: 1_000 }
@@ -66,18 +72,18 @@ const isAccount = new Ajv().compile({
 export function nextRest(rest: Rest, others: RequestListener): RequestListener {
   const counts = new Counts(rest.next)
   return (request, response) => {
-    const path = new URL(request.url ?? '/', 'http://localhost').pathname
+    const { pathname: path, searchParams: query } = new URL(request.url ?? '/', 'http://localhost')
     if (path === '/oauth2/token' && request.method === 'POST') {
       rest.oauth.answer(request, response).catch(() => response.destroy())
       return
     }
-    if (path !== '/v1/health' && !path.startsWith(`${ROOT}/`)) {
+    if (path !== '/v1/health' && path !== STATISTICS && !path.startsWith(`${ROOT}/`)) {
       others(request, response)
       return
     }
     const began = performance.now()
     const meta = () => ({ endpoint: path, method: request.method, timing: Math.round(performance.now() - began) })
-    answer(rest, counts, request, path)
+    answer(rest, counts, request, { path, query })
       .then(found => {
         if (found === 'cut') response.destroy()
         else if (found === 'up') send(response, 200, 'OK')
@@ -95,7 +101,7 @@ async function answer(
   rest: Rest,
   counts: Counts,
   request: IncomingMessage,
-  path: string
+  { path, query }: { path: string; query: URLSearchParams }
 ): Promise<RestResult | 'up' | 'cut' | 'silent'> {
   const { front } = rest.next
   if (front.faults.settings.down) throw new RestError(503, 'InternalServerError', 'The service is unavailable.')
@@ -103,14 +109,14 @@ async function answer(
   const text = await readText(request)
   if (rest.next.limited) counts.check(`address ${request.socket.remoteAddress}`, OF_ADDRESS)
   const appId = appIdOf(request, rest.revokedAppIds)
-  const grant = grantOf(rest, request)
+  const grant = grantOf(rest, request, path === STATISTICS ? 'read' : 'trade')
   if (rest.next.limited) counts.check(`user ${grant.account.userId}`, OF_USER)
   const [, accountId, verb] = /^\/trading\/v1\/options\/accounts\/([^/]+)\/([\w-]+)$/.exec(path) ?? []
   const route = routes[`${request.method} ${accountId === undefined ? path : verb}`]
   if (!route) throw new RestError(404, 'NotFound', 'There is no such call.')
   const account = accountId === undefined ? null : ownAccount(rest, grant, decodeURIComponent(accountId))
   const fate = front.faults.fate({
-    call: verb ?? 'accounts',
+    call: verb ?? path.split('/').at(-1) ?? 'accounts',
     class: null,
     loginid: account?.loginid ?? grant.account.loginid,
     symbol: undefined,
@@ -135,7 +141,7 @@ async function answer(
     case 'mute':
       return 'silent'
   }
-  return route(rest, { appId, grant, account, body: parse(text) })
+  return route(rest, { appId, grant, account, query, body: parse(text) })
 }
 
 const statuses: Record<string, number> = {
@@ -159,6 +165,7 @@ const routes: Record<string, (rest: Rest, asked: RestRequest) => RestResult> = {
     const loginid = `${kind === 'demo' ? 'DOT' : 'ROT'}${grant.account.userId}`
     return { status: 201, data: [presentAccount(rest.next.front.engine.accounts.create({ loginid }))] }
   },
+  [`GET ${STATISTICS}`]: ({ next }, { query }) => ({ data: statisticsOf(next.front.engine, query) }),
   [`GET ${ROOT}/legacy/migration-status`]: () => ({ data: { status: 'complete' }, bare: true }),
   'POST otp': (rest, { grant, account, appId }) => ({
     data: { url: `${rest.socketBase()}${rest.next.issue({ ...grant, account: account as SimulatedAccount }, appId)}` }
@@ -179,12 +186,13 @@ function appIdOf(request: IncomingMessage, revoked: readonly AppId[]): AppId {
   return text
 }
 
-function grantOf({ next }: Rest, request: IncomingMessage): Grant {
+/** The broker's scope `application_read` is the first dialect's `read`. */
+function grantOf({ next }: Rest, request: IncomingMessage, scope: 'read' | 'trade'): Grant {
   const [, token] = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '') ?? []
   const { accounts } = next.front.engine
   const grant = accounts.grant(token ?? '')
   accounts.check(grant)
-  if (!grant.scopes.has('trade')) throw new RestError(403, 'AccessDenied', 'The token lacks the scope trade.')
+  if (!grant.scopes.has(scope)) throw new RestError(403, 'AccessDenied', `The token lacks the scope ${scope}.`)
   return grant
 }
 
@@ -208,6 +216,38 @@ function presentAccount(account: SimulatedAccount): Record<string, unknown> {
     currency: account.currency,
     group: 'row',
     status: account.disabled ? 'inactive' : 'active'
+  }
+}
+
+/** What applications earned on some days of UTC, both included, in US dollars. Those of the first dialect are not shown. */
+function statisticsOf(engine: Engine, query: URLSearchParams): Record<string, unknown> {
+  const [from, to] = ['date_from', 'date_to'].map(name => {
+    const text = query.get(name) ?? ''
+    const day = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN
+    if (Number.isNaN(day)) throw new RestError(400, 'ValidationError', `${name} is no date.`)
+    return day / 1000
+  }) as [number, number]
+  const entries = engine.books.markups.reported({ from, to: to + 86_399 }, engine.clock.now())
+  const byApp = Map.groupBy(
+    entries.filter(({ appId }) => typeof appId === 'string'),
+    ({ appId }) => appId
+  )
+  const totals = (list: MarkupEntry[]) => {
+    const contracts = list.flatMap(({ contractId }) => engine.contracts.get(contractId) ?? [])
+    const usd = (cents: (contract: SimulatedContract) => number) =>
+      contracts.reduce((sum, contract) => sum + cents(contract), 0) / 100
+    return {
+      app_markup_usd: sumOf(list, engine),
+      volume_usd: usd(({ buyCents }) => buyCents),
+      payout_usd: usd(({ payoutCents }) => payoutCents),
+      contract_count: list.length,
+      client_count: new Set(list.map(({ loginid }) => loginid)).size
+    }
+  }
+  const all = Object.entries(totals([...byApp.values()].flat()))
+  return {
+    ...Object.fromEntries(all.map(([name, value]) => [`total_${name}`, value])),
+    breakdown: [...byApp].map(([appId, list]) => ({ app_id: appId, ...totals(list) }))
   }
 }
 

@@ -10,6 +10,7 @@ import { catalogueCalls } from './catalogue.ts'
 import { directoryCalls } from './directory.ts'
 import { V3Error } from './errors.ts'
 import { marketCalls } from './market.ts'
+import { markupCalls } from './markup.ts'
 import { Streams } from './stream.ts'
 import { tradingCalls } from './trading.ts'
 import type { CallRequest, CallResponse, Handler, Peer, V3 } from './v3.ts'
@@ -18,6 +19,7 @@ const LATE_MS = 1_000
 const HOLD_MS = 200
 const handlers: Record<string, Handler> = {
   ...accountCalls,
+  ...markupCalls,
   ...catalogueCalls,
   ...directoryCalls,
   ...marketCalls,

@@ -1,0 +1,173 @@
+// What the broker reports of an application's markups, held against the orders: by day of UTC, as the broker reports, and by
+// currency. Both sides are those of real accounts, and of contracts with a markup.
+import { type Db, rows } from '../postgres/connection.ts'
+
+/** A partner's application at the broker. */
+export interface ReportedApplication {
+  partnerId: string
+  dialect: string
+  appId: string
+}
+
+/** The broker's side of a day. */
+export interface TheirDay {
+  sums: { currency: string; contracts: number; markup: string }[]
+  /** Each contract, by the broker's id of its purchase; null where only sums are known. */
+  contracts: { transactionId: string; currency: string; markup: string }[] | null
+  consistent: boolean
+}
+
+// The broker reports a contract an hour after its purchase; another hour for clocks and for what is late even so.
+const REPORTED_AFTER = `interval '2 hours'`
+// A day that is not known by then is compared no more.
+const GIVEN_UP_AFTER = `interval '8 days'`
+const AGAIN_AFTER = `interval '1 hour'`
+const MOST_MISSING = 100
+const dayStart = ":day::date::timestamp at time zone 'UTC'"
+
+/**
+ * Days, as YYYY-MM-DD, that are over and due to be compared: those of the last `back` days that never were, and those that were
+ * not complete and whose time has come. Oldest first.
+ */
+export async function dueDays(db: Db, application: ReportedApplication, back: number): Promise<string[]> {
+  const found = await rows<{ day: string }>(
+    db,
+    `select d.day::date::text as day
+       from generate_series((now() at time zone 'UTC')::date - :back::int, ((now() - ${REPORTED_AFTER}) at time zone 'UTC')::date - 1, '1 day') d (day)
+       left join reconciled_days r on r.partner_id = :partnerId and r.dialect = :dialect and r.app_id = :appId and r.day = d.day::date
+      where r.day is null or (not r.complete and r.again_at <= now())
+      order by d.day`,
+    { ...application, back }
+  )
+  return found.map(({ day }) => day)
+}
+
+/** Compares a day with the orders and stores the result in place of an earlier one. */
+export async function storeReconciliation(
+  db: Db,
+  application: ReportedApplication,
+  { day, theirs }: { day: string; theirs: TheirDay }
+): Promise<void> {
+  await db.transaction(async trx => {
+    const bindings = { ...application, day }
+    const [known] = await rows<{ complete: boolean }>(
+      trx,
+      `select now() >= (${dayStart}) + interval '1 day' + ${REPORTED_AFTER} and :consistent
+                and not exists (select from orders where partner_id = :partnerId and status = 'PENDING' and phase in ('sending', 'review')
+                                   and app_id = :appId and created_at >= ${dayStart} - interval '1 day' and created_at < (${dayStart}) + interval '1 day')
+                and not exists (select from orders where partner_id = :partnerId and opened_at >= ${dayStart} and opened_at < (${dayStart}) + interval '1 day'
+                                   and phase in ('open', 'closed') and app_id = :appId and dialect = :dialect and account_mode = 'REAL' and markup is null)
+              as complete`,
+      { ...bindings, consistent: theirs.consistent }
+    )
+    const complete = known?.complete === true
+    await rows(
+      trx,
+      `delete from reconciled_days where partner_id = :partnerId and dialect = :dialect and app_id = :appId and day = :day::date`,
+      bindings
+    )
+    await rows(
+      trx,
+      `insert into reconciled_days (partner_id, dialect, app_id, day, complete, again_at)
+       values (:partnerId, :dialect, :appId, :day::date, :complete,
+               case when not :complete::boolean and now() < (${dayStart}) + ${GIVEN_UP_AFTER} then now() + ${AGAIN_AFTER} end)`,
+      { ...bindings, complete }
+    )
+    await rows(
+      trx,
+      `with theirs as materialized (
+         select t."transactionId" as transaction_id, t.currency from jsonb_to_recordset(:contracts::jsonb) as t ("transactionId" text, currency text)
+       ), ours as materialized (
+         select id, transaction_id, coalesce(currency, '') as currency, markup
+           from orders where partner_id = :partnerId and opened_at >= ${dayStart} and opened_at < (${dayStart}) + interval '1 day'
+            and phase in ('open', 'closed') and app_id = :appId and dialect = :dialect and account_mode = 'REAL' and (markup is null or markup > 0)
+       ), our_sums as (
+         select currency, count(*)::int as contracts, coalesce(sum(markup), 0) as markup, (count(*) filter (where markup is null))::int as unknown
+           from ours group by currency
+       ), their_sums as (
+         select t.currency, t.contracts, t.markup from jsonb_to_recordset(:sums::jsonb) as t (currency text, contracts int, markup numeric)
+       ), missing_here as (
+         select currency, (array_agg(transaction_id order by transaction_id))[1:${MOST_MISSING}] as ids
+           from theirs where not exists (select from ours where ours.transaction_id = theirs.transaction_id) group by currency
+       ), missing_there as (
+         select currency, (array_agg(id order by id))[1:${MOST_MISSING}] as ids
+           from ours where :listed and not exists (select from theirs where theirs.transaction_id = ours.transaction_id)
+            -- The broker's list has no contracts without a markup, and an unknown one may be none.
+            and markup is not null
+          group by currency
+       )
+       insert into reconciled_currencies (partner_id, dialect, app_id, day, currency, our_contracts, our_markup, our_unknown,
+              their_contracts, their_markup, missing_here, missing_there)
+       select :partnerId, :dialect, :appId, :day::date, c.currency, coalesce(o.contracts, 0), coalesce(o.markup, 0), coalesce(o.unknown, 0),
+              case when :listed or t.currency is not null or c.currency = 'USD' then coalesce(t.contracts, 0) end,
+              case when :listed or t.currency is not null or c.currency = 'USD' then coalesce(t.markup, 0) end,
+              coalesce(h.ids, '{}'), coalesce(m.ids, '{}')
+         from (select currency from our_sums union select currency from their_sums) c
+         left join our_sums o using (currency) left join their_sums t using (currency)
+         left join missing_here h using (currency) left join missing_there m using (currency)`,
+      {
+        ...bindings,
+        listed: theirs.contracts !== null,
+        sums: JSON.stringify(theirs.sums),
+        contracts: JSON.stringify(
+          theirs.contracts?.map(({ transactionId, currency }) => ({ transactionId, currency })) ?? []
+        )
+      }
+    )
+  })
+}
+
+/** A day, application and currency, both sides. */
+export interface ReconciledRow {
+  /** YYYY-MM-DD, of UTC. */
+  day: string
+  application: string
+  currency: string | null
+  ours: { contracts: number; markup: string; markupUnknown: number }
+  theirs: { contracts: number; markup: string } | null
+  /** Ours less theirs; null without theirs. */
+  difference: string | null
+  /** The broker's ids of purchases that no order has. */
+  missingHere: string[]
+  /** Orders that the broker's report does not have. */
+  missingThere: string[]
+}
+
+export interface Reconciliation {
+  data: ReconciledRow[]
+  /** When the day compared longest ago was compared; now, where none was. */
+  asOf: Date
+  /** Whether each day of the window was compared with a final report, and nothing of ours is unknown. */
+  complete: boolean
+}
+
+/** Every day that has a part in [from, to), of all applications that the partner has had, oldest first. */
+export async function readReconciliation(
+  db: Db,
+  { partnerId, from, to, currency }: { partnerId: string; from: string; to: string; currency: string | null }
+): Promise<Reconciliation> {
+  const days = `d.partner_id = :partnerId and d.day >= (:from::timestamptz at time zone 'UTC')::date
+      and d.day <= ((:to::timestamptz - interval '1 microsecond') at time zone 'UTC')::date`
+  const bindings = { partnerId, from, to }
+  const [[state], data] = await Promise.all([
+    rows<{ asOf: Date; complete: boolean }>(
+      db,
+      `select coalesce(min(d.compared_at), now()) as "asOf",
+              count(distinct d.day) = ((:to::timestamptz - interval '1 microsecond') at time zone 'UTC')::date - (:from::timestamptz at time zone 'UTC')::date + 1
+                and coalesce(bool_and(d.complete), false) as complete
+         from reconciled_days d where ${days}`,
+      bindings
+    ),
+    rows<ReconciledRow>(
+      db,
+      `select d.day::text as day, d.app_id as application, nullif(d.currency, '') as currency,
+              jsonb_build_object('contracts', our_contracts, 'markup', our_markup::text, 'markupUnknown', our_unknown) as ours,
+              case when their_markup is not null then jsonb_build_object('contracts', their_contracts, 'markup', their_markup::text) end as theirs,
+              (our_markup - their_markup)::text as difference, missing_here as "missingHere", missing_there as "missingThere"
+         from reconciled_currencies d where ${days} and (:currency::text is null or d.currency = :currency)
+        order by d.day, d.app_id, d.currency limit 20000`,
+      { ...bindings, currency }
+    )
+  ])
+  return { data, ...(state as { asOf: Date; complete: boolean }) }
+}

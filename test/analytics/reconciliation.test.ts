@@ -1,0 +1,241 @@
+// test once for each dialect
+// Reconciliation of markups: orders beside the simulated broker's own book, by the endpoint, the worker's clock and the operator's
+// command; what only one side knows; tokens that the broker refuses; reports that are late, long or do not come.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  getReconciliation,
+  removeReconciliationToken,
+  storeReconciliationToken
+} from '../../api/analytics/reconciliation.ts'
+import { dueDays } from '../../db/analytics/reconciliation.ts'
+import { openVault } from '../../db/platform/crypto.ts'
+import { reconcileDue, reconcilePartner } from '../../worker/analytics/reconciling.ts'
+import { openBrokers } from '../../worker/broker/brokers.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, TOKEN_KEYS } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+
+const DAY_MS = 86_400_000
+const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', markup: { pct: 2, onTop: false } })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: brokerEnv(simulator) })
+const { db, config, log } = harness.services
+const brokers = openBrokers(config, log)
+onClose(() => brokers.close())
+const worker = { db, vault: openVault(TOKEN_KEYS), brokers, log }
+const listed = dialect === 'v3'
+const appId = dialect === 'v3' ? Number(appIds.v3) : appIds.next
+const yesterday = new Date(Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS / 2)
+const day = yesterday.toISOString().slice(0, 10)
+const ofYesterday = { from: `${day}T00:00:00Z`, to: `${day}T23:59:59Z` }
+const owner = (flags = '') => `sim-CR9001${flags}`
+
+/** A contract in the broker's book, and the order that bought it. */
+async function bought(
+  trader: TestTrader,
+  {
+    markup,
+    at = yesterday,
+    order = true,
+    currency = 'USD'
+  }: { markup: number | null; at?: Date; order?: boolean; currency?: string }
+): Promise<string> {
+  const id = simulator.engine.books.newIds()
+  if (markup !== null)
+    simulator.engine.books.markups.entries.push({
+      appId,
+      loginid: `CR${trader.accountId.slice(4)}`,
+      currency,
+      units: Math.round(markup * 100),
+      transactionId: id.buyTransaction,
+      contractId: id.id,
+      atMs: at.getTime()
+    })
+  if (order) {
+    await insertOrderRows(db, trader, { at, brokerOrderId: String(id.id) })
+    await db('orders')
+      .where({ broker_order_id: String(id.id) })
+      .update({
+        app_id: String(appId),
+        dialect,
+        account_mode: 'REAL',
+        currency,
+        transaction_id: String(id.buyTransaction),
+        markup: markup === null ? '0.5' : markup.toFixed(2)
+      })
+  }
+  return String(id.buyTransaction)
+}
+
+const partner: TestPartner = await harness.makePartner()
+const trader = await partner.makeTrader()
+const read = async (query = {}) => (await partner.call(getReconciliation, { query: { ...ofYesterday, ...query } })).body
+
+/** Leaves one partner's application with nothing in the broker's book and in its orders. */
+async function clear(): Promise<void> {
+  simulator.engine.books.markups.entries.length = 0
+  simulator.engine.books.markups.reportDelayMs = 0
+  simulator.faults.reset?.()
+  await db.raw('delete from reconciled_days')
+  await db('orders').delete()
+}
+const store = (token: string) => partner.call(storeReconciliationToken, { body: { token } })
+
+const tokens = suite('a token for reports')
+
+tokens('is sealed, shown by its status alone, and removed once', async () => {
+  assert.equal((await read()).token, { status: 'NONE', reason: null })
+  const stored = (await store(owner())).body
+  assert.equal([stored.application, stored.status, stored.reason], [String(appId), 'CONNECTED', null])
+  const [row] = await db('report_tokens').select()
+  assert.not.ok(Buffer.from(row.token_sealed).includes(owner()))
+  assert.equal((await read()).token, { status: 'CONNECTED', reason: null })
+  // Of another application it is none.
+  await db('partners').where({ id: partner.partnerId }).update({ broker_app_id: '999' })
+  assert.is((await read()).token.status, 'NONE')
+  await db('partners')
+    .where({ id: partner.partnerId })
+    .update({ broker_app_id: String(appId) })
+  assert.equal((await partner.call(removeReconciliationToken, {})).body, { removed: true })
+  assert.is((await partner.call(removeReconciliationToken, {})).status, 404)
+})
+
+for (const [what, token, prepare, reason] of [
+  ['that the broker does not know', 'sim-nothing-like-it', () => {}, 'TOKEN_REFUSED'],
+  [
+    'without the scope',
+    'trades-and-reads-nothing',
+    () => simulator.engine.accounts.create({ loginid: 'CR9002', token: 'trades-and-reads-nothing', scopes: ['trade'] }),
+    'SCOPE_MISSING'
+  ]
+] as const)
+  tokens(`${what} is shown as rejected, with the reason, and used no more`, async () => {
+    prepare()
+    await store(token)
+    assert.equal(await reconcilePartner(worker, { partnerId: partner.partnerId, day }), {
+      compared: 0,
+      rejected: 1,
+      failed: 0
+    })
+    const { token: shown, data, complete } = await read()
+    assert.equal([shown, data, complete], [{ status: 'REJECTED', reason }, [], false])
+    assert.equal(await reconcilePartner(worker, { partnerId: partner.partnerId, day }), {
+      compared: 0,
+      rejected: 0,
+      failed: 0
+    })
+  })
+
+const days = suite('a day of markups')
+days.before.each(async () => {
+  await clear()
+  await store(owner())
+})
+
+days('is the same on both sides, to the cent, and complete', async () => {
+  for (const markup of [0.1, 0.2, 0.37]) await bought(trader, { markup })
+  await reconcileDue(worker)
+  const { data, complete, timezone, interval } = await read()
+  assert.equal([complete, timezone, interval], [true, 'UTC', 'day'])
+  assert.equal(data, [
+    {
+      day,
+      application: String(appId),
+      currency: 'USD',
+      ours: { contracts: 3, markup: 0.67, markupUnknown: 0 },
+      theirs: { contracts: 3, markup: 0.67 },
+      difference: 0,
+      missingHere: [],
+      missingThere: []
+    }
+  ])
+  assert.equal(await dueDays(db, { partnerId: partner.partnerId, dialect, appId: String(appId) }, 3), [])
+})
+
+days('names contracts that one side alone knows, with the difference', async () => {
+  await bought(trader, { markup: 0.1 })
+  const theirs = await bought(trader, { markup: 0.25, order: false })
+  await bought(trader, { markup: null })
+  const [{ id: ours }] = await db('orders').where({ markup: '0.5' }).select('id')
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+  const [row] = (await read()).data
+  assert.equal([row.ours.markup, row.theirs.markup, row.difference], [0.6, 0.35, 0.25])
+  assert.equal([row.missingHere, row.missingThere], listed ? [[theirs], [ours]] : [[], []])
+})
+
+days('has play money, other days, other applications and contracts without a markup on neither side', async () => {
+  await bought(trader, { markup: 0.1 })
+  await bought(trader, { markup: 0.3, at: new Date(yesterday.getTime() - DAY_MS) })
+  await insertOrderRows(db, trader, { at: yesterday, brokerOrderId: 'demo' })
+  await db('orders')
+    .where({ broker_order_id: 'demo' })
+    .update({ app_id: String(appId), dialect, markup: '7' })
+  await insertOrderRows(db, trader, { at: yesterday, brokerOrderId: 'free' })
+  await db('orders')
+    .where({ broker_order_id: 'free' })
+    .update({ app_id: String(appId), dialect, account_mode: 'REAL', markup: '0' })
+  await insertOrderRows(db, trader, { at: yesterday, brokerOrderId: 'other' })
+  await db('orders')
+    .where({ broker_order_id: 'other' })
+    .update({ app_id: 'other', dialect, account_mode: 'REAL', markup: '9' })
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+  assert.equal(
+    (await read()).data.map(({ ours, theirs }: { ours: object; theirs: object }) => [ours, theirs]),
+    [
+      [
+        { contracts: 1, markup: 0.1, markupUnknown: 0 },
+        { contracts: 1, markup: 0.1 }
+      ]
+    ]
+  )
+})
+
+days('is not complete while a markup is unknown, and is compared again', async () => {
+  await bought(trader, { markup: 0.1 })
+  await db('orders').update({ markup: null })
+  await reconcileDue(worker)
+  const { data, complete } = await read()
+  assert.equal([complete, data[0].ours.markupUnknown, data[0].difference], [false, 1, -0.1])
+  await db('orders').update({ markup: '0.1' })
+  await reconcileDue(worker)
+  assert.is((await read()).complete, false, 'an hour later')
+  await db.raw(`update reconciled_days set again_at = now()`)
+  await reconcileDue(worker)
+  assert.equal([(await read()).complete, (await read()).data[0].difference], [true, 0])
+})
+
+days('that is today is compared on request, is not complete, and lacks what the broker reports later', async () => {
+  simulator.engine.books.markups.reportDelayMs = 3_600_000
+  const now = new Date()
+  const today = now.toISOString().slice(0, 10)
+  await bought(trader, { markup: 0.1, at: now })
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day: today })
+  const { data, complete } = (await partner.call(getReconciliation, { query: { from: `${today}T00:00:00Z` } })).body
+  assert.equal([complete, data[0].theirs.contracts, data[0].difference], [false, 0, 0.1])
+})
+
+days('is left for the next hour where the broker does not answer, and those before it stay', async () => {
+  await bought(trader, { markup: 0.1 })
+  const call = listed ? 'app_markup_statistics' : 'markup-statistics'
+  simulator.faults.set({ rules: [{ call, effect: 'error', code: 'InternalServerError', times: 1 }] })
+  assert.equal(await reconcilePartner(worker, { partnerId: partner.partnerId, day }), {
+    compared: 0,
+    rejected: 0,
+    failed: 1
+  })
+  assert.is((await read()).token.status, 'CONNECTED')
+  assert.is((await reconcilePartner(worker, { partnerId: partner.partnerId, day })).compared, 1)
+})
+
+days('of more contracts than a page of the report has is read to its end', async () => {
+  for (let n = 0; n < 2500; n++) await bought(trader, { markup: 0.01, order: false })
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+  const [row] = (await read()).data
+  assert.equal([row.theirs, row.missingHere.length], [{ contracts: 2500, markup: 25 }, listed ? 100 : 0])
+})
+
+days.after(closeAll)
+tokens.run()
+days.run()
