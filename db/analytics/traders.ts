@@ -31,15 +31,16 @@ export interface TraderPage {
   complete: boolean
 }
 
-// The largest first; what they are compared by in a cursor is text.
-const sortKeys: Record<TraderSort, string> = {
-  pnl: 'pnl',
-  volume: 'stake',
-  markup: 'markup',
-  trades: 'trades::numeric',
-  lastTradeAt: 'extract(epoch from last_at)'
+// The largest first: of each row, what is compared, and how it is summed. What traders are compared by in a cursor is text.
+const sortKeys: Record<TraderSort, { value: string; sum: string }> = {
+  pnl: { value: 'pnl', sum: 'sum(value)' },
+  volume: { value: 'stake', sum: 'sum(value)' },
+  markup: { value: 'markup', sum: 'sum(value)' },
+  trades: { value: 'trades::numeric', sum: 'sum(value)' },
+  lastTradeAt: { value: 'extract(epoch from last_at)', sum: 'max(value)' }
 }
 
+const facts = 'trader_id, trades, won, stake, payout, pnl, markup, markup_unknown, copied, first_at, last_at'
 const sums = `sum(trades)::int as trades, sum(won)::int as won, sum(stake) as stake, sum(payout) as payout, sum(pnl) as pnl, sum(markup) as markup,
   sum(markup_unknown)::int as markup_unknown, sum(copied)::int as copied, min(first_at) as first_at, max(last_at) as last_at`
 const shown = `trades, won, stake, payout, pnl, markup, markup_unknown as "markupUnknown", copied, first_at as "firstTradeAt", last_at as "lastTradeAt"`
@@ -64,7 +65,8 @@ export async function listTraderSums(
   }
 ): Promise<TraderPage> {
   const { sort, cursor, ...window } = asked
-  const [value, id] = cursor === undefined ? [null, null] : readCursor(cursor, sort)
+  const [after, id] = cursor === undefined ? [null, null] : readCursor(cursor, sort)
+  const { value, sum } = sortKeys[sort]
   const filter = `(:accountMode = 'ALL' or o.account_mode = :accountMode) and o.currency = :currency collate "C"`
   const found = await rows<
     TraderSums & { key: string; traderId: string; unknown: number; asOf: Date; over: boolean; openEnds: boolean }
@@ -82,33 +84,46 @@ export async function listTraderSums(
        -- Days from wf until before wt come from the sums, which reach to 'until'.
        select f as start, least(t, wf::timestamp at time zone 'UTC') as stop from span
        union all select greatest(f, wf::timestamp at time zone 'UTC', case when t >= until then until else wt::timestamp at time zone 'UTC' end), t from span
-     ), parts as (
-       select d.trader_id, d.trades, d.won, d.stake, d.payout, d.pnl, d.markup, d.markup_unknown, d.copied, d.first_at, d.last_at
-         from span cross join lateral (select * from analytics_trader_days o
-                                        where o.partner_id = :partnerId and o.day >= wf and o.day < wt and ${filter} offset 0) d
-        where (d.day, d.trader_id) not in (select day, trader_id from late)
-       union all
-       select o.trader_id, 1, o.won, o.stake, o.payout, o.pnl, o.markup, o.markup_unknown, o.copied, o.closed_at, o.closed_at
+     ), fresh as materialized (
+       select o.trader_id, 1 as trades, o.won, o.stake, o.payout, o.pnl, o.markup, o.markup_unknown, o.copied, o.closed_at as first_at, o.closed_at as last_at
          from ranges r cross join ${closedContractsOf(':partnerId', 'closed_at >= r.start and closed_at < r.stop')} where ${filter}
        union all
        select o.trader_id, 1, o.won, o.stake, o.payout, o.pnl, o.markup, o.markup_unknown, o.copied, o.closed_at, o.closed_at
          from (select distinct day from late) l cross join span
         cross join ${closedContractsOf(':partnerId', `closed_at >= l.day::timestamp at time zone 'UTC' and closed_at < least((l.day + 1)::timestamp at time zone 'UTC', span.until)`)}
         where ${filter} and (l.day, o.trader_id) in (select day, trader_id from late)
-     ), summed as (
-       select trader_id, ${sums} from parts group by trader_id
-     ), paged as (
-       select *, ${sortKeys[sort]} as key from summed
-        where :value::numeric is null or (${sortKeys[sort]}, trader_id) < (:value::numeric, :id collate "C")
+     ), keyed as materialized (
+       -- Of all traders only what they are sorted by is summed; the rest of those on the page.
+       select trader_id, ${sum} as key, sum(markup_unknown)::int as unknown
+         from (select d.trader_id, d.value, d.markup_unknown
+                 from span cross join lateral (select day, trader_id, ${value} as value, markup_unknown from analytics_trader_days o
+                                                where o.partner_id = :partnerId and o.day >= wf and o.day < wt and ${filter} offset 0) d
+                where (d.day, d.trader_id) not in (select day, trader_id from late)
+               union all select trader_id, ${value}, markup_unknown from fresh) parts
+        group by trader_id
+     ), paged as materialized (
+       select trader_id, key from keyed
+        where :after::numeric is null or (key, trader_id) < (:after::numeric, :id collate "C")
         order by key desc, trader_id desc limit :limit::int + 1
+     ), summed as (
+       select trader_id, ${sums}
+         from (select ${facts}
+                 from paged p cross join span cross join generate_series(0, wt - wf - 1) k
+                cross join unnest(case :accountMode when 'ALL' then array['REAL', 'DEMO'] else array[:accountMode] end) m (mode)
+                cross join lateral (select ${facts.replace('trader_id, ', '')} from analytics_trader_days o
+                                     where o.partner_id = :partnerId and o.day = wf + k and o.account_mode = m.mode collate "C"
+                                       and o.currency = :currency collate "C" and o.trader_id = p.trader_id offset 0) d
+                where (wf + k, trader_id) not in (select day, trader_id from late)
+               union all select ${facts} from fresh where trader_id in (select trader_id from paged)) parts
+        group by trader_id
      ), whole as (
-       select coalesce(sum(markup_unknown), 0)::int as unknown from summed
+       select coalesce(sum(unknown), 0)::int as unknown from keyed
      )
      select p.trader_id as "traderId", t.external_id as "traderExternalId", nullif(:currency, '') as currency, ${shown}, p.key::text as key,
             whole.unknown, now() as "asOf", span.t <= now() as over, ${openEnds} as "openEnds"
-       from span cross join whole left join paged p on true left join traders t on t.id = p.trader_id
+       from span cross join whole left join paged p on true left join summed s on s.trader_id = p.trader_id left join traders t on t.id = p.trader_id
       order by p.key desc, p.trader_id desc`,
-    { ...window, value, id: id ?? '' }
+    { ...window, after, id: id ?? '' }
   )
   const [first] = found as [(typeof found)[number]]
   const listed = found.filter(({ traderId }) => traderId !== null)
