@@ -8,7 +8,7 @@ import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
 // that takes its time.
 const BEHIND = `interval '10 minutes'`
 // A first addition, or one after a long pause, goes on by this much at a time; a statement takes so many marks.
-const STEP_SECONDS = 21_600
+const STEP_SECONDS = 86_400
 const LATE_QUARTERS = 64
 const LATE_DAYS = 256
 
@@ -27,34 +27,40 @@ const spread = `
 
 /** Rows of analytics_quarters, computed from the orders in `bought (quarter, number, …)`. */
 export const quartersOfBought = `
-  fine as (
+  fine as materialized (
     select partner_id, quarter, account_mode, currency, asset, contract_type, kind, count(*)::int as contracts, sum(open)::int as open, sum(stake) as stake,
            sum(payout) as payout, sum(markup) as markup, sum(markup_unknown)::int as markup_unknown, sum(commission) as commission,
-           sum(traders_pnl) as traders_pnl, array_agg(number) as numbers
+           sum(traders_pnl) as traders_pnl, array_agg(number) as numbers, row_number() over () as part
       from bought group by 1, 2, 3, 4, 5, 6, 7
-  ), sums as (
-    select partner_id, g.grouping_by, m.account_mode, quarter, currency, g.value, ${sumsOfFacts}
-      from fine ${spread} group by 1, 2, 3, 4, 5, 6
+  ), spread as materialized (
+    select partner_id, g.grouping_by, m.account_mode, quarter, currency, g.value, ${facts}, part from fine ${spread}
+  ), sums as materialized (
+    select ${key}, ${sumsOfFacts}, row_number() over () as place from spread group by ${key}
   ), sets as (
-    select partner_id, grouping_by, account_mode, quarter, currency, value, array_agg(number order by number) as traders
-      from (select distinct fine.partner_id, g.grouping_by, m.account_mode, fine.quarter, fine.currency, g.value, n.number
-              from fine cross join lateral unnest(fine.numbers) n (number) ${spread}) each_once
-     group by 1, 2, 3, 4, 5, 6
+    -- Traders once for each place: comparing two numbers is much cheaper than comparing the whole key.
+    select place, array_agg(number order by number) as traders
+      from (select distinct m.place, n.number
+              from (select place, part from spread join sums using (${key})) m
+              join fine using (part) cross join lateral unnest(fine.numbers) n (number)) each_once
+     group by place
   ), quarters as (
-    select ${key}, ${facts}, traders from sums join sets using (${key})
+    select ${key}, ${facts}, traders from sums join sets using (place)
   )`
+
+const dayKey = 'partner_id, grouping_by, account_mode, day, currency, value'
 
 /** Rows of analytics_days, from the quarters in `touched_quarters`. */
 const daysOfQuarters = `
-  sums as (
-    select partner_id, grouping_by, account_mode, day, currency, value, ${sumsOfFacts} from touched_quarters group by 1, 2, 3, 4, 5, 6
+  sums as materialized (
+    select ${dayKey}, ${sumsOfFacts}, row_number() over () as place from touched_quarters group by ${dayKey}
   ), counts as (
-    select partner_id, grouping_by, account_mode, day, currency, value, count(distinct n.number)::int as traders
-      from touched_quarters cross join lateral unnest(traders) n (number) group by 1, 2, 3, 4, 5, 6
+    select place, count(*)::int as traders
+      from (select distinct place, n.number
+              from touched_quarters join sums using (${dayKey}) cross join lateral unnest(touched_quarters.traders) n (number)) each_once
+     group by place
   )
-  insert into analytics_days (partner_id, grouping_by, account_mode, day, currency, value, ${facts}, traders)
-  select partner_id, grouping_by, account_mode, day, currency, value, ${facts}, traders
-    from sums join counts using (partner_id, grouping_by, account_mode, day, currency, value)`
+  insert into analytics_days (${dayKey}, ${facts}, traders)
+  select ${dayKey}, ${facts}, traders from sums join counts using (place)`
 
 /** Rows of analytics_trader_days, from `closed (partner_id, trader_id, day, …)`. */
 export const traderDaysOfClosed = `
@@ -68,7 +74,7 @@ const dayStart = (day: string) => `${day}::timestamp at time zone 'UTC'`
 
 /**
  * Adds up what was bought and closed since the last time, and adds up anew some of what is marked as late; returns whether there
- * is more of either. One caller at a time works. A step is six hours, if nothing else is said; `halvings` makes
+ * is more of either. One caller at a time works. A step is a day, if nothing else is said; `halvings` makes
  * it smaller.
  */
 export async function addUpAnalytics(
