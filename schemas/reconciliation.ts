@@ -49,7 +49,7 @@ export const Reconciliation = only({
       'false while a day of the window is not over or not compared, the report of it is not final, a markup is unknown, or an order is in doubt.',
     examples: [true]
   },
-  token: only(statusOfToken),
+  token: { ...only(statusOfToken), description: 'The token that reads the report.' },
   data: {
     type: 'array',
     description: 'A row for each day, application and currency, oldest first; none for a day without contracts.',
@@ -57,11 +57,14 @@ export const Reconciliation = only({
       day: { type: 'string', format: 'date', description: 'The day, of UTC.', examples: ['2026-11-21'] },
       application,
       currency: nullable({ ...currency, description: 'Currency of the amounts; null where the account has none.' }),
-      ours: only({
-        contracts: count('Contracts bought with a markup, or with one that is not known.', 1204),
-        markup: { ...money, description: 'Sum of what is known.', examples: [361.2] },
-        markupUnknown: count('Those of them whose markup the broker did not say.', 0)
-      }),
+      ours: {
+        ...only({
+          contracts: count('Contracts bought with a markup, or with one that is not known.', 1204),
+          markup: { ...money, description: 'Sum of what is known.', examples: [361.2] },
+          markupUnknown: count('Those of them whose markup the broker did not say.', 0)
+        }),
+        description: 'By your orders.'
+      },
       theirs: {
         type: ['object', 'null'],
         additionalProperties: false,

@@ -132,7 +132,8 @@ async function addNew(db: Db, stepSeconds: number): Promise<boolean> {
        )
        insert into analytics_trader_days as d (partner_id, day, account_mode, currency, trader_id, trades, won, stake, payout, pnl, markup,
               markup_unknown, copied, first_at, last_at)
-       ${traderDaysOfClosed}
+       -- In the order of the key: readers walk along it, and find each page of the table once.
+       ${traderDaysOfClosed} order by 1, 2, 3, 4, 5
        on conflict (partner_id, day, account_mode, currency, trader_id) do update
          set trades = d.trades + excluded.trades, won = d.won + excluded.won, stake = d.stake + excluded.stake,
              payout = d.payout + excluded.payout, pnl = d.pnl + excluded.pnl, markup = d.markup + excluded.markup,

@@ -51,6 +51,15 @@ const openEnds = `(exists (select from orders where partner_id = :partnerId and 
   or exists (select from orders where partner_id = :partnerId and status = 'PENDING' and created_at >= :from::timestamptz - interval '1 day'
          and created_at < :to::timestamptz and phase in ('sending', 'review') and (:accountMode = 'ALL' or account_mode = :accountMode)))`
 
+interface FoundTrader extends TraderSums {
+  key: string
+  traderId: string
+  unknown: number
+  asOf: Date
+  over: boolean
+  openEnds: boolean
+}
+
 /**
  * A page of traders with contracts closed in the window, in one currency, the largest by `sort` first. Between two pages figures may
  * change: a trader may then come twice or not at all, as with every list that is sorted by what changes.
@@ -68,11 +77,12 @@ export async function listTraderSums(
   const [after, id] = cursor === undefined ? [null, null] : readCursor(cursor, sort)
   const { value, sum } = sortKeys[sort]
   const filter = `(:accountMode = 'ALL' or o.account_mode = :accountMode) and o.currency = :currency collate "C"`
-  const found = await rows<
-    TraderSums & { key: string; traderId: string; unknown: number; asOf: Date; over: boolean; openEnds: boolean }
-  >(
-    db,
-    `with span as materialized (
+  const found = await db.transaction(async trx => {
+    // A hundred thousand traders are grouped in memory.
+    await trx.raw(`set local work_mem = '64MB'`)
+    return rows<FoundTrader>(
+      trx,
+      `with span as materialized (
        select f, t, until, wf, greatest(wf, case when t >= until then greatest(wf, (until at time zone 'UTC')::date + 1)
                                                  else (t at time zone 'UTC')::date end) as wt
          from (select :from::timestamptz as f, :to::timestamptz as t, until,
@@ -123,9 +133,10 @@ export async function listTraderSums(
             whole.unknown, now() as "asOf", span.t <= now() as over, ${openEnds} as "openEnds"
        from span cross join whole left join paged p on true left join summed s on s.trader_id = p.trader_id left join traders t on t.id = p.trader_id
       order by p.key desc, p.trader_id desc`,
-    { ...window, after, id: id ?? '' }
-  )
-  const [first] = found as [(typeof found)[number]]
+      { ...window, after, id: id ?? '' }
+    )
+  })
+  const [first] = found as [FoundTrader]
   const listed = found.filter(({ traderId }) => traderId !== null)
   const data = listed.slice(0, asked.limit)
   const last = data.at(-1)
