@@ -1,7 +1,7 @@
-// How many requests of an endpoint may be unsettled at a time, after TCP Vegas: under way, or ended and not written. The shortest time of
-// late is what one takes alone; what others take beyond it they wait in a queue, at the endpoint or here. A longer queue delivers
-// nothing faster, and all of it may be sent twice when the worker is killed. So a window grows only while it is what limits, and while
-// there is no queue.
+// How many requests of an endpoint may be unsettled at a time, after TCP Vegas: under way, or ended and not written. What requests
+// took in the quickest round of late is what they take without waiting; what they take beyond it they wait in a queue, at the endpoint or
+// here. A longer queue delivers nothing faster, and all of it may be sent twice when the worker is killed. So a window grows only while
+// it is what limits, and while the queue is short.
 
 /** Unsettled requests of one endpoint, at most and at first. */
 export const MAX_WINDOW = 32
@@ -9,17 +9,17 @@ export const FIRST_WINDOW = 4
 /** An endpoint that takes longer gets no more requests at a time than it has, ms. */
 export const SLOW_MS = 2000
 // Requests that are estimated to wait in the queue: below the first the window grows, from the second on it shrinks.
-const FEW_QUEUED = 1
-const MANY_QUEUED = 2
+const FEW_QUEUED = 2
+const MANY_QUEUED = 4
 /** Shorter times are not told apart, ms: outcomes are written in groups, which takes some time by itself. */
 export const SHORTEST_MS = 10
-// The shortest time is forgotten after one to two of these.
+// The quickest round is forgotten after one to two of these.
 const MEMORY_MS = 30_000
 
 export class Window {
   #size = FIRST_WINDOW
-  #shortest = Number.POSITIVE_INFINITY
-  #shortestBefore = Number.POSITIVE_INFINITY
+  #quickest = Number.POSITIVE_INFINITY
+  #quickestBefore = Number.POSITIVE_INFINITY
   #since: number
   /** Requests of this round, and the sum of their times, ms. */
   #settled = 0
@@ -35,19 +35,18 @@ export class Window {
 
   /** A successful request was settled after `ms`; `full`: as many were unsettled as may be. `now` is monotonic, ms. */
   settled({ ms, full }: { ms: number; full: boolean }, now: number): void {
-    const took = Math.max(SHORTEST_MS, ms)
+    this.#settled += 1
+    this.#sumMs += Math.max(SHORTEST_MS, ms)
+    // A round is a window's worth: those to come were sent under the size before.
+    if (this.#settled < this.#size) return
     if (now - this.#since >= MEMORY_MS) {
-      this.#shortestBefore = this.#shortest
-      this.#shortest = Number.POSITIVE_INFINITY
+      this.#quickestBefore = this.#quickest
+      this.#quickest = Number.POSITIVE_INFINITY
       this.#since = now
     }
-    this.#shortest = Math.min(this.#shortest, took)
-    this.#settled += 1
-    this.#sumMs += took
-    // Once a round: those to come were sent under the size before.
-    if (this.#settled < this.#size) return
     const mean = this.#sumMs / this.#settled
-    const queued = this.#size * (1 - Math.min(this.#shortest, this.#shortestBefore) / mean)
+    this.#quickest = Math.min(this.#quickest, mean)
+    const queued = this.#size * (1 - Math.min(this.#quickest, this.#quickestBefore) / mean)
     let size = this.#size
     if (queued >= MANY_QUEUED) size -= 1
     else if (full && queued < FEW_QUEUED && ms < SLOW_MS) size += 1

@@ -293,7 +293,7 @@ export class StreamSocket implements TickOutlet {
       )
     const point = after === undefined ? undefined : readCursor(this.#open.pepper, partnerId, after)
     if (after !== undefined && !point) return this.#fail(id, 'VALIDATION_FAILED', '/after is not a cursor of events')
-    if (point) {
+    if (point && !this.#tail.covers(point)) {
       this.#coming.add(id)
       const state = await readLogState(this.#open.db, partnerId)
       this.#coming.delete(id)

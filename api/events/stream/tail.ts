@@ -1,6 +1,6 @@
 // The newest events of one partner, read once for all of its sockets in this process. A subscription that is further back
 // than what is kept here reads the log itself.
-import { writeCursor } from '../../../db/events/cursor.ts'
+import { type Point, writeCursor } from '../../../db/events/cursor.ts'
 import { showEvent } from '../../../db/events/faults.ts'
 import { type EventRow, type LogState, PointExpired, readEvents, readLogState } from '../../../db/events/read.ts'
 import type { EventType } from '../../../schemas/events.ts'
@@ -80,10 +80,12 @@ export class Tail {
   #again = false
   #closed = false
 
-  constructor(services: TailServices, partnerId: string, state: LogState) {
+  /** `entries` are the newest up to `state.latest`, at consecutive positions. */
+  constructor(services: TailServices, partnerId: string, { state, entries }: { state: LogState; entries: Entry[] }) {
     this.partnerId = partnerId
     this.#open = services
     this.#state = state
+    this.#entries = entries
     this.#unwatch = services.feed.watch(partnerId, () => this.#read())
     this.#timer = setInterval(() => this.#read(), REREAD_MS)
     // What was written between the state and the watching.
@@ -93,6 +95,12 @@ export class Tail {
   /** How far the log goes, as this process knows. */
   get state(): LogState {
     return this.#state
+  }
+
+  /** Whether the log goes on after the point, as this process knows; what it does not know must be read. */
+  covers({ epoch, position }: Point): boolean {
+    const { oldest, latest } = this.#state
+    return epoch === latest.epoch && position >= oldest.position && position <= latest.position
   }
 
   listen(listener: TailListener): () => void {
@@ -156,6 +164,25 @@ export class Tail {
   }
 }
 
+/**
+ * Opens a tail with the newest events of today and yesterday. When all sockets of a partner come back at once, after a restart, they
+ * share this one reading instead of reading the log each for itself.
+ */
+async function openTail(services: TailServices, partnerId: string): Promise<Tail> {
+  const state = await readLogState(services.db, partnerId)
+  const { epoch, position, day } = state.latest
+  const point = { epoch, position: Math.max(state.oldest.position, position - READ_AT_ONCE), day: day - 1 }
+  try {
+    const page = await readEvents(services.db, { partnerId, point, limit: READ_AT_ONCE })
+    const entries = page.events.map(row => entryOf(services, epoch, row))
+    return new Tail(services, partnerId, { state: { ...page.state, latest: page.next }, entries })
+  } catch (error) {
+    // Older days have some of them, or the log has another epoch by now.
+    if (error instanceof PointExpired) return new Tail(services, partnerId, { state: error.state, entries: [] })
+    throw error
+  }
+}
+
 /** The tails of the partners that have sockets here, each opened once. */
 export class Tails {
   readonly #open: TailServices
@@ -169,8 +196,7 @@ export class Tails {
   async take(partnerId: string): Promise<{ tail: Tail; release: () => void }> {
     let held = this.#tails.get(partnerId)
     if (!held) {
-      const opening = readLogState(this.#open.db, partnerId).then(state => new Tail(this.#open, partnerId, state))
-      held = { tail: opening, users: 0 }
+      held = { tail: openTail(this.#open, partnerId), users: 0 }
       this.#tails.set(partnerId, held)
     }
     const mine = held
