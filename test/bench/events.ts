@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { tickChannelOf } from '../../db/events/ticks.ts'
 import { insertKey } from '../../db/partners/keys.ts'
+import { insertPartner } from '../../db/partners/partners.ts'
 import { openBus } from '../../db/platform/bus.ts'
 import { openPepper, openVault } from '../../db/platform/crypto.ts'
 import { openLog } from '../../db/platform/log.ts'
@@ -27,6 +28,7 @@ const SOCKETS = Number(process.env.BENCH_SOCKETS ?? 10_000)
 const SOCKETS_A_KEY = 190
 
 const EVENTS_MISSED = 3
+const FEW_ORDERS = 20
 const TICK_SOCKETS = 1000
 const TICK_ASSETS = 10
 const TICK_ROUNDS_A_SECOND = 25
@@ -143,16 +145,27 @@ async function frames({ address, seconds, place, sockets, keysFor }: Bench): Pro
   )
 }
 
-async function idle({ stage, address, pid, seconds, keysFor, sockets, place }: Bench): Promise<void> {
+async function idle({ stage, address, pid, seconds, sockets, place }: Bench): Promise<void> {
   const me = async () => {
     const startedAt = performance.now()
     await call({ address, key: stage.key, path: '/v1/me' })
     return performance.now() - startedAt
   }
   const reads = async () => spread(await steady(200, 2 * seconds, me)).p99
-  const keys = await keysFor(SOCKETS)
+  // A partner of their own: the orders beside them are no events of theirs.
+  const { partnerId } = await insertPartner(stage.db, {
+    name: 'Idle',
+    plan: 'SCALE',
+    brokerAppId: '1',
+    brokerDialect: 'v3'
+  })
+  const pepper = await openPepper(stage.db, openVault(TOKEN_KEYS))
+  const makeKey = () => insertKey(stage.db, pepper, { partnerId, label: null, scopes: allScopes })
+  const keys: string[] = []
+  while (keys.length * SOCKETS_A_KEY < SOCKETS) keys.push((await makeKey()).key)
   await reads()
-  const before = { memory: await memoryOf(pid), p99: await reads(), orders: spread(await steady(RATE, seconds, place)) }
+  const before = { memory: await memoryOf(pid), p99: await reads() }
+  const orders = spread(await steady(FEW_ORDERS, 2 * seconds, place))
   const opened = await sockets({ do: 'open', address, keys, count: SOCKETS, subscribe: { channel: 'events' } })
   // Two heartbeats.
   await sleep(20_000)
@@ -173,22 +186,20 @@ async function idle({ stage, address, pid, seconds, keysFor, sockets, place }: B
     ]
   )
   await sockets({ do: 'drop' })
-  await sleep(2000)
-  await Promise.all(Array.from({ length: EVENTS_MISSED }, (_, index) => place(index)))
-  await sleep(2000)
-  const returning = sockets({ do: 'return', events: EVENTS_MISSED })
-  // Reads and not orders while they come back would be events, too.
+  for (let made = 0; made < EVENTS_MISSED; made++) await makeKey()
+  await sleep(3000)
   let over = false
   const times: number[] = []
-  const reading = (async () => {
-    while (!over) times.push(...(await steady(200, 0.5, me)))
+  const ordering = (async () => {
+    while (!over) times.push(...(await steady(FEW_ORDERS, 1, place)))
   })()
-  const returned = await returning
+  const returned = await sockets({ do: 'return', events: EVENTS_MISSED })
   over = true
-  await reading
+  await ordering
+  const meanwhile = spread(times)
   print(
-    `All of them drop and come back with their cursors, ${EVENTS_MISSED} events each missed`,
-    ['open', 'back, with everything', 'goal', 'lost', 'goal', 'GET /v1/me p99 before / meanwhile'],
+    `All of them drop and come back with their cursors, ${EVENTS_MISSED} events each missed, beside ${FEW_ORDERS} orders/s`,
+    ['open', 'back, with everything', 'goal', 'lost', 'goal', 'order p99 before / meanwhile', 'goal'],
     [
       [
         String(returned.open),
@@ -196,7 +207,8 @@ async function idle({ stage, address, pid, seconds, keysFor, sockets, place }: B
         verdict('≤ 10 s', returned.tookMs <= 10_000 && returned.open === SOCKETS),
         String(returned.lost),
         verdict('0', returned.lost === 0),
-        `${ms(before.p99)} / ${ms(spread(times).p99)}`
+        `${ms(orders.p99)} / ${ms(meanwhile.p99)}`,
+        verdict('≤ 2 ×', meanwhile.p99 <= 2 * orders.p99)
       ]
     ]
   )

@@ -1,18 +1,20 @@
 // How many requests of an endpoint may be unsettled at a time, after TCP Vegas: under way, or ended and not written. What requests
-// took in the quickest round of late is what they take without waiting; what they take beyond it they wait in a queue, at the endpoint or
-// here. A longer queue delivers nothing faster, and all of it may be sent twice when the worker is killed. So a window grows only while
+// took in the quickest round of late is what they take without waiting; what they take beyond twice that they wait in a queue, at the
+// endpoint or here. A longer queue delivers nothing faster, and all of it may be sent twice when the worker is killed. So a window grows only while
 // it is what limits, and while the queue is short.
 
 /** Unsettled requests of one endpoint, at most and at first. */
-export const MAX_WINDOW = 32
+export const MAX_WINDOW = 64
 export const FIRST_WINDOW = 4
 /** An endpoint that takes longer gets no more requests at a time than it has, ms. */
 export const SLOW_MS = 2000
 // Requests that are estimated to wait in the queue: below the first the window grows, from the second on it shrinks.
 const FEW_QUEUED = 2
 const MANY_QUEUED = 4
-/** Shorter times are not told apart, ms: outcomes are written in groups, which takes some time by itself. */
+/** Shorter times are not told apart, ms. */
 export const SHORTEST_MS = 10
+// An outcome waits for the group that is being written, and is written with the next: as much again is no queue.
+const NO_QUEUE = 2
 // The quickest round is forgotten after one to two of these.
 const MEMORY_MS = 30_000
 
@@ -46,7 +48,7 @@ export class Window {
     }
     const mean = this.#sumMs / this.#settled
     this.#quickest = Math.min(this.#quickest, mean)
-    const queued = this.#size * (1 - Math.min(this.#quickest, this.#quickestBefore) / mean)
+    const queued = this.#size * (1 - (NO_QUEUE * Math.min(this.#quickest, this.#quickestBefore)) / mean)
     let size = this.#size
     if (queued >= MANY_QUEUED) size -= 1
     else if (full && queued < FEW_QUEUED && ms < SLOW_MS) size += 1
