@@ -31,6 +31,25 @@ const bundle = createRequire(import.meta.url).resolve('redoc/bundles/redoc.stand
 const redoc = () => readFile(bundle, 'utf8')
 const swagger = (name: string) => readFile(createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`))
 
+// What Redoc's bundle says (left), and what it says here. Its one picture would come from its maker's servers: ours has that name
+// here. Its search takes all guides for one document: each section becomes one of its own, so that a code or the title of
+// a guide is found under its name. The page gives it the text of each section as `textOfSection`.
+const adaptations = [
+  ['https://cdn.redoc.ly/redoc/logo-mini', '/docs/logo-mini'],
+  [
+    'addItem(e,t=[]){if(e.link&&e.content)try{',
+    'addItem(e,t=[]){if(e.link&&!e.content){let n=globalThis.textOfSection(e.link);if(n!==void 0)this.#e.push({id:e.link,url:e.link,title:e.label,text:n,path:t});return}if(e.link&&e.content)try{'
+  ]
+] as const
+
+/** The bundle with our adaptations. Throws when it lacks a place that one of them needs, as another version might. */
+export function adaptRedoc(bundle: string): string {
+  return adaptations.reduce((text, [theirs, ours]) => {
+    if (!text.includes(theirs)) throw new Error(`This version of redoc has no '${theirs}' to adapt.`)
+    return text.replaceAll(theirs, ours)
+  }, bundle)
+}
+
 interface File {
   type: string
   read(services: Pick<ApiServices, 'config'>): Promise<Buffer>
@@ -43,8 +62,7 @@ const files: Record<string, File> = {
   'start.js': { type: 'text/javascript; charset=utf-8', read: () => ours('start.js') },
   'redoc.js': {
     type: 'text/javascript; charset=utf-8',
-    // Its one picture would come from its maker's servers: ours has that name here.
-    read: async () => Buffer.from((await redoc()).replaceAll('https://cdn.redoc.ly/redoc/logo-mini', '/docs/logo-mini'))
+    read: async () => Buffer.from(adaptRedoc(await redoc()))
   },
   'logo-mini.svg': { type: 'image/svg+xml', read: () => ours('logo-mini.svg') },
   'logo-mini-full.svg': { type: 'image/svg+xml', read: () => ours('logo-mini-full.svg') },

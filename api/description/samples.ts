@@ -1,5 +1,5 @@
 // A call of each operation to copy: with curl, and in TypeScript with the client that openapi-typescript and
-// openapi-fetch make of the description.
+// openapi-fetch make of the description. Where a trader may act, the sample carries the trader's session.
 import type { Schema } from '../../schemas/fields/fields.ts'
 import type { Operation } from '../operation.ts'
 import { exampleOf } from './schemas.ts'
@@ -9,6 +9,9 @@ export interface CodeSample {
   label: string
   source: string
 }
+
+const WITHOUT_SESSION = 'Without X-Trader-Session this acts as the partner itself.'
+const actsAsTrader = ({ auth, actor }: Operation) => auth === 'trader' || actor
 
 /** The samples of an operation, for a service at `baseUrl`. */
 export function samplesOf(row: Operation, baseUrl: string): CodeSample[] {
@@ -36,10 +39,10 @@ function curl(row: Operation, baseUrl: string): string {
   const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
   const search = new URLSearchParams(query as Record<string, string>).toString()
   const lines = [
-    `curl ${row.method === 'GET' ? '' : `-X ${row.method} `}'${baseUrl}${path}${search ? `?${search}` : ''}'`,
+    `${row.actor ? `# ${WITHOUT_SESSION}\n` : ''}curl ${row.method === 'GET' ? '' : `-X ${row.method} `}'${baseUrl}${path}${search ? `?${search}` : ''}'`,
     row.auth === 'session' ? `-H "Cookie: service_session=$SERVICE_SESSION"` : `-H "Authorization: Bearer $SERVICE_KEY"`
   ]
-  if (row.auth === 'trader') lines.push('-H "X-Trader-Session: $TRADER_SESSION"')
+  if (actsAsTrader(row)) lines.push('-H "X-Trader-Session: $TRADER_SESSION"')
   if (body) {
     lines.push("-H 'Content-Type: application/json'")
     lines.push(`-d '${JSON.stringify(body, null, 2).replaceAll("'", "'\\''")}'`)
@@ -61,7 +64,8 @@ function typescript(row: Operation, baseUrl: string): string {
     ...(Object.keys(parameters).length > 0 ? { params: parameters } : {}),
     ...(body ? { body } : {})
   }
-  const trader = row.auth === 'trader' ? "  headers: { 'X-Trader-Session': process.env.TRADER_SESSION }" : ''
+  const told = row.actor ? `  // ${WITHOUT_SESSION}\n` : ''
+  const trader = actsAsTrader(row) ? `${told}  headers: { 'X-Trader-Session': process.env.TRADER_SESSION }` : ''
   const written = Object.entries(options).map(([name, value]) => `  ${name}: ${literal(value, '  ')}`)
   const argument = trader ? `{\n${[...written, trader].join(',\n')}\n}` : written.length > 0 && literal(options)
   return `import createClient from 'openapi-fetch'

@@ -191,6 +191,11 @@ describing('has a call to copy for every operation, in two languages', () => {
       told['x-codeSamples'].map(({ lang }) => lang),
       ['Shell', 'TypeScript']
     )
+    for (const { source } of told['x-codeSamples']) {
+      const acts = row.auth === 'trader' || row.actor === true
+      assert.is(/TRADER_SESSION/.test(source), acts, `${row.name} acts as a trader`)
+      assert.is(/Without X-Trader-Session/.test(source), row.actor === true, row.name)
+    }
     for (const { source } of told['x-codeSamples']) assert.not.match(source, /undefined|\[object/, row.name)
   }
 })

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { type Browser, chromium } from 'playwright-core'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { adaptRedoc } from '../../api/description/docs.ts'
 import { describe } from '../../api/description/spec.ts'
 import { operations } from '../../api/operations.ts'
 import { docsOf } from '../../api/request/respond.ts'
@@ -52,6 +53,10 @@ serving('lets no script in but ours and connects to nowhere else', async () => {
   assert.match(policy, "default-src 'none'; script-src 'self';")
   assert.match(policy, "connect-src 'self'")
   assert.match(policy, "frame-ancestors 'none'")
+})
+
+serving('does not serve a Redoc that lacks what is adapted', () => {
+  assert.throws(() => adaptRedoc('another version'), 'This version of redoc has no')
 })
 
 serving('gives the description without a key: the same document as GET /v1/_spec', async () => {
@@ -111,6 +116,41 @@ async function look(): Promise<void> {
       await page.close()
     })
   }
+
+  looking(
+    'search finds a code and a guide first; guides have the whole width, header fields come after the body',
+    async () => {
+      const { page, complaints } = await openPage(browser, 1440, 900)
+      page.setDefaultTimeout(90_000)
+      await page.goto(`${harness.address}/docs#/orders/placebinaryorder`)
+      const [headers, body] = ['header', 'body'].map(part =>
+        page.locator(`[id^="orders/placebinaryorder/request/${part}"]`)
+      )
+      const top = async (part = headers) => (await part?.first().boundingBox())?.y ?? Number.NaN
+      assert.ok((await top(body)) < (await top(headers)), 'the body comes first')
+      // The index is made while the page is idle.
+      await page.getByText('Search Ctrl').click()
+      const box = page.getByPlaceholder('Search docs')
+      for (const [words, anchor] of [
+        ['MARKET_CLOSED', '/section/errors/market_closed'],
+        ['polling', '/section/waiting-and-polling'],
+        ['rate limit', '/section/rate-limits']
+      ] as const) {
+        await box.fill(words)
+        const first = page.locator('a[data-component-name="Search/SearchItem"]').first()
+        await page.waitForFunction(
+          `document.querySelector('a[data-component-name="Search/SearchItem"]')?.getAttribute('href') === '#${anchor}'`
+        )
+        if (words === 'rate limit') await first.click()
+      }
+      const heading = page.getByRole('heading', { name: 'Rate limits' }).first()
+      await heading.waitFor()
+      const panel = await page.locator('[data-testid="middle-panel"]', { has: heading }).boundingBox()
+      assert.ok((panel?.width ?? 0) > 1000, `${panel?.width} px of 1440`)
+      assert.equal(complaints, [])
+      await page.close()
+    }
+  )
 
   looking('a call is tried from the page, with the key that is given there', async () => {
     const partner = await harness.makePartner()

@@ -3,12 +3,31 @@ import { init } from '/docs/redoc.js'
 
 const answer = await fetch('/docs/openapi.json')
 if (!answer.ok) throw new Error(`The description answered ${answer.status}.`)
+const description = await answer.json()
 const page = document.getElementById('redoc')
-init(await answer.json(), { disableTelemetry: true }, page)
+const sections = readSections(description.info.description)
+globalThis.textOfSection = link => sections.get(link.slice(link.indexOf('section/')))
+init(description, { disableTelemetry: true }, page)
 
 // Redoc's own samples can be copied, those of the guides cannot; and it draws them anew as one scrolls.
 new MutationObserver(offerCopies).observe(page, { childList: true, subtree: true })
 offerCopies()
+
+/** The text of each section of the guides by its anchor, for the search. */
+function readSections(guides) {
+  const slug = title => title.toLowerCase().replaceAll(/[^\w]+/g, '-')
+  const texts = new Map()
+  let [chapter, anchor] = ['', '']
+  let fenced = false
+  for (const line of guides.split('\n')) {
+    if (line.startsWith('```')) fenced = !fenced
+    const [, marks, title] = (!fenced && /^(#{1,2}) (.+)$/.exec(line)) || []
+    if (marks === '#') chapter = slug(title)
+    if (marks) anchor = `section/${chapter}${marks === '##' ? `/${slug(title)}` : ''}`
+    else texts.set(anchor, `${texts.get(anchor) ?? ''}${line.replaceAll(/[`*|]/g, '')} `)
+  }
+  return texts
+}
 
 function offerCopies() {
   for (const pre of page.querySelectorAll('pre[data-language]')) {
