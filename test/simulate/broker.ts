@@ -43,6 +43,8 @@ export interface BrokerWorld {
   accountOf: ReadonlyMap<string, string>
   /** Tokens that the broker refuses from now on. */
   revoked: Set<string>
+  /** A purchase leaves: it is held against the halts in force. */
+  watchHalts(purchase: { appId: string; asset: string }): void
   /** Stops an actor for a while. */
   freeze(actor: Actor, ms: number): void
 }
@@ -221,6 +223,7 @@ class SimulatedSession implements Session {
     if (schedule.now < line.upAt) await connected(line, 'reconnect')
     return new Promise<Bought>((resolve, reject) => {
       options.beforeSend()
+      line.world.watchHalts({ appId: this.account.appId, asset: contract.asset })
       const answered = line.world.books.written(this.account.accountId, { at: schedule.now, by: line.actor.name })
       const pending: Pending = { written: true, reject }
       line.pending.add(pending)

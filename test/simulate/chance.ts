@@ -78,6 +78,8 @@ export interface Troubles {
   spoil: number
   /** An account's token is refused from now on, until its trader comes with another; per virtual second. */
   revoke: number
+  /** An operator halts trading in a scope, or resumes it; per virtual second. */
+  halt: number
   /** Whether traders follow each other, so that orders are copied. */
   copying: boolean
   /** A job comes once more after it was done. */
@@ -165,6 +167,7 @@ const usual: Troubles = {
   frames: false,
   spoil: 0,
   revoke: 0,
+  halt: 0,
   copying: false,
   repeat: 0,
   // A reset and what follows it take a while where nothing answers; a claim nobody knows of would wait for 68 s.
@@ -233,6 +236,16 @@ export const modes = {
   frames: { ...prompt, frames: true, livesOfAccount: 6, livesPerSecond: 150, buys: times(2, fates.slice(1)) },
   /** States make no sense, and tokens are refused while contracts are open. */
   spoiled: { ...prompt, frames: true, livesOfAccount: 6, livesPerSecond: 150, spoil: 1 / 8, revoke: 1 / 2 },
+  /** Trading is halted and resumed while processes die and purchases wait. Statements are not lost: a halt is known in time. */
+  halted: {
+    ...prompt,
+    halt: 1 / 2,
+    livesPerSecond: 150,
+    statement: 0,
+    wait: 0.4,
+    crash: 1 / 25_000,
+    freeze: 1 / 50_000
+  },
   /** Orders are copied to followers, closed early, and lost on the way there. */
   copying: {
     ...prompt,
@@ -261,10 +274,10 @@ export type Mode = keyof typeof modes
 
 const inTurn = [
   ...(['database', 'broker', 'crashes', 'frozen', 'crowded', 'clocks'] as const),
-  ...(['late', 'suspended', 'forgetful', 'frames', 'spoiled', 'copying'] as const)
+  ...(['late', 'suspended', 'forgetful', 'frames', 'spoiled', 'copying', 'halted'] as const)
 ]
 
-/** The mode of a seed where none is asked for: each has its turn, and a third of all are the usual mix. */
+/** The mode of a seed where none is asked for: each has its turn, and nearly a fifth of all are the usual mix. */
 export function modeOf(seed: number): Mode {
   return inTurn[seed % 16] ?? 'usual'
 }

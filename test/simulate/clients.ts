@@ -26,6 +26,8 @@ export interface Told {
   pnl: number | undefined
   /** The broker said no to these terms: asking again changes nothing. */
   final?: boolean
+  /** Placing was halted, and nothing was stored. */
+  halted?: boolean
 }
 
 export interface Life {
@@ -129,6 +131,7 @@ function ask(world: ClientWorld, life: Life, repeats: number): void {
       if (told.status === 'FAILED' && chance.is(0.7)) return again(chance.int(50, 5000), 'FAILED')
       if (told.status === 'REFUSED' && told.orderId === undefined && chance.is(0.7))
         return again(chance.int(1000, 8000), 'trouble of ours')
+      if (told.halted && chance.is(0.7)) return again(chance.int(500, 8000), 'a halt')
       if (told.status === 'OPEN') {
         const multiplier = life.terms.kind === 'MULTIPLIER'
         if (multiplier || chance.is(0.1)) {
@@ -253,6 +256,7 @@ function refused(error: unknown): Answer {
     orderId: orderId ?? (code === 'BROKER_UPSTREAM' ? undefined : ''),
     brokerOrderId: undefined,
     pnl: undefined,
+    halted: code === 'TRADING_HALTED',
     final: code === 'INVALID_CONTRACT' || code === 'INSUFFICIENT_BALANCE' || code === 'MARKET_CLOSED'
   }
 }

@@ -249,6 +249,7 @@ class Served implements Peer {
     if (this.#token !== undefined && world.revoked.has(this.#token))
       return void this.#refuse(frame, 'AuthorizationRequired')
     const fate = chance.weighted(troubles().buys)
+    world.watchHalts({ appId: account.appId, asset: contractOf(frame).asset })
     const answered = world.books.written(account.accountId, { at: schedule.now, by: line.actor.name })
     let waiting = true
     const pending: Pending = { written: true, reject() {} }

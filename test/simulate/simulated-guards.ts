@@ -272,6 +272,26 @@ export const simulatedGuards: SimulatedGuard[] = [
     quick: true
   },
   {
+    name: 'a halt stops what a worker has claimed and not sent',
+    edits: [edit(placing, 'halt = halts.of(order)', 'halt = undefined')],
+    mode: 'halted',
+    lives: 600
+  },
+  {
+    name: 'no order of a halted scope is stored, claimed or sent',
+    edits: [
+      edit(
+        'db/platform/halts.ts',
+        "(h.scope, h.subject) in (('all', '')",
+        "false and (h.scope, h.subject) in (('all', '')"
+      ),
+      edit(placing, 'halt = halts.of(order)', 'halt = undefined')
+    ],
+    mode: 'halted',
+    lives: 300,
+    quick: true
+  },
+  {
     name: 'a settlement that contradicts itself is not booked',
     edits: [edit(settling, 'if (why.length > 0) {', 'if (why.length > 99) {')],
     mode: 'spoiled',

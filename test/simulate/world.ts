@@ -3,6 +3,7 @@
 
 import type { ApiServices } from '../../api/operation.ts'
 import { openBatched } from '../../api/request/batched.ts'
+import { announceHalts } from '../../db/platform/halts.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue, type Queue } from '../../db/platform/queue.ts'
 import type { Db } from '../../db/postgres/connection.ts'
@@ -20,6 +21,7 @@ import { type Actor, clockOf, Schedule, takeOverGlobals } from './clock.ts'
 import { copiesUnderWay, copyLies } from './copying.ts'
 import { openSimulatedDatabase } from './database.ts'
 import { APP_HEADER, openFramedBrokers, serveFrames } from './frames.ts'
+import { HaltWatch, RECOVERED_MS } from './halts.ts'
 import type { Party } from './setup.ts'
 import { type Alarm, type Verdict, verdictOf } from './verdict.ts'
 
@@ -120,8 +122,15 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     mayArrive,
     accountOf: new Map(parties.map(({ accountRowId, accountId }) => [accountRowId, accountId])),
     revoked: new Set(),
+    watchHalts(purchase) {
+      const wellSince = Math.max(struckAt, databaseDownUntil + RECOVERED_MS)
+      const breach = halts.breach(purchase, { now: schedule.now, wellSince })
+      if (breach !== undefined) breaches.push(breach)
+    },
     freeze
   }
+  const halts = new HaltWatch(parties)
+  const breaches: string[] = []
   if (options.troubles.frames) serveFrames(broker, options.dialect)
   const hub = openHub({ schedule, chance, counts, lossy: () => troubles().hint })
   let databaseDownUntil = 0
@@ -144,6 +153,8 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
         if (facts.err && !('code' in facts.err) && trouble.length < 5) trouble.push(`${actor.name}: ${facts.err.stack}`)
       }
     }) as typeof log
+
+  const operator: Actor = { name: 'operator', dead: false, frozenUntil: 0, wallMs: 0, suspendedMs: 0 }
 
   function startWorker(): void {
     const actor = newActor('worker')
@@ -256,10 +267,21 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     else if (anyWorker.length > 0) chance.of(anyWorker).wallMs = chance.int(-clocks.workers, clocks.workers)
   }
 
+  /** An operator halts or resumes a scope; once nothing goes wrong any more, all of them are resumed. */
+  function haltOrResume(): void {
+    schedule.really(0, 'an operator halts or resumes', async () => {
+      if (calm) for (const each of halts.inForce) await halts.resume(database, each)
+      else await halts.turn(database, { chance, counts, now: schedule.now })
+      announceHalts(hub.of(operator))
+    })
+  }
+
   /** Things that happen by themselves, looked at every virtual second. */
   function weather(): void {
+    if (calm && halts.inForce.length > 0) haltOrResume()
     if (calm) return
-    const { disconnect, outage, forget, revoke } = troubles()
+    const { disconnect, outage, forget, revoke, halt } = troubles()
+    if (halt > 0 && chance.is(halt)) haltOrResume()
     if (chance.is(revoke)) {
       counts.add('token: refused from now on')
       broker.revoked.add(anyParty().accountRowId)
@@ -401,7 +423,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   const verdict = await verdictOf({
     ...options,
     clockMs: 2 * clocks.database,
-    lies: [...standstills, ...(options.troubles.copying ? await copyLies(database, books) : [])],
+    lies: [...standstills, ...breaches, ...(options.troubles.copying ? await copyLies(database, books) : [])],
     schedule,
     database,
     books,
