@@ -7,6 +7,7 @@ import { type Config, ConfigError } from '../schemas/config/config.ts'
 import { checkBroker, checkRedis, checkSettings, checkTls } from './doctor/around.ts'
 import { checkDatabase } from './doctor/database.ts'
 import { type Finding, fail } from './doctor/finding.ts'
+import { isReached } from './doctor/reach.ts'
 import { examples } from './terminal/examples.ts'
 import { print } from './terminal/output.ts'
 import { SaidAlready } from './terminal/refusals.ts'
@@ -35,14 +36,24 @@ async function examine(): Promise<Finding[]> {
     // All other checks need the configuration.
     return [fail('configuration', error.message, 'correct the environment or the .env file')]
   }
-  const found = await Promise.all([
+  const [settings, tls, database, redis, broker] = await Promise.all([
     checkSettings(config),
     checkTls(config),
     checkDatabase(config),
     checkRedis(config),
     checkBroker(config)
   ])
-  return found.flat()
+  // Only workers need the broker: what they say counts, not what this machine reaches.
+  return [...settings, ...tls, ...database, ...redis, ...(isReached(database) ? broker.map(onlyFromHere) : broker)]
+}
+
+function onlyFromHere(finding: Finding): Finding {
+  if (finding.status !== 'fail') return finding
+  return {
+    ...finding,
+    status: 'warn',
+    advice: 'only from this machine, the workers reach it: nothing to do where none of them runs'
+  }
 }
 
 const marks = { ok: pc.green('✔'), warn: pc.yellow('!'), fail: pc.red('✘') }

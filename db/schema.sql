@@ -900,6 +900,7 @@ create table processes (
   address text,
   started_at timestamp with time zone default clock_timestamp() not null,
   seen_at timestamp with time zone default clock_timestamp() not null,
+  report jsonb,
   constraint processes_pkey PRIMARY KEY (name),
   constraint processes_kind_check CHECK ((kind = ANY (ARRAY['api'::text, 'worker'::text])))
 );

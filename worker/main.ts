@@ -72,7 +72,12 @@ const metrics = await serveMetrics({
   ready: readiness(store.db, bus, brokers),
   warnings: () => work.warnings()
 })
-const unregister = registerProcess(store.db, { name: worker, kind: 'worker', log })
+const unregister = registerProcess(store.db, {
+  name: worker,
+  kind: 'worker',
+  report: () => ({ broker: brokers.reach() }),
+  log
+})
 announceReady()
 
 await stopping

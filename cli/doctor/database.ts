@@ -21,6 +21,7 @@ import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
 import { checkAnalytics } from './analytics.ts'
 import { checkEvents } from './events.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
+import { checkReach } from './reach.ts'
 import { checkSettlements } from './settlements.ts'
 import { checkTicks } from './ticks.ts'
 import { checkWebhooks } from './webhooks.ts'
@@ -52,7 +53,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(...(await checkKeys(db, config)))
     found.push(...(await checkQueues(db)))
     found.push(await checkDurability(db), await checkWorkerClocks(db))
-    found.push(await checkProcesses(db), ...(await checkHalts(db)))
+    found.push(await checkProcesses(db), ...(await checkReach(db)), ...(await checkHalts(db)))
     found.push(await checkReview(db))
     found.push(...(await checkSettlements(db)))
     found.push(await checkEvents(db), ...(await checkTicks(db)), await checkAnalytics(db), await checkWebhooks(db))

@@ -223,6 +223,11 @@ export async function setLimits(
   return transition(trx, partnerId, changes, () => {}, '')
 }
 
+/** The broker's dialects that partners use, and how many use each. */
+export async function listBrokerDialects(db: Db): Promise<{ dialect: string; partners: number }[]> {
+  return rows(db, 'select broker_dialect as dialect, count(*)::int as partners from partners group by 1 order by 1')
+}
+
 /** How many traders a partner has. */
 export async function countTraders(db: Db, partnerId: string): Promise<number> {
   const [row] = await rows<{ count: number }>(

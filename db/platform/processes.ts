@@ -11,6 +11,24 @@ const BEAT_MS = 5000
 const GONE_AFTER_MS = 20_000
 const LAST_WRITE_MS = 1000
 
+/** What a worker knows of the broker in one dialect. */
+export interface BrokerReach {
+  dialect: string
+  /** UNTRIED until something was opened. */
+  state: 'REACHED' | 'UNREACHABLE' | 'UNTRIED'
+  /** What cannot be reached, and why; null unless UNREACHABLE. */
+  address: string | null
+  cause: string | null
+  /** For how long it cannot be reached, or how long ago it last could, 0 while a connection is open; null if UNTRIED. */
+  seconds: number | null
+}
+
+/** What a process says of itself with each heartbeat. */
+export interface ProcessReport {
+  /** Of a worker, by dialect. */
+  broker?: BrokerReach[]
+}
+
 export interface RunningProcess {
   /** `<host>:<pid>:<random>` */
   name: string
@@ -26,24 +44,38 @@ export interface RunningProcess {
   silentMs: number
   /** It sent a heartbeat within the last 20 s. */
   alive: boolean
+  /** What it said of itself with its last heartbeat; null of one that says nothing. */
+  report: ProcessReport | null
 }
 
 /**
- * Puts this process into the list and keeps it there until the returned function is called. A database that is away delays
+ * Puts this process into the list, with its `report`, and keeps it there until the returned function is called. A database that is away delays
  * nothing here: the next beat writes the row again.
  */
 export function registerProcess(
   db: Db,
-  { name, kind, address = null, log }: { name: string; kind: 'api' | 'worker'; address?: string | null; log: Log }
+  {
+    name,
+    kind,
+    address = null,
+    report,
+    log
+  }: {
+    name: string
+    kind: 'api' | 'worker'
+    address?: string | null
+    report?: () => ProcessReport
+    log: Log
+  }
 ): () => Promise<void> {
   let ended = false
   let writing = Promise.resolve()
   const beat = () => {
     writing = rows(
       db,
-      `insert into processes (name, kind, version, address) values (:name, :kind, :version, :address)
-       on conflict (name) do update set seen_at = clock_timestamp()`,
-      { name, kind, version: about.version, address }
+      `insert into processes (name, kind, version, address, report) values (:name, :kind, :version, :address, :report)
+       on conflict (name) do update set seen_at = clock_timestamp(), report = excluded.report`,
+      { name, kind, version: about.version, address, report: report ? JSON.stringify(report()) : null }
     ).then(
       () => {},
       (error: unknown) => log.debug({ err: error }, 'the list of processes could not be written')
@@ -73,7 +105,7 @@ export function newProcessName(): string {
 export async function listProcesses(db: Db): Promise<RunningProcess[]> {
   const found = await rows<Omit<RunningProcess, 'host' | 'pid' | 'alive'>>(
     db,
-    `select name, kind, version, address, started_at as "startedAt", seen_at as "seenAt",
+    `select name, kind, version, address, report, started_at as "startedAt", seen_at as "seenAt",
             (extract(epoch from clock_timestamp() - seen_at) * 1000)::float8 as "silentMs"
        from processes where seen_at > now() - interval '1 day' order by kind, started_at, name limit 1000`
   )

@@ -48,6 +48,7 @@ import * as events from '../migrations/0042_events.ts'
 import * as callRecords from '../migrations/0043_call_records.ts'
 import * as streamTickets from '../migrations/0044_stream_tickets.ts'
 import * as copyLimits from '../migrations/0045_copy_limits.ts'
+import * as processReports from '../migrations/0047_process_reports.ts'
 import * as ticks from '../migrations/0050_ticks.ts'
 import * as eventFaults from '../migrations/0051_event_faults.ts'
 import * as webhooks from '../migrations/0052_webhooks.ts'
@@ -110,6 +111,7 @@ const migrations: Migration[] = [
   { name: '0043_call_records', up: callRecords.up },
   { name: '0044_stream_tickets', up: streamTickets.up },
   { name: '0045_copy_limits', up: copyLimits.up },
+  { name: '0047_process_reports', up: processReports.up },
   { name: '0050_ticks', up: ticks.up },
   { name: '0051_event_faults', up: eventFaults.up },
   { name: '0052_webhooks', up: webhooks.up },

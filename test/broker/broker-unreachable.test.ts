@@ -10,6 +10,8 @@ import { createServer } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import type { Finding } from '../../cli/doctor/finding.ts'
+import { checkReach } from '../../cli/doctor/reach.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
@@ -68,6 +70,8 @@ away('is said once in the log, and all the while by metrics, /readyz and the doc
   assert.is(broker.status, 'fail')
   assert.match(broker.found, `127.0.0.1:${brokerPort} does not answer (ECONNREFUSED)`)
   assert.is(said('the broker is unreachable'), 1)
+  const lost = await reach('fail')
+  assert.match(lost.found, new RegExp(`has not reached ws://127\\.0\\.0\\.1:${brokerPort} \\(v3\\) for \\d+ s: `))
 
   const simulator = await startSimulator({ port: brokerPort, tickMs: 10, limits: 'off' })
   onClose(() => simulator.close())
@@ -77,6 +81,38 @@ away('is said once in the log, and all the while by metrics, /readyz and the doc
   assert.is((await place()).status, 200)
   assert.equal([said('the broker is unreachable'), said('the broker can be reached again')], [1, 1])
 })
+
+away('is what each worker says with its heartbeat, whatever the machine of the doctor reaches', async () => {
+  const found = await reach('ok')
+  assert.match(found.found, /^v3 by 1 of 1 workers that speak it/)
+  // From here the broker is at another address, where nobody listens.
+  const elsewhere = { ...harness.env, BROKER_URL: `ws://127.0.0.1:${await freePort()}/websockets/v3` }
+  const { json } = await operator(elsewhere, 'doctor', '--json')
+  const broker = json.checks.find(({ check }: { check: string }) => check === 'broker')
+  assert.is(broker.status, 'warn')
+  assert.match(broker.advice, 'only from this machine')
+  const list = await operator(harness.env, 'processes', 'list', '--json')
+  assert.is(list.json.data.find(({ kind }: { kind: string }) => kind === 'worker').report.broker[0].state, 'REACHED')
+
+  // A partner whose dialect no worker speaks.
+  await harness.services.db('partners').where({ id: partner.partnerId }).update({ broker_dialect: 'next' })
+  const unspoken = await checkReach(harness.services.db)
+  assert.equal(
+    unspoken.map(({ status }) => status),
+    ['fail']
+  )
+  assert.match(unspoken[0]?.found ?? '', '1 partners use dialect next, for which no worker has an address')
+})
+
+/** What the doctor finds of the workers' words once it is of this kind; heartbeats come every 5 s. */
+async function reach(status: 'ok' | 'fail') {
+  let found = await checkReach(harness.services.db)
+  await until(`the workers' word to be ${status}`, async () => {
+    found = await checkReach(harness.services.db)
+    return found[0]?.status === status
+  })
+  return found[0] as Finding
+}
 
 away.after(closeAll)
 away.run()

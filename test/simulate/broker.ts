@@ -159,6 +159,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     reachable: async () => world.schedule.now >= line.upAt,
     budget: () => ({}),
     unreachable: () => [],
+    reachedAt: () => null,
     accounts: () => [],
     async leave() {},
     async close() {}
@@ -169,6 +170,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     of: () => broker,
     budget: () => ({}),
     unreachable: () => [],
+    reach: () => [],
     accounts: () => [],
     async leave() {},
     async close() {}

@@ -1,6 +1,7 @@
 // The brokers a worker can talk to, one per dialect, made when first needed.
 import type { CallRecords } from '../../db/platform/call-records.ts'
 import type { Log } from '../../db/platform/log.ts'
+import type { BrokerReach } from '../../db/platform/processes.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { ConfigError } from '../../schemas/config/config.ts'
 import { createNextBroker } from './dialects/next.ts'
@@ -21,6 +22,8 @@ export interface Brokers {
   leave(accountIds: string[]): Promise<void>
   /** What of the brokers cannot be reached right now. */
   unreachable(): Unreachable[]
+  /** What this process knows of the broker, in each dialect that an address was given for. */
+  reach(): BrokerReach[]
   /** Fraction of the call budget left, by dialect and class. */
   budget(): Record<string, number>
   close(): Promise<void>
@@ -69,6 +72,7 @@ export function openBrokers(config: Config, log: Log, records?: CallRecords): Br
       await Promise.all([...open.values()].map(broker => broker.leave(accountIds)))
     },
     unreachable: () => [...open.values()].flatMap(broker => broker.unreachable()),
+    reach: () => Object.keys(create).flatMap(dialect => (create[dialect] ? reachOf(dialect, open.get(dialect)) : [])),
     budget() {
       const left: Record<string, number> = {}
       for (const [dialect, broker] of open)
@@ -79,4 +83,13 @@ export function openBrokers(config: Config, log: Log, records?: CallRecords): Br
       await Promise.allSettled([...open.values()].map(broker => broker.close()))
     }
   }
+}
+
+function reachOf(dialect: string, broker: Broker | undefined): BrokerReach {
+  const none = { dialect, address: null, cause: null, seconds: null }
+  const ago = (since: number) => Math.max(0, Math.round((Date.now() - since) / 1000))
+  const [down] = broker?.unreachable() ?? []
+  if (down) return { dialect, state: 'UNREACHABLE', address: down.what, cause: down.cause, seconds: ago(down.since) }
+  const reachedAt = broker?.reachedAt() ?? null
+  return reachedAt === null ? { ...none, state: 'UNTRIED' } : { ...none, state: 'REACHED', seconds: ago(reachedAt) }
 }

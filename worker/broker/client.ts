@@ -145,6 +145,11 @@ class Client implements Broker {
     return [...(down === null ? [] : [down]), ...(this.#dialect.unreachable?.() ?? [])]
   }
 
+  reachedAt(): number | null {
+    const isOpen = [...this.#connected].some(entry => entry.reconnecting.current !== null)
+    return isOpen ? Date.now() : this.#reachability.reachedAt
+  }
+
   /** Opens a socket and closes it: any response shows that the broker can be reached. */
   async #probe(): Promise<void> {
     const { connectTimeoutMs, log } = this.#options

@@ -400,6 +400,8 @@ export interface Broker {
   reachable(appId: string): Promise<boolean>
   /** The parts of the broker that cannot be reached right now; empty while it can, or before the first try. */
   unreachable(): Unreachable[]
+  /** When the broker was last reached, in epoch ms: now while a connection is open, null before the first time. */
+  reachedAt(): number | null
   /** How full the call budgets are, for metrics: class → fraction left of the tightest window. */
   budget(): Record<string, number>
   /** The ids of accounts that have a session here; an account may be named twice. */

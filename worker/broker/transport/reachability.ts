@@ -20,6 +20,7 @@ export class Reachability {
   #nextProbeAt = 0
   #timer: NodeJS.Timeout | undefined
   #down: Unreachable | null = null
+  #reachedAt: number | null = null
   #closed = false
 
   constructor(options: ReachabilityOptions) {
@@ -29,6 +30,11 @@ export class Reachability {
   /** Since when the broker cannot be reached, and why; null while it can. */
   get down(): Unreachable | null {
     return this.#down
+  }
+
+  /** When something of the broker last responded, in epoch ms; null before the first time. */
+  get reachedAt(): number | null {
+    return this.#reachedAt
   }
 
   /** Runs `attempt` unless the broker is known to be away; then rejects at once with BrokerError NotConnected. */
@@ -52,6 +58,7 @@ export class Reachability {
 
   #reached(): void {
     this.#failures = 0
+    this.#reachedAt = Date.now()
     if (this.#down === null) return
     const { what, log } = this.#options
     log?.info({ what, seconds: Math.round((Date.now() - this.#down.since) / 1000) }, 'the broker can be reached again')
