@@ -1,4 +1,4 @@
-// The middleware in order: respond (id, envelope, log line), secure (HTTPS first of all), the reference page, the deployed sites, then the routes; what is left is a 404.
+// The middleware in order: respond (id, envelope, log line), secure (HTTPS first of all), the reference page, the status, the deployed sites, then the routes; what is left is a 404.
 import Koa from 'koa'
 import { ApiError } from '../schemas/errors/errors.ts'
 import { docs } from './description/docs.ts'
@@ -9,6 +9,7 @@ import { respond } from './request/respond.ts'
 import { secure } from './request/secure.ts'
 import { routes } from './routes.ts'
 import { sites } from './sites/sites.ts'
+import { status } from './status.ts'
 
 /** The application over what is open; it does not listen yet. */
 export function createApp(services: ApiServices): Koa {
@@ -17,6 +18,7 @@ export function createApp(services: ApiServices): Koa {
   app.use(respond(services))
   app.use(secure(services.config))
   app.use(docs(services))
+  app.use(status(services))
   app.use(sites(services))
   app.use(routes(operations, services))
   app.use(ctx => {

@@ -75,7 +75,7 @@ const metrics = await serveMetrics({
 const unregister = registerProcess(store.db, {
   name: worker,
   kind: 'worker',
-  report: () => ({ broker: brokers.reach() }),
+  report: () => ({ broker: brokers.reach(), markets: brokers.seenMarkets() }),
   log
 })
 announceReady()

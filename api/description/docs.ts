@@ -12,6 +12,8 @@ import { describeStream } from '../events/stream/asyncapi.ts'
 import { streamPage } from '../events/stream/page.ts'
 import type { ApiServices } from '../operation.ts'
 import { operations } from '../operations.ts'
+import { chapters, guide, guides } from './guides.ts'
+import { llmsText, markdownPath } from './llms.ts'
 import { describe } from './spec.ts'
 
 const compress = promisify(gzip)
@@ -55,31 +57,51 @@ interface File {
   read(services: Pick<ApiServices, 'config'>): Promise<Buffer>
 }
 
+const MARKDOWN = 'text/markdown; charset=utf-8'
+
+/** What is served, by path. */
 const files: Record<string, File> = {
-  '': { type: 'text/html; charset=utf-8', read: () => ours('page.html') },
-  'page.css': { type: 'text/css; charset=utf-8', read: () => ours('page.css') },
-  'icon.svg': { type: 'image/svg+xml', read: () => ours('icon.svg') },
-  'start.js': { type: 'text/javascript; charset=utf-8', read: () => ours('start.js') },
-  'redoc.js': {
+  '/llms.txt': {
+    type: 'text/plain; charset=utf-8',
+    read: async ({ config }) => Buffer.from(llmsText(config.baseUrl, operations))
+  },
+  [markdownPath('all')]: {
+    type: MARKDOWN,
+    read: async ({ config }) => Buffer.from(guides(config.baseUrl, operations))
+  },
+  ...Object.fromEntries(
+    chapters.map(name => [
+      markdownPath(name),
+      {
+        type: MARKDOWN,
+        read: async ({ config }) => Buffer.from(guide(name, config.baseUrl, operations))
+      } satisfies File
+    ])
+  ),
+  '/docs': { type: 'text/html; charset=utf-8', read: () => ours('page.html') },
+  '/docs/page.css': { type: 'text/css; charset=utf-8', read: () => ours('page.css') },
+  '/docs/icon.svg': { type: 'image/svg+xml', read: () => ours('icon.svg') },
+  '/docs/start.js': { type: 'text/javascript; charset=utf-8', read: () => ours('start.js') },
+  '/docs/redoc.js': {
     type: 'text/javascript; charset=utf-8',
     read: async () => Buffer.from(adaptRedoc(await redoc()))
   },
-  'logo-mini.svg': { type: 'image/svg+xml', read: () => ours('logo-mini.svg') },
-  'logo-mini-full.svg': { type: 'image/svg+xml', read: () => ours('logo-mini-full.svg') },
+  '/docs/logo-mini.svg': { type: 'image/svg+xml', read: () => ours('logo-mini.svg') },
+  '/docs/logo-mini-full.svg': { type: 'image/svg+xml', read: () => ours('logo-mini-full.svg') },
   // A second package, since Redoc shows calls and makes none.
-  try: { type: 'text/html; charset=utf-8', read: () => ours('try.html') },
-  'try.js': { type: 'text/javascript; charset=utf-8', read: () => ours('try.js') },
-  'try.css': { type: 'text/css; charset=utf-8', read: () => swagger('swagger-ui.css') },
-  'try-bundle.js': { type: 'text/javascript; charset=utf-8', read: () => swagger('swagger-ui-bundle.js') },
-  'openapi.json': {
+  '/docs/try': { type: 'text/html; charset=utf-8', read: () => ours('try.html') },
+  '/docs/try.js': { type: 'text/javascript; charset=utf-8', read: () => ours('try.js') },
+  '/docs/try.css': { type: 'text/css; charset=utf-8', read: () => swagger('swagger-ui.css') },
+  '/docs/try-bundle.js': { type: 'text/javascript; charset=utf-8', read: () => swagger('swagger-ui-bundle.js') },
+  '/docs/openapi.json': {
     type: 'application/json; charset=utf-8',
     read: async ({ config }) => Buffer.from(JSON.stringify(describe(operations, config.baseUrl)))
   },
-  'asyncapi.json': {
+  '/docs/asyncapi.json': {
     type: 'application/json; charset=utf-8',
     read: async ({ config }) => Buffer.from(JSON.stringify(describeStream(config.streamUrl)))
   },
-  stream: {
+  '/docs/stream': {
     type: 'text/html; charset=utf-8',
     read: async ({ config }) => Buffer.from(streamPage(config.streamUrl))
   }
@@ -92,7 +114,7 @@ interface ServedFile {
   zipped: Buffer
 }
 
-/** Serves /docs and what it loads, and leads there from /; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
+/** Serves /docs, what it loads, the guides as Markdown and /llms.txt, and leads there from /; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
 export function docs(services: Pick<ApiServices, 'config'>): Middleware {
   // Read and compressed on first use, then kept: 4 MB together.
   const served = new Map<string, Promise<ServedFile>>()
@@ -107,17 +129,17 @@ export function docs(services: Pick<ApiServices, 'config'>): Middleware {
       ctx.state.operation = 'docs'
       return ctx.redirect('/docs')
     }
-    const [, name] = /^\/docs(?:\/(.*))?$/.exec(ctx.path) ?? []
-    if (name === undefined && ctx.path !== '/docs') return next()
+    if (!/^\/docs(\/|$)/.test(ctx.path) && ctx.path !== '/llms.txt') return next()
     ctx.state.operation = 'docs'
-    const file = Object.hasOwn(files, name ?? '') ? files[name ?? ''] : undefined
+    const path = ctx.path === '/docs/' ? '/docs' : ctx.path
+    const file = Object.hasOwn(files, path) ? files[path] : undefined
     if (!file) throw new ApiError('NOT_FOUND', 'There is no such page; see /docs.')
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD')
       throw new ApiError('METHOD_NOT_ALLOWED', 'This path takes GET, HEAD.', { headers: { Allow: 'GET, HEAD' } })
-    const kept = served.get(name ?? '') ?? serve(file)
-    served.set(name ?? '', kept)
+    const kept = served.get(path) ?? serve(file)
+    served.set(path, kept)
     const { type, etag, plain, zipped } = await kept.catch(error => {
-      served.delete(name ?? '')
+      served.delete(path)
       throw error
     })
     ctx.set(PROTECTION)

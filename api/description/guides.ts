@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Operation, Tag } from '../operation.ts'
 import { errorSections } from './errors.ts'
 
-const chapters = [
+export const chapters = [
   'overview',
   'first-order',
   'testing',
@@ -25,13 +25,19 @@ const chapters = [
   'security'
 ] as const
 
+export type Chapter = (typeof chapters)[number]
+
 /** The guides as one Markdown text, for a service at `baseUrl` with these operations. */
 export function guides(baseUrl: string, operations: Operation[]): string {
+  return chapters.map(name => guide(name, baseUrl, operations)).join('\n\n')
+}
+
+/** One guide as Markdown. */
+export function guide(name: Chapter, baseUrl: string, operations: Operation[]): string {
   const { info, paths } = released()
   const known = (row: Operation) => paths[row.path]?.[row.method.toLowerCase()] !== undefined
-  return chapters
-    .map(name => readFileSync(join(import.meta.dirname, 'guides', `${name}.md`), 'utf8').trim())
-    .join('\n\n')
+  return readFileSync(join(import.meta.dirname, 'guides', `${name}.md`), 'utf8')
+    .trim()
     .replaceAll('{base_url}', baseUrl)
     .replaceAll('{errors}', errorSections())
     .replaceAll('{released}', info.version)

@@ -17,6 +17,7 @@ import * as orders from '../../schemas/orders.ts'
 import * as partners from '../../schemas/partners.ts'
 import * as reconciliation from '../../schemas/reconciliation.ts'
 import * as requests from '../../schemas/requests.ts'
+import * as status from '../../schemas/status.ts'
 import * as stream from '../../schemas/stream.ts'
 import * as templates from '../../schemas/templates.ts'
 import * as accounts from '../../schemas/traders/accounts.ts'
@@ -43,6 +44,7 @@ const nouns = [
   partners,
   reconciliation,
   requests,
+  status,
   stream,
   templates,
   traders,

@@ -6,7 +6,8 @@ import type { Operation } from '../operation.ts'
 import { deprecationText } from '../request/deprecation.ts'
 import { takesKey } from '../request/idempotency.ts'
 import { Reply } from '../request/respond.ts'
-import { ErrorEnvelope, ErrorResponses } from './errors.ts'
+import { statusPath } from '../status.ts'
+import { ErrorEnvelope, ErrorResponses, exampleOfCode } from './errors.ts'
 import { guides, tags } from './guides.ts'
 import { deprecationHeaders, endUserIp, headers, headersOf, idempotencyKey, requestHeaders } from './headers.ts'
 import { samplesOf } from './samples.ts'
@@ -72,6 +73,7 @@ function assemble(operations: Operation[], baseUrl: string): object {
       baseUrl
     })
   }
+  paths[statusPath.path] = { get: describeStatus(components) }
   const used = new Set<string>(operations.map(({ tag }) => tag))
   return {
     openapi: '3.1.0',
@@ -123,6 +125,33 @@ const securitySchemes = {
 }
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` })
+
+/** GET /status, which needs no key and so is none of the operations. */
+function describeStatus(components: Components): object {
+  const { summary, description, response } = statusPath
+  const plain = (schema: Schema, example: unknown) => ({
+    'application/json': { schema: components.refer(schema), example }
+  })
+  return {
+    operationId: 'getStatus',
+    tags: ['Usage'],
+    summary,
+    description,
+    security: [],
+    responses: {
+      200: {
+        description: summary,
+        headers: { 'X-Request-Id': ref('headers', 'RequestId') },
+        content: plain(response, exampleOf(response))
+      },
+      429: {
+        description: 'The calls of this address are used up for this minute.',
+        headers: { 'X-Request-Id': ref('headers', 'RequestId'), 'Retry-After': ref('headers', 'RetryAfter') },
+        content: plain(ErrorEnvelope, exampleOfCode('RATE_LIMITED'))
+      }
+    }
+  }
+}
 
 function describeOperation(
   row: Operation,

@@ -47,12 +47,13 @@ export async function readMinutes(db: Db, minutes: number): Promise<Minute[]> {
        from (select created_at, phase, answered_at, sent_at from orders where id >= :since order by id desc limit ${WINDOW_ORDERS}) o
       where created_at >= date_trunc('minute', clock_timestamp()) - (:minutes - 1) * interval '1 minute'
       group by 1 order by 1`,
-    { minutes, since: idAt(Date.now() - minutes * 60_000 - CLOCK_SLACK_MS) }
+    { minutes, since: orderIdAt(Date.now() - minutes * 60_000 - CLOCK_SLACK_MS) }
   )
 }
 
-// The 26 characters behind the prefix are 128 bits in groups of five, the first 48 of them milliseconds.
-function idAt(ms: number): string {
+/** The least id of an order that was made at `ms` since 1970. */
+export function orderIdAt(ms: number): string {
+  // The 26 characters behind the prefix are 128 bits in groups of five, the first 48 of them milliseconds.
   const digits = '0123456789abcdefghjkmnpqrstvwxyz'
   let bits = BigInt(Math.max(0, Math.floor(ms))) << 80n
   let suffix = ''

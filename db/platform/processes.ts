@@ -23,10 +23,18 @@ export interface BrokerReach {
   seconds: number | null
 }
 
+export interface SeenMarkets {
+  open: number
+  closed: number
+  seconds: number
+}
+
 /** What a process says of itself with each heartbeat. */
 export interface ProcessReport {
   /** Of a worker, by dialect. */
   broker?: BrokerReach[]
+  /** Assets that a worker last saw open and closed, and how long ago, one entry for each dialect. */
+  markets?: SeenMarkets[]
 }
 
 export interface RunningProcess {

@@ -9,11 +9,12 @@ import { type Browser, chromium } from 'playwright-core'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { adaptRedoc } from '../../api/description/docs.ts'
+import { chapters, guides } from '../../api/description/guides.ts'
 import { describe } from '../../api/description/spec.ts'
 import { operations } from '../../api/operations.ts'
 import { docsOf } from '../../api/request/respond.ts'
 import { errors } from '../../schemas/errors/errors.ts'
-import { closeAll, onClose, openHarness } from '../support/harness.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 
 const harness = await openHarness()
 const serving = suite('GET /docs')
@@ -53,6 +54,23 @@ serving('lets no script in but ours and connects to nowhere else', async () => {
   assert.match(policy, "default-src 'none'; script-src 'self';")
   assert.match(policy, "connect-src 'self'")
   assert.match(policy, "frame-ancestors 'none'")
+})
+
+serving('names every guide and operation for machines in /llms.txt, and serves each guide as Markdown', async () => {
+  const response = await fetch(`${harness.address}/llms.txt`)
+  assert.match(response.headers.get('content-type') ?? '', 'text/plain')
+  const text = await response.text()
+  for (const { method, path } of operations) assert.match(text, `\`${method} ${path}\``)
+  const { baseUrl } = harness.services.config
+  const links = [...text.matchAll(/\]\(([^)]+\.md)\)/g)].map(([, link = '']) => link.replace(baseUrl, harness.address))
+  assert.is(links.length, chapters.length)
+  const guidesInFull = guides(baseUrl, operations)
+  for (const link of links) {
+    const guide = await fetch(link)
+    assert.match(guide.headers.get('content-type') ?? '', 'text/markdown')
+    assert.ok(guidesInFull.includes(await guide.text()), link)
+  }
+  for (const line of text.split('\n').filter(each => each.startsWith('- ['))) assert.match(line, /\): .{10,}/, line)
 })
 
 serving('does not serve a Redoc that lacks what is adapted', () => {
@@ -138,9 +156,7 @@ async function look(): Promise<void> {
       ] as const) {
         await box.fill(words)
         const first = page.locator('a[data-component-name="Search/SearchItem"]').first()
-        await page.waitForFunction(
-          `document.querySelector('a[data-component-name="Search/SearchItem"]')?.getAttribute('href') === '#${anchor}'`
-        )
+        await until(`${words} to find ${anchor}`, async () => (await first.getAttribute('href')) === `#${anchor}`)
         if (words === 'rate limit') await first.click()
       }
       const heading = page.getByRole('heading', { name: 'Rate limits' }).first()

@@ -160,6 +160,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     budget: () => ({}),
     unreachable: () => [],
     reachedAt: () => null,
+    lastSymbols: () => null,
     accounts: () => [],
     async leave() {},
     async close() {}
@@ -171,6 +172,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     budget: () => ({}),
     unreachable: () => [],
     reach: () => [],
+    seenMarkets: () => [],
     accounts: () => [],
     async leave() {},
     async close() {}

@@ -240,11 +240,11 @@ export const modes = {
   halted: {
     ...prompt,
     halt: 1 / 2,
-    livesPerSecond: 150,
+    livesPerSecond: 40,
     statement: 0,
     wait: 0.4,
-    crash: 1 / 25_000,
-    freeze: 1 / 50_000
+    crash: 1 / 5000,
+    freeze: 1 / 10_000
   },
   /** Orders are copied to followers, closed early, and lost on the way there. */
   copying: {

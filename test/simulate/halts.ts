@@ -9,6 +9,8 @@ import type { Party } from './setup.ts'
 const KNOWN_MS = 1000
 // A loop whose rounds failed while the database was away pauses for up to 5 s.
 export const RECOVERED_MS = 6000
+// Halts end as often as they begin, so that most orders are placed.
+const MORE_RESUMED = 0.7
 const SCOPES = { all: 1, partner: 2, application: 2, asset: 3 } as const
 
 type Purchase = Pick<Party, 'appId'> & { asset: string }
@@ -28,6 +30,7 @@ export class HaltWatch {
 
   /** Halts what chance says, or resumes it if it is halted. */
   async turn(database: Database, { chance, counts, now }: { chance: Chance; counts: Counts; now: number }) {
+    if (this.#since.size > 0 && chance.is(MORE_RESUMED)) return this.resume(database, chance.of(this.inForce))
     const scope = chance.weighted(SCOPES)
     const appId = chance.of([...this.#partnerOf.keys()])
     const asset = chance.of(['R_10', 'R_100'])

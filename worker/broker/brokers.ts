@@ -1,7 +1,7 @@
 // The brokers a worker can talk to, one per dialect, made when first needed.
 import type { CallRecords } from '../../db/platform/call-records.ts'
 import type { Log } from '../../db/platform/log.ts'
-import type { BrokerReach } from '../../db/platform/processes.ts'
+import type { BrokerReach, SeenMarkets } from '../../db/platform/processes.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { ConfigError } from '../../schemas/config/config.ts'
 import { createNextBroker } from './dialects/next.ts'
@@ -24,6 +24,8 @@ export interface Brokers {
   unreachable(): Unreachable[]
   /** What this process knows of the broker, in each dialect that an address was given for. */
   reach(): BrokerReach[]
+  /** What the last list of symbols of each dialect said of the markets. */
+  seenMarkets(): SeenMarkets[]
   /** Fraction of the call budget left, by dialect and class. */
   budget(): Record<string, number>
   close(): Promise<void>
@@ -73,6 +75,13 @@ export function openBrokers(config: Config, log: Log, records?: CallRecords): Br
     },
     unreachable: () => [...open.values()].flatMap(broker => broker.unreachable()),
     reach: () => Object.keys(create).flatMap(dialect => (create[dialect] ? reachOf(dialect, open.get(dialect)) : [])),
+    seenMarkets: () =>
+      [...open.values()].flatMap(broker => {
+        const seen = broker.lastSymbols()
+        if (!seen) return []
+        const isOpen = seen.symbols.filter(({ open, suspended }) => open && !suspended).length
+        return [{ open: isOpen, closed: seen.symbols.length - isOpen, seconds: secondsSince(seen.at) }]
+      }),
     budget() {
       const left: Record<string, number> = {}
       for (const [dialect, broker] of open)
@@ -87,9 +96,13 @@ export function openBrokers(config: Config, log: Log, records?: CallRecords): Br
 
 function reachOf(dialect: string, broker: Broker | undefined): BrokerReach {
   const none = { dialect, address: null, cause: null, seconds: null }
-  const ago = (since: number) => Math.max(0, Math.round((Date.now() - since) / 1000))
   const [down] = broker?.unreachable() ?? []
-  if (down) return { dialect, state: 'UNREACHABLE', address: down.what, cause: down.cause, seconds: ago(down.since) }
+  if (down)
+    return { dialect, state: 'UNREACHABLE', address: down.what, cause: down.cause, seconds: secondsSince(down.since) }
   const reachedAt = broker?.reachedAt() ?? null
-  return reachedAt === null ? { ...none, state: 'UNTRIED' } : { ...none, state: 'REACHED', seconds: ago(reachedAt) }
+  return reachedAt === null
+    ? { ...none, state: 'UNTRIED' }
+    : { ...none, state: 'REACHED', seconds: secondsSince(reachedAt) }
 }
+
+const secondsSince = (ms: number) => Math.max(0, Math.round((Date.now() - ms) / 1000))

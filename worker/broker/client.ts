@@ -4,7 +4,7 @@
 import type { CallRecords } from '../../db/platform/call-records.ts'
 import type { Dialect, Place } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
-import type { BrokerLog, MarkupReport, ReportAccess, Unreachable } from './port.ts'
+import type { BrokerLog, MarketSymbol, MarkupReport, ReportAccess, Unreachable } from './port.ts'
 import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
 import type { BrokerTicks } from './ticks.ts'
 import type { CallLimits } from './transport/call-window.ts'
@@ -148,6 +148,11 @@ class Client implements Broker {
   reachedAt(): number | null {
     const isOpen = [...this.#connected].some(entry => entry.reconnecting.current !== null)
     return isOpen ? Date.now() : this.#reachability.reachedAt
+  }
+
+  lastSymbols(): { symbols: MarketSymbol[]; at: number } | null {
+    const seen = [...this.#markets.values()].flatMap(({ market }) => market.lastSymbols ?? [])
+    return seen.sort((a, b) => b.at - a.at)[0] ?? null
   }
 
   /** Opens a socket and closes it: any response shows that the broker can be reached. */

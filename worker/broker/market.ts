@@ -58,6 +58,7 @@ const reopeningWithinMs = 4_000
 
 export class MarketData implements Market {
   readonly ticks: BrokerTicks
+  lastSymbols: { symbols: MarketSymbol[]; at: number } | null = null
   readonly #options: MarketOptions
   readonly #hours: Hours
   #symbols: Fresh<MarketSymbol[]> | null = null
@@ -213,6 +214,7 @@ export class MarketData implements Market {
     )
     const symbols = readResponse(frame, () => rows.map(row => dialect.readSymbol(row)))
     for (const { asset, pipSize } of symbols) pipSizes.set(asset, pipSize)
+    this.lastSymbols = { symbols, at: Date.now() }
     return symbols
   }
 

@@ -402,6 +402,8 @@ export interface Broker {
   unreachable(): Unreachable[]
   /** When the broker was last reached, in epoch ms: now while a connection is open, null before the first time. */
   reachedAt(): number | null
+  /** The symbols that were read last, by any application, and when in epoch ms; null before the first time. */
+  lastSymbols(): { symbols: MarketSymbol[]; at: number } | null
   /** How full the call budgets are, for metrics: class → fraction left of the tightest window. */
   budget(): Record<string, number>
   /** The ids of accounts that have a session here; an account may be named twice. */

@@ -1,0 +1,94 @@
+// GET /status: for anybody, cheap, bounded, without a word of any partner; and what it says of each part.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { haltTrading, resumeTrading } from '../../db/platform/halts.ts'
+import { type ProcessReport, registerProcess } from '../../db/platform/processes.ts'
+import { readStatus } from '../../db/platform/status.ts'
+import { violations } from '../../schemas/checks/validator.ts'
+import { Status } from '../../schemas/status.ts'
+import { closeAll, openHarness, until } from '../support/harness.ts'
+
+const harness = await openHarness()
+const { db, log } = harness.services
+const read = (headers: Record<string, string> = {}) => fetch(`${harness.address}/status`, { headers })
+
+/** A worker that says this of itself, until the returned function is called. */
+async function worker(report: ProcessReport) {
+  const name = `elsewhere:1:${randomUUID().slice(0, 6)}`
+  const end = registerProcess(db, { name, kind: 'worker', report: () => report, log })
+  await until('its first heartbeat', () => db('processes').where({ name }).first())
+  return end
+}
+
+const REACHED = { dialect: 'v3', state: 'REACHED', address: null, cause: null, seconds: 0 } as const
+const LOST = {
+  dialect: 'v3',
+  state: 'UNREACHABLE',
+  address: 'ws://broker.internal',
+  cause: 'ECONNREFUSED',
+  seconds: 9
+} as const
+
+const status = suite('GET /status')
+
+status('says that nothing is placed where no worker runs', async () => {
+  const found = await readStatus(db)
+  assert.equal(violations(Status, found), [])
+  assert.equal([found.state, found.api.state, found.workers], ['DOWN', 'OK', { state: 'DOWN', processes: 0 }])
+  assert.is(found.markets, null)
+  assert.is(found.latency.p50Ms, null)
+})
+
+status('tells what the workers reach, what is open, and whether placing is halted', async () => {
+  const ends = [await worker({ broker: [REACHED], markets: [{ open: 3, closed: 2, seconds: 4 }] })]
+  let found = await readStatus(db)
+  assert.equal(violations(Status, found), [])
+  assert.equal([found.state, found.broker.reachedBy, found.markets?.open], ['OK', 1, 3])
+
+  ends.push(await worker({ broker: [LOST] }))
+  found = await readStatus(db)
+  assert.equal([found.state, found.broker], ['DEGRADED', { state: 'DEGRADED', reachedBy: 1, unreachedBy: 1 }])
+  assert.not.match(JSON.stringify(found), 'broker.internal')
+  await ends[0]?.()
+  assert.is((await readStatus(db)).state, 'DOWN')
+  await ends[1]?.()
+
+  const end = await worker({ broker: [REACHED] })
+  const all = { scope: 'all', subject: null } as const
+  await haltTrading(db, { ...all, reason: 'a reason for operators', actor: 'test' })
+  found = await readStatus(db)
+  assert.equal([found.state, found.trading.halted], ['DEGRADED', true])
+  assert.not.match(JSON.stringify(found), 'operators')
+  await resumeTrading(db, all)
+  await end()
+})
+
+status('needs no key, and is a page for browsers', async () => {
+  const json = await read()
+  assert.is(json.status, 200)
+  assert.match(json.headers.get('content-type') ?? '', 'application/json')
+  assert.equal(violations(Status, await json.json()), [])
+  const page = await read({ accept: 'text/html,application/xhtml+xml,*/*;q=0.8' })
+  assert.match(page.headers.get('content-type') ?? '', 'text/html')
+  assert.match(page.headers.get('content-security-policy') ?? '', "default-src 'none'")
+  assert.match(page.headers.get('vary') ?? '', 'Accept')
+  assert.match(await page.text(), '<h1>Does not work</h1>')
+  assert.is((await fetch(`${harness.address}/status`, { method: 'POST' })).status, 405)
+})
+
+status('is read once for many, and refused to an address that asks too often', async () => {
+  const bodies = new Set<string>()
+  let refused: Response | undefined
+  for (let i = 0; i < 61 && !refused; i++) {
+    const response = await read()
+    if (response.status === 429) refused = response
+    else bodies.add(((await response.json()) as Status).at)
+  }
+  assert.ok(bodies.size <= 3, `${bodies.size} readings`)
+  assert.is(refused?.status, 429)
+  assert.ok(Number(refused?.headers.get('retry-after')) > 0)
+})
+
+status.after(closeAll)
+status.run()
