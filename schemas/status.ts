@@ -25,7 +25,6 @@ const part = <const Properties extends Record<string, JSONSchema>>(description: 
   }) as const
 
 export const Status = {
-  $id: 'Status',
   type: 'object',
   additionalProperties: false,
   required: ['state', 'at', 'api', 'workers', 'queue', 'broker', 'trading', 'markets', 'latency'],

@@ -65,10 +65,9 @@ table('is described row by row, and nothing else is', () => {
     ([path, { parameters: _, ...methods }]) =>
       Object.entries(methods).map(([method, { operationId }]) => `${operationId} ${method} ${path}`)
   )
-  assert.equal(
-    described.sort(),
-    operations.map(({ name, method, path }) => `${name} ${method.toLowerCase()} ${path}`).sort()
-  )
+  const rows = operations.map(({ name, method, path }) => `${name} ${method.toLowerCase()} ${path}`)
+  // The one without a key: request/status.test.ts.
+  assert.equal(described.sort(), [...rows, 'getStatus get /status'].sort())
 })
 
 table('has each operation named in a test of its own', async () => {

@@ -288,8 +288,7 @@ export const simulatedGuards: SimulatedGuard[] = [
       edit(placing, 'halt = halts.of(order)', 'halt = undefined')
     ],
     mode: 'halted',
-    lives: 300,
-    quick: true
+    lives: 600
   },
   {
     name: 'a settlement that contradicts itself is not booked',
