@@ -1,6 +1,42 @@
 // Written by `make client` from the description of the service. Do not edit.
 
 export interface paths {
+    "/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** State of the service */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description State of the service */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Status"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/_spec": {
         parameters: {
             query?: never;
@@ -385,6 +421,110 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/analytics/reconciliation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Markup beside the broker's report */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description Only this account currency. Default: all, a row for each. */
+                    currency?: string;
+                    /** @description Start of the window, inclusive: ISO 8601, with a zone. Default: 30 days before `to`. */
+                    from?: string;
+                    /** @description End of the window, exclusive: ISO 8601, with a zone. Default: now. At most 731 days after `from`, 31 with interval `hour`. */
+                    to?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Markup beside the broker's report */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Reconciliation"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/analytics/reconciliation/token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Store a token for the broker's report */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            /** @description JSON, at most 97 KiB. */
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["NewReportToken"];
+                };
+            };
+            responses: {
+                /** @description Store a token for the broker's report */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["StoredReportToken"];
+                    };
+                };
+            };
+        };
+        /** Remove the token for the broker's report */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Remove the token for the broker's report */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["RemovedReportToken"];
+                    };
+                };
+            };
+        };
         options?: never;
         head?: never;
         patch?: never;
@@ -5336,6 +5476,11 @@ export interface components {
              */
             until?: string;
         };
+        /** NewReportToken */
+        NewReportToken: {
+            /** @description A token of the application's owner at the broker, with the scope to read. */
+            token: string;
+        };
         /** NewReview */
         NewReview: {
             /** @description Words with it. */
@@ -5783,10 +5928,92 @@ export interface components {
             /** @description The entries, newest first. */
             data: components["schemas"]["Purchase"][];
         };
+        /** Reconciliation */
+        Reconciliation: {
+            /**
+             * Format: date-time
+             * @description When the day of the window that was compared longest ago was compared.
+             */
+            asOf: string;
+            /** @description false while a day of the window is not over or not compared, the report of it is not final, a markup is unknown, or an order is in doubt. */
+            complete: boolean;
+            /** @description A row for each day, application and currency, oldest first; none for a day without contracts. */
+            data: {
+                /** @description The application's id at the broker. */
+                application: string;
+                /** @description Currency of the amounts; null where the account has none. */
+                currency: string | null;
+                /**
+                 * Format: date
+                 * @description The day, of UTC.
+                 */
+                day: string;
+                /** @description Our markup less theirs. */
+                difference: number | null;
+                /** @description The broker's transaction ids of purchases that no order of yours has, at most 100. The report has no contract ids. Empty where the broker reports sums only. */
+                missingHere: string[];
+                /** @description Order ids of contracts that the broker's report does not have, at most 100. Empty where the broker reports sums only. */
+                missingThere: string[];
+                /** @description By your orders. */
+                ours: {
+                    /** @description Contracts bought with a markup, or with one that is not known. */
+                    contracts: number;
+                    /** @description Sum of what is known. */
+                    markup: number;
+                    /** @description Those of them whose markup the broker did not say. */
+                    markupUnknown: number;
+                };
+                /** @description null where the broker's report has no sum in this currency. */
+                theirs: {
+                    /** @description Contracts in the broker's report. */
+                    contracts: number;
+                    /** @description Their markup. */
+                    markup: number;
+                } | null;
+            }[];
+            /**
+             * Format: date-time
+             * @description Start of the window, inclusive.
+             */
+            from: string;
+            /**
+             * @description Length of a bucket. Weeks begin on Monday. Default: "day".
+             * @enum {string}
+             */
+            interval: "hour" | "day" | "week" | "month";
+            /** @description UTC: by whose clocks the broker reports. */
+            timezone: string;
+            /**
+             * Format: date-time
+             * @description End of the window, exclusive.
+             */
+            to: string;
+            /** @description The token that reads the report. */
+            token: {
+                /**
+                 * @description When REJECTED: the broker does not take it, or it lacks the scope to read reports.
+                 * @enum {string|null}
+                 */
+                reason: "TOKEN_REFUSED" | "SCOPE_MISSING" | null;
+                /**
+                 * @description NONE: none is stored for the present application. REJECTED: the broker refused it, store another.
+                 * @enum {string}
+                 */
+                status: "NONE" | "CONNECTED" | "REJECTED";
+            };
+        };
         /** Refund */
         Refund: {
             /** @description Why it is paid back; kept with the purchase and in the audit log. */
             reason: string;
+        };
+        /** RemovedReportToken */
+        RemovedReportToken: {
+            /**
+             * @description Always true.
+             * @enum {boolean}
+             */
+            removed: true;
         };
         /** Replay */
         Replay: {
@@ -6019,6 +6246,118 @@ export interface components {
             name?: string;
             /** @description At least 8 characters; stored as an argon2id hash only. */
             password: string;
+        };
+        /** Status */
+        Status: {
+            /** @description The processes that serve this API. */
+            api: {
+                /** @description How many run. */
+                processes: number;
+                /**
+                 * @description OK; DEGRADED: it works for some or slowly; DOWN: it does not work.
+                 * @enum {string}
+                 */
+                state: "OK" | "DEGRADED" | "DOWN";
+            };
+            /**
+             * Format: date-time
+             * @description When this was read; it is at most some seconds old.
+             */
+            at: string;
+            /** @description Whether the workers reach the broker, by their own words. */
+            broker: {
+                /** @description Workers that reached it when they last tried. */
+                reachedBy: number;
+                /**
+                 * @description OK; DEGRADED: it works for some or slowly; DOWN: it does not work.
+                 * @enum {string}
+                 */
+                state: "OK" | "DEGRADED" | "DOWN";
+                /** @description Workers that do not reach it now. */
+                unreachedBy: number;
+            };
+            /** @description From the request to the broker's confirmation, over the orders of the last minutes. */
+            latency: {
+                /** @description Minutes looked back. */
+                minutes: number;
+                /** @description Orders that were counted, at most 5,000. */
+                orders: number;
+                /** @description Half of them took at most this long; null without orders. */
+                p50Ms: number | null;
+                /** @description 99 of 100 took at most this long; null without orders. */
+                p99Ms: number | null;
+            };
+            /** @description What can be traded, as a worker last saw it; null when none has looked within an hour. */
+            markets: {
+                /** @description Assets whose market is closed or suspended. */
+                closed: number;
+                /** @description Assets whose market is open. */
+                open: number;
+                /** @description How long ago that was seen. */
+                seconds: number;
+                /**
+                 * @description OK; DEGRADED: it works for some or slowly; DOWN: it does not work.
+                 * @enum {string}
+                 */
+                state: "OK" | "DEGRADED" | "DOWN";
+            } | null;
+            /** @description Work on its way from the api to the workers. */
+            queue: {
+                /** @description How long the oldest has waited; null when nothing waits. */
+                oldestSeconds: number | null;
+                /**
+                 * @description OK; DEGRADED: it works for some or slowly; DOWN: it does not work.
+                 * @enum {string}
+                 */
+                state: "OK" | "DEGRADED" | "DOWN";
+                /** @description How much waits to be taken. */
+                waiting: number;
+            };
+            /**
+             * @description The worst of the parts that placing an order needs.
+             * @enum {string}
+             */
+            state: "OK" | "DEGRADED" | "DOWN";
+            /** @description Whether the operator has halted placing for everybody (code `TRADING_HALTED`). */
+            trading: {
+                /** @description true: no order is placed; closing goes on. */
+                halted: boolean;
+                /**
+                 * @description OK; DEGRADED: it works for some or slowly; DOWN: it does not work.
+                 * @enum {string}
+                 */
+                state: "OK" | "DEGRADED" | "DOWN";
+            };
+            /** @description The processes that place and settle orders. */
+            workers: {
+                /** @description How many run. */
+                processes: number;
+                /**
+                 * @description OK; DEGRADED: it works for some or slowly; DOWN: it does not work.
+                 * @enum {string}
+                 */
+                state: "OK" | "DEGRADED" | "DOWN";
+            };
+        };
+        /** StoredReportToken */
+        StoredReportToken: {
+            /** @description The application's id at the broker. */
+            application: string;
+            /**
+             * @description When REJECTED: the broker does not take it, or it lacks the scope to read reports.
+             * @enum {string|null}
+             */
+            reason: "TOKEN_REFUSED" | "SCOPE_MISSING" | null;
+            /**
+             * @description NONE: none is stored for the present application. REJECTED: the broker refused it, store another.
+             * @enum {string}
+             */
+            status: "NONE" | "CONNECTED" | "REJECTED";
+            /**
+             * Format: date-time
+             * @description When it was stored.
+             */
+            storedAt: string;
         };
         /** Strategy */
         Strategy: {
