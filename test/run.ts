@@ -34,7 +34,7 @@ with the line "${FULL_RUN_ONLY}" (kills, outages, starts of processes), with one
 Environment:
   TEST_DATABASE_URL  a PostgreSQL (as superuser) to test against instead of starting one
   TEST_PG_BIN        another PostgreSQL's programs for the one we start, e.g. /usr/lib/postgresql/15/bin
-  TEST_CONCURRENCY   files at a time (three for each core, at most 12)
+  TEST_CONCURRENCY   files at a time (two for each core, at most 8)
   TEST_DIALECT       v3 or next: speak only this one with the broker`
 
 const { flags, filters } = readArguments()
@@ -194,8 +194,8 @@ function keyOf(path: string, dialect?: string): string {
 }
 
 async function inParallel(files: TestRun[], work: (file: TestRun) => Promise<void>): Promise<void> {
-  // Tests wait for events a good part of the time: three files for each core keep the cores busy.
-  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(12, 3 * availableParallelism())
+  // Tests wait for events a good part of the time: two files for each core keep the cores busy.
+  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(8, 2 * availableParallelism())
   // What takes longest begins first, so that no long file is left for the end.
   const waiting = [...files].sort((a, b) => secondsOf(b) - secondsOf(a))
   const lane = async () => {

@@ -93,8 +93,9 @@ for (const from of dialects) {
     const partner = await harness.makePartner()
     await setBroker(partner.partnerId, from, appIds[from])
     const [timed, doubted, held] = await Promise.all([partner.makeTrader(), partner.makeTrader(), partner.makeTrader()])
+    // Long enough to be open when the partner has switched, on a busy machine as well.
     const { body: open } = await partner.call(placeBinaryOrder, {
-      body: order(timed, { duration: 1, durationUnit: 'm' })
+      body: order(timed, { duration: 2, durationUnit: 'm' })
     })
     assert.is(open.status, 'OPEN', JSON.stringify(open))
     const { body: multiplier } = await partner.call(placeMultiplierOrder, {
