@@ -15,7 +15,9 @@ import { openBrokers } from '../../worker/broker/brokers.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, TOKEN_KEYS } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
+import { startTestWorker } from '../support/processes.ts'
 
 const DAY_MS = 86_400_000
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', markup: { pct: 2, onTop: false } })
@@ -234,6 +236,27 @@ days('of more contracts than a page of the report has is read to its end', async
   await reconcilePartner(worker, { partnerId: partner.partnerId, day })
   const [row] = (await read()).data
   assert.equal([row.theirs, row.missingHere.length], [{ contracts: 2500, markup: 25 }, listed ? 100 : 0])
+})
+
+days("is compared by a worker at the operator's request, who sees both sides and a refused token", async () => {
+  await startTestWorker(harness.env)
+  await bought(trader, { markup: 0.1 })
+  await bought(trader, { markup: 0.25, order: false })
+  const reconcile = () => operator(harness.env, 'analytics', 'reconcile', '--day', day, '--json')
+  const { exitCode, json, stderr } = await reconcile()
+  assert.is(exitCode, 0, stderr)
+  const [row] = json.data
+  assert.equal(
+    [json.compared, json.token, row.ours, row.theirs, row.theirContracts, row.difference],
+    [1, 'CONNECTED', 0.1, 0.35, 2, -0.25]
+  )
+  await store('sim-nothing-like-it')
+  const refused = await reconcile()
+  assert.equal([refused.exitCode, refused.json.token, refused.json.reason], [1, 'REJECTED', 'TOKEN_REFUSED'])
+  await partner.call(removeReconciliationToken, {})
+  const none = await reconcile()
+  assert.is(none.exitCode, 1)
+  assert.match(none.stderr, 'POST /v1/analytics/reconciliation/token')
 })
 
 days.after(closeAll)
