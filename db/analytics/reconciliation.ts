@@ -50,6 +50,15 @@ export async function storeReconciliation(
 ): Promise<void> {
   await db.transaction(async trx => {
     const bindings = { ...application, day }
+    // A worker and an operator may compare the same day at once.
+    await rows(
+      trx,
+      `select pg_advisory_xact_lock(hashtextextended('reconcile ' || :partnerId::text || ' ' || :day::text, 0))`,
+      {
+        partnerId: application.partnerId,
+        day
+      }
+    )
     const [known] = await rows<{ complete: boolean }>(
       trx,
       `select now() >= (${dayStart}) + interval '1 day' + ${REPORTED_AFTER} and :consistent
