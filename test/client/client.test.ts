@@ -390,6 +390,20 @@ streaming('notices an event that was lost, and a connection that is silent, and 
   await Promise.all([reader.ended, muted.ended])
 })
 
+streaming('ends when its signal aborts, also while the service is away', async () => {
+  const { client, attempts } = await makeClient()
+  const reader = openReader(client)
+  await reader.ready()
+  relay.lead('http://127.0.0.1:9')
+  relay.cut()
+  await until('a call without an answer', () => attempts.some(({ error }) => error?.code === 'NO_ANSWER'), 60_000)
+  const began = performance.now()
+  reader.stop()
+  await reader.ended
+  relay.lead(harness.address)
+  assert.ok(performance.now() - began < 30_000)
+})
+
 streaming('keeps the cursor where a callback failed, and rejects with its error', async () => {
   const { partner, client } = await makeLogged()
   let cursor: string | undefined

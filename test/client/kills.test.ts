@@ -1,4 +1,5 @@
 // A program with the client that is killed and started again buys each thing once: the short form of `make client-kills`.
+// test in the full run only
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite } from 'uvu'

@@ -1,5 +1,5 @@
 // What generators make of the description: with each of two, a call of every operation with its required fields only
-// compiles under a strict compiler.
+// compiles under a strict compiler, and so does every sample of the description.
 // test in the full run only
 // test time-out: 240 s
 import { execFile } from 'node:child_process'
@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { samplesOf } from '../../api/description/samples.ts'
 import { exampleOf } from '../../api/description/schemas.ts'
 import { describe } from '../../api/description/spec.ts'
 import type { Operation } from '../../api/operation.ts'
@@ -66,7 +67,7 @@ async function compile(folder: string): Promise<void> {
     ...{ noImplicitReturns: true, verbatimModuleSyntax: true, noEmit: true, skipLibCheck: true },
     allowImportingTsExtensions: true
   }
-  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['calls.ts'] }))
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }))
   const compiler = join(root, 'node_modules/typescript7/bin/tsc')
   await run(process.execPath, [compiler, '-p', folder]).catch((error: { stdout: string }) => {
     throw new Error(error.stdout.slice(0, 3000))
@@ -75,7 +76,7 @@ async function compile(folder: string): Promise<void> {
 
 const generating = suite('a generated client')
 
-generating('of openapi-typescript takes every call with its required fields only', async () => {
+generating('of openapi-typescript takes every call with its required fields only, and every sample', async () => {
   const folder = join(dir, 'openapi-typescript')
   await mkdir(folder)
   const generator = join(root, 'node_modules/openapi-typescript/bin/cli.js')
@@ -90,6 +91,10 @@ generating('of openapi-typescript takes every call with its required fields only
     join(folder, 'calls.ts'),
     `import createClient from 'openapi-fetch'\nimport type { paths } from './service.ts'\n\nconst service = createClient<paths>({ baseUrl: 'https://api.example.com' })\n${calls.join('\n')}\n`
   )
+  const samples = operations.flatMap(row => samplesOf(row, 'https://api.example.com'))
+  const shown = samples.filter(({ lang }) => lang === 'TypeScript')
+  assert.ok(shown.length >= 60)
+  for (const [index, { source }] of shown.entries()) await writeFile(join(folder, `sample-${index}.ts`), source)
   await compile(folder)
 })
 

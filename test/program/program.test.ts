@@ -17,10 +17,10 @@ await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 const file = join(import.meta.dirname, 'trade.ts')
 
-const program = suite('a program of fewer than 100 lines')
+const program = suite('a program of fewer than 70 lines')
 
 program('trades, waits for the end, and handles each refusal by its code', async () => {
-  assert.ok(readFileSync(file, 'utf8').trimEnd().split('\n').length < 100)
+  assert.ok(readFileSync(file, 'utf8').trimEnd().split('\n').length < 70)
   const run = async (accountId: string, token: string) => {
     const args = [file, harness.address, partner.key, `user-${accountId}`, accountId, token]
     return (await promisify(execFile)(process.execPath, args)).stdout.trim().split('\n')

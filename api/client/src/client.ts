@@ -46,7 +46,7 @@ export class Client {
   constructor(options: ClientOptions) {
     if (options.key && 'document' in globalThis)
       throw new TypeError('A key must not be in a browser: let your server make tickets, and use openStream.')
-    this.#options = { ...options, baseUrl: options.baseUrl.replace(/\/+$/, '') }
+    this.#options = { ...options, baseUrl: new URL(options.baseUrl).href.replace(/\/+$/, '') }
   }
 
   get<P extends PathOf<'get'>>(path: P, ...[input]: Arguments<'get', P>): Promise<Result<'get', P>> {
@@ -108,8 +108,9 @@ export class Client {
   /** Hands over events and prices until `signal` aborts, over as many connections as it takes. */
   stream(options: StreamOptions): Promise<void> {
     const { baseUrl, streamUrl = baseUrl, key } = this.#options
+    const { onEvent, signal } = options
     const check = (): Promise<unknown> =>
-      options.onEvent ? this.get('/v1/events', { query: { after: 'now' } }) : this.get('/v1/me')
+      onEvent ? this.get('/v1/events', { query: { after: 'now' }, signal }) : this.get('/v1/me', { signal })
     return consume({ ...options, url: streamUrl, headers: { authorization: `Bearer ${key}` }, check })
   }
 

@@ -118,11 +118,10 @@ export async function consume(options: StreamOptions & Source): Promise<void> {
 
   while (!signal?.aborted) {
     const end = await connection().catch((error: unknown): End => {
-      if (error instanceof ServiceError && isTemporary(error, true)) return { reason: error.message }
+      if (signal?.aborted || (error instanceof ServiceError && isTemporary(error, true))) return { reason: `${error}` }
       throw error
     })
-    if (signal?.aborted) return
-    options.onTrouble?.(end.reason)
+    if (!signal?.aborted) options.onTrouble?.(end.reason)
     if (performance.now() - workedAt > giveUpMs) throw new ServiceError('NO_ANSWER', { message: end.reason })
     await pause(end.pauseMs ?? pauseMs * (0.5 + Math.random()), signal).catch(() => {})
     pauseMs = Math.min(10_000, 2 * pauseMs)
