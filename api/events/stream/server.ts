@@ -18,6 +18,8 @@ import { Ticks } from './ticks.ts'
 
 const PATH = '/v1/stream'
 const TICK_MS = 1000
+// Sockets served before other work of the process gets its turn.
+const SOCKETS_AT_ONCE = 100
 // A revoked key's sockets close within a second.
 const BARRED_EVERY_MS = 400
 // Over how long a stop is spread, and how much each socket adds to it.
@@ -150,10 +152,20 @@ export function openStream(services: ApiServices): EventStream {
     )
   }
 
-  const ticking = setInterval(() => {
-    const now = performance.now()
-    for (const socket of sockets.keys()) socket.tick(now)
-  }, TICK_MS)
+  const ticking = setInterval(() => void tickAll(), TICK_MS)
+  let over = true
+  /** Sockets that were opened together have their heartbeats together: requests get their turn between them. */
+  async function tickAll(): Promise<void> {
+    if (!over) return
+    over = false
+    let served = 0
+    for (const socket of sockets.keys()) {
+      socket.tick(performance.now())
+      served += 1
+      if (served % SOCKETS_AT_ONCE === 0) await new Promise(resolve => setImmediate(resolve))
+    }
+    over = true
+  }
   let barring = false
   const barred = setInterval(() => {
     if (barring || sockets.size === 0) return

@@ -12,6 +12,8 @@ const READ_AT_ONCE = 200
 // Hints of new events may be lost.
 const REREAD_MS = 1000
 const RETRY_MS = 500
+// Subscriptions served before other work of the process gets its turn.
+const LISTENERS_AT_ONCE = 250
 
 /** An event ready to be sent: its JSON is made once, for all subscriptions. */
 export interface Entry {
@@ -138,6 +140,15 @@ export class Tail {
     })
   }
 
+  async #notify(): Promise<void> {
+    let notified = 0
+    for (const { grown } of this.#listeners) {
+      grown()
+      notified += 1
+      if (notified % LISTENERS_AT_ONCE === 0) await new Promise(resolve => setImmediate(resolve))
+    }
+  }
+
   async #readOn(): Promise<void> {
     const { db, log } = this.#open
     try {
@@ -149,7 +160,7 @@ export class Tail {
         this.#entries.push(...page.events.map(row => entryOf(this.#open, point.epoch, row)))
         if (this.#entries.length > KEPT) this.#entries = this.#entries.slice(-KEPT)
         this.#state = { ...page.state, latest: page.next }
-        for (const { grown } of this.#listeners) grown()
+        await this.#notify()
       }
     } catch (error) {
       if (error instanceof PointExpired) {
