@@ -2,13 +2,12 @@
 // sent and what was wrong. The requests are the same for a seed as far as they do not hang on what was answered.
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
-import type { Described } from './description.ts'
 import { hostile } from './hostile.ts'
 import { judge } from './judge.ts'
 import { kinds } from './kinds.ts'
 import { BrokenPromise, lifecycles, stepsOver } from './lifecycles.ts'
 import { type Findings, openFindings, type Report } from './report.ts'
-import { type Ask, identifierIn, learn, type Scene } from './requests.ts'
+import { type Ask, cursorOf, identifierIn, learn, type Scene } from './requests.ts'
 import { type Heard, type Line, openLine, type Wire } from './wire.ts'
 
 export interface CampaignOptions {
@@ -94,7 +93,7 @@ async function ask(asked: Ask, { scene, line, findings }: Open): Promise<Heard> 
     }
     findings.answered(heard.status)
     for (const problem of judge(asked, heard, scene)) findings.wrong(operation.name, kind, wire, problem)
-    if (heard.status === 200 && kind === 'valid') remember(scene, operation, heard.text)
+    if (heard.status === 200 && kind === 'valid') remember(scene, asked, heard.text)
     return heard
   } catch (error) {
     const words = `no answer: ${(error as Error).message}`
@@ -151,11 +150,14 @@ function* schedule(
   }
 }
 
+const sortIn = (path: string) => new URLSearchParams(path.split('?')[1]).get('sort')
+
 /** Identifiers of what was made, so that later requests get past the first look-up. */
-function remember(scene: Scene, operation: Described, text: string): void {
+function remember(scene: Scene, { operation, wire }: Ask, text: string): void {
   const body = JSON.parse(text) as Record<string, unknown>
-  if (operation.query.cursor && typeof body.nextCursor === 'string') learn(scene, 'cursor', body.nextCursor)
-  if (operation.query.after && typeof body.cursor === 'string') learn(scene, 'after', body.cursor)
+  if (operation.query.cursor && typeof body.nextCursor === 'string')
+    learn(scene, cursorOf(operation, 'cursor', sortIn(wire.path)), body.nextCursor)
+  if (operation.query.after && typeof body.cursor === 'string') learn(scene, cursorOf(operation, 'after'), body.cursor)
   if (operation.method !== 'POST') return
   const identifier = identifierIn(operation.path)
   const names: Record<string, string> = {

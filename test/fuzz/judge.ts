@@ -1,6 +1,6 @@
 // What is wrong with an answer: the checks that every answer must pass, and what its request expected of it.
 
-import type { DescribedAnswer } from './description.ts'
+import type { Described, DescribedAnswer } from './description.ts'
 import type { Ask, Scene } from './requests.ts'
 import { ANSWER_MS, type Heard } from './wire.ts'
 
@@ -26,7 +26,8 @@ const isOwnDoing = (status: number, text: string) =>
 
 /** The problems of an answer, empty when it is as described and expected. */
 export function judge(ask: Ask, heard: Heard, scene: Scene): Problem[] {
-  const { expected, operation, wire } = ask
+  const { expected, wire } = ask
+  const operation = answering(ask, scene)
   const { status, headers, text } = heard
   const found: Problem[] = []
   const say = (check: string, words: string) => found.push({ check, words })
@@ -74,6 +75,15 @@ export function judge(ask: Ask, heard: Heard, scene: Scene): Problem[] {
   if (status >= 400 && INSIDES.test(String((body as { message?: unknown })?.message)))
     say('leak', `tells of our insides: ${text.slice(0, 500)}`)
   return found
+}
+
+/** The operation that answers: a path that was twisted may have become that of another one. */
+function answering({ operation, stray, wire }: Ask, { description }: Scene): Described {
+  if (!stray) return operation
+  const [path = ''] = wire.path.split('?')
+  const named = description.operations.filter(({ method }) => method === wire.method)
+  const isOf = (template: string) => new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path)
+  return named.find(other => other.path === path) ?? named.find(other => isOf(other.path)) ?? operation
 }
 
 const codeOf = (body: unknown) => String((body as { error?: unknown })?.error)

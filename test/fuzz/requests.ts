@@ -93,6 +93,8 @@ const LEFT_OUT: Record<string, string[]> = {
 }
 
 const CURSORS = new Set(['cursor', 'after'])
+/** The name under which values of a cursor are known: each list takes its own alone, and in the order it was made in. */
+export const cursorOf = ({ name }: Described, cursor: string, sort: unknown = null) => `${cursor} of ${name} ${sort}`
 const DAY_MS = 86_400_000
 const dayFromToday = (days: number) => new Date((Math.floor(Date.now() / DAY_MS) + days) * DAY_MS).toISOString()
 // Parts of a window of time, any of which go together: schemas cannot say that one lies before the other, or how far.
@@ -100,6 +102,17 @@ const WINDOW: Record<string, Arbitrary<unknown>> = {
   from: fc.integer({ min: -20, max: -1 }).map(dayFromToday),
   to: fc.integer({ min: 1, max: 9 }).map(dayFromToday),
   timezone: fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kathmandu', 'America/New_York')
+}
+
+/** A query with one of the cursors that were made for it, where there are any, or without. */
+function withCursor(
+  query: Record<string, unknown>,
+  cursor: { name: string; values: unknown[] } | undefined | ''
+): Arbitrary<Record<string, unknown>> {
+  if (!cursor || cursor.values.length === 0) return fc.constant(query)
+  return fc
+    .constantFrom(undefined, ...cursor.values)
+    .map(value => (value === undefined ? query : { ...query, [cursor.name]: value }))
 }
 
 /** Inputs that fit the description of an operation. */
@@ -118,17 +131,21 @@ export function inputsFor(operation: Described, scene: Scene): Arbitrary<Input> 
   const query = Object.fromEntries(
     Object.entries(operation.query)
       // Only the service can make a cursor.
-      .filter(([name]) => !CURSORS.has(name) || known(name).length > 0)
+      .filter(([name]) => !CURSORS.has(name))
       .map(([name, schema]) => {
-        if (CURSORS.has(name)) return [name, fc.constantFrom(...known(name))]
         if (operation.path.startsWith('/v1/analytics/') && WINDOW[name]) return [name, WINDOW[name]]
         // A request that is held back for long keeps others from being made.
         return [name, name === 'wait' ? fc.constantFrom(0, 0, 0, 1) : valid(schema, known, name)]
       })
   )
+  const cursor = Object.keys(operation.query).find(name => CURSORS.has(name))
   return fc.record({
     params: fc.record(params, { noNullPrototype: true }),
-    query: fc.record(query, { requiredKeys: operation.requiredQuery, noNullPrototype: true }),
+    query: fc
+      .record(query, { requiredKeys: operation.requiredQuery, noNullPrototype: true })
+      .chain(others =>
+        withCursor(others, cursor && { name: cursor, values: known(cursorOf(operation, cursor, others.sort)) })
+      ),
     ...(operation.body ? { body: valid(body, known, operation.name) } : {})
   }) as Arbitrary<Input>
 }
