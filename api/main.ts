@@ -22,6 +22,7 @@ import { createApp } from './app.ts'
 import { openFeed } from './events/feed.ts'
 import { openStream } from './events/stream/server.ts'
 import { openBatched } from './request/batched.ts'
+import { openBodies } from './request/bodies.ts'
 import { drain } from './request/drain.ts'
 import { createListener } from './request/listen.ts'
 import { openPlaces } from './request/places.ts'
@@ -42,7 +43,21 @@ const batched = openBatched({ db: store.db, queue, bus })
 const waits = openWaits()
 const feed = await openFeed(bus)
 const places = openPlaces({ pool: config.databasePool })
-const services = { config, ...store, queue, bus, limits, log, usage, requests, batched, waits, places, feed }
+const services = {
+  config,
+  ...store,
+  queue,
+  bus,
+  limits,
+  log,
+  usage,
+  requests,
+  batched,
+  waits,
+  bodies: openBodies(),
+  places,
+  feed
+}
 
 const server = createListener(createApp(services), services)
 const stream = openStream(services)

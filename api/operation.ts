@@ -14,6 +14,7 @@ import type { Schema } from '../schemas/fields/fields.ts'
 import type { Scope } from '../schemas/fields/scopes.ts'
 import type { Feed } from './events/feed.ts'
 import type { Batched } from './request/batched.ts'
+import type { Bodies } from './request/bodies.ts'
 import type { Deprecated } from './request/deprecation.ts'
 import type { Places } from './request/places.ts'
 import type { Waits } from './request/waits.ts'
@@ -33,6 +34,7 @@ export interface ApiServices {
   requests: RequestLog
   waits: Waits
   feed: Feed
+  bodies: Bodies
   places: Places
 }
 

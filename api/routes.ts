@@ -34,7 +34,7 @@ async function run(row: Operation, ctx: Context, services: ApiServices): Promise
   if (row.auth === 'trader' && !actor) throw new ApiError('UNAUTHENTICATED', NO_TRADER)
 
   if (!row.body) checkLength(ctx)
-  const given = row.body ? await readBody(ctx, limitOf(row.body)) : undefined
+  const given = row.body ? await receive(ctx, partner.partnerId, { limit: limitOf(row.body), services }) : undefined
   const params = row.params ? check<Record<string, string>>(row.params, { ...ctx.params }, '/path') : {}
   ctx.state.shownPath = ctx.path
   const query = check<Record<string, unknown>>(row.query ?? nothing, single(ctx.query, row), '/query', { coerce: true })
@@ -89,6 +89,16 @@ async function run(row: Operation, ctx: Context, services: ApiServices): Promise
       : answer
   )
   if (row.csv) ctx.vary('Accept')
+}
+
+/** The body, while the partner's bodies that are being received have room for it. */
+function receive(
+  ctx: Context,
+  partnerId: string,
+  { limit, services }: { limit: number; services: ApiServices }
+): Promise<unknown> {
+  checkLength(ctx, limit)
+  return services.bodies.receive({ partnerId, bytes: ctx.request.length ?? limit }, () => readBody(ctx, limit))
 }
 
 function send(ctx: Context, answer: unknown): void {

@@ -3,6 +3,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { describe } from '../../api/description/spec.ts'
 import { getSpec, operations } from '../../api/operations.ts'
+import { Exchange } from '../../schemas/traders/accounts.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
 interface Described {
@@ -29,6 +30,14 @@ spec('says of each operation which credentials it takes', async () => {
   for (const { parameters: _, ...path } of Object.values(body.paths as Record<string, Record<string, Described>>))
     for (const { security } of Object.values(path))
       for (const scheme of security.flatMap(Object.keys)) assert.ok(body.components.securitySchemes[scheme], scheme)
+})
+
+spec('takes any text as the e-mail of an exchange, and a change of a bot without a body', () => {
+  const { paths } = describe(operations, 'https://api.example.com') as unknown as {
+    paths: Record<string, Record<string, { requestBody: { required: boolean } }>>
+  }
+  assert.is(paths['/v1/marketplace/creator/bots/{id}']?.patch?.requestBody.required, false)
+  assert.equal(Object.keys(Exchange.properties.email).sort(), ['description', 'examples', 'maxLength', 'type'])
 })
 
 spec('has every reference lead somewhere', async () => {

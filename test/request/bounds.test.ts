@@ -1,19 +1,27 @@
-// What one partner may keep, and how often all its keys together may call.
+// What one partner may keep, how often all its keys together may call, and how much it may have on its way to us.
+import { connect } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { postMessage } from '../../api/community/community.ts'
+import { followLeader } from '../../api/copy.ts'
 import { createKey } from '../../api/keys.ts'
 import { createCreatorBot, updateCreatorBot } from '../../api/marketplace/creator.ts'
 import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { getMarketplaceBot } from '../../api/marketplace/listings.ts'
+import { purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
 import { getMe } from '../../api/me.ts'
+import type { Operation } from '../../api/operation.ts'
 import { getSpec } from '../../api/operations.ts'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
+import { signUpTrader } from '../../api/traders/traders.ts'
+import { collectTrade } from '../../api/traders/trades.ts'
 import { insertKey } from '../../db/partners/keys.ts'
-import { bounds, requireRoom } from '../../db/platform/bounds.ts'
+import { type BoundKind, bounds, requireRoom } from '../../db/platform/bounds.ts'
 import { newApiKey } from '../../db/platform/crypto.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
-import { call, closeAll, newAccountId, openHarness, type TestPartner } from '../support/harness.ts'
-import { draft } from '../support/marketplace-makers.ts'
+import { call, closeAll, newAccountId, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { draft, makeBot } from '../support/marketplace-makers.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
 const { db, pepper } = harness.services
@@ -32,6 +40,18 @@ async function copies(table: string, id: string, count: number): Promise<void> {
           from ${table} t, generate_series(1, ?::int) n where t.id = ?) as copied`,
     [count, id]
   )
+}
+
+/** Lowers a bound until it is restored. */
+function lowered(kind: BoundKind, records: number): { restore(): void } {
+  const bound = bounds[kind] as { records: number }
+  const usual = bound.records
+  bound.records = records
+  return {
+    restore: () => {
+      bound.records = usual
+    }
+  }
 }
 
 const refused = (answer: { status: number; body: { error: string; limit: number } }, limit: number) =>
@@ -107,6 +127,8 @@ keeping('is counted again, not refused, once as much was made as may pass betwee
 
 keeping('is refused for a while by the latest count where that reached a large limit', async () => {
   const { partnerId } = await harness.makePartner()
+  // The smallest that is not counted each time.
+  const held = lowered('messages', 5001)
   await db.raw(
     `insert into community_messages (id, partner_id, party_id, content)
      select 'msg_' || lpad(n::text, 26, '0'), ?, ?, 'x' from generate_series(1, ?) n`,
@@ -116,6 +138,7 @@ keeping('is refused for a while by the latest count where that reached a large l
     const refusal = await requireRoom(db, 'messages', partnerId).catch((error: unknown) => error)
     assert.is((refusal as { code?: string })?.code, 'LIMIT_REACHED')
   }
+  held.restore()
 })
 
 keeping('takes any text as the e-mail of an exchange, and a change of a bot without a body', async () => {
@@ -127,6 +150,71 @@ keeping('takes any text as the e-mail of an exchange, and a change of a bot with
   const { body: bot } = await partner.call(createCreatorBot, { body: draft })
   const unchanged = await partner.call(updateCreatorBot, { params: { id: bot.botId } })
   assert.equal([unchanged.status, unchanged.body.name], [200, bot.name])
+})
+
+keeping('is bounded in every kind, wherever a record of it is made', async () => {
+  const [partner, empty, seller] = [
+    await harness.makePartner(),
+    await harness.makePartner(),
+    await harness.makePartner()
+  ]
+  const { cookie } = await partner.makeSession()
+  const trader = await partner.makeTrader()
+  const params = { id: await makeBot(seller, { oneTimePriceUsd: 0, monthlyPriceUsd: 0 }) }
+  const leader = await partner.makeTrader()
+  await insertOrderRows(db, leader, { count: 10 })
+  const { traderId: leaderId } = leader
+  const email = `${trader.traderId}@example.com`
+  const accountId = newAccountId()
+  const accounts = [{ accountId, token: `sim-${accountId}`, accountMode: 'DEMO' }]
+  const record = {
+    stake_amount: 1,
+    contract_type: 'CALL',
+    broker_contract_id: 'one',
+    client_broker_loginid: 'CR1',
+    profit_loss: 1,
+    trade_timestamp: '2026-01-02T03:04:05Z'
+  }
+  const making: [BoundKind, Operation, object][] = [
+    ['traders', exchangeTokens, { body: { traderExternalId: 'one more', accounts } }],
+    ['traders', signUpTrader, { body: { email, password: 'rather-Long-4711-password' } }],
+    ['accounts', exchangeTokens, { body: { traderExternalId: trader.traderExternalId, accounts } }],
+    ['keys', createKey, { body: {}, headers: { cookie } }],
+    ['follows', followLeader, { body: { traderExternalId: trader.traderExternalId, leaderId } }],
+    ['trades', collectTrade, { body: record }],
+    ['messages', postMessage, { body: { content: 'x' } }],
+    ['creatorBots', createCreatorBot, { body: draft }],
+    ['purchases', purchaseBot, { params }],
+    ['subscriptions', subscribeToBot, { params }],
+    ['payouts', requestPayout, { body: { amountUsd: 1, destinationAddress: 'T'.repeat(34) } }],
+    ['idempotencyKeys', postMessage, { body: { content: 'x' }, headers: { 'idempotency-key': trader.traderId } }]
+  ]
+  assert.equal(new Set(making.map(([kind]) => kind)), new Set(Object.keys(bounds)))
+  for (const [kind, row, input] of making) {
+    const none = lowered(kind, 0)
+    // One whose traders no process has counted yet.
+    const answer = await (kind === 'traders' ? empty : partner).call(row, input).finally(none.restore)
+    assert.equal([row.name, answer.body.error, answer.body.limit], [row.name, 'LIMIT_REACHED', 0])
+  }
+})
+
+const receiving = suite('bodies that are being received')
+
+receiving('are bounded in bytes for each partner: 429, and others’ are read', async () => {
+  const [greedy, other] = [await harness.makePartner(), await harness.makePartner()]
+  const { port } = new URL(harness.address)
+  const head = (length: number) =>
+    `POST /v1/marketplace/creator/bots HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${greedy.key}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
+  const announced = 2 ** 20
+  const stalled = Array.from({ length: 16 }, () => connect(Number(port), '127.0.0.1'))
+  for (const socket of stalled) socket.write(`${head(announced)}{`)
+  const make = (of: TestPartner) => of.call(createCreatorBot, { body: draft })
+  await until('all of them to be received', async () => (await make(greedy)).status === 429)
+  const refusal = await make(greedy)
+  assert.equal([refusal.body.error, refusal.headers.get('retry-after')], ['RATE_LIMITED', '1'])
+  assert.is((await make(other)).status, 200)
+  for (const socket of stalled) socket.destroy()
+  await until('their room to be free again', async () => (await make(greedy)).status === 200)
 })
 
 const strict = await openHarness({ url: harness.url, env: { RATE_LIMIT_LAUNCH: '4' } })
@@ -158,4 +246,5 @@ calling('counts an operation that costs much as several calls', async () => {
 
 calling.after(closeAll)
 keeping.run()
+receiving.run()
 calling.run()

@@ -69,7 +69,8 @@ asking('another one’s sale, balance and order are answered at once', async () 
   simulator.faults.reset()
   assert.is(sold.body.status, 'CLOSED', JSON.stringify(sold.body))
   assert.is(balance.status, 200)
-  assert.ok(tookMs < SLOW_MS / 2, `sale ${soldMs} ms, balance ${readMs} ms, all ${tookMs} ms`)
+  // Whoever waited for the balances would wait for two of them at least.
+  assert.ok(tookMs < SLOW_MS, `sale ${soldMs} ms, balance ${readMs} ms, all ${tookMs} ms`)
   for (const { status } of await balances) assert.ok([200, 429, 502].includes(status))
 })
 

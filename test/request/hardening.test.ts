@@ -85,6 +85,9 @@ guide('names tests and classes of the fuzzer that there are', () => {
       there.some(path => path.endsWith(`/${file}`)),
       file
     )
+  // A row without a test says why it has none.
+  for (const row of text.split('\n').filter(line => /^\| (API|V)\d/.test(line)))
+    assert.ok(/`[\w./-]+\.ts`|does not apply/.test(row), row)
   const classes = [...text.matchAll(/fuzz class(?:es)? ((?:`[\w-]+`(?:, | and )?)+)/g)].flatMap(([, names]) =>
     [...(names as string).matchAll(/`([\w-]+)`/g)].map(([, name]) => name as string)
   )

@@ -12,6 +12,7 @@ import { openFeed } from '../../api/events/feed.ts'
 import { openStream } from '../../api/events/stream/server.ts'
 import type { ApiServices, Operation } from '../../api/operation.ts'
 import { openBatched } from '../../api/request/batched.ts'
+import { openBodies } from '../../api/request/bodies.ts'
 import { createListener } from '../../api/request/listen.ts'
 import { openPlaces } from '../../api/request/places.ts'
 import { openWaits } from '../../api/request/waits.ts'
@@ -158,6 +159,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     usage,
     requests,
     waits: openWaits(),
+    bodies: openBodies(),
     places: openPlaces({ pool: 10 }),
     feed
   }

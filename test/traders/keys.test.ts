@@ -1,8 +1,10 @@
 // Key management with the partner's session.
+import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createKey, listKeys, revokeKey } from '../../api/keys.ts'
 import { getMe } from '../../api/me.ts'
+import { signUpTrader } from '../../api/traders/traders.ts'
 import { deleteOldSessions, insertTraderSession, revokeSession } from '../../db/partners/sessions.ts'
 import { suspendPartner } from '../../db/partners/standing.ts'
 import { newToken } from '../../db/platform/crypto.ts'
@@ -267,7 +269,10 @@ async function operator(...args: string[]) {
 }
 
 command('issue, list and revoke one, each told in the audit log', async () => {
-  const { partnerId } = await harness.makePartner()
+  const partner = await harness.makePartner()
+  const { partnerId } = partner
+  const credentials = { email: `${randomUUID()}@example.com`, password: 'rather-Long-4711-password' }
+  const { body: trader } = await partner.call(signUpTrader, { body: credentials })
   assert.is((await operator('issue', '--partner', 'ptn_nobody')).exit, 1)
   assert.is((await operator('issue')).exit, 2)
   const { document: issued } = await operator('issue', '--partner', partnerId)
@@ -278,6 +283,10 @@ command('issue, list and revoke one, each told in the audit log', async () => {
   assert.is((await call(address, listKeys, { headers })).status, 200)
   const { document: listed } = await operator('list', '--partner', partnerId)
   assert.equal(Object.keys(listed.data[0]), ['sessionId', 'traderId', 'createdAt', 'expiresAt', 'revokedAt'])
+  assert.equal(
+    listed.data.map(({ traderId }: { traderId: string | null }) => traderId),
+    [null, trader.traderId]
+  )
   assert.is((await operator('revoke', issued.sessionId)).exit, 1, 'it asks, and here nobody can answer')
   assert.is((await operator('revoke', issued.sessionId, '--yes')).exit, 0)
   assert.is((await call(address, listKeys, { headers })).status, 401)
