@@ -43,6 +43,7 @@ export interface ChaosReport {
 }
 
 const STARTS = 2
+const MAX_START_MS = 30_000
 const PATIENCE_MS = 60_000
 
 // What the broker does by itself. A late execution stays within its own time-out, together with held traffic.
@@ -72,9 +73,9 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   const { seed, tell } = options
   const openedAt = performance.now()
   const ground = await openGround({ ...options, rules: brokerFaults })
-  // On a machine that is slow now, the time and a client's patience grow with what the start of all processes took: what is
-  // killed has to come back within them.
-  const startMs = performance.now() - openedAt
+  // On a machine that is slow now, the time and a client's patience grow with what the start of all processes took, within
+  // bounds: what is killed has to come back within them.
+  const startMs = Math.min(MAX_START_MS, performance.now() - openedAt)
   const ms = Math.max(options.minutes * 60_000, STARTS * startMs)
   let clean = false
   let watch: NodeJS.Timeout | undefined
