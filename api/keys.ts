@@ -1,12 +1,15 @@
 // Key management: the partner's own, with its session cookie and nothing else.
 
 import { insertKey, listKeys as list, presentKey, revokeKey as revoke } from '../db/partners/keys.ts'
+import { ensureTestSide } from '../db/partners/partners.ts'
 import { recordAudit } from '../db/platform/audit.ts'
 import { requireRoom } from '../db/platform/bounds.ts'
+import { ApiError } from '../schemas/errors/errors.ts'
 import { pathId } from '../schemas/fields/fields.ts'
-import { defaultScopes } from '../schemas/fields/scopes.ts'
+import { defaultScopes, testScopes } from '../schemas/fields/scopes.ts'
 import { IssuedKey, KeyList, NewKey, RevokedKey } from '../schemas/keys.ts'
 import type { Operation } from './operation.ts'
+import { requireTestBroker } from './request/test-side.ts'
 
 export const createKey: Operation<{ body: NewKey }> = {
   name: 'createKey',
@@ -15,18 +18,31 @@ export const createKey: Operation<{ body: NewKey }> = {
   tag: 'Keys',
   summary: 'Create an API key',
   description:
-    'The key is shown once only, in this answer. Without scopes it gets every scope but admin. A partner holds at most 200 keys that are not revoked.',
+    'The key is shown once only, in this answer. Without scopes it gets every scope but admin. A partner holds at most 200 keys that are not revoked. With `test` it is a test key, where the installation has a test broker (else 409).',
   auth: 'session',
   scope: null,
   body: NewKey,
   response: IssuedKey,
   atomic: true,
   errors: ['CONFLICT'],
-  async handle({ partner, body }, { db, pepper }): Promise<IssuedKey> {
-    const scopes = body.scopes ? [...new Set(body.scopes)] : defaultScopes
-    await requireRoom(db, 'keys', partner.partnerId)
+  async handle({ partner, body }, { db, pepper, config }): Promise<IssuedKey> {
+    const { test = false } = body
+    if (test) requireTestBroker(config)
+    const scopes = body.scopes ? [...new Set(body.scopes)] : test ? testScopes : defaultScopes
+    const beyond = test ? scopes.findIndex(scope => !testScopes.includes(scope)) : -1
+    if (beyond >= 0) {
+      const details = [{ path: `/body/scopes/${beyond}`, message: 'is no scope of a test key' }]
+      throw new ApiError('VALIDATION_FAILED', `${scopes[beyond]} is no scope of a test key`, { extras: { details } })
+    }
+    const owner = test ? await db.transaction(trx => ensureTestSide(trx, partner.partnerId)) : partner.partnerId
+    await requireRoom(db, 'keys', owner)
     const issued = await db.transaction(async trx => {
-      const key = await insertKey(trx, pepper, { partnerId: partner.partnerId, label: body.label ?? null, scopes })
+      const key = await insertKey(trx, pepper, {
+        partnerId: partner.partnerId,
+        label: body.label ?? null,
+        scopes,
+        test
+      })
       await recordAudit(trx, { actor: `session:${partner.keyId}`, action: 'keys.issue', target: key.keyId })
       return key
     })
@@ -35,6 +51,7 @@ export const createKey: Operation<{ body: NewKey }> = {
       label: issued.label,
       scopes: issued.scopes,
       key: issued.key,
+      ...(test ? { test } : {}),
       createdAt: issued.createdAt.toISOString()
     }
   }

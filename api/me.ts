@@ -21,7 +21,8 @@ export const getMe: Operation<object> = {
       plan: partner.plan,
       saasStatus: partner.saasStatus,
       tradersCount: await batched.traders(partner.partnerId),
-      scopes: partner.scopes
+      scopes: partner.scopes,
+      ...(partner.testOf === null ? {} : { test: true })
     }
   }
 }

@@ -111,6 +111,7 @@ create table api_keys (
   created_at timestamp with time zone default now() not null,
   last_used_at timestamp with time zone,
   revoked_at timestamp with time zone,
+  test boolean default false not null,
   constraint api_keys_pkey PRIMARY KEY (id),
   constraint api_keys_lookup_key UNIQUE (lookup),
   constraint api_keys_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
@@ -121,6 +122,7 @@ create table api_keys (
 CREATE INDEX api_keys_partner ON api_keys USING btree (partner_id, created_at);
 CREATE TRIGGER events_created AFTER INSERT ON api_keys FOR EACH ROW EXECUTE FUNCTION key_events();
 CREATE TRIGGER events_revoked AFTER UPDATE OF revoked_at ON api_keys FOR EACH ROW WHEN (((new.revoked_at IS NOT NULL) AND (old.revoked_at IS NULL))) EXECUTE FUNCTION key_events();
+CREATE TRIGGER key_of_its_side BEFORE INSERT OR UPDATE OF test, partner_id ON api_keys FOR EACH ROW EXECUTE FUNCTION key_of_its_side();
 
 create table audit_log (
   id text collate "C" not null,
@@ -181,6 +183,7 @@ CREATE INDEX broker_accounts_account ON broker_accounts USING btree (account_id)
 CREATE INDEX broker_accounts_key ON broker_accounts USING btree (token_key_id, id);
 CREATE INDEX broker_accounts_refused ON broker_accounts USING btree (partner_id, refused_at) WHERE (refused_at IS NOT NULL);
 CREATE INDEX broker_accounts_renewal ON broker_accounts USING btree (renew_at) WHERE (renew_at IS NOT NULL);
+CREATE TRIGGER account_of_its_side BEFORE INSERT OR UPDATE OF account_id, partner_id ON broker_accounts FOR EACH ROW EXECUTE FUNCTION account_of_its_side();
 CREATE CONSTRAINT TRIGGER events_changed AFTER UPDATE OF status, connected_at ON broker_accounts DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.connected_at <> old.connected_at) OR (new.status <> old.status))) EXECUTE FUNCTION account_events();
 CREATE CONSTRAINT TRIGGER events_connected AFTER INSERT ON broker_accounts DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION account_events();
 
@@ -340,6 +343,7 @@ create table deployments (
 CREATE INDEX deployments_of_partner ON deployments USING btree (partner_id, created_at, id);
 CREATE INDEX deployments_queued ON deployments USING btree (updated_at) WHERE (status = 'QUEUED'::text);
 CREATE TRIGGER events AFTER UPDATE OF status ON deployments FOR EACH ROW WHEN (((new.status = ANY (ARRAY['LIVE'::text, 'FAILED'::text])) AND (new.status <> old.status))) EXECUTE FUNCTION deployment_events();
+CREATE TRIGGER refuse_test_side BEFORE INSERT ON deployments FOR EACH ROW EXECUTE FUNCTION refuse_test_side();
 
 create table event_epoch (
   single boolean default true not null,
@@ -430,6 +434,7 @@ create table follows (
 );
 CREATE INDEX follows_leader ON follows USING btree (leader_id, id) WHERE (status = ANY (ARRAY['ACTIVE'::text, 'PAUSED_MISMATCH'::text]));
 CREATE TRIGGER events AFTER UPDATE OF status ON follows FOR EACH ROW WHEN (((new.status ~~ 'PAUSED%'::text) AND (new.status <> old.status))) EXECUTE FUNCTION follow_events();
+CREATE TRIGGER follow_of_its_side BEFORE INSERT ON follows FOR EACH ROW EXECUTE FUNCTION follow_of_its_side();
 
 create table idempotency_keys (
   partner_id text collate "C" not null,
@@ -476,6 +481,7 @@ CREATE TRIGGER changed_by_entries_only BEFORE UPDATE ON ledger_accounts FOR EACH
 CREATE TRIGGER not_deleted BEFORE DELETE ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION ledger_refuse();
 CREATE TRIGGER not_truncated BEFORE TRUNCATE ON ledger_accounts FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse();
 CREATE TRIGGER opens_empty BEFORE INSERT ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION ledger_opens_empty();
+CREATE TRIGGER refuse_test_side BEFORE INSERT ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION refuse_test_money();
 
 create table ledger_entries (
   account_id text collate "C" not null,
@@ -570,6 +576,7 @@ CREATE INDEX marketplace_bots_newest ON marketplace_bots USING btree (published_
 CREATE INDEX marketplace_bots_partner ON marketplace_bots USING btree (partner_id, created_at DESC, id DESC);
 CREATE INDEX marketplace_bots_party ON marketplace_bots USING btree (party_id, created_at DESC, id DESC);
 CREATE INDEX marketplace_bots_rated ON marketplace_bots USING btree (rating DESC, rating_count DESC, id DESC) INCLUDE (category, risk_level) WHERE (status = 'PUBLISHED'::text);
+CREATE TRIGGER refuse_test_side BEFORE INSERT ON marketplace_bots FOR EACH ROW EXECUTE FUNCTION refuse_test_side();
 
 create table marketplace_changes (
   version bigint not null,
@@ -616,6 +623,7 @@ CREATE INDEX marketplace_purchases_partner ON marketplace_purchases USING btree 
 CREATE INDEX marketplace_purchases_party ON marketplace_purchases USING btree (party_id, purchased_at DESC, id DESC);
 CREATE TRIGGER events_bought AFTER INSERT ON marketplace_purchases FOR EACH ROW EXECUTE FUNCTION purchase_events();
 CREATE TRIGGER events_refunded AFTER UPDATE OF status ON marketplace_purchases FOR EACH ROW WHEN (((new.status = 'REFUNDED'::text) AND (old.status <> 'REFUNDED'::text))) EXECUTE FUNCTION purchase_events();
+CREATE TRIGGER refuse_test_side BEFORE INSERT ON marketplace_purchases FOR EACH ROW EXECUTE FUNCTION refuse_test_side();
 
 create table marketplace_reviews (
   id text collate "C" not null,
@@ -664,6 +672,7 @@ CREATE UNIQUE INDEX marketplace_subscriptions_once ON marketplace_subscriptions 
 CREATE INDEX marketplace_subscriptions_partner ON marketplace_subscriptions USING btree (partner_id) WHERE (status <> 'CANCELED'::text);
 CREATE INDEX marketplace_subscriptions_party ON marketplace_subscriptions USING btree (party_id, created_at DESC, id DESC);
 CREATE TRIGGER events AFTER UPDATE OF status ON marketplace_subscriptions FOR EACH ROW WHEN (((new.status = 'PAST_DUE'::text) AND (old.status <> 'PAST_DUE'::text))) EXECUTE FUNCTION subscription_events();
+CREATE TRIGGER refuse_test_side BEFORE INSERT ON marketplace_subscriptions FOR EACH ROW EXECUTE FUNCTION refuse_test_side();
 
 create table marketplace_words (
   bot_id text collate "C" not null,
@@ -821,6 +830,7 @@ CREATE INDEX orders_unproven ON orders USING btree (partner_id, broker_account_i
 CREATE TRIGGER analytics_changed AFTER UPDATE OF phase, opened_at, closed_at, pnl, buy_price, stake_in_account, markup, commission, currency, account_mode ON orders FOR EACH ROW WHEN (((LEAST(new.opened_at, old.opened_at) < (now() - '00:05:00'::interval)) AND ((new.phase = ANY (ARRAY['open'::text, 'closed'::text])) OR (old.phase = ANY (ARRAY['open'::text, 'closed'::text]))) AND ((new.phase <> old.phase) OR (new.markup IS DISTINCT FROM old.markup) OR (new.commission IS DISTINCT FROM old.commission) OR (new.pnl IS DISTINCT FROM old.pnl) OR (new.closed_at IS DISTINCT FROM old.closed_at) OR (new.opened_at <> old.opened_at) OR (new.buy_price <> old.buy_price) OR (new.stake_in_account IS DISTINCT FROM old.stake_in_account) OR (new.currency IS DISTINCT FROM old.currency) OR (new.account_mode <> old.account_mode)))) EXECUTE FUNCTION mark_late_analytics();
 CREATE TRIGGER analytics_inserted AFTER INSERT ON orders FOR EACH ROW WHEN (((new.phase = ANY (ARRAY['open'::text, 'closed'::text])) AND (new.opened_at < (now() - '00:05:00'::interval)))) EXECUTE FUNCTION mark_late_analytics();
 CREATE TRIGGER events AFTER UPDATE OF phase, error_code ON orders FOR EACH ROW WHEN (((new.phase = ANY (ARRAY['open'::text, 'closed'::text, 'failed'::text, 'review'::text])) AND ((old.phase <> new.phase) OR ((new.phase = 'open'::text) AND (new.error_code = 'REVIEW_REQUIRED'::text) AND (old.error_code IS NULL))))) EXECUTE FUNCTION order_events();
+CREATE TRIGGER order_of_its_side BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION order_of_its_side();
 CREATE TRIGGER orders_late AFTER INSERT OR UPDATE OF phase, closed_at, pnl, stake, stake_in_account ON orders FOR EACH ROW WHEN (((new.phase = 'closed'::text) AND (new.closed_at < (now() - '00:05:00'::interval)) AND (new.closed_at > (now() - '31 days'::interval)))) EXECUTE FUNCTION mark_late_order();
 
 create table partners (
@@ -840,9 +850,12 @@ create table partners (
   active_since timestamp(3) with time zone,
   key_limit integer,
   trader_limit integer,
+  test_of text collate "C",
   constraint partners_pkey PRIMARY KEY (id),
+  constraint partners_test_of_key UNIQUE (test_of),
+  constraint partners_test_of_fkey FOREIGN KEY (test_of) REFERENCES partners(id),
   constraint partners_broker_app_id_check CHECK (((length(broker_app_id) >= 1) AND (length(broker_app_id) <= 64))),
-  constraint partners_broker_dialect_check CHECK ((broker_dialect = ANY (ARRAY['v3'::text, 'next'::text]))),
+  constraint partners_broker_dialect_check CHECK (((broker_dialect = ANY (ARRAY['v3'::text, 'next'::text, 'test'::text])) AND ((broker_dialect = 'test'::text) = (test_of IS NOT NULL)))),
   constraint partners_key_limit_check CHECK ((key_limit >= 1)),
   constraint partners_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint partners_next_plan_check CHECK ((next_plan = ANY (ARRAY['LAUNCH'::text, 'PRO'::text, 'SCALE'::text]))),
@@ -853,6 +866,8 @@ create table partners (
 CREATE INDEX partners_due ON partners USING btree (period_end, id) WHERE plan_active;
 CREATE INDEX partners_unpaid ON partners USING btree (id) WHERE (NOT plan_active);
 CREATE TRIGGER events AFTER UPDATE OF plan_active ON partners FOR EACH ROW WHEN ((new.plan_active <> old.plan_active)) EXECUTE FUNCTION plan_events();
+CREATE TRIGGER keep_test_side BEFORE INSERT OR UPDATE OF test_of ON partners FOR EACH ROW EXECUTE FUNCTION keep_test_side();
+CREATE TRIGGER mirror_test_side AFTER UPDATE OF name, plan, plan_active, suspended_at, suspended_reason, key_limit, trader_limit, period_start, period_end ON partners FOR EACH ROW WHEN ((new.test_of IS NULL)) EXECUTE FUNCTION mirror_test_side();
 
 create table password_resets (
   trader_id text collate "C" not null,
@@ -1282,6 +1297,16 @@ AS $function$
         from traders t where t.id = new.trader_id;
       return null;
     end $function$;
+CREATE OR REPLACE FUNCTION account_of_its_side()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if (new.account_id like 'TST%') <> is_test_side(new.partner_id) then
+        raise exception 'accounts of the test broker begin with TST, and no others do' using errcode = 'restrict_violation';
+      end if;
+      return new;
+    end $function$;
 CREATE OR REPLACE FUNCTION audit_chain()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1389,6 +1414,36 @@ AS $function$
        where t.id = new.trader_id;
       return null;
     end $function$;
+CREATE OR REPLACE FUNCTION follow_of_its_side()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if is_test_side(new.partner_id) <> (select is_test_side(partner_id) from traders where id = new.leader_id) then
+        raise exception 'a follow does not cross sides' using errcode = 'restrict_violation';
+      end if;
+      return new;
+    end $function$;
+CREATE OR REPLACE FUNCTION is_test_side(partner text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+      select test_of is not null from partners where id = partner
+    $function$;
+CREATE OR REPLACE FUNCTION keep_test_side()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if tg_op = 'UPDATE' and new.test_of is distinct from old.test_of then
+        raise exception 'a partner cannot change its side' using errcode = 'restrict_violation';
+      end if;
+      if new.test_of is not null and is_test_side(new.test_of) then
+        raise exception 'a test side has no test side' using errcode = 'restrict_violation';
+      end if;
+      return new;
+    end $function$;
 CREATE OR REPLACE FUNCTION key_events()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1397,8 +1452,18 @@ AS $function$
       insert into event_outbox (partner_id, type, subject, facts)
       values (new.partner_id, case when new.revoked_at is null then 'key.created' else 'key.revoked' end, new.id,
         jsonb_build_object('id', new.id, 'partner_id', new.partner_id, 'lookup', new.lookup, 'label', new.label, 'scopes', new.scopes,
-          'created_at', new.created_at, 'last_used_at', new.last_used_at, 'revoked_at', new.revoked_at));
+          'created_at', new.created_at, 'last_used_at', new.last_used_at, 'revoked_at', new.revoked_at, 'test', new.test));
       return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION key_of_its_side()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if new.test <> is_test_side(new.partner_id) then
+        raise exception 'a test key belongs to a test side, and no other key does' using errcode = 'restrict_violation';
+      end if;
+      return new;
     end $function$;
 CREATE OR REPLACE FUNCTION ledger_apply_entry()
  RETURNS trigger
@@ -1523,6 +1588,17 @@ AS $function$
       insert into trader_days_late values (new.partner_id, new.trader_id, (new.closed_at at time zone 'UTC')::date);
       return null;
     end $function$;
+CREATE OR REPLACE FUNCTION mirror_test_side()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      update partners set name = new.name, plan = new.plan, plan_active = new.plan_active, suspended_at = new.suspended_at,
+             suspended_reason = new.suspended_reason, key_limit = new.key_limit, trader_limit = new.trader_limit,
+             period_start = new.period_start, period_end = new.period_end
+       where test_of = new.id;
+      return null;
+    end $function$;
 CREATE OR REPLACE FUNCTION oldest_day_partition(parent text, first date, OUT part regclass, OUT day date)
  RETURNS record
  LANGUAGE plpgsql
@@ -1558,6 +1634,16 @@ AS $function$
           'currency', new.currency, 'stake_in_account', new.stake_in_account, 'exchange_rate', new.exchange_rate,
           'broker_order_id', new.broker_order_id, 'buy_price', new.buy_price, 'payout', new.payout, 'opened_at', new.opened_at) end);
       return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION order_of_its_side()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if (new.account_id like 'TST%') <> (new.dialect = 'test') then
+        raise exception 'an order of the test side goes to the test broker, and no other does' using errcode = 'restrict_violation';
+      end if;
+      return new;
     end $function$;
 CREATE OR REPLACE FUNCTION payout_events()
  RETURNS trigger
@@ -1598,6 +1684,26 @@ AS $function$
                'net', (new.price - new.fee)::text, 'status', new.status)
         from marketplace_bots b where b.id = new.bot_id;
       return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION refuse_test_money()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if is_test_side(nullif(split_part(new.id, ':', 2), '')) then
+        raise exception 'a test side has no money' using errcode = 'restrict_violation';
+      end if;
+      return new;
+    end $function$;
+CREATE OR REPLACE FUNCTION refuse_test_side()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if is_test_side(new.partner_id) then
+        raise exception 'a test side has no %', tg_table_name using errcode = 'restrict_violation';
+      end if;
+      return new;
     end $function$;
 CREATE OR REPLACE FUNCTION subscription_events()
  RETURNS trigger

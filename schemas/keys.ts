@@ -5,6 +5,11 @@ import { defaultScopes } from './fields/scopes.ts'
 import { scopeList } from './partners.ts'
 
 const keyId = idField('key', 'Identifier of the key; not secret.')
+const ofTestSide = {
+  type: 'boolean',
+  description: 'true: a key of the test side. Left out of other keys.',
+  examples: [true]
+} as const
 const label = {
   type: 'string',
   maxLength: 80,
@@ -22,6 +27,13 @@ export const NewKey = {
       items: { type: 'string', enum: defaultScopes },
       maxItems: 100,
       description: 'What the key may do; without it everything but admin, which only the operator grants.'
+    },
+    test: {
+      type: 'boolean',
+      default: false,
+      description:
+        'A key of the test side: its traders, accounts, orders and events live apart, and its orders go to a simulated broker. It has no scope of marketplace, templates and admin.',
+      examples: [true]
     }
   },
   examples: [{ label: 'Production backend', scopes: ['trading:read', 'trading:write'] }]
@@ -38,10 +50,11 @@ export const IssuedKey = {
     scopes: scopeList,
     key: {
       type: 'string',
-      pattern: '^service_live_[0-9a-f]{16}_[0-9a-f]{48}$',
+      pattern: '^service_(live|test)_[0-9a-f]{16}_[0-9a-f]{48}$',
       description: 'The key itself, shown this once only. For servers; never send it to a browser.',
       examples: ['service_live_0123456789abcdef_0123456789abcdef0123456789abcdef0123456789abcdef']
     },
+    test: ofTestSide,
     createdAt: timestamp
   }
 } as const
@@ -60,6 +73,7 @@ export const KeyEntry = {
       description: 'The part of the key that is not secret, to recognise it by.',
       examples: ['service_live_0123456789abcdef_…']
     },
+    test: ofTestSide,
     createdAt: timestamp,
     lastUsedAt: { ...nullable(timestamp), description: 'To within some seconds; null before its first use.' },
     revokedAt: { ...nullable(timestamp), description: 'null while the key is good.' }

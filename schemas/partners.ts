@@ -33,7 +33,12 @@ export const Partner = {
     plan,
     saasStatus,
     tradersCount: { type: 'integer', minimum: 0, description: 'Traders known for this partner.', examples: [12] },
-    scopes: scopeList
+    scopes: scopeList,
+    test: {
+      type: 'boolean',
+      description: 'true with a test key: partner and traders are those of the test side. Left out with other keys.',
+      examples: [true]
+    }
   }
 } as const
 export type Partner = FromSchema<typeof Partner>

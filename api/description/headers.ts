@@ -39,7 +39,8 @@ export const headers = {
   AsOf: header('With CSV: the instant of which the answer tells.', '2026-11-21T08:00:00.000Z'),
   Complete: header('With CSV: whether everything of the window is known.', 'true', { pattern: '^(true|false)$' }),
   NextCursor: header('With CSV, of a list with another page: pass as cursor.', 'WyJwbmwiLCIxMS4yNSIsInRyZF8wMSJd'),
-  Challenge: header('Names the scheme of the key.', 'Bearer')
+  Challenge: header('Names the scheme of the key.', 'Bearer'),
+  TestMode: header('`true` when a test key made the request; else left out.', 'true', { pattern: '^true$' })
 } as const
 
 /** What the responses of deprecated operations carry besides. */
@@ -89,6 +90,7 @@ export function headersOf(
     'X-Request-Id': ref('RequestId'),
     RateLimit: ref('RateLimit'),
     'RateLimit-Policy': ref('RateLimitPolicy'),
+    'Test-Mode': ref('TestMode'),
     ...(status === 401 ? { 'WWW-Authenticate': ref('Challenge') } : {}),
     ...(status === 429 || status === 503 || extra.includes('Retry-After') ? { 'Retry-After': ref('RetryAfter') } : {}),
     ...(extra.includes('Idempotent-Replayed') ? { 'Idempotent-Replayed': ref('Replayed') } : {}),

@@ -107,7 +107,7 @@ const securitySchemes = {
     type: 'http',
     scheme: 'bearer',
     description:
-      "The partner's API key, `service_live_` with 16 and 48 hexadecimal characters. For servers only: it must never reach a browser."
+      "The partner's API key, `service_live_` with 16 and 48 hexadecimal characters, or `service_test_` for the test side. For servers only: it must never reach a browser."
   },
   session: {
     type: 'apiKey',

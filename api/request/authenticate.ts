@@ -19,13 +19,20 @@ export async function authenticateKey(ctx: Context, services: ApiServices): Prom
   // A mistyped or made-up key fails its checksum and costs no database read.
   const key = token === undefined ? undefined : parseApiKey(token)
   if (!key)
-    throw new ApiError('UNAUTHENTICATED', 'Send a valid API key: Authorization: Bearer service_live_…', {
-      headers: CHALLENGE
-    })
+    throw new ApiError(
+      'UNAUTHENTICATED',
+      'Send a valid API key: Authorization: Bearer service_live_… (or service_test_…)',
+      {
+        headers: CHALLENGE
+      }
+    )
   const caller = await services.batched.caller(key.lookup)
-  if (!caller || !sameHash(caller.hash, hashSecret(services.pepper, key.secret))) {
+  const held = caller && sameHash(caller.hash, hashSecret(services.pepper, key.secret))
+  // A key works on its own side alone, whatever its row says.
+  if (!caller || !held || key.test !== (caller.testOf !== null)) {
     throw new ApiError('UNAUTHENTICATED', 'This API key does not exist.', { headers: CHALLENGE })
   }
+  if (key.test) ctx.set('Test-Mode', 'true')
   ctx.state.partnerId = caller.partnerId
   // keyId: a key that is good; this one is in the request log even when it was revoked.
   ctx.state.usedKeyId = caller.keyId
@@ -41,7 +48,8 @@ export async function authenticateKey(ctx: Context, services: ApiServices): Prom
     saasStatus: caller.saasStatus,
     brokerAppId: caller.brokerAppId,
     brokerDialect: caller.brokerDialect,
-    limits: caller.limits
+    limits: caller.limits,
+    testOf: caller.testOf
   }
 }
 
@@ -87,12 +95,12 @@ function refuseCrossSite(ctx: Context, { config }: ApiServices): void {
 
 /** Throws PARTNER_SUSPENDED, or SUBSCRIPTION_INACTIVE with what the wallet lacks. */
 export async function checkStanding(
-  { partnerId, saasStatus }: Pick<Caller, 'partnerId' | 'saasStatus'>,
+  { partnerId, saasStatus, testOf }: Pick<Caller, 'partnerId' | 'saasStatus' | 'testOf'>,
   { db, config }: ApiServices
 ): Promise<void> {
   if (saasStatus === 'SUSPENDED') throw new ApiError('PARTNER_SUSPENDED')
   if (saasStatus !== 'INACTIVE') return
-  const { topUpUsd } = await standingOf(db, partnerId, config.planPrices)
+  const { topUpUsd } = await standingOf(db, testOf ?? partnerId, config.planPrices)
   throw new ApiError('SUBSCRIPTION_INACTIVE', undefined, { extras: { saasStatus, topUpUsd: shown(topUpUsd) } })
 }
 

@@ -19,7 +19,8 @@ import {
   ActiveAccount,
   ActiveAccountChoice,
   Connection,
-  Exchange
+  Exchange,
+  testAccountId
 } from '../../schemas/traders/accounts.ts'
 import type { Operation } from '../operation.ts'
 
@@ -44,6 +45,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
       const details = [{ path: `/body/accounts/${twice}/accountId`, message: 'is named twice' }]
       throw new ApiError('VALIDATION_FAILED', `accountId ${named[twice]} is named twice`, { extras: { details } })
     }
+    requireSide(partner.testOf !== null, named)
     return db.transaction(async trx => {
       const { traderId, connectedAt } = await upsertTrader(trx, {
         partnerId: partner.partnerId,
@@ -82,6 +84,17 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
       }
     })
   }
+}
+
+// Accounts of the broker are shared by all partners that name them: those of the test broker are told apart by their ids.
+function requireSide(test: boolean, named: string[]): void {
+  const wrong = named.findIndex(accountId => (test ? !testAccountId.test(accountId) : accountId.startsWith('TST')))
+  if (wrong < 0) return
+  const message = test
+    ? 'must be an account of the test broker: TST and 1 to 10 digits'
+    : 'begins with TST, as accounts of the test broker do: use a test key'
+  const details = [{ path: `/body/accounts/${wrong}/accountId`, message }]
+  throw new ApiError('VALIDATION_FAILED', `/body/accounts/${wrong}/accountId ${message}`, { extras: { details } })
 }
 
 export const listAccounts: Operation<{ query: AccountQuery }> = {

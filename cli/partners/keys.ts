@@ -6,7 +6,7 @@ import { recordAudit } from '../../db/platform/audit.ts'
 import type { Pepper } from '../../db/platform/crypto.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { KeyOrder, KeyRef, OfPartner } from '../../schemas/commands/operator.ts'
-import { allScopes, defaultScopes, isScope, type Scope } from '../../schemas/fields/scopes.ts'
+import { allScopes, defaultScopes, isScope, type Scope, testScopes } from '../../schemas/fields/scopes.ts'
 import { withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { UsageError } from '../terminal/refusals.ts'
@@ -20,19 +20,23 @@ export function addKeys(program: Command): void {
     .requiredOption('--partner <partnerId>', 'whose key')
     .option('--label <text>', 'what it is for')
     .option('--scopes <list>', 'comma-separated; everything but admin:* when left out')
+    .option('--test', 'a test key: everything under it lives apart, on the test broker')
     .addHelpText(
       'after',
       examples(
         'keys issue --partner ptn_01jd… --label production',
         'keys issue --partner ptn_01jd… --scopes trading:read,trading:write',
-        'keys issue --partner ptn_01jd… --scopes admin:write'
+        'keys issue --partner ptn_01jd… --scopes admin:write',
+        'keys issue --partner ptn_01jd… --test'
       )
     )
     .action(
       withStore(
-        async ({ db, pepper, actor }, { partner: partnerId, label, scopes: list }: KeyOrder) => {
-          const scopes = readScopes(list)
-          return db.transaction(trx => issueKey(trx, pepper, { partnerId, label: label ?? null, scopes, actor }))
+        async ({ db, pepper, actor, config }, { partner: partnerId, label, scopes: list, test = false }: KeyOrder) => {
+          if (test && config.testBrokerUrl === undefined)
+            throw new UsageError('--test needs a test broker: set TEST_BROKER_URL for api and workers')
+          const scopes = readScopes(list, test)
+          return db.transaction(trx => issueKey(trx, pepper, { partnerId, label: label ?? null, scopes, test, actor }))
         },
         { input: KeyOrder, acts: true }
       )
@@ -81,7 +85,7 @@ export function addKeys(program: Command): void {
 export async function issueKey(
   trx: Db,
   pepper: Pepper,
-  wanted: { partnerId: string; label: string | null; scopes: readonly Scope[]; actor: string }
+  wanted: { partnerId: string; label: string | null; scopes: readonly Scope[]; test?: boolean; actor: string }
 ) {
   const { actor, ...order } = wanted
   const { keyId, partnerId, label, scopes, key, createdAt } = await insertKey(trx, pepper, order)
@@ -89,14 +93,13 @@ export async function issueKey(
   return { keyId, partnerId, label, scopes, key, createdAt }
 }
 
-function readScopes(list: string | undefined): readonly Scope[] {
-  if (list === undefined) return defaultScopes
+function readScopes(list: string | undefined, test: boolean): readonly Scope[] {
+  const good = test ? testScopes : allScopes
+  if (list === undefined) return test ? testScopes : defaultScopes
   const asked = [...new Set(list.split(',').map(scope => scope.trim()))]
-  const unknown = asked.filter(scope => !isScope(scope))
+  const unknown = asked.filter(scope => !isScope(scope) || !good.includes(scope))
   if (unknown.length > 0)
-    throw new UsageError(
-      `--scopes has no scope ${unknown.map(s => `'${s}'`).join(', ')}; there are ${allScopes.join(', ')}`
-    )
+    throw new UsageError(`--scopes has no scope ${unknown.map(s => `'${s}'`).join(', ')}; there are ${good.join(', ')}`)
   return asked as Scope[]
 }
 
@@ -106,6 +109,7 @@ function presentKey(key: KeyRecord) {
     label: key.label,
     scopes: key.scopes,
     hint: key.hint,
+    test: key.test,
     createdAt: key.createdAt,
     lastUsedAt: key.lastUsedAt,
     revokedAt: key.revokedAt

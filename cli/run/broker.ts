@@ -80,6 +80,7 @@ export async function openSharedBroker(options: BrokerOptions): Promise<SharedBr
     control,
     env: {
       BROKER_URL: url,
+      TEST_BROKER_URL: url,
       ...(nextUrl && appIdHeader ? { BROKER_NEXT_URL: nextUrl, BROKER_NEXT_APP_HEADER: appIdHeader } : {})
     },
     own,
@@ -124,7 +125,7 @@ async function launch(
     const child = startChild({
       name: 'broker',
       file: 'worker/simulator/main.ts',
-      args: ['--port', String(use), '--tick-ms', String(tickMs), '--journal', join(dir, 'journal')],
+      args: ['--port', String(use), '--tick-ms', String(tickMs), '--journal', join(dir, 'journal'), '--magic'],
       env,
       tell,
       readyLine: line => (line.startsWith('{"url"') ? { address: line } : undefined)

@@ -24,7 +24,7 @@ export interface LeaderRecord {
 /**
  * Traders with at least ten orders closed in the last 30 days in mode and currency of their active account, copies left
  * out; REAL before DEMO, then by currency, the best first, at most 100: the partner's own, or with `everywhere` those
- * of every partner whose community profile is public. `leaderId` selects one of them.
+ * of every partner of the same side whose community profile is public. `leaderId` selects one of them.
  */
 export async function listLeaders(
   db: Db,
@@ -43,7 +43,8 @@ export async function listLeaders(
   }
 ): Promise<LeaderRecord[]> {
   const whose = everywhere
-    ? 'p.id in (select partner_id from community_profiles where party_id = partner_id and is_public)'
+    ? `p.id in (select partner_id from community_profiles where party_id = partner_id and is_public)
+       and (p.test_of is null) = (select test_of is null from partners where id = :partnerId)`
     : 'p.id = :partnerId'
   const partners =
     leaderId === null ? whose : `${whose} and p.id = (select partner_id from traders where id = :leaderId)`

@@ -145,7 +145,8 @@ function dataOf({ id, type, order, facts: stored }: EventRow, { baseUrl, planPri
         keyId: facts.id,
         label: facts.label,
         scopes: facts.scopes,
-        hint: keyHint(facts.lookup),
+        hint: keyHint(facts.lookup, facts.test === true),
+        test: facts.test === true,
         createdAt: new Date(facts.created_at),
         lastUsedAt: date(facts.last_used_at),
         revokedAt: date(facts.revoked_at)

@@ -68,7 +68,7 @@ async function chargeDuePlans(db: Db, context: BillingContext): Promise<Partial<
     rows<{ id: string; period_end: Date }>(
       db,
       `select id, period_end from partners
-        where plan_active and suspended_at is null and period_end <= :now
+        where plan_active and suspended_at is null and test_of is null and period_end <= :now
           and (period_end, id) > (coalesce(:lastEnd::timestamptz, '-infinity'), :lastId)
         order by period_end, id limit ${BATCH}`,
       { now: context.now, lastEnd: last?.period_end ?? null, lastId: last?.id ?? '' }
@@ -86,7 +86,7 @@ async function chargeUnpaidPlans(db: Db, context: BillingContext): Promise<Parti
          from partners p
          join unnest(:plans::text[], :prices::numeric[]) as price (plan, amount) on price.plan = p.plan
          left join ledger_accounts a on a.id = 'wallet:' || p.id
-        where not p.plan_active and p.suspended_at is null and p.id > :lastId and coalesce(a.balance, 0) >= price.amount
+        where not p.plan_active and p.suspended_at is null and p.test_of is null and p.id > :lastId and coalesce(a.balance, 0) >= price.amount
         order by p.id limit ${BATCH}`,
       { plans, prices: plans.map(plan => context.prices[plan]), lastId: last?.id ?? '' }
     )

@@ -114,7 +114,7 @@ export async function lockPartner(trx: Db, partnerId: string): Promise<BilledRow
     trx,
     `select id, plan, next_plan, plan_active, suspended_at is not null as suspended, suspended_at, period_start, period_end,
             billing_anchor, created_at
-       from partners where id = :partnerId for no key update`,
+       from partners where id = :partnerId and test_of is null for no key update`,
     { partnerId }
   )
   if (!partner) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)

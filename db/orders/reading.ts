@@ -233,6 +233,8 @@ export async function listOrders(
     ])
     .limit(filter.limit + 1)
   if (filter.partnerId) query.where({ partner_id: filter.partnerId })
+  // Those of all partners: without their test sides.
+  else query.whereNot({ dialect: 'test' })
   if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
   if (filter.status) query.where({ status: filter.status })
   if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })

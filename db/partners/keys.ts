@@ -2,9 +2,15 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import type { Scope } from '../../schemas/fields/scopes.ts'
-import { hashSecret, newApiKey, type Pepper } from '../platform/crypto.ts'
+import { hashSecret, keyPrefix, newApiKey, type Pepper } from '../platform/crypto.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
-import { type PartnerFacts, type PartnerFactsRow, partnerFactsColumns, partnerFactsOf } from './partners.ts'
+import {
+  ensureTestSide,
+  type PartnerFacts,
+  type PartnerFactsRow,
+  partnerFactsColumns,
+  partnerFactsOf
+} from './partners.ts'
 
 /** The caller behind a key. */
 export interface KeyCaller extends PartnerFacts {
@@ -52,6 +58,7 @@ export interface KeyRecord {
   label: string | null
   scopes: Scope[]
   hint: string
+  test: boolean
   createdAt: Date
   lastUsedAt: Date | null
   revokedAt: Date | null
@@ -63,6 +70,7 @@ interface KeyRow {
   lookup: string
   label: string | null
   scopes: Scope[]
+  test: boolean
   created_at: Date
   last_used_at: Date | null
   revoked_at: Date | null
@@ -74,24 +82,34 @@ function toKey(row: KeyRow): KeyRecord {
     partnerId: row.partner_id,
     label: row.label,
     scopes: row.scopes,
-    hint: keyHint(row.lookup),
+    hint: keyHint(row.lookup, row.test),
+    test: row.test,
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at,
     revokedAt: row.revoked_at
   }
 }
 
-const columns = ['id', 'partner_id', 'lookup', 'label', 'scopes', 'created_at', 'last_used_at', 'revoked_at']
+const columns = ['id', 'partner_id', 'lookup', 'label', 'scopes', 'test', 'created_at', 'last_used_at', 'revoked_at']
 
 /** Keys a partner may hold that are not revoked. */
 const MAX_KEYS = 200
 
-/** Issues a key. The key itself is returned once and stored nowhere. Throws NOT_FOUND, or CONFLICT past the bound. */
+/**
+ * Issues a key; with `test` one of the partner's test side. The key itself is returned once and stored nowhere. Throws NOT_FOUND, or
+ * CONFLICT past the bound.
+ */
 export async function insertKey(
   trx: Db,
   pepper: Pepper,
-  { partnerId, label, scopes }: { partnerId: string; label: string | null; scopes: readonly Scope[] }
+  {
+    partnerId: named,
+    label,
+    scopes,
+    test = false
+  }: { partnerId: string; label: string | null; scopes: readonly Scope[]; test?: boolean }
 ): Promise<KeyRecord & { key: string }> {
+  const partnerId = test ? await ensureTestSide(trx, named) : named
   // In a transaction, keys of one partner are made one after another: lock first, count then.
   const [partner] = await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
   if (!partner) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
@@ -100,18 +118,21 @@ export async function insertKey(
   }[]
   if ((held[0]?.count ?? 0) >= MAX_KEYS)
     throw new ApiError('CONFLICT', `The partner holds ${MAX_KEYS} keys that are not revoked: revoke one first.`)
-  const { key, lookup, secret } = newApiKey()
+  const { key, lookup, secret } = newApiKey(test)
   const [row] = (await trx('api_keys')
-    .insert({ id: newId('key'), partner_id: partnerId, lookup, hash: hashSecret(pepper, secret), label, scopes })
+    .insert({ id: newId('key'), partner_id: partnerId, lookup, hash: hashSecret(pepper, secret), label, scopes, test })
     .returning(columns)) as KeyRow[]
   return { ...toKey(row as KeyRow), key }
 }
 
-/** The partner's keys, newest first. */
+// Keys of the partner and of its test side.
+const OF_BOTH_SIDES = 'partner_id in (select id from partners where id = ? or test_of = ?)'
+
+/** The partner's keys, those of its test side among them, newest first. */
 export async function listKeys(db: Db, partnerId: string): Promise<KeyRecord[]> {
   const found = (await db('api_keys')
     .select(columns)
-    .where({ partner_id: partnerId })
+    .whereRaw(OF_BOTH_SIDES, [partnerId, partnerId])
     .orderBy([
       { column: 'created_at', order: 'desc' },
       { column: 'id', order: 'desc' }
@@ -120,10 +141,13 @@ export async function listKeys(db: Db, partnerId: string): Promise<KeyRecord[]> 
   return found.map(toKey)
 }
 
-/** Revokes a key (of that partner, when one is named); a revoked one stays as it was. Throws NOT_FOUND. */
+/** Revokes a key (of that partner or its test side, when one is named); a revoked one stays as it was. Throws NOT_FOUND. */
 export async function revokeKey(trx: Db, keyId: string, partnerId?: string): Promise<KeyRecord> {
   const [row] = (await trx('api_keys')
-    .where({ id: keyId, ...(partnerId ? { partner_id: partnerId } : {}) })
+    .where({ id: keyId })
+    .modify(query => {
+      if (partnerId) query.whereRaw(OF_BOTH_SIDES, [partnerId, partnerId])
+    })
     .update({ revoked_at: trx.raw('coalesce(revoked_at, now())') })
     .returning(columns)) as KeyRow[]
   if (!row) throw new ApiError('NOT_FOUND', `There is no key ${keyId}.`)
@@ -131,7 +155,7 @@ export async function revokeKey(trx: Db, keyId: string, partnerId?: string): Pro
 }
 
 /** The part of a key that is not secret. */
-export const keyHint = (lookup: string): string => `service_live_${lookup}_…`
+export const keyHint = (lookup: string, test: boolean): string => `${keyPrefix(test)}${lookup}_…`
 
 /** A key as its partner sees it. */
 export function presentKey({
@@ -139,6 +163,7 @@ export function presentKey({
   label,
   scopes,
   hint,
+  test,
   createdAt,
   lastUsedAt,
   revokedAt
@@ -148,6 +173,7 @@ export function presentKey({
     label,
     scopes,
     hint,
+    ...(test ? { test } : {}),
     createdAt: createdAt.toISOString(),
     lastUsedAt: lastUsedAt?.toISOString() ?? null,
     revokedAt: revokedAt?.toISOString() ?? null

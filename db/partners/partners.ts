@@ -17,6 +17,8 @@ export interface PartnerRecord {
   brokerDialect: string
   limits: PartnerLimits
   createdAt: Date
+  /** Of a test side: the partner whose test side it is. */
+  testOf: string | null
 }
 
 /** Calls a minute that a partner's own limits allow; null where the plan's or the configuration's limit holds. */
@@ -38,6 +40,7 @@ interface PartnerRow {
   key_limit: number | null
   trader_limit: number | null
   created_at: Date
+  test_of: string | null
 }
 
 /** What every request needs to know of the partner behind it. */
@@ -49,6 +52,8 @@ export interface PartnerFacts {
   brokerAppId: string
   brokerDialect: string
   limits: PartnerLimits
+  /** Of a test side: the partner whose test side it is. */
+  testOf: string | null
 }
 
 export interface PartnerFactsRow {
@@ -61,11 +66,12 @@ export interface PartnerFactsRow {
   broker_dialect: string
   key_limit: number | null
   trader_limit: number | null
+  test_of: string | null
 }
 
 /** The columns of the facts, of `partners p`. */
 export const partnerFactsColumns =
-  'p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at, p.broker_app_id, p.broker_dialect, p.key_limit, p.trader_limit'
+  'p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at, p.broker_app_id, p.broker_dialect, p.key_limit, p.trader_limit, p.test_of'
 
 export function partnerFactsOf(row: PartnerFactsRow): PartnerFacts {
   return {
@@ -75,7 +81,8 @@ export function partnerFactsOf(row: PartnerFactsRow): PartnerFacts {
     saasStatus: saasStatusOf(row),
     brokerAppId: row.broker_app_id,
     brokerDialect: row.broker_dialect,
-    limits: limitsOf(row)
+    limits: limitsOf(row),
+    testOf: row.test_of
   }
 }
 
@@ -100,7 +107,8 @@ function toPartner(row: PartnerRow): PartnerRecord {
     brokerAppId: row.broker_app_id,
     brokerDialect: row.broker_dialect,
     limits: limitsOf(row),
-    createdAt: row.created_at
+    createdAt: row.created_at,
+    testOf: row.test_of
   }
 }
 
@@ -116,7 +124,8 @@ const columns = [
   'broker_dialect',
   'key_limit',
   'trader_limit',
-  'created_at'
+  'created_at',
+  'test_of'
 ]
 
 /** A new partner, its plan active; its first period is the trial, free of charge. */
@@ -157,6 +166,31 @@ export async function getPartner(db: Db, partnerId: string): Promise<PartnerReco
   return partner
 }
 
+/** A partner that is no test side: what its test side is follows from it. Throws NOT_FOUND. */
+export async function getRealPartner(db: Db, partnerId: string): Promise<PartnerRecord> {
+  const partner = await getPartner(db, partnerId)
+  if (partner.testOf !== null)
+    throw new ApiError('NOT_FOUND', `${partnerId} is the test side of ${partner.testOf}: name that partner.`)
+  return partner
+}
+
+/** The id of the partner's test side, which is made at the first call. Throws NOT_FOUND. Call it in a transaction. */
+export async function ensureTestSide(trx: Db, partnerId: string): Promise<string> {
+  await getRealPartner(trx, partnerId)
+  await rows(
+    trx,
+    `insert into partners (id, name, plan, plan_active, suspended_at, suspended_reason, broker_app_id, broker_dialect, key_limit, trader_limit,
+                           period_start, period_end, billing_anchor, test_of)
+     select :id, name, plan, plan_active, suspended_at, suspended_reason, nextval('test_applications')::text, 'test', key_limit, trader_limit,
+            period_start, period_end, billing_anchor, id
+       from partners where id = :partnerId for no key update
+     on conflict (test_of) do nothing`,
+    { id: newId('partner'), partnerId }
+  )
+  const [side] = await rows<{ id: string }>(trx, 'select id from partners where test_of = :partnerId', { partnerId })
+  return (side as { id: string }).id
+}
+
 /** How many partners have this application at the broker. */
 export async function countOfApplication(db: Db, appId: string): Promise<number> {
   const [row] = await rows<{ count: number }>(
@@ -169,9 +203,13 @@ export async function countOfApplication(db: Db, appId: string): Promise<number>
   return row?.count ?? 0
 }
 
-/** All partners, oldest first, at most 10 000. */
+/** All partners but test sides, oldest first, at most 10 000. */
 export async function listPartners(db: Db): Promise<PartnerRecord[]> {
-  const found = (await db('partners').select(columns).orderBy(['created_at', 'id']).limit(10_000)) as PartnerRow[]
+  const found = (await db('partners')
+    .select(columns)
+    .whereNull('test_of')
+    .orderBy(['created_at', 'id'])
+    .limit(10_000)) as PartnerRow[]
   return found.map(toPartner)
 }
 
@@ -184,11 +222,12 @@ async function transition(
 ): Promise<PartnerRecord> {
   const [row] = (await trx('partners')
     .where({ id: partnerId })
+    .whereNull('test_of')
     .where(q => from(q as never))
     .update(changes)
     .returning(columns)) as PartnerRow[]
   if (row) return toPartner(row)
-  await getPartner(trx, partnerId)
+  await getRealPartner(trx, partnerId)
   throw new ApiError('CONFLICT', refusal)
 }
 

@@ -6,7 +6,7 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { hashSecret, newToken, type Pepper } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import {
-  findPartner,
+  getRealPartner,
   type PartnerFacts,
   type PartnerFactsRow,
   partnerFactsColumns,
@@ -47,7 +47,7 @@ export async function insertPartnerSession(
   pepper: Pepper,
   { partnerId, ttlHours }: { partnerId: string; ttlHours: number }
 ): Promise<IssuedSession> {
-  if (!(await findPartner(trx, partnerId))) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
+  await getRealPartner(trx, partnerId)
   return insertSession(trx, pepper, { partnerId, traderId: null, ttlHours })
 }
 

@@ -3,15 +3,16 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { databaseNow, lockPartner } from '../money/billing.ts'
 import type { Db } from '../postgres/connection.ts'
-import { getPartner, type PartnerRecord } from './partners.ts'
+import { getPartner, getRealPartner, type PartnerRecord } from './partners.ts'
 
 /** Stops a partner whatever it has paid. Throws NOT_FOUND, or CONFLICT when it is suspended already. */
 export async function suspendPartner(trx: Db, partnerId: string, reason: string, now?: Date): Promise<PartnerRecord> {
   const changed = await trx('partners')
     .where({ id: partnerId })
     .whereNull('suspended_at')
+    .whereNull('test_of')
     .update({ suspended_at: now ?? trx.fn.now(), suspended_reason: reason })
-  const partner = await getPartner(trx, partnerId)
+  const partner = await getRealPartner(trx, partnerId)
   if (changed === 0) throw new ApiError('CONFLICT', `${partnerId} is SUSPENDED already.`)
   return partner
 }

@@ -136,7 +136,7 @@ export async function listPartnerLines(
             coalesce((select a.balance from ledger_accounts a where a.id = 'wallet:' || p.id), 0.00)::text as "balanceUsd"
        from (select * from partners
               where (:sought = '' or strpos(lower(name), lower(:sought)) > 0 or strpos(id, :sought) > 0)
-                and (:partnerId::text is null or id = :partnerId)
+                and case when :partnerId::text is null then test_of is null else id = :partnerId end
               order by id desc limit :limit) p
       order by p.id desc`,
     { sought: text, partnerId, limit }

@@ -148,25 +148,34 @@ export interface ApiKey {
   key: string
   lookup: string
   secret: string
+  /** Whether it is a key of the test side. */
+  test: boolean
 }
 
-const KEY_PATTERN = /^service_live_([0-9a-f]{16})_([0-9a-f]{48})$/
+const KEY_PATTERN = /^service_(live|test)_([0-9a-f]{16})_([0-9a-f]{48})$/
 
-function checksum(lookup: string, random: string): string {
-  return crc32(`${lookup}_${random}`).toString(16).padStart(8, '0')
+// The checksum covers the side, so that a test key with its prefix changed is no key.
+function checksum(lookup: string, random: string, test: boolean): string {
+  return crc32(`${test ? 'test_' : ''}${lookup}_${random}`)
+    .toString(16)
+    .padStart(8, '0')
 }
+
+/** What the keys of a side begin with. */
+export const keyPrefix = (test: boolean): string => (test ? 'service_test_' : 'service_live_')
 
 /** A new API key: 16 hex characters to find it, 40 random ones, 8 of checksum. */
-export function newApiKey(): ApiKey {
+export function newApiKey(test = false): ApiKey {
   const lookup = randomBytes(8).toString('hex')
   const random = randomBytes(20).toString('hex')
-  const secret = random + checksum(lookup, random)
-  return { key: `service_live_${lookup}_${secret}`, lookup, secret }
+  const secret = random + checksum(lookup, random, test)
+  return { key: `${keyPrefix(test)}${lookup}_${secret}`, lookup, secret, test }
 }
 
 /** The parts of a key, or undefined when it is malformed or its checksum is wrong. */
 export function parseApiKey(key: string): ApiKey | undefined {
-  const [, lookup, secret] = KEY_PATTERN.exec(key) ?? []
-  if (!lookup || !secret || secret.slice(40) !== checksum(lookup, secret.slice(0, 40))) return undefined
-  return { key, lookup, secret }
+  const [, side, lookup, secret] = KEY_PATTERN.exec(key) ?? []
+  const test = side === 'test'
+  if (!lookup || !secret || secret.slice(40) !== checksum(lookup, secret.slice(0, 40), test)) return undefined
+  return { key, lookup, secret, test }
 }

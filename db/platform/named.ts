@@ -126,7 +126,7 @@ export async function getNamedPartner(db: Db, name: string): Promise<PartnerReco
   const found = await rows<PartnerCandidate & { whole: boolean }>(
     db,
     `select id as "partnerId", name, plan, created_at as "createdAt", lower(name) = lower(:name) as whole
-       from partners where strpos(lower(name), lower(:name)) > 0 order by whole desc, id limit ${CANDIDATES}`,
+       from partners where test_of is null and strpos(lower(name), lower(:name)) > 0 order by whole desc, id limit ${CANDIDATES}`,
     { name }
   )
   const whole = found.filter(each => each.whole)

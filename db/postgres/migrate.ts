@@ -56,6 +56,7 @@ import * as markup from '../migrations/0054_markup.ts'
 import * as analytics from '../migrations/0055_analytics.ts'
 import * as names from '../migrations/0056_names.ts'
 import * as requests from '../migrations/0057_requests.ts'
+import * as testSide from '../migrations/0058_test_side.ts'
 import * as reconciliation from '../migrations/0061_reconciliation.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
@@ -119,6 +120,7 @@ const migrations: Migration[] = [
   { name: '0055_analytics', up: analytics.up },
   { name: '0056_names', up: names.up },
   { name: '0057_requests', up: requests.up },
+  { name: '0058_test_side', up: testSide.up },
   { name: '0061_reconciliation', up: reconciliation.up }
 ]
 

@@ -50,6 +50,7 @@ export const patternWords: Readonly<Record<string, string>> = {
     'must be a date or a time with its zone, like 2026-11-21 or 2026-11-21T08:00:00Z',
   '^[A-Z][A-Z_]{2,63}$': 'must be the name of an error, like MARKET_CLOSED',
   '^(default|[1-9][0-9]{0,6})$': "must be a number of calls a minute from 1 to 9999999, or 'default'",
+  '^service_(live|test)_[0-9a-f]{16}_[0-9a-f]{48}$': 'must be an API key',
   '^[A-Za-z0-9._-]+$': 'must be letters, digits, points, hyphens and underscores',
   '^[A-Za-z0-9._-]{1,64}$': 'must be 1 to 64 letters, digits, points, hyphens and underscores',
   '^wss?://[^/]+': 'must be an address that begins with wss:// or ws://',

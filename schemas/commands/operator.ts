@@ -67,7 +67,8 @@ export const KeyOrder = {
   properties: {
     partner: id('Whose key.'),
     label: { type: 'string', maxLength: 80, pattern: '^[^\\u0000-\\u001f\\u007f]*$', description: 'What it is for.' },
-    scopes: { type: 'string', minLength: 1, maxLength: 1000, description: 'Scopes between commas.' }
+    scopes: { type: 'string', minLength: 1, maxLength: 1000, description: 'Scopes between commas.' },
+    test: { type: 'boolean', description: 'A key of the test side.' }
   }
 } as const
 export type KeyOrder = FromSchema<typeof KeyOrder>

@@ -29,6 +29,7 @@ export const environment = {
     TLS_KEY: text('file of the private key (PEM)'),
     TRUST_PROXY: int('how many proxies in front are believed', 0, 0, 10),
     BROKER_URL: { ...text("the broker's WebSocket address"), pattern: '^wss?://' },
+    TEST_BROKER_URL: { ...text('a simulated broker for test keys, as BROKER_URL'), pattern: '^wss?://' },
     BROKER_DIALECT: {
       type: 'string',
       enum: ['v3', 'next'],
@@ -163,6 +164,7 @@ export interface Config {
   tls: { cert: string; key: string } | undefined
   trustProxy: number
   brokerUrl: string | undefined
+  testBrokerUrl: string | undefined
   brokerDialect: 'v3' | 'next'
   /** The newer API's REST base, without a trailing slash. */
   brokerNext: { url: string; authUrl: string; appIdHeader: string; callsPerMinute: number } | undefined
@@ -236,6 +238,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     tls: str('TLS_CERT') ? { cert: str('TLS_CERT') as string, key: str('TLS_KEY') as string } : undefined,
     trustProxy: num('TRUST_PROXY'),
     brokerUrl: str('BROKER_URL'),
+    testBrokerUrl: str('TEST_BROKER_URL'),
     brokerDialect: str('BROKER_DIALECT') as 'v3' | 'next',
     brokerNext: str('BROKER_NEXT_URL')
       ? {

@@ -2,6 +2,9 @@
 import type { FromSchema } from 'json-schema-to-ts'
 import { accountId, accountMode, currency, idField, money, timestamp, traderExternalId } from '../fields/fields.ts'
 
+/** Ids of the test broker's accounts. No account of the real broker begins with TST. */
+export const testAccountId = /^TST\d{1,10}$/
+
 export const Exchange = {
   type: 'object',
   required: ['traderExternalId', 'accounts'],

@@ -4,14 +4,15 @@ import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { magicStakes } from '../../worker/simulator/magic.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { provocations, testPage } from '../../worker/simulator/test-page.ts'
-import { closeAll, newAccountId, onClose, openHarness } from '../support/harness.ts'
+import { closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 
-const simulator = await startSimulator({ tickMs: 10, seed: 7, limits: 'off', timeScale: 100 })
+const simulator = await startSimulator({ tickMs: 10, seed: 7, limits: 'off', timeScale: 100, magic: true })
 onClose(() => simulator.close())
 const times = { ORDER_TTL_MS: '3000', RECONCILE_AFTER_MS: '1000', PERMIT_MS: '1000', SWEEP_MS: '200' }
 const harness = await openHarness({ env: { BROKER_URL: simulator.url, BROKER_DIALECT: 'v3', ...times } })
@@ -56,6 +57,28 @@ for (const { error, what, says, account = {}, order = {}, control } of provocati
     assert.match(placed.body.message, says)
     const { data } = (await partner.call(listAccounts, { query: { traderExternalId } })).body
     assert.equal([data[0].status, data[0].reason], ['REJECTED', says])
+  })
+
+for (const { stake, what, ends, error, atLeastMs = 0 } of magicStakes)
+  page(`a stake of ${stake}: ${what}`, async () => {
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    const contract = { asset: 'R_100', contractType: 'CALL', stake: Number(stake), duration: 1, durationUnit: 't' }
+    const startedAt = performance.now()
+    const body = { traderExternalId, clientOrderId: randomUUID(), ...contract }
+    const placed = await partner.call(placeBinaryOrder, { body })
+    assert.ok(performance.now() - startedAt >= atLeastMs, `answered after ${performance.now() - startedAt} ms`)
+    assert.is(placed.body.error, error, JSON.stringify(placed.body))
+    const bought = () => simulator.ledger().filter(entry => entry.loginid === accountId).length
+    const { orderId } = await until(
+      'the order to end',
+      async () => {
+        const { data } = (await partner.call(listOrders, { query: { traderExternalId } })).body
+        return data[0].status === ends && data[0]
+      },
+      60_000
+    )
+    assert.is(bought(), ends === 'FAILED' ? 0 : 1)
+    if (error === undefined) assert.is(placed.body.orderId, orderId)
   })
 
 page.after(closeAll)

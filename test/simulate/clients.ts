@@ -211,7 +211,8 @@ const callerOf = ({ partnerId, appId, dialect }: Party): Caller => ({
   saasStatus: 'ACTIVE',
   brokerAppId: appId,
   brokerDialect: dialect,
-  limits: { perKeyPerMinute: null, perTraderPerMinute: null }
+  limits: { perKeyPerMinute: null, perTraderPerMinute: null },
+  testOf: null
 })
 
 const present = (row: Outcome) => ({

@@ -51,6 +51,10 @@ export function openBrokers(config: Config, log: Log, records?: CallRecords): Br
     v3: config.brokerUrl ? () => createV3Broker({ url: config.brokerUrl as string, ...shared }) : undefined,
     next: config.brokerNext
       ? () => createNextBroker({ ...(config.brokerNext as NonNullable<Config['brokerNext']>), ...shared })
+      : undefined,
+    // A simulated broker, which speaks the first dialect; its calls are no part of the real broker's quotas.
+    test: config.testBrokerUrl
+      ? () => createV3Broker({ ...shared, url: config.testBrokerUrl as string, records: undefined })
       : undefined
   }
   if (!create[config.brokerDialect]) throw new ConfigError(wanted[config.brokerDialect])

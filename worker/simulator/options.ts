@@ -36,6 +36,8 @@ export interface SimulatorOptions {
   /** What applications charge on every purchase; none by default. */
   markup?: Markup
   faults?: Partial<FaultSettings>
+  /** Stakes of magic.ts provoke what they stand for. Default false. */
+  magic?: boolean
   /** Most contracts remembered; older closed ones are forgotten. Default 500 000. */
   maxContracts?: number
   clock?: TimeSource
@@ -60,6 +62,7 @@ export const usage = `Options of the simulated broker:
   --revoked-app-ids A,B    application ids to refuse
   --markup-pct N           markup of every application in percent, 0 to 3 (0)
   --markup-on-top          charge the markup beside the stake instead of taking it from what a win pays
+  --magic                  stakes like 4.01 USD provoke refusals, doubts and delays (see Testing in the reference)
   --help                   show this`
 
 const numbers = {
@@ -88,6 +91,7 @@ export function parseOptions(argv: string[]): SimulatorOptions | null {
         'socket-base': text,
         'revoked-app-ids': text,
         lenient: { type: 'boolean' },
+        magic: { type: 'boolean' },
         'markup-on-top': { type: 'boolean' },
         help: { type: 'boolean', short: 'h' }
       }
@@ -109,6 +113,7 @@ export function parseOptions(argv: string[]): SimulatorOptions | null {
     limits: readLimits(values.limits),
     journal: values.journal as string | undefined,
     mode: values.lenient ? 'lenient' : undefined,
+    magic: values.magic ? true : undefined,
     markup: readMarkup(given('markup-pct'), values['markup-on-top'] === true),
     socketBase: readBase(values['socket-base']),
     revokedAppIds: readIds(values['revoked-app-ids'])

@@ -10,6 +10,7 @@ import { openJournal } from './engine/journal.ts'
 import { type LedgerEntry, ledgerEntry } from './engine/ledger.ts'
 import { type CallQuotas, publishedLimits, Quota } from './engine/quota.ts'
 import { Faults } from './faults.ts'
+import { magicDelayMs } from './magic.ts'
 import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
 import { OAuth } from './next/oauth.ts'
 import { nextRest } from './next/rest.ts'
@@ -50,6 +51,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const seed = options.seed ?? 1
   const engine = new Engine({
     ...options,
+    ...(options.magic ? { settlesLater: magicDelayMs } : {}),
     journal: options.journal === undefined ? undefined : openJournal(options.journal)
   })
   const faults = new Faults(seed, {
@@ -65,6 +67,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     faults,
     seed,
     mode: options.mode ?? 'strict',
+    magic: options.magic ?? false,
     ...(options.idleMs ? { idleMs: options.idleMs } : {})
   }
   const v3 = new V3({ ...shared, quota })

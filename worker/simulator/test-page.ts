@@ -8,6 +8,7 @@ import { currencies } from './engine/currencies.ts'
 import { MAX_SECONDS } from './engine/offers.ts'
 import { symbols } from './engine/symbols.ts'
 import { effects } from './faults.ts'
+import { magicStakes } from './magic.ts'
 
 /** What leads to an error with the simulated broker: an account, an order, or a control call before the order. */
 export interface Provocation {
@@ -117,13 +118,21 @@ export function testPage(): string {
   )
   return `# Testing
 
-${code('make run')} starts a simulated broker beside the service. It prices, fills and settles contracts as the broker does, with play money
-only, and you decide what goes wrong. Nothing here exists with the real broker.
+A **test key** (${code('service_test_…')}) makes the calls of a live key on a side of its own: traders, accounts, orders, events, the stream,
+webhooks, community, copies, analytics and the request log of the two sides share nothing, not even an id. Its orders go to a simulated
+broker, with play money only, and cost nothing. ${code('POST /v1/keys')} makes one with ${code('"test": true')}, or the service's operator does; every
+response to it carries ${code('Test-Mode: true')}, and ${code('GET /v1/me')} says ${code('"test": true')}. Plan, limits and standing are those of the partner. A test key has
+no scope of marketplace, templates and admin, and its wallet is empty. **Its accounts are called ${code('TST')} and 1 to 10 digits**, as no account of
+the real broker is: with a live key they are refused, and with a test key all others are. Choose digits of your own: who names an account
+that somebody else's tests use trades on the same one.
+
+The simulated broker prices, fills and settles contracts as the broker does. Nothing here exists with the real one. ${code('make run')} starts it
+beside the service, where live keys trade with it, too, and you decide what goes wrong.
 
 ## Tokens
 
 A token ${code('sim-<accountId>')} opens the account of that id: 2 to 4 capital letters and up to 10 digits. It is made on its first use, with
-10,000.00 in USD. Ids that begin with ${code('VR')} or ${code('DOT')} are demo accounts, others are real ones. Flags follow the id, each after a
+10,000.00 in USD. Ids that begin with ${code('TST')}, ${code('VR')} or ${code('DOT')} are demo accounts, others are real ones. Flags follow the id, each after a
 hyphen, as in ${code('sim-CR1001-demo-poor')}:
 
 ${table(
@@ -142,6 +151,21 @@ Unless the row says otherwise: an account exchanged as ${code('DEMO')} in ${code
 ${table(
   ['Error', 'By', 'Given'],
   provocations.map(each => [`${code(each.error)}${each.says ? ` ${code(each.says)}` : ''}`, each.what, given(each)])
+)}
+
+## Stakes that provoke something
+
+An order of exactly this stake on an account in USD, whatever the asset. The broker of ${code('make run')} knows them, and any that was started with
+${code('--magic')}.
+
+${table(
+  ['Stake', 'What happens', 'First answer', 'The order ends'],
+  magicStakes.map(({ stake, what, ends, error, atLeastMs }) => [
+    code(stake),
+    what,
+    `${error ? code(error) : 'the order'}${atLeastMs ? `, after ${atLeastMs / 1000} s at the earliest` : ''}`,
+    code(ends)
+  ])
 )}
 
 The errors that concern no broker are provoked by the request itself: a stake of 0 is a ${code('VALIDATION_FAILED')}, a name that went through no

@@ -138,7 +138,7 @@ export class Accounts {
       loginid,
       userId: Number(loginid.replace(/\D/g, '')),
       currency,
-      isVirtual: preset.virtual ?? /^(VR|DOT)/.test(loginid),
+      isVirtual: preset.virtual ?? /^(VR|DOT|TST)/.test(loginid),
       disabled: preset.disabled ?? false,
       balanceCents: preset.balance === undefined ? start : unitsWithin(preset.balance, currency).floor,
       createdMs: this.#now(),

@@ -30,6 +30,8 @@ export interface EngineOptions {
   /** What applications charge on every purchase; none by default. */
   markup?: Markup
   journal?: Journal
+  /** How much later than others a contract settles, in ms. */
+  settlesLater?: (offer: Offer) => number
 }
 
 /** A markup of the applications: percent of the payout, of a multiplier's stake. */
@@ -96,6 +98,7 @@ export class Engine {
       clock: this.clock,
       market: this.market,
       settlementDelayMs: options.settlementDelayMs ?? (tickMs === null ? 500 : Math.ceil(tickMs / 2)),
+      settlesLater: options.settlesLater ?? (() => 0),
       close: (contract, sale) => this.#close(contract, sale)
     })
     this.markup = options.markup ?? { pct: 0, onTop: false }

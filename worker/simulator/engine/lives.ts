@@ -2,7 +2,7 @@
 // Ticks are ordered by their number alone. A quiet timed contract costs nothing between purchase and end.
 import type { AppId } from './accounts.ts'
 import { Agenda, type TimeSource } from './clock.ts'
-import { BROKER_APP_ID, type SimulatedContract, type Status, ticksNeeded, wins } from './contracts.ts'
+import { BROKER_APP_ID, type Offer, type SimulatedContract, type Status, ticksNeeded, wins } from './contracts.ts'
 import type { Market, MarketTick } from './market.ts'
 import { multiplierProfit } from './pricing.ts'
 import type { SimulatedSymbol } from './symbols.ts'
@@ -25,6 +25,7 @@ export class Lives {
   #clock: TimeSource
   #market: Market
   #agenda: Agenda
+  #settlesLater: (offer: Offer) => number
   #close: (contract: SimulatedContract, sale: ContractExit) => void
   #active = new Map<SimulatedSymbol, { contracts: Set<SimulatedContract>; stop: () => void }>()
 
@@ -33,11 +34,13 @@ export class Lives {
     clock: TimeSource
     market: Market
     settlementDelayMs: number
+    settlesLater: (offer: Offer) => number
     close: (contract: SimulatedContract, sale: ContractExit) => void
   }) {
     this.#clock = open.clock
     this.#market = open.market
     this.settlementDelayMs = open.settlementDelayMs
+    this.#settlesLater = open.settlesLater
     this.#close = open.close
     this.#agenda = new Agenda(open.clock)
   }
@@ -171,11 +174,12 @@ export class Lives {
     contract.exit = exit
     contract.ended = true
     this.leave(contract)
-    if (this.settlementDelayMs <= 0) {
+    const delayMs = this.settlementDelayMs + this.#settlesLater(contract.offer)
+    if (delayMs <= 0) {
       this.settle(contract)
       return
     }
-    this.#agenda.at(this.#clock.now() + this.settlementDelayMs, () => this.settle(contract))
+    this.#agenda.at(this.#clock.now() + delayMs, () => this.settle(contract))
     this.tell(contract)
   }
 }

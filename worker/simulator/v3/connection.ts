@@ -5,6 +5,7 @@ import type { PurchaseTerms } from '../engine/contracts.ts'
 import type { CallRule } from '../engine/shapes.ts'
 import type { Speech } from '../engine/speech.ts'
 import type { FaultRule } from '../faults.ts'
+import { magicOfPurchase } from '../magic.ts'
 import { accountCalls } from './account.ts'
 import { catalogueCalls } from './catalogue.ts'
 import { directoryCalls } from './directory.ts'
@@ -152,17 +153,22 @@ export class Connection {
   }
 
   #fate({ name, rule, request, grant }: CheckedCall): FaultRule | null {
-    if (this.#v3.faults.settings.rules.length === 0) return null
+    const { magic, faults } = this.#v3
+    if (faults.settings.rules.length === 0 && !(magic && name === 'buy')) return null
     const contract = this.#v3.engine.contracts.get((request.sell ?? request.contract_id ?? request.cancel) as number)
     const terms =
       (request.parameters as CallRequest | undefined) ?? this.proposals.get(request.buy as string) ?? request
-    return this.#v3.faults.fate({
-      call: name,
-      class: rule.class,
-      loginid: grant?.account.loginid,
-      symbol: (terms.symbol as string | undefined) ?? contract?.offer.symbol.code,
-      appId: this.appId
-    })
+    const provoked = magic && name === 'buy' ? magicOfPurchase(terms.amount, grant?.account.currency) : null
+    return (
+      provoked ??
+      faults.fate({
+        call: name,
+        class: rule.class,
+        loginid: grant?.account.loginid,
+        symbol: (terms.symbol as string | undefined) ?? contract?.offer.symbol.code,
+        appId: this.appId
+      })
+    )
   }
 
   #run(asked: CheckedCall, fate: FaultRule | null): void {

@@ -50,6 +50,8 @@ export interface SimulatedV3Options {
   /** Lenient accepts numbers for strings and the reverse, as the live broker does; default strict. */
   mode?: 'strict' | 'lenient'
   idleMs?: number
+  /** Whether the stakes of magic.ts provoke what they stand for. */
+  magic?: boolean
   seed?: number
   /** Default: the first dialect's own. */
   speech?: Speech
@@ -63,6 +65,7 @@ export class V3 {
   readonly quota: Quota
   readonly mode: 'strict' | 'lenient'
   readonly idleMs: number
+  readonly magic: boolean
   readonly speech: Speech
   /** The calls' names in the order in which a request is taken for one. */
   readonly order: string[]
@@ -82,6 +85,7 @@ export class V3 {
     this.quota = options.quota
     this.mode = options.mode ?? 'strict'
     this.idleMs = options.idleMs ?? IDLE_MS
+    this.magic = options.magic ?? false
     this.speech = options.speech ?? v3Speech
     this.order = Object.keys(this.speech.calls)
     this.#seed = options.seed ?? 1
