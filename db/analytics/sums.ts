@@ -30,18 +30,17 @@ export const quartersOfBought = `
   fine as materialized (
     select partner_id, quarter, account_mode, currency, asset, contract_type, kind, count(*)::int as contracts, sum(open)::int as open, sum(stake) as stake,
            sum(payout) as payout, sum(markup) as markup, sum(markup_unknown)::int as markup_unknown, sum(commission) as commission,
-           sum(traders_pnl) as traders_pnl, array_agg(number) as numbers, row_number() over () as part
+           sum(traders_pnl) as traders_pnl, array_agg(number) as numbers
       from bought group by 1, 2, 3, 4, 5, 6, 7
   ), spread as materialized (
-    select partner_id, g.grouping_by, m.account_mode, quarter, currency, g.value, ${facts}, part from fine ${spread}
-  ), sums as materialized (
-    select ${key}, ${sumsOfFacts}, row_number() over () as place from spread group by ${key}
+    -- Numbered, since comparing two numbers is much cheaper than comparing the whole key.
+    select *, dense_rank() over (order by ${key}) as place
+      from (select partner_id, g.grouping_by, m.account_mode, quarter, currency, g.value, ${facts}, numbers from fine ${spread}) keyed
+  ), sums as (
+    select place, ${key}, ${sumsOfFacts} from spread group by place, ${key}
   ), sets as (
-    -- Traders once for each place: comparing two numbers is much cheaper than comparing the whole key.
     select place, array_agg(number order by number) as traders
-      from (select distinct m.place, n.number
-              from (select place, part from spread join sums using (${key})) m
-              join fine using (part) cross join lateral unnest(fine.numbers) n (number)) each_once
+      from (select distinct place, n.number from spread cross join lateral unnest(numbers) n (number)) each_once
      group by place
   ), quarters as (
     select ${key}, ${facts}, traders from sums join sets using (place)
