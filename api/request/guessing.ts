@@ -2,10 +2,12 @@
 // where the partner passes it (X-End-User-IP), and by partner. Many failures make the next attempts slow, one at a
 // time; they do not refuse them, so an attacker cannot lock the right password out. An address without failures is not
 // slowed by others.
+
 import { createHash } from 'node:crypto'
 import { isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from 'koa'
+import { backOff } from '../../db/platform/back-off.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { ApiServices } from '../operation.ts'
@@ -18,8 +20,7 @@ const COUNTED = 1_000_000
 const FREE = { ofEmail: 10, ofAddress: 30, ofEmailEverywhere: 100, ofPartner: 2000 } as const
 /** Past so many a partner's failures get no counters of their own any more: their number is what we keep. */
 const MAX_COUNTERS = 20_000
-const FIRST_DELAY_MS = 250
-const MAX_DELAY_MS = 8000
+const DELAYS = { firstMs: 250, mostMs: 8000 }
 const PARTNER_DELAY_MS = 1000
 /** Attempts of one e-mail and address that wait behind the delayed one; and of a partner while it has too many failures. */
 const WAITING_OF_LANE = 3
@@ -127,7 +128,7 @@ async function countAttempt(
 
 function delayOf(failures: number, free: number): number {
   if (failures < free) return 0
-  return Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(10, failures - free))
+  return backOff(failures - free, DELAYS)
 }
 
 interface Lane {

@@ -1,13 +1,13 @@
 // Writes the broker's results although the database is away for a while: a few tries, then the row keeps its doubt and
 // resolution finds the same facts again.
 
+import { backOff } from '../../db/platform/back-off.ts'
 import type { Log } from '../../db/platform/log.ts'
 import { isDataError } from '../../db/postgres/batch.ts'
 import { type Clock, sleep } from '../platform/clock.ts'
 
 const TRIES = 8
-const FIRST_DELAY_MS = 100
-const MAX_DELAY_MS = 5000
+const PAUSES = { firstMs: 100, mostMs: 5000 }
 
 /**
  * Runs `write` until it succeeds, at most eight times with growing pauses; then throws its last error. What PostgreSQL
@@ -20,7 +20,7 @@ export async function persist<T>({ log, clock }: { log: Log; clock: Clock }, wri
     } catch (error) {
       if (attempt === TRIES || isDataError(error)) throw error
       log.warn({ err: error, attempt }, 'a result could not be written, trying again')
-      await sleep(clock, Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt))
+      await sleep(clock, backOff(attempt, PAUSES))
     }
   }
 }

@@ -3,6 +3,7 @@
 
 import type { LeasedOrder } from '../../db/orders/leases.ts'
 import { markUnsettled } from '../../db/orders/review.ts'
+import { backOff } from '../../db/platform/back-off.ts'
 import { countImplausible } from '../../db/platform/metrics.ts'
 import { openSession } from '../accounts/accounts.ts'
 import type { ContractState } from '../broker/port.ts'
@@ -12,8 +13,7 @@ import { refOf } from './terms.ts'
 import type { WatchedContract } from './watched.ts'
 
 // The first pause; it doubles with every read.
-const RECHECK_MS = 1000
-const MOST_RECHECK_MS = 15 * 60_000
+const RECHECKS = { firstMs: 1000, mostMs: 15 * 60_000 }
 
 export interface Rechecks {
   /** A settled state contradicts the order or itself: it is forgotten, and the contract read again. */
@@ -66,7 +66,7 @@ export function openRechecks(
 
   function recheck(id: string, entry: WatchedContract): void {
     if (entry.cancelRecheck) return
-    const pauseMs = Math.min(MOST_RECHECK_MS, RECHECK_MS * 2 ** Math.min(entry.rechecks++, 20))
+    const pauseMs = backOff(entry.rechecks++, RECHECKS)
     entry.cancelRecheck = clock.after(pauseMs, () => {
       entry.cancelRecheck = undefined
       readAgain(id, entry).catch((error: unknown) => {

@@ -1,7 +1,10 @@
 // A loop over work: runs when a hint arrives or on its clock, never twice at once, and goes on while there is work. A
 // hint is only a reason to check; the row or the queue is the truth.
+import { backOff } from '../../db/platform/back-off.ts'
 import type { Log } from '../../db/platform/log.ts'
 import type { Clock } from './clock.ts'
+
+const ERROR_PAUSES = { firstMs: 100, mostMs: 5000 }
 
 export interface Loop {
   /** There may be work now. */
@@ -38,7 +41,7 @@ export function startLoop(options: {
         options.log.warn({ err: error, loop: options.name }, 'a round failed, trying again')
       }
       if (stopped || more || (hinted && errors === 0)) continue
-      const pauseMs = errors > 0 ? Math.min(5000, 100 * 2 ** errors) : options.everyMs * (0.95 + Math.random() / 10)
+      const pauseMs = errors > 0 ? backOff(errors, ERROR_PAUSES) : options.everyMs * (0.95 + Math.random() / 10)
       await new Promise<void>(resolve => {
         const cancel = options.clock.after(pauseMs, resolve)
         wakeUp = () => {

@@ -1,17 +1,14 @@
 // Growing pauses between attempts at what failed, for each key on its own.
 
-export interface PauseOptions {
-  firstMs: number
-  mostMs: number
-}
+import { type BackOff, backOff } from '../../db/platform/back-off.ts'
 
 const MAX_KEYS = 20_000
 
 export class Pauses {
-  readonly #options: PauseOptions
+  readonly #options: BackOff
   readonly #failures = new Map<string, number>()
 
-  constructor(options: PauseOptions) {
+  constructor(options: BackOff) {
     this.#options = options
   }
 
@@ -31,6 +28,6 @@ export class Pauses {
 }
 
 /** The pause after so many failures in a row, in ms; up to a quarter longer by chance, so that many do not return at once. */
-export function pauseAfter(failures: number, { firstMs, mostMs }: PauseOptions): number {
-  return Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 20)) * (1 + Math.random() / 4)
+export function pauseAfter(failures: number, pauses: BackOff): number {
+  return backOff(failures - 1, pauses) * (1 + Math.random() / 4)
 }

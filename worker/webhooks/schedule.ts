@@ -1,5 +1,7 @@
 // When an event is sent again, and for how long an endpoint that fails is left alone.
 
+import { backOff } from '../../db/platform/back-off.ts'
+
 const SECOND = 1000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
@@ -32,9 +34,7 @@ export function delayAfter(attempt: number): number | null {
   return delay === undefined ? null : spread(delay)
 }
 
-const PROBE_FIRST_MS = 5 * SECOND
-const PROBE_MAX_MS = MINUTE
+const PROBES = { firstMs: 5 * SECOND, mostMs: MINUTE }
 
 /** How long a FAILING endpoint is left alone after so many failures more than made it that, ms: twice as long each time, to a minute. */
-export const probeDelay = (failures: number): number =>
-  spread(Math.min(PROBE_MAX_MS, PROBE_FIRST_MS * 2 ** Math.min(failures, 10)))
+export const probeDelay = (failures: number): number => spread(backOff(failures, PROBES))

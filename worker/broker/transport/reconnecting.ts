@@ -2,6 +2,7 @@
 // first use, shared by all callers, opened again when it broke. Every call passes its budget here.
 
 import { setTimeout as delay } from 'node:timers/promises'
+import { backOff } from '../../../db/platform/back-off.ts'
 import { pauseAfter } from '../../platform/pauses.ts'
 import { isAppRefused, isOurFault, isRateLimit, wantsReauthorising } from '../dialects/errors.ts'
 import { BadFrame } from '../dialects/reading.ts'
@@ -37,7 +38,8 @@ export interface ReconnectingCall {
 
 export type ReadOptions = Pick<ReconnectingCall, 'answer' | 'timeoutMs' | 'stream'>
 
-const readAgainMs = 250
+/** Pauses between attempts at a call that changes nothing. */
+const readPauses = { firstMs: 250, mostMs: 4_000 }
 /** Pauses between attempts to open the connection after failures in a row. */
 const openPauses = { firstMs: 250, mostMs: 8_000 }
 
@@ -116,7 +118,7 @@ export class ReconnectingConnection {
       try {
         return await this.call(call, request, { ...rest, waitMs: leftMs, timeoutMs: leftMs })
       } catch (error) {
-        const pauseMs = readAgainMs * 2 ** Math.min(attempt, 4) * (0.5 + Math.random() / 2)
+        const pauseMs = backOff(attempt, readPauses) * (0.5 + Math.random() / 2)
         if (!passes(error) || this.#closed !== null || performance.now() + pauseMs >= deadline) throw error
         await delay(pauseMs)
       }

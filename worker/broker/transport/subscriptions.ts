@@ -2,7 +2,9 @@
 // requested again on the next one, and given up only when that fails for a minute. A connection carries only so many
 // streams: contracts beyond that wait for a place, and are read now and then meanwhile. Those whose end is far are
 // parked without one (parked.ts).
+
 import { setTimeout as delay } from 'node:timers/promises'
+import { backOff } from '../../../db/platform/back-off.ts'
 import type { Dialect, PipSizeOf } from '../dialects/dialect.ts'
 import { bodyOf } from '../dialects/reading.ts'
 import { endOf } from '../dialects/shortcode.ts'
@@ -41,8 +43,7 @@ interface Subscription {
   over: boolean
 }
 
-const backOffStepMs = 1_000
-const backOffCapMs = 15_000
+const restorePauses = { firstMs: 1_000, mostMs: 15_000 }
 // A sale by another program is found so late at most.
 const AWAY_MS = 10 * 60_000
 /** Contracts without a place for a stream that are read in one round. */
@@ -337,7 +338,7 @@ export class Subscriptions {
         this.#restoring = false
         return
       }
-      const pauseMs = Math.min(backOffStepMs * 2 ** attempt, backOffCapMs) * Math.random() * (attempt === 0 ? 0.25 : 1)
+      const pauseMs = backOff(attempt, restorePauses) * Math.random() * (attempt === 0 ? 0.25 : 1)
       const crowded = away.length > this.#places()
       if (crowded) this.#pause = new AbortController()
       const { signal: freed } = this.#pause ?? this.#stop

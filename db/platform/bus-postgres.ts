@@ -1,0 +1,122 @@
+// The bus through LISTEN and NOTIFY.
+import pg from 'pg'
+import { batch } from '../postgres/batch.ts'
+import { backOff } from './back-off.ts'
+import type { Receive, Transport } from './bus-transport.ts'
+import type { Log } from './log.ts'
+
+const RECONNECTS = { firstMs: 100, mostMs: 5000 }
+
+const notify = {
+  name: 'notify',
+  text: 'select pg_notify(channel, payload) from unnest($1::text[], $2::text[]) as m (channel, payload)'
+}
+
+/** A connection of its own that listens and notifies; made again when it broke. */
+export function postgresTransport(url: string, receive: Receive, log: Log): Transport {
+  const channels = new Set<string>()
+  let client: pg.Client | undefined
+  let connecting: Promise<pg.Client> | undefined
+  let closed = false
+  let attempt = 0
+  let last: Promise<unknown> = Promise.resolve()
+
+  async function open(): Promise<pg.Client> {
+    const next = new pg.Client({
+      connectionString: url,
+      application_name: 'service-bus',
+      connectionTimeoutMillis: 5000,
+      keepAlive: true,
+      query_timeout: 10_000,
+      // A transaction that notifies writes to the log, and would wait for the disk. Nothing else is written here, and a
+      // hint need not outlive a crash: the row it points to was on disk before.
+      options: '-c synchronous_commit=off',
+      // A LISTEN need not wait for the hints on their way.
+      pipeline: true
+    })
+    next.on('error', error => lose(next, error))
+    next.on('end', () => lose(next))
+    next.on('notification', ({ channel, payload }) => receive(channel, payload ?? ''))
+    try {
+      await next.connect()
+      for (const channel of channels) await next.query(`listen ${next.escapeIdentifier(channel)}`)
+      if (closed) throw new Error('The bus was closed.')
+    } catch (error) {
+      void next.end().catch(() => {})
+      throw error
+    }
+    client = next
+    attempt = 0
+    // What was published meanwhile is lost: the waiters' slow clocks find it.
+    return next
+  }
+
+  function lose(gone: pg.Client, error?: Error): void {
+    if (client !== gone) return
+    client = undefined
+    if (closed) return
+    if (error) log.warn({ err: error }, 'wake-ups are down, reconnecting')
+    reconnect()
+  }
+
+  function reconnect(): void {
+    if (closed || connecting) return
+    const delay = backOff(attempt++, RECONNECTS) * (0.5 + Math.random() / 2)
+    setTimeout(() => {
+      if (!closed) connected().catch(() => reconnect())
+    }, delay).unref()
+  }
+
+  function connected(): Promise<pg.Client> {
+    if (client) return Promise.resolve(client)
+    if (closed) return Promise.reject(new Error('The bus is closed.'))
+    connecting ??= open().finally(() => {
+      connecting = undefined
+    })
+    return connecting
+  }
+
+  // Notifying transactions commit one after the other in the whole cluster: hints of the same moment share one.
+  const send = batch(
+    async (messages: { channel: string; payload: string }[]) => {
+      const channels = messages.map(({ channel }) => channel)
+      const payloads = messages.map(({ payload }) => payload)
+      await (await connected()).query({ ...notify, values: [channels, payloads] })
+      return messages
+    },
+    { concurrency: 1 }
+  )
+
+  return {
+    async send(channel, payload) {
+      const sent = send({ channel, payload })
+      last = sent.catch(() => {})
+      await sent
+    },
+    async subscribe(channel) {
+      channels.add(channel)
+      const ready = client
+      try {
+        if (ready) await ready.query(`listen ${ready.escapeIdentifier(channel)}`)
+        else await connected()
+      } catch (error) {
+        // The slow clocks carry on without hints until the connection is back.
+        log.warn({ err: error }, 'wake-ups are down, reconnecting')
+        reconnect()
+      }
+    },
+    async unsubscribe(channel) {
+      channels.delete(channel)
+      await client?.query(`unlisten ${client.escapeIdentifier(channel)}`)
+    },
+    healthy: () => client !== undefined,
+    async close() {
+      closed = true
+      // What was published right before, as by a command, still goes out.
+      await last
+      const open = client
+      client = undefined
+      await open?.end().catch(() => {})
+    }
+  }
+}

@@ -1,0 +1,55 @@
+// The bus through Redis' publish and subscribe.
+import type { Receive, Transport } from './bus-transport.ts'
+import type { Log } from './log.ts'
+
+/** One connection that publishes and one that subscribes. */
+export async function redisTransport(url: string, receive: Receive, log: Log): Promise<Transport> {
+  // Loaded only here: most installations run without.
+  const { Redis } = await import('ioredis')
+  const options = {
+    lazyConnect: true,
+    maxRetriesPerRequest: 1,
+    enableOfflineQueue: false,
+    connectTimeout: 5000,
+    commandTimeout: 5000
+  }
+  const publisher = new Redis(url, options)
+  // Subscribes anew below: ioredis' own resubscription after a reconnect rejects without a handler when it fails, which
+  // would end the process.
+  const subscriber = new Redis(url, {
+    ...options,
+    enableOfflineQueue: true,
+    autoResubscribe: false,
+    maxRetriesPerRequest: null,
+    commandTimeout: undefined as never
+  })
+  const channels = new Set<string>()
+  const listen = (wanted: string[]): Promise<unknown> =>
+    subscriber.subscribe(...wanted).catch((error: unknown) => log.warn({ err: error }, 'wake-ups through Redis'))
+  subscriber.on('ready', () => {
+    if (channels.size > 0) void listen([...channels])
+  })
+  for (const client of [publisher, subscriber])
+    client.on('error', error => log.warn({ err: error }, 'wake-ups through Redis'))
+  subscriber.on('message', receive)
+  await Promise.all([publisher.connect().catch(() => {}), subscriber.connect().catch(() => {})])
+  return {
+    async send(channel, payload) {
+      await publisher.publish(channel, payload)
+    },
+    async subscribe(channel) {
+      channels.add(channel)
+      // While Redis is away it is not waited for: that happens when it comes back.
+      if (subscriber.status === 'ready') await listen([channel])
+    },
+    async unsubscribe(channel) {
+      channels.delete(channel)
+      if (subscriber.status === 'ready') await subscriber.unsubscribe(channel)
+    },
+    healthy: () => subscriber.status === 'ready' && publisher.status === 'ready',
+    async close() {
+      publisher.disconnect()
+      subscriber.disconnect()
+    }
+  }
+}
