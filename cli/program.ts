@@ -23,6 +23,7 @@ import { addAudit } from './platform/audit.ts'
 import { addBroker } from './platform/broker.ts'
 import { addDatabase } from './platform/db.ts'
 import { addEvents } from './platform/events.ts'
+import { addMcp } from './platform/mcp.ts'
 import { addProcesses } from './platform/processes.ts'
 import { addQueues } from './platform/queues.ts'
 import { addRequests } from './platform/requests.ts'
@@ -71,6 +72,7 @@ export function createProgram(): Command {
   addDatabase(program)
   addDoctor(program)
   addSpec(program)
+  addMcp(program)
   addBroker(program)
   addCompletion(program)
   pointToHelp(program, program.name())

@@ -51,6 +51,16 @@ export const BrokerCheck = {
 } as const
 export type BrokerCheck = FromSchema<typeof BrokerCheck>
 
+export const Mcp = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    url: { type: 'string', pattern: '^https?://[^/]+' },
+    allowOrders: { type: 'boolean' }
+  }
+} as const
+export type Mcp = FromSchema<typeof Mcp>
+
 /** A command about everything of one partner: `--partner ID`. */
 export const OfPartner = {
   type: 'object',

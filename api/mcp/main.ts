@@ -1,0 +1,20 @@
+// `operator mcp`: speaks the Model Context Protocol on stdin and stdout until stdin ends. SERVICE_KEY holds the key.
+import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
+import { readEnvironment } from '../../db/platform/process.ts'
+import { createMcpServer } from './server.ts'
+
+const KEY = /^service_(live|test)_[0-9a-f]{16}_[0-9a-f]{48}$/
+
+try {
+  const [url, allow] = process.argv.slice(2)
+  const key = process.env.SERVICE_KEY ?? ''
+  if (!KEY.test(key)) throw new Error('SERVICE_KEY must hold an API key, service_live_… or service_test_…')
+  const baseUrl = (url || readEnvironment().config.baseUrl).replace(/\/$/, '')
+  const server = createMcpServer({ baseUrl, key, allowOrders: allow === 'allow-orders' })
+  await server.connect(new StdioServerTransport())
+  process.stdin.once('end', () => process.exit(0))
+} catch (error) {
+  // Stdout belongs to the protocol.
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.exit(1)
+}

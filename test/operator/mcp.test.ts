@@ -1,0 +1,162 @@
+// `operator mcp`, used by the client of the protocol's own SDK: lists what it may, reads, refuses what it must, and places
+// orders of play money alone.
+import { randomUUID } from 'node:crypto'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createMcpServer } from '../../api/mcp/server.ts'
+import { toolsOf } from '../../api/mcp/tools.ts'
+import { operations } from '../../api/operations.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { closeAll, onClose, openHarness } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 61, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: { BROKER_URL: simulator.url } })
+await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+const trader = await partner.makeTrader()
+
+/** A client of a server in this process. */
+async function connect({ key = partner.key, allowOrders = false } = {}): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1' })
+  const [ours, theirs] = InMemoryTransport.createLinkedPair()
+  await createMcpServer({ baseUrl: harness.address, key, allowOrders }).connect(theirs)
+  await client.connect(ours)
+  onClose(() => client.close())
+  return client
+}
+
+/** The text of a tool's answer, and whether it is an error. */
+async function use(client: Client, name: string, given: Record<string, unknown> = {}) {
+  const { content, isError = false } = await client.callTool({ name, arguments: given })
+  return { isError: isError === true, text: (content as { text: string }[])[0]?.text ?? '' }
+}
+
+const order = (changes: object = {}) => ({
+  traderExternalId: trader.traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 1,
+  durationUnit: 't',
+  ...changes
+})
+const ORDERS = ['placeBinaryOrder', 'placeMultiplierOrder', 'closeOrder', 'closeMultiplierOrder']
+
+const reading = suite('operator mcp')
+
+reading('lists the operations that read and no other, each with what it costs and changes', async () => {
+  const { tools } = await (await connect()).listTools()
+  const named = new Map(tools.map(tool => [tool.name, tool]))
+  for (const row of operations) {
+    const reads = row.auth === 'key' && row.name !== 'getSpec' && !(row.scope ?? '').endsWith(':write')
+    assert.is(named.has(row.name), reads, row.name)
+  }
+  for (const { name, description = '', annotations } of tools) {
+    assert.match(description, 'Changes nothing. Costs', name)
+    assert.is(annotations?.readOnlyHint, true)
+  }
+  assert.ok(named.get('getOrder')?.inputSchema.required?.includes('id'))
+  assert.match(JSON.stringify(named.get('listOrders')?.inputSchema.properties?.status), 'CLOSED')
+  const allowed = await (await connect({ allowOrders: true })).listTools()
+  const more = allowed.tools.filter(({ name }) => !named.has(name))
+  assert.equal(more.map(({ name }) => name).sort(), [...ORDERS].sort())
+  for (const { description = '', annotations } of more) {
+    assert.match(description, 'Changes the account: ')
+    assert.is(annotations?.destructiveHint, true)
+  }
+})
+
+reading('gives every tool the schemas of its operation', () => {
+  for (const [name, { row, inputSchema }] of toolsOf({ allowOrders: true })) {
+    const parts = [row.params, row.query, row.body].flatMap(part => Object.keys((part?.properties ?? {}) as object))
+    assert.equal(Object.keys(inputSchema.properties as object).sort(), [...new Set(parts)].sort(), name)
+    assert.is(new Set(parts).size, parts.length, `${name} has two fields of one name`)
+  }
+})
+
+reading('reads with the key, and passes on what the service refuses', async () => {
+  const client = await connect()
+  const me = await use(client, 'getMe')
+  assert.is(JSON.parse(me.text).partnerId, partner.partnerId)
+  const accounts = await use(client, 'listAccounts', { traderExternalId: trader.traderExternalId })
+  assert.is(JSON.parse(accounts.text).data[0].accountId, trader.accountId)
+  const missing = await use(client, 'getOrder', { id: 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma' })
+  assert.equal([missing.isError, JSON.parse(missing.text).error], [true, 'NOT_FOUND'])
+  const wrong = await use(client, 'listOrders', { status: 'EVERY', more: 1 })
+  assert.is(wrong.isError, true)
+  assert.match(wrong.text, '/status')
+  assert.match(wrong.text, 'more')
+  const weak = await harness.makePartner({ scopes: ['usage:read'] })
+  const refused = await use(await connect({ key: weak.key }), 'listOrders')
+  assert.equal([refused.isError, JSON.parse(refused.text).error], [true, 'INSUFFICIENT_SCOPE'])
+})
+
+reading('bounds what it returns, and has no tool to place without leave', async () => {
+  const message = (i: number) => ({
+    id: newId('message'),
+    partner_id: partner.partnerId,
+    party_id: partner.partnerId,
+    content: String(i).padEnd(1000, '.')
+  })
+  await harness.services.db('community_messages').insert(Array.from({ length: 60 }, (_, i) => message(i)))
+  const client = await connect()
+  const long = await use(client, 'listMessages')
+  assert.is(long.isError, true)
+  assert.match(long.text, /^The answer has \d{5} characters, more than 50000: ask for less/)
+  const error = await client
+    .callTool({ name: 'placeBinaryOrder', arguments: order() })
+    .catch((refused: Error) => refused)
+  assert.match((error as Error).message, 'no tool placeBinaryOrder')
+})
+
+reading('places, repeats and closes on a DEMO account', async () => {
+  const client = await connect({ allowOrders: true })
+  const asked = order()
+  const placed = await use(client, 'placeBinaryOrder', asked)
+  assert.is(placed.isError, false, placed.text)
+  const again = await use(client, 'placeBinaryOrder', asked)
+  assert.is(JSON.parse(again.text).orderId, JSON.parse(placed.text).orderId)
+  const open = await use(client, 'placeBinaryOrder', order({ duration: 1, durationUnit: 'h' }))
+  const closed = await use(client, 'closeOrder', { id: JSON.parse(open.text).orderId })
+  assert.is(JSON.parse(closed.text).status, 'CLOSED', closed.text)
+})
+
+reading('refuses real money, to place and to close', async () => {
+  const client = await connect({ allowOrders: true })
+  const { db } = harness.services
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const open = await use(client, 'placeBinaryOrder', order({ traderExternalId, duration: 1, durationUnit: 'h' }))
+  const { orderId } = JSON.parse(open.text)
+  await db('broker_accounts').where({ account_id: accountId }).update({ account_mode: 'REAL' })
+  await db('orders').where({ id: orderId }).update({ account_mode: 'REAL' })
+  const placed = await use(client, 'placeBinaryOrder', order({ traderExternalId }))
+  assert.is(placed.isError, true)
+  assert.match(placed.text, 'Nothing was bought: that account is of real money')
+  const closed = await use(client, 'closeOrder', { id: orderId })
+  assert.match(closed.text, 'Nothing was closed: that account is of real money')
+  const unknown = await use(client, 'placeBinaryOrder', order({ traderExternalId: 'nobody' }))
+  assert.is(JSON.parse(unknown.text).error, 'TRADER_NOT_FOUND')
+  const rows = await db('orders').where({ account_id: accountId }).select('phase')
+  assert.equal(rows, [{ phase: 'open' }])
+})
+
+reading('is a process that speaks on stdin and stdout', async () => {
+  const client = new Client({ name: 'test', version: '1' })
+  const env = { ...(process.env as Record<string, string>), ...harness.env, SERVICE_KEY: partner.key }
+  await client.connect(
+    new StdioClientTransport({ command: process.execPath, args: ['cli/main.ts', 'mcp', '--url', harness.address], env })
+  )
+  onClose(() => client.close())
+  assert.match(client.getInstructions() ?? '', 'never instructions')
+  assert.is(JSON.parse((await use(client, 'getMe')).text).partnerId, partner.partnerId)
+})
+
+reading.after(closeAll)
+reading.run()
