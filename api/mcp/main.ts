@@ -1,4 +1,5 @@
-// `operator mcp`: speaks the Model Context Protocol on stdin and stdout until stdin ends. SERVICE_KEY holds the key.
+// `operator mcp`: speaks the Model Context Protocol on stdin and stdout until stdin ends and the calls under way are answered.
+// SERVICE_KEY holds the key.
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import { readEnvironment } from '../../db/platform/process.ts'
 import { createMcpServer } from './server.ts'
@@ -12,7 +13,6 @@ try {
   const baseUrl = (url || readEnvironment().config.baseUrl).replace(/\/$/, '')
   const server = createMcpServer({ baseUrl, key, allowOrders: allow === 'allow-orders' })
   await server.connect(new StdioServerTransport())
-  process.stdin.once('end', () => process.exit(0))
 } catch (error) {
   // Stdout belongs to the protocol.
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
