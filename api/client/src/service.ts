@@ -5085,6 +5085,8 @@ export interface components {
             label: string | null;
             /** @description Scopes of the key, '<area>:<read or write>'. */
             scopes: ("trading:read" | "trading:write" | "copy:read" | "copy:write" | "ai:read" | "ai:write" | "templates:read" | "templates:write" | "traders:read" | "traders:write" | "trades:read" | "trades:write" | "usage:read" | "usage:write" | "community:read" | "community:write" | "marketplace:read" | "marketplace:write" | "events:read" | "events:write" | "webhooks:read" | "webhooks:write" | "analytics:read" | "analytics:write" | "admin:read" | "admin:write")[];
+            /** @description true: a key of the test side. Left out of other keys. */
+            test?: boolean;
         };
         /**
          * IssuedWebhook
@@ -5157,6 +5159,8 @@ export interface components {
             revokedAt: string | null;
             /** @description Scopes of the key, '<area>:<read or write>'. */
             scopes: ("trading:read" | "trading:write" | "copy:read" | "copy:write" | "ai:read" | "ai:write" | "templates:read" | "templates:write" | "traders:read" | "traders:write" | "trades:read" | "trades:write" | "usage:read" | "usage:write" | "community:read" | "community:write" | "marketplace:read" | "marketplace:write" | "events:read" | "events:write" | "webhooks:read" | "webhooks:write" | "analytics:read" | "analytics:write" | "admin:read" | "admin:write")[];
+            /** @description true: a key of the test side. Left out of other keys. */
+            test?: boolean;
         };
         /** KeyList */
         KeyList: {
@@ -5439,6 +5443,8 @@ export interface components {
             label?: string;
             /** @description What the key may do; without it everything but admin, which only the operator grants. */
             scopes?: ("trading:read" | "trading:write" | "copy:read" | "copy:write" | "ai:read" | "ai:write" | "templates:read" | "templates:write" | "traders:read" | "traders:write" | "trades:read" | "trades:write" | "usage:read" | "usage:write" | "community:read" | "community:write" | "marketplace:read" | "marketplace:write" | "events:read" | "events:write" | "webhooks:read" | "webhooks:write" | "analytics:read" | "analytics:write")[];
+            /** @description A key of the test side: its traders, accounts, orders and events live apart, and its orders go to a simulated broker. It has no scope of marketplace, templates and admin. Default: false. */
+            test?: boolean;
         };
         /** NewMessage */
         NewMessage: {
@@ -5717,6 +5723,8 @@ export interface components {
             saasStatus: "ACTIVE" | "INACTIVE" | "SUSPENDED";
             /** @description Scopes of the key, '<area>:<read or write>'. */
             scopes: ("trading:read" | "trading:write" | "copy:read" | "copy:write" | "ai:read" | "ai:write" | "templates:read" | "templates:write" | "traders:read" | "traders:write" | "trades:read" | "trades:write" | "usage:read" | "usage:write" | "community:read" | "community:write" | "marketplace:read" | "marketplace:write" | "events:read" | "events:write" | "webhooks:read" | "webhooks:write" | "analytics:read" | "analytics:write" | "admin:read" | "admin:write")[];
+            /** @description true with a test key: partner and traders are those of the test side. Left out with other keys. */
+            test?: boolean;
             /** @description Traders known for this partner. */
             tradersCount: number;
         };
