@@ -2,11 +2,31 @@
 // is known. Its number of values is counted before it is parsed: parsing 1 MiB of empty objects takes longer than any
 // request may hold up the others.
 import { isUtf8 } from 'node:buffer'
-import coBody from 'co-body'
 import type { Context } from 'koa'
+import { koaBody } from 'koa-body'
 import { invalid } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { MAX_BODY_BYTES, tooManyValues } from '../../schemas/fields/sizes.ts'
+
+// One reader for each limit; there are as many limits as schemas at most.
+const readers = new Map<number, ReturnType<typeof koaBody>>()
+
+function readerOf(limit: number): ReturnType<typeof koaBody> {
+  const known = readers.get(limit)
+  if (known) return known
+  const reader = koaBody({
+    text: true,
+    textTypes: ['application/json'],
+    textLimit: limit,
+    json: false,
+    urlencoded: false,
+    multipart: false,
+    includeUnparsed: false,
+    parsedMethods: ['POST', 'PUT', 'PATCH', 'DELETE'] as never[]
+  })
+  readers.set(limit, reader)
+  return reader
+}
 
 /** Refuses a body that announces more than `limit` bytes, before a byte of it is read. Throws 413. */
 export function checkLength(ctx: Context, limit = MAX_BODY_BYTES): void {
@@ -37,10 +57,9 @@ export async function readBody(ctx: Context, limit: number): Promise<unknown> {
   const chunks: Buffer[] = []
   const keep = (chunk: Buffer) => chunks.push(chunk)
   ctx.req.on('data', keep)
-  let text: string
   try {
     // Starts reading before the first await, so both listeners get every chunk.
-    text = await coBody.text(ctx.req, { limit, encoding: 'utf8' })
+    await readerOf(limit)(ctx as never, async () => {})
   } catch (cause) {
     const { status } = cause as { status?: number }
     if (status === 413) throw tooLarge(limit, cause)
@@ -50,8 +69,9 @@ export async function readBody(ctx: Context, limit: number): Promise<unknown> {
     ctx.req.off('data', keep)
   }
   if (!isUtf8(Buffer.concat(chunks))) throw new ApiError('MALFORMED_JSON', 'The body is not UTF-8.')
+  const { body } = ctx.request as { body?: string }
   // A chunked body may be without bytes.
-  return text === '' ? undefined : parse(text)
+  return body === undefined || body === '' ? undefined : parse(body)
 }
 
 /** The value of a JSON text. Throws MALFORMED_JSON, and VALIDATION_FAILED where it holds too many values. */
