@@ -24,9 +24,8 @@ const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', mar
 onClose(() => simulator.close())
 const harness = await openHarness({ env: brokerEnv(simulator) })
 const { db, config, log } = harness.services
-const brokers = openBrokers(config, log)
-onClose(() => brokers.close())
-const worker = { db, vault: openVault(TOKEN_KEYS), brokers, log }
+const worker = { db, vault: openVault(TOKEN_KEYS), brokers: openBrokers(config, log), log }
+onClose(() => worker.brokers.close())
 const listed = dialect === 'v3'
 const appId = dialect === 'v3' ? Number(appIds.v3) : appIds.next
 const yesterday = new Date(Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS / 2)
@@ -132,6 +131,9 @@ for (const [what, token, prepare, reason] of [
 
 const days = suite('a day of markups')
 days.before.each(async () => {
+  // A month of days takes most of a minute's budget of calls: each test has the budget of a worker of its own.
+  await worker.brokers.close()
+  worker.brokers = openBrokers(config, log)
   await clear()
   await store(owner())
 })

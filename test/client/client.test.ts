@@ -491,8 +491,9 @@ hooking('takes what the service sends, and gives the event', async () => {
     verified.push(verifyWebhook(JSON.stringify(event), headers, secret, own).catch(String))
   }
   await client.post('/v1/webhooks/{id}/test', { path: { id: webhookId } })
-  const [event] = (await Promise.all(verified)) as { type: string }[]
-  assert.is(event?.type, 'webhook.test')
+  const types = (await Promise.all(verified)).map(event => (event as { type: string }).type)
+  // The partner's own key may have been announced as well.
+  assert.ok(types.includes('webhook.test'), String(types))
 })
 
 hooking('refuses another body, another secret, an old timestamp and a missing signature', async () => {

@@ -68,6 +68,8 @@ async function startChild(): Promise<ChildProcess> {
   })
   onClose(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
+    // A test file that has nothing else open would end before the process did.
+    child.ref()
     child.kill('SIGKILL')
     await once(child, 'exit')
   })
