@@ -16,7 +16,7 @@ export interface Described {
   /** Bytes a body may have, as the description of the body says. */
   bodyLimit: number | undefined
   answers: Record<string, DescribedAnswer>
-  auth: 'key' | 'session' | 'trader'
+  auth: 'none' | 'key' | 'session' | 'trader'
   /** The trader's session may come with the key. */
   actor: boolean
 }
@@ -53,6 +53,13 @@ interface RawAnswer {
   content: Record<string, { schema: Schema; examples?: Record<string, unknown> }>
 }
 
+/** Which credential the names of a row of `security` stand for; a row that is missing needs none. */
+function authOf(schemes: string[] | undefined): Described['auth'] {
+  if (schemes === undefined) return 'none'
+  if (schemes.includes('session')) return 'session'
+  return schemes.includes('trader') ? 'trader' : 'key'
+}
+
 /** Reads the document at `address` with a key. */
 export async function readDescription(address: string, key: string): Promise<Description> {
   const answer = await fetch(`${address}/v1/_spec`, { headers: { authorization: `Bearer ${key}` } })
@@ -63,7 +70,8 @@ export async function readDescription(address: string, key: string): Promise<Des
     Object.entries(methods).map(([method, operation]) => read(path, method.toUpperCase(), operation, resolve))
   )
   return {
-    operations,
+    // GET /status needs no key and may be a page: most classes of requests are about neither.
+    operations: operations.filter(({ auth }) => auth !== 'none'),
     methods: new Map(
       Object.entries(document.paths).map(([path, { parameters: _, ...methods }]) => [
         path,
@@ -95,7 +103,7 @@ function read(path: string, method: string, raw: RawOperation, resolve: (schema:
         readAnswer(resolve(response) as never, resolve)
       ])
     ),
-    auth: schemes[0]?.includes('session') ? 'session' : schemes[0]?.includes('trader') ? 'trader' : 'key',
+    auth: authOf(schemes[0]),
     actor: schemes.length > 1
   }
 }

@@ -64,7 +64,7 @@ const massAssignment: Kind = (operation, scene) => {
 // of one's own of the name, and an admin key acts for the platform on anybody's purchase.
 const crossed: Kind = (operation, scene) => {
   const [fine, owns] = [
-    ['listOrders', 'listEvents'],
+    ['listOrders', 'listEvents', 'listRequests'],
     ['exchangeTokens', 'refundPurchase']
   ]
   const { others } = scene

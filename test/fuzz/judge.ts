@@ -68,8 +68,9 @@ export function judge(ask: Ask, heard: Heard, scene: Scene): Problem[] {
   }
   if (status >= 300 && (body as { requestId?: unknown })?.requestId !== id)
     say('response_schema_conformance', 'requestId is not that of the header')
-  if ((ask.hidden ?? [scene.canary]).some(mark => text.includes(mark)))
-    say('leak', `tells what is another partner's: ${text.slice(0, 500)}`)
+  // The log of requests repeats whom the partner itself named.
+  const hidden = operation.name === 'listRequests' ? [] : (ask.hidden ?? [scene.canary])
+  if (hidden.some(mark => text.includes(mark))) say('leak', `tells what is another partner's: ${text.slice(0, 500)}`)
   if (ask.secret && status < 300 && text.includes(ask.secret)) say('mass_assignment', text.slice(0, 500))
   // The description and what people write may well contain such words.
   if (status >= 400 && INSIDES.test(String((body as { message?: unknown })?.message)))

@@ -21,8 +21,8 @@ const short = suite('chaos')
 short('ends with every order once, in time, and its money right', async () => {
   const { violations, judgement, load, kills } = await chaos({
     seed: 20,
-    orders: 200,
-    kills: 16,
+    orders: 120,
+    kills: 10,
     minutes: 0.25,
     workers: 2,
     accounts: 24,
@@ -37,8 +37,8 @@ short('ends with every order once, in time, and its money right', async () => {
   })
   assert.equal(violations, [])
   assert.is(judgement.stillOpen, 0)
-  // How many of the 16 fall into the time there is depends on the machine.
-  assert.ok(kills >= 6)
+  // How many of the 10 fall into the time there is depends on the machine.
+  assert.ok(kills >= 4)
   assert.ok(load.lives.filter(({ end }) => end === 'closed' || end === 'open').length > 0)
 })
 

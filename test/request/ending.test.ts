@@ -73,7 +73,8 @@ away('does not answer ends api and worker in order; what hung is named', async (
     const [ofApi, ofWorker] = await Promise.all([lastLine(api), lastLine(worker)])
     assert.ok(ofApi.left?.includes('database'), JSON.stringify(ofApi))
     assert.ok(ofWorker.left?.includes('work'), JSON.stringify(ofWorker))
-    assert.is(await placed, 'cut off')
+    // Which of the two depends on what gives up first: the statement or the process. Neither says that the order failed.
+    assert.ok(['cut off', 503].includes(await placed), String(await placed))
   } finally {
     postgres.thaw()
   }

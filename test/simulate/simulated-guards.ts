@@ -52,8 +52,7 @@ export const simulatedGuards: SimulatedGuard[] = [
       edit(placing, '() => giveUp() && reject(', '() => deadline < 0 && giveUp() && reject(')
     ],
     mode: 'broker',
-    lives: 300,
-    quick: true
+    lives: 300
   },
   {
     name: 'the permit is counted from before the claim',
