@@ -23,14 +23,14 @@ rotation('is changed while orders run: none fails, none is lost, and no token ne
     env: harness.env,
     newKey: `t2:${Buffer.alloc(32, 8).toString('base64')}`,
     key: partner.key,
-    accounts: 240,
-    rate: 40,
+    accounts: 480,
+    rate: 15,
     callers: 8,
     pauseMs: 500
   })
   const { failures, wrong, keyIds, orders, exchanges, beforeKill, resealed } = report
   assert.equal({ failures, wrong, keyIds }, { failures: [], wrong: [], keyIds: ['t2'] })
-  assert.ok(orders > 20 && exchanges > 240 && beforeKill >= 50 && resealed > 0, JSON.stringify(report))
+  assert.ok(orders > 20 && exchanges > 480 && beforeKill >= 100 && resealed > 0, JSON.stringify(report))
   const found = audit({ contracts: booksOf(simulator.ledger()), orders: await readOrders(db), lateToleranceMs: 0 })
   assert.equal(found.findings, [])
 })
