@@ -1,5 +1,4 @@
 // test in the full run only
-// test once for each dialect
 // Many copies over several worker processes, one of them killed in the middle: each follower gets one copy, and
 // it is bought at most once or reported.
 import { randomUUID } from 'node:crypto'

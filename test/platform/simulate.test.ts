@@ -11,7 +11,7 @@ import { startServer } from '../simulate/server.ts'
 import { dialects } from '../support/dialects.ts'
 import { seed } from '../support/seed.ts'
 
-const LIVES = 80
+const LIVES = 60
 
 const simulation = suite(`simulation, seed ${seed}`)
 const servers = await Promise.all([startServer(), startServer()])
