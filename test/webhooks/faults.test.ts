@@ -181,12 +181,64 @@ faults('an endpoint that asks for a pause gets nothing for as long, not from ano
   assert.ok(seconds >= 1800 && seconds < 1900, `${seconds}`)
   const [{ left }] = await row().select(db.raw('extract(epoch from paused_until - now())::float8 as left'))
   assert.ok(left > 1700 && left <= 1800, `${left}`)
-  // As after a kill; only what is due is taken.
-  await row().update({ worker: null, lease: db.raw('lease + 1') })
-  const taken = await takeEndpoints(db, { worker: 'another', limit: 10, endpointId: webhookId })
-  assert.equal(taken, [])
+  // As after a stop: its worker gives it back, and the next event is in the log.
+  const given = { worker: null, next_at: db.ref('paused_until'), lease: db.raw('lease + 1') }
+  await row().update(given)
+  await partner.makeTrader()
+  await until('the next event in the log', async () => {
+    await sequenceAll(db)
+    const [{ newer }] = await row().select(
+      db.raw(
+        'position < (select max(position) from events e where e.partner_id = webhook_endpoints.partner_id) as newer'
+      )
+    )
+    return newer
+  })
+  const take = () => takeEndpoints(db, { worker: 'another', limit: 10, endpointId: webhookId })
+  assert.equal(await take(), [])
+  // As after a kill: what was under way must be sent again by someone, who gets to know of the pause.
+  await row().update({ worker: 'killed' })
+  const heldBy = async () => (await row().first('worker')).worker
+  await until('its next worker', async () => (await heldBy()) !== 'killed' && (await heldBy()), WAIT_MS)
+  // What another endpoint got after it shows that this worker had its turn.
+  const [other, others] = [await harness.makePartner(), await openReceiver()]
+  await register(other, others)
+  await other.makeTrader()
+  await until('an event at another endpoint', () => others.book.length === 1, WAIT_MS)
   assert.is(receiver.book.length, 1)
+  await row().update({ ...given, worker: null, paused_until: db.fn.now(), next_at: null })
+  await until('the next event once the pause is over', () => receiver.book.length > 1, WAIT_MS)
 })
+
+faults(
+  'the time since which an endpoint has only failed is kept across workers, and forgotten after a success',
+  async () => {
+    const { partner, receiver, webhookId, row } = await refusing(500)
+    const stateOf = () => row().first('failures', 'failing_since')
+    const moreThan = (failures: number) =>
+      until('a failure', async () => (await stateOf()).failures > failures && (await stateOf()), WAIT_MS)
+    await partner.makeTrader()
+    await moreThan(0)
+    // As three days later, at a worker that was not there at the first failure.
+    const [{ failing_since: since }] = await row()
+      .update({
+        failing_since: db.raw(`now() - interval '3 days'`),
+        worker: null,
+        next_at: db.fn.now(),
+        paused_until: null,
+        lease: db.raw('lease + 1')
+      })
+      .returning('failing_since')
+    const { failures } = await stateOf()
+    await partner.makeTrader()
+    assert.equal((await moreThan(failures)).failing_since, since)
+    assert.is((await shown(partner, webhookId)).failingSince, since.toISOString())
+    receiver.answer = (_received, response) => response.writeHead(204).end()
+    await partner.makeTrader()
+    await until('a success', async () => (await stateOf()).failures === 0, WAIT_MS)
+    assert.is((await stateOf()).failing_since, null)
+  }
+)
 
 faults(
   'an endpoint of which nothing but failures came for five days is disabled, and other readers get to know',

@@ -195,6 +195,13 @@ leaving('for as long as it asked for, with everything, and no longer', () => {
   assert.is(endpoint.next(121_000)?.position, 1)
 })
 
+leaving('for as long as it asked the worker that held it before', () => {
+  const endpoint = endpointWith(2, { paused_ms: 120_000 })
+  assert.is(endpoint.room(119_999), 0)
+  assert.is(endpoint.next(119_999), undefined)
+  assert.is(endpoint.next(120_000)?.position, 1)
+})
+
 leaving('for the time until the next attempt where that is later', () => {
   const endpoint = endpointWith(1)
   fail(endpoint, 0, failed({ retryAfterS: 1 }))
