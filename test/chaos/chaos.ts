@@ -6,9 +6,9 @@ import { summary } from '../support/auditor.ts'
 import type { Dialect } from '../support/dialects.ts'
 import { startConsumers } from './consumers.ts'
 import { openGround } from './ground.ts'
-import { type Judgement, judge, type Violation } from './judge.ts'
+import { type Judgement, judge } from './judge.ts'
 import { type Load, runLoad } from './load.ts'
-import { describeDoubts, story } from './stories.ts'
+import { describeDoubts, story, type Violation } from './stories.ts'
 import { countKills, startTrouble, type Trouble } from './trouble.ts'
 
 export interface ChaosOptions {

@@ -23,7 +23,7 @@ import { call, newAccountId, TOKEN_KEYS } from '../support/harness.ts'
 import { findFaketime, withClock } from './clocks.ts'
 import { Member } from './members.ts'
 import { openPostgres, type Postgres } from './postgres.ts'
-import { recordStories } from './stories.ts'
+import { recordSteps } from './record-steps.ts'
 import { Wire } from './wire.ts'
 
 /** Short times, so that doubts are resolved in seconds. They keep the order of the real ones. */
@@ -138,7 +138,7 @@ async function open(
   const db = openDatabase({ url: postgres.url, pool: 4, name: 'chaos-eye' })
   closing.push(() => db.destroy())
   await migrate(postgres.url)
-  await recordStories(db)
+  await recordSteps(db)
 
   const stretched = Object.fromEntries(Object.entries(times).map(([name, ms]) => [name, ms * (options.stretch ?? 1)]))
   const { permit, answer, reconcile, crashed, ttl, settleWait } = stretched as Times

@@ -11,13 +11,7 @@ import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import { type AuditReport, audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
 import type { Ground } from './ground.ts'
 import type { Load } from './load.ts'
-import { type Doubts, doubts, sendersBefore } from './stories.ts'
-
-export interface Violation {
-  what: string
-  orderId: string | null
-  contractId: string | null
-}
+import { type Doubts, doubts, sendersBefore, type Violation } from './stories.ts'
 
 export interface Judgement {
   report: AuditReport

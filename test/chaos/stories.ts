@@ -5,8 +5,14 @@ import { join } from 'node:path'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import type { Ground } from './ground.ts'
-import type { Violation } from './judge.ts'
 import type { Life, Load } from './load.ts'
+
+/** Something an auditor found wrong. */
+export interface Violation {
+  what: string
+  orderId: string | null
+  contractId: string | null
+}
 
 /** Orders in doubt and decided, by what became of them, and how long that took from `sent_at`. */
 export type Doubts = Record<'all' | 'found' | 'absent' | 'review', Waits>
@@ -16,26 +22,6 @@ interface Waits {
   p50Ms: number
   p99Ms: number
   maxMs: number
-}
-
-/** Has the database note every step of every order, for what is told and measured afterwards. */
-export async function recordStories(db: Db): Promise<void> {
-  await db.raw(`
-    create table chaos_steps (
-      id bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(), order_id text not null,
-      phase text not null, attempt int, sender text, checks int, sent_at timestamptz, permit_until timestamptz, resolve_at timestamptz,
-      expires_at timestamptz, broker_order_id text, error_code text, error_message text, backend int default pg_backend_pid());
-    create index on chaos_steps (order_id);
-    create function chaos_step() returns trigger language plpgsql as $$ begin
-      insert into chaos_steps (order_id, phase, attempt, sender, checks, sent_at, permit_until, resolve_at, expires_at, broker_order_id,
-                               error_code, error_message)
-      values (new.id, new.phase, new.attempt, new.sender, new.checks, new.sent_at, new.permit_until, new.resolve_at, new.expires_at,
-              new.broker_order_id, new.error_code, new.error_message);
-      return null; end $$;
-    create trigger chaos_first after insert on orders for each row execute function chaos_step();
-    create trigger chaos_next after update on orders for each row when (old.phase is distinct from new.phase)
-      execute function chaos_step();
-  `)
 }
 
 /** An order counts as in doubt when nobody had decided it by the time its reconciliation was due. */

@@ -1,7 +1,6 @@
 // What the fuzzer asks: a request, the operation it is meant for, and what may come of it.
 import fc, { type Arbitrary } from 'fast-check'
 import type { Described, Description } from './description.ts'
-import type { Sharing } from './sharing.ts'
 import { valid } from './values.ts'
 import type { Wire } from './wire.ts'
 
@@ -18,6 +17,13 @@ export interface Ask {
   hidden?: string[]
   /** The request need not reach its operation: what answers unknown paths and methods may answer it. */
   stray?: true
+}
+
+/** A broker account of two partners, and who uses it. */
+export interface Sharing {
+  accountId: string
+  /** Owners have the account's token. The names of each hold a mark of that partner. */
+  parties: { key: string; owns: boolean; traderExternalId: string; mark: string }[]
 }
 
 /** Who asks, and what it has. */

@@ -2,15 +2,8 @@
 // others ask, an owner is served in time, the stranger reaches nothing, and nobody is shown anything of another.
 import fc from 'fast-check'
 import type { Kind } from './kinds.ts'
-import type { Ask, Input, Scene } from './requests.ts'
+import type { Ask, Input, Scene, Sharing } from './requests.ts'
 import { wireOf } from './requests.ts'
-
-/** A broker account of two partners, and who uses it. */
-export interface Sharing {
-  accountId: string
-  /** Owners have the account's token. The names of each hold a mark of that partner. */
-  parties: { key: string; owns: boolean; traderExternalId: string; mark: string }[]
-}
 
 const CURRENCY = { accountMode: 'DEMO', currency: 'USD' }
 // Far above what an order takes on a busy machine, and below the time after which one is given up.

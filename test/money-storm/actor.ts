@@ -4,8 +4,9 @@
 //   c  the connection was cut       e <error>  something that must never happen
 import { openDatabase } from '../../db/postgres/connection.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
-import { draw, type Scene } from './operations.ts'
+import { draw } from './operations.ts'
 import { type Random, seeded } from './random.ts'
+import type { Scene } from './scene.ts'
 
 export interface Share {
   url: string

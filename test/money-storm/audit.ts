@@ -2,7 +2,7 @@
 
 import { verifyLedger } from '../../db/money/verify.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
-import type { Scene } from './operations.ts'
+import type { Scene } from './scene.ts'
 
 /** A rule: answers the first thing that breaks it, or nothing. */
 interface Rule {

@@ -4,14 +4,8 @@ import { insertBot, publishBot, retireBot } from '../../db/marketplace/listings.
 import { cancelSubscription, purchaseBot, refundPurchase, subscribeToBot } from '../../db/marketplace/sales.ts'
 import type { Party } from '../../db/partners/party.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
-import type { Scene, StormOperation } from './operations.ts'
 import { type Random, seeded } from './random.ts'
-
-/** A bot on sale and whose it is. */
-export interface StormBot {
-  botId: string
-  creator: Party
-}
+import type { Scene, StormBot, StormOperation } from './scene.ts'
 
 /** Each partner acts itself and through one trader; a trader's money is its partner's. */
 function party(random: Random, { partners }: Scene): Party {

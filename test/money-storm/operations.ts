@@ -7,33 +7,9 @@ import { setPlan } from '../../db/partners/plans.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { plans } from '../../schemas/partners.ts'
-import { marketOperations, type StormBot } from './market.ts'
+import { marketOperations } from './market.ts'
 import { type Random, seeded } from './random.ts'
-
-/** What every process of the storm knows. */
-export interface Scene {
-  partners: string[]
-  bots: StormBot[]
-  /** The storm's clock in this round: fees fall due by it. */
-  now: Date
-  prices: { LAUNCH: string; PRO: string; SCALE: string }
-  feePct: string
-  /** Top-ups are drawn from this many references, so that processes repeat each other's. */
-  topUps: { round: number; references: number }
-}
-
-/** Whether the operation moved the money itself, and under which references it lies now. */
-export interface Done {
-  made: string[]
-  repeated?: string[]
-}
-
-export interface StormOperation {
-  name: string
-  /** How often, compared with the others. */
-  weight: number
-  run(db: Db, random: Random, scene: Scene): Promise<Done>
-}
+import type { Done, StormOperation } from './scene.ts'
 
 const nothing: Done = { made: [] }
 

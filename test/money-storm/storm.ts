@@ -11,8 +11,8 @@ import { plans } from '../../schemas/partners.ts'
 import { type Share, STORM_NAME } from './actor.ts'
 import { audit } from './audit.ts'
 import { stock } from './market.ts'
-import type { Scene } from './operations.ts'
 import { type Random, seeded } from './random.ts'
+import type { Scene } from './scene.ts'
 
 export interface StormOptions {
   /** A migrated database of its own. */

@@ -5,141 +5,28 @@
 // contract. How each is spoken is beneath the port, where test/broker-*.test.ts and chaos hold both.
 
 import type { Brokers } from '../../worker/broker/brokers.ts'
-import {
-  type Bought,
-  type Broker,
-  type BrokerAccount,
-  BrokerError,
-  type BuyOptions,
-  type Contract,
-  type ContractListener,
-  type ContractState,
-  type Evidence,
-  type Market,
-  type Session
+import type {
+  Bought,
+  Broker,
+  BrokerAccount,
+  BuyOptions,
+  Contract,
+  ContractListener,
+  ContractState,
+  Evidence,
+  Market,
+  Session
 } from '../../worker/broker/port.ts'
-import type { Books, Deal } from './books.ts'
+import type { Deal } from './books.ts'
 import { meetFate, waitMs } from './buys.ts'
-import type { Chance, Counts, Troubles } from './chance.ts'
-import type { Actor, Schedule } from './clock.ts'
-
-export interface BrokerWorld {
-  schedule: Schedule
-  chance: Chance
-  counts: Counts
-  books: Books
-  lines: Set<Line>
-  /** Until when an account's calls for lists are used up. */
-  spentUntil: Map<string, number>
-  /** Accounts whose traders have turned to other software. */
-  gone: Set<string>
-  /** What goes wrong now. */
-  troubles(): Troubles
-  /** Nobody gets through before. */
-  downUntil: number
-  /** Whether what was sent for an order of the account may still be executed. */
-  mayArrive(accountId: string): Promise<boolean>
-  /** Whose token a token is, by account. */
-  accountOf: ReadonlyMap<string, string>
-  /** Tokens that the broker refuses from now on. */
-  revoked: Set<string>
-  /** A purchase leaves: it is held against the halts in force. */
-  watchHalts(purchase: { appId: string; asset: string }): void
-  /** Stops an actor for a while. */
-  freeze(actor: Actor, ms: number): void
-}
+import type { Actor } from './clock.ts'
+import { announce, type BrokerWorld, disconnected, GRID_MS, Line, type Pending, refusal } from './line.ts'
 
 /** How long a caller waits for an answer: 20 s and, for orders, a fifth more. */
 const ORDER_PATIENCE_MS = 24_000
 const READ_PATIENCE_MS = 20_000
-// Deliveries come in bunches, as they do from a busy broker; a simulation is the faster for it.
-const GRID_MS = 40
 // How long the difference of two clocks is remembered.
 const OFFSET_FRESH_MS = 60_000
-
-export interface Pending {
-  /** Whether the request may have run, should the line break now. */
-  written: boolean
-  reject(error: BrokerError): void
-  /** Called when the line breaks. */
-  reset?: () => void
-}
-
-export class Line {
-  readonly world: BrokerWorld
-  readonly actor: Actor
-  generation = 0
-  downUntil = 0
-  readonly pending = new Set<Pending>()
-  readonly follows = new Map<string, Set<ContractListener>>()
-  readonly authorised = new Set<string>()
-  /** Its connections, where it runs on frames. */
-  readonly served = new Set<{ drop(): void; moved(deal: Deal): void }>()
-
-  constructor(world: BrokerWorld, actor: Actor) {
-    this.world = world
-    this.actor = actor
-    world.lines.add(this)
-  }
-
-  get upAt(): number {
-    return Math.max(this.downUntil, this.world.downUntil)
-  }
-
-  /** Something reaches the worker after `ms`, unless the line breaks before. */
-  deliver(ms: number, label: string, run: () => void): void {
-    const { schedule } = this.world
-    const { generation } = this
-    schedule.onGrid(ms, GRID_MS, this.actor, label, () => {
-      if (this.generation === generation) run()
-    })
-  }
-
-  /** The connection ends for as long: whoever waits for an answer is told, streams come back or are given up. */
-  cut(ms: number): void {
-    const { schedule, chance, counts } = this.world
-    counts.add('broker: connection lost')
-    this.generation += 1
-    this.downUntil = schedule.now + ms
-    this.authorised.clear()
-    for (const connection of [...this.served]) connection.drop()
-    for (const { written, reject, reset } of this.pending) {
-      reset?.()
-      const error = disconnected(written)
-      schedule.after(chance.int(0, 20), this.actor, 'disconnected', () => reject(error))
-    }
-    this.pending.clear()
-    for (const [contractId, listeners] of this.follows) {
-      const backMs = this.upAt - schedule.now + chance.int(100, 4000)
-      if (chance.is(0.3))
-        schedule.after(chance.int(500, 60_000), this.actor, 'stream lost', () => this.lose(contractId))
-      else this.deliver(backMs, 'stream is back', () => this.tell(contractId, listeners))
-    }
-  }
-
-  lose(contractId: string): void {
-    const listeners = this.follows.get(contractId)
-    if (!listeners) return
-    this.follows.delete(contractId)
-    this.world.counts.add('broker: stream lost')
-    for (const listener of listeners) listener.lost(disconnected(false))
-  }
-
-  /** Tells the contract as it stands; its end is told once. */
-  tell(contractId: string, listeners: Set<ContractListener>): void {
-    if (this.follows.get(contractId) !== listeners || this.actor.dead) return
-    const deal = this.world.books.deals.get(contractId) as Deal
-    const state = this.world.books.state(deal)
-    if (state.settled) this.follows.delete(contractId)
-    for (const listener of listeners) listener.update(state)
-  }
-
-  hear(contractId: string, listener: ContractListener): void {
-    const known = this.follows.get(contractId)
-    if (known) known.add(listener)
-    else this.follows.set(contractId, new Set([listener]))
-  }
-}
 
 /** The brokers of one worker. */
 export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers & { line: Line } {
@@ -379,26 +266,6 @@ class SimulatedSession implements Session {
   }
 }
 
-/** A contract has ended: its followers are told, or not. */
-export function announce({ chance, counts, schedule, lines, troubles }: BrokerWorld, deal: Deal): void {
-  for (const line of lines) {
-    for (const connection of line.served) connection.moved(deal)
-    const listeners = line.follows.get(deal.id)
-    // A stream that comes back tells what happened meanwhile.
-    if (!listeners || schedule.now < line.upAt) continue
-    if (chance.is(troubles().stream)) {
-      if (chance.is(0.5)) counts.add('stream: fell silent')
-      else line.deliver(chance.int(10, 9000), 'stream lost', () => line.lose(deal.id))
-      continue
-    }
-    const late = chance.is(0.1)
-    if (late) counts.add('settlement: late')
-    line.deliver(late ? chance.int(100, 5000) : chance.int(5, 60), `settled ${deal.id}`, () =>
-      line.tell(deal.id, listeners)
-    )
-  }
-}
-
 function receiptOf(deal: Deal): Bought {
   return {
     contractId: deal.id,
@@ -411,11 +278,5 @@ function receiptOf(deal: Deal): Bought {
   }
 }
 
-export function refusal(code: BrokerError['code'], brokerCode: string, facts: object = {}): BrokerError {
-  return new BrokerError(code, `The broker said ${brokerCode}.`, { brokerCode, ...facts })
-}
-
 const notConnected = () => refusal('BROKER_UPSTREAM', 'NotConnected')
 const noAnswer = () => refusal('BROKER_UPSTREAM', 'NoAnswer', { ran: 'unknown' })
-const disconnected = (written: boolean) =>
-  refusal('BROKER_UPSTREAM', 'Disconnected', { ran: written ? 'unknown' : 'no' })

@@ -2,8 +2,8 @@
 import { Big } from 'big.js'
 import type { BrokerAccount, BrokerError, Contract } from '../../worker/broker/port.ts'
 import type { Deal } from './books.ts'
-import { announce, type BrokerWorld, type Line, refusal } from './broker.ts'
 import type { BuyFate, Chance } from './chance.ts'
+import { announce, type BrokerWorld, type Line, refusal } from './line.ts'
 
 interface Written {
   account: BrokerAccount

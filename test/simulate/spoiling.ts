@@ -1,6 +1,6 @@
 // States of contracts that cannot be read, or are not believed: each field missing, null, of another type, out of range.
 import type { Deal } from './books.ts'
-import type { BrokerWorld } from './broker.ts'
+import type { BrokerWorld } from './line.ts'
 
 type Body = Record<string, unknown>
 

@@ -7,6 +7,7 @@ import { type CallQuotas, Quota } from '../../worker/simulator/engine/quota.ts'
 import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import { type FaultRule, type FaultSettings, Faults } from '../../worker/simulator/faults.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { Connection } from '../../worker/simulator/v3/connection.ts'
 import { V3 } from '../../worker/simulator/v3/v3.ts'
 import { BrokerSocket, type Frame, schemaDir } from '../broker/broker-socket.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
@@ -500,7 +501,11 @@ function converse(facts: { faults?: Partial<FaultSettings>; limits?: CallQuotas 
   const end = () => {
     ended = true
   }
-  const connection = v3.connect(1, { send: text => frames.push(JSON.parse(text)) > 0, close: end, terminate: end })
+  const connection = new Connection(v3, 1, {
+    send: text => frames.push(JSON.parse(text)) > 0,
+    close: end,
+    terminate: end
+  })
   const say = (request: Frame) => connection.receive(JSON.stringify(request))
   say({ authorize: 'sim-VRTC600001' })
   return { clock, v3, frames, say, ended: () => ended }

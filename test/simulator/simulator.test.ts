@@ -1,11 +1,11 @@
 // The rules of the simulated broker's contracts, played on a virtual clock with prices laid out beforehand.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { SimulatedAccount } from '../../worker/simulator/engine/accounts.ts'
-import type { PurchaseTerms, SimulatedContract } from '../../worker/simulator/engine/contracts.ts'
+import type { PurchaseTerms } from '../../worker/simulator/engine/contracts.ts'
 import { Engine, type EngineOptions } from '../../worker/simulator/engine/engine.ts'
 import { ledgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import { lastDigit, type MarketTick } from '../../worker/simulator/engine/market.ts'
+import type { SimulatedAccount, SimulatedContract } from '../../worker/simulator/engine/records.ts'
 import type { Refusal } from '../../worker/simulator/engine/refusal.ts'
 import { type SimulatedSymbol, symbols } from '../../worker/simulator/engine/symbols.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'

@@ -1,9 +1,9 @@
 // Trouble on demand. Rules match calls and spoil their responses, once, so many times, or with a seeded chance, so that
 // a run with faults left on can be repeated. Everything can be changed while the broker runs.
 
-import type { AppId } from './engine/accounts.ts'
 import type { CallClass } from './engine/quota.ts'
 import { random } from './engine/random.ts'
+import type { AppId } from './engine/records.ts'
 
 /** What happens to a call that meets a rule. The page on testing shows them. */
 export const effects = {

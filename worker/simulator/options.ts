@@ -1,9 +1,10 @@
 // The options of a simulated broker, in code and on the command line.
 import { parseArgs } from 'node:util'
-import type { AccountPreset, AppId } from './engine/accounts.ts'
+import type { AccountPreset } from './engine/accounts.ts'
 import type { TimeSource } from './engine/clock.ts'
 import type { Markup } from './engine/engine.ts'
 import type { CallQuotas } from './engine/quota.ts'
+import type { AppId } from './engine/records.ts'
 import type { FaultSettings } from './faults.ts'
 
 export interface SimulatorOptions {

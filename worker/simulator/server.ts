@@ -15,7 +15,7 @@ import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
 import { OAuth } from './next/oauth.ts'
 import { nextRest } from './next/rest.ts'
 import type { SimulatorOptions } from './options.ts'
-import type { Connection } from './v3/connection.ts'
+import { Connection } from './v3/connection.ts'
 import { type Peer, V3 } from './v3/v3.ts'
 
 export interface Simulator {
@@ -110,7 +110,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       sockets.handleUpgrade(request, socket, head, ws => {
         const appId = appIdOf(url)
         if (appId === null || revokedAppIds.includes(appId)) dismiss(ws)
-        else serve(ws, socket, peer => v3.connect(appId, peer))
+        else serve(ws, socket, peer => new Connection(v3, appId, peer))
       })
   })
   try {

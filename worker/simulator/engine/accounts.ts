@@ -1,45 +1,12 @@
 // The simulated broker's customers: accounts, their money in whole cents (the smallest unit of the currency, see
 // currencies.ts) with every movement of it, and the tokens that open them. A token of the form sim-<loginid>[-<flag>…]
 // opens its account on first use; the flag x<epoch> sets when it ends.
-import type { SimulatedContract } from './contracts.ts'
+
 import { currencies, startIn, toAmount, unitsWithin } from './currencies.ts'
+import type { Row, SimulatedAccount } from './records.ts'
 import { Refusal } from './refusal.ts'
 
 export type TokenScope = 'read' | 'trade' | 'trading_information' | 'payments' | 'admin'
-
-/** An application: a number in the first dialect, any text in the newer one. */
-export type AppId = number | string
-
-/** One movement of money. The balances of an account's rows form a chain. */
-export interface Row {
-  transactionId: number
-  /** The purchase this row settles; null for purchases and deposits. */
-  referenceId: number | null
-  action: 'buy' | 'sell' | 'deposit' | 'virtual_credit'
-  contract: SimulatedContract | null
-  amountCents: number
-  balanceCents: number
-  atMs: number
-  /** Application the movement came from; null for deposits. */
-  appId: AppId | null
-}
-
-export type AccountEvent = { kind: 'bought'; contract: SimulatedContract } | { kind: 'row'; row: Row }
-
-export interface SimulatedAccount {
-  loginid: string
-  userId: number
-  currency: string
-  isVirtual: boolean
-  disabled: boolean
-  balanceCents: number
-  createdMs: number
-  open: Map<number, SimulatedContract>
-  /** Closed contracts in the order they closed. */
-  closed: SimulatedContract[]
-  rows: Row[]
-  listeners: Set<(event: AccountEvent) => void>
-}
 
 /** What a token gives. */
 export interface Grant {

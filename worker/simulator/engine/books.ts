@@ -1,21 +1,10 @@
 // The broker's books: the only code that changes balances, statement rows, contracts and issued numbers. Every change
 // is written to the journal before a client is notified.
-import { type AccountPreset, Accounts, enterRow, type SimulatedAccount } from './accounts.ts'
+import { type AccountPreset, Accounts, enterRow } from './accounts.ts'
 import type { TimeSource } from './clock.ts'
-import type { SimulatedContract } from './contracts.ts'
 import type { Journal } from './journal.ts'
-import type { ContractExit } from './lives.ts'
 import { MarkupBook } from './markup-book.ts'
-
-/** A sale as it is entered. */
-export type SaleEntry = ContractExit & { soldMs: number; transactionId: number }
-
-/** Money as it comes in. */
-export interface Deposit {
-  cents: number
-  atMs: number
-  transactionId: number
-}
+import type { ContractExit, Deposit, SaleEntry, SimulatedAccount, SimulatedContract } from './records.ts'
 
 export class Books {
   readonly accounts: Accounts

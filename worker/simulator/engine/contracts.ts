@@ -1,17 +1,9 @@
 // A contract: its terms, its facts, and the texts and codes made from them. Its cost is in pricing.ts, the offers in
 // offers.ts, its life in engine.ts.
-import type { AppId, SimulatedAccount } from './accounts.ts'
+
 import { printUnits } from './currencies.ts'
 import { lastDigit, type MarketTick, printPips } from './market.ts'
-import type { SimulatedSymbol } from './symbols.ts'
-
-export const riseFallTypes = ['CALL', 'PUT', 'CALLE', 'PUTE'] as const
-export const digitTypes = ['DIGITMATCH', 'DIGITDIFF', 'DIGITOVER', 'DIGITUNDER', 'DIGITEVEN', 'DIGITODD'] as const
-export const multiplierTypes = ['MULTUP', 'MULTDOWN'] as const
-export type ContractType =
-  | (typeof riseFallTypes)[number]
-  | (typeof digitTypes)[number]
-  | (typeof multiplierTypes)[number]
+import type { ContractType, Offer, SimulatedContract } from './records.ts'
 
 /** A purchase as requested, before validation. Amounts are decimal numbers of the currency. */
 export interface PurchaseTerms {
@@ -32,71 +24,6 @@ export interface PurchaseTerms {
   markupPct?: number | undefined
   /** The markup is paid beside the stake instead of being taken from what a win pays. */
   markupOnTop?: boolean | undefined
-}
-
-/** A level in pips: fixed, or so far from the entry tick. */
-export type Barrier = { relative: boolean; pips: number }
-
-/** Checked terms with everything that follows from them, the price excepted. */
-export interface Offer {
-  type: ContractType
-  kind: 'ticks' | 'timed' | 'multiplier'
-  symbol: SimulatedSymbol
-  currency: string
-  basis: 'stake' | 'payout'
-  amountCents: number
-  /** Ticks of a tick contract, otherwise 0. */
-  ticks: number
-  /** Seconds of a timed contract, otherwise 0. */
-  seconds: number
-  fixedExpiry: boolean
-  digit: number | null
-  barrier: Barrier
-  multiplier: number
-  takeProfitCents: number | null
-  stopLossCents: number | null
-  markupPct: number
-  markupOnTop: boolean
-}
-
-export type Status = 'open' | 'won' | 'lost' | 'sold' | 'cancelled'
-
-export interface SimulatedContract {
-  id: number
-  offer: Offer
-  account: SimulatedAccount
-  appId: AppId
-  buyTransaction: number
-  sellTransaction: number | null
-  /** Application of the sale: the broker's own for a settlement. */
-  sellAppId: AppId | null
-  buyCents: number
-  payoutCents: number
-  markupCents: number
-  commissionCents: number
-  boughtMs: number
-  startEpoch: number
-  expiryEpoch: number
-  /** When a timed contract really ends; differs from expiryEpoch where time is scaled. */
-  endMs: number
-  /** The tick that was newest at the purchase: whatever decides comes after it. */
-  startTick: number
-  /** Period of the ticks `startTick` counts. */
-  periodMs: number
-  entry: MarketTick | null
-  exit: MarketTick | null
-  /** Ticks that count, for tick contracts. */
-  ticks: MarketTick[]
-  status: Status
-  /** Ended, its result known, its money not yet moved. */
-  ended: boolean
-  sellCents: number | null
-  soldMs: number | null
-  limitsChangedMs: number
-  shortcode: string
-  /** Whether the purchase response was handed to a socket; null (unknown) after a restart. */
-  delivered: boolean | null
-  watchers: Set<(contract: SimulatedContract) => void>
 }
 
 /** The broker's own application id, found on settlements. */

@@ -1,17 +1,19 @@
 // The simulated broker without a dialect: it prices, buys and sells contracts for its accounts. What is here
 // knows no requests and no sockets, waits only through the given clock, and keeps the one truth about every
 // contract, which tests and audits read as the ledger. How a contract lives and ends is in lives.ts.
-import type { AccountPreset, Accounts, AppId, SimulatedAccount } from './accounts.ts'
+import type { AccountPreset, Accounts } from './accounts.ts'
 import { Books } from './books.ts'
 import { systemClock, type TimeSource } from './clock.ts'
-import { expiryOf, type Offer, type PurchaseTerms, type SimulatedContract, shortcodeOf } from './contracts.ts'
+import { expiryOf, type PurchaseTerms, shortcodeOf } from './contracts.ts'
 import { printUnits, Rates } from './currencies.ts'
 import { type Journal, noJournal } from './journal.ts'
-import { type ContractExit, finalCents, Lives } from './lives.ts'
+import { finalCents, Lives } from './lives.ts'
 import { Market, type MarketTick } from './market.ts'
 import { checkCeiling, checkPrice, limitsOf, offerOf } from './offers.ts'
 import { bidOf, multiplierProfit, type Price, priceOf } from './pricing.ts'
+import type { AppId, ContractExit, Offer, SimulatedAccount, SimulatedContract } from './records.ts'
 import { type Reason, Refusal } from './refusal.ts'
+import { restore } from './restore.ts'
 import type { SimulatedSymbol } from './symbols.ts'
 
 export interface EngineOptions {
@@ -106,7 +108,8 @@ export class Engine {
     this.#journal = options.journal ?? noJournal
     const maxContracts = options.maxContracts ?? MAX_CONTRACTS
     this.books = new Books({ clock: this.clock, journal: this.#journal, maxContracts })
-    this.#journal.replay(this)
+    restore(this.books, this.#journal.lines)
+    for (const contract of this.contracts.values()) if (contract.status === 'open') this.lives.resume(contract)
     for (const preset of options.accounts ?? []) this.accounts.create(preset)
   }
 

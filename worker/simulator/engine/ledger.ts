@@ -1,7 +1,8 @@
 // The broker's own books, as tests and audits read them: one entry a contract, money as decimal strings.
-import type { AppId } from './accounts.ts'
-import { printBarrier, type SimulatedContract } from './contracts.ts'
+
+import { printBarrier } from './contracts.ts'
 import { printUnits } from './currencies.ts'
+import type { AppId, SimulatedContract } from './records.ts'
 
 export interface LedgerEntry {
   contractId: number

@@ -1,18 +1,11 @@
 // How contracts live: what a tick does to each kind, when one ends, and the pause before its money moves.
 // Ticks are ordered by their number alone. A quiet timed contract costs nothing between purchase and end.
-import type { AppId } from './accounts.ts'
 import { Agenda, type TimeSource } from './clock.ts'
-import { BROKER_APP_ID, type Offer, type SimulatedContract, type Status, ticksNeeded, wins } from './contracts.ts'
+import { BROKER_APP_ID, ticksNeeded, wins } from './contracts.ts'
 import type { Market, MarketTick } from './market.ts'
 import { multiplierProfit } from './pricing.ts'
+import type { ContractExit, Offer, SimulatedContract } from './records.ts'
 import type { SimulatedSymbol } from './symbols.ts'
-
-/** How a contract leaves the books. */
-export interface ContractExit {
-  status: Exclude<Status, 'open'>
-  cents: number
-  appId: AppId
-}
 
 /** What an ended contract pays. */
 export function finalCents(contract: SimulatedContract): number {

@@ -1,7 +1,6 @@
 // The broker's own book of what applications earned: one entry for each contract of a real account that was charged a
 // markup. Reports are made from it, and audits compare it with ours.
-import type { AppId } from './accounts.ts'
-import type { SimulatedContract } from './contracts.ts'
+import type { AppId, SimulatedContract } from './records.ts'
 
 export interface MarkupEntry {
   appId: AppId

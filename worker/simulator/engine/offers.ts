@@ -1,16 +1,8 @@
 // What may be bought: the checks that turn terms into an offer, and the catalogue of a symbol.
-import {
-  type Barrier,
-  type ContractType,
-  digitTypes,
-  isDigit,
-  multiplierTypes,
-  type Offer,
-  type PurchaseTerms,
-  riseFallTypes
-} from './contracts.ts'
+import { isDigit, type PurchaseTerms } from './contracts.ts'
 import { digitsOf, isCurrency, limitIn, printUnits, toUnits } from './currencies.ts'
 import type { Price } from './pricing.ts'
+import { type Barrier, type ContractType, digitTypes, multiplierTypes, type Offer, riseFallTypes } from './records.ts'
 import { Refusal } from './refusal.ts'
 import { type SimulatedSymbol, symbols } from './symbols.ts'
 

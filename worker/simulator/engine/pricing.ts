@@ -1,8 +1,9 @@
 // What contracts cost and are worth. A payout's price is payout × (chance + commission + markup); a
 // multiplier's value follows the price. A markup on top of the price leaves payout and commission as they are and is
 // paid beside the stake: the broker's documents show both ways. Money in whole cents.
-import { barrierPips, isDigit, type Offer, type SimulatedContract } from './contracts.ts'
+import { barrierPips, isDigit } from './contracts.ts'
 import type { MarketTick } from './market.ts'
+import type { Offer, SimulatedContract } from './records.ts'
 import type { SimulatedSymbol } from './symbols.ts'
 
 const COMMISSION = 0.012

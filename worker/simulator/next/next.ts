@@ -1,9 +1,10 @@
 // The newer dialect: a token buys, over REST, a one-time address of an account's socket; a connection to it needs no
 // further authorisation. The conversation itself is the first dialect's, translated by words.ts. Market data has a
 // public socket of its own.
-import type { AppId, Grant, SimulatedAccount } from '../engine/accounts.ts'
+import type { Grant } from '../engine/accounts.ts'
 import { type CallQuotas, Quota } from '../engine/quota.ts'
-import type { Connection } from '../v3/connection.ts'
+import type { AppId, SimulatedAccount } from '../engine/records.ts'
+import { Connection } from '../v3/connection.ts'
 import { type Peer, type SimulatedV3Options, V3 } from '../v3/v3.ts'
 import { nextSpeech } from './words.ts'
 
@@ -95,7 +96,7 @@ export class Next {
 
   /** Begins the conversation of an admitted client; call `left` at its end. */
   connect({ grant, appId }: AdmittedClient, peer: Peer): { connection: Connection; left: () => void } {
-    const connection = this.front.connect(appId, peer)
+    const connection = new Connection(this.front, appId, peer)
     if (!grant) return { connection, left: () => {} }
     const { loginid, userId } = grant.account
     connection.grants.set(loginid, grant)

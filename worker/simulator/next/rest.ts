@@ -1,11 +1,11 @@
 // The newer dialect's REST side: a user's accounts, the one-time addresses of their sockets, and whether the broker is up.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { Ajv } from 'ajv'
-import type { AppId, Grant, SimulatedAccount } from '../engine/accounts.ts'
-import type { SimulatedContract } from '../engine/contracts.ts'
+import type { Grant } from '../engine/accounts.ts'
 import { startIn, toAmount } from '../engine/currencies.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { MarkupEntry } from '../engine/markup-book.ts'
+import type { AppId, SimulatedAccount, SimulatedContract } from '../engine/records.ts'
 import { Refusal } from '../engine/refusal.ts'
 import { sumOf } from '../v3/markup.ts'
 import { APP_ID_HEADER, kindOf, type Next } from './next.ts'

@@ -1,7 +1,8 @@
 // Calls about accounts: identity, balances and portfolios, transactions.
-import type { AppId, Grant, Row, SimulatedAccount } from '../engine/accounts.ts'
-import { longcodeOf, printBarrier, type SimulatedContract } from '../engine/contracts.ts'
+import type { Grant } from '../engine/accounts.ts'
+import { longcodeOf, printBarrier } from '../engine/contracts.ts'
 import { toAmount } from '../engine/currencies.ts'
+import type { AppId, Row, SimulatedAccount, SimulatedContract } from '../engine/records.ts'
 import { V3Error } from './errors.ts'
 import type { CallRequest, Handler } from './v3.ts'
 

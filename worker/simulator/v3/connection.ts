@@ -1,7 +1,8 @@
 // One connection of the first dialect, and the steps of a request: read, check, authorise, apply faults, count, run,
 // respond. Updates of a stream follow the response that opened it, never overtake it.
-import type { AppId, Grant, SimulatedAccount } from '../engine/accounts.ts'
+import type { Grant } from '../engine/accounts.ts'
 import type { PurchaseTerms } from '../engine/contracts.ts'
+import type { AppId, SimulatedAccount } from '../engine/records.ts'
 import type { CallRule } from '../engine/shapes.ts'
 import type { Speech } from '../engine/speech.ts'
 import type { FaultRule } from '../faults.ts'
@@ -14,7 +15,7 @@ import { marketCalls } from './market.ts'
 import { markupCalls } from './markup.ts'
 import { Streams } from './stream.ts'
 import { tradingCalls } from './trading.ts'
-import type { CallRequest, CallResponse, Handler, Peer, V3 } from './v3.ts'
+import type { CallRequest, CallResponse, Handler, Peer, Session, V3 } from './v3.ts'
 
 const LATE_MS = 1_000
 const HOLD_MS = 200
@@ -37,14 +38,11 @@ interface CheckedCall {
   grant: Grant | null
 }
 
-export class Connection {
+export class Connection implements Session {
   readonly appId: AppId
   readonly streams: Streams
-  /** Who is authorised here, by login id. */
   grants = new Map<string, Grant>()
-  /** Authorised for several accounts at once: account calls must name the account. */
   multi = false
-  /** Terms quoted on this connection and not yet bought, by proposal id. */
   readonly proposals = new Map<string, PurchaseTerms>()
   #v3: V3
   #speech: Speech
@@ -67,6 +65,7 @@ export class Connection {
       text => this.#peer.send(text)
     )
     this.#lastSeen = v3.engine.clock.now()
+    v3.connections.add(this)
     this.#watchIdle(v3.idleMs)
   }
 
@@ -103,7 +102,6 @@ export class Connection {
     this.#held = []
   }
 
-  /** Cuts the connection. */
   cut(): void {
     this.closed()
     this.#peer.terminate()

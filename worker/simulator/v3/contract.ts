@@ -1,10 +1,11 @@
 // Contracts and quotes as the first dialect shows them: numbers for money, texts for printed prices.
-import { isDigit, longcodeOf, printBarrier, type SimulatedContract, ticksNeeded } from '../engine/contracts.ts'
+import { isDigit, longcodeOf, printBarrier, ticksNeeded } from '../engine/contracts.ts'
 import { printUnits, toAmount } from '../engine/currencies.ts'
 import type { Engine, Quote } from '../engine/engine.ts'
 import { type MarketTick, printPips } from '../engine/market.ts'
 import { boundsOf } from '../engine/offers.ts'
 import { multiplierLevel } from '../engine/pricing.ts'
+import type { SimulatedContract } from '../engine/records.ts'
 
 /** A quote under its proposal id. */
 export function presentQuote(

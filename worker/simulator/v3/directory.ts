@@ -1,8 +1,9 @@
 // Calls of the first dialect that list what there is: a user's accounts, currencies, assets and the durations they trade for.
 // A demo account's money is filled up here too.
-import type { SimulatedAccount } from '../engine/accounts.ts'
+
 import { currencies, startIn, toAmount } from '../engine/currencies.ts'
 import { typesOf } from '../engine/offers.ts'
+import type { SimulatedAccount } from '../engine/records.ts'
 import { type SimulatedSymbol, symbols } from '../engine/symbols.ts'
 import { presentListed } from './account.ts'
 import { V3Error } from './errors.ts'

@@ -1,8 +1,9 @@
 // Calls that trade: quoting, buying, following and selling contracts.
-import type { SimulatedAccount } from '../engine/accounts.ts'
-import { longcodeOf, type PurchaseTerms, type SimulatedContract } from '../engine/contracts.ts'
+
+import { longcodeOf, type PurchaseTerms } from '../engine/contracts.ts'
 import { toAmount, unitsWithin } from '../engine/currencies.ts'
 import { priceMoves } from '../engine/pricing.ts'
+import type { SimulatedAccount, SimulatedContract } from '../engine/records.ts'
 import { Refusal } from '../engine/refusal.ts'
 import { presentContract, presentLimits, presentQuote } from './contract.ts'
 import { V3Error } from './errors.ts'

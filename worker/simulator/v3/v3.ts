@@ -1,13 +1,14 @@
 // The first dialect: one JSON object a frame over a WebSocket. The steps of a request are in connection.ts, the calls
 // in the other files of this folder. None of it uses sockets: the owner of a socket hands in a peer.
-import type { AppId, Grant, SimulatedAccount } from '../engine/accounts.ts'
+import type { Grant } from '../engine/accounts.ts'
+import type { PurchaseTerms } from '../engine/contracts.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { Quota } from '../engine/quota.ts'
 import { hashNumber } from '../engine/random.ts'
+import type { AppId, SimulatedAccount } from '../engine/records.ts'
 import { type Speech, v3Speech } from '../engine/speech.ts'
 import type { Faults } from '../faults.ts'
-import { Connection } from './connection.ts'
-import type { SimulatedStream } from './stream.ts'
+import type { SimulatedStream, Streams } from './stream.ts'
 
 /** The other end of a connection. */
 export interface Peer {
@@ -17,6 +18,20 @@ export interface Peer {
   close(): void
   /** Cuts it. */
   terminate(): void
+}
+
+/** What calls read and change of the connection they come over. */
+export interface Session {
+  readonly appId: AppId
+  readonly streams: Streams
+  /** Authorised accounts, by login id. */
+  grants: Map<string, Grant>
+  /** Authorised for several accounts at once: account calls must name the account. */
+  multi: boolean
+  /** Terms quoted on this connection and not yet bought, by proposal id. */
+  readonly proposals: Map<string, PurchaseTerms>
+  /** Cuts the connection. */
+  cut(): void
 }
 
 export type CallRequest = Record<string, unknown>
@@ -32,7 +47,7 @@ export interface CallResponse {
 /** What a call is handed besides its request. */
 export interface CallContext {
   v3: V3
-  connection: Connection
+  connection: Session
   /** The account it is about; null where none is needed and none known. */
   grant: Grant | null
   /** The account; only for calls that need one. */
@@ -69,7 +84,8 @@ export class V3 {
   readonly speech: Speech
   /** The calls' names in the order in which a request is taken for one. */
   readonly order: string[]
-  readonly connections = new Set<Connection>()
+  /** A connection enters itself when it begins. */
+  readonly connections = new Set<Session>()
   /** The status that website_status reports. */
   siteStatus: 'up' | 'down' | 'updating' = 'up'
   /** Called at a change of the site's status. */
@@ -89,13 +105,6 @@ export class V3 {
     this.speech = options.speech ?? v3Speech
     this.order = Object.keys(this.speech.calls)
     this.#seed = options.seed ?? 1
-  }
-
-  /** Begins a conversation under an application id. */
-  connect(appId: AppId, peer: Peer): Connection {
-    const connection = new Connection(this, appId, peer)
-    this.connections.add(connection)
-    return connection
   }
 
   /** A body under its field, in the dialect's format; the state of a contract after the faults were applied. */

@@ -1,0 +1,86 @@
+// Which file imports which, read from the sources: no file imports itself through others, and no room a higher one. Imports
+// of types count too, since a reader has to follow them as well.
+import { glob, readFile } from 'node:fs/promises'
+import { dirname, join, normalize } from 'node:path'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+
+type Imports = ReadonlyMap<string, readonly string[]>
+
+/** A room may import those before its own rank; api and worker meet in the database alone. */
+const ranks: Record<string, number> = { schemas: 0, db: 1, api: 2, worker: 2, cli: 3, test: 4 }
+/** The end of an import or a re-export, which stands at the beginning of a line, and imports while the program runs. */
+const IMPORT = /^(?:import\b|export\b|\})[^'\n]*'(\.[^']+\.tsx?)'|\bimport\('(\.[^']+\.tsx?)'\)/gm
+const root = normalize(join(import.meta.dirname, '../..'))
+
+const imports = suite('imports')
+
+imports('form no circle', async () => {
+  assert.equal(circlesIn(await readImports()), [])
+})
+
+imports('point from a room to lower ones only', async () => {
+  assert.equal(upwardIn(await readImports()), [])
+})
+
+imports('are judged by their file names', () => {
+  const graph = new Map([
+    ['db/a.ts', ['db/b.ts', 'schemas/s.ts']],
+    ['db/b.ts', ['db/c.ts']],
+    ['db/c.ts', ['db/a.ts', 'worker/w.ts']],
+    ['worker/w.ts', ['api/x.ts', 'db/a.ts']],
+    ['api/x.ts', ['schemas/s.ts']],
+    ['schemas/s.ts', []]
+  ])
+  assert.equal(circlesIn(graph), ['db/a.ts db/b.ts db/c.ts worker/w.ts'])
+  assert.equal(upwardIn(graph), ['db/c.ts imports worker/w.ts', 'worker/w.ts imports api/x.ts'])
+})
+
+/** Every source file with the files of ours it imports. */
+async function readImports(): Promise<Imports> {
+  const found = new Map<string, string[]>()
+  for await (const path of glob(`{${Object.keys(ranks)}}/**/*.{ts,tsx}`, { cwd: root })) {
+    const source = await readFile(join(root, path), 'utf8')
+    found.set(
+      path,
+      [...source.matchAll(IMPORT)].map(([, from, running]) => normalize(join(dirname(path), from ?? running ?? '')))
+    )
+  }
+  assert.ok(found.get('api/main.ts')?.length, 'no imports were found')
+  return found
+}
+
+/** Groups of files that import each other, directly or through others (Tarjan), each sorted. */
+function circlesIn(graph: Imports): string[] {
+  const number = new Map<string, number>()
+  const lowest = new Map<string, number>()
+  const path: string[] = []
+  const circles: string[] = []
+  const low = (file: string) => lowest.get(file) as number
+  const visit = (file: string) => {
+    number.set(file, number.size)
+    lowest.set(file, number.size - 1)
+    path.push(file)
+    for (const next of graph.get(file) ?? []) {
+      if (!number.has(next)) {
+        visit(next)
+        lowest.set(file, Math.min(low(file), low(next)))
+      } else if (path.includes(next)) lowest.set(file, Math.min(low(file), number.get(next) as number))
+    }
+    if (low(file) !== number.get(file)) return
+    const group = path.splice(path.indexOf(file))
+    if (group.length > 1 || graph.get(file)?.includes(file)) circles.push(group.sort().join(' '))
+  }
+  for (const file of graph.keys()) if (!number.has(file)) visit(file)
+  return circles
+}
+
+function upwardIn(graph: Imports): string[] {
+  const roomOf = (file: string) => file.slice(0, file.indexOf('/'))
+  const allowed = (from: string, to: string) => from === to || (ranks[to] ?? Infinity) < (ranks[from] ?? -1)
+  return [...graph].flatMap(([file, targets]) =>
+    targets.filter(target => !allowed(roomOf(file), roomOf(target))).map(target => `${file} imports ${target}`)
+  )
+}
+
+imports.run()

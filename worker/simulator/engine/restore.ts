@@ -1,0 +1,65 @@
+// A broker started anew takes accounts, contracts and movements of money from its journal.
+import type { Books } from './books.ts'
+import { toAmount } from './currencies.ts'
+import type { JournalLine, StoredContract, StoredTick } from './journal.ts'
+import type { MarketTick } from './market.ts'
+import type { Offer, SimulatedContract } from './records.ts'
+import { symbols } from './symbols.ts'
+
+/** Enters the journal's lines into empty books, in their order. */
+export function restore(books: Books, lines: readonly JournalLine[]): void {
+  for (const line of lines) restoreLine(books, line)
+}
+
+function restoreLine(books: Books, line: JournalLine): void {
+  if (line.kind === 'account') {
+    const { loginid, currency, cents, createdMs, transactionId } = line
+    books.restoreAccount({ loginid, currency, balance: toAmount(cents, currency) }, { createdMs, transactionId })
+    return
+  }
+  if (line.kind === 'deposit') {
+    const account = books.accounts.all.get(line.loginid)
+    if (!account) throw new Error(`The journal's deposit has no account ${line.loginid}`)
+    books.restoreDeposit(account, line.deposit)
+    return
+  }
+  if (line.kind === 'bought') {
+    books.restorePurchase(revive(books, line.contract))
+    return
+  }
+  const contract = books.contracts.get(line.id)
+  // Forgotten already: more contracts in the file than the books keep.
+  if (!contract) return
+  if (line.kind === 'limits') {
+    contract.offer.takeProfitCents = line.takeProfitCents
+    contract.offer.stopLossCents = line.stopLossCents
+    return
+  }
+  contract.entry = reviveTick(contract.offer, line.entry)
+  contract.exit = reviveTick(contract.offer, line.exit)
+  contract.ended = line.ended
+  books.restoreSale(contract, line.sale)
+}
+
+function revive(books: Books, stored: StoredContract): SimulatedContract {
+  const { loginid, endMs, entry, offer, ...rest } = stored
+  const account = books.accounts.all.get(loginid)
+  const symbol = symbols.get(offer.symbol)
+  if (!account || !symbol) throw new Error(`The journal's contract ${stored.id} has no account or no symbol`)
+  const whole: Offer = { ...offer, symbol }
+  return {
+    ...rest,
+    account,
+    offer: whole,
+    endMs: endMs ?? Infinity,
+    entry: reviveTick(whole, entry),
+    exit: null,
+    ticks: [],
+    delivered: null,
+    watchers: new Set()
+  }
+}
+
+function reviveTick({ symbol }: Offer, stored: StoredTick | null): MarketTick | null {
+  return stored && { symbol, ...stored, quote: stored.pips / 10 ** symbol.decimals }
+}
