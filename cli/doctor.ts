@@ -6,7 +6,7 @@ import { readEnvironment } from '../db/platform/process.ts'
 import { type Config, ConfigError } from '../schemas/config/config.ts'
 import { checkBroker, checkRedis, checkSettings, checkTls } from './doctor/around.ts'
 import { checkDatabase } from './doctor/database.ts'
-import { type Finding, fail } from './doctor/finding.ts'
+import { type Finding, fail, ok } from './doctor/finding.ts'
 import { isReached } from './doctor/reach.ts'
 import { examples } from './terminal/examples.ts'
 import { print } from './terminal/output.ts'
@@ -44,10 +44,12 @@ async function examine(): Promise<Finding[]> {
     checkBroker(config)
   ])
   // Only workers need the broker: what they say counts, not what this machine reaches.
-  return [...settings, ...tls, ...database, ...redis, ...(isReached(database) ? broker.map(onlyFromHere) : broker)]
+  const around = broker.map(finding => (isReached(database, config.brokerDialect) ? onlyFromHere(finding) : finding))
+  return [...settings, ...tls, ...database, ...redis, ...around]
 }
 
 function onlyFromHere(finding: Finding): Finding {
+  if (finding.status === 'warn') return ok(finding.check, `${finding.found} here, and the workers reach theirs`)
   if (finding.status !== 'fail') return finding
   return {
     ...finding,

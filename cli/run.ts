@@ -200,6 +200,7 @@ function report(
   const words = [
     '',
     pc.green(pc.bold(`Ready at ${address} after ${(tookMs / 1000).toFixed(1)} s.`)),
+    `The reference is at ${address}/docs.`,
     ...(order ? ['', 'A five-tick order, placed over HTTP and settled:', '', indent(lines(order)), ''] : [''])
   ]
   if (!options.once) {

@@ -119,21 +119,25 @@ const needsDigit = ['DIGITMATCH', 'DIGITDIFF', 'DIGITOVER', 'DIGITUNDER']
 
 /** Throws INVALID_CONTRACT when the parts of a well-formed order do not go together. */
 export function checkContract({ contractType, barrier, duration, durationUnit, stake }: BinaryOrder): void {
-  const refuse = (message: string): never => {
-    throw new ApiError('INVALID_CONTRACT', message)
+  const refuse = (field: keyof BinaryOrder, message: string): never => {
+    throw new ApiError('INVALID_CONTRACT', message, {
+      extras: { violations: 1, details: [{ path: `/body/${field}`, message }] }
+    })
   }
   if (needsDigit.includes(contractType)) {
-    if (barrier === undefined) refuse(`${contractType} needs a barrier: one digit from '0' to '9'.`)
-    if (contractType === 'DIGITOVER' && barrier === '9') refuse('DIGITOVER 9 cannot win: no digit is over 9.')
-    if (contractType === 'DIGITUNDER' && barrier === '0') refuse('DIGITUNDER 0 cannot win: no digit is under 0.')
+    if (barrier === undefined) refuse('barrier', `${contractType} needs a barrier: one digit from '0' to '9'.`)
+    if (contractType === 'DIGITOVER' && barrier === '9')
+      refuse('barrier', 'DIGITOVER 9 cannot win: no digit is over 9.')
+    if (contractType === 'DIGITUNDER' && barrier === '0')
+      refuse('barrier', 'DIGITUNDER 0 cannot win: no digit is under 0.')
   } else if (barrier !== undefined) {
-    refuse(`${contractType} takes no barrier.`)
+    refuse('barrier', `${contractType} takes no barrier.`)
   }
   if (contractType.startsWith('DIGIT') && durationUnit !== 't')
-    refuse(`${contractType} is offered in ticks only (durationUnit 't').`)
-  if (durationUnit === 't' && duration > 10) refuse('A tick contract lasts at most 10 ticks.')
+    refuse('durationUnit', `${contractType} is offered in ticks only (durationUnit 't').`)
+  if (durationUnit === 't' && duration > 10) refuse('duration', 'A tick contract lasts at most 10 ticks.')
   if (!Number.isInteger(Math.round(stake * 1e8)) || Math.abs(stake * 1e8 - Math.round(stake * 1e8)) > 1e-2) {
-    refuse('stake has more decimals than any currency.')
+    refuse('stake', 'stake has more decimals than any currency.')
   }
 }
 

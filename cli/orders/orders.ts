@@ -55,6 +55,8 @@ export function addOrders(program: Command): void {
             limit,
             cursor
           }
+          if (filter.from && filter.to && filter.from >= filter.to)
+            throw new UsageError(`--from ${from} is not before --to ${to}: nothing is placed between them`)
           const page = await listOrders(db, review ? { ...filter, review } : { ...filter, status })
           return { data: page.orders.map(presentListed), nextCursor: page.nextCursor }
         },

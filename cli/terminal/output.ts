@@ -166,6 +166,7 @@ function cell(value: unknown): string {
   if (value === null || value === undefined) return '–'
   if (value instanceof Date) return value.toISOString().replace(INSTANT, '$1Z')
   if (typeof value === 'string' && INSTANT.test(value)) return value.replace(INSTANT, '$1Z')
+  if (Array.isArray(value) && value.length === 0) return '–'
   if (Array.isArray(value) && value.every(item => typeof item !== 'object')) return cleaned(value.join(' '))
   if (typeof value === 'object') return cleaned(JSON.stringify(value))
   return cleaned(String(value))

@@ -6,6 +6,8 @@ export interface AnalyticsState {
   /** Up to when is added up. */
   until: Date
   behindSeconds: number
+  /** The same, but not counted from before these sums existed: a new database begins with a day to add up. */
+  overdueSeconds: number
   /** Marks of what changed after it was added up. */
   late: number
   /** When samples were compared last, and how many sums differed; null where that never happened. */
@@ -18,6 +20,8 @@ export async function readAnalyticsState(db: Db): Promise<AnalyticsState> {
   const [state] = await rows<AnalyticsState>(
     db,
     `select until, greatest(0, extract(epoch from now() - until))::float8 as "behindSeconds",
+            greatest(0, extract(epoch from now() - greatest(until,
+              (select migration_time from migrations where name like '0055%'))))::float8 as "overdueSeconds",
             (select count(*)::int from (select from analytics_late_quarters limit 10000) l)
               + (select count(*)::int from (select from analytics_late_days limit 10000) l) as late,
             c.checked_at as "checkedAt", c.differences

@@ -1,6 +1,7 @@
 // The bus through Redis' publish and subscribe.
 import type { Receive, Transport } from './bus-transport.ts'
 import type { Log } from './log.ts'
+import { logOutages } from './redis-outage.ts'
 
 /** One connection that publishes and one that subscribes. */
 export async function redisTransport(url: string, receive: Receive, log: Log): Promise<Transport> {
@@ -25,12 +26,11 @@ export async function redisTransport(url: string, receive: Receive, log: Log): P
   })
   const channels = new Set<string>()
   const listen = (wanted: string[]): Promise<unknown> =>
-    subscriber.subscribe(...wanted).catch((error: unknown) => log.warn({ err: error }, 'wake-ups through Redis'))
+    subscriber.subscribe(...wanted).catch((error: unknown) => log.warn({ err: error }, 'Redis refused a subscription'))
   subscriber.on('ready', () => {
     if (channels.size > 0) void listen([...channels])
   })
-  for (const client of [publisher, subscriber])
-    client.on('error', error => log.warn({ err: error }, 'wake-ups through Redis'))
+  logOutages([publisher, subscriber], { log, meanwhile: 'wake-ups come late, by the slow clock' })
   subscriber.on('message', receive)
   await Promise.all([publisher.connect().catch(() => {}), subscriber.connect().catch(() => {})])
   return {

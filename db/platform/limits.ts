@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Log } from './log.ts'
+import { logOutages } from './redis-outage.ts'
 
 export interface Count {
   allowed: boolean
@@ -61,7 +62,7 @@ export async function openLimits(options: {
         connectTimeout: 5000
       })
     : undefined
-  redis?.on('error', error => options.log.warn({ err: error }, 'rate limits through Redis'))
+  if (redis) logOutages([redis], { log: options.log, meanwhile: 'each process counts rate limits for itself' })
   const limiters = new Map<string, RateLimiterAbstract>()
 
   // A limiter per limit, since plans differ; the number of different limits is the number of settings.

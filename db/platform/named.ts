@@ -90,7 +90,13 @@ export async function findNamedTraders(db: Db, name: string): Promise<TraderCand
 /** The trader that goes by this name. Throws NOT_FOUND when there is none, SeveralFit when it is several. */
 export async function getNamedTrader(db: Db, name: string): Promise<TraderRecord> {
   const found = await findNamedTraders(db, name)
-  const { traderId } = only(found, { kind: 'trader', plural: 'traders', name, id: each => each.traderId })
+  const { traderId } = only(found, {
+    kind: 'trader',
+    plural: 'traders',
+    name,
+    id: each => each.traderId,
+    search: '`operator traders find TEXT` searches parts of names.'
+  })
   return getTraderById(db, traderId)
 }
 
@@ -131,16 +137,22 @@ export async function getNamedPartner(db: Db, name: string): Promise<PartnerReco
   )
   const whole = found.filter(each => each.whole)
   const fitting = (whole.length > 0 ? whole : found).map(({ whole: _, ...each }) => each)
-  const { partnerId } = only(fitting, { kind: 'partner', plural: 'partners', name, id: each => each.partnerId })
+  const { partnerId } = only(fitting, {
+    kind: 'partner',
+    plural: 'partners',
+    name,
+    id: each => each.partnerId,
+    search: '`operator partners list` has them all.'
+  })
   return getPartner(db, partnerId)
 }
 
 function only<Candidate extends object>(
   found: Candidate[],
-  of: { kind: string; plural: string; name: string; id(each: Candidate): string }
+  of: { kind: string; plural: string; name: string; id(each: Candidate): string; search?: string }
 ): Candidate {
   const [first, ...others] = found
-  if (!first) throw new ApiError('NOT_FOUND', `There is no ${of.kind} ${of.name}.`)
+  if (!first) throw new ApiError('NOT_FOUND', `There is no ${of.kind} ${of.name}${of.search ? `; ${of.search}` : '.'}`)
   if (others.length === 0) return first
   const count = found.length === CANDIDATES ? `${CANDIDATES} or more` : found.length
   throw new SeveralFit(`${count} ${of.plural} go by ${of.name}: name one by its id.`, found)

@@ -91,6 +91,20 @@ export function stopWithParent(stop: () => void): void {
   process.channel.unref()
 }
 
+const PARENT_CHECK_MS = 1000
+
+/** Calls `stop` once npm is gone that started this process: killed, it hands no signal on, and the port would stay taken. */
+function stopWithNpm(stop: () => void): void {
+  if (!process.env.npm_lifecycle_event) return
+  const parent = process.ppid
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(timer)
+    stop()
+  }, PARENT_CHECK_MS)
+  timer.unref()
+}
+
 /**
  * Resolves on the first SIGTERM or SIGINT, or when the process that started this one is gone. A second signal,
  * or 25 s, ends the process hard, which is just as safe for orders. Also ends it with one line when it cannot start.
@@ -117,9 +131,11 @@ export function stopOn(log: Log): Promise<void> {
       resolve()
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stop)
-    stopWithParent(() => {
+    const stopAlone = () => {
       if (!asked) stop('parent gone')
-    })
+    }
+    stopWithParent(stopAlone)
+    stopWithNpm(stopAlone)
   })
 }
 

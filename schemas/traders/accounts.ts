@@ -90,9 +90,9 @@ export type AccountQuery = FromSchema<typeof AccountQuery>
 export const rejectionMessages = {
   TOKEN_REFUSED: 'The broker refused the token of this account (TOKEN_REFUSED): exchange a new one.',
   MODE_MISMATCH:
-    'By the broker this account is not of the accountMode it was exchanged with (MODE_MISMATCH): exchange it with the right one.',
+    'The broker says that this account is not of the accountMode it was exchanged with (MODE_MISMATCH): exchange it again with the other one.',
   CURRENCY_MISMATCH:
-    'By the broker this account is not in the currency it was exchanged with (CURRENCY_MISMATCH): exchange it with the right one.',
+    'The broker says that this account is in another currency than it was exchanged with (CURRENCY_MISMATCH): exchange it again with its own.',
   TOKEN_EXPIRED: 'The token of this account has expired (TOKEN_EXPIRED): exchange a new one.',
   ACCOUNT_NOT_FOUND:
     'The broker has no such account for this token (ACCOUNT_NOT_FOUND): exchange the account with its own token.'

@@ -91,6 +91,10 @@ away('is what each worker says with its heartbeat, whatever the machine of the d
   const broker = json.checks.find(({ check }: { check: string }) => check === 'broker')
   assert.is(broker.status, 'warn')
   assert.match(broker.advice, 'only from this machine')
+  const { BROKER_URL: _, ...unset } = harness.env as Record<string, string>
+  const here = await operator(unset, 'doctor', '--json')
+  const { status, found: said } = here.json.checks.find(({ check }: { check: string }) => check === 'broker')
+  assert.equal([status, said], ['ok', 'BROKER_URL is unset here, and the workers reach theirs'])
   const list = await operator(harness.env, 'processes', 'list', '--json')
   assert.is(list.json.data.find(({ kind }: { kind: string }) => kind === 'worker').report.broker[0].state, 'REACHED')
 

@@ -145,7 +145,15 @@ naming('a trader is found by its id, external id, e-mail and account, and told f
     )
   }
   const nobody = await run('traders', 'show', 'anna')
-  assert.equal([nobody.exitCode, nobody.stderr], [1, 'NOT_FOUND: There is no trader anna.\n'])
+  assert.equal(
+    [nobody.exitCode, nobody.stderr],
+    [1, 'NOT_FOUND: There is no trader anna; `operator traders find TEXT` searches parts of names.\n']
+  )
+  const nameless = await run('partners', 'show', 'nobody-at-all')
+  assert.equal(
+    [nameless.exitCode, nameless.stderr],
+    [1, 'NOT_FOUND: There is no partner nobody-at-all; `operator partners list` has them all.\n']
+  )
 })
 
 naming('traders are searched by a part of any of their names', async () => {
@@ -196,6 +204,11 @@ listing('takes time, error, asset and account', async () => {
   const wrong = await run('orders', 'list', '--from', '2026-02-31')
   assert.is(wrong.exitCode, 2)
   assert.match(wrong.stderr, '--from')
+  const reversed = await run('orders', 'list', '--from', '2026-11-24', '--to', '2026-11-23')
+  assert.equal(
+    [reversed.exitCode, reversed.stderr],
+    [2, 'error: --from 2026-11-24 is not before --to 2026-11-23: nothing is placed between them\n']
+  )
 })
 
 listing('prints CSV with every field, which no name turns into a formula', async () => {

@@ -98,6 +98,7 @@ running(
   'two at once share database and broker, on two ports; the second goes on when the first is killed',
   async () => {
     const first = start()
+    await first.line(/^The reference is at http:.*\/docs\.$/)
     await first.line(/Ctrl-C stops everything/)
     const second = start()
     await second.line(/Ctrl-C stops everything/)

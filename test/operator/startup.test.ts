@@ -175,27 +175,28 @@ for (const [script, said] of [
   ['api', /"msg":"listening"/],
   ['worker', /"msg":"working"/]
 ] as const)
-  npm(`-s ${script} leaves no process behind when npm is stopped`, async () => {
-    const child = spawn('npm', ['run', '-s', script], {
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env, LOG_LEVEL: 'info', PORT: '0' },
-      stdio: ['ignore', 'pipe', 'inherit']
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const)
+    npm(`-s ${script} leaves no process behind when npm is ended by ${signal}`, async () => {
+      const child = spawn('npm', ['run', '-s', script], {
+        env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env, LOG_LEVEL: 'info', PORT: '0' },
+        stdio: ['ignore', 'pipe', 'inherit']
+      })
+      onClose(async () => void child.kill('SIGKILL'))
+      const lines: string[] = []
+      const first = Promise.withResolvers<{ pid: number }>()
+      createInterface({ input: child.stdout }).on('line', line => {
+        lines.push(line)
+        if (said.test(line)) first.resolve(JSON.parse(line) as { pid: number })
+      })
+      child.once('exit', () => first.reject(new Error(lines.join('\n'))))
+      const { pid } = await first.promise
+      onClose(async () => {
+        if (runs(pid)) process.kill(pid, 'SIGKILL')
+      })
+      child.kill(signal)
+      await until('the process to end', () => !runs(pid), 30_000)
+      assert.match(lines.at(-1) ?? '', /"msg":"stopped"/)
     })
-    onClose(async () => void child.kill('SIGKILL'))
-    const lines: string[] = []
-    const first = Promise.withResolvers<{ pid: number }>()
-    createInterface({ input: child.stdout }).on('line', line => {
-      lines.push(line)
-      if (said.test(line)) first.resolve(JSON.parse(line) as { pid: number })
-    })
-    child.once('exit', () => first.reject(new Error(lines.join('\n'))))
-    const { pid } = await first.promise
-    onClose(async () => {
-      if (runs(pid)) process.kill(pid, 'SIGKILL')
-    })
-    child.kill('SIGTERM')
-    await until('the process to end', () => !runs(pid), 30_000)
-    assert.match(lines.at(-1) ?? '', /"msg":"stopped"/)
-  })
 
 function runs(pid: number): boolean {
   try {

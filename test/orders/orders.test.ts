@@ -53,19 +53,24 @@ refusing('a body that breaks the schema, naming each path, and stores nothing', 
 
 refusing('combinations that are no contract, before the broker is asked', async () => {
   const before = simulator.ledger().length
-  const wrong = [
-    { contractType: 'DIGITMATCH' },
-    { contractType: 'CALL', barrier: '5' },
-    { contractType: 'DIGITEVEN', barrier: '5' },
-    { contractType: 'DIGITODD', durationUnit: 's', duration: 30 },
-    { contractType: 'CALL', duration: 11 },
-    { contractType: 'DIGITOVER', barrier: '9' },
-    { contractType: 'DIGITUNDER', barrier: '0' }
-  ]
-  for (const changes of wrong) {
+  const wrong = {
+    barrier: [
+      { contractType: 'DIGITMATCH' },
+      { contractType: 'CALL', barrier: '5' },
+      { contractType: 'DIGITEVEN', barrier: '5' },
+      { contractType: 'DIGITOVER', barrier: '9' },
+      { contractType: 'DIGITUNDER', barrier: '0' }
+    ],
+    durationUnit: [{ contractType: 'DIGITODD', durationUnit: 's', duration: 30 }],
+    duration: [{ contractType: 'CALL', duration: 11 }]
+  }
+  for (const [field, changes] of Object.entries(wrong).flatMap(([name, each]) =>
+    each.map(one => [name, one] as const)
+  )) {
     const { status, body } = await place(changes)
     assert.is(status, 422, JSON.stringify(changes))
     assert.is(body.error, 'INVALID_CONTRACT')
+    assert.equal(body.details, [{ path: `/body/${field}`, message: body.message }])
   }
   assert.is(simulator.ledger().length, before)
 })

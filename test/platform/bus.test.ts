@@ -1,10 +1,12 @@
 // Wake-ups that go wrong end no process: what nobody knows is passed over, and a Redis that never answers can be left.
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { Redis } from 'ioredis'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openBus, WORK } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
+import { logOutages } from '../../db/platform/redis-outage.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startWorker } from '../support/processes.ts'
 
@@ -25,7 +27,7 @@ strange('is passed over by the workers', async () => {
 })
 
 /** As much of a Redis as a subscription takes; once `mute`, it subscribes nobody. */
-async function startMuteRedis() {
+async function startMuteRedis(port = 0) {
   const sockets = new Set<Socket>()
   const heard: string[] = []
   const redis = { mute: false, heard, url: '', cut: () => sockets.forEach(socket => void socket.destroy()) }
@@ -47,7 +49,7 @@ async function startMuteRedis() {
         socket.write(answerTo(name.toLowerCase(), channel))
       }
     })
-  }).listen(0, '127.0.0.1')
+  }).listen(port, '127.0.0.1')
   await once(server, 'listening')
   onClose(async () => {
     redis.cut()
@@ -77,5 +79,28 @@ mute('can be left', async () => {
   assert.equal(unhandled, [])
 })
 
-mute.after(closeAll)
-for (const tests of [strange, mute]) tests.run()
+const away = suite('a Redis that is away')
+
+away('is logged once, and once when it is back, however often it is tried', async () => {
+  const unused = createServer().listen(0, '127.0.0.1')
+  await once(unused, 'listening')
+  const { port } = unused.address() as AddressInfo
+  unused.close()
+  await once(unused, 'close')
+  const written: string[] = []
+  const note = (_: object, text: string) => void written.push(text)
+  const options = { enableOfflineQueue: false, retryStrategy: () => 20 }
+  const clients = [new Redis(port, '127.0.0.1', options), new Redis(port, '127.0.0.1', options)]
+  onClose(async () => clients.forEach(client => void client.disconnect()))
+  logOutages(clients, { log: { warn: note, info: note } as never, meanwhile: 'nothing' })
+  let refused = 0
+  for (const client of clients) client.on('error', () => void refused++)
+  await until('some attempts', () => refused >= 10)
+  assert.equal(written, ['Redis is unreachable'])
+  await startMuteRedis(port)
+  await until('both to be back', () => clients.every(({ status }) => status === 'ready'))
+  assert.equal(written, ['Redis is unreachable', 'Redis can be reached again'])
+})
+
+away.after(closeAll)
+for (const tests of [strange, mute, away]) tests.run()

@@ -1,5 +1,6 @@
 // Starts a simulated broker, prints its addresses as one JSON line, and ends on SIGTERM or SIGINT.
 import { stopWithParent } from '../../db/platform/process.ts'
+import { systemErrorText } from '../../db/postgres/system-errors.ts'
 import { parseOptions, UsageError, usage } from './options.ts'
 import { startSimulator } from './server.ts'
 
@@ -15,6 +16,6 @@ try {
     process.stdout.write(`${JSON.stringify({ url, control, nextUrl, appIdHeader })}\n`)
   } else process.stdout.write(`${usage}\n`)
 } catch (error) {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.stderr.write(`${systemErrorText(error) ?? (error instanceof Error ? error.message : String(error))}\n`)
   process.exit(error instanceof UsageError ? 2 : 1)
 }
