@@ -39,6 +39,7 @@ export const listLeaders: Operation<{ query: LeadersQuery }> = {
   query: LeadersQuery,
   response: LeaderList,
   errors: [],
+  replica: true,
   async handle({ partner, query }, { db }) {
     const scope = query.scope ?? 'tenant'
     const leaders = await list(db, {

@@ -17,6 +17,7 @@ import {
 import { newProcessName, registerProcess } from '../db/platform/processes.ts'
 import { openQueue } from '../db/platform/queue.ts'
 import { openStore } from '../db/platform/store.ts'
+import { openReads } from '../db/postgres/replica.ts'
 import { listenAt } from '../db/postgres/system-errors.ts'
 import { createApp } from './app.ts'
 import { openFeed } from './events/feed.ts'
@@ -39,7 +40,14 @@ const queue = await openQueue({ url: store.url, role: 'sender', log })
 const limits = await openLimits({ redisUrl: config.redisUrl, log })
 const usage = openUsage({ db: store.db, log })
 const requests = openRequestLog({ db: store.db, log, keepDays: config.requestDays })
-const batched = openBatched({ db: store.db, queue, bus })
+const reads = openReads({
+  db: store.db,
+  url: config.databaseReadUrl,
+  waitMs: config.readWaitMs,
+  pool: config.databasePool,
+  log
+})
+const batched = openBatched({ db: store.db, queue, bus, reads })
 const waits = openWaits()
 const feed = await openFeed(bus)
 const places = openPlaces({ pool: config.databasePool })
@@ -48,6 +56,7 @@ const services = {
   ...store,
   queue,
   bus,
+  reads,
   limits,
   log,
   usage,
@@ -71,7 +80,8 @@ const metrics = await serveMetrics({
   host: config.metricsHost,
   port: config.metricsPort,
   log,
-  ready: readiness(store.db, bus)
+  ready: readiness(store.db, bus),
+  warnings: () => reads.warnings()
 })
 const unregister = registerProcess(store.db, { name: newProcessName(), kind: 'api', address, log })
 log.info({ address }, 'listening')
@@ -86,5 +96,5 @@ await endInOrder(log, [
     end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close(), unregister()]),
     untilMs: 23_000
   },
-  { name: 'database', end: () => store.close(), untilMs: 24_000 }
+  { name: 'database', end: () => Promise.all([store.close(), reads.close()]), untilMs: 24_000 }
 ])

@@ -8,6 +8,7 @@ import type { Limits } from '../db/platform/limits.ts'
 import type { Log } from '../db/platform/log.ts'
 import type { Queue } from '../db/platform/queue.ts'
 import type { Db } from '../db/postgres/connection.ts'
+import type { Reads } from '../db/postgres/replica.ts'
 import type { Config } from '../schemas/config/config.ts'
 import type { ErrorCode } from '../schemas/errors/errors.ts'
 import type { Schema } from '../schemas/fields/fields.ts'
@@ -25,6 +26,7 @@ export interface ApiServices {
   db: Db
   queue: Queue
   bus: Bus
+  reads: Reads
   limits: Limits
   log: Log
   vault: Vault
@@ -121,6 +123,11 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   atomic?: true
   /** Its statements are batched with those of other requests (db/postgres/batch.ts): it takes no connection for itself. */
   batched?: true
+  /**
+   * It only reads, through `open.db`, which is a standby where one is set (db/postgres/replica.ts). Nothing that an order or
+   * money depends on may be read so.
+   */
+  replica?: true
   /** The end user's address may come along in X-End-User-IP, for the bounds on guessing. */
   endUser?: true
   /** As how many calls it counts in the key's limit; 1 unless it costs much more than others. */

@@ -70,7 +70,8 @@ async function run(row: Operation, ctx: Context, services: ApiServices): Promise
       row,
       partner,
       asked: { party: actor?.traderId ?? partner.partnerId, params, query, body },
-      handle: opened => row.handle(request, opened)
+      handle: opened =>
+        row.replica ? opened.reads.run(db => row.handle(request, { ...opened, db })) : row.handle(request, opened)
     })
   const bytes = row.body ? (ctx.request.length ?? limitOf(row.body)) : 0
   const answer = await (row.batched

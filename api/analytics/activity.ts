@@ -21,6 +21,7 @@ export const getActivity: Operation<{ query: AnalyticsQuery }> = {
   csv: true,
   weight: 20,
   errors: [],
+  replica: true,
   async handle({ partner, query }, { db }) {
     const window = windowOf(partner.partnerId, query)
     const found = await within(readActivity(db, window))
@@ -59,6 +60,7 @@ export const getMarketplaceAnalytics: Operation<{ query: MarketplaceQuery }> = {
   csv: true,
   weight: 5,
   errors: [],
+  replica: true,
   async handle({ partner, query }, { db }) {
     const window = windowOf(partner.partnerId, query)
     const { partnerId, from, to, timezone, interval } = window

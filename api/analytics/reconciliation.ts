@@ -32,6 +32,7 @@ export const getReconciliation: Operation<{ query: ReconciliationQuery }> = {
   csv: true,
   weight: 5,
   errors: [],
+  replica: true,
   async handle({ partner, query }, { db }) {
     const { partnerId } = partner
     const window = windowOf(partnerId, query)

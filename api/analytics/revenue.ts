@@ -19,6 +19,7 @@ export const getRevenue: Operation<{ query: RevenueQuery }> = {
   csv: true,
   weight: 5,
   errors: [],
+  replica: true,
   async handle({ partner, query }, { db }) {
     const window = windowOf(partner.partnerId, query)
     const found = await within(readRevenue(db, { ...window, groupBy: query.groupBy ?? null }))

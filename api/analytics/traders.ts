@@ -19,6 +19,7 @@ export const listTraderAnalytics: Operation<{ query: TradersQuery }> = {
   csv: true,
   weight: 5,
   errors: [],
+  replica: true,
   async handle({ partner, query }, { db }) {
     const { sort = 'pnl', limit = 50, cursor, currency = 'USD' } = query
     const window = windowOf(partner.partnerId, query)
@@ -52,6 +53,7 @@ export const getTraderAnalytics: Operation<{ params: { traderExternalId: string 
   csv: 'series',
   weight: 5,
   errors: ['TRADER_NOT_FOUND'],
+  replica: true,
   async handle({ partner, params, query }, { db }) {
     const window = windowOf(partner.partnerId, query)
     const found = await within(readTrader(db, { ...window, traderExternalId: params.traderExternalId }))

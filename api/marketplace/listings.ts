@@ -76,6 +76,7 @@ export const listMarketplaceBots: Operation<{ query: BotsQuery }> = {
   query: BotsQuery,
   response: BotPage,
   errors: [],
+  replica: true,
   async handle({ query }, { db }) {
     const { bots, total } = await listBots(db, query)
     return { data: bots.map(presentBot), page: query.page, limit: query.limit, total }
@@ -123,6 +124,7 @@ export const listBotReviews: Operation<{ params: IdParams; query: PageQuery }> =
   query: pageQuery(50),
   response: ReviewPage,
   errors: ['NOT_FOUND'],
+  replica: true,
   async handle(request, { db }) {
     const { partyId } = partyOf(request)
     const { page, limit } = request.query

@@ -320,6 +320,7 @@ export const listOrders: Operation<{ query: OrdersQuery }> = {
   query: OrdersQuery,
   response: OrderPage,
   errors: [],
+  replica: true,
   async handle({ partner, query }, { db }) {
     const { orders, nextCursor } = await list(db, { ...query, partnerId: partner.partnerId, limit: query.limit ?? 50 })
     return { data: orders.map(presentEntry), nextCursor }

@@ -17,6 +17,7 @@ import { WORK } from '../../db/platform/bus.ts'
 import type { Queue } from '../../db/platform/queue.ts'
 import { batch, isDataError, share } from '../../db/postgres/batch.ts'
 import type { Db } from '../../db/postgres/connection.ts'
+import type { Reads } from '../../db/postgres/replica.ts'
 import { findTrading, type Trading } from '../../db/traders/accounts.ts'
 import { type LeaderboardFilter, type RankedRecord, readLeaderboard } from '../../db/traders/leaderboard.ts'
 import { type SendShared, shareRequests } from './shared-requests.ts'
@@ -36,7 +37,7 @@ export interface Batched {
   traders(partnerId: string): Promise<number>
 }
 
-export function openBatched({ db, queue, bus }: { db: Db; queue: Queue; bus: Bus }): Batched {
+export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; bus: Bus; reads: Reads }): Batched {
   const storeBrokerRequest = batch(
     async (requests: BrokerRequest[]) => {
       const stored = await db.transaction(trx => storeBrokerRequests(trx, queue, requests))
@@ -45,7 +46,7 @@ export function openBatched({ db, queue, bus }: { db: Db; queue: Queue; bus: Bus
     },
     { partyOf: ({ partnerId = '' }) => partnerId, isolate: isDataError }
   )
-  const leaderboard = share(query => readLeaderboard(db, JSON.parse(query) as LeaderboardFilter))
+  const leaderboard = share(query => reads.run(db => readLeaderboard(db, JSON.parse(query) as LeaderboardFilter)))
   return {
     caller: batch((lookups: string[]) => findCallers(db, lookups)),
     trading: batch((request: { partnerId: string; externalId: string }[]) => findTrading(db, request), {

@@ -22,6 +22,7 @@ import { checkAnalytics } from './analytics.ts'
 import { checkEvents } from './events.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { checkReach } from './reach.ts'
+import { checkReadUrl, checkRoute, checkStandbys } from './replication.ts'
 import { checkSettlements } from './settlements.ts'
 import { checkTicks } from './ticks.ts'
 import { checkWebhooks } from './webhooks.ts'
@@ -46,13 +47,17 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     const { majorVersion, now } = await reachDatabase(place.url)
     const skewMs = Math.abs(now.getTime() - (requestedAt + Date.now()) / 2)
     found.push(checkVersion(majorVersion, config.databaseUrl ? placeOf(place.url) : 'embedded'), checkSkew(skewMs))
+    const route = await checkRoute(place.url)
+    if (route) found.push(route)
+    if (route?.status === 'fail') return found
     const { applied, pending } = await migrationStatus(db)
     if (pending.length > 0)
       return [...found, fail('migrations', `${pending.length} are missing`, 'run `operator db migrate`')]
     found.push(ok('migrations', `${applied.length} applied, none missing`))
     found.push(...(await checkKeys(db, config)))
     found.push(...(await checkQueues(db)))
-    found.push(await checkDurability(db), await checkWorkerClocks(db))
+    found.push(await checkDurability(db), ...(await checkStandbys(db)), ...(await checkReadUrl(db, config)))
+    found.push(await checkWorkerClocks(db))
     found.push(await checkProcesses(db), ...(await checkReach(db)), ...(await checkHalts(db)))
     found.push(await checkReview(db))
     found.push(...(await checkSettlements(db)))

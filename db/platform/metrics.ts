@@ -69,6 +69,17 @@ export function observeBuy(outcome: 'done' | 'refused' | 'unsent' | 'doubt', sec
   brokerSeconds.observe({ outcome }, seconds)
 }
 
+const replicaReads = new client.Counter({
+  name: 'service_replica_reads_total',
+  help: 'Reads for DATABASE_READ_URL by who served them: replica, or the primary since the standby was behind, away, or resting after a failure.',
+  labelNames: ['served']
+})
+
+/** Counts a read that a standby served, or why the primary did. */
+export function countReplicaRead(served: 'replica' | 'behind' | 'away' | 'resting'): void {
+  replicaReads.inc({ served })
+}
+
 const implausible = new client.Counter({
   name: 'service_settlements_implausible_total',
   help: 'Settled states of contracts that contradicted the order or themselves, and were not booked.'

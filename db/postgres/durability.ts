@@ -23,3 +23,27 @@ export async function readDurability(db: Db): Promise<Durability> {
   )
   return row as Durability
 }
+
+export interface StandbyState {
+  /** Its application_name. */
+  name: string
+  /** `streaming` unless it is catching up. */
+  state: string
+  synchronous: boolean
+  /** Bytes of the log that it has not replayed. */
+  behindBytes: number
+  /** How far its clock is ahead of the primary's, by its last reply, ms; a clock that is behind looks like an old reply. */
+  clockAheadMs: number
+}
+
+/** The standbys that stream from this server and whose state this user may see. */
+export async function listStandbys(db: Db): Promise<StandbyState[]> {
+  return rows<StandbyState>(
+    db,
+    `select application_name as name, state, sync_state in ('sync', 'quorum') as synchronous,
+            coalesce(pg_wal_lsn_diff(pg_current_wal_flush_lsn(), replay_lsn), 0)::float8 as "behindBytes",
+            coalesce(extract(epoch from reply_time - clock_timestamp()) * 1000, 0)::float8 as "clockAheadMs"
+       from pg_stat_replication where application_name not like 'pg_%' and state is not null
+      order by application_name limit 20`
+  )
+}

@@ -13,6 +13,11 @@ export const environment = {
   type: 'object',
   properties: {
     DATABASE_URL: { ...text('PostgreSQL 15 or later; unset: the embedded one'), pattern: '^postgres(ql)?://' },
+    DATABASE_READ_URL: {
+      ...text('a standby of it that serves lists, leaderboards and analytics; unset: the primary does'),
+      pattern: '^postgres(ql)?://'
+    },
+    READ_WAIT_MS: int('how long such a read waits for the standby before the primary serves it', 100, 1, 10_000),
     REDIS_URL: {
       ...text('Redis for several machines; unset: in-process limits, PostgreSQL wake-ups'),
       pattern: '^rediss?://'
@@ -143,6 +148,7 @@ export const environment = {
 
 /** Settings that have no effect without another one. */
 const needed: [keyof typeof environment.properties, keyof typeof environment.properties][] = [
+  ['DATABASE_READ_URL', 'DATABASE_URL'],
   ['TLS_CERT', 'TLS_KEY'],
   ['TLS_KEY', 'TLS_CERT'],
   ['AI_API_KEY', 'AI_BASE_URL'],
@@ -155,6 +161,8 @@ const needed: [keyof typeof environment.properties, keyof typeof environment.pro
 export interface Config {
   databaseUrl: string | undefined
   databasePool: number
+  databaseReadUrl: string | undefined
+  readWaitMs: number
   redisUrl: string | undefined
   dataDir: string
   host: string
@@ -229,6 +237,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   return {
     databaseUrl: str('DATABASE_URL'),
     databasePool: num('DATABASE_POOL'),
+    databaseReadUrl: str('DATABASE_READ_URL'),
+    readWaitMs: num('READ_WAIT_MS'),
     redisUrl: str('REDIS_URL'),
     dataDir: str('DATA_DIR') as string,
     host,

@@ -22,6 +22,19 @@ interface Rule {
 
 const rules: Rule[] = [
   {
+    of: 'both',
+    severity: 'refuse',
+    find: config => {
+      const several = Object.entries({ DATABASE_URL: config.databaseUrl, DATABASE_READ_URL: config.databaseReadUrl })
+        .filter(([, url]) => url !== undefined && /^[a-z]+:\/\/([^@/]*@)?[^/?]*,/.test(url))
+        .map(([name]) => name)
+      return several.length > 0
+        ? `${several.join(' and ')} names several hosts, and the driver connects to one`
+        : undefined
+    },
+    advice: 'name the address of a proxy that leads to the primary (HAProxy beside Patroni), or a single host'
+  },
+  {
     of: 'api',
     severity: 'refuse',
     find: ({ baseUrl, tls, trustProxy }) =>

@@ -7,6 +7,7 @@ import { announceHalts } from '../../db/platform/halts.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue, type Queue } from '../../db/platform/queue.ts'
 import type { Db } from '../../db/postgres/connection.ts'
+import { openReads } from '../../db/postgres/replica.ts'
 import { readConfig } from '../../schemas/config/config.ts'
 import { startWork } from '../../worker/jobs.ts'
 import type { WorkerServices } from '../../worker/services.ts'
@@ -210,7 +211,8 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     const actor = newActor('api')
     const db = database.of(actor)
     const bus = hub.of(actor)
-    const batched = openBatched({ db, queue, bus })
+    const reads = openReads({ db, url: undefined, waitMs: 0, pool: 0, log })
+    const batched = openBatched({ db, queue, bus, reads })
     apis.push({
       actor,
       services: { config, db, bus, queue, batched, log } as unknown as ApiServices,

@@ -27,6 +27,7 @@ import { openLimits } from '../../db/platform/limits.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
+import { openReads } from '../../db/postgres/replica.ts'
 import { violations } from '../../schemas/checks/validator.ts'
 import { readConfig } from '../../schemas/config/config.ts'
 import { allScopes, type Scope } from '../../schemas/fields/scopes.ts'
@@ -144,7 +145,8 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const limits = await openLimits({ redisUrl: config.redisUrl, log })
   const usage = openUsage({ db, log })
   const requests = openRequestLog({ db, log, keepDays: config.requestDays })
-  const batched = openBatched({ db, queue, bus })
+  const reads = openReads({ db, url: config.databaseReadUrl, waitMs: config.readWaitMs, pool: 10, log })
+  const batched = openBatched({ db, queue, bus, reads })
   const feed = await openFeed(bus)
   const services: ApiServices = {
     config,
@@ -153,6 +155,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     pepper,
     bus,
     queue,
+    reads,
     limits,
     log,
     batched,
@@ -175,7 +178,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     await usage.close()
     await requests.close()
     await Promise.allSettled([queue.close(), bus.close(), limits.close()])
-    await db.destroy()
+    await Promise.all([db.destroy(), reads.close()])
   }
   opened.push(close)
   return { url, address, services, env, close, makePartner: options => makePartner(services, address, options) }

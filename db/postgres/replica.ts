@@ -1,0 +1,217 @@
+// Reads that a standby may serve. Each one first learns how far the primary's log is flushed; the standby serves it once it
+// has replayed that much, so that nobody reads what is older than a write acknowledged before the read began, whichever
+// process wrote. Otherwise, and whenever the standby is away, the primary serves it.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Knex } from 'knex'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { backOff } from '../platform/back-off.ts'
+import type { Log } from '../platform/log.ts'
+import { countReplicaRead } from '../platform/metrics.ts'
+import { isDataError, share } from './batch.ts'
+import { type Db, openDatabase, rows, wasCanceled } from './connection.ts'
+import { databaseIdentity } from './lineage.ts'
+import { within } from './within.ts'
+
+export interface Reads {
+  /**
+   * Runs `work`, which only reads, on the standby in a read-only transaction, or on the primary. `work` runs a second time,
+   * on the primary, when the standby fails it. now() is never later than what `work` sees.
+   */
+  run<T>(work: (db: Db) => Promise<T>): Promise<T>
+  /** Why the standby serves no reads at present, a sentence; empty while it does, or where there is none. */
+  warnings(): string[]
+  close(): Promise<void>
+}
+
+export interface ReadsOptions {
+  /** The primary. */
+  db: Db
+  /** The standby; without it the primary serves all. */
+  url: string | undefined
+  /** How long a read waits for the standby to have replayed enough. */
+  waitMs: number
+  /** Connections to the standby at most. */
+  pool: number
+  log: Pick<Log, 'warn' | 'info'>
+}
+
+/** Why a standby did not serve a read. */
+class Unserved extends Error {
+  readonly reason: 'behind' | 'away'
+
+  constructor(reason: 'behind' | 'away', message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.reason = reason
+  }
+}
+
+// After a failure the primary serves everything for this long, and one read tries the standby again.
+const REST = { firstMs: 500, mostMs: 10_000 }
+const FIRST_PAUSE_MS = 1
+const LONGEST_PAUSE_MS = 10
+// now() of the standby's transaction becomes `asOf` of responses.
+const CLOCKS_APART_SECONDS = 1
+
+/** Opens the reads; nothing connects before the first one. */
+export function openReads({ db, url, waitMs, pool, log }: ReadsOptions): Reads {
+  if (url === undefined) return { run: work => work(db), warnings: () => [], close: async () => {} }
+  const standby = openDatabase({ url, pool, name: 'reads', log })
+  const position = share(() => readPosition(db))
+  let failures = 0
+  let restUntil = 0
+  let trying = false
+  let trouble: string | undefined
+
+  /** A transaction on the standby that sees all that was acknowledged before this call. */
+  async function begin(): Promise<Knex.Transaction> {
+    const deadline = performance.now() + waitMs
+    const beginning = standby.transaction(undefined, { readOnly: true })
+    // Whoever gave up waiting leaves a transaction that ends here.
+    const abandon = () => void beginning.then(trx => trx.rollback()).catch(() => {})
+    try {
+      const trx = await within(waitMs, beginning)
+      // The position is read after the transaction has begun: everything committed before its now() is in it.
+      const reached = position('').then(wanted => replayed(trx, wanted, deadline))
+      await within(Math.max(1, deadline - performance.now()), reached)
+      return trx
+    } catch (cause) {
+      abandon()
+      if (cause instanceof Unserved) throw cause
+      throw new Unserved('away', sentence(cause), { cause })
+    }
+  }
+
+  function served(): void {
+    if (failures > 0) log.info({}, 'the standby serves reads again')
+    failures = 0
+    trouble = undefined
+  }
+
+  function failed(error: Unserved): void {
+    countReplicaRead(error.reason)
+    trouble = `DATABASE_READ_URL: ${error.message}; the primary serves its reads`
+    // Reads that were under way together fail together, and count once.
+    if (failures > 0 && performance.now() < restUntil) return
+    restUntil = performance.now() + backOff(failures, REST)
+    failures += 1
+    if (failures === 1) log.warn({ err: error, reason: error.reason }, 'the standby serves no reads; the primary does')
+  }
+
+  return {
+    async run(work) {
+      if (failures > 0 && (trying || performance.now() < restUntil)) {
+        countReplicaRead('resting')
+        return work(db)
+      }
+      trying = true
+      let trx: Knex.Transaction
+      try {
+        trx = await begin()
+        served()
+      } catch (error) {
+        failed(error as Unserved)
+        return work(db)
+      } finally {
+        trying = false
+      }
+      try {
+        const found = await work(trx)
+        await trx.commit()
+        countReplicaRead('replica')
+        return found
+      } catch (error) {
+        void trx.rollback().catch(() => {})
+        // The primary would say the same of these.
+        if (error instanceof ApiError || isDataError(error) || wasCanceled(error)) throw error
+        failed(new Unserved('away', sentence(error), { cause: error }))
+        return work(db)
+      }
+    },
+    warnings: () => (trouble === undefined ? [] : [trouble]),
+    close: () => standby.destroy()
+  }
+}
+
+interface Position {
+  lsn: string
+  /** Of the database and its timeline. */
+  identity: string
+  epoch: number
+}
+
+/** Up to where the primary's log is on disk: every acknowledged commit ends before it. */
+async function readPosition(primary: Db): Promise<Position> {
+  const [row] = await rows<Position>(
+    primary,
+    `select pg_current_wal_flush_lsn()::text as lsn, ${databaseIdentity} as identity,
+            extract(epoch from clock_timestamp())::float8 as epoch`
+  )
+  return row as Position
+}
+
+/**
+ * The identity of the history that a standby replays, as SQL, in the form of `databaseIdentity`. After a change of timeline
+ * the new one shows once the standby has written pages of it, at its next restart point at the latest.
+ */
+export const standbyIdentity = `(select system_identifier::text from pg_control_system()) || '/' ||
+  lpad(upper(to_hex(greatest((select timeline_id from pg_control_checkpoint()),
+                             (select min_recovery_end_timeline from pg_control_recovery())))), 8, '0')`
+
+export interface StandbyCheck {
+  /** Why it cannot serve reads, if so. */
+  wrong: string | undefined
+  behindBytes: number
+  /** Its clock minus the primary's, in seconds. */
+  clockAheadSeconds: number
+}
+
+/** Compares a standby with its primary, without waiting. */
+export async function checkStandby(primary: Db, standby: Db): Promise<StandbyCheck> {
+  const wanted = await readPosition(primary)
+  const found = await readStandby(standby, wanted)
+  return { wrong: wrongOf(found, wanted), behindBytes: found.behind ?? 0, clockAheadSeconds: found.ahead }
+}
+
+interface StandbyRow {
+  standby: boolean
+  /** Bytes until the position, negative behind it; null where this is no standby. */
+  behind: number | null
+  identity: string
+  ahead: number
+}
+
+async function readStandby(standby: Db, { lsn, epoch }: Position): Promise<StandbyRow> {
+  const [row] = await rows<StandbyRow>(
+    standby,
+    `select pg_is_in_recovery() as standby, pg_wal_lsn_diff(:lsn::pg_lsn, pg_last_wal_replay_lsn())::float8 as behind,
+            ${standbyIdentity} as identity, extract(epoch from clock_timestamp())::float8 - :epoch::float8 as ahead`,
+    { lsn, epoch }
+  )
+  return row as StandbyRow
+}
+
+function wrongOf({ standby, behind, identity, ahead }: StandbyRow, wanted: Position): string | undefined {
+  if (!standby || behind === null) return 'this server is no standby'
+  // A log of another history has positions that mean nothing here.
+  if (identity !== wanted.identity) return 'the standby is on another history than the primary'
+  return Math.abs(ahead) > CLOCKS_APART_SECONDS
+    ? `the standby's clock is ${ahead.toFixed(1)} s from the primary's`
+    : undefined
+}
+
+/** Waits until the standby has replayed the log up to a position. Throws Unserved. */
+async function replayed(standby: Db, wanted: Position, deadline: number): Promise<void> {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
+    const found = await readStandby(standby, wanted)
+    const wrong = wrongOf(found, wanted)
+    if (wrong !== undefined) throw new Unserved('away', wrong)
+    if ((found.behind as number) <= 0) return
+    if (performance.now() + pauseMs >= deadline) throw new Unserved('behind', 'the standby is too far behind')
+    await sleep(pauseMs)
+  }
+}
+
+function sentence(error: unknown): string {
+  const { code, message } = error as { code?: string; message?: string }
+  return `the standby does not answer (${code ?? message})`
+}
