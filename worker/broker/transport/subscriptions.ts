@@ -1,17 +1,17 @@
 // The contract subscriptions of an account's session. A stream dies with its connection; those still needed are
-// requested again on the next one, and given up only when that fails for a minute. A connection carries only so many
-// streams: contracts beyond that wait for a place, and are read now and then meanwhile. Those whose end is far are
-// parked without one (parked.ts).
+// requested again on the next one (restoring.ts), and given up only when that fails for a minute. A connection carries
+// only so many streams (stream-places.ts); contracts whose end is far are parked without one (parked.ts).
 
-import { setTimeout as delay } from 'node:timers/promises'
-import { backOff } from '../../../db/platform/back-off.ts'
 import type { Dialect, PipSizeOf } from '../dialects/dialect.ts'
 import { bodyOf } from '../dialects/reading.ts'
 import { endOf } from '../dialects/shortcode.ts'
 import { type Bought, BrokerError, type ContractListener, type ContractState } from '../port.ts'
 import { ParkedContracts, type ParkedOptions } from './parked.ts'
 import { readResponse } from './reconnecting.ts'
+import { Restoring } from './restoring.ts'
 import type { Connection, Frame, Stream } from './sockets.ts'
+import { StreamPlaces } from './stream-places.ts'
+import { newSubscription, type Source, type Subscription } from './subscription.ts'
 
 export interface SubscriptionsOptions extends Omit<ParkedOptions, 'onOver' | 'onBehind'> {
   dialect: Dialect
@@ -20,54 +20,32 @@ export interface SubscriptionsOptions extends Omit<ParkedOptions, 'onOver' | 'on
   lostAfterMs: number
 }
 
-interface Source {
-  connection: Connection
-  stream: Stream
-}
-
-interface Subscription {
-  contractId: string
-  listeners: Set<ContractListener>
-  last: ContractState | null
-  /** When it ends (epoch seconds), where that is known beforehand and its value is not needed until then. */
-  endsAt: number | null
-  /** It seems to have ended and must not be parked. */
-  mustStream: boolean
-  /** Where it streams now; null while it is parked or waits for a connection. */
-  source: Source | null
-  /** The subscription under way. */
-  requesting: Promise<ContractState> | null
-  /** Whether that request subscribes to a stream. */
-  subscribing: boolean
-  awaySince: number
-  over: boolean
-}
-
-const restorePauses = { firstMs: 1_000, mostMs: 15_000 }
 // A sale by another program is found so late at most.
 const AWAY_MS = 10 * 60_000
-/** Contracts without a place for a stream that are read in one round. */
-const readPerRound = 10
 const answer = 'proposal_open_contract'
 
 export class Subscriptions {
   readonly #options: SubscriptionsOptions
   readonly #byContract = new Map<string, Subscription>()
-  readonly #stop = new AbortController()
   readonly #parked: ParkedContracts
-  #restoring = false
-  #reserved = 0
-  /** Contracts whose last stream is not yet ended at the broker: another one would be refused. */
-  readonly #leaving = new Set<string>()
-  /** Ends the pause of contracts that wait for a place. */
-  #pause: AbortController | null = null
+  readonly #places: StreamPlaces
+  readonly #restoring: Restoring
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options
     this.#parked = new ParkedContracts({
       ...options,
       onOver: (contractId, sold) => this.#wake(contractId, sold),
-      onBehind: () => this.#restore()
+      onBehind: () => this.#restoring.begin()
+    })
+    this.#places = new StreamPlaces(options, this.#byContract, () => this.#restoring.skipPause())
+    this.#restoring = new Restoring({
+      subscriptions: this.#byContract,
+      parked: this.#parked,
+      places: this.#places,
+      log: options.log,
+      request: subscription => this.#again(subscription),
+      catchUp: () => this.#catchUp()
     })
   }
 
@@ -90,12 +68,7 @@ export class Subscriptions {
 
   /** Keeps a place for the stream of a purchase, until the returned function is called; null when all are taken. */
   reserve(): (() => void) | null {
-    if (this.#places() <= 0) return null
-    this.#reserved += 1
-    return () => {
-      this.#reserved -= 1
-      this.#freed()
-    }
+    return this.#places.reserve()
   }
 
   /** Follows a contract, sharing a stream that is there; resolves with its first state, or its latest known. */
@@ -131,8 +104,8 @@ export class Subscriptions {
     subscription.listeners.add(listener)
     subscription.endsAt = expiryTime
     if (source === null || subscription.source !== null) {
-      this.#release(source, subscription.contractId)
-      if (subscription.source === null && !this.#park(subscription)) this.#restore()
+      this.#places.release(source, subscription.contractId)
+      if (subscription.source === null && !this.#park(subscription)) this.#restoring.begin()
       return () => false
     }
     subscription.source = source
@@ -145,7 +118,7 @@ export class Subscriptions {
     if (subscription === undefined) return
     const { source } = subscription
     this.#remove(subscription)
-    this.#release(source, subscription.contractId)
+    this.#places.release(source, subscription.contractId)
   }
 
   /** A connection is gone: its streams are sought again elsewhere. */
@@ -157,7 +130,7 @@ export class Subscriptions {
       subscription.awaySince = now
     }
     this.#parked.down(connection)
-    this.#restore()
+    this.#restoring.begin()
   }
 
   /**
@@ -173,23 +146,12 @@ export class Subscriptions {
 
   /** Gives up everything followed. */
   close(cause: unknown): void {
-    this.#stop.abort()
+    this.#restoring.stop()
     for (const subscription of [...this.#byContract.values()]) this.#lose(subscription, cause)
   }
 
   #add(contractId: string): Subscription {
-    const subscription: Subscription = {
-      contractId,
-      listeners: new Set(),
-      last: null,
-      endsAt: null,
-      mustStream: false,
-      source: null,
-      requesting: null,
-      subscribing: false,
-      awaySince: performance.now(),
-      over: false
-    }
+    const subscription = newSubscription(contractId)
     this.#byContract.set(contractId, subscription)
     return subscription
   }
@@ -208,23 +170,13 @@ export class Subscriptions {
     return subscription.requesting
   }
 
-  /** How many more streams the connection carries. */
-  #places(): number {
-    const { dialect, reconnecting } = this.#options
-    let places = dialect.maxStreams - this.#reserved - (reconnecting.current?.lingering ?? 0)
-    // Mostly there are few contracts, and no need to count.
-    if (this.#byContract.size < places) return places - this.#byContract.size
-    for (const { source, subscribing } of this.#byContract.values()) if (source !== null || subscribing) places -= 1
-    return places
-  }
-
   async #request(subscription: Subscription): Promise<ContractState> {
     const request = { proposal_open_contract: 1, contract_id: Number(subscription.contractId) }
     const stream: Stream<Connection> = {
       receive: (frame, connection) => this.#receive(subscription, frame, { connection, stream })
     }
     const { reconnecting } = this.#options
-    const subscribing = this.#places() > 0 && !this.#leaving.has(subscription.contractId)
+    const subscribing = this.#places.free() > 0 && !this.#places.isLeaving(subscription.contractId)
     this.#parked.end(subscription.contractId)
     let frame: Frame
     try {
@@ -245,7 +197,7 @@ export class Subscriptions {
   #receive(subscription: Subscription, frame: Frame, source: Source): boolean {
     if (subscription.over) return false
     if (subscription.source !== null && subscription.source.stream !== source.stream) {
-      this.#release(source, subscription.contractId)
+      this.#places.release(source, subscription.contractId)
       return false
     }
     if (frame.error !== undefined) {
@@ -265,7 +217,7 @@ export class Subscriptions {
     if (state.settled) {
       this.#remove(subscription)
       // The broker keeps the stream of an ended contract open until it is forgotten.
-      this.#release(source, subscription.contractId)
+      this.#places.release(source, subscription.contractId)
     }
     for (const listener of subscription.listeners) this.#notify(subscription, () => listener.update(state))
     if (!state.settled) this.#park(subscription)
@@ -279,19 +231,9 @@ export class Subscriptions {
     const { source } = subscription
     subscription.source = null
     this.#parked.begin(subscription.contractId, ms)
-    this.#release(source, subscription.contractId)
+    this.#places.release(source, subscription.contractId)
     for (const listener of subscription.listeners) this.#notify(subscription, () => listener.parked?.(ms))
     return true
-  }
-
-  /** Ends a stream at the broker; its place is free once that is done. */
-  #release(source: Source | null, contractId: string): void {
-    if (source === null) return
-    this.#leaving.add(contractId)
-    void source.connection.forget(source.stream).then(() => {
-      this.#leaving.delete(contractId)
-      this.#freed()
-    })
   }
 
   #wake(contractId: string, sold: boolean): void {
@@ -299,58 +241,20 @@ export class Subscriptions {
     if (subscription === undefined) return
     subscription.mustStream ||= sold
     subscription.awaySince = performance.now()
-    void this.#again(subscription).then(() => this.#restore())
+    void this.#again(subscription).then(() => this.#restoring.begin())
   }
 
   /** The stream brings nothing any more, though the connection is up: request it again. */
   #away(subscription: Subscription): void {
     subscription.source = null
     subscription.awaySince = performance.now()
-    this.#restore()
+    this.#restoring.begin()
   }
 
   #read(frame: Frame): ContractState {
     const body = bodyOf(frame.proposal_open_contract, answer)
     if (Object.keys(body).length === 0) throw notFound()
     return this.#options.dialect.readState(body, this.#options.pipSizeOf)
-  }
-
-  #restore(): void {
-    if (this.#restoring || this.#stop.signal.aborted) return
-    this.#restoring = true
-    this.#restoreAll().catch(cause => {
-      this.#restoring = false
-      this.#options.log.error({ err: cause }, 'streams could not be restored')
-    })
-  }
-
-  /** A place is free; a contract that waits for one skips the rest of the pause. */
-  #freed(): void {
-    this.#pause?.abort()
-  }
-
-  async #restoreAll(): Promise<void> {
-    for (let attempt = 0; ; attempt++) {
-      const away = [...this.#byContract.values()].filter(
-        ({ source, contractId }) => source === null && !this.#parked.has(contractId)
-      )
-      if (away.length === 0 && this.#parked.behindMs === null) {
-        this.#restoring = false
-        return
-      }
-      const pauseMs = backOff(attempt, restorePauses) * Math.random() * (attempt === 0 ? 0.25 : 1)
-      const crowded = away.length > this.#places()
-      if (crowded) this.#pause = new AbortController()
-      const { signal: freed } = this.#pause ?? this.#stop
-      await delay(pauseMs, undefined, { signal: AbortSignal.any([this.#stop.signal, freed]) }).catch(() => undefined)
-      this.#pause = null
-      if (this.#stop.signal.aborted) return
-      // The one requested longest ago first. A free place is no reason to read more contracts than it takes.
-      away.sort((one, other) => one.awaySince - other.awaySince)
-      const readable = Math.max(0, this.#places()) + (freed.aborted ? 0 : readPerRound)
-      const some = crowded ? away.slice(0, readable) : away
-      await Promise.all([this.#catchUp(), ...some.map(subscription => this.#again(subscription))])
-    }
   }
 
   /** A contract stays parked only while the account's sales are received. */
