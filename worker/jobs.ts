@@ -39,7 +39,7 @@ import { fanOut } from './copy/fanout.ts'
 import { changeLimitsOfCopies, openLimitSetting } from './copy/limits.ts'
 import { keepEventDays, openSequencing } from './events.ts'
 import { HALTS_MS, openHalts } from './orders/halts.ts'
-import { openPlacing } from './orders/placing.ts'
+import { Placing } from './orders/placing.ts'
 import { openProving } from './orders/proving.ts'
 import { resolveDoubts } from './orders/resolving.ts'
 import { openSettling } from './orders/settle.ts'
@@ -125,7 +125,7 @@ export async function startWork(services: WorkerServices): Promise<Running> {
   const { db, bus, queue, config, log, clock, worker } = services
   const settling = openSettling(services)
   const halts = openHalts(services)
-  const placing = openPlacing(services, settling, halts, () => loops['order.copy'].wake())
+  const placing = new Placing(services, settling, halts, () => loops['order.copy'].wake())
   const proving = openProving(services, placing, () => loops['account.prove'].wake())
   const brokerRequests = openBrokerRequests(services, settling)
   const databaseClock = new DatabaseClock()

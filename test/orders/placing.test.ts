@@ -10,7 +10,7 @@ import { countCheck, markReview, takeDoubts } from '../../db/orders/resolving.ts
 import { rows } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { openHalts } from '../../worker/orders/halts.ts'
-import { openPlacing } from '../../worker/orders/placing.ts'
+import { Placing } from '../../worker/orders/placing.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
@@ -221,7 +221,7 @@ taking('looks among recent ones, or among all', async () => {
 taking('goes on with the oldest where more wait than can be taken at once', async () => {
   // Nobody has orders on these accounts: there is nothing to follow.
   const services = { ...harness.services, worker: 'worker', clock: systemClock } as unknown as WorkerServices
-  const placing = openPlacing(services, undefined as never, openHalts(services), () => {})
+  const placing = new Placing(services, undefined as never, openHalts(services), () => {})
   const store = (jobs: number) =>
     queue.enqueue(
       db,

@@ -48,6 +48,9 @@ export const edit = (file: string, from: string, to: string): Edit => ({ file, f
 /** Where the guards are. */
 export const files = {
   placing: 'worker/orders/placing.ts',
+  sending: 'worker/orders/sending.ts',
+  responses: 'worker/orders/responses.ts',
+  releases: 'worker/orders/releases.ts',
   claiming: 'db/orders/claiming.ts',
   rows: 'db/orders/placing.ts',
   resolving: 'db/orders/resolving.ts',

@@ -1,7 +1,8 @@
 // Guards that simulations miss when they are taken out.
 import { edit, files, type SimulatedGuard } from './guard.ts'
 
-const { claiming, deciding, evidence, leases, placing, resolving, settling, storing } = files
+const { claiming, deciding, evidence, leases, placing, releases, resolving, responses, sending, settling, storing } =
+  files
 
 // Guards that stand in for each other are taken out together.
 const uncapped = edit(
@@ -45,11 +46,11 @@ export const simulatedGuards: SimulatedGuard[] = [
     name: 'the permit is checked right before the write',
     edits: [
       edit(
-        placing,
-        'if (late.signal.aborted || clock.now() >= deadline || clock.wall() >= wallDeadline)',
-        'if (deadline < 0 || wallDeadline < 0)'
+        sending,
+        'if (this.signal.aborted || clock.now() >= this.deadline || clock.wall() >= this.#wallDeadline)',
+        'if (this.deadline < 0 || this.#wallDeadline < 0)'
       ),
-      edit(placing, '() => giveUp() && reject(', '() => deadline < 0 && giveUp() && reject(')
+      edit(sending, '() => this.#giveUp() && reject(', '() => this.deadline < 0 && this.#giveUp() && reject(')
     ],
     mode: 'broker',
     lives: 300
@@ -88,8 +89,8 @@ export const simulatedGuards: SimulatedGuard[] = [
   {
     name: 'a buy in doubt is not sent again',
     edits: [
-      edit(placing, `if (error.ran === 'unknown') {`, `if (error.ran === undefined) {`),
-      edit(placing, `if (!written && error.code === 'BROKER_UPSTREAM' &&`, `if (error.code === 'BROKER_UPSTREAM' &&`)
+      edit(responses, `if (error.ran === 'unknown') {`, `if (error.ran === undefined) {`),
+      edit(responses, `if (!written && error.code === 'BROKER_UPSTREAM' &&`, `if (error.code === 'BROKER_UPSTREAM' &&`)
     ],
     mode: 'broker',
     lives: 300,
@@ -179,7 +180,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'a purchase whose write was not acknowledged is recognised',
-    edits: [edit(placing, 'if (kept?.broker_order_id !== contractId) {', 'if (kept) {')],
+    edits: [edit(responses, 'if (kept?.broker_order_id !== contractId) {', 'if (kept) {')],
     mode: 'database',
     lives: 1500
   },
@@ -259,20 +260,20 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'the permit ends on the wall clock, too, for a machine that was suspended',
-    edits: [edit(placing, ' || clock.wall() >= wallDeadline', '')],
+    edits: [edit(sending, ' || clock.wall() >= this.#wallDeadline', '')],
     mode: 'suspended',
     lives: 1500
   },
   {
     name: 'a claim whose acknowledgement was lost is given back',
-    edits: [edit(placing, 'if (lostClaims.size === 0) return', 'if (lostClaims.size >= 0) return')],
+    edits: [edit(releases, 'if (this.#lostClaims.size === 0) return', 'if (this.#lostClaims.size >= 0) return')],
     mode: 'database',
     lives: 300,
     quick: true
   },
   {
     name: 'a halt stops what a worker has claimed and not sent',
-    edits: [edit(placing, 'halt = halts.of(order)', 'halt = undefined')],
+    edits: [edit(sending, 'this.halt = this.#findHalt()', 'this.halt = undefined')],
     mode: 'halted',
     lives: 600
   },
@@ -284,7 +285,7 @@ export const simulatedGuards: SimulatedGuard[] = [
         "(h.scope, h.subject) in (('all', '')",
         "false and (h.scope, h.subject) in (('all', '')"
       ),
-      edit(placing, 'halt = halts.of(order)', 'halt = undefined')
+      edit(sending, 'this.halt = this.#findHalt()', 'this.halt = undefined')
     ],
     mode: 'halted',
     lives: 600

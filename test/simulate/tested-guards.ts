@@ -2,7 +2,7 @@
 // hardly any life gets to, or where a process of another kind is at work.
 import { edit, files, type TestedGuard } from './guard.ts'
 
-const { claiming, evidence, leases, placing, resolving, rows, settling, storing } = files
+const { claiming, evidence, leases, resolving, rows, sending, settling, storing } = files
 
 const orderGuards: TestedGuard[] = [
   {
@@ -25,7 +25,7 @@ const orderGuards: TestedGuard[] = [
   },
   {
     name: 'no order is sent that a halt of trading applies to',
-    edits: [edit(placing, 'if (halt) throw permitExpired(missing)', '')],
+    edits: [edit(sending, 'if (this.halt) throw this.#expired()', '')],
     test: 'test/orders/halts.test.ts'
   },
   {

@@ -9,13 +9,13 @@ import {
   takeUnproven,
   type Unproven
 } from '../../db/orders/proving.ts'
-import type { OrderRow } from '../../db/orders/reading.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { isAppRefused } from '../broker/dialects/errors.ts'
 import { BrokerError } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
+import { notifyCallers } from './notify.ts'
 import type { Placing } from './placing.ts'
 
 // Accounts being authorised by one worker.
@@ -35,17 +35,12 @@ export interface Proving {
 
 /** `wake` is called when a place became free while accounts may be waiting for one. */
 export function openProving(services: WorkerServices, placing: Pick<Placing, 'claim'>, wake: () => void): Proving {
-  const { db, bus, log } = services
+  const { db, log } = services
   const underWay = new Map<string, Promise<void>>()
   const shares = new Shares(MAX_UNDER_WAY)
   let stopped = false
   /** Whether the last round may have left accounts for want of places. */
   let waiting = false
-
-  const tell = (orders: Pick<OrderRow, 'id' | 'reply_channel'>[]) => {
-    if (orders.length > 0) services.changes.give()
-    for (const { id, reply_channel } of orders) if (reply_channel) bus.publish(reply_channel, 'order', id)
-  }
 
   async function prove(account: Unproven): Promise<void> {
     const { accountRowId } = account
@@ -55,7 +50,7 @@ export function openProving(services: WorkerServices, placing: Pick<Placing, 'cl
       if (accountId !== undefined) await placing.claim([accountId])
     } catch (error) {
       const refusal = refusalOf(error)
-      if (refusal) return tell(await failUnproven(db, accountRowId, refusal))
+      if (refusal) return notifyCallers(services, await failUnproven(db, accountRowId, refusal))
       log.info({ err: error, accountRowId }, 'an account could not be opened for its first order')
       await pauseProving(db, accountRowId, PAUSE_MS)
     }
@@ -85,7 +80,7 @@ export function openProving(services: WorkerServices, placing: Pick<Placing, 'cl
       return false
     },
     async expire() {
-      tell(await expireUnproven(db, EXPIRED_AT_ONCE))
+      notifyCallers(services, await expireUnproven(db, EXPIRED_AT_ONCE))
     },
     async drain() {
       stopped = true

@@ -23,6 +23,7 @@ import { BrokerError, type ContractListener, type ContractState } from '../broke
 import { openLimitStore } from '../copy/limits.ts'
 import { Pauses } from '../platform/pauses.ts'
 import type { WorkerServices } from '../services.ts'
+import { notifyCallers } from './notify.ts'
 import { markOf, settlementOf } from './outcome.ts'
 import { persist } from './persist.ts'
 import { contradictions, lacksPrices } from './plausible.ts'
@@ -94,8 +95,7 @@ export function openSettling(services: WorkerServices): Settling {
   const saveClosed = batch(
     async (settlements: Settlement[]) => {
       const orders = await persist(services, () => closeOrders(db, queue, settlements))
-      for (const { reply_channel: replyChannel, id } of orders) if (replyChannel) bus.publish(replyChannel, 'order', id)
-      if (orders.length > 0) services.changes.give()
+      notifyCallers(services, orders)
       if (orders.some(({ closes_copies }) => closes_copies)) bus.publish(WORK, 'copy.close', 'new')
       const byId = new Map(orders.map(order => [order.id, order]))
       return settlements.map(({ id }) => byId.get(id))

@@ -1,0 +1,161 @@
+// What becomes of an order that was claimed: the broker's response goes onto the row, bought, refused or in doubt. One that
+// is in doubt is never sent again here: the row stays `sending` until resolution decides.
+import type { Claimed } from '../../db/orders/claiming.ts'
+import { markFailed, markReset, type OrderRefusal, openOrders, type Receipt } from '../../db/orders/placing.ts'
+import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
+import { markReview } from '../../db/orders/resolving.ts'
+import { WORK } from '../../db/platform/bus.ts'
+import { observeBuy } from '../../db/platform/metrics.ts'
+import { batch, isDataError } from '../../db/postgres/batch.ts'
+import { ApiError, type ErrorExtras } from '../../schemas/errors/errors.ts'
+import { rejectToken } from '../accounts/accounts.ts'
+import { ReviewNeeded } from '../accounts/books.ts'
+import { isAppRefused } from '../broker/dialects/errors.ts'
+import { type Bought, BrokerError, type Contract } from '../broker/port.ts'
+import type { WorkerServices } from '../services.ts'
+import { notifyCallers } from './notify.ts'
+import { persist } from './persist.ts'
+import type { Releases } from './releases.ts'
+import type { Expected } from './settle.ts'
+import { refOf } from './terms.ts'
+
+/** An order's attempt, as the row that is to be written has to know it. */
+interface Attempt {
+  id: string
+  attempt: number
+}
+
+export class Responses {
+  readonly #services: WorkerServices
+  readonly #releases: Releases
+  readonly #saveOpen: (
+    receipt: Receipt
+  ) => Promise<Awaited<ReturnType<typeof openOrders>>['orders'][number] | undefined>
+  readonly #saveFailed: (refusal: OrderRefusal) => Promise<OrderRefusal>
+  readonly #saveReset: (attempt: Attempt) => Promise<Attempt>
+  readonly #findKept: (id: string) => Promise<OrderRow | undefined>
+
+  constructor(services: WorkerServices, releases: Releases) {
+    const { db, queue, bus, worker } = services
+    this.#services = services
+    this.#releases = releases
+    // One response that cannot be written, as of a contract that another order owns, must not keep the others from it.
+    this.#saveOpen = batch(
+      async (receipts: Receipt[]) => {
+        const { orders, copying } = await persist(services, () => openOrders(db, queue, receipts, worker))
+        if (copying) bus.publish(WORK, 'copy.fanout', 'new')
+        if (orders.length > 0) services.changes.give()
+        // A tick contract's caller waits for its end, which follows within seconds.
+        notifyCallers(
+          services,
+          orders.filter(({ duration_unit }) => duration_unit !== 't')
+        )
+        const byId = new Map(orders.map(order => [order.id, order]))
+        return receipts.map(({ id }) => byId.get(id))
+      },
+      { isolate: isDataError }
+    )
+    this.#saveFailed = batch(
+      async (refusals: OrderRefusal[]) => {
+        notifyCallers(services, await persist(services, () => markFailed(db, refusals)))
+        return refusals
+      },
+      { isolate: isDataError }
+    )
+    // Purchases without a response whose connection was reset, or carried later responses: nothing more can arrive.
+    this.#saveReset = batch(async (claims: Attempt[]) => {
+      await persist(services, () => markReset(db, claims))
+      return claims
+    })
+    this.#findKept = batch((ids: string[]) => persist(services, () => findOrders(db, ids)))
+  }
+
+  /** Opens the order with the contract that was bought for it. */
+  async bought(order: Claimed, { bought, contract }: { bought: Bought; contract: Contract }, expected: Expected) {
+    const opened = await this.#saveOpen({
+      id: order.id,
+      attempt: order.attempt,
+      brokerOrderId: bought.contractId,
+      transactionId: bought.transactionId,
+      buyPrice: bought.buyPrice,
+      payout: bought.payout,
+      currency: contract.currency,
+      openedAt: bought.purchaseTime,
+      expiryAt: bought.expiryTime,
+      hasFollowers: order.has_followers
+    })
+    if (opened) expected.opened(opened)
+    else await this.#recognise(order, bought.contractId, expected)
+  }
+
+  /** Writes why there is no contract, or that it is not known whether there is one; 'released': the order was given back. */
+  async failed(
+    order: Claimed,
+    error: unknown,
+    { written, startedAt }: { written: boolean; startedAt: number }
+  ): Promise<'released' | undefined> {
+    const { log, clock } = this.#services
+    const seconds = () => (clock.now() - startedAt) / 1000
+    const { id, attempt } = order
+    if (error instanceof ReviewNeeded) return this.#review(order, error)
+    if (error instanceof ApiError) {
+      const { code, message, extras } = error
+      await this.#saveFailed({ id, attempt, code, message, extras })
+      return
+    }
+    if (!(error instanceof BrokerError)) {
+      log.error({ err: error, orderId: id }, 'placing an order failed on our side')
+      return written ? undefined : this.#releases.release(order, 'The order could not be sent to the broker.')
+    }
+    if (error.rejected)
+      await rejectToken(this.#services, refOf(order), error).catch((cause: unknown) =>
+        log.warn({ err: cause }, 'account')
+      )
+    const facts = { orderId: id, trace: order.trace, brokerCode: error.brokerCode, ran: error.ran }
+    if (error.ran === 'unknown') {
+      observeBuy('doubt', seconds())
+      log.warn({ ...facts, err: error }, 'an order is in doubt')
+      await this.#saveReset({ id, attempt })
+      return
+    }
+    // A refused application is refused again within the order's time; the caller learns it now.
+    if (!written && error.code === 'BROKER_UPSTREAM' && !isAppRefused(error.brokerCode)) {
+      observeBuy('unsent', seconds())
+      log.info(facts, 'an order was not sent')
+      return this.#releases.release(order, error.message, error.retryMs)
+    }
+    observeBuy('refused', seconds())
+    log.info(facts, 'the broker refused an order')
+    const code = error.code === 'NOT_FOUND' ? 'INVALID_CONTRACT' : error.code
+    await this.#saveFailed({ id, attempt, code, message: error.message, ...extrasOf(error) })
+  }
+
+  /** No row took the contract: another update was first. */
+  async #recognise(order: Claimed, contractId: string, expected: Expected): Promise<void> {
+    const { log, worker } = this.#services
+    const kept = await this.#findKept(order.id)
+    if (kept?.broker_order_id !== contractId) {
+      expected.cancel()
+      return log.error({ orderId: order.id, contractId }, 'the broker answered after the order was decided')
+    }
+    // It was this worker when the acknowledgement of the write was lost and the write was repeated; otherwise the
+    // worker that adopted the order holds its lease.
+    if (kept.phase === 'open' && kept.lease_holder === worker) expected.opened(kept)
+    else expected.cancel()
+    notifyCallers(this.#services, [kept])
+  }
+
+  async #review(order: Claimed, { message, evidence }: ReviewNeeded): Promise<undefined> {
+    const { db, log } = this.#services
+    log.error({ orderId: order.id, trace: order.trace }, 'an order needs a review')
+    await persist(this.#services, () => markReview(db, { ...order, message, evidence }))
+    const kept = await this.#findKept(order.id)
+    notifyCallers(this.#services, kept ? [kept] : [])
+  }
+}
+
+/** The fields of the refusal beside its message: when the market opens, or the field it is about. */
+function extrasOf({ code, message, secondsUntilOpen, field }: BrokerError): { extras?: ErrorExtras } {
+  if (code === 'MARKET_CLOSED') return { extras: { secondsUntilOpen } }
+  return field === undefined ? {} : { extras: { details: [{ path: `/body/${field}`, message }] } }
+}

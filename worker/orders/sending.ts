@@ -1,0 +1,155 @@
+// Sending one claimed order: a buy that leaves at most once, and only while the order's permit lasts. Right before the
+// write the permit is checked on the monotonic clock, counted from before the claim.
+import type { Claimed } from '../../db/orders/claiming.ts'
+import { observeBuy } from '../../db/platform/metrics.ts'
+import { type HaltFacts, tradingHalted } from '../../schemas/halts.ts'
+import { currencyOf, openSession } from '../accounts/accounts.ts'
+import { compareBooks } from '../accounts/books.ts'
+import { type Bought, BrokerError, type Contract, type Session } from '../broker/port.ts'
+import type { WorkerServices } from '../services.ts'
+import type { Halts } from './halts.ts'
+import type { Releases } from './releases.ts'
+import type { Responses } from './responses.ts'
+import type { Expected, Settling } from './settle.ts'
+import { ceilingOf, openStakes } from './stake.ts'
+import { contractOf, refOf } from './terms.ts'
+
+// How long before a permit's end an order stops waiting for its account's quota.
+const QUOTA_AHEAD_MS = 100
+
+/** Until when an order may be sent, by this process's monotonic and by its wall clock (both ms). */
+export interface Permit {
+  deadline: number
+  wallDeadline: number
+}
+
+interface Parts {
+  settling: Pick<Settling, 'expect'>
+  halts: Pick<Halts, 'of'>
+  releases: Releases
+  responses: Responses
+}
+
+export class Sending {
+  readonly #services: WorkerServices
+  readonly #parts: Parts
+  readonly #stakeOf: ReturnType<typeof openStakes>
+
+  constructor(services: WorkerServices, parts: Parts) {
+    this.#services = services
+    this.#parts = parts
+    this.#stakeOf = openStakes(services)
+  }
+
+  /** Sends the order and writes what comes of it; 'released': it was given back, and waits for its next attempt. */
+  async send(order: Claimed, permit: Permit): Promise<'released' | undefined> {
+    const { settling, halts, responses } = this.#parts
+    const expected = settling.expect(order)
+    const startedAt = this.#services.clock.now()
+    const attempt = new Attempt(this.#services, permit, () => halts.of(order))
+    try {
+      const { session, contract } = await attempt.inTime(this.#openFor(order))
+      const bought = await this.#buy({ order, attempt, expected }, session, contract)
+      await responses.bought(order, { bought, contract }, expected)
+    } catch (error) {
+      expected.cancel()
+      const { halt, written } = attempt
+      return responses.failed(order, halt ? tradingHalted(halt) : error, { written, startedAt })
+    }
+  }
+
+  async #buy(
+    { order, attempt, expected }: { order: Claimed; attempt: Attempt; expected: Expected },
+    session: Session,
+    contract: Contract
+  ): Promise<Bought> {
+    const { clock, log } = this.#services
+    attempt.missing = 'The connection of its account was busy.'
+    const sentAt = clock.now()
+    const bought = await attempt.inTime(
+      session.buy(contract, {
+        beforeSend: () => attempt.beforeSend(),
+        signal: attempt.signal,
+        listener: expected.listener,
+        maxPrice: ceilingOf(contract),
+        // A quota's refusal comes before the permit ends, so that it is the reason that is given.
+        waitMs: Math.max(0, attempt.deadline - sentAt - QUOTA_AHEAD_MS)
+      })
+    )
+    const ms = clock.now() - sentAt
+    observeBuy('done', ms / 1000)
+    this.#parts.releases.succeeded(order.account_id)
+    log.info({ orderId: order.id, trace: order.trace, contractId: bought.contractId, ms: Math.round(ms) }, 'bought')
+    return bought
+  }
+
+  async #openFor(order: Claimed): Promise<{ session: Session; contract: Contract }> {
+    const session = await openSession(this.#services, refOf(order))
+    const { broker_account_id: accountRowId, currency: known } = order
+    const currency = await currencyOf(this.#services, session, { accountRowId, currency: known })
+    const contract = contractOf({ ...order, currency, ...(await this.#stakeOf(order, currency)) })
+    if (order.books_due) await compareBooks(this.#services, order, contract)
+    return { session, contract }
+  }
+}
+
+/** One attempt to send an order: whether it was written, and until when it may be. */
+class Attempt {
+  readonly deadline: number
+  /** What the order waits for, for the reason that is given when the permit ends first. */
+  missing = 'The connection of its account was not ready.'
+  written = false
+  /** The halt that was found in force when the order was about to leave. */
+  halt: HaltFacts | undefined
+  readonly #clock: WorkerServices['clock']
+  readonly #wallDeadline: number
+  readonly #findHalt: () => HaltFacts | undefined
+  readonly #late = new AbortController()
+
+  constructor({ clock }: WorkerServices, { deadline, wallDeadline }: Permit, findHalt: () => HaltFacts | undefined) {
+    this.#clock = clock
+    this.deadline = deadline
+    this.#wallDeadline = wallDeadline
+    this.#findHalt = findHalt
+  }
+
+  /** Aborted when the order may not be written any more. */
+  get signal(): AbortSignal {
+    return this.#late.signal
+  }
+
+  /** Right before the write: throws unless the permit lasts and no halt is in force. */
+  beforeSend(): void {
+    const clock = this.#clock
+    // The monotonic clock stops while the machine is suspended, the wall clock may be set: whichever is later counts.
+    if (this.signal.aborted || clock.now() >= this.deadline || clock.wall() >= this.#wallDeadline) throw this.#expired()
+    this.halt = this.#findHalt()
+    if (this.halt) throw this.#expired()
+    this.written = true
+  }
+
+  /** Unless something was written by the end of the permit, the order is given back before anybody takes it for in doubt. */
+  inTime<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const leftMs = Math.max(0, this.deadline - this.#clock.now())
+      const { missing } = this
+      const cancel = this.#clock.after(leftMs, () => this.#giveUp() && reject(permitExpired(missing)))
+      work.then(resolve, reject).finally(cancel)
+    })
+  }
+
+  /** From then on it cannot be written any more, whatever the clock shows; false: it was written before. */
+  #giveUp(): boolean {
+    if (!this.written) this.#late.abort()
+    return !this.written
+  }
+
+  #expired(): BrokerError {
+    return permitExpired(this.missing)
+  }
+}
+
+/** The order was not sent by the end of its permit; `missing` names what it waited for. */
+function permitExpired(missing: string): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', missing, { brokerCode: 'PermitExpired' })
+}
