@@ -109,7 +109,7 @@ class SimulatedSession implements Session {
     const { line } = this
     const { schedule, chance, troubles } = line.world
     const fate = chance.weighted(troubles().buys)
-    const delayMs = waitMs(fate, chance, troubles().wait)
+    const delayMs = waitMs(chance, troubles().wait)
     if (delayMs > 0) await new Promise<void>(resolve => schedule.after(delayMs, line.actor, 'budget', () => resolve()))
     if (schedule.now < line.upAt) await connected(line, 'reconnect')
     return new Promise<Bought>((resolve, reject) => {

@@ -30,7 +30,7 @@ interface Way {
    * The network holds it until its sender breaks the connection off: its answer is nobody's then, and the broker
    * executes what it has received so long after that, at most its own time-out.
    */
-  runHeld(ms: number): void
+  runHeld(ms: number, changes?: Changes): void
   /** Somebody else buys the same after so long. */
   others(ms: number, changes?: Changes): void
   /**
@@ -61,12 +61,13 @@ interface Way {
 const BROKER_TIMEOUT_MS = 15_000
 // So long a machine may go on sending what a process that died had written; RECONCILE_CRASHED_MS is a little more.
 export const KERNEL_MS = 40_000
-// A purchase shows in lists so much later, at most.
+// A purchase shows in lists so much later.
 const LIST_LAG_MS = 6000
+// So much later at most: RECONCILE_AFTER_MS is 5 s longer than the broker's own time-out, and the second check of absence
+// comes 3 s after the first.
+const LONGEST_LAG_MS = 7500
 // So much longer a connection that is not broken off may hold what was written.
 const HELD_LONGER_MS = 45_000
-// Nor so long after it was written: a second look comes RECONCILE_AFTER_MS and 3 s after the permit, or later.
-const SHOWN_MS = 22_500
 // Calls are counted by the minute: what is refused because they are used up is refused for what is left of it.
 const BUDGET_MS = 60_000
 
@@ -94,11 +95,8 @@ const fates: Record<BuyFate, (way: Way) => void> = {
     way.run(way.int(10_000, BROKER_TIMEOUT_MS), () => {}, lag)
     way.timeOut()
   },
-  // The first look comes too early for it.
-  'time-out, as late as can be'(way) {
-    way.run(way.int(BROKER_TIMEOUT_MS - 1000, BROKER_TIMEOUT_MS), () => {}, { visibleAt: way.now + SHOWN_MS })
-    way.timeOut()
-  },
+  // The first check that counts comes too early for it.
+  'held, run and shown as late as can be': way => way.runHeld(BROKER_TIMEOUT_MS, { lagMs: LONGEST_LAG_MS }),
   'rate limit': way => way.refuse('BROKER_UPSTREAM', 'RateLimit'),
   'no funds': way => way.refuse('INSUFFICIENT_BALANCE', 'InsufficientBalance'),
   'bad contract': way => way.refuse('INVALID_CONTRACT', 'ContractBuyValidationError'),
@@ -126,10 +124,8 @@ const fates: Record<BuyFate, (way: Way) => void> = {
   }
 }
 
-/** How long a purchase of this fate waits to be written, be it for the budget of calls or for the connection. */
-export function waitMs(fate: BuyFate, chance: Chance, often: number): number {
-  // Until shortly before its permit ends.
-  if (fate === 'time-out, as late as can be') return chance.int(2300, 2850)
+/** How long a purchase waits to be written, be it for the budget of calls or for the connection. */
+export function waitMs(chance: Chance, often: number): number {
   // Now and then longer than the permit lasts.
   return chance.is(0.01) ? chance.int(2000, 9000) : chance.is(often) ? chance.int(50, 2000) : 0
 }
@@ -171,14 +167,14 @@ export function meetFate(line: Line, fate: BuyFate, written: Written): void {
         schedule.after(chance.int(100, KERNEL_MS), null, label, execute)
       })
     },
-    runHeld(ms) {
+    runHeld(ms, changes = {}) {
       const { accountId } = written.account
       let isReset = false
       const reset = () => {
         if (isReset) return
         isReset = true
         world.books.held(accountId, schedule.now + ms)
-        schedule.after(ms, null, `execute ${accountId}`, () => purchase(world, written, { writtenAt: now }))
+        schedule.after(ms, null, `execute ${accountId}`, () => purchase(world, written, { writtenAt: now, ...changes }))
       }
       if (!written.waiting()) return reset()
       world.books.held(accountId, written.givesUpAt + ms)

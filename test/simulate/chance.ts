@@ -54,6 +54,8 @@ export interface Troubles {
   freeze: number
   /** A statement is lost before or after its effect, or times out without one. */
   statement: number
+  /** A statement is done, and its response comes seconds later. */
+  slow: number
   /** A worker loses its connection to the broker, per virtual second. */
   disconnect: number
   /** A hint is lost, or comes twice. */
@@ -103,7 +105,7 @@ export type BuyFate =
   | 'cut, run late'
   | 'time-out, not run'
   | 'time-out, run late'
-  | 'time-out, as late as can be'
+  | 'held, run and shown as late as can be'
   | 'rate limit'
   | 'no funds'
   | 'bad contract'
@@ -134,10 +136,10 @@ const usual: Troubles = {
     'cut after': 0.05,
     // These come with the mode that is about them.
     'held, run after the reset': 0,
+    'held, run and shown as late as can be': 0,
     'cut, run late': 0,
     'time-out, not run': 0.6,
     'time-out, run late': 1,
-    'time-out, as late as can be': 0.2,
     'rate limit': 1.5,
     'no funds': 1.5,
     'bad contract': 1,
@@ -155,6 +157,7 @@ const usual: Troubles = {
   crash: 1 / 100_000,
   freeze: 1 / 150_000,
   statement: 1 / 400,
+  slow: 1 / 2000,
   disconnect: 1 / 20,
   hint: 1 / 50,
   wait: 0.03,
@@ -199,8 +202,8 @@ const prompt: Troubles = { ...usual, calmAfterMs: 15_000 }
 /** What a simulation concentrates on. */
 export const modes = {
   usual,
-  /** The database loses statements, often. */
-  database: { ...prompt, statement: 1 / 25, outage: 1 / 15 },
+  /** The database loses statements, or responds late, often. */
+  database: { ...prompt, statement: 1 / 25, slow: 1 / 25, outage: 1 / 15 },
   /** The broker leaves orders in doubt. */
   broker: {
     ...prompt,
@@ -227,7 +230,15 @@ export const modes = {
     clocks: { workers: 12_000, broker: 9000, database: 2000, jump: 1 / 4 }
   },
   /** What was sent comes as late as anything allows, while its sender lives. */
-  late: { ...prompt, buys: { ...usual.buys, 'held, run after the reset': 4, 'cut, run late': 0.2 } },
+  late: {
+    ...prompt,
+    buys: {
+      ...usual.buys,
+      'held, run after the reset': 4,
+      'held, run and shown as late as can be': 1,
+      'cut, run late': 0.2
+    }
+  },
   /** Machines are suspended, clocks and all. */
   suspended: { ...prompt, freeze: 1 / 1500, suspend: 0.8, wait: 0.3 },
   /** The database's server dies with what it has acknowledged. */
@@ -242,6 +253,7 @@ export const modes = {
     halt: 1 / 2,
     livesPerSecond: 40,
     statement: 0,
+    slow: 0,
     wait: 0.4,
     crash: 1 / 5000,
     freeze: 1 / 10_000

@@ -17,11 +17,13 @@ const PostgresClient = createRequire(import.meta.url)('knex/lib/dialects/postgre
 // Statements arrive in bunches, and so do their answers: what waits for them travels together again.
 const ANSWER_GRID_MS = 5
 const GRID_MS = 40
+const SLOW_MS = [500, 14_000] as const
 
 const realTimeout = setTimeout
 const realClear = clearTimeout
 
-export type StatementFate = 'done' | 'lost' | 'unknown' | 'timed out'
+/** A slow one is executed at once, and its response comes seconds later. */
+export type StatementFate = 'done' | 'slow' | 'lost' | 'unknown' | 'timed out'
 
 interface Physical {
   client: pg.Client
@@ -208,7 +210,7 @@ export async function openSimulatedDatabase(options: {
     !session.inTransaction &&
     !session.broken &&
     !session.actor.dead &&
-    (fate === 'done' || fate === 'unknown') &&
+    (fate === 'done' || fate === 'slow' || fate === 'unknown') &&
     !/^(commit|rollback)/i.test(text)
 
   async function perform(statement: Statement): Promise<void> {
@@ -309,8 +311,10 @@ export async function openSimulatedDatabase(options: {
     }
   }
 
-  function answer({ session, resolve, reject }: Statement, outcome: Outcome): void {
-    schedule.onGrid(chance.int(1, 6), ANSWER_GRID_MS, session.actor, 'row', () => {
+  function answer({ session, fate, resolve, reject }: Statement, outcome: Outcome): void {
+    if (fate === 'slow') counts.add('database: slow response')
+    const ms = fate === 'slow' ? chance.int(...SLOW_MS) : chance.int(1, 6)
+    schedule.onGrid(ms, ANSWER_GRID_MS, session.actor, 'row', () => {
       if ('error' in outcome) reject(outcome.error)
       else resolve(outcome.result)
     })

@@ -62,8 +62,8 @@ export const simulatedGuards: SimulatedGuard[] = [
       edit(placing, ' deadline: permit.from + order.permit_ms', ' deadline: clock.now() + order.permit_ms'),
       edit(placing, 'wallDeadline: permit.wallFrom + order.permit_ms', 'wallDeadline: clock.wall() + order.permit_ms')
     ],
-    mode: 'crashes',
-    lives: 3000
+    mode: 'database',
+    lives: 1500
   },
   {
     name: 'the permit ends with the time to live, in the statement and as a constraint',
@@ -110,8 +110,8 @@ export const simulatedGuards: SimulatedGuard[] = [
     quick: true
   },
   decision('absence takes more than one look', 'const CHECKS = 2', 'const CHECKS = 1', {
-    mode: 'usual',
-    buys: { 'time-out, as late as can be': 5 }
+    mode: 'late',
+    buys: { 'held, run and shown as late as can be': 5 }
   }),
   {
     name: 'what a dead process has sent is waited for',

@@ -91,6 +91,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     wrong: error => void (trouble.length < 5 && trouble.push(error.message)),
     fateOf(actor) {
       if (schedule.now < databaseDownUntil) return 'lost'
+      if (chance.is(troubles().slow)) return 'slow'
       if (!chance.is(troubles().statement)) return 'done'
       return actor.dead ? 'done' : chance.weighted({ lost: 4, unknown: 5, 'timed out': 1 })
     }
@@ -457,6 +458,7 @@ const still: Troubles = {
   crash: 0,
   freeze: 0,
   statement: 0,
+  slow: 0,
   disconnect: 0,
   hint: 0,
   call: 0,
