@@ -14,6 +14,8 @@ export const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 2000)
 /** What the hostile partner has and knows. */
 export interface Ground {
   address: string
+  /** Of a bare server on the same machine. */
+  bare: string
   key: string
   /** Further keys of the same partner. */
   keys: string[]
@@ -24,6 +26,8 @@ export interface Ground {
 
 export interface Attack {
   name: string
+  /** Sent to a bare server, as a measure of what the machine alone costs the other partner. */
+  control?: true
   /** Calls a second; as many as the plan allows unless said. */
   rate?: number
   /** Makes a call slow at the broker, for the hostile partner's application alone. */
@@ -47,6 +51,17 @@ const BOT_OF_500_KB = {
 export const TAKEN = { email: 'taken@example.com', password: 'rather-Long-4711-password', name: 'T' }
 
 export const attacks: Attack[] = [
+  {
+    name: 'control: small calls to a bare server',
+    control: true,
+    call: ground => send({ ...ground, address: ground.bare }, 'GET', '/')
+  },
+  {
+    name: 'control: bodies of 1 MiB to a bare server',
+    control: true,
+    rate: 20,
+    call: ground => post({ ...ground, address: ground.bare }, '/', MIB_OF_ITEMS)
+  },
   {
     name: 'bodies of 1 MiB of {} in accounts',
     rate: 20,
