@@ -135,11 +135,21 @@ function offer(error: unknown, format: Format): never {
   throw new SaidAlready(1)
 }
 
+/** The command's options. What is written after a subcommand is taken by a command above it that has an option of that name. */
+function optionsOf(command: Command): Record<string, unknown> {
+  const options = { ...command.opts() }
+  for (let above = command.parent; above; above = above.parent)
+    for (const name of command.options.map(option => option.attributeName()))
+      if (above.getOptionValueSource(name) === 'cli' && command.getOptionValueSource(name) !== 'cli')
+        options[name] = above.getOptionValue(name)
+  return options
+}
+
 /** Arguments and options as one object; an error names the option whose rule is violated. */
 function inputOf(command: Command, shape: Schema | undefined): object {
   const names = command.registeredArguments.map(argument => argument.name())
   const positional = names.map((name, i) => [name, command.processedArgs[i]] as const)
-  const input: Record<string, unknown> = { ...command.opts(), ...Object.fromEntries(positional) }
+  const input: Record<string, unknown> = { ...optionsOf(command), ...Object.fromEntries(positional) }
   for (const [name, value] of Object.entries(input)) if (value === undefined) delete input[name]
   // Every command that has it understands it in the same way, see watching.ts.
   delete input.watch

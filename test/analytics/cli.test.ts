@@ -44,6 +44,7 @@ analytics('draws the last days, and has the same as JSON', async () => {
 
 analytics('verifies, names what differs with exit code 1, and repairs it', async () => {
   const verify = (...more: string[]) => operator(harness.env, 'analytics', 'verify', '--days', '5', '--json', ...more)
+  const { partnerId } = await harness.makePartner()
   await db.raw(`update analytics_quarters set markup = markup + 1 where grouping_by = ''`)
   await db.raw('update analytics_trader_days set pnl = pnl - 1')
   const broken = await verify()
@@ -51,6 +52,8 @@ analytics('verifies, names what differs with exit code 1, and repairs it', async
   assert.is(broken.exitCode, 1)
   assert.equal(new Set(found.map(({ what }: { what: string }) => what)), new Set(['quarter', 'day', 'traderDay']))
   assert.equal(found.find(({ what }: { what: string }) => what === 'traderDay').traderId, trader.traderId)
+  // The options of a subcommand are its own, also those that the command above it has, too.
+  assert.is((await verify('--partner', partnerId)).exitCode, 0, 'nothing differs of another partner')
   const repaired = await verify('--repair')
   assert.equal([repaired.exitCode, JSON.parse(repaired.stdout).repaired], [0, true], repaired.stderr)
   assert.equal(await findAnalyticsDifferences(db, { from: ago(5 * 24), to: new Date() }), [])

@@ -8,7 +8,8 @@ import {
   removeReconciliationToken,
   storeReconciliationToken
 } from '../../api/analytics/reconciliation.ts'
-import { dueDays } from '../../db/analytics/reconciliation.ts'
+import { dueDays, storeReconciliation } from '../../db/analytics/reconciliation.ts'
+import { rejectReportToken } from '../../db/analytics/report-tokens.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { reconcileDue, reconcilePartner } from '../../worker/analytics/reconciling.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
@@ -82,6 +83,7 @@ async function clear(): Promise<void> {
   await db.raw('delete from reconciled_days')
   await db('orders').delete()
 }
+const application = { partnerId: partner.partnerId, dialect, appId: String(appId) }
 const store = (token: string) => partner.call(storeReconciliationToken, { body: { token } })
 
 const tokens = suite('a token for reports')
@@ -129,6 +131,18 @@ for (const [what, token, prepare, reason] of [
     })
   })
 
+tokens('that is refused leaves one alone that was stored meanwhile', async () => {
+  const { partnerId } = partner
+  const versionNow = async () => (await db('report_tokens').where({ partner_id: partnerId }).first('version')).version
+  await store('sim-old')
+  const version = await versionNow()
+  await store(owner())
+  await rejectReportToken(db, { partnerId, version, reason: 'TOKEN_REFUSED' })
+  assert.is((await read()).token.status, 'CONNECTED')
+  await rejectReportToken(db, { partnerId, version: await versionNow(), reason: 'TOKEN_REFUSED' })
+  assert.is((await read()).token.status, 'REJECTED')
+})
+
 const days = suite('a day of markups')
 days.before.each(async () => {
   // A month of days takes most of a minute's budget of calls: each test has the budget of a worker of its own.
@@ -155,7 +169,12 @@ days('is the same on both sides, to the cent, and complete', async () => {
       missingThere: []
     }
   ])
-  assert.equal(await dueDays(db, { partnerId: partner.partnerId, dialect, appId: String(appId) }, 3), [])
+  assert.equal(await dueDays(db, application, 3), [])
+  // Days before those that were compared.
+  const longer = await read({ from: new Date(yesterday.getTime() - 40 * DAY_MS).toISOString() })
+  assert.equal([longer.complete, longer.data.length], [false, 1])
+  const another = await harness.makePartner()
+  assert.equal((await another.call(getReconciliation, { query: ofYesterday })).body.data, [])
 })
 
 days('names contracts that one side alone knows, with the difference', async () => {
@@ -167,6 +186,27 @@ days('names contracts that one side alone knows, with the difference', async () 
   const [row] = (await read()).data
   assert.equal([row.ours.markup, row.theirs.markup, row.difference], [0.6, 0.35, 0.25])
   assert.equal([row.missingHere, row.missingThere], listed ? [[theirs], [ours]] : [[], []])
+  // Of an unknown markup nobody knows whether the report should have it.
+  await db('orders').where({ id: ours }).update({ markup: null })
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+  const [unknown] = (await read()).data
+  assert.equal([unknown.missingThere, unknown.ours.markupUnknown], [[], 1])
+})
+
+days('has nothing of theirs in a currency that the broker does not report', async () => {
+  await bought(trader, { markup: 0.1 })
+  const euros = await bought(trader, { markup: null, currency: 'EUR' })
+  assert.ok(euros)
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+  const shown = (await read()).data.map(({ currency, theirs, difference }: Record<string, unknown>) => [
+    currency,
+    theirs,
+    difference
+  ])
+  assert.equal(shown, [
+    listed ? ['EUR', { contracts: 0, markup: 0 }, 0.5] : ['EUR', null, null],
+    ['USD', { contracts: 1, markup: 0.1 }, 0]
+  ])
 })
 
 days('has play money, other days, other applications and contracts without a markup on neither side', async () => {
@@ -184,6 +224,10 @@ days('has play money, other days, other applications and contracts without a mar
   await db('orders')
     .where({ broker_order_id: 'other' })
     .update({ app_id: 'other', dialect, account_mode: 'REAL', markup: '9' })
+  await insertOrderRows(db, trader, { at: yesterday, brokerOrderId: 'dialect' })
+  await db('orders')
+    .where({ broker_order_id: 'dialect' })
+    .update({ app_id: String(appId), dialect: listed ? 'next' : 'v3', account_mode: 'REAL', markup: '11' })
   await reconcilePartner(worker, { partnerId: partner.partnerId, day })
   assert.equal(
     (await read()).data.map(({ ours, theirs }: { ours: object; theirs: object }) => [ours, theirs]),
@@ -208,6 +252,53 @@ days('is not complete while a markup is unknown, and is compared again', async (
   await db.raw(`update reconciled_days set again_at = now()`)
   await reconcileDue(worker)
   assert.equal([(await read()).complete, (await read()).data[0].difference], [true, 0])
+})
+
+days('is not complete while an order of it is in doubt', async () => {
+  await bought(trader, { markup: 0.1 })
+  await insertOrderRows(db, trader, { phase: 'queued', at: yesterday })
+  const doubted = () => db('orders').whereNull('opened_at')
+  const sent = { sent_at: yesterday, permit_until: yesterday, resolve_at: new Date() }
+  await doubted().update({ phase: 'sending', app_id: String(appId), ...sent })
+  const completeNow = async () => {
+    await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+    return (await read()).complete
+  }
+  assert.is(await completeNow(), false)
+  await doubted().update({ phase: 'failed', error_code: 'BROKER_UPSTREAM' })
+  assert.is(await completeNow(), true)
+})
+
+days('is not complete where the report contradicts itself', async () => {
+  await bought(trader, { markup: 0.1 })
+  const theirs = { sums: [{ currency: 'USD', contracts: 1, markup: '0.1' }], contracts: null }
+  await storeReconciliation(db, application, { day, theirs: { ...theirs, consistent: false } })
+  assert.is((await read()).complete, false)
+  await storeReconciliation(db, application, { day, theirs: { ...theirs, consistent: true } })
+  assert.is((await read()).complete, true)
+})
+
+days('is compared by several at once, and stored once', async () => {
+  await bought(trader, { markup: 0.1 })
+  const theirs = { sums: [{ currency: 'USD', contracts: 1, markup: '0.1' }], contracts: null, consistent: true }
+  await Promise.all(Array.from({ length: 6 }, () => storeReconciliation(db, application, { day, theirs })))
+  const { data, complete } = await read()
+  assert.equal([data.length, data[0].difference, complete], [1, 0, true])
+})
+
+days('that cannot be known is compared again for eight days and no longer', async () => {
+  const unknown = async (ago: number) => {
+    const at = new Date(yesterday.getTime() - (ago - 1) * DAY_MS)
+    await bought(trader, { markup: 0.1, at })
+    await db('orders').update({ markup: null })
+    const that = at.toISOString().slice(0, 10)
+    await reconcilePartner(worker, { partnerId: partner.partnerId, day: that })
+    await db('reconciled_days')
+      .whereNotNull('again_at')
+      .update({ again_at: new Date(0) })
+    return (await dueDays(db, application, 20)).includes(that)
+  }
+  assert.equal([await unknown(7), await unknown(9)], [true, false])
 })
 
 days('that is today is compared on request, is not complete, and lacks what the broker reports later', async () => {
@@ -244,9 +335,11 @@ days("is compared by a worker at the operator's request, who sees both sides and
   await startTestWorker(harness.env)
   await bought(trader, { markup: 0.1 })
   await bought(trader, { markup: 0.25, order: false })
-  const reconcile = () => operator(harness.env, 'analytics', 'reconcile', '--day', day, '--json')
-  const { exitCode, json, stderr } = await reconcile()
-  assert.is(exitCode, 0, stderr)
+  const reconcile = () =>
+    operator(harness.env, 'analytics', 'reconcile', '--partner', partner.partnerId, '--day', day, '--json')
+  const done = await reconcile()
+  assert.is(done.exitCode, 0, done.stderr)
+  const { json } = done
   const [row] = json.data
   assert.equal(
     [json.compared, json.token, row.ours, row.theirs, row.theirContracts, row.difference],

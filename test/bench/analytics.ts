@@ -125,6 +125,8 @@ const LIVES = 4000
 async function lifeOfOrders(db: Db, withAnalytics: boolean): Promise<number> {
   const trx = await db.transaction()
   try {
+    // A worker beside it holds locks of both tables at times, in the other order.
+    await trx.raw('lock table orders in access exclusive mode')
     if (!withAnalytics) {
       for (const name of ['analytics_inserted', 'analytics_changed'])
         await trx.raw(`alter table orders disable trigger ${name}`)

@@ -9,6 +9,9 @@ import { onClose, until } from './harness.ts'
 
 const run = promisify(execFile)
 
+// The program itself may take long to start beside many others.
+const SHOWN_MS = 90_000
+
 /** Whether tmux is installed here. */
 export const hasTerminal = spawnSync('tmux', ['-V']).status === 0
 
@@ -60,7 +63,7 @@ export async function openTerminal(
             const text = last.join('\n')
             return wanted.every(part => (typeof part === 'string' ? text.includes(part) : part.test(text))) && last
           },
-          20_000
+          SHOWN_MS
         )
       } catch {
         throw new Error(`The screen never showed ${wanted.join(' and ')}:\n${last.join('\n')}`)

@@ -72,6 +72,17 @@ keys('seals the secrets of webhooks anew, and the new key alone opens them', asy
   assert.is(opened, body.secret)
 })
 
+keys('a secret is sealed for its endpoint: as that of another nothing opens it', async () => {
+  const partner = await harness.makePartner()
+  const made = async () =>
+    (await partner.call(createWebhook, { body: { url: 'https://hooks.example.com/' } })).body.webhookId
+  const [mine, other] = [await made(), await made()]
+  const { secret_key_id: keyId, secret_sealed: sealed } = await db('webhook_endpoints').where({ id: mine }).first()
+  const { vault } = harness.services
+  assert.match(vault.open({ keyId, sealed }, secretContext(mine)), /^whsec_/)
+  assert.throws(() => vault.open({ keyId, sealed }, secretContext(other)))
+})
+
 keys('a secret that no key opens is a state that its partner sees', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)

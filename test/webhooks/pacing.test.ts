@@ -2,7 +2,9 @@
 // nothing. Times are numbers of the test, ms; what is sent is sent to real endpoints.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { rotateWebhookSecret } from '../../api/webhooks/endpoints.ts'
 import { sequenceEvents } from '../../db/events/sequence.ts'
+import { OLD_SECRET_HOURS } from '../../db/webhooks/endpoints.ts'
 import { type HeldRow, renewSender } from '../../db/webhooks/leases.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
@@ -281,11 +283,11 @@ asking('is read as seconds or as a date, and is an hour at most', async () => {
 const sharing = suite('a worker')
 
 /** A sender of its own, with these bounds; `most` is what it had under way. */
-async function openSender(worker: string, changes: Partial<Bounds>) {
+async function openSender(worker: string, changes: Partial<Bounds>, clock = systemClock) {
   const services: WorkerServices = {
     ...harness.services,
     worker,
-    clock: systemClock,
+    clock,
     changes: openSignal()
   } as unknown as WorkerServices
   const requests = openRequests({ allowPrivate: true })
@@ -368,6 +370,79 @@ sharing('sends nothing more while too many outcomes are not written', async () =
   sender.unwritten = 0
   sender.pump()
   await until('more', () => sent() > count, 60_000)
+})
+
+/** Two turns of the event loop: what is ready to be sent has been sent by then. */
+const turns = () => new Promise<void>(resolve => setImmediate(() => setImmediate(resolve)))
+
+sharing('sends nothing more once its lease has run out: another worker may hold its endpoints', async () => {
+  const receivers = await makeReceivers(1)
+  const waiting: (() => void)[] = []
+  for (const receiver of receivers)
+    receiver.answer = (_received, response) => void waiting.push(() => response.writeHead(204).end())
+  const sender = await openSender('expired', {})
+  await begin(sender)
+  await until('a window of each', () => waiting.length === 2 * FIRST_WINDOW, 60_000)
+  sender.goodUntil = 0
+  for (const end of waiting.splice(0)) end()
+  await until('their ends', () => sender.sending === 0, 60_000)
+  await turns()
+  const sent = () => receivers.reduce((sum, { book }) => sum + book.length, 0)
+  assert.equal([sender.sending, sent()], [0, 2 * FIRST_WINDOW])
+  for (const receiver of receivers) receiver.answer = (_received, response) => response.writeHead(204).end()
+  sender.goodUntil = Number.POSITIVE_INFINITY
+  sender.pump()
+  await until('everything', () => sent() === 2 * EVENTS, 60_000)
+})
+
+sharing('has few requests under way to endpoints that fail, and others pass', async () => {
+  const [bad, good] = [await makeReceivers(1), await makeReceivers(1)]
+  const held: (() => void)[] = []
+  let refused = 0
+  for (const receiver of bad)
+    receiver.answer = (_received, response) => {
+      // The first ones are sent before anything is known; fewer than make it FAILING.
+      if (receiver.book.length <= FIRST_WINDOW) {
+        refused += 1
+        response.writeHead(500).end()
+      } else held.push(() => response.writeHead(204).end())
+    }
+  const sender = await openSender('slow', { slow: 1 })
+  await begin(sender)
+  await until('an event held', () => refused === 2 * FIRST_WINDOW && held.length > 0, 60_000)
+  await until('everything at the others', () => good.every(({ book }) => book.length === EVENTS), 60_000)
+  await turns()
+  assert.equal([sender.sending, held.length], [1, 1])
+  // Its end makes room for the other endpoint.
+  held.shift()?.()
+  await until('the next', () => held.length > 0, 60_000)
+})
+
+sharing('signs with a rotated secret until its day is over', async () => {
+  let passedMs = 0
+  const sender = await openSender('rotated', {}, { ...systemClock, now: () => systemClock.now() + passedMs })
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId, secret } = await register(partner, receiver, { types: ['order.closed'] })
+  const { body } = await partner.call(rotateWebhookSecret, { params: { id: webhookId } })
+  const trader = await tradeOrders(partner, 1)
+  receiver.secrets = [secret]
+  await begin(sender)
+  await until('the first event', () => receiver.book.length === 1, 60_000)
+  assert.ok(receiver.book[0]?.verified, 'by the old secret')
+  passedMs = OLD_SECRET_HOURS * 3_600_000
+  receiver.answer = (_received, response) => {
+    receiver.secrets = [body.secret]
+    response.writeHead(500).end()
+  }
+  await tradeOrders(partner, 1, trader)
+  while ((await sequenceEvents(harness.services.db)).count > 0);
+  sender.grown(partner.partnerId)
+  await until('the second event', () => receiver.book.length === 2, 60_000)
+  assert.not.ok(receiver.book[1]?.verified)
+  passedMs += 60_000
+  sender.grown(partner.partnerId)
+  await until('it again', () => receiver.book.length === 3, 60_000)
+  assert.ok(receiver.book[2]?.verified, 'by the new secret')
 })
 
 sharing.after(closeAll)
