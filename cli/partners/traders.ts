@@ -1,16 +1,28 @@
-// operator traders: a partner's traders and their broker accounts; tokens are never shown.
+// operator traders: a partner's traders and their broker accounts, their data given out or erased; tokens are never shown.
+import { open } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { getPartner } from '../../db/partners/partners.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
 import { getNamedTrader, searchTraders } from '../../db/platform/named.ts'
 import { listAccounts } from '../../db/traders/accounts.ts'
+import { eraseTrader, exportTrader } from '../../db/traders/erasure.ts'
 import { listTraders, type TraderRecord } from '../../db/traders/traders.ts'
-import { TraderListQuery, TraderName, TraderSearch } from '../../schemas/commands/operator.ts'
-import { withStore } from '../terminal/context.ts'
+import {
+  TraderErasure,
+  TraderExport,
+  TraderListQuery,
+  TraderName,
+  TraderSearch
+} from '../../schemas/commands/operator.ts'
+import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
+import { Refusal } from '../terminal/refusals.ts'
 
 export function addTraders(program: Command): void {
-  const traders = program.command('traders').description('Traders and their broker accounts: list, find, show')
+  const traders = program
+    .command('traders')
+    .description('Traders and their broker accounts: list, find, show, export, erase')
 
   traders
     .command('list')
@@ -68,6 +80,75 @@ export function addTraders(program: Command): void {
         }
       )
     )
+
+  traders
+    .command('export <trader>')
+    .description('Give out all data of a trader but secrets; the audit log records it')
+    .option('--file <path>', 'write JSON lines into a new file that only you can read, instead of one document')
+    .addHelpText(
+      'after',
+      examples('traders export trd_01jd… --file trader.jsonl', 'traders export anna@example.com --json')
+    )
+    .action(withStore(exportAll, { input: TraderExport, acts: true, show: result => JSON.stringify(result, null, 2) }))
+
+  traders
+    .command('erase <trader>')
+    .description('Erase a trader for good: orders, money and audit log stay without a name, all else goes')
+    .requiredOption('--reason <text>', 'why, for the audit log; without the name of the person')
+    .addHelpText('after', examples('traders erase trd_01jd… --reason "request of 2026-11-20"'))
+    .action(withStore(erase, { input: TraderErasure, acts: true }))
+}
+
+// More rows than these make no document.
+const MAX_IN_DOCUMENT = 20_000
+
+/** All rows of a trader as one document, or line by line into a file. */
+async function exportAll({ db, actor }: Opened, { trader: name, file }: TraderExport): Promise<object> {
+  const { traderId, partnerId } = await getNamedTrader(db, name)
+  const target = file === undefined ? undefined : await open(file, 'wx', 0o600)
+  const tables: Record<string, object[]> = {}
+  let count = 0
+  try {
+    // One snapshot for all tables.
+    await db.transaction(
+      async trx => {
+        for await (const { table: of, row } of exportTrader(trx, traderId)) {
+          count += 1
+          if (target) await target.appendFile(`${JSON.stringify({ table: of, row })}\n`)
+          else if (count > MAX_IN_DOCUMENT)
+            throw new Refusal(`There are more than ${MAX_IN_DOCUMENT} rows: use --file.`)
+          else {
+            tables[of] ??= []
+            tables[of].push(row)
+          }
+        }
+      },
+      { isolationLevel: 'repeatable read' }
+    )
+    await target?.sync()
+  } finally {
+    await target?.close()
+  }
+  await recordAudit(db, { actor, action: 'traders.export', target: traderId, details: { partnerId, rows: count } })
+  return target ? { traderId, rows: count, file } : { traderId, tables }
+}
+
+/** Erases a trader, after confirmation. */
+async function erase({ db, vault, actor, confirm }: Opened, { trader: name, reason }: TraderErasure) {
+  const { traderId, partnerId } = await getNamedTrader(db, name)
+  await confirm(`Erase ${traderId} of ${partnerId} for good? There is no way back.`)
+  return db.transaction(async trx => {
+    const erased = await eraseTrader(trx, vault, traderId)
+    // A repeat that finds nothing is no deed.
+    if (Object.keys(erased.tables).length > 0)
+      await recordAudit(trx, {
+        actor,
+        action: 'traders.erase',
+        target: traderId,
+        details: { partnerId, reason, tables: erased.tables }
+      })
+    return erased
+  })
 }
 
 function presentTrader(trader: TraderRecord) {

@@ -179,6 +179,28 @@ export const TraderName = {
 } as const
 export type TraderName = FromSchema<typeof TraderName>
 
+export const TraderExport = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['trader'],
+  properties: {
+    ...TraderName.properties,
+    file: { type: 'string', minLength: 1, maxLength: 1000, description: 'A file that does not exist yet.' }
+  }
+} as const
+export type TraderExport = FromSchema<typeof TraderExport>
+
+export const TraderErasure = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['trader', 'reason'],
+  properties: {
+    ...TraderName.properties,
+    reason: said(3, 500, 'Why, for the audit log; without the name of the person.')
+  }
+} as const
+export type TraderErasure = FromSchema<typeof TraderErasure>
+
 export const TraderSearch = {
   type: 'object',
   additionalProperties: false,

@@ -1,0 +1,181 @@
+// A trader's data given out whole, and a trader erased: both read personal-data.ts, which decides on each column.
+import { ApiError } from '../../schemas/errors/errors.ts'
+import { getEarnings } from '../money/earnings.ts'
+import type { Vault } from '../platform/crypto.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+import { sealToken } from './accounts.ts'
+import { type Decision, personalData } from './personal-data.ts'
+
+interface Subject {
+  traderId: string
+  partnerId: string
+  externalId: string
+}
+
+/** The external id of a trader who was erased. */
+export const pseudonymOf = (traderId: string): string => `erased-${traderId}`
+
+const BATCH = 5000
+// 50 million rows: more is no trader.
+const MAX_BATCHES = 10_000
+
+/** Reads the trader, and locks its row until the end of the transaction: nothing refers to it anew meanwhile. */
+async function lockTrader(trx: Db, traderId: string): Promise<Subject> {
+  const [found] = await rows<Subject>(
+    trx,
+    `select id as "traderId", partner_id as "partnerId", external_id as "externalId" from traders where id = :traderId for update`,
+    { traderId }
+  )
+  if (!found) throw new ApiError('NOT_FOUND', `There is no trader ${traderId}.`)
+  return found
+}
+
+/** Why a trader cannot be erased yet; empty when nothing is in the way. */
+export async function listObstacles(
+  db: Db,
+  { traderId, partnerId }: Pick<Subject, 'traderId' | 'partnerId'>
+): Promise<string[]> {
+  const [found] = await rows<{ orders: number; bots: number; sold: number; bought: number }>(
+    db,
+    `select (select count(*) from orders where trader_id = :traderId and phase not in ('closed', 'failed')) as orders,
+            (select count(*) from marketplace_bots where party_id = :traderId and status = 'PUBLISHED') as bots,
+            (select count(*) from marketplace_subscriptions s join marketplace_bots b on b.id = s.bot_id
+              where b.party_id = :traderId and s.status <> 'CANCELED') as sold,
+            (select count(*) from marketplace_subscriptions where party_id = :traderId and status <> 'CANCELED') as bought`,
+    { traderId }
+  )
+  const { orders, bots, sold, bought } = found as NonNullable<typeof found>
+  const { availableUsd, heldUsd } = await getEarnings(db, { partnerId, partyId: traderId })
+  const earned = Number(availableUsd) !== 0 || Number(heldUsd) !== 0
+  return [
+    ...(orders > 0 ? [`${orders} orders are not at their end: close them, or wait`] : []),
+    ...(earned ? [`earnings of ${availableUsd} USD are available and ${heldUsd} USD held: pay them out`] : []),
+    ...(bots > 0 ? [`${bots} bots are published: retire them`] : []),
+    ...(sold > 0 ? [`${sold} subscriptions to its bots run: they end first`] : []),
+    ...(bought > 0 ? [`${bought} subscriptions of its own run: cancel them, they end first`] : [])
+  ]
+}
+
+export interface Erased {
+  traderId: string
+  /** Rows changed or deleted, by table; empty when there was nothing left to erase. */
+  tables: Record<string, number>
+}
+
+/**
+ * Erases a trader in the caller's transaction: what must be kept loses its name, the rest goes. Repeating it erases what
+ * came since, usually nothing. Throws CONFLICT while something of the trader's is under way, NOT_FOUND.
+ */
+export async function eraseTrader(trx: Db, vault: Vault, traderId: string): Promise<Erased> {
+  const subject = await lockTrader(trx, traderId)
+  const obstacles = await listObstacles(trx, subject)
+  if (obstacles.length > 0) throw new ApiError('CONFLICT', `This trader cannot be erased yet: ${obstacles.join('; ')}.`)
+  const tables: Record<string, number> = {}
+  const note = (table: string, count: number) => {
+    if (count > 0) tables[table] = (tables[table] ?? 0) + count
+  }
+  await rows(
+    trx,
+    `update community_bots set likes = likes - 1 where id in (select bot_id from community_likes where party_id = :traderId)`,
+    { traderId }
+  )
+  await forgetTokens(trx, vault, traderId)
+  for (const [table, { rows: mine, becomes }] of Object.entries(personalData)) {
+    if (mine === null || becomes === 'keep' || becomes === 'expires') continue
+    const count =
+      becomes === 'delete'
+        ? await deleteRows(trx, table, mine, subject)
+        : await blankRows(trx, table, { mine, becomes, subject })
+    note(table, count)
+  }
+  const followers = await rows(
+    trx,
+    `update follows set status = 'STOPPED' where leader_id = :traderId and status <> 'STOPPED' returning id`,
+    { traderId }
+  )
+  note('follows', followers.length)
+  return { traderId, tables }
+}
+
+/** Seals nothing over the tokens. */
+async function forgetTokens(trx: Db, vault: Vault, traderId: string): Promise<void> {
+  const found = await rows<{ id: string }>(trx, 'select id from broker_accounts where trader_id = :traderId', {
+    traderId
+  })
+  for (const { id } of found) {
+    const { keyId, sealed } = sealToken(vault, id, '')
+    await rows(
+      trx,
+      `update broker_accounts set token_key_id = :keyId, token_sealed = :sealed, token_version = token_version + 1 where id = :id`,
+      { id, keyId, sealed }
+    )
+  }
+}
+
+async function deleteRows(trx: Db, table: string, mine: string, subject: Subject): Promise<number> {
+  const gone = await rows(trx, `delete from ${table} where ${mine} returning 1`, { ...subject })
+  return gone.length
+}
+
+/** Changes the rows that are not yet as decided, in batches: a statement has 30 s, and a trader may have many orders. */
+async function blankRows(
+  trx: Db,
+  table: string,
+  { mine, becomes, subject }: { mine: string; becomes: Record<string, Decision>; subject: Subject }
+): Promise<number> {
+  const changes = Object.entries(becomes).flatMap(([column, decision]) => {
+    const value = sqlOf(decision)
+    return value === undefined ? [] : [{ column, value }]
+  })
+  const sets = changes.map(({ column, value }) => `${column} = ${value}`).join(', ')
+  const differs = changes.map(({ column, value }) => `${column} is distinct from ${value}`).join(' or ')
+  const bindings = { ...subject, pseudonym: pseudonymOf(subject.traderId), limit: BATCH }
+  let count = 0
+  for (let batch = 0; batch < MAX_BATCHES; batch++) {
+    const changed = await rows(
+      trx,
+      `update ${table} set ${sets}
+        where ctid = any(array(select ctid from ${table} where ${mine} and (${differs}) limit :limit)) returning 1`,
+      bindings
+    )
+    count += changed.length
+    if (changed.length < BATCH) break
+  }
+  return count
+}
+
+function sqlOf(decision: Decision): string | undefined {
+  if (decision === 'keep') return undefined
+  if (decision === 'blank') return 'null'
+  return decision === 'pseudonym' ? ':pseudonym::text' : `(${decision.set})`
+}
+
+const FETCHED = 1000
+const CURSOR = 'exported_rows'
+
+/**
+ * Everything that is the trader's, table by table, as of one moment: each row with the name of its table and without
+ * secrets. Throws NOT_FOUND.
+ */
+export async function* exportTrader(trx: Db, traderId: string): AsyncGenerator<{ table: string; row: object }> {
+  const [subject] = await rows<Subject>(
+    trx,
+    `select id as "traderId", partner_id as "partnerId", external_id as "externalId" from traders where id = :traderId`,
+    { traderId }
+  )
+  if (!subject) throw new ApiError('NOT_FOUND', `There is no trader ${traderId}.`)
+  for (const [table, { rows: mine, secret = [] }] of Object.entries(personalData)) {
+    if (mine === null) continue
+    await rows(
+      trx,
+      `declare ${CURSOR} no scroll cursor for select to_jsonb(t) - :secret::text[] as row from ${table} t where ${mine}`,
+      { ...subject, secret }
+    )
+    for (;;) {
+      const found = (await trx.raw(`fetch ${FETCHED} from ${CURSOR}`)).rows as { row: object }[]
+      for (const { row } of found) yield { table, row }
+      if (found.length < FETCHED) break
+    }
+    await trx.raw(`close ${CURSOR}`)
+  }
+}

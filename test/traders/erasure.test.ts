@@ -1,0 +1,239 @@
+// A trader's data given out and erased by the operator: every column is decided on, nothing that names the person is left,
+// what must be kept is.
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createCommunityBot, likeCommunityBot } from '../../api/community/bots.ts'
+import {
+  getCommunityProfile,
+  listMessages,
+  postMessage,
+  updateCommunityProfile
+} from '../../api/community/community.ts'
+import { createStreamTicket } from '../../api/events/stream/tickets.ts'
+import { listOrders } from '../../api/orders/orders.ts'
+import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { getTraderMe, logInTrader } from '../../api/traders/traders.ts'
+import { collectTrade } from '../../api/traders/trades.ts'
+import { insertTraderSession } from '../../db/partners/sessions.ts'
+import { hashPassword } from '../../db/platform/passwords.ts'
+import { unsealToken } from '../../db/traders/accounts.ts'
+import { insertReset } from '../../db/traders/credentials.ts'
+import { personalData, withoutTraders } from '../../db/traders/personal-data.ts'
+import { closeAll, newAccountId, onClose, openHarness } from '../support/harness.ts'
+import { makeBot } from '../support/marketplace-makers.ts'
+import { operator } from '../support/operator.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+
+const { services, env, makePartner } = await openHarness()
+const { db, pepper, vault } = services
+const partner = await makePartner()
+const dir = await mkdtemp(join(tmpdir(), 'operator-erasure-'))
+onClose(() => rm(dir, { recursive: true, force: true }))
+const run = (...args: string[]) => operator(env, 'traders', ...args, '--json')
+const erase = (trader: string) => run('erase', trader, '--reason', 'request of a person', '--yes')
+const password = 'correct horse battery'
+
+/** A trader with a row in everything that a trader may have by its own doing; `word` is in all that names it. */
+async function makePerson(word = `w${randomUUID().replaceAll('-', '')}`) {
+  const externalId = `${word}-id`
+  const email = `${word}@example.com`
+  const trader = await partner.makeTrader({ externalId, token: `sim-${word}`, accountId: newAccountId() })
+  const { traderId } = trader
+  await db('traders')
+    .where({ id: traderId })
+    .update({ email, name: word, password_hash: await hashPassword(partner.partnerId, password) })
+  const session = await insertTraderSession(db, pepper, { partnerId: partner.partnerId, traderId, ttlHours: 1 })
+  const as = { headers: { 'x-trader-session': session.token } }
+  const answers = [
+    await partner.call(updateCommunityProfile, { ...as, body: { displayName: word, bio: word, isPublic: true } }),
+    await partner.call(postMessage, { ...as, body: { content: `I am ${word}` } }),
+    await partner.call(createStreamTicket, { ...as, body: { traderExternalId: externalId } }),
+    await partner.call(collectTrade, {
+      body: {
+        trader_external_id: externalId,
+        stake_amount: 10,
+        contract_type: 'CALL',
+        broker_contract_id: `contract-${randomUUID()}`,
+        client_broker_loginid: 'CR1234567',
+        profit_loss: 9.53,
+        trade_timestamp: '2026-01-02T03:04:05Z',
+        metadata: { by: word }
+      }
+    })
+  ]
+  const bot = await partner.call(createCommunityBot, { ...as, body: { name: `Bot of ${word}`, config: {} } })
+  for (const { status, body } of [...answers, bot]) assert.is(status, 200, JSON.stringify(body))
+  await insertReset(db, pepper, traderId)
+  await insertOrderRows(db, trader, { count: 3 })
+  return { ...trader, word, email, as }
+}
+
+/** Tables with a row in which this text is; the audit log among them, and not what expires by itself. */
+async function tablesWith(text: string): Promise<string[]> {
+  const found: string[] = []
+  for (const table of [...Object.keys(personalData), ...withoutTraders]) {
+    if (personalData[table]?.becomes === 'expires') continue
+    const { rows } = await db.raw(`select count(*) as count from ${table} t where t::text like ?`, [`%${text}%`])
+    if (rows[0].count > 0) found.push(table)
+  }
+  return found
+}
+
+const deciding = suite('the table of decisions')
+
+deciding('has each table of the schema, or says that nothing in it is a trader’s', async () => {
+  const { rows } = await db.raw(
+    `select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`
+  )
+  const tables = rows.map(({ relname }: { relname: string }) => relname).sort()
+  assert.equal([...Object.keys(personalData), ...withoutTraders].sort(), tables)
+})
+
+deciding('has each column of a table of which some columns are kept and some are not', async () => {
+  const { rows } = await db.raw(
+    `select table_name, array_agg(column_name::text order by column_name::text collate "C") as columns
+       from information_schema.columns where table_schema = 'public' group by table_name`
+  )
+  const known = new Map<string, string[]>(
+    rows.map(({ table_name, columns }: { table_name: string; columns: string[] }) => [table_name, columns])
+  )
+  for (const [table, { becomes, secret = [] }] of Object.entries(personalData)) {
+    if (typeof becomes === 'object') assert.equal(Object.keys(becomes).sort(), known.get(table)?.toSorted(), table)
+    for (const column of secret) assert.ok(known.get(table)?.includes(column), `${table}.${column}`)
+  }
+  // By its name a column of the other tables is no trader's either.
+  for (const table of withoutTraders)
+    for (const column of known.get(table) ?? [])
+      assert.not.match(column, /^(trader|trader_id|trader_external_id|party_id|account_id|email|.*loginid)$/, table)
+})
+
+const exporting = suite('operator traders export')
+
+exporting('gives out what is the trader’s, without secrets and without what is another’s', async () => {
+  const [anna, other] = [await makePerson(), await makePerson()]
+  const { json, exitCode, stdout } = await run('export', anna.traderId)
+  assert.is(exitCode, 0)
+  const tables = Object.keys(json.tables)
+  for (const table of [
+    'traders',
+    'broker_accounts',
+    'sessions',
+    'password_resets',
+    'stream_tickets',
+    'community_profiles',
+    'community_messages',
+    'community_bots',
+    'orders',
+    'trade_records'
+  ])
+    assert.ok(tables.includes(table), table)
+  assert.is(json.tables.orders.length, 3)
+  assert.is(json.tables.traders[0].email, anna.email)
+  assert.not.match(stdout, /password_hash|token_sealed|"hash"|refresh_sealed/)
+  assert.not.match(stdout, new RegExp(`${other.word}|${other.traderId}`))
+})
+
+exporting('writes JSON lines into a new file that only its owner reads, and is in the audit log', async () => {
+  const anna = await makePerson()
+  const file = join(dir, 'anna.jsonl')
+  const { json } = await run('export', anna.email, '--file', file)
+  const lines = (await readFile(file, 'utf8')).trim().split('\n')
+  assert.is(lines.length, json.rows)
+  assert.equal(lines.map(line => JSON.parse(line)).filter(({ table }) => table === 'orders').length, 3)
+  assert.is((await stat(file)).mode & 0o777, 0o600)
+  assert.is((await run('export', anna.email, '--file', file)).exitCode, 1)
+  const entries = await db('audit_log').where({ target: anna.traderId }).select('action')
+  assert.equal(entries, [{ action: 'traders.export' }])
+})
+
+const erasing = suite('operator traders erase')
+
+erasing('refuses while an order, a bot or money is under way, and changes nothing', async () => {
+  const anna = await makePerson()
+  await insertOrderRows(db, anna, { phase: 'open' })
+  const bot = await makeBot(partner, {}, anna.as.headers)
+  const refused = await erase(anna.traderId)
+  assert.is(refused.exitCode, 1)
+  assert.match(refused.stderr, /^CONFLICT: .* 1 orders are not at their end.*; 1 bots are published/)
+  assert.is((await partner.call(getTraderMe, anna.as)).status, 200)
+  assert.ok((await tablesWith(anna.word)).includes('traders'))
+  await db('orders')
+    .where({ trader_id: anna.traderId, phase: 'open' })
+    .update({ phase: 'failed', error_code: 'ORDER_EXPIRED' })
+  await db('marketplace_bots').where({ id: bot }).update({ status: 'RETIRED', net: '7.50' })
+  assert.match((await erase(anna.traderId)).stderr, /^CONFLICT: .* 7\.50 USD are available/)
+  await db('marketplace_bots').where({ id: bot }).update({ net: '0' })
+  const { exitCode, stderr } = await erase(anna.traderId)
+  assert.is(exitCode, 0, stderr)
+})
+
+erasing('leaves the person’s name, e-mail, words and id nowhere, and keeps orders, records and sums', async () => {
+  const anna = await makePerson()
+  const fan = await makePerson()
+  const [{ id: botId }] = await db('community_bots').where({ party_id: fan.traderId }).select('id')
+  await partner.call(likeCommunityBot, { ...anna.as, params: { id: botId } })
+  const before = await tablesWith(anna.word)
+  assert.ok(before.length >= 7, before.join())
+  const { json, exitCode, stderr } = await erase(anna.traderId)
+  assert.is(exitCode, 0, stderr)
+  assert.is(json.tables.orders, 3)
+  assert.equal(await tablesWith(anna.word), [])
+  // In what is kept our own id of the trader stands for it.
+  const { orders } = Object.fromEntries(
+    (await db('orders').where({ trader_id: anna.traderId }).select('trader_external_id', 'phase')).map(row => [
+      'orders',
+      row
+    ])
+  )
+  assert.equal(orders, { trader_external_id: `erased-${anna.traderId}`, phase: 'closed' })
+  assert.is((await db('trade_records').where({ trader_external_id: `erased-${anna.traderId}` })).length, 1)
+  assert.is((await db('community_bots').where({ id: botId }).first('likes'))?.likes, 0)
+  const [account] = await db('broker_accounts').where({ trader_id: anna.traderId })
+  const { id, token_key_id: keyId, token_sealed: sealed, account_id: accountId } = account
+  assert.equal([accountId, unsealToken(vault, id, { keyId, sealed })], [anna.accountId, ''])
+  const [entry] = await db('audit_log').where({ target: anna.traderId, action: 'traders.erase' })
+  assert.is(entry.details.reason, 'request of a person')
+  assert.is(entry.details.tables.orders, 3)
+})
+
+erasing('ends what the trader could do, and leaves others as they are', async () => {
+  const [anna, other] = [await makePerson(), await makePerson()]
+  assert.is((await erase(anna.traderId)).exitCode, 0)
+  assert.is((await partner.call(getTraderMe, anna.as)).status, 401)
+  assert.is(
+    (await partner.call(logInTrader, { body: { email: anna.email, password } })).body.error,
+    'INVALID_CREDENTIALS'
+  )
+  const query = { traderExternalId: anna.traderExternalId }
+  assert.is((await partner.call(listAccounts, { query })).body.error, 'TRADER_NOT_FOUND')
+  assert.equal((await partner.call(listOrders, { query })).body.data, [])
+  const words = (await partner.call(listMessages)).body.data.map(({ content }: { content: string }) => content)
+  assert.equal([words.includes(`I am ${anna.word}`), words.includes(`I am ${other.word}`)], [false, true])
+  assert.is((await partner.call(getCommunityProfile, other.as)).body.displayName, other.word)
+  assert.is((await partner.call(logInTrader, { body: { email: other.email, password } })).status, 200)
+})
+
+erasing('changes nothing when repeated, and the partner’s id is free for another trader', async () => {
+  const anna = await makePerson()
+  await erase(anna.traderId)
+  const { exitCode, json } = await erase(anna.traderId)
+  assert.equal([exitCode, json.tables], [0, {}])
+  assert.is((await db('audit_log').where({ target: anna.traderId, action: 'traders.erase' })).length, 1)
+  const again = await partner.call(exchangeTokens, {
+    body: {
+      traderExternalId: anna.traderExternalId,
+      accounts: [{ accountId: anna.accountId, token: `sim-${randomUUID()}`, accountMode: 'DEMO' }]
+    }
+  })
+  assert.is(again.status, 200)
+  assert.is.not(again.body.traderId, anna.traderId)
+})
+erasing.after(closeAll)
+
+deciding.run()
+exporting.run()
+erasing.run()
