@@ -1035,6 +1035,31 @@ create table stream_tickets (
 );
 CREATE INDEX stream_tickets_expiry ON stream_tickets USING btree (expires_at);
 
+create table test_broker (
+  single boolean default true not null,
+  worker text not null,
+  machine text not null,
+  url text not null,
+  since timestamp with time zone default now() not null,
+  constraint test_broker_pkey PRIMARY KEY (single),
+  constraint test_broker_single_check CHECK (single)
+);
+
+create table test_broker_entries (
+  seq bigint generated always as identity not null,
+  at timestamp with time zone default now() not null,
+  kind text not null,
+  account text collate "C",
+  contract bigint,
+  cents bigint not null,
+  entry jsonb not null,
+  constraint test_broker_entries_pkey PRIMARY KEY (seq),
+  constraint test_broker_entries_kind_check CHECK ((kind = ANY (ARRAY['account'::text, 'deposit'::text, 'bought'::text, 'limits'::text, 'sold'::text])))
+);
+CREATE INDEX test_broker_entries_account ON test_broker_entries USING btree (account) WHERE (kind = 'account'::text);
+CREATE INDEX test_broker_entries_contract ON test_broker_entries USING btree (contract) WHERE (contract IS NOT NULL);
+CREATE INDEX test_broker_entries_sold ON test_broker_entries USING btree (seq) WHERE (kind = 'sold'::text);
+
 create table tick_leases (
   dialect text not null,
   worker text collate "C" not null,

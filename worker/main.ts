@@ -28,6 +28,7 @@ import { startWork } from './jobs.ts'
 import { systemClock } from './platform/clock.ts'
 import { startLoop } from './platform/loop.ts'
 import { openSignal } from './signal.ts'
+import { openTestBroker } from './test-broker.ts'
 
 keepHeapSmall()
 const config = loadEnvironment('worker')
@@ -36,7 +37,15 @@ const stopping = stopOn(log)
 warnOfSettings(config, 'worker', log)
 const worker = newProcessName()
 const { close, ...store } = await openStore(config, { name: 'worker', log })
-const brokers = openBrokers(config, log, openCallRecords(store.db, worker))
+const testBroker = await openTestBroker({
+  config,
+  databaseUrl: store.url,
+  db: store.db,
+  log,
+  clock: systemClock,
+  worker
+})
+const brokers = openBrokers(config, log, { records: openCallRecords(store.db, worker), testBroker })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'worker', log })
 const statistics = startLoop({
@@ -84,6 +93,7 @@ await stopping
 await endInOrder(log, [
   { name: 'work', end: () => Promise.all([work.stop(), statistics.stop()]), untilMs: 22_000 },
   { name: 'broker', end: () => brokers.close(), untilMs: 22_500 },
+  { name: 'test broker', end: async () => testBroker?.close(), untilMs: 23_000 },
   {
     name: 'queue and bus',
     end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close(), unregister()]),

@@ -58,6 +58,7 @@ import * as names from '../migrations/0056_names.ts'
 import * as requests from '../migrations/0057_requests.ts'
 import * as testSide from '../migrations/0058_test_side.ts'
 import * as reconciliation from '../migrations/0061_reconciliation.ts'
+import * as testBroker from '../migrations/0062_test_broker.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -121,7 +122,8 @@ const migrations: Migration[] = [
   { name: '0056_names', up: names.up },
   { name: '0057_requests', up: requests.up },
   { name: '0058_test_side', up: testSide.up },
-  { name: '0061_reconciliation', up: reconciliation.up }
+  { name: '0061_reconciliation', up: reconciliation.up },
+  { name: '0062_test_broker', up: testBroker.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -35,6 +35,10 @@ export const environment = {
     TRUST_PROXY: int('how many proxies in front are believed', 0, 0, 10),
     BROKER_URL: { ...text("the broker's WebSocket address"), pattern: '^wss?://' },
     TEST_BROKER_URL: { ...text('a simulated broker for test keys, as BROKER_URL'), pattern: '^wss?://' },
+    TEST_BROKER_HOST: {
+      ...text('the address at which the worker that runs the test broker listens, and the others reach it'),
+      default: '127.0.0.1'
+    },
     BROKER_DIALECT: {
       type: 'string',
       enum: ['v3', 'next'],
@@ -173,6 +177,7 @@ export interface Config {
   trustProxy: number
   brokerUrl: string | undefined
   testBrokerUrl: string | undefined
+  testBrokerHost: string
   brokerDialect: 'v3' | 'next'
   /** The newer API's REST base, without a trailing slash. */
   brokerNext: { url: string; authUrl: string; appIdHeader: string; callsPerMinute: number } | undefined
@@ -249,6 +254,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     trustProxy: num('TRUST_PROXY'),
     brokerUrl: str('BROKER_URL'),
     testBrokerUrl: str('TEST_BROKER_URL'),
+    testBrokerHost: str('TEST_BROKER_HOST') as string,
     brokerDialect: str('BROKER_DIALECT') as 'v3' | 'next',
     brokerNext: str('BROKER_NEXT_URL')
       ? {

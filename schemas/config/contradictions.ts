@@ -111,6 +111,15 @@ const rules: Rule[] = [
     advice: 'set METRICS_PORT, or unset METRICS_HOST'
   },
   {
+    of: 'worker',
+    severity: 'fail',
+    find: ({ testBrokerUrl, testBrokerHost }) =>
+      testBrokerUrl !== undefined && testBrokerHost !== '127.0.0.1'
+        ? 'TEST_BROKER_HOST is set, and TEST_BROKER_URL names a broker: no worker runs one'
+        : undefined,
+    advice: 'unset one of them'
+  },
+  {
     of: 'both',
     severity: 'warn',
     find: ({ webhookAllowPrivate }) =>

@@ -44,6 +44,13 @@ const pairs: Pair[] = [
   { env: { HOST: '10.0.0.1', PORT: '9090', METRICS_PORT: '9090' } },
   { env: { PORT: '0', METRICS_PORT: '0' } },
   {
+    env: { TEST_BROKER_URL: 'ws://127.0.0.1:1/x', TEST_BROKER_HOST: '10.0.0.1' },
+    says: /TEST_BROKER_HOST .* TEST_BROKER_URL/,
+    severity: 'fail',
+    of: 'worker'
+  },
+  { env: { TEST_BROKER_HOST: '10.0.0.1' } },
+  {
     env: { ...https, TRUST_PROXY: '1', SESSION_COOKIE_DOMAIN: '.example.org' },
     says: /SESSION_COOKIE_DOMAIN .* BASE_URL/,
     severity: 'fail',

@@ -144,14 +144,6 @@ issuing('have no scope of money, marketplace, sites and admin, and none is given
   assert.ok(allScopes.length > testScopes.length)
 })
 
-issuing('are not issued where there is no test broker', async () => {
-  const without = await openHarness({ url: harness.url })
-  const partner = await without.makePartner()
-  const { cookie } = await partner.makeSession()
-  const answer = await call(without.address, createKey, { headers: { cookie }, body: { test: true } })
-  assert.equal([answer.status, answer.body.error], [409, 'CONFLICT'])
-})
-
 apart('places its orders with the test broker, and the live side with its own', async () => {
   const partner = await harness.makePartner()
   const side = await testSideOf(partner)

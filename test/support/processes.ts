@@ -16,6 +16,7 @@ import { startWork } from '../../worker/jobs.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
+import { openTestBroker } from '../../worker/test-broker.ts'
 import { onClose, TOKEN_KEYS } from './harness.ts'
 
 export interface TestWorker {
@@ -32,7 +33,8 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
   const bus = await openBus({ url, redisUrl: config.redisUrl, log })
   const queue = await openQueue({ url, role: 'worker', log })
   const worker = `test:${process.pid}:${randomBytes(3).toString('hex')}`
-  const brokers = openBrokers(config, log, openCallRecords(db, worker))
+  const testBroker = await openTestBroker({ config, databaseUrl: url, db, log, clock: systemClock, worker })
+  const brokers = openBrokers(config, log, { records: openCallRecords(db, worker), testBroker })
   const services: WorkerServices = {
     config,
     db,
@@ -51,6 +53,7 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
     stopping ??= (async () => {
       await work.stop()
       await brokers.close()
+      await testBroker?.close()
       await Promise.allSettled([queue.close(), bus.close()])
       await db.destroy()
     })()

@@ -17,6 +17,8 @@ import { Connection, type FrameCounters } from './transport/sockets.ts'
 
 export interface ClientOptions {
   log: BrokerLog
+  /** How the broker is called where it cannot be reached; its address unless given. */
+  what?: string
   /** Time-out of a response (15 s); buys and sells get a little longer. */
   answerTimeoutMs?: number
   /** How long a connection without calls and streams stays open (60 s). */
@@ -61,7 +63,7 @@ export function createClient(dialect: Dialect, options: ClientOptions): Broker {
 
 class Client implements Broker {
   readonly #dialect: Dialect
-  readonly #options: Required<Omit<ClientOptions, 'records'>> & Pick<ClientOptions, 'records'>
+  readonly #options: Required<Omit<ClientOptions, 'records' | 'what'>> & Pick<ClientOptions, 'records'>
   readonly #sessions = new Map<string, ConnectionEntry & { session: AccountSession }>()
   readonly #markets = new Map<string, { entry: ConnectionEntry; market: MarketData }>()
   readonly #connected = new Set<ConnectionEntry>()
@@ -91,7 +93,7 @@ class Client implements Broker {
       ...options
     }
     this.#reachability = new Reachability({
-      what: new URL(dialect.probeAddress('')).origin,
+      what: options.what ?? new URL(dialect.probeAddress('')).origin,
       log: this.#options.log,
       probe: () => this.#probe()
     })

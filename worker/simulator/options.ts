@@ -3,12 +3,15 @@ import { parseArgs } from 'node:util'
 import type { AccountPreset } from './engine/accounts.ts'
 import type { TimeSource } from './engine/clock.ts'
 import type { Markup } from './engine/engine.ts'
+import type { Journal } from './engine/journal.ts'
 import type { CallQuotas } from './engine/quota.ts'
 import type { AppId } from './engine/records.ts'
 import type { FaultSettings } from './faults.ts'
 
 export interface SimulatorOptions {
-  /** Port on 127.0.0.1; 0, the default, takes a free one. */
+  /** The address it listens at. Default 127.0.0.1. */
+  host?: string
+  /** Its port; 0, the default, takes a free one. */
   port?: number
   /** Interval of all ticks; null (default) for the symbols' real ones of one or two seconds. */
   tickMs?: number | null
@@ -18,6 +21,10 @@ export interface SimulatorOptions {
   jitterMs?: number
   /** File that purchases and sales are appended to, and read from at the start. */
   journal?: string
+  /** Instead of a file: a journal that writes later, and `after`, which runs something once all so far is written. */
+  books?: { journal: Journal; after(run: () => void): void }
+  /** Whether there are controls under /control. Default true. */
+  controlled?: boolean
   /** Call budgets of both dialects: the published ones (default), others, or none. A class left out is not limited. */
   limits?: 'published' | 'off' | CallQuotas
   /** From the end of a contract to its settlement; default half a tick with tickMs, else 500. */

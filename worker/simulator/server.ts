@@ -1,6 +1,6 @@
 // The simulated broker on a port: sockets for its dialects, REST for the newer one, and plain HTTP under /control for
 // tests and operators.
-import { createServer, STATUS_CODES } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
@@ -40,7 +40,7 @@ export interface Simulator {
   close(): Promise<void>
 }
 
-const HOST = '127.0.0.1'
+const LOOPBACK = '127.0.0.1'
 const PATH = '/websockets/v3'
 const MAX_FRAME_BYTES = 1_048_576
 const MAX_BACKLOG_BYTES = 16 * 1_048_576
@@ -49,10 +49,12 @@ const REFUSED = 1008
 /** Starts a simulated broker. Rejects when the port is taken or the journal cannot be read. */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
   const seed = options.seed ?? 1
+  const host = options.host ?? LOOPBACK
+  const { books } = options
   const engine = new Engine({
     ...options,
     ...(options.magic ? { settlesLater: magicDelayMs } : {}),
-    journal: options.journal === undefined ? undefined : openJournal(options.journal)
+    journal: books?.journal ?? (options.journal === undefined ? undefined : openJournal(options.journal))
   })
   const faults = new Faults(seed, {
     latencyMs: options.latencyMs ?? 0,
@@ -72,6 +74,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   }
   const v3 = new V3({ ...shared, quota })
   const next = new Next({ ...shared, limits: limitsOr(nextLimits) })
+  // Where books are written later, no frame says what is not yet in them.
+  const after = books?.after ?? (run => run())
   let port = 0
   const sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_FRAME_BYTES, perMessageDeflate: false })
   const ledger = () => [...engine.contracts.values()].map(ledgerEntry)
@@ -79,8 +83,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const oauth = new OAuth(next, revokedAppIds)
   const server = createServer(
     nextRest(
-      { next, oauth, revokedAppIds, socketBase: () => options.socketBase ?? `ws://${HOST}:${port}` },
-      control({ engine, faults, quota, v3, next })
+      { next, oauth, revokedAppIds, socketBase: () => options.socketBase ?? `ws://${host}:${port}` },
+      options.controlled === false ? notFound : control({ engine, faults, quota, v3, next })
     )
   )
 
@@ -92,14 +96,14 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   server.on('upgrade', (request, socket, head) => {
     // A client may disconnect before it is admitted; there is no other error listener yet.
     socket.on('error', () => socket.destroy())
-    const url = new URL(request.url ?? '/', `http://${HOST}`)
+    const url = new URL(request.url ?? '/', `http://${host}`)
     if (faults.settings.down) refuse(socket, 503)
     else if (next.owns(url.pathname)) {
       const admitted = next.admit(url)
       if (typeof admitted === 'number') refuse(socket, admitted)
       else
         sockets.handleUpgrade(request, socket, head, ws => {
-          serve(ws, socket, peer => {
+          serve(ws, socket, after, peer => {
             const { connection, left } = next.connect(admitted, peer)
             ws.on('close', left)
             return connection
@@ -110,13 +114,13 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       sockets.handleUpgrade(request, socket, head, ws => {
         const appId = appIdOf(url)
         if (appId === null || revokedAppIds.includes(appId)) dismiss(ws)
-        else serve(ws, socket, peer => new Connection(v3, appId, peer))
+        else serve(ws, socket, after, peer => new Connection(v3, appId, peer))
       })
   })
   try {
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
-      server.listen(options.port ?? 0, HOST, resolve)
+      server.listen(options.port ?? 0, host, resolve)
     })
   } catch (error) {
     engine.close()
@@ -124,14 +128,14 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   }
   port = (server.address() as AddressInfo).port
   return {
-    url: `ws://${HOST}:${port}${PATH}`,
-    control: `http://${HOST}:${port}/control`,
+    url: `ws://${host}:${port}${PATH}`,
+    control: `http://${host}:${port}/control`,
     port,
     engine,
     faults,
     quota,
     v3,
-    nextUrl: `http://${HOST}:${port}`,
+    nextUrl: `http://${host}:${port}`,
     appIdHeader: APP_ID_HEADER,
     next,
     oauth,
@@ -145,6 +149,10 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       await new Promise(resolve => server.close(resolve))
     }
   }
+}
+
+function notFound(_: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(404).end()
 }
 
 function appIdOf(url: URL): number | null {
@@ -164,7 +172,12 @@ function dismiss(ws: WebSocket): void {
   ws.close(REFUSED, 'InvalidAppID')
 }
 
-function serve(ws: WebSocket, socket: Duplex, connect: (peer: Peer) => Connection): void {
+function serve(
+  ws: WebSocket,
+  socket: Duplex,
+  after: (run: () => void) => void,
+  connect: (peer: Peer) => Connection
+): void {
   let gathering = false
   // All frames of one turn leave in one write: at thousands of frames a second, writes are the main cost.
   const gather = () => {
@@ -184,8 +197,11 @@ function serve(ws: WebSocket, socket: Duplex, connect: (peer: Peer) => Connectio
         connection.cut()
         return false
       }
-      gather()
-      ws.send(text)
+      after(() => {
+        if (ws.readyState !== ws.OPEN) return
+        gather()
+        ws.send(text)
+      })
       return true
     },
     close: () => ws.close(),

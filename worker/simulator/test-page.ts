@@ -124,7 +124,8 @@ broker, with play money only, and cost nothing. ${code('POST /v1/keys')} makes o
 response to it carries ${code('Test-Mode: true')}, and ${code('GET /v1/me')} says ${code('"test": true')}. Plan, limits and standing are those of the partner. A test key has
 no scope of marketplace, templates and admin, and its wallet is empty. **Its accounts are called ${code('TST')} and 1 to 10 digits**, as no account of
 the real broker is: with a live key they are refused, and with a test key all others are. Choose digits of your own: who names an account
-that somebody else's tests use trades on the same one.
+that somebody else's tests use trades on the same one. What an account bought and sold is kept for 30 days after the sale, its balance for
+ever.
 
 The simulated broker prices, fills and settles contracts as the broker does. Nothing here exists with the real one. ${code('make run')} starts it
 beside the service, where live keys trade with it, too, and you decide what goes wrong.
@@ -155,8 +156,7 @@ ${table(
 
 ## Stakes that provoke something
 
-An order of exactly this stake on an account in USD, whatever the asset. The broker of ${code('make run')} knows them, and any that was started with
-${code('--magic')}.
+An order of exactly this stake on an account in USD, whatever the asset. The broker of test keys and that of ${code('make run')} know them.
 
 ${table(
   ['Stake', 'What happens', 'First answer', 'The order ends'],

@@ -36,13 +36,14 @@ import {
 import { readContractState } from './states.ts'
 
 export interface V3Options extends ClientOptions {
-  /** The WebSocket address; `app_id` and `l` are added to it. */
-  url: string
+  /** The WebSocket address, or what returns it whenever a socket is opened; `app_id` and `l` are added to it. */
+  url: string | (() => string)
 }
 
 /** A broker with API v3. Nothing is opened until it is used. */
 export function createV3Broker(options: V3Options): Broker {
-  return createClient(createV3Dialect(options.url), options)
+  const { url } = options
+  return createClient(createV3Dialect(typeof url === 'string' ? () => url : url), options)
 }
 
 // Which class buy and sell count in is not published: the tightest they could be in.
@@ -67,18 +68,18 @@ const limits: CallLimits = {
   general: { perMinute: 180, perHour: 14_400 }
 }
 
-function createV3Dialect(url: string): Dialect {
+function createV3Dialect(urlNow: () => string): Dialect {
   return {
     name: 'v3',
     limits,
     classOf: call => classes[call] ?? 'general',
     // No limit is documented; this is a bound of ours.
     maxStreams: 1_000,
-    probeAddress: appId => addressOf(url, appId),
-    openMarket: place => openSocket(url, place),
+    probeAddress: appId => addressOf(urlNow(), appId),
+    openMarket: async place => openSocket(urlNow(), place),
     openAccount: async (place, account) => {
       const token = await readToken(account, wellFormedToken)
-      const connection = await openSocket(url, place, false)
+      const connection = await openSocket(urlNow(), place, false)
       try {
         await authorise({ connection, place, account, token })
       } catch (error) {
@@ -88,7 +89,7 @@ function createV3Dialect(url: string): Dialect {
       watchSite(connection, place)
       return connection
     },
-    reportMarkup: (place, access, day) => reportMarkup(url, { place, access, day }),
+    reportMarkup: async (place, access, day) => reportMarkup(urlNow(), { place, access, day }),
     buy: (contract, maxPrice) => ({
       buy: '1',
       price: Number(maxPrice),

@@ -1,11 +1,11 @@
-// The journal: every account, purchase, change and sale is appended to a file, one JSON line each, before a client is
+// The journal: every account, purchase, change and sale is appended to a file, or to another store of lines, before a client is
 // notified. After a kill the next start restores accounts and contracts from it (restore.ts).
 import { closeSync, existsSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
 import type { MarketTick } from './market.ts'
 import type { Deposit, Offer, SaleEntry, SimulatedAccount, SimulatedContract } from './records.ts'
 
 export interface Journal {
-  /** What the file held when it was opened. */
+  /** What was stored when it was opened. */
   readonly lines: readonly JournalLine[]
   opened(account: SimulatedAccount, transactionId: number): void
   deposited(account: SimulatedAccount, deposit: Deposit): void
@@ -43,7 +43,16 @@ export type StoredContract = Omit<
 }
 
 export type JournalLine =
-  | { kind: 'account'; loginid: string; currency: string; cents: number; createdMs: number; transactionId: number }
+  | {
+      kind: 'account'
+      loginid: string
+      currency: string
+      cents: number
+      /** Journals of earlier versions do not have it: the account is of the kind that its id says. */
+      virtual?: boolean | undefined
+      createdMs: number
+      transactionId: number
+    }
   | { kind: 'deposit'; loginid: string; deposit: Deposit }
   | { kind: 'bought'; contract: StoredContract }
   | { kind: 'limits'; id: number; takeProfitCents: number | null; stopLossCents: number | null }
@@ -60,20 +69,30 @@ export type JournalLine =
 export function openJournal(path: string): Journal {
   const lines = readLines(path)
   const file = openSync(path, 'a')
-  const write = (line: JournalLine) => {
-    writeSync(file, `${JSON.stringify(line)}\n`)
-  }
+  return createJournal({
+    lines,
+    write: line => void writeSync(file, `${JSON.stringify(line)}\n`),
+    close: () => closeSync(file)
+  })
+}
+
+/** A journal on a store of lines: what it holds, and how one more is written. */
+export function createJournal({
+  lines,
+  write,
+  close
+}: Pick<Journal, 'lines' | 'close'> & { write(line: JournalLine): void }): Journal {
   return {
     lines,
-    opened: ({ loginid, currency, balanceCents, createdMs }, transactionId) =>
-      write({ kind: 'account', loginid, currency, cents: balanceCents, createdMs, transactionId }),
+    opened: ({ loginid, currency, balanceCents: cents, isVirtual: virtual, createdMs }, transactionId) =>
+      write({ kind: 'account', loginid, currency, cents, virtual, createdMs, transactionId }),
     deposited: ({ loginid }, deposit) => write({ kind: 'deposit', loginid, deposit }),
     bought: contract => write({ kind: 'bought', contract: store(contract) }),
     changed: ({ id, offer: { takeProfitCents, stopLossCents } }) =>
       write({ kind: 'limits', id, takeProfitCents, stopLossCents }),
     sold: ({ id, entry, exit, ended }, sale) =>
       write({ kind: 'sold', id, sale, entry: storeTick(entry), exit: storeTick(exit), ended }),
-    close: () => closeSync(file)
+    close
   }
 }
 

@@ -13,8 +13,9 @@ export function restore(books: Books, lines: readonly JournalLine[]): void {
 
 function restoreLine(books: Books, line: JournalLine): void {
   if (line.kind === 'account') {
-    const { loginid, currency, cents, createdMs, transactionId } = line
-    books.restoreAccount({ loginid, currency, balance: toAmount(cents, currency) }, { createdMs, transactionId })
+    const { loginid, currency, cents, virtual, createdMs, transactionId } = line
+    const balance = toAmount(cents, currency)
+    books.restoreAccount({ loginid, currency, balance, virtual }, { createdMs, transactionId })
     return
   }
   if (line.kind === 'deposit') {
