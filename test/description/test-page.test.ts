@@ -6,7 +6,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
-import { magicStakes } from '../../worker/simulator/magic.ts'
+import { assetOf, type Magic, magics } from '../../worker/simulator/magic.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { provocations, testPage } from '../../worker/simulator/test-page.ts'
 import { closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
@@ -59,27 +59,35 @@ for (const { error, what, says, account = {}, order = {}, control } of provocati
     assert.equal([data[0].status, data[0].reason], ['REJECTED', says])
   })
 
-for (const { stake, what, ends, error, atLeastMs = 0 } of magicStakes)
-  page(`a stake of ${stake}: ${what}`, async () => {
-    const { traderExternalId, accountId } = await partner.makeTrader()
-    const contract = { asset: 'R_100', contractType: 'CALL', stake: Number(stake), duration: 1, durationUnit: 't' }
-    const startedAt = performance.now()
-    const body = { traderExternalId, clientOrderId: randomUUID(), ...contract }
-    const placed = await partner.call(placeBinaryOrder, { body })
-    assert.ok(performance.now() - startedAt >= atLeastMs, `answered after ${performance.now() - startedAt} ms`)
-    assert.is(placed.body.error, error, JSON.stringify(placed.body))
-    const bought = () => simulator.ledger().filter(entry => entry.loginid === accountId).length
-    const { orderId } = await until(
-      'the order to end',
-      async () => {
-        const { data } = (await partner.call(listOrders, { query: { traderExternalId } })).body
-        return data[0].status === ends && data[0]
-      },
-      60_000
-    )
-    assert.is(bought(), ends === 'FAILED' ? 0 : 1)
-    if (error === undefined) assert.is(placed.body.orderId, orderId)
-  })
+for (const magic of magics)
+  for (const [by, contract, flags] of [
+    [`a stake of ${magic.stake}`, { stake: Number(magic.stake) }, ''],
+    [`the asset ${assetOf(magic)}`, { asset: assetOf(magic) }, ''],
+    [`the flag ${magic.flag}`, {}, `-${magic.flag}`]
+  ] as const)
+    page(`${by}: ${magic.what}`, () => provoke(magic, contract, flags))
+
+async function provoke({ ends, error, atLeastMs = 0 }: Magic, changes: object, flags: string) {
+  const accountId = newAccountId()
+  const { traderExternalId } = await partner.makeTrader({ accountId, token: `sim-${accountId}${flags}` })
+  const contract = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 1, durationUnit: 't', ...changes }
+  const startedAt = performance.now()
+  const body = { traderExternalId, clientOrderId: randomUUID(), ...contract }
+  const placed = await partner.call(placeBinaryOrder, { body })
+  assert.ok(performance.now() - startedAt >= atLeastMs, `answered after ${performance.now() - startedAt} ms`)
+  assert.is(placed.body.error, error, JSON.stringify(placed.body))
+  const bought = () => simulator.ledger().filter(entry => entry.loginid === accountId).length
+  const { orderId } = await until(
+    'the order to end',
+    async () => {
+      const { data } = (await partner.call(listOrders, { query: { traderExternalId } })).body
+      return data[0].status === ends && data[0]
+    },
+    60_000
+  )
+  assert.is(bought(), ends === 'FAILED' ? 0 : 1)
+  if (error === undefined) assert.is(placed.body.orderId, orderId)
+}
 
 page.after(closeAll)
 page.run()

@@ -9,6 +9,7 @@ import { Engine } from './engine/engine.ts'
 import { openJournal } from './engine/journal.ts'
 import { type LedgerEntry, ledgerEntry } from './engine/ledger.ts'
 import { type CallQuotas, publishedLimits, Quota } from './engine/quota.ts'
+import type { SimulatedContract } from './engine/records.ts'
 import { Faults } from './faults.ts'
 import { magicDelayMs } from './magic.ts'
 import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
@@ -53,7 +54,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const { books } = options
   const engine = new Engine({
     ...options,
-    ...(options.magic ? { settlesLater: magicDelayMs } : {}),
+    ...(options.magic ? { settlesLater: delayOf } : {}),
     journal: books?.journal ?? (options.journal === undefined ? undefined : openJournal(options.journal))
   })
   const faults = new Faults(seed, {
@@ -149,6 +150,11 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       await new Promise(resolve => server.close(resolve))
     }
   }
+}
+
+function delayOf({ offer, account }: SimulatedContract): number {
+  const { amountCents: cents, currency, symbol } = offer
+  return magicDelayMs({ cents, currency, asset: symbol.code, flags: account.flags })
 }
 
 function notFound(_: IncomingMessage, response: ServerResponse): void {

@@ -6,9 +6,9 @@ import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import { tokenFlags } from './engine/accounts.ts'
 import { currencies } from './engine/currencies.ts'
 import { MAX_SECONDS } from './engine/offers.ts'
-import { symbols } from './engine/symbols.ts'
+import { listedSymbols } from './engine/symbols.ts'
 import { effects } from './faults.ts'
-import { magicStakes } from './magic.ts'
+import { assetOf, magics } from './magic.ts'
 
 /** What leads to an error with the simulated broker: an account, an order, or a control call before the order. */
 export interface Provocation {
@@ -106,7 +106,7 @@ function span(seconds: number): string {
 
 /** The page in Markdown. */
 export function testPage(): string {
-  const assets = [...symbols.values()].map(
+  const assets = listedSymbols({ magic: false }).map(
     ({ code: asset, name, riseFall, digits, multipliers, maxTicks, minSeconds }) => [
       code(asset),
       name,
@@ -154,17 +154,21 @@ ${table(
   provocations.map(each => [`${code(each.error)}${each.says ? ` ${code(each.says)}` : ''}`, each.what, given(each)])
 )}
 
-## Stakes that provoke something
+## Stakes, assets and tokens that provoke something
 
-An order of exactly this stake on an account in USD, whatever the asset. The broker of test keys and that of ${code('make run')} know them.
+Each is provoked in three ways: by an order of exactly this stake on an account in USD, whatever the asset; by an order on this asset,
+which is otherwise as ${code('R_100')}; and by every order on an account whose token has this flag, as ${code('sim-TST1001-closed')} has. The broker of test keys
+and that of ${code('make run')} know them.
 
 ${table(
-  ['Stake', 'What happens', 'First answer', 'The order ends'],
-  magicStakes.map(({ stake, what, ends, error, atLeastMs }) => [
-    code(stake),
-    what,
-    `${error ? code(error) : 'the order'}${atLeastMs ? `, after ${atLeastMs / 1000} s at the earliest` : ''}`,
-    code(ends)
+  ['Stake', 'Asset', 'Flag', 'What happens', 'First answer', 'The order ends'],
+  magics.map(magic => [
+    code(magic.stake),
+    code(assetOf(magic)),
+    code(magic.flag),
+    magic.what,
+    `${magic.error ? code(magic.error) : 'the order'}${magic.atLeastMs ? `, after ${magic.atLeastMs / 1000} s at the earliest` : ''}`,
+    code(magic.ends)
   ])
 )}
 

@@ -11,6 +11,8 @@ export type TokenScope = 'read' | 'trade' | 'trading_information' | 'payments' |
 /** What a token gives. */
 export interface Grant {
   token: string
+  /** What stands behind the account in the token. */
+  flags: ReadonlySet<string>
   account: SimulatedAccount
   scopes: ReadonlySet<TokenScope>
 }
@@ -78,7 +80,8 @@ export class Accounts {
     const account = this.all.get(loginid) ?? this.create({ loginid, balance, currency, virtual })
     if (account.disabled || has('disabled')) throw disabled(account)
     const scopes = preset?.scopes ?? (has('readonly') ? READ_ONLY : FULL)
-    return { token, account, scopes: new Set(scopes) }
+    account.flags = flags
+    return { token, flags, account, scopes: new Set(scopes) }
   }
 
   /** Throws when the grant no longer holds: its token revoked, its account disabled. */
@@ -107,6 +110,7 @@ export class Accounts {
       currency,
       isVirtual: preset.virtual ?? /^(VR|DOT|TST)/.test(loginid),
       disabled: preset.disabled ?? false,
+      flags: new Set(),
       balanceCents: preset.balance === undefined ? start : unitsWithin(preset.balance, currency).floor,
       createdMs: this.#now(),
       open: new Map(),

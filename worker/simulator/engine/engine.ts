@@ -33,7 +33,7 @@ export interface EngineOptions {
   markup?: Markup
   journal?: Journal
   /** How much later than others a contract settles, in ms. */
-  settlesLater?: (offer: Offer) => number
+  settlesLater?: (contract: SimulatedContract) => number
 }
 
 /** A markup of the applications: percent of the payout, of a multiplier's stake. */

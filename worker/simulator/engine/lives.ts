@@ -4,7 +4,7 @@ import { Agenda, type TimeSource } from './clock.ts'
 import { BROKER_APP_ID, ticksNeeded, wins } from './contracts.ts'
 import type { Market, MarketTick } from './market.ts'
 import { multiplierProfit } from './pricing.ts'
-import type { ContractExit, Offer, SimulatedContract } from './records.ts'
+import type { ContractExit, SimulatedContract } from './records.ts'
 import type { SimulatedSymbol } from './symbols.ts'
 
 /** What an ended contract pays. */
@@ -18,7 +18,7 @@ export class Lives {
   #clock: TimeSource
   #market: Market
   #agenda: Agenda
-  #settlesLater: (offer: Offer) => number
+  #settlesLater: (contract: SimulatedContract) => number
   #close: (contract: SimulatedContract, sale: ContractExit) => void
   #active = new Map<SimulatedSymbol, { contracts: Set<SimulatedContract>; stop: () => void }>()
 
@@ -27,7 +27,7 @@ export class Lives {
     clock: TimeSource
     market: Market
     settlementDelayMs: number
-    settlesLater: (offer: Offer) => number
+    settlesLater: (contract: SimulatedContract) => number
     close: (contract: SimulatedContract, sale: ContractExit) => void
   }) {
     this.#clock = open.clock
@@ -167,7 +167,7 @@ export class Lives {
     contract.exit = exit
     contract.ended = true
     this.leave(contract)
-    const delayMs = this.settlementDelayMs + this.#settlesLater(contract.offer)
+    const delayMs = this.settlementDelayMs + this.#settlesLater(contract)
     if (delayMs <= 0) {
       this.settle(contract)
       return

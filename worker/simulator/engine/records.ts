@@ -100,6 +100,8 @@ export interface SimulatedAccount {
   currency: string
   isVirtual: boolean
   disabled: boolean
+  /** Of the token that opened it last. */
+  flags: ReadonlySet<string>
   balanceCents: number
   createdMs: number
   open: Map<number, SimulatedContract>

@@ -156,8 +156,25 @@ const all: SimulatedSymbol[] = [
   forex({ code: 'frxUSDJPY', name: 'USD/JPY', decimals: 3, level: 149.372, volatility: 0.1 })
 ]
 
+/** Begins the codes of assets that are there to provoke something (magic.ts). */
+export const TEST_ASSET = 'TEST_'
+
+// As the index of 100 %, whose multipliers and durations they have.
+const provoking = ['CLOSED', 'NOTOFFERED', 'NOFUNDS', 'CUTBEFORE', 'CUTAFTER', 'SILENT', 'SLOW', 'LATE'].map(what => ({
+  ...volatilityIndex(100, 1219.6, 2, 20),
+  code: `${TEST_ASSET}${what}`,
+  name: `Test: ${what.toLowerCase()}`
+}))
+
 /** Every symbol by its code, in the order lists show them. */
-export const symbols: ReadonlyMap<string, SimulatedSymbol> = new Map(all.map(symbol => [symbol.code, symbol]))
+export const symbols: ReadonlyMap<string, SimulatedSymbol> = new Map(
+  [...all, ...provoking].map(symbol => [symbol.code, symbol])
+)
+
+/** The symbols that a broker lists: those that provoke something only where it is there to be tested against. */
+export function listedSymbols({ magic }: { magic: boolean }): SimulatedSymbol[] {
+  return magic ? [...all, ...provoking] : all
+}
 
 /** Whether the calendar has the symbol's market open at `ms`. */
 export function scheduledOpen(symbol: SimulatedSymbol, ms: number): boolean {

@@ -2,7 +2,7 @@
 import { isDigit } from '../engine/contracts.ts'
 import type { Market, MarketTick } from '../engine/market.ts'
 import { typesOf } from '../engine/offers.ts'
-import { type SimulatedSymbol, scheduledSession, symbols } from '../engine/symbols.ts'
+import { listedSymbols, type SimulatedSymbol, scheduledSession, symbols } from '../engine/symbols.ts'
 import { V3Error } from './errors.ts'
 import type { Handler } from './v3.ts'
 
@@ -15,9 +15,10 @@ export function symbolOf(code: string): SimulatedSymbol {
   return symbol
 }
 
-const activeSymbols: Handler = (request, { v3: { engine } }) => {
+const activeSymbols: Handler = (request, { v3 }) => {
+  const { engine } = v3
   const types = request.contract_type as string[] | undefined
-  const listed = [...symbols.values()].filter(symbol => !types || typesOf(symbol).some(type => types.includes(type)))
+  const listed = listedSymbols(v3).filter(symbol => !types || typesOf(symbol).some(type => types.includes(type)))
   const active_symbols = listed.map((symbol, i) => ({
     allow_forward_starting: 0,
     display_name: symbol.name,
@@ -136,12 +137,13 @@ function digitsOf(type: string): number[] {
   return type === 'DIGITUNDER' ? digits.slice(1) : digits
 }
 
-const tradingTimes: Handler = (request, { v3: { engine } }) => {
+const tradingTimes: Handler = (request, { v3 }) => {
+  const { engine } = v3
   const asked = request.trading_times as string
   const nowMs = engine.clock.now()
   const midnightMs = asked === 'today' ? nowMs - (nowMs % DAY_MS) : midnightOf(asked)
   const markets = new Map<string, Map<string, Record<string, unknown>[]>>()
-  for (const symbol of symbols.values()) {
+  for (const symbol of listedSymbols(v3)) {
     const submarkets = markets.get(symbol.marketName) ?? new Map<string, Record<string, unknown>[]>()
     const rows = submarkets.get(symbol.submarketName) ?? []
     rows.push(timesOf(engine.market, symbol, { midnightMs, nowMs }))

@@ -156,7 +156,10 @@ export class Connection implements Session {
     const contract = this.#v3.engine.contracts.get((request.sell ?? request.contract_id ?? request.cancel) as number)
     const terms =
       (request.parameters as CallRequest | undefined) ?? this.proposals.get(request.buy as string) ?? request
-    const provoked = magic && name === 'buy' ? magicOfPurchase(terms.amount, grant?.account.currency) : null
+    const flags = grant?.flags ?? []
+    const currency = grant?.account.currency
+    const provoked =
+      magic && name === 'buy' ? magicOfPurchase({ amount: terms.amount, currency, asset: terms.symbol, flags }) : null
     return (
       provoked ??
       faults.fate({
