@@ -3,13 +3,14 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { BrokerError } from '../../worker/broker/port.ts'
 import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
-import { Budget, type BudgetClock } from '../../worker/broker/transport/quota.ts'
+import { Budget } from '../../worker/broker/transport/quota.ts'
+import type { Clock } from '../../worker/platform/clock.ts'
 import { failure } from './broker-script.ts'
 
 const quota = suite('a call budget')
 
 /** A clock that stands still until it is moved; alarms ring on the way. */
-class HandClock implements BudgetClock {
+class HandClock implements Pick<Clock, 'now' | 'after'> {
   #time = 1_000_000
   #alarms = new Set<{ at: number; run: () => void }>()
 

@@ -89,7 +89,7 @@ export async function openTestDatabase(): Promise<string> {
       await migrate(databaseUrl(admin, TEMPLATE))
     }
     const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
-    await client.query(`create database ${name} template ${TEMPLATE}`)
+    await client.query(`create database ${name} template ${TEMPLATE} strategy file_copy`)
     await client.query('select pg_advisory_unlock(724201)')
     opened.push(async () => {
       const last = new pg.Client({ connectionString: admin })

@@ -47,7 +47,7 @@ interface HeldEndpoint {
 }
 
 export class Sender {
-  readonly #open: WorkerServices
+  readonly #services: WorkerServices
   readonly #log: Log
   readonly #requests: Requests
   readonly #held = new Map<string, HeldEndpoint>()
@@ -72,7 +72,7 @@ export class Sender {
   #stopped = false
 
   constructor(services: WorkerServices, requests: Requests, onOutcome: () => void, bounds = BOUNDS) {
-    this.#open = services
+    this.#services = services
     this.#log = services.log
     this.#requests = requests
     this.#onOutcome = onOutcome
@@ -181,7 +181,7 @@ export class Sender {
   }
 
   #now(): number {
-    return this.#open.clock.now()
+    return this.#services.clock.now()
   }
 
   #full(): boolean {
@@ -207,7 +207,7 @@ export class Sender {
   }
 
   async #takeNow(which: { partnerIds?: string[]; endpointId?: string | null }): Promise<void> {
-    const { db, worker } = this.#open
+    const { db, worker } = this.#services
     const limit = MAX_HELD - this.#held.size
     if (limit <= 0) return
     const found = await takeEndpoints(db, { worker, limit, ...which })
@@ -224,7 +224,7 @@ export class Sender {
     if (before) this.drop(before.endpoint)
     const held: HeldEndpoint = { endpoint, keys: [] }
     try {
-      held.keys = keysOf(this.#open.vault, row.id, row, now)
+      held.keys = keysOf(this.#services.vault, row.id, row, now)
     } catch (error) {
       this.#log.error({ err: error, webhook: row.id }, 'the secret of a webhook cannot be decrypted')
       endpoint.block('SECRET_UNREADABLE', UNREADABLE_PAUSE_MS + now)
@@ -248,13 +248,13 @@ export class Sender {
   }
 
   #entry(row: Parameters<typeof entryOf>[0]): DeliverableEvent {
-    return entryOf(row, this.#open.config, error =>
+    return entryOf(row, this.#services.config, error =>
       this.#log.error({ err: error, event: row.id, partner: row.partnerId }, 'an event cannot be shown')
     )
   }
 
   #tailOf(partnerId: string): Tail {
-    const known = this.#tails.get(partnerId) ?? new Tail(this.#open.db, partnerId, row => this.#entry(row))
+    const known = this.#tails.get(partnerId) ?? new Tail(this.#services.db, partnerId, row => this.#entry(row))
     this.#tails.set(partnerId, known)
     return known
   }
@@ -267,7 +267,7 @@ export class Sender {
     void this.#readNow(held)
       .catch((error: unknown) => {
         this.#log.warn({ err: error, webhook: endpoint.id }, 'events for a webhook could not be read, trying again')
-        this.#open.clock.after(READ_RETRY_MS, () => this.wake(endpoint))
+        this.#services.clock.after(READ_RETRY_MS, () => this.wake(endpoint))
       })
       .finally(() => {
         endpoint.reading = false
@@ -342,7 +342,7 @@ export class Sender {
     if (!message) return nothingSent('INVALID_EVENT')
     const now = this.#now()
     const keys = held.keys.filter(({ until }) => until > now).map(({ key }) => key)
-    const atMs = this.#open.clock.wall()
+    const atMs = this.#services.clock.wall()
     if (item.attempts === 0 && !item.replay) observeFirst((atMs - item.entry.at) / 1000)
     return this.#requests.post(
       held.endpoint.url,
@@ -359,7 +359,7 @@ export class Sender {
     if (dueAt === undefined || this.#stopped) return
     this.#timers.set(
       held,
-      this.#open.clock.after(Math.max(1, Math.min(dueAt - this.#now(), 3_600_000)), () => {
+      this.#services.clock.after(Math.max(1, Math.min(dueAt - this.#now(), 3_600_000)), () => {
         this.#timers.delete(held)
         this.wake(held.endpoint)
       })

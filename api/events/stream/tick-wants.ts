@@ -12,7 +12,7 @@ const RETRY_MS = 500
 const GROUP_MS = 10
 
 export class TickWants {
-  readonly #open: Pick<ApiServices, 'db' | 'bus' | 'log'>
+  readonly #services: Pick<ApiServices, 'db' | 'bus' | 'log'>
   readonly #dialect: string
   readonly #want: () => Pick<TickWant, 'appIds' | 'assets'>
   readonly #renewing: NodeJS.Timeout
@@ -26,7 +26,7 @@ export class TickWants {
     services: Pick<ApiServices, 'db' | 'bus' | 'log'>,
     { dialect, want }: { dialect: string; want: () => Pick<TickWant, 'appIds' | 'assets'> }
   ) {
-    this.#open = services
+    this.#services = services
     this.#dialect = dialect
     this.#want = want
     this.#renewing = setInterval(() => this.#store(true), RENEW_MS)
@@ -68,7 +68,7 @@ export class TickWants {
         this.#stored = text
       })
       .catch((error: unknown) => {
-        this.#open.log.warn({ err: error }, 'wanted ticks could not be stored, trying again')
+        this.#services.log.warn({ err: error }, 'wanted ticks could not be stored, trying again')
         this.#later(RETRY_MS)
       })
       .finally(() => {
@@ -77,7 +77,7 @@ export class TickWants {
   }
 
   async #put(want: Pick<TickWant, 'appIds' | 'assets'>): Promise<void> {
-    const { db, bus } = this.#open
+    const { db, bus } = this.#services
     const text = want.assets.length === 0 ? '' : JSON.stringify(want)
     await putTickWant(db, { process: bus.replyChannel, dialect: this.#dialect, ...want }, KEPT_MS)
     if (text !== this.#stored) bus.publish(WORK, TICKS, this.#dialect)

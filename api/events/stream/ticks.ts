@@ -65,17 +65,17 @@ export type TicksServices = Pick<ApiServices, 'db' | 'bus' | 'log'>
 
 /** The ticks of all dialects; nothing is wanted of the workers until a socket wants some. */
 export class Ticks {
-  readonly #open: TicksServices
+  readonly #services: TicksServices
   readonly #boards = new Map<string, Board>()
 
   constructor(services: TicksServices) {
-    this.#open = services
+    this.#services = services
   }
 
   /** A member for a socket of a partner, which wants nothing yet. */
   join(partner: { brokerDialect: string; brokerAppId: string }, outlet: TickOutlet): TickMember {
     const { brokerDialect: dialect, brokerAppId: appId } = partner
-    const board = this.#boards.get(dialect) ?? new Board(this.#open, dialect)
+    const board = this.#boards.get(dialect) ?? new Board(this.#services, dialect)
     this.#boards.set(dialect, board)
     const member: Member = { outlet, appId, group: null, upTo: 0, late: new Set() }
     return {
@@ -91,7 +91,7 @@ export class Ticks {
 }
 
 class Board {
-  readonly #open: TicksServices
+  readonly #services: TicksServices
   readonly #dialect: string
   readonly #wants: TickWants
   readonly #groups = new Map<string, Group>()
@@ -109,7 +109,7 @@ class Board {
   #listening: Promise<() => void> | null = null
 
   constructor(services: TicksServices, dialect: string) {
-    this.#open = services
+    this.#services = services
     this.#dialect = dialect
     this.#wants = new TickWants(services, {
       dialect,
@@ -195,7 +195,7 @@ class Board {
 
   /** Listens for as long as the process runs: a channel without ticks costs nothing. */
   #listen(): Promise<() => void> {
-    return this.#open.bus.listen(tickChannelOf(this.#dialect), ({ topic, id }) => this.#receive(topic, id))
+    return this.#services.bus.listen(tickChannelOf(this.#dialect), ({ topic, id }) => this.#receive(topic, id))
   }
 
   #receive(topic: string, message: string): void {
@@ -234,7 +234,7 @@ class Board {
 
   #flush(): void {
     this.#flushAll()
-      .catch((error: unknown) => this.#open.log.error({ err: error }, 'ticks could not be sent'))
+      .catch((error: unknown) => this.#services.log.error({ err: error }, 'ticks could not be sent'))
       .finally(() => {
         this.#flushing = false
       })

@@ -1,6 +1,7 @@
 // How often we may call the broker: for one account under one application, calls of a class share a count per minute
 // and one per hour. A call beyond either waits, purchases before reads, and is refused in the end.
 import type { CallRecord, PastCalls, ScopeRecords } from '../../../db/platform/call-records.ts'
+import { type Clock, systemClock } from '../../platform/clock.ts'
 import { BrokerError } from '../port.ts'
 import { type CallLimits, CallWindow, type CallWindows } from './call-window.ts'
 
@@ -19,20 +20,6 @@ const reservedShare = 0.1
 const backOffStepMs = 2_500
 const backOffCapMs = 15_000
 
-/** Time as a budget needs it: ms that never jump back, and an alarm that can be taken back. */
-export interface BudgetClock {
-  now(): number
-  after(delayMs: number, run: () => void): () => void
-}
-
-const monotonic: BudgetClock = {
-  now: () => performance.now(),
-  after: (delayMs, run) => {
-    const timer = setTimeout(run, delayMs)
-    return () => clearTimeout(timer)
-  }
-}
-
 /** Another process that lives may go on spending: what it recorded is read again so often. */
 const READ_AGAIN_MS = 60_000
 /** After a record that could not be written or read. */
@@ -41,7 +28,7 @@ const RECORD_AGAIN_MS = 1_000
 /** The call budget of one account under one application. */
 export class Budget {
   readonly #classes = new Map<string, ClassBudget>()
-  readonly #clock: BudgetClock
+  readonly #clock: Pick<Clock, 'now' | 'after'>
   readonly #records: ScopeRecords | undefined
   #limits: CallLimits
   /** What others spent, as often as it was read, and when. */
@@ -53,7 +40,7 @@ export class Budget {
   /** With `records`, calls that a process killed before this one made are counted, and ours can be by the next. */
   constructor(
     limits: CallLimits,
-    { clock = monotonic, records }: { clock?: BudgetClock; records?: ScopeRecords | undefined } = {}
+    { clock = systemClock, records }: { clock?: Pick<Clock, 'now' | 'after'>; records?: ScopeRecords | undefined } = {}
   ) {
     this.#limits = limits
     this.#clock = clock
@@ -170,7 +157,7 @@ interface WaitingCall {
 
 class ClassBudget {
   readonly #name: string
-  readonly #clock: BudgetClock
+  readonly #clock: Pick<Clock, 'now' | 'after'>
   readonly #minute: CallWindow
   readonly #tenMinutes: CallWindow | null
   readonly #hour: CallWindow
@@ -187,7 +174,7 @@ class ClassBudget {
   constructor(
     name: string,
     windows: CallWindows,
-    clock: BudgetClock,
+    clock: Pick<Clock, 'now' | 'after'>,
     record: ((records: Omit<CallRecord, 'class'>[]) => Promise<void>) | undefined
   ) {
     this.#name = name
