@@ -16,10 +16,9 @@ import { bare, type Context, type Opened, withStore } from '../terminal/context.
 import { examples } from '../terminal/examples.ts'
 import { cleaned, type Show, table } from '../terminal/output.ts'
 import { UsageError } from '../terminal/refusals.ts'
+import { tailUntilInterrupted } from '../terminal/tail.ts'
 
 const PAGE = 200
-// A hint of new events may be lost.
-const REREAD_MS = 1000
 
 export function addEvents(program: Command): void {
   const events = program.command('events').description('Events: list, show, tail, new-epoch')
@@ -164,40 +163,27 @@ async function tail(context: Context, { partner, types: listed }: EventsTail): P
     redisUrl: context.config.redisUrl,
     log: openLog({ level: 'silent', name: 'cli' })
   })
-  let stopped = false
-  let wake = () => {}
-  const stop = () => {
-    stopped = true
-    wake()
-  }
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
   try {
     const { db } = store
-    await bus.listen(EVENTS, () => wake())
-    const latest = async () =>
-      (await listLatest(db)).filter(({ partnerId }) => partner === undefined || partnerId === partner)
-    const told = new Map((await latest()).map(({ partnerId, position }) => [partnerId, position]))
-    context.note('Events as they happen; Ctrl-C ends.')
-    while (!stopped) {
-      for (const { partnerId, position } of await latest()) {
-        while (!stopped && (told.get(partnerId) ?? 0) < position) {
-          const state = await readLogState(db, partnerId)
-          const point = { epoch: state.epoch, position: told.get(partnerId) ?? 0, day: 0 }
-          const page = await readEvents(db, { partnerId, point, limit: PAGE, types })
-          told.set(partnerId, page.next.position)
-          for (const event of page.events)
-            process.stdout.write(`${lineOf(partnerId, shownOf(event, context.config), context.json)}\n`)
+    await tailUntilInterrupted(async running => {
+      await bus.listen(EVENTS, () => running.wake())
+      const latest = async () =>
+        (await listLatest(db)).filter(({ partnerId }) => partner === undefined || partnerId === partner)
+      const shown = new Map((await latest()).map(({ partnerId, position }) => [partnerId, position]))
+      context.note('Events as they happen; Ctrl-C ends.')
+      return async () => {
+        for (const { partnerId, position } of await latest()) {
+          while (!running.stopped && (shown.get(partnerId) ?? 0) < position) {
+            const state = await readLogState(db, partnerId)
+            const point = { epoch: state.epoch, position: shown.get(partnerId) ?? 0, day: 0 }
+            const page = await readEvents(db, { partnerId, point, limit: PAGE, types })
+            shown.set(partnerId, page.next.position)
+            for (const event of page.events)
+              process.stdout.write(`${lineOf(partnerId, shownOf(event, context.config), context.json)}\n`)
+          }
         }
       }
-      if (stopped) break
-      await new Promise<void>(resolve => {
-        const timer = setTimeout(resolve, REREAD_MS)
-        wake = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    }
+    })
   } finally {
     await bus.close()
     await store.close()

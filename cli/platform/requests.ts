@@ -6,9 +6,9 @@ import { RequestsTail } from '../../schemas/commands/requests.ts'
 import { bare, type Context } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { cleaned } from '../terminal/output.ts'
+import { tailUntilInterrupted } from '../terminal/tail.ts'
 
 const PAGE = 1000
-const REREAD_MS = 1000
 // Processes write at the same time, so an entry may become visible after others with greater numbers: so many are read again.
 const OVERLAP = 5000
 
@@ -27,40 +27,27 @@ export function addRequests(program: Command): void {
 /** Reads the log of all partners, or of one, from now on; ends when the process is interrupted. */
 async function tail(context: Context, { partner, errors = false }: RequestsTail): Promise<undefined> {
   const store = await openStore(context.config, { name: 'cli' })
-  let stopped = false
-  let wake = () => {}
-  const stop = () => {
-    stopped = true
-    wake()
-  }
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
   try {
-    const from = await newestRequest(store.db)
-    let newest = from
-    let shown = new Set<number>()
-    context.note('Requests as they are answered; Ctrl-C ends.')
-    while (!stopped) {
-      for (let after = Math.max(from, newest - OVERLAP); !stopped; ) {
-        const page = await tailRequests(store.db, { partnerId: partner ?? null, after, limit: PAGE })
-        for (const row of page) {
-          after = row.n
-          if (shown.has(row.n)) continue
-          shown.add(row.n)
-          if (!errors || row.status >= 400) process.stdout.write(`${lineOf(row, context.json)}\n`)
+    await tailUntilInterrupted(async running => {
+      const from = await newestRequest(store.db)
+      let newest = from
+      let shown = new Set<number>()
+      context.note('Requests as they are answered; Ctrl-C ends.')
+      return async () => {
+        for (let after = Math.max(from, newest - OVERLAP); !running.stopped; ) {
+          const page = await tailRequests(store.db, { partnerId: partner ?? null, after, limit: PAGE })
+          for (const row of page) {
+            after = row.n
+            if (shown.has(row.n)) continue
+            shown.add(row.n)
+            if (!errors || row.status >= 400) process.stdout.write(`${lineOf(row, context.json)}\n`)
+          }
+          newest = Math.max(newest, after)
+          if (page.length < PAGE) break
         }
-        newest = Math.max(newest, after)
-        if (page.length < PAGE) break
+        shown = new Set([...shown].filter(n => n > newest - OVERLAP))
       }
-      shown = new Set([...shown].filter(n => n > newest - OVERLAP))
-      if (stopped) break
-      await new Promise<void>(resolve => {
-        const timer = setTimeout(resolve, REREAD_MS)
-        wake = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    }
+    })
   } finally {
     await store.close()
   }
