@@ -58,6 +58,19 @@ chaining('shows a line that was changed, taken out or put in behind its triggers
   assert.match(await tamper('delete from audit_log where seq = 7'), line(8))
   assert.match(await tamper('delete from audit_log where seq = 1'), line(2))
   assert.match(await tamper(`update audit_log set hash = sha256('forged') where seq = 9`), line(9))
+  // Whoever takes a line out and makes the chain whole again leaves a gap in its numbers.
+  const forged = `do $$
+    declare
+      line audit_log;
+      previous bytea := (select hash from audit_log where seq = 6);
+    begin
+      delete from audit_log where seq = 7;
+      for line in select * from audit_log where seq > 7 order by seq loop
+        previous := audit_hash(previous, line);
+        update audit_log set hash = previous where id = line.id;
+      end loop;
+    end $$`
+  assert.match(await tamper(forged), line(8))
   assert.is((await verifyAudit(db)).broken, null)
 })
 
