@@ -11,6 +11,8 @@ const COUNTED_ORDERS = 5000
 // Work that waits for longer than that is noticed by those who wait for it.
 const LATE_SECONDS = 10
 const MARKETS_SECONDS = 3600
+// The attempt of an order that was claimed once: it counts up from 1 with each claim.
+const SENT_ONCE = 2
 
 type State = Status['state']
 
@@ -90,7 +92,7 @@ async function readLatency(db: Db): Promise<Status['latency']> {
        from (select greatest(0, extract(epoch from answered_at - created_at)::float8 * 1000) as ms
                from (select answered_at, created_at, attempt, broker_order_id from orders where id >= :since
                       order by id desc limit ${COUNTED_ORDERS}) recent
-              where answered_at is not null and broker_order_id is not null and attempt = 1
+              where answered_at is not null and broker_order_id is not null and attempt = ${SENT_ONCE}
                 and created_at >= clock_timestamp() - ${MINUTES} * interval '1 minute') bought`,
     { since: orderIdAt(Date.now() - MINUTES * 60_000) }
   )

@@ -2,12 +2,16 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { type ProcessReport, registerProcess } from '../../db/platform/processes.ts'
 import { readStatus } from '../../db/platform/status.ts'
 import { violations } from '../../schemas/checks/validator.ts'
 import { Status } from '../../schemas/status.ts'
-import { closeAll, openHarness, until } from '../support/harness.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
 
 const harness = await openHarness()
 const { db, log } = harness.services
@@ -62,6 +66,20 @@ status('tells what the workers reach, what is open, and whether placing is halte
   assert.not.match(JSON.stringify(found), 'operators')
   await resumeTrading(db, all)
   await end()
+})
+
+status('tells how long the orders of the last minutes took from their request to the purchase', async () => {
+  const simulator = await startSimulator({ tickMs: 10, seed: 25, limits: 'off' })
+  onClose(() => simulator.close())
+  await startTestWorker({ ...harness.env, ...brokerEnv(simulator), SWEEP_MS: '200' })
+  const partner = await harness.makePartner()
+  const { traderExternalId } = await partner.makeTrader()
+  const contract = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 1, durationUnit: 'h' }
+  const body = { traderExternalId, clientOrderId: randomUUID(), ...contract }
+  assert.is((await partner.call(placeBinaryOrder, { body })).status, 200)
+  const { latency } = await readStatus(db)
+  assert.is(latency.orders, 1)
+  assert.ok((latency.p50Ms as number) > 0 && (latency.p99Ms as number) >= (latency.p50Ms as number))
 })
 
 status('needs no key, and is a page for browsers', async () => {
