@@ -160,6 +160,11 @@ export const personalData: Record<string, TableDecision> = {
   },
   idempotency_keys: { rows: null, becomes: 'expires', why: 'Sealed responses, not found by trader; gone after a day.' },
   broker_requests: { rows: null, becomes: 'expires', why: 'Gone within minutes.' },
+  test_broker_entries: {
+    rows: null,
+    becomes: 'keep',
+    why: 'The books of the test broker: play money on accounts that are named by their id there alone.'
+  },
   webhook_attempts: {
     rows: null,
     becomes: 'expires',
@@ -196,6 +201,7 @@ export const withoutTraders = [
   'report_tokens',
   'secrets',
   'site_files',
+  'test_broker',
   'tick_leases',
   'tick_wants',
   'trader_days_until',
