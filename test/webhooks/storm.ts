@@ -91,21 +91,27 @@ export async function storm(options: StormOptions): Promise<StormReport> {
   const workers: TestProcess[] = await Promise.all(Array.from({ length: count }, () => startWorker(harness.env)))
   const { tradeOrders } = openWorld(harness)
   let traded = 0
+  let killed = 0
+  let goOn = (): void => {}
   const trading = (async () => {
-    // As long as there are kills, and at least as many orders as asked for.
     while (traded < orders) {
       await tradeOrders(partner, BATCH, trader)
       traded += BATCH
-      await sleep((killEveryMs * kills * BATCH) / orders / 2)
+      // Spread over the kills, however long those take.
+      while (traded * kills > orders * (killed + 1) && killed < kills) {
+        await new Promise<void>(resolve => {
+          goOn = resolve
+        })
+      }
     }
   })()
-  let killed = 0
   for (; killed < kills; killed++) {
     await sleep(killEveryMs * (0.5 + random()))
     const index = Math.floor(random() * count)
     workers[index]?.kill('SIGKILL')
     await workers[index]?.ended
     workers[index] = await startWorker(harness.env)
+    goOn()
     if (killed % 20 === 19)
       say(`${killed + 1} kills, ${traded} orders, ${books.map(({ taken }) => taken.length).join(' ')} taken`)
   }
