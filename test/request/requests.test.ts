@@ -226,7 +226,11 @@ writing('is kept for so many days, and no other table loses one', async () => {
     `select make_day_partitions('requests', (now() at time zone 'UTC')::date - 9, (now() at time zone 'UTC')::date - 6)`
   )
   await keepRequestDays({ db, config: { requestDays: 7 } })
-  assert.equal(await days(), [-7, -6, 0, 1, 2, 3])
+  // A run that began before midnight has yesterday's partition as well.
+  assert.equal(
+    (await days()).filter(day => day !== -1),
+    [-7, -6, 0, 1, 2, 3]
+  )
   for (const call of [
     `drop_day_partition('orders', now()::date)`,
     `make_day_partitions('orders', now()::date, now()::date)`
