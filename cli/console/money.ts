@@ -10,7 +10,7 @@ import {
   type WalletLine
 } from '../../db/platform/console.ts'
 import { check } from '../../schemas/checks/validator.ts'
-import { PayoutApproval, PayoutPayment, PayoutRejection } from '../../schemas/commands/operator.ts'
+import { PayoutApproval, PayoutPayment, PayoutRejection } from '../../schemas/commands/money.ts'
 import { payoutStatuses } from '../../schemas/marketplace/creator.ts'
 import { approve, recordPaid, reject } from '../money/payouts.ts'
 import type { Opened } from '../terminal/context.ts'

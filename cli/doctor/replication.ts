@@ -1,15 +1,15 @@
-// What stands beside the primary: where DATABASE_URL leads, the standbys that stream from it, and DATABASE_READ_URL.
-import pg from 'pg'
+// The servers beside the primary: where DATABASE_URL leads, the standbys that stream from it, and DATABASE_READ_URL.
 import { type Db, openDatabase } from '../../db/postgres/connection.ts'
 import { listStandbys } from '../../db/postgres/durability.ts'
-import { placeOf } from '../../db/postgres/reach.ts'
+import { placeOf, queryOnce } from '../../db/postgres/reach.ts'
 import { checkStandby } from '../../db/postgres/replica.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
 // As many as a proxy that spreads connections over a few servers needs to show it.
 const CONNECTIONS = 6
-const CONNECT_TIMEOUT_MS = 5000
+const WHERE_IT_ENDS =
+  'select pg_is_in_recovery() as standby, host(inet_server_addr()) as address, inet_server_port() as port'
 const BEHIND_WARN_BYTES = 16 * 2 ** 20
 const AHEAD_WARN_MS = 1000
 
@@ -22,7 +22,7 @@ interface Server {
 /** Where the connections of DATABASE_URL end: all at one server that takes writes. Undefined where there is nothing to say. */
 export async function checkRoute(url: string): Promise<Finding | undefined> {
   const check = 'database route'
-  const servers = await Promise.all(Array.from({ length: CONNECTIONS }, () => serverBehind(url)))
+  const servers = await Promise.all(Array.from({ length: CONNECTIONS }, () => queryOnce<Server>(url, WHERE_IT_ENDS)))
   const places = [
     ...new Set(servers.map(({ address, port }) => (address === null ? 'a socket' : `${address}:${port}`)))
   ]
@@ -41,25 +41,6 @@ export async function checkRoute(url: string): Promise<Finding | undefined> {
   const [{ port: reached }] = servers as [Server]
   if (reached === null || Number(port || 5432) === reached) return undefined
   return ok(check, `through a proxy at ${placeOf(url)} to the primary at ${places[0]}`)
-}
-
-async function serverBehind(url: string): Promise<Server> {
-  const client = new pg.Client({
-    connectionString: url,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    query_timeout: CONNECT_TIMEOUT_MS,
-    application_name: 'service-doctor'
-  })
-  client.on('error', () => {})
-  try {
-    await client.connect()
-    const { rows } = await client.query<Server>(
-      'select pg_is_in_recovery() as standby, host(inet_server_addr()) as address, inet_server_port() as port'
-    )
-    return rows[0] as Server
-  } finally {
-    await client.end().catch(() => {})
-  }
 }
 
 /** Each standby: whether commits wait for it, how far it is behind, and its clock. */

@@ -3,7 +3,7 @@
 import type { Command } from 'commander'
 import { checkBilling } from '../../db/money/billing-check.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
-import { BillingOrder } from '../../schemas/commands/operator.ts'
+import { BillingOrder } from '../../schemas/commands/money.ts'
 import { withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { UsageError } from '../terminal/refusals.ts'

@@ -12,7 +12,7 @@ import {
 } from '../../db/money/payouts.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import type { Db } from '../../db/postgres/connection.ts'
-import { PayoutApproval, PayoutFilter, PayoutPayment, PayoutRejection } from '../../schemas/commands/operator.ts'
+import { PayoutApproval, PayoutFilter, PayoutPayment, PayoutRejection } from '../../schemas/commands/money.ts'
 import { isLess, shown } from '../../schemas/fields/money.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'

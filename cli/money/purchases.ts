@@ -10,7 +10,7 @@ import {
 } from '../../db/marketplace/sales.ts'
 import { getPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
-import { PurchaseFilter, PurchaseRefund } from '../../schemas/commands/operator.ts'
+import { PurchaseFilter, PurchaseRefund } from '../../schemas/commands/money.ts'
 import { shown } from '../../schemas/fields/money.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'

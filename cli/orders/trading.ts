@@ -10,7 +10,8 @@ import {
   listHalts,
   resumeTrading
 } from '../../db/platform/halts.ts'
-import { Nothing, TradingHalt, TradingResume } from '../../schemas/commands/operator.ts'
+import { Nothing } from '../../schemas/commands/operator.ts'
+import { TradingHalt, TradingResume } from '../../schemas/commands/orders.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { Refusal, UsageError } from '../terminal/refusals.ts'

@@ -13,7 +13,7 @@ import {
   TraderListQuery,
   TraderName,
   TraderSearch
-} from '../../schemas/commands/operator.ts'
+} from '../../schemas/commands/traders.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'

@@ -12,8 +12,8 @@ export interface Reached {
 
 const CONNECT_TIMEOUT_MS = 5000
 
-/** Connects once. Throws UNAVAILABLE with a sentence on what to do. */
-export async function reachDatabase(url: string): Promise<Reached> {
+/** The only row of a statement, on a connection of its own. Throws pg's errors; connecting and the statement have 5 s each. */
+export async function queryOnce<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row> {
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -23,16 +23,19 @@ export async function reachDatabase(url: string): Promise<Reached> {
   client.on('error', () => {})
   try {
     await client.connect()
-    const { rows } = await client.query(
-      `select current_setting('server_version_num')::int / 10000 as version, clock_timestamp() as now`
-    )
-    const { version, now } = rows[0] as { version: number; now: Date }
-    return { majorVersion: version, now }
-  } catch (cause) {
-    throw new ApiError('UNAVAILABLE', sentence(url, cause as { code?: string }), { cause })
+    const { rows } = await client.query<Row>(sql)
+    return rows[0] as Row
   } finally {
     await client.end().catch(() => {})
   }
+}
+
+/** Connects once. Throws UNAVAILABLE with a sentence on what to do. */
+export async function reachDatabase(url: string): Promise<Reached> {
+  const sql = `select current_setting('server_version_num')::int / 10000 as "majorVersion", clock_timestamp() as now`
+  return queryOnce<{ majorVersion: number; now: Date }>(url, sql).catch((cause: { code?: string }) => {
+    throw new ApiError('UNAVAILABLE', sentence(url, cause), { cause })
+  })
 }
 
 /** Host, port and database of a URL; never its user or password. */

@@ -8,7 +8,7 @@
 export type Decision = 'keep' | 'blank' | 'pseudonym' | { set: string }
 
 export interface TableDecision {
-  /** The trader's rows, as SQL with the bindings traderId, partnerId and externalId; null where they cannot be told apart. */
+  /** The trader's rows, as SQL with the bindings traderId, partnerId and externalId; null where no column names the trader. */
   rows: string | null
   /**
    * By column, or for the whole table: delete, keep, or expires: rows that housekeeping deletes by their age, and that nothing

@@ -53,7 +53,7 @@ interface RawAnswer {
   content: Record<string, { schema: Schema; examples?: Record<string, unknown> }>
 }
 
-/** Which credential the names of a row of `security` stand for; a row that is missing needs none. */
+/** The credential that the names of a row of `security` mean; a row that is missing needs none. */
 function authOf(schemes: string[] | undefined): Described['auth'] {
   if (schemes === undefined) return 'none'
   if (schemes.includes('session')) return 'session'

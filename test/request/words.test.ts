@@ -8,8 +8,15 @@ import { operations } from '../../api/operations.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { check } from '../../schemas/checks/validator.ts'
 import { wordsOfPattern } from '../../schemas/checks/words.ts'
-import * as contractCommands from '../../schemas/commands/contracts.ts'
-import * as commands from '../../schemas/commands/operator.ts'
+import * as analytics from '../../schemas/commands/analytics.ts'
+import * as contracts from '../../schemas/commands/contracts.ts'
+import * as events from '../../schemas/commands/events.ts'
+import * as money from '../../schemas/commands/money.ts'
+import * as operator from '../../schemas/commands/operator.ts'
+import * as orders from '../../schemas/commands/orders.ts'
+import * as requestCommands from '../../schemas/commands/requests.ts'
+import * as traders from '../../schemas/commands/traders.ts'
+import * as webhooks from '../../schemas/commands/webhooks.ts'
 import { environment } from '../../schemas/config/config.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
@@ -40,13 +47,17 @@ const patternsOf = (part: unknown): string[] => {
   return [...own, ...Object.values(part).flatMap(patternsOf)]
 }
 
+const commands = [analytics, contracts, events, money, operator, orders, requestCommands, traders, webhooks].flatMap(
+  module => Object.values<object>(module)
+)
+
 const sound = suite('every schema of a request, response, command or setting')
 
 sound('is one of JSON Schema 2020-12, which the validator does not check', () => {
   const ajv = new Ajv2020({ strict: false })
   const schemas = [
     ...operations.flatMap(({ params, query, body, response }) => [params, query, body, response]),
-    ...Object.values({ ...commands, ...contractCommands }),
+    ...commands,
     environment
   ].filter(schema => schema !== undefined)
   assert.ok(schemas.length > 200)
@@ -58,7 +69,7 @@ const saying = suite('a refused value')
 
 saying('is told what is wanted: every pattern is put into words', () => {
   const requests = operations.map(({ params, query, body }) => ({ params, query, body }))
-  const patterns = new Set(patternsOf([requests, { ...commands }, { ...contractCommands }, environment]))
+  const patterns = new Set(patternsOf([requests, commands, environment]))
   assert.ok(patterns.size > 25)
   assert.equal(
     [...patterns].filter(pattern => wordsOfPattern(pattern) === undefined),

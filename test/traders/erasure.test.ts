@@ -182,7 +182,7 @@ erasing('leaves the person’s name, e-mail, words and id nowhere, and keeps ord
   assert.is(exitCode, 0, stderr)
   assert.is(json.tables.orders, 3)
   assert.equal(await tablesWith(anna.word), [])
-  // In what is kept our own id of the trader stands for it.
+  // What is kept names it by our own id alone.
   const { orders } = Object.fromEntries(
     (await db('orders').where({ trader_id: anna.traderId }).select('trader_external_id', 'phase')).map(row => [
       'orders',

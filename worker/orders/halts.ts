@@ -5,6 +5,7 @@
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { failHalted, type Halt, listHalts } from '../../db/platform/halts.ts'
 import type { WorkerServices } from '../services.ts'
+import { notifyCallers } from './notify.ts'
 
 // Waiting orders failed in one statement.
 const FAILED_AT_ONCE = 500
@@ -19,7 +20,8 @@ export interface Halts {
   round(): Promise<boolean>
 }
 
-export function openHalts({ db, bus, log }: WorkerServices): Halts {
+export function openHalts(services: WorkerServices): Halts {
+  const { db, log } = services
   let halts: Halt[] = []
   return {
     of: ({ partner_id, app_id, asset }) =>
@@ -31,7 +33,7 @@ export function openHalts({ db, bus, log }: WorkerServices): Halts {
       halts = await listHalts(db)
       if (halts.length === 0) return false
       const failed = await failHalted(db, FAILED_AT_ONCE)
-      for (const { id, reply_channel: replyChannel } of failed) if (replyChannel) bus.publish(replyChannel, 'order', id)
+      notifyCallers(services, failed)
       if (failed.length > 0) log.info({ orders: failed.length }, 'refused waiting orders: trading is halted')
       return failed.length === FAILED_AT_ONCE
     }

@@ -8,6 +8,7 @@ import { countImplausible } from '../../db/platform/metrics.ts'
 import { openSession } from '../accounts/accounts.ts'
 import type { ContractState } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
+import { notifyCallers } from './notify.ts'
 import { contradictions } from './plausible.ts'
 import { refOf } from './terms.ts'
 import type { WatchedContract } from './watched.ts'
@@ -32,15 +33,14 @@ export function openRechecks(
     settle(id: string, entry: WatchedContract): void
   }
 ): Rechecks {
-  const { db, bus, log, clock } = services
+  const { db, log, clock } = services
   const { watched, take, settle } = on
 
   async function review(order: LeasedOrder, why: string[]): Promise<boolean> {
     const marked = await markUnsettled(db, { id: order.id, why })
     if (marked?.news) {
       log.error({ orderId: order.id, contractId: order.broker_order_id, why }, 'a settlement needs a review')
-      if (marked.reply_channel) bus.publish(marked.reply_channel, 'order', order.id)
-      services.changes.give()
+      notifyCallers(services, [{ id: order.id, reply_channel: marked.reply_channel }])
     }
     return marked !== undefined
   }

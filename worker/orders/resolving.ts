@@ -21,6 +21,7 @@ import type { Evidence } from '../broker/port.ts'
 import type { DatabaseClock } from '../platform/database-clock.ts'
 import type { WorkerServices } from '../services.ts'
 import { type Candidates, candidatesOf, type PurchaseWindow } from './evidence.ts'
+import { notifyCallers } from './notify.ts'
 import type { Placing } from './placing.ts'
 import type { Settling } from './settle.ts'
 import { contractOf, refOf } from './terms.ts'
@@ -122,8 +123,7 @@ async function decide(
   const [failed] = await markFailed(services.db, [
     { id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }
   ])
-  if (failed?.reply_channel) services.bus.publish(failed.reply_channel, 'order', failed.id)
-  services.changes.give()
+  notifyCallers(services, failed ? [failed] : [])
   log.info({ orderId: order.id }, 'an order in doubt proved absent')
   return true
 }
@@ -177,10 +177,9 @@ export async function adopt(
   const { orders, copying } = await openOrders(db, queue, [receipt], worker)
   const [adopted] = orders
   if (!adopted) return undefined
-  services.changes.give()
   if (copying) bus.publish(WORK, 'copy.fanout', 'new')
   log.info({ orderId: order.id, contractId: found.contractId }, 'an order in doubt was found at the broker')
-  if (adopted.reply_channel) bus.publish(adopted.reply_channel, 'order', adopted.id)
+  notifyCallers(services, [adopted])
   await settling.watch(adopted)
   return adopted
 }

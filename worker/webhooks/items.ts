@@ -113,6 +113,9 @@ export class Items {
   }
 }
 
+// No request for it is under way.
+const UNSENT = { sending: false, begunAt: 0, full: false }
+
 /** An event that was read, as an item that is due. */
 export function itemOf(entry: DeliverableEvent, now: number): Item {
   const { position, day, eventId, type, subject } = entry
@@ -127,9 +130,7 @@ export function itemOf(entry: DeliverableEvent, now: number): Item {
     deliveryId: null,
     dueAt: now,
     stored: false,
-    sending: false,
-    begunAt: 0,
-    full: false,
+    ...UNSENT,
     entry
   }
 }
@@ -148,9 +149,7 @@ export function itemOfRow(row: PendingRow, dueAt: number): Item {
     deliveryId: attempts === 0 || replay ? row.deliveryId : null,
     dueAt,
     stored: true,
-    sending: false,
-    begunAt: 0,
-    full: false,
+    ...UNSENT,
     entry: undefined
   }
 }

@@ -11,7 +11,7 @@ export type TokenScope = 'read' | 'trade' | 'trading_information' | 'payments' |
 /** What a token gives. */
 export interface Grant {
   token: string
-  /** What stands behind the account in the token. */
+  /** What follows the account in the token. */
   flags: ReadonlySet<string>
   account: SimulatedAccount
   scopes: ReadonlySet<TokenScope>

@@ -1,0 +1,110 @@
+// What the operator's commands about money take: wallets, billing, purchases, payouts.
+import type { FromSchema } from 'json-schema-to-ts'
+import { amountArgument } from '../fields/money.ts'
+import { payoutStatuses } from '../marketplace/creator.ts'
+import { id, instant, said } from './text.ts'
+
+export const TopUpOrder = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner', 'amount'],
+  properties: {
+    partner: id('Whose wallet.'),
+    amount: amountArgument,
+    reference: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 120,
+      pattern: '^[\\u0020-\\u007e]+$',
+      description: "The payment's own name, unique per partner."
+    }
+  }
+} as const
+export type TopUpOrder = FromSchema<typeof TopUpOrder>
+
+export const DebitOrder = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner', 'amount', 'reason'],
+  properties: {
+    partner: id('Whose wallet.'),
+    amount: amountArgument,
+    reason: said(3, 500, 'Why; the partner reads it in its statement.')
+  }
+} as const
+export type DebitOrder = FromSchema<typeof DebitOrder>
+
+export const StatementQuery = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['partner'],
+  properties: {
+    partner: id('Whose wallet.'),
+    limit: { type: 'integer', minimum: 1, maximum: 1000, default: 50, description: 'How many movements at most.' },
+    cursor: { type: 'string', pattern: '^\\d{1,15}$', description: 'nextCursor of the page before.' }
+  }
+} as const
+export type StatementQuery = FromSchema<typeof StatementQuery>
+
+export const BillingOrder = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    now: instant('Charge what is due as of this instant: ISO 8601 with its zone, or a day (its beginning, UTC).')
+  }
+} as const
+export type BillingOrder = FromSchema<typeof BillingOrder>
+
+const limit = { type: 'integer', minimum: 1, maximum: 1000, default: 100, description: 'How many at most.' } as const
+
+export const PurchaseFilter = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { partner: id('Whose purchases.'), limit }
+} as const
+export type PurchaseFilter = FromSchema<typeof PurchaseFilter>
+
+export const PurchaseRefund = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['purchaseId', 'reason'],
+  properties: { purchaseId: id('The purchase.'), reason: said(3, 500, 'Why it is paid back.') }
+} as const
+export type PurchaseRefund = FromSchema<typeof PurchaseRefund>
+
+export const PayoutFilter = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    status: { type: 'string', enum: payoutStatuses, description: 'Only payouts in this state.' },
+    limit
+  }
+} as const
+export type PayoutFilter = FromSchema<typeof PayoutFilter>
+
+export const PayoutApproval = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['payoutId'],
+  properties: {
+    payoutId: id('The payout.'),
+    reason: said(3, 500, 'Why an address is approved whose checksum is wrong.')
+  }
+} as const
+export type PayoutApproval = FromSchema<typeof PayoutApproval>
+
+export const PayoutPayment = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['payoutId', 'reference'],
+  properties: { payoutId: id('The payout.'), reference: said(1, 200, 'Proof of the payment.') }
+} as const
+export type PayoutPayment = FromSchema<typeof PayoutPayment>
+
+export const PayoutRejection = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['payoutId', 'reason'],
+  properties: { payoutId: id('The payout.'), reason: said(3, 500, 'Why; the creator reads it.') }
+} as const
+export type PayoutRejection = FromSchema<typeof PayoutRejection>
