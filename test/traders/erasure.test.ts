@@ -171,6 +171,32 @@ erasing('refuses while an order, a bot or money is under way, and changes nothin
   assert.is(exitCode, 0, stderr)
 })
 
+erasing('refuses while a subscription runs, to a bot of the trader or of its own', async () => {
+  const [anna, fan] = [await makePerson(), await makePerson()]
+  const bot = await makeBot(partner, {}, anna.as.headers)
+  await db('marketplace_bots').where({ id: bot }).update({ status: 'RETIRED' })
+  const id = `sub_${randomUUID()}`
+  await db('marketplace_subscriptions').insert({
+    ...{ id, bot_id: bot, partner_id: partner.partnerId, party_id: fan.traderId },
+    ...{ price: '5.00', current_period_end: new Date(Date.now() + 86_400_000) }
+  })
+  assert.match((await erase(anna.traderId)).stderr, /^CONFLICT: .* 1 subscriptions to its bots run/)
+  assert.match((await erase(fan.traderId)).stderr, /^CONFLICT: .* 1 subscriptions of its own run/)
+  await db('marketplace_subscriptions').where({ id }).update({ status: 'CANCELED', canceled_at: new Date() })
+  for (const { traderId } of [fan, anna]) assert.is((await erase(traderId)).exitCode, 0)
+})
+
+erasing('stops those who follow the trader', async () => {
+  const [anna, fan] = [await makePerson(), await makePerson()]
+  await db('follows').insert({
+    ...{ id: `fol_${randomUUID()}`, partner_id: partner.partnerId, trader_id: fan.traderId, leader_id: anna.traderId },
+    ...{ trader_external_id: fan.traderExternalId, status: 'ACTIVE' },
+    ...{ risk_pct: 10, max_drawdown_pct: 20, base_balance: 1000 }
+  })
+  assert.is((await erase(anna.traderId)).json.tables.follows, 1)
+  assert.is((await db('follows').where({ leader_id: anna.traderId }).first('status'))?.status, 'STOPPED')
+})
+
 erasing('leaves the person’s name, e-mail, words and id nowhere, and keeps orders, records and sums', async () => {
   const anna = await makePerson()
   const fan = await makePerson()
