@@ -29,9 +29,11 @@ const worker = { db, vault: openVault(TOKEN_KEYS), brokers: openBrokers(config, 
 onClose(() => worker.brokers.close())
 const listed = dialect === 'v3'
 const appId = dialect === 'v3' ? Number(appIds.v3) : appIds.next
-const yesterday = new Date(Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS / 2)
-const day = yesterday.toISOString().slice(0, 10)
-const ofYesterday = { from: `${day}T00:00:00Z`, to: `${day}T23:59:59Z` }
+// The last day whose report is final, at noon: in the first two hours of a day that is the day before yesterday.
+const REPORTED_AFTER_MS = 2 * 3_600_000
+const lastReported = new Date(Math.floor((Date.now() - REPORTED_AFTER_MS) / DAY_MS) * DAY_MS - DAY_MS / 2)
+const day = lastReported.toISOString().slice(0, 10)
+const ofThatDay = { from: `${day}T00:00:00Z`, to: `${day}T23:59:59Z` }
 const owner = (flags = '') => `sim-CR9001${flags}`
 
 /** A contract in the broker's book, and the order that bought it. */
@@ -39,7 +41,7 @@ async function bought(
   trader: TestTrader,
   {
     markup,
-    at = yesterday,
+    at = lastReported,
     order = true,
     currency = 'USD'
   }: { markup: number | null; at?: Date; order?: boolean; currency?: string }
@@ -73,7 +75,7 @@ async function bought(
 
 const partner: TestPartner = await harness.makePartner()
 const trader = await partner.makeTrader()
-const read = async (query = {}) => (await partner.call(getReconciliation, { query: { ...ofYesterday, ...query } })).body
+const read = async (query = {}) => (await partner.call(getReconciliation, { query: { ...ofThatDay, ...query } })).body
 
 /** Leaves one partner's application with nothing in the broker's book and in its orders. */
 async function clear(): Promise<void> {
@@ -171,10 +173,10 @@ days('is the same on both sides, to the cent, and complete', async () => {
   ])
   assert.equal(await dueDays(db, application, 3), [])
   // Days before those that were compared.
-  const longer = await read({ from: new Date(yesterday.getTime() - 40 * DAY_MS).toISOString() })
+  const longer = await read({ from: new Date(lastReported.getTime() - 40 * DAY_MS).toISOString() })
   assert.equal([longer.complete, longer.data.length], [false, 1])
   const another = await harness.makePartner()
-  assert.equal((await another.call(getReconciliation, { query: ofYesterday })).body.data, [])
+  assert.equal((await another.call(getReconciliation, { query: ofThatDay })).body.data, [])
 })
 
 days('names contracts that one side alone knows, with the difference', async () => {
@@ -211,20 +213,20 @@ days('has nothing of theirs in a currency that the broker does not report', asyn
 
 days('has play money, other days, other applications and contracts without a markup on neither side', async () => {
   await bought(trader, { markup: 0.1 })
-  await bought(trader, { markup: 0.3, at: new Date(yesterday.getTime() - DAY_MS) })
-  await insertOrderRows(db, trader, { at: yesterday, brokerOrderId: 'demo' })
+  await bought(trader, { markup: 0.3, at: new Date(lastReported.getTime() - DAY_MS) })
+  await insertOrderRows(db, trader, { at: lastReported, brokerOrderId: 'demo' })
   await db('orders')
     .where({ broker_order_id: 'demo' })
     .update({ app_id: String(appId), dialect, markup: '7' })
-  await insertOrderRows(db, trader, { at: yesterday, brokerOrderId: 'free' })
+  await insertOrderRows(db, trader, { at: lastReported, brokerOrderId: 'free' })
   await db('orders')
     .where({ broker_order_id: 'free' })
     .update({ app_id: String(appId), dialect, account_mode: 'REAL', markup: '0' })
-  await insertOrderRows(db, trader, { at: yesterday, brokerOrderId: 'other' })
+  await insertOrderRows(db, trader, { at: lastReported, brokerOrderId: 'other' })
   await db('orders')
     .where({ broker_order_id: 'other' })
     .update({ app_id: 'other', dialect, account_mode: 'REAL', markup: '9' })
-  await insertOrderRows(db, trader, { at: yesterday, brokerOrderId: 'dialect' })
+  await insertOrderRows(db, trader, { at: lastReported, brokerOrderId: 'dialect' })
   await db('orders')
     .where({ broker_order_id: 'dialect' })
     .update({ app_id: String(appId), dialect: listed ? 'next' : 'v3', account_mode: 'REAL', markup: '11' })
@@ -256,9 +258,9 @@ days('is not complete while a markup is unknown, and is compared again', async (
 
 days('is not complete while an order of it is in doubt', async () => {
   await bought(trader, { markup: 0.1 })
-  await insertOrderRows(db, trader, { phase: 'queued', at: yesterday })
+  await insertOrderRows(db, trader, { phase: 'queued', at: lastReported })
   const doubted = () => db('orders').whereNull('opened_at')
-  const sent = { sent_at: yesterday, permit_until: yesterday, resolve_at: new Date() }
+  const sent = { sent_at: lastReported, permit_until: lastReported, resolve_at: new Date() }
   await doubted().update({ phase: 'sending', app_id: String(appId), ...sent })
   const completeNow = async () => {
     await reconcilePartner(worker, { partnerId: partner.partnerId, day })
@@ -288,7 +290,7 @@ days('is compared by several at once, and stored once', async () => {
 
 days('that cannot be known is compared again for eight days and no longer', async () => {
   const unknown = async (ago: number) => {
-    const at = new Date(yesterday.getTime() - (ago - 1) * DAY_MS)
+    const at = new Date((Math.floor(Date.now() / DAY_MS) + 0.5 - ago) * DAY_MS)
     await bought(trader, { markup: 0.1, at })
     await db('orders').update({ markup: null })
     const that = at.toISOString().slice(0, 10)
