@@ -4,7 +4,7 @@ import type { Operation } from '../operation.ts'
 
 // Longer than any path of ours; what is longer was not mistyped.
 const MAX_LENGTH = 100
-/** A third of the letters may be wrong. */
+/** A third of the letters may be wrong, of those outside parameters: any text is right in their place. */
 const TOLERANCE = 1 / 3
 
 /** The path of an operation that a path comes near to, with its methods; undefined where none does. */
@@ -14,7 +14,8 @@ export function nearestPath(operations: Operation[], path: string): string | und
   let best: { template: string; away: number } | undefined
   for (const template of new Set(operations.map(row => row.path))) {
     const away = distance(request, filled(template, request).toLowerCase())
-    if (away <= template.length * TOLERANCE && (!best || away < best.away)) best = { template, away }
+    if (away <= template.replaceAll(/\{[^}]*\}/g, '').length * TOLERANCE && (!best || away < best.away))
+      best = { template, away }
   }
   if (!best) return undefined
   const { template } = best

@@ -8,6 +8,7 @@ import {
   type HaltedScope,
   haltTrading,
   listHalts,
+  recentOrdersOn,
   resumeTrading
 } from '../../db/platform/halts.ts'
 import { Nothing } from '../../schemas/commands/operator.ts'
@@ -74,11 +75,14 @@ function scopeOf({ partner, application, asset }: Options): HaltedScope {
   return first ? { scope: first[0], subject: first[1] } : { scope: 'all', subject: null }
 }
 
-async function halt(opened: Opened, { reason, ...options }: TradingHalt): Promise<Halt> {
+async function halt(
+  opened: Opened,
+  { reason, ...options }: TradingHalt
+): Promise<Halt & { warning?: string | undefined }> {
   const { db, actor, confirm } = opened
   const scope = scopeOf(options)
   await confirm(`Stop placing ${await inWords(opened, scope)}? Orders are refused until \`operator trading resume\`.`)
-  return change(opened, async () =>
+  const halted = await change(opened, async () =>
     db.transaction(async trx => {
       const halted = await haltTrading(trx, { ...scope, reason, actor })
       const details = { scope: scope.scope, reason }
@@ -86,6 +90,15 @@ async function halt(opened: Opened, { reason, ...options }: TradingHalt): Promis
       return halted
     })
   )
+  const warning = scope.scope === 'asset' ? await unknownAsset(opened, scope.subject as string) : undefined
+  return warning === undefined ? halted : { ...halted, warning }
+}
+
+/** What to look at when nobody lately traded a halted asset: its name may be mistyped. Undefined when somebody did. */
+async function unknownAsset({ db }: Opened, asset: string): Promise<string | undefined> {
+  const { named, of, most } = await recentOrdersOn(db, asset)
+  if (named > 0 || of === 0) return undefined
+  return `none of the latest ${of} orders is on ${asset}; they are on ${most.join(', ')}`
 }
 
 async function resume(opened: Opened, { reason, ...options }: TradingResume): Promise<object> {
@@ -115,7 +128,8 @@ async function change(opened: Opened, work: () => Promise<Halt>): Promise<Halt> 
   })
 }
 
-async function inWords({ db }: Opened, { scope, subject }: HaltedScope): Promise<string> {
+async function inWords(opened: Opened, { scope, subject }: HaltedScope): Promise<string> {
+  const { db } = opened
   switch (scope) {
     case 'all':
       return 'for EVERYBODY'
@@ -126,7 +140,9 @@ async function inWords({ db }: Opened, { scope, subject }: HaltedScope): Promise
       if (partners === 0) throw new Refusal(`No partner has the application ${subject} at the broker.`)
       return `under the application ${subject}, which ${partners === 1 ? 'one partner has' : `${partners} partners have`}`
     }
-    case 'asset':
-      return `on ${subject}, of all partners`
+    case 'asset': {
+      const warning = await unknownAsset(opened, subject as string)
+      return `on ${subject}, of all partners${warning ? ` (${warning})` : ''}`
+    }
   }
 }

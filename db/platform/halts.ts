@@ -85,6 +85,23 @@ export async function listHalts(db: Db): Promise<Halt[]> {
   )
 }
 
+// How many orders, of all partners, tell whether a symbol is one that is traded: a day of a busy service, read in milliseconds.
+const RECENT_ORDERS = 20_000
+
+/** How many of the latest orders of all partners are on an asset, out of how many, and the assets of most of them. */
+export async function recentOrdersOn(db: Db, asset: string): Promise<{ named: number; of: number; most: string[] }> {
+  const [found] = await rows<{ named: number; of: number; most: string[] }>(
+    db,
+    `with latest as (select asset from orders order by id desc limit ${RECENT_ORDERS}),
+          counted as (select asset, count(*)::int as orders from latest group by asset)
+     select coalesce(sum(orders) filter (where asset = :asset), 0)::int as named, coalesce(sum(orders), 0)::int as of,
+            array(select asset from counted order by orders desc, asset limit 5) as most
+       from counted`,
+    { asset }
+  )
+  return found as { named: number; of: number; most: string[] }
+}
+
 /** Has every worker read the halts at once. Without it they do within half a second. */
 export function announceHalts(bus: Bus): void {
   bus.publish(WORK, 'halts', 'changed')

@@ -1,6 +1,7 @@
 // The environment: every setting, its default, its limits. Read once by each main file; a wrong value
 // stops the process with a line that names the variable.
 
+import { distance } from 'fastest-levenshtein'
 import { check } from '../checks/validator.ts'
 import { ApiError } from '../errors/errors.ts'
 
@@ -207,6 +208,8 @@ export interface Config {
   ai: { baseUrl: string; apiKey: string | undefined; model: string | undefined } | undefined
   operatorName: string | undefined
   logLevel: string
+  /** Names in the environment that are no settings, each with the unset setting that it nearly spells. */
+  misspelt: { name: string; meant: string }[]
 }
 
 /** A wrong setting, as one line that names the variable. */
@@ -302,8 +305,28 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
         }
       : undefined,
     operatorName: str('OPERATOR_NAME'),
-    logLevel: str('LOG_LEVEL') as string
+    logLevel: str('LOG_LEVEL') as string,
+    misspelt: findMisspelt(env)
   }
+}
+
+// Shorter names are common in the environments of other programs, and many words are a letter or two away from them.
+const MISSPELT_MIN_LENGTH = 6
+// From this length on two letters may be wrong, below it one.
+const LONG_NAME = 9
+
+/** Names of set variables that are no settings but a letter or two away from a setting that is unset. */
+function findMisspelt(env: NodeJS.ProcessEnv): Config['misspelt'] {
+  const settings = Object.keys(environment.properties)
+  const unset = settings.filter(name => !env[name])
+  return Object.keys(env)
+    .filter(name => env[name] && /^[A-Z0-9_]+$/.test(name) && !settings.includes(name))
+    .flatMap(name => {
+      if (name.length < MISSPELT_MIN_LENGTH) return []
+      const tolerated = name.length < LONG_NAME ? 1 : 2
+      const meant = unset.find(setting => distance(setting, name) <= tolerated)
+      return meant === undefined ? [] : [{ name, meant }]
+    })
 }
 
 function ownAddress(host: string, port: number, tls: boolean): string {

@@ -1,6 +1,6 @@
-// Settings that are right each by itself and wrong together. A combination that makes a process refuse every call
-// prevents its start; one that only works worse than expected is logged at each start, and is a finding of `operator
-// doctor`.
+// Settings that are right each by itself and wrong together, and names that are nearly those of settings. A combination
+// that makes a process refuse every call prevents its start; one that only works worse than expected is logged at each
+// start, and is a finding of `operator doctor`.
 import type { Config } from './config.ts'
 
 export interface Contradiction {
@@ -118,6 +118,15 @@ const rules: Rule[] = [
         ? 'TEST_BROKER_HOST is set, and TEST_BROKER_URL names a broker: no worker runs one'
         : undefined,
     advice: 'unset one of them'
+  },
+  {
+    of: 'both',
+    severity: 'warn',
+    find: ({ misspelt }) =>
+      misspelt.length > 0
+        ? misspelt.map(({ name, meant }) => `${name} is no setting, and ${meant} is unset`).join('; ')
+        : undefined,
+    advice: 'correct the name'
   },
   {
     of: 'both',

@@ -50,6 +50,7 @@ trading('halt refuses on the running processes until resume; status, doctor and 
   assert.is((await place(partner, traderExternalId)).status, 200)
   const halted = await document('trading', 'halt', '--asset', 'R_100', '--reason', 'no ticks', '--yes')
   assert.equal([halted.scope, halted.subject, halted.reason], ['asset', 'R_100', 'no ticks'])
+  assert.is(halted.warning, undefined)
   assert.match(halted.actor, '(Anna)')
   const refused = await place(partner, traderExternalId)
   assert.equal([refused.status, refused.body.error, refused.body.reason], [503, 'TRADING_HALTED', 'no ticks'])
@@ -78,6 +79,11 @@ trading('halt asks first, takes one scope, and names what does not exist', async
   for (const [args, exitCode, says] of [
     [['halt', '--reason', 'all of it'], 1, /for EVERYBODY\?.*repeat with --yes/],
     [['halt', '--reason', 'x', '--yes'], 2, /--reason/],
+    [
+      ['halt', '--asset', 'R_1O0', '--reason', 'no ticks'],
+      1,
+      /none of the latest \d+ orders is on R_1O0; they are on R_100, R_50/
+    ],
     [['halt', '--asset', 'R_50', '--partner', 'ptn_a', '--reason', 'both', '--yes'], 2, /exclude each other/],
     [['halt', '--partner', 'ptn_nobody', '--reason', 'unknown', '--yes'], 1, /^NOT_FOUND/],
     [['halt', '--application', '987654', '--reason', 'unknown', '--yes'], 1, /No partner has the application 987654/]
@@ -87,6 +93,9 @@ trading('halt asks first, takes one scope, and names what does not exist', async
     assert.match(ran.stderr, says)
   }
   assert.equal((await document('trading', 'status')).data, [])
+  const mistyped = await document('trading', 'halt', '--asset', 'R_1O0', '--reason', 'no ticks', '--yes')
+  assert.match(mistyped.warning, 'is on R_1O0; they are on R_100')
+  await document('trading', 'resume', '--asset', 'R_1O0')
 })
 
 const correcting = suite('operator wallet debit, orders close, partners set-limit, sessions end')

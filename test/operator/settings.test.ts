@@ -92,6 +92,13 @@ const pairs: Pair[] = [
   { env: { RECONCILE_AFTER_MS: '6000', BROKER_ANSWER_TIMEOUT_MS: '6000' } },
   { env: { METRICS_HOST: '0.0.0.0' }, says: /METRICS_HOST .* METRICS_PORT/, severity: 'fail' },
   { env: { METRICS_HOST: '0.0.0.0', METRICS_PORT: '9091' } },
+  {
+    env: { BROKR_URL: 'wss://broker.example.com', LOGLEVEL: 'debug' },
+    says: /^BROKR_URL is no setting, and BROKER_URL is unset; LOGLEVEL is no setting, and LOG_LEVEL is unset$/,
+    severity: 'warn'
+  },
+  // A setting that is set was not misspelt, and short or empty names are anything's.
+  { env: { BROKR_URL: 'x', BROKER_URL: 'wss://broker.example.com', HOSTS: 'h', PORTS: '1', REDIS_URI: '' } },
   { env: { BROKER_URL: 'ws://broker.example.com' }, says: /BROKER_URL without TLS/, severity: 'warn', of: 'worker' },
   { env: { BROKER_URL: 'wss://broker.example.com' } },
   { env: { BROKER_URL: 'ws://localhost:1' } },
