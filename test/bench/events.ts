@@ -7,6 +7,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
+import { readEventId } from '../../db/events/present.ts'
 import { tickChannelOf } from '../../db/events/ticks.ts'
 import { insertKey } from '../../db/partners/keys.ts'
 import { insertPartner } from '../../db/partners/partners.ts'
@@ -131,12 +132,21 @@ async function cost({ stage, address, seconds, place }: Bench): Promise<void> {
   )
 }
 
-async function frames({ address, seconds, place, sockets, keysFor }: Bench): Promise<void> {
-  await sockets({ do: 'open', address, keys: await keysFor(1), count: 1, subscribe: { channel: 'events' } })
+async function frames({ stage, address, seconds, place, sockets, keysFor }: Bench): Promise<void> {
+  const subscribe = { channel: 'events' } as const
+  await sockets({ do: 'open', address, keys: await keysFor(1), count: 1, subscribe, note: true })
   await steady(RATE, seconds, place)
   await sockets({ do: 'take' })
   await steady(RATE, 3 * seconds, place)
-  const { agesMs } = await sockets({ do: 'take' })
+  const { arrivals } = await sockets({ do: 'take' })
+  // The time in the frame has whole milliseconds, the row has the rest.
+  const uuidOf = (id: string) => (readEventId(id) as { uuid: string }).uuid
+  const { rows } = await stage.db.raw(
+    `select id, extract(epoch from at)::float8 * 1000 as "changedAt" from events where id = any(?)`,
+    [arrivals.map(([id]) => uuidOf(id))]
+  )
+  const changedAt = new Map((rows as { id: string; changedAt: number }[]).map(row => [row.id, row.changedAt]))
+  const agesMs = arrivals.map(([id, at]) => at - (changedAt.get(uuidOf(id)) as number))
   const { p50, p99 } = spread(agesMs)
   print(
     `From the change (before its commit) to the frame in the client, at ${RATE} orders/s`,

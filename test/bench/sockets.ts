@@ -9,7 +9,8 @@ import { each } from './stage.ts'
 export type Subscribing = { channel: 'events'; after?: string } | { channel: 'ticks'; assets: string[] }
 
 export type SocketsRequest =
-  | { do: 'open'; address: string; keys: string[]; count: number; subscribe: Subscribing }
+  /** With `note` when each event arrived is noted by its id; for few sockets. */
+  | { do: 'open'; address: string; keys: string[]; count: number; subscribe: Subscribing; note?: boolean }
   | { do: 'slow'; address: string; key: string; count: number; after: string }
   /** Takes what has been counted since the last time. */
   | { do: 'take' }
@@ -28,6 +29,8 @@ export interface SocketsAnswer {
   bytes: number
   /** From the change to the frame, ms. */
   agesMs: number[]
+  /** Where it was to be noted: the ids of events, and when each arrived, ms since the epoch with fractions. */
+  arrivals: [id: string, at: number][]
 }
 
 const AT_ONCE = 100
@@ -46,8 +49,13 @@ interface Consumer {
 
 let consumers: Consumer[] = []
 const slow: { socket: Socket; timer: NodeJS.Timeout }[] = []
-let counted = { frames: 0, bytes: 0, lost: 0, agesMs: [] as number[] }
+let counted = nothing()
+let noting = false
 let onEvent = () => {}
+
+function nothing(): Omit<SocketsAnswer, 'tookMs' | 'open'> {
+  return { frames: 0, bytes: 0, lost: 0, agesMs: [], arrivals: [] }
+}
 
 function receive(consumer: Consumer, data: Buffer): void {
   counted.frames += 1
@@ -57,14 +65,16 @@ function receive(consumer: Consumer, data: Buffer): void {
     type: string
     cursor: string
     previous: string
-    event: { createdAt: string }
+    event: { id: string; createdAt: string }
   }
   if (message.type === 'subscribed') consumer.cursor = message.cursor
   if (message.type !== 'event') return
   if (message.previous !== consumer.cursor) counted.lost += 1
   consumer.cursor = message.cursor
   consumer.received += 1
-  counted.agesMs.push(performance.timeOrigin + performance.now() - Date.parse(message.event.createdAt))
+  const now = performance.timeOrigin + performance.now()
+  counted.agesMs.push(now - Date.parse(message.event.createdAt))
+  if (noting) counted.arrivals.push([message.event.id, now])
   onEvent()
 }
 
@@ -117,6 +127,7 @@ async function connectSlowly({ address, key, after }: { address: string; key: st
 async function serve(asked: SocketsRequest): Promise<void> {
   if (asked.do === 'open') {
     const { address, keys, count, subscribe } = asked
+    noting = asked.note === true
     const more = Array.from({ length: count }, (_, index): Consumer => {
       const key = keys[index % keys.length] as string
       return { address, key, subscribe, ws: undefined, cursor: '', received: 0 }
@@ -149,11 +160,11 @@ async function serve(asked: SocketsRequest): Promise<void> {
 
 process.on('message', async (asked: SocketsRequest) => {
   const startedAt = performance.now()
-  if (asked.do !== 'take') counted = { frames: 0, bytes: 0, lost: 0, agesMs: [] }
+  if (asked.do !== 'take') counted = nothing()
   await serve(asked)
   const open = consumers.filter(({ ws }) => ws?.readyState === WebSocket.OPEN).length
   const answer: SocketsAnswer = { tookMs: performance.now() - startedAt, open, ...counted }
-  counted = { frames: 0, bytes: 0, lost: 0, agesMs: [] }
+  counted = nothing()
   process.send?.(answer)
 })
 process.on('disconnect', () => process.exit())
