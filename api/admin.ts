@@ -1,4 +1,4 @@
-// Operations of keys with admin scope: such a key acts for the platform, on records of any partner.
+// Operations of keys with admin scope: such a key acts for the platform, on records of any partner of its side.
 
 import {
   presentPurchase,
@@ -28,7 +28,7 @@ export const refundPurchase: Operation<{ params: IdParams; body: Refund }> = {
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle({ partner, params, body }, { db }) {
     return db.transaction(async trx => {
-      const purchase = await refund(trx, params.id, body.reason)
+      const purchase = await refund(trx, params.id, { reason: body.reason, test: partner.testOf !== null })
       await recordAudit(trx, {
         actor: `key:${partner.keyId}`,
         action: 'purchases.refund',
@@ -57,7 +57,7 @@ export const refundSubscription: Operation<{ params: IdParams; body: Refund }> =
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle({ partner, params, body }, { db }) {
     return db.transaction(async trx => {
-      const subscription = await refundMonth(trx, params.id, body.reason)
+      const subscription = await refundMonth(trx, params.id, { reason: body.reason, test: partner.testOf !== null })
       await recordAudit(trx, {
         actor: `key:${partner.keyId}`,
         action: 'subscriptions.refund',

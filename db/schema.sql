@@ -338,12 +338,12 @@ create table deployments (
   constraint deployments_contact_email_check CHECK ((length(contact_email) <= 254)),
   constraint deployments_primary_color_check CHECK ((primary_color ~ '^#[0-9a-fA-F]{6}$'::text)),
   constraint deployments_status_check CHECK ((status = ANY (ARRAY['QUEUED'::text, 'LIVE'::text, 'FAILED'::text]))),
-  constraint deployments_tenant_slug_check CHECK ((tenant_slug ~ '^[a-z0-9][a-z0-9-]{1,30}[a-z0-9]$'::text))
+  constraint deployments_tenant_slug_check CHECK ((tenant_slug ~ '^(test~){0,1}[a-z0-9][a-z0-9-]{1,30}[a-z0-9]$'::text))
 );
 CREATE INDEX deployments_of_partner ON deployments USING btree (partner_id, created_at, id);
 CREATE INDEX deployments_queued ON deployments USING btree (updated_at) WHERE (status = 'QUEUED'::text);
 CREATE TRIGGER events AFTER UPDATE OF status ON deployments FOR EACH ROW WHEN (((new.status = ANY (ARRAY['LIVE'::text, 'FAILED'::text])) AND (new.status <> old.status))) EXECUTE FUNCTION deployment_events();
-CREATE TRIGGER refuse_test_side BEFORE INSERT ON deployments FOR EACH ROW EXECUTE FUNCTION refuse_test_side();
+CREATE TRIGGER site_of_its_side BEFORE INSERT OR UPDATE OF tenant_slug, partner_id ON deployments FOR EACH ROW EXECUTE FUNCTION site_of_its_side();
 
 create table event_epoch (
   single boolean default true not null,
@@ -472,16 +472,17 @@ create table ledger_accounts (
   balance usd default 0.00 not null,
   version bigint default 0 not null,
   opened_at timestamp with time zone default now() not null,
+  test boolean default false not null,
   constraint ledger_accounts_pkey PRIMARY KEY (id),
   constraint ledger_accounts_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
   constraint ledger_accounts_covered CHECK (((kind <> ALL (ARRAY['wallet'::text, 'held'::text])) OR ((balance)::numeric >= (0)::numeric))),
-  constraint ledger_accounts_name CHECK (((id = ANY (ARRAY['fees'::text, 'world'::text])) OR (id ~ '^(wallet|earnings|held):[^:]+$'::text)))
+  constraint ledger_accounts_name CHECK (((id = ANY (ARRAY['fees'::text, 'world'::text, 'test_fees'::text, 'test_world'::text])) OR (id ~ '^(wallet|earnings|held):[^:]+$'::text)))
 );
+CREATE TRIGGER account_of_its_money BEFORE INSERT OR UPDATE OF test ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION account_of_its_money();
 CREATE TRIGGER changed_by_entries_only BEFORE UPDATE ON ledger_accounts FOR EACH ROW WHEN ((pg_trigger_depth() < 1)) EXECUTE FUNCTION ledger_refuse();
 CREATE TRIGGER not_deleted BEFORE DELETE ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION ledger_refuse();
 CREATE TRIGGER not_truncated BEFORE TRUNCATE ON ledger_accounts FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse();
 CREATE TRIGGER opens_empty BEFORE INSERT ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION ledger_opens_empty();
-CREATE TRIGGER refuse_test_side BEFORE INSERT ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION refuse_test_money();
 
 create table ledger_entries (
   account_id text collate "C" not null,
@@ -550,6 +551,7 @@ END) stored not null,
   created_at timestamp(3) with time zone default now() not null,
   updated_at timestamp(3) with time zone default now() not null,
   published_at timestamp(3) with time zone,
+  test boolean default false not null,
   constraint marketplace_bots_pkey PRIMARY KEY (id),
   constraint marketplace_bots_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
   constraint marketplace_bots_category_check CHECK ((category = ANY (ARRAY['trend'::text, 'scalp'::text, 'grid'::text, 'ai'::text, 'arbitrage'::text, 'custom'::text]))),
@@ -571,12 +573,13 @@ END) stored not null,
   constraint marketplace_bots_supported_assets_check CHECK ((cardinality(supported_assets) <= 100)),
   constraint marketplace_bots_version_check CHECK (((length(version) >= 1) AND (length(version) <= 32)))
 );
-CREATE INDEX marketplace_bots_downloaded ON marketplace_bots USING btree (downloads DESC, id DESC) INCLUDE (category, risk_level) WHERE (status = 'PUBLISHED'::text);
-CREATE INDEX marketplace_bots_newest ON marketplace_bots USING btree (published_at DESC, id DESC) INCLUDE (category, risk_level) WHERE (status = 'PUBLISHED'::text);
+CREATE INDEX marketplace_bots_downloaded ON marketplace_bots USING btree (downloads DESC, id DESC) INCLUDE (category, risk_level, test) WHERE (status = 'PUBLISHED'::text);
+CREATE INDEX marketplace_bots_newest ON marketplace_bots USING btree (published_at DESC, id DESC) INCLUDE (category, risk_level, test) WHERE (status = 'PUBLISHED'::text);
 CREATE INDEX marketplace_bots_partner ON marketplace_bots USING btree (partner_id, created_at DESC, id DESC);
 CREATE INDEX marketplace_bots_party ON marketplace_bots USING btree (party_id, created_at DESC, id DESC);
-CREATE INDEX marketplace_bots_rated ON marketplace_bots USING btree (rating DESC, rating_count DESC, id DESC) INCLUDE (category, risk_level) WHERE (status = 'PUBLISHED'::text);
-CREATE TRIGGER refuse_test_side BEFORE INSERT ON marketplace_bots FOR EACH ROW EXECUTE FUNCTION refuse_test_side();
+CREATE INDEX marketplace_bots_rated ON marketplace_bots USING btree (rating DESC, rating_count DESC, id DESC) INCLUDE (category, risk_level, test) WHERE (status = 'PUBLISHED'::text);
+CREATE INDEX marketplace_bots_test ON marketplace_bots USING btree (published_at DESC, id DESC) WHERE ((status = 'PUBLISHED'::text) AND test);
+CREATE TRIGGER bot_of_its_side BEFORE INSERT OR UPDATE OF partner_id, test ON marketplace_bots FOR EACH ROW EXECUTE FUNCTION bot_of_its_side();
 
 create table marketplace_changes (
   version bigint not null,
@@ -586,6 +589,7 @@ create table marketplace_changes (
   category text not null,
   risk_level text not null,
   words tsvector not null,
+  test boolean default false not null,
   constraint marketplace_changes_sign_check CHECK ((sign = ANY (ARRAY[1, '-1'::integer])))
 );
 CREATE INDEX marketplace_changes_version ON marketplace_changes USING btree (version);
@@ -623,7 +627,7 @@ CREATE INDEX marketplace_purchases_partner ON marketplace_purchases USING btree 
 CREATE INDEX marketplace_purchases_party ON marketplace_purchases USING btree (party_id, purchased_at DESC, id DESC);
 CREATE TRIGGER events_bought AFTER INSERT ON marketplace_purchases FOR EACH ROW EXECUTE FUNCTION purchase_events();
 CREATE TRIGGER events_refunded AFTER UPDATE OF status ON marketplace_purchases FOR EACH ROW WHEN (((new.status = 'REFUNDED'::text) AND (old.status <> 'REFUNDED'::text))) EXECUTE FUNCTION purchase_events();
-CREATE TRIGGER refuse_test_side BEFORE INSERT ON marketplace_purchases FOR EACH ROW EXECUTE FUNCTION refuse_test_side();
+CREATE TRIGGER of_the_bots_side BEFORE INSERT OR UPDATE OF bot_id, partner_id ON marketplace_purchases FOR EACH ROW EXECUTE FUNCTION of_the_bots_side();
 
 create table marketplace_reviews (
   id text collate "C" not null,
@@ -641,6 +645,7 @@ create table marketplace_reviews (
   constraint marketplace_reviews_rating_check CHECK (((rating >= 1) AND (rating <= 5)))
 );
 CREATE INDEX marketplace_reviews_bot ON marketplace_reviews USING btree (bot_id, created_at DESC, id DESC);
+CREATE TRIGGER of_the_bots_side BEFORE INSERT OR UPDATE OF bot_id, partner_id ON marketplace_reviews FOR EACH ROW EXECUTE FUNCTION of_the_bots_side();
 
 create table marketplace_subscriptions (
   id text collate "C" not null,
@@ -672,13 +677,14 @@ CREATE UNIQUE INDEX marketplace_subscriptions_once ON marketplace_subscriptions 
 CREATE INDEX marketplace_subscriptions_partner ON marketplace_subscriptions USING btree (partner_id) WHERE (status <> 'CANCELED'::text);
 CREATE INDEX marketplace_subscriptions_party ON marketplace_subscriptions USING btree (party_id, created_at DESC, id DESC);
 CREATE TRIGGER events AFTER UPDATE OF status ON marketplace_subscriptions FOR EACH ROW WHEN (((new.status = 'PAST_DUE'::text) AND (old.status <> 'PAST_DUE'::text))) EXECUTE FUNCTION subscription_events();
-CREATE TRIGGER refuse_test_side BEFORE INSERT ON marketplace_subscriptions FOR EACH ROW EXECUTE FUNCTION refuse_test_side();
+CREATE TRIGGER of_the_bots_side BEFORE INSERT OR UPDATE OF bot_id, partner_id ON marketplace_subscriptions FOR EACH ROW EXECUTE FUNCTION of_the_bots_side();
 
 create table marketplace_words (
   bot_id text collate "C" not null,
   category text not null,
   risk_level text not null,
   words tsvector not null,
+  test boolean default false not null,
   constraint marketplace_words_pkey PRIMARY KEY (bot_id),
   constraint marketplace_words_bot_id_fkey FOREIGN KEY (bot_id) REFERENCES marketplace_bots(id)
 );
@@ -867,7 +873,7 @@ CREATE INDEX partners_due ON partners USING btree (period_end, id) WHERE plan_ac
 CREATE INDEX partners_unpaid ON partners USING btree (id) WHERE (NOT plan_active);
 CREATE TRIGGER events AFTER UPDATE OF plan_active ON partners FOR EACH ROW WHEN ((new.plan_active <> old.plan_active)) EXECUTE FUNCTION plan_events();
 CREATE TRIGGER keep_test_side BEFORE INSERT OR UPDATE OF test_of ON partners FOR EACH ROW EXECUTE FUNCTION keep_test_side();
-CREATE TRIGGER mirror_test_side AFTER UPDATE OF name, plan, plan_active, suspended_at, suspended_reason, key_limit, trader_limit, period_start, period_end ON partners FOR EACH ROW WHEN ((new.test_of IS NULL)) EXECUTE FUNCTION mirror_test_side();
+CREATE TRIGGER mirror_test_side AFTER UPDATE OF name, plan, plan_active, suspended_at, suspended_reason, key_limit, trader_limit, period_start, period_end, active_since ON partners FOR EACH ROW WHEN ((new.test_of IS NULL)) EXECUTE FUNCTION mirror_test_side();
 
 create table password_resets (
   trader_id text collate "C" not null,
@@ -1322,6 +1328,14 @@ AS $function$
         from traders t where t.id = new.trader_id;
       return null;
     end $function$;
+CREATE OR REPLACE FUNCTION account_of_its_money()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      new.test := coalesce(is_test_side(nullif(split_part(new.id, ':', 2), '')), new.id in ('test_fees', 'test_world'));
+      return new;
+    end $function$;
 CREATE OR REPLACE FUNCTION account_of_its_side()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1361,6 +1375,14 @@ CREATE OR REPLACE FUNCTION audit_refuse()
 AS $function$
     begin
       raise exception 'the audit log only grows: % is refused', lower(tg_op) using errcode = 'restrict_violation';
+    end $function$;
+CREATE OR REPLACE FUNCTION bot_of_its_side()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      new.test := is_test_side(new.partner_id);
+      return new;
     end $function$;
 CREATE OR REPLACE FUNCTION check_day_partitions(parent text)
  RETURNS void
@@ -1510,9 +1532,9 @@ AS $function$
     declare wrong text;
     begin
       select t.id into wrong
-        from ledger_transfers t join ledger_entries e on e.transfer_id = t.id
+        from ledger_transfers t join ledger_entries e on e.transfer_id = t.id join ledger_accounts a on a.id = e.account_id
        where t.id in (select transfer_id from fresh)
-       group by t.id
+       group by t.id, a.test
       having sum(e.amount) <> 0 or sum(e.amount) filter (where e.amount > 0) is distinct from t.amount
        limit 1;
       if wrong is not null then
@@ -1620,9 +1642,19 @@ AS $function$
     begin
       update partners set name = new.name, plan = new.plan, plan_active = new.plan_active, suspended_at = new.suspended_at,
              suspended_reason = new.suspended_reason, key_limit = new.key_limit, trader_limit = new.trader_limit,
-             period_start = new.period_start, period_end = new.period_end
+             period_start = new.period_start, period_end = new.period_end, active_since = new.active_since
        where test_of = new.id;
       return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION of_the_bots_side()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if is_test_side(new.partner_id) <> (select test from marketplace_bots where id = new.bot_id) then
+        raise exception '% does not cross sides', tg_table_name using errcode = 'restrict_violation';
+      end if;
+      return new;
     end $function$;
 CREATE OR REPLACE FUNCTION oldest_day_partition(parent text, first date, OUT part regclass, OUT day date)
  RETURNS record
@@ -1710,23 +1742,13 @@ AS $function$
         from marketplace_bots b where b.id = new.bot_id;
       return null;
     end $function$;
-CREATE OR REPLACE FUNCTION refuse_test_money()
+CREATE OR REPLACE FUNCTION site_of_its_side()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
     begin
-      if is_test_side(nullif(split_part(new.id, ':', 2), '')) then
-        raise exception 'a test side has no money' using errcode = 'restrict_violation';
-      end if;
-      return new;
-    end $function$;
-CREATE OR REPLACE FUNCTION refuse_test_side()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-    begin
-      if is_test_side(new.partner_id) then
-        raise exception 'a test side has no %', tg_table_name using errcode = 'restrict_violation';
+      if (new.tenant_slug like 'test~%') <> is_test_side(new.partner_id) then
+        raise exception 'sites of test sides begin with test~, and no others do' using errcode = 'restrict_violation';
       end if;
       return new;
     end $function$;

@@ -32,7 +32,7 @@ export const NewKey = {
       type: 'boolean',
       default: false,
       description:
-        'A key of the test side: its traders, accounts, orders and events live apart, and its orders go to a simulated broker. It has no scope of marketplace, templates and admin.',
+        'A key of the test side: everything under it lives apart, its orders go to a simulated broker, and its wallet holds play money.',
       examples: [true]
     }
   },

@@ -3,9 +3,8 @@
 
 import type { ListedBot } from '../../db/marketplace/bot-rows.ts'
 import { listBots } from '../../db/marketplace/listing.ts'
-import { getBotDetail } from '../../db/marketplace/listings.ts'
+import { getBotDetail, type MarketParty } from '../../db/marketplace/listings.ts'
 import { listReviews, type ReviewRow, saveReview } from '../../db/marketplace/reviews.ts'
-import type { Party } from '../../db/partners/party.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { shown } from '../../schemas/fields/money.ts'
 import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'
@@ -13,8 +12,9 @@ import { BotDetail, BotPage, BotsQuery, NewReview, Review, ReviewPage } from '..
 import type { Operation, OperationRequest } from '../operation.ts'
 
 /** The acting party: the trader whose session came with the key, else the partner. */
-export function partyOf({ partner, trader }: Pick<OperationRequest<object>, 'partner' | 'trader'>): Party {
-  return { partnerId: partner.partnerId, partyId: trader?.traderId ?? partner.partnerId }
+export function partyOf({ partner, trader }: Pick<OperationRequest<object>, 'partner' | 'trader'>): MarketParty {
+  const { partnerId, testOf } = partner
+  return { partnerId, partyId: trader?.traderId ?? partnerId, test: testOf !== null }
 }
 
 /** Path parameters of everything about one record. */
@@ -77,8 +77,9 @@ export const listMarketplaceBots: Operation<{ query: BotsQuery }> = {
   response: BotPage,
   errors: [],
   replica: true,
-  async handle({ query }, { db }) {
-    const { bots, total } = await listBots(db, query)
+  async handle(request, { db }) {
+    const { query } = request
+    const { bots, total } = await listBots(db, query, partyOf(request))
     return { data: bots.map(presentBot), page: query.page, limit: query.limit, total }
   }
 }
@@ -98,7 +99,7 @@ export const getMarketplaceBot: Operation<{ params: IdParams }> = {
   response: BotDetail,
   errors: ['NOT_FOUND'],
   async handle(request, { db }) {
-    const { bot, owned, code } = await getBotDetail(db, request.params.id, partyOf(request).partyId)
+    const { bot, owned, code } = await getBotDetail(db, request.params.id, partyOf(request))
     return {
       ...presentBot(bot),
       longDescription: bot.long_description,
@@ -126,10 +127,10 @@ export const listBotReviews: Operation<{ params: IdParams; query: PageQuery }> =
   errors: ['NOT_FOUND'],
   replica: true,
   async handle(request, { db }) {
-    const { partyId } = partyOf(request)
+    const party = partyOf(request)
     const { page, limit } = request.query
-    const { reviews, total } = await listReviews(db, { botId: request.params.id, partyId, page, limit })
-    return { data: reviews.map(review => presentReview(review, partyId)), page, limit, total }
+    const { reviews, total } = await listReviews(db, { botId: request.params.id, party, page, limit })
+    return { data: reviews.map(review => presentReview(review, party.partyId)), page, limit, total }
   }
 }
 

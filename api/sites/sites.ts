@@ -1,12 +1,12 @@
 // Deployed sites, at /sites/<tenantSlug>/: static public files from the database, outside /v1. They share an address
 // with the API, so they get no script, no form, no frame and nothing from other hosts.
 import type { Context, Middleware, Next } from 'koa'
-import { findSiteFiles } from '../../db/community/templates.ts'
+import { findSiteFiles, siteOf } from '../../db/community/templates.ts'
 import { batch } from '../../db/postgres/batch.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { ApiServices } from '../operation.ts'
 
-const SITE = /^\/sites\/([a-z0-9][a-z0-9-]{1,30}[a-z0-9])(?:\/([A-Za-z0-9._-]{0,100}))?$/
+const SITE = /^\/sites\/((?:test~)?[a-z0-9][a-z0-9-]{1,30}[a-z0-9])(?:\/([A-Za-z0-9._-]{0,100}))?$/
 
 const PROTECTION = {
   'Content-Security-Policy':
@@ -36,6 +36,7 @@ export function sites({ db }: Pick<ApiServices, 'db'>): Middleware {
     const file = await find({ tenantSlug, path: path || 'index.html' })
     if (!file) throw new ApiError('NOT_FOUND', 'There is no such page.')
     ctx.set(PROTECTION)
+    if (siteOf(tenantSlug).test) ctx.set({ 'Test-Mode': 'true', 'X-Robots-Tag': 'noindex' })
     if (path === undefined) {
       // Without the slash, the page's own links would lead elsewhere.
       ctx.status = 301

@@ -60,6 +60,7 @@ export const deployTemplate: Operation<{ params: TemplatePath; body: NewDeployme
     const deployment = await db.transaction(trx =>
       deploySite(trx, queue, {
         partnerId: partner.partnerId,
+        test: partner.testOf !== null,
         template: template.slug,
         tenantSlug: body.tenantSlug,
         brandName: body.brandName,

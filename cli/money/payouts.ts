@@ -119,6 +119,8 @@ interface PayoutStep {
 /** Confirms, showing the amount and the whole address, and takes one step in a payout's life. */
 async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, why, question, step }: PayoutStep) {
   const asked = await getPayout(db, payoutId)
+  if (asked.test)
+    throw new Refusal(`${payoutId} is play money of a test side: the billing check decides it, and nobody is paid.`)
   const { availableUsd } = await getEarnings(db, { partnerId: asked.partnerId, partyId: asked.partnerId })
   const warning = isLess(availableUsd, '0')
     ? `After refunds the earnings of ${asked.partnerId} are ${shown(availableUsd)} USD: what is paid out now has been paid back to buyers.`

@@ -52,7 +52,7 @@ export function addPurchases(program: Command): void {
           const { price, partner_id: buyer } = await getPurchase(db, purchaseId)
           await confirm(`Pay ${shown(price)} USD back to ${buyer} for ${purchaseId}?`)
           return db.transaction(async trx => {
-            const purchase = await refundPurchase(trx, purchaseId, reason)
+            const purchase = await refundPurchase(trx, purchaseId, { reason })
             const details = { reason, partnerId: purchase.partner_id, priceUsd: purchase.price }
             await recordAudit(trx, { actor, action: 'purchases.refund', target: purchaseId, details })
             return presentPurchase(purchase)
@@ -73,7 +73,7 @@ async function refundMonth(
     `Pay ${shown(price)} USD, the last month of ${subscriptionId}, back to ${buyer} and end the subscription?`
   )
   return db.transaction(async trx => {
-    const ended = await refundSubscription(trx, subscriptionId, reason)
+    const ended = await refundSubscription(trx, subscriptionId, { reason })
     const details = { reason, partnerId: buyer, priceUsd: ended.price }
     await recordAudit(trx, { actor, action: 'subscriptions.refund', target: subscriptionId, details })
     return {

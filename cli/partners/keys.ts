@@ -6,7 +6,7 @@ import { recordAudit } from '../../db/platform/audit.ts'
 import type { Pepper } from '../../db/platform/crypto.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { KeyOrder, KeyRef, OfPartner } from '../../schemas/commands/operator.ts'
-import { allScopes, defaultScopes, isScope, type Scope, testScopes } from '../../schemas/fields/scopes.ts'
+import { allScopes, defaultScopes, isScope, type Scope } from '../../schemas/fields/scopes.ts'
 import { withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { UsageError } from '../terminal/refusals.ts'
@@ -33,7 +33,7 @@ export function addKeys(program: Command): void {
     .action(
       withStore(
         async ({ db, pepper, actor }, { partner: partnerId, label, scopes: list, test = false }: KeyOrder) => {
-          const scopes = readScopes(list, test)
+          const scopes = readScopes(list)
           return db.transaction(trx => issueKey(trx, pepper, { partnerId, label: label ?? null, scopes, test, actor }))
         },
         { input: KeyOrder, acts: true }
@@ -91,13 +91,14 @@ export async function issueKey(
   return { keyId, partnerId, label, scopes, key, createdAt }
 }
 
-function readScopes(list: string | undefined, test: boolean): readonly Scope[] {
-  const good = test ? testScopes : allScopes
-  if (list === undefined) return test ? testScopes : defaultScopes
+function readScopes(list: string | undefined): readonly Scope[] {
+  if (list === undefined) return defaultScopes
   const asked = [...new Set(list.split(',').map(scope => scope.trim()))]
-  const unknown = asked.filter(scope => !isScope(scope) || !good.includes(scope))
+  const unknown = asked.filter(scope => !isScope(scope))
   if (unknown.length > 0)
-    throw new UsageError(`--scopes has no scope ${unknown.map(s => `'${s}'`).join(', ')}; there are ${good.join(', ')}`)
+    throw new UsageError(
+      `--scopes has no scope ${unknown.map(s => `'${s}'`).join(', ')}; there are ${allScopes.join(', ')}`
+    )
   return asked as Scope[]
 }
 

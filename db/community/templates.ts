@@ -12,6 +12,8 @@ const MAX_SITES = 100
 export interface DeploymentRecord {
   deploymentId: string
   partnerId: string
+  /** Of a test side: its sites have addresses of their own. */
+  test: boolean
   template: string
   tenantSlug: string
   brandName: string
@@ -36,12 +38,25 @@ interface DeploymentRow {
   created_at: Date
 }
 
+// What precedes the names of test sides' sites: no other name can begin with it.
+const OF_TEST_SIDE = 'test~'
+
+/** A site's name as its partner knows it, from the one in its address. */
+export function siteOf(name: string): { test: boolean; tenantSlug: string } {
+  const test = name.startsWith(OF_TEST_SIDE)
+  return { test, tenantSlug: test ? name.slice(OF_TEST_SIDE.length) : name }
+}
+
+/** A site's name in its address. */
+const addressOf = ({ test, tenantSlug }: { test: boolean; tenantSlug: string }) =>
+  `${test ? OF_TEST_SIDE : ''}${tenantSlug}`
+
 function toDeployment(row: DeploymentRow): DeploymentRecord {
   return {
     deploymentId: row.id,
     partnerId: row.partner_id,
     template: row.template,
-    tenantSlug: row.tenant_slug,
+    ...siteOf(row.tenant_slug),
     brandName: row.brand_name,
     primaryColor: row.primary_color,
     contactEmail: row.contact_email,
@@ -54,6 +69,7 @@ function toDeployment(row: DeploymentRow): DeploymentRecord {
 /** A site as the partner requested it, and its address. */
 export interface DeploymentTerms {
   partnerId: string
+  test: boolean
   template: string
   tenantSlug: string
   brandName: string
@@ -72,14 +88,14 @@ export async function deploySite(trx: Db, queue: Queue, terms: DeploymentTerms):
   const [row] = await rows<DeploymentRow>(
     trx,
     `insert into deployments (id, partner_id, template, tenant_slug, brand_name, primary_color, contact_email, status)
-     values (:id, :partnerId, :template, :tenantSlug, :brandName, :primaryColor, :contactEmail, 'QUEUED')
+     values (:id, :partnerId, :template, :address, :brandName, :primaryColor, :contactEmail, 'QUEUED')
      on conflict (tenant_slug) do update
        set template = excluded.template, brand_name = excluded.brand_name, primary_color = excluded.primary_color,
            contact_email = excluded.contact_email, status = 'QUEUED', revision = deployments.revision + 1,
            updated_at = now()
      where deployments.partner_id = excluded.partner_id
      returning *`,
-    { id: newId('deployment'), ...terms }
+    { id: newId('deployment'), address: addressOf(terms), ...terms }
   )
   if (!row) throw new ApiError('TENANT_SLUG_TAKEN', `The tenantSlug ${terms.tenantSlug} is taken.`)
   const { count } = (await trx('deployments').where({ partner_id: terms.partnerId }).count('* as count').first()) as {
@@ -202,7 +218,7 @@ export function presentDeployment(
     primaryColor: row.primaryColor,
     contactEmail: row.contactEmail,
     status: row.status,
-    url: `${baseUrl}/sites/${row.tenantSlug}/`,
+    url: `${baseUrl}/sites/${addressOf(row)}/`,
     createdAt: row.createdAt.toISOString()
   }
 }

@@ -4,7 +4,7 @@ import { TypeID } from 'typeid-js'
 import type { EventRecord } from '../../schemas/events.ts'
 import { prefixes } from '../../schemas/fields/ids.ts'
 import { lacking, shown } from '../../schemas/fields/money.ts'
-import { presentDeployment } from '../community/templates.ts'
+import { presentDeployment, siteOf } from '../community/templates.ts'
 import { presentFollow } from '../copy/follows.ts'
 import { presentPurchase, presentSubscription } from '../marketplace/sales.ts'
 import type { Prices } from '../money/billing.ts'
@@ -157,7 +157,7 @@ function dataOf({ id, type, order, facts: stored }: EventRow, { baseUrl, planPri
         {
           deploymentId: facts.id,
           template: facts.template,
-          tenantSlug: facts.tenant_slug,
+          ...siteOf(facts.tenant_slug),
           brandName: facts.brand_name,
           primaryColor: facts.primary_color,
           contactEmail: facts.contact_email,

@@ -6,6 +6,8 @@ export interface ListedBot {
   id: string
   partner_id: string
   party_id: string
+  /** Whether it is of a test side: seen, sold and reviewed there alone. */
+  test: boolean
   status: BotStatus
   name: string
   description: string
@@ -36,7 +38,7 @@ export interface BotRow extends ListedBot {
 }
 
 /** The columns of a list. Requires the bots as b, their partners as p, their creators' profiles as c. */
-export const listedColumns = `b.id, b.partner_id, b.party_id, b.status, b.name, b.description, b.category,
+export const listedColumns = `b.id, b.partner_id, b.party_id, b.test, b.status, b.name, b.description, b.category,
   b.risk_level, b.strategy_type, b.supported_assets, b.screenshots, b.one_time_price, b.monthly_price, b.version,
   b.rating, b.rating_count, b.downloads, b.sales, b.subscribers, b.gross, b.net, b.created_at, b.updated_at, b.published_at,
   coalesce(c.display_name, case when b.party_id = b.partner_id then p.name else 'Independent creator' end) as creator_name`

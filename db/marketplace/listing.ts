@@ -28,14 +28,21 @@ const byHash = `(b.id in (select unnest(array(select bot_id from marketplace_wor
 // Each word of one letter is a walk through a part of the index.
 const MAX_WORDS = 10
 
-/** A page of the published bots, and how many there are on all pages. */
-export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: ListedBot[]; total: number }> {
+/** A page of the published bots of one side, and how many there are on all pages. */
+export async function listBots(
+  db: Db,
+  query: BotsQuery,
+  { test }: { test: boolean }
+): Promise<{ bots: ListedBot[]; total: number }> {
   const { page, limit, category, riskLevel } = query
   const words = query.search?.trim() ? wordsOf(query.search).slice(0, MAX_WORDS) : undefined
   // The search has words, but none with a letter or digit: punctuation matches nothing.
   if (words?.length === 0) return { bots: [], total: 0 }
+  // Written out, so that the index of the few of test sides serves them.
+  const side = `test = ${test}`
   const filter: Filter = {
     where: [
+      side,
       ...(category === undefined ? [] : ['category = :category']),
       ...(riskLevel === undefined ? [] : ['risk_level = :riskLevel'])
     ],
@@ -48,7 +55,7 @@ export async function listBots(db: Db, query: BotsQuery): Promise<{ bots: Listed
   const bindings: Record<string, unknown> = { ...given(filter), limit, offset }
   if (words) {
     // How many bots are met in the order until the page is full.
-    const all = await countBots(db, { where: [], bindings: {} })
+    const all = await countBots(db, { where: [side], bindings: {} })
     const met = ((offset + limit) * all) / total
     const far = total > FEW && met > NEAR
     if (far && query.sort === 'newest') {

@@ -77,22 +77,27 @@ function notFound(botId: string): ApiError {
   return new ApiError('NOT_FOUND', `There is no bot ${botId}.`)
 }
 
-/** Whether this party sees a bot in the marketplace: PUBLISHED, or its own. */
-function isVisible(bot: BotRow, partyId: string): boolean {
-  return bot.status === 'PUBLISHED' || bot.party_id === partyId
+/** A party with its side: what a test key does meets the bots of test sides alone, what another key does the others. */
+export interface MarketParty extends Party {
+  test: boolean
+}
+
+/** Whether this party sees a bot in the marketplace: of its side, and PUBLISHED or its own. */
+function isVisible(bot: BotRow, { partyId, test }: MarketParty): boolean {
+  return bot.test === test && (bot.status === 'PUBLISHED' || bot.party_id === partyId)
 }
 
 /** The bot, when it is PUBLISHED or the party's own. Throws NOT_FOUND. */
-export async function getVisibleBot(db: Db, botId: string, partyId: string): Promise<BotRow> {
+export async function getVisibleBot(db: Db, botId: string, party: MarketParty): Promise<BotRow> {
   const bot = await findBot(db, botId)
-  if (!bot || !isVisible(bot, partyId)) throw notFound(botId)
+  if (!bot || !isVisible(bot, party)) throw notFound(botId)
   return bot
 }
 
 /** The same, locked until the transaction ends: no sale, review or change of the bot commits meanwhile. */
-export async function lockVisibleBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
+export async function lockVisibleBot(trx: Db, botId: string, party: MarketParty): Promise<BotRow> {
   const bot = await lockBot(trx, botId)
-  if (!bot || !isVisible(bot, partyId)) throw notFound(botId)
+  if (!bot || !isVisible(bot, party)) throw notFound(botId)
   return bot
 }
 
@@ -123,10 +128,11 @@ export async function ownsBot(db: Db, botId: string, partyId: string): Promise<b
 export async function getBotDetail(
   db: Db,
   botId: string,
-  partyId: string
+  party: MarketParty
 ): Promise<{ bot: BotRow; owned: boolean; code: string | undefined }> {
+  const { partyId } = party
   const [bot, owned] = await Promise.all([findBot(db, botId), ownsBot(db, botId, partyId)])
-  if (!bot || !(owned || isVisible(bot, partyId))) throw notFound(botId)
+  if (!bot || !(owned || isVisible(bot, party))) throw notFound(botId)
   if (!owned && bot.party_id !== partyId) return { bot, owned, code: undefined }
   const row = (await db('marketplace_bots').where({ id: botId }).first('code')) as { code: string }
   return { bot, owned, code: row.code }

@@ -103,7 +103,7 @@ async function recall<Value>(
   filter: Filter,
   { read, carry }: { read(): Promise<Remembered<Value>>; carry(known: Value, changes: Change[]): Value }
 ): Promise<Value> {
-  const key = JSON.stringify([filter.bindings.category, filter.bindings.riskLevel, filter.bindings.words])
+  const key = JSON.stringify([filter.where, filter.bindings.category, filter.bindings.riskLevel, filter.bindings.words])
   const remembered = memory.get(db) ?? new Map<string, Remembered<Value>>()
   memory.set(db, remembered)
   const known = remembered.get(key)
@@ -139,21 +139,21 @@ export async function relist(trx: Db, bot: BotRow, words: string[] | null): Prom
   await rows(
     trx,
     `with before as materialized (
-       select category, risk_level, words from marketplace_words where bot_id = :id
+       select category, risk_level, test, words from marketplace_words where bot_id = :id
      ), after as materialized (
-       select :category::text as category, :riskLevel::text as risk_level, array_to_tsvector(:words::text[]) as words
+       select :category::text as category, :riskLevel::text as risk_level, :test::boolean as test, array_to_tsvector(:words::text[]) as words
         where :words::text[] is not null
      ), listed as (
-       insert into marketplace_words (bot_id, category, risk_level, words) select :id, a.* from after a
+       insert into marketplace_words (bot_id, category, risk_level, test, words) select :id, a.* from after a
        on conflict (bot_id) do update
-         set category = excluded.category, risk_level = excluded.risk_level, words = excluded.words
+         set category = excluded.category, risk_level = excluded.risk_level, test = excluded.test, words = excluded.words
      ), unlisted as (
        delete from marketplace_words where bot_id = :id and :words::text[] is null
      ), made as (
        update marketplace_listing set version = version + 1 returning version
      ), told as (
-       insert into marketplace_changes (version, sign, bot_id, published_at, category, risk_level, words)
-       select made.version, c.sign, :id, :publishedAt::timestamptz, c.category, c.risk_level, c.words
+       insert into marketplace_changes (version, sign, bot_id, published_at, category, risk_level, test, words)
+       select made.version, c.sign, :id, :publishedAt::timestamptz, c.category, c.risk_level, c.test, c.words
          from made cross join (select -1 as sign, * from before union all select 1, * from after) c
      )
      delete from marketplace_changes where version <= (select version from made) - ${KEPT}`,
@@ -161,6 +161,7 @@ export async function relist(trx: Db, bot: BotRow, words: string[] | null): Prom
       id: bot.id,
       category: bot.category,
       riskLevel: bot.risk_level,
+      test: bot.test,
       publishedAt: bot.published_at,
       words
     }

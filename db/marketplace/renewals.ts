@@ -110,7 +110,7 @@ async function renew(
   const start = late ? (buyer.active_since as Date) : due.current_period_end
   const anchor = late ? start : (due.billing_anchor ?? due.created_at)
   const end = endOfPeriod(anchor, start)
-  const { entries, netUsd } = saleEntries({ buyer: due.partner_id, creator: bot.partner_id, price, feePct: as.feePct })
+  const { entries, netUsd } = saleEntries({ buyer: due.partner_id, bot, price, feePct: as.feePct })
   if (isLess('0', price)) {
     const reference = `subscription:${id}:${period}`
     const details = periodDetails({ id, botId, botName: bot.name, period, start, end })

@@ -1,9 +1,8 @@
 // Reviews: one per party and bot, the newest replaces the previous one. Sum and count are columns of the bot.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
-import type { Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { getVisibleBot, lockVisibleBot, ownsBot } from './listings.ts'
+import { getVisibleBot, lockVisibleBot, type MarketParty, ownsBot } from './listings.ts'
 
 export interface ReviewRow {
   id: string
@@ -22,9 +21,9 @@ const columns = `r.id, r.bot_id, r.party_id, r.rating, r.comment, r.created_at,
 /** A page of a bot's reviews, newest first, and how many there are. Throws NOT_FOUND for a bot not in sight. */
 export async function listReviews(
   db: Db,
-  { botId, partyId, page, limit }: { botId: string; partyId: string; page: number; limit: number }
+  { botId, party, page, limit }: { botId: string; party: MarketParty; page: number; limit: number }
 ): Promise<{ reviews: ReviewRow[]; total: number }> {
-  const { rating_count: total } = await getVisibleBot(db, botId, partyId)
+  const { rating_count: total } = await getVisibleBot(db, botId, party)
   const offset = (page - 1) * limit
   if (offset >= total) return { reviews: [], total }
   const reviews = await rows<ReviewRow>(
@@ -39,11 +38,12 @@ export async function listReviews(
 /** Writes the party's review. Throws NOT_FOUND, or CONFLICT for a party that neither bought nor subscribes. */
 export async function saveReview(
   trx: Db,
-  { partnerId, partyId }: Party,
+  party: MarketParty,
   { botId, rating, comment }: { botId: string; rating: number; comment: string | null }
 ): Promise<ReviewRow> {
+  const { partnerId, partyId } = party
   // The lock makes reading the old rating and replacing it one step.
-  await lockVisibleBot(trx, botId, partyId)
+  await lockVisibleBot(trx, botId, party)
   if (!(await ownsBot(trx, botId, partyId)))
     throw new ApiError('CONFLICT', 'A review needs a purchase of the bot or a subscription to it.')
   const before = (await trx('marketplace_reviews').where({ bot_id: botId, party_id: partyId }).first('rating')) as

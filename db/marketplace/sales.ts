@@ -5,11 +5,10 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { isLess, negated, shown, splitSale } from '../../schemas/fields/money.ts'
 import type { PurchaseStatus, SubscriptionStatus } from '../../schemas/marketplace/sales.ts'
 import { databaseNow, endOfPeriod } from '../money/billing.ts'
-import { accounts, findTransfer, type TransferEntry, transfer } from '../money/ledger.ts'
-import type { Party } from '../partners/party.ts'
+import { accounts, findTransfer, outsideOf, type TransferEntry, transfer } from '../money/ledger.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import type { BotRow } from './bot-rows.ts'
-import { lockBot, lockVisibleBot } from './listings.ts'
+import { lockBot, lockVisibleBot, type MarketParty } from './listings.ts'
 import { takeReviewBack } from './reviews.ts'
 
 export interface PurchaseRow {
@@ -56,7 +55,12 @@ export function periodDetails(paid: {
 }
 
 /** The price leaves the buyer's wallet: the fee to the platform, the rest to the creator's earnings. */
-export function saleEntries(sale: { buyer: string; creator: string; price: string; feePct: string }): {
+export function saleEntries(sale: {
+  buyer: string
+  bot: Pick<BotRow, 'partner_id' | 'test'>
+  price: string
+  feePct: string
+}): {
   entries: TransferEntry[]
   feeUsd: string
   netUsd: string
@@ -64,8 +68,8 @@ export function saleEntries(sale: { buyer: string; creator: string; price: strin
   const { feeUsd, netUsd } = splitSale(sale.price, sale.feePct)
   const entries = [
     { account: accounts.wallet(sale.buyer), amountUsd: negated(sale.price) },
-    { account: accounts.fees, amountUsd: feeUsd },
-    { account: accounts.earnings(sale.creator), amountUsd: netUsd }
+    { account: outsideOf(sale.bot.test).fees, amountUsd: feeUsd },
+    { account: accounts.earnings(sale.bot.partner_id), amountUsd: netUsd }
   ]
   // A fee of 0 or 100 % leaves one side with nothing to move.
   return { entries: entries.filter(({ amountUsd }) => amountUsd !== '0.00'), feeUsd, netUsd }
@@ -95,10 +99,11 @@ function refuseSale(
  */
 export async function purchaseBot(
   trx: Db,
-  { partnerId, partyId }: Party,
+  party: MarketParty,
   { botId, feePct, expectedUsd }: SaleOf
 ): Promise<PurchaseRow> {
-  const bot = await lockVisibleBot(trx, botId, partyId)
+  const { partnerId, partyId } = party
+  const bot = await lockVisibleBot(trx, botId, party)
   const live = () =>
     trx('marketplace_purchases').where({ bot_id: botId, party_id: partyId, status: 'COMPLETED' }).first() as Promise<
       PurchaseRow | undefined
@@ -107,7 +112,7 @@ export async function purchaseBot(
   if (first) return first
   refuseSale({ bot, partyId, what: 'one-time', expectedUsd }, bot.one_time_price)
   const price = bot.one_time_price
-  const { entries, feeUsd, netUsd } = saleEntries({ buyer: partnerId, creator: bot.partner_id, price, feePct })
+  const { entries, feeUsd, netUsd } = saleEntries({ buyer: partnerId, bot, price, feePct })
   const [purchase] = await rows<PurchaseRow>(
     trx,
     `insert into marketplace_purchases (id, bot_id, partner_id, party_id, price, fee)
@@ -133,9 +138,17 @@ export async function purchaseBot(
   return purchase
 }
 
+/** The side a record is looked for on; both where it is left out, for the operator. */
+export interface OnSide {
+  test?: boolean
+}
+
 /** Throws NOT_FOUND. */
-export async function getPurchase(db: Db, purchaseId: string): Promise<PurchaseRow> {
-  const purchase = (await db('marketplace_purchases').where({ id: purchaseId }).first()) as PurchaseRow | undefined
+export async function getPurchase(db: Db, purchaseId: string, { test }: OnSide = {}): Promise<PurchaseRow> {
+  const [purchase] = await rows<PurchaseRow>(db, saleOfSide('marketplace_purchases'), {
+    id: purchaseId,
+    test: test ?? null
+  })
   if (!purchase) throw new ApiError('NOT_FOUND', `There is no purchase ${purchaseId}.`)
   return purchase
 }
@@ -144,8 +157,12 @@ export async function getPurchase(db: Db, purchaseId: string): Promise<PurchaseR
  * Pays a purchase back, the platform's fee included: the mirror of its sale, once. Earnings may go below zero. Its download
  * leaves the bot's figures, and so does the review of a party that has the bot no more. Throws NOT_FOUND, or CONFLICT when it is REFUNDED already.
  */
-export async function refundPurchase(trx: Db, purchaseId: string, reason: string): Promise<PurchaseRow> {
-  const { bot_id: botId, party_id: partyId } = await getPurchase(trx, purchaseId)
+export async function refundPurchase(
+  trx: Db,
+  purchaseId: string,
+  { reason, ...side }: { reason: string } & OnSide
+): Promise<PurchaseRow> {
+  const { bot_id: botId, party_id: partyId } = await getPurchase(trx, purchaseId, side)
   await lockBot(trx, botId)
   const [purchase] = await rows<PurchaseRow>(
     trx,
@@ -177,10 +194,11 @@ export async function refundPurchase(trx: Db, purchaseId: string, reason: string
 }
 
 /** Throws NOT_FOUND. */
-export async function getSubscription(db: Db, subscriptionId: string): Promise<SubscriptionRow> {
-  const found = (await db('marketplace_subscriptions').where({ id: subscriptionId }).first()) as
-    | SubscriptionRow
-    | undefined
+export async function getSubscription(db: Db, subscriptionId: string, { test }: OnSide = {}): Promise<SubscriptionRow> {
+  const [found] = await rows<SubscriptionRow>(db, saleOfSide('marketplace_subscriptions'), {
+    id: subscriptionId,
+    test: test ?? null
+  })
   if (!found) throw new ApiError('NOT_FOUND', `There is no subscription ${subscriptionId}.`)
   return found
 }
@@ -190,8 +208,12 @@ export async function getSubscription(db: Db, subscriptionId: string): Promise<S
  * subscription ends at once, if it has not; download and review as with a purchase. Throws NOT_FOUND, or CONFLICT when
  * it was paid back already.
  */
-export async function refundSubscription(trx: Db, subscriptionId: string, reason: string): Promise<SubscriptionRow> {
-  const { bot_id: botId, party_id: partyId } = await getSubscription(trx, subscriptionId)
+export async function refundSubscription(
+  trx: Db,
+  subscriptionId: string,
+  { reason, ...side }: { reason: string } & OnSide
+): Promise<SubscriptionRow> {
+  const { bot_id: botId, party_id: partyId } = await getSubscription(trx, subscriptionId, side)
   await lockBot(trx, botId)
   const [before] = await rows<SubscriptionRow>(
     trx,
@@ -229,6 +251,11 @@ export async function refundSubscription(trx: Db, subscriptionId: string, reason
   return refunded
 }
 
+function saleOfSide(table: string): string {
+  return `select s.* from ${table} s join marketplace_bots b on b.id = s.bot_id
+           where s.id = :id and (:test::boolean is null or b.test = :test::boolean)`
+}
+
 function mirrored(entries: TransferEntry[]): TransferEntry[] {
   return entries.map(({ account, amountUsd }) => ({ account, amountUsd: negated(amountUsd) }))
 }
@@ -240,10 +267,11 @@ function mirrored(entries: TransferEntry[]): TransferEntry[] {
  */
 export async function subscribeToBot(
   trx: Db,
-  { partnerId, partyId }: Party,
+  party: MarketParty,
   { botId, feePct, expectedUsd, now: given }: SaleOf & { now?: Date }
 ): Promise<SubscriptionRow> {
-  const bot = await lockVisibleBot(trx, botId, partyId)
+  const { partnerId, partyId } = party
+  const bot = await lockVisibleBot(trx, botId, party)
   const [kept] = await rows<SubscriptionRow>(
     trx,
     `update marketplace_subscriptions set cancel_at_period_end = false
@@ -263,7 +291,7 @@ export async function subscribeToBot(
      returning *`,
     { id: newId('subscription'), botId, partnerId, partyId, price, now, end }
   )) as [SubscriptionRow]
-  const { entries, netUsd } = saleEntries({ buyer: partnerId, creator: bot.partner_id, price, feePct })
+  const { entries, netUsd } = saleEntries({ buyer: partnerId, bot, price, feePct })
   await rows(
     trx,
     `update marketplace_bots
@@ -308,7 +336,7 @@ export async function cancelSubscription(trx: Db, subscriptionId: string, partyI
   return subscription
 }
 
-/** Newest first, at most `limit`; of one party, of one partner with all its traders, or of everybody. */
+/** Newest first, at most `limit`; of one party, of one partner with all its traders, or of everybody on the live side. */
 export async function listPurchases(
   db: Db,
   { limit, ...whose }: { partyId?: string; partnerId?: string; limit: number }
@@ -321,6 +349,8 @@ export async function listPurchases(
     .limit(limit)
   if (whose.partyId) query.where({ party_id: whose.partyId })
   if (whose.partnerId) query.where({ partner_id: whose.partnerId })
+  if (!whose.partyId && !whose.partnerId)
+    query.whereRaw('partner_id not in (select id from partners where test_of is not null)')
   return query as Promise<PurchaseRow[]>
 }
 

@@ -6,6 +6,7 @@ import { renewSubscriptions } from '../marketplace/renewals.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { chargePartner, databaseNow, type Prices } from './billing.ts'
 import type { BillingContext } from './billing-context.ts'
+import { decideTestPayouts, refillTestWallets } from './play-money.ts'
 
 export interface BillingCounts {
   /** Plan fees that moved. */
@@ -18,7 +19,13 @@ export interface BillingCounts {
 export type BillingStep = (db: Db, context: BillingContext) => Promise<Partial<BillingCounts>>
 
 /** In this order: a partner's own plan comes before what it subscribed to. */
-const steps: BillingStep[] = [chargeDuePlans, chargeUnpaidPlans, renewSubscriptions]
+const steps: BillingStep[] = [
+  chargeDuePlans,
+  chargeUnpaidPlans,
+  renewSubscriptions,
+  decideTestPayouts,
+  refillTestWallets
+]
 
 // Small, so that whom another check charged meanwhile is seldom locked again.
 const BATCH = 50

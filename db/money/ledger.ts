@@ -32,8 +32,16 @@ export const accounts = {
   /** The platform's own: plan fees and its share of sales. */
   fees: 'fees',
   /** Everything outside: money comes from here and leaves to here. */
-  world: 'world'
+  world: 'world',
+  /** The same two of the play money of test sides. */
+  testFees: 'test_fees',
+  testWorld: 'test_world'
 } as const
+
+/** The accounts of the platform and of the outside on one side: money never moves between the live and the test side. */
+export function outsideOf(test: boolean): { fees: string; world: string } {
+  return test ? { fees: accounts.testFees, world: accounts.testWorld } : { fees: accounts.fees, world: accounts.world }
+}
 
 /** Adds `amountUsd` to an account, or takes it where it is below zero. */
 export interface TransferEntry {

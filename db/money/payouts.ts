@@ -11,11 +11,13 @@ import { isLess, negated, shown } from '../../schemas/fields/money.ts'
 import type { PayoutStatus } from '../../schemas/marketplace/creator.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { getEarnings } from './earnings.ts'
-import { accounts, move, transfer } from './ledger.ts'
+import { accounts, move, outsideOf, transfer } from './ledger.ts'
 
 export interface PayoutRecord {
   payoutId: string
   partnerId: string
+  /** Of a test side: play money, which is paid to nobody. */
+  test: boolean
   /** The trader that requested it; null for the partner itself. */
   traderExternalId: string | null
   amountUsd: string
@@ -35,6 +37,7 @@ export interface PayoutRecord {
 interface PayoutRow {
   id: string
   partner_id: string
+  test: boolean
   trader_external_id: string | null
   amount: string
   destination_address: string
@@ -46,7 +49,7 @@ interface PayoutRow {
   reason: string | null
 }
 
-const columns = `id, partner_id, round(amount, 2)::text as amount, destination_address, status, requested_at, decided_at,
+const columns = `id, partner_id, is_test_side(partner_id) as test, round(amount, 2)::text as amount, destination_address, status, requested_at, decided_at,
   paid_at, reference, reason, (select external_id from traders where traders.id = payouts.party_id) as trader_external_id`
 
 const addressCheckOf = (address: string) => (isBase58Check(address) ? 'OK' : 'FAILED') as PayoutRecord['addressCheck']
@@ -55,6 +58,7 @@ function toPayout(row: PayoutRow): PayoutRecord {
   return {
     payoutId: row.id,
     partnerId: row.partner_id,
+    test: row.test,
     traderExternalId: row.trader_external_id,
     amountUsd: row.amount,
     destinationAddress: row.destination_address,
@@ -127,7 +131,7 @@ export async function markPayoutPaid(trx: Db, payoutId: string, reference: strin
   await transfer(trx, {
     reference: `payout:${payoutId}:paid`,
     kind: 'payout_paid',
-    entries: move(accounts.held(payout.partnerId), accounts.world, payout.amountUsd),
+    entries: move(accounts.held(payout.partnerId), outsideOf(payout.test).world, payout.amountUsd),
     details: { payoutId, reference }
   })
   return payout
@@ -178,7 +182,10 @@ export interface PayoutSelection {
   limit: number
 }
 
-/** A page of payouts, newest first, and how many there are: of a partner, a party, a status, or all. */
+/**
+ * A page of payouts, newest first, and how many there are: of a partner, a party, a status, or all. Those of test sides only where
+ * they or a party of theirs is named.
+ */
 export async function listPayouts(
   db: Db,
   { partnerId, partyId, status, page, limit }: PayoutSelection
@@ -188,9 +195,13 @@ export async function listPayouts(
     ...(partyId ? { party_id: partyId } : {}),
     ...(status ? { status } : {})
   }
-  const count = (await db('payouts').where(wanted).count('* as total').first()) as { total: number }
-  const found = (await db('payouts')
-    .where(wanted)
+  const selected = () => {
+    const query = db('payouts').where(wanted)
+    if (partnerId || partyId) return query
+    return query.whereRaw('partner_id not in (select id from partners where test_of is not null)')
+  }
+  const count = (await selected().count('* as total').first()) as { total: number }
+  const found = (await selected()
     .select(db.raw(columns))
     .orderBy([
       { column: 'requested_at', order: 'desc' },
@@ -202,7 +213,7 @@ export async function listPayouts(
 }
 
 /** A payout as its creator sees it. */
-export function presentPayout(payout: Omit<PayoutRecord, 'partnerId' | 'addressCheck'>) {
+export function presentPayout(payout: Omit<PayoutRecord, 'partnerId' | 'test' | 'addressCheck'>) {
   return {
     payoutId: payout.payoutId,
     traderExternalId: payout.traderExternalId,

@@ -2,6 +2,7 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import type { Plan, SaasStatus } from '../../schemas/partners.ts'
+import { openTestWallet } from '../money/play-money.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { forgetRejections } from '../traders/accounts.ts'
 
@@ -174,7 +175,7 @@ export async function getRealPartner(db: Db, partnerId: string): Promise<Partner
   return partner
 }
 
-/** The id of the partner's test side, which is made at the first call. Throws NOT_FOUND. Call it in a transaction. */
+/** The id of the partner's test side, which is made, with its play money, at the first call. Throws NOT_FOUND. Call it in a transaction. */
 export async function ensureTestSide(trx: Db, partnerId: string): Promise<string> {
   await getRealPartner(trx, partnerId)
   await rows(
@@ -188,7 +189,9 @@ export async function ensureTestSide(trx: Db, partnerId: string): Promise<string
     { id: newId('partner'), partnerId }
   )
   const [side] = await rows<{ id: string }>(trx, 'select id from partners where test_of = :partnerId', { partnerId })
-  return (side as { id: string }).id
+  const { id } = side as { id: string }
+  await openTestWallet(trx, id)
+  return id
 }
 
 /** How many partners have this application at the broker. */

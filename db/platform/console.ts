@@ -101,8 +101,8 @@ export interface LedgerStanding {
 export async function readLedger(db: Db): Promise<LedgerStanding> {
   const [standing] = await rows<LedgerStanding>(
     db,
-    `select count(*) filter (where kind = 'wallet') as wallets,
-            coalesce(sum(balance) filter (where kind = 'wallet'), 0)::text as "heldUsd",
+    `select count(*) filter (where kind = 'wallet' and not test) as wallets,
+            coalesce(sum(balance) filter (where kind = 'wallet' and not test), 0)::text as "heldUsd",
             count(*) filter (where kind = 'wallet' and balance < 0) as "negativeWallets",
             coalesce(sum(balance), 0)::text as "driftUsd"
        from ledger_accounts`
@@ -277,7 +277,7 @@ export async function listWalletLines(db: Db, limit: number): Promise<WalletLine
   return rows<WalletLine>(
     db,
     `select p.id as "partnerId", p.name, p.plan, a.balance::text as "balanceUsd"
-       from (select * from ledger_accounts where kind = 'wallet' order by balance, id limit :limit) a
+       from (select * from ledger_accounts where kind = 'wallet' and not test order by balance, id limit :limit) a
        join partners p on p.id = a.partner_id
       order by a.balance, a.id`,
     { limit }
@@ -295,7 +295,8 @@ export async function readPayoutStandings(db: Db): Promise<PayoutStanding[]> {
   return rows<PayoutStanding>(
     db,
     `select status, count(*) as count, sum(amount)::text as "amountUsd" from payouts
-      where status in ('REQUESTED', 'APPROVED') group by status`
+      where status in ('REQUESTED', 'APPROVED') and partner_id not in (select id from partners where test_of is not null)
+      group by status`
   )
 }
 

@@ -59,6 +59,7 @@ import * as requests from '../migrations/0057_requests.ts'
 import * as testSide from '../migrations/0058_test_side.ts'
 import * as reconciliation from '../migrations/0061_reconciliation.ts'
 import * as testBroker from '../migrations/0062_test_broker.ts'
+import * as playMoney from '../migrations/0064_play_money.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -123,7 +124,8 @@ const migrations: Migration[] = [
   { name: '0057_requests', up: requests.up },
   { name: '0058_test_side', up: testSide.up },
   { name: '0061_reconciliation', up: reconciliation.up },
-  { name: '0062_test_broker', up: testBroker.up }
+  { name: '0062_test_broker', up: testBroker.up },
+  { name: '0064_play_money', up: playMoney.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

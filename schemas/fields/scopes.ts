@@ -23,14 +23,6 @@ export const allScopes: readonly Scope[] = areas.flatMap(area => [`${area}:read`
 /** The scopes of a key that was created without a list: everything but admin. */
 export const defaultScopes: readonly Scope[] = allScopes.filter(scope => !scope.startsWith('admin:'))
 
-// What the test side does not have: money, the marketplace, sites and the platform's own doing.
-const NOT_TESTED = ['marketplace', 'templates', 'admin']
-
-/** The scopes that a test key may have, and has when it was created without a list. */
-export const testScopes: readonly Scope[] = allScopes.filter(
-  scope => !NOT_TESTED.includes(scope.split(':')[0] as string)
-)
-
 export function isScope(text: string): text is Scope {
   return (allScopes as readonly string[]).includes(text)
 }

@@ -125,7 +125,7 @@ function draw(
   if (!active) return steps
   if (often(40)) {
     const { botId } = random.pick(bots)
-    const party = { partnerId, partyId: partnerId }
+    const party = { partnerId, partyId: partnerId, test: false }
     steps.push(['subscribe', (trx, now) => subscribeToBot(trx, party, { botId, feePct, now })])
   }
   if (often(150)) steps.push(['cancel', trx => cancelOne(trx, partnerId)])

@@ -1,16 +1,15 @@
 // The marketplace's part of the money storm: sales, refunds, subscriptions, cancellations in the midst of renewals.
 
-import { insertBot, publishBot, retireBot } from '../../db/marketplace/listings.ts'
+import { insertBot, type MarketParty, publishBot, retireBot } from '../../db/marketplace/listings.ts'
 import { cancelSubscription, purchaseBot, refundPurchase, subscribeToBot } from '../../db/marketplace/sales.ts'
-import type { Party } from '../../db/partners/party.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { type Random, seeded } from './random.ts'
 import type { Scene, StormBot, StormOperation } from './scene.ts'
 
 /** Each partner acts itself and through one trader; a trader's money is its partner's. */
-function party(random: Random, { partners }: Scene): Party {
+function party(random: Random, { partners }: Scene): MarketParty {
   const partnerId = random.pick(partners)
-  return { partnerId, partyId: random.below(2) === 0 ? partnerId : `trd_of_${partnerId}` }
+  return { partnerId, partyId: random.below(2) === 0 ? partnerId : `trd_of_${partnerId}`, test: false }
 }
 
 /** Puts `count` bots on sale: of all prices, 0 and a cent among them. */
@@ -72,7 +71,7 @@ export const marketOperations: StormOperation[] = [
     async run(db, random) {
       const { id } = await recent(db, random, 'marketplace_purchases', `status = 'COMPLETED'`)
       if (!id) return nothing
-      const refunded = await db.transaction(trx => refundPurchase(trx, id, 'drawn by lot'))
+      const refunded = await db.transaction(trx => refundPurchase(trx, id, { reason: 'drawn by lot' }))
       return Number(refunded.price) > 0 ? { made: [`refund:${id}`] } : nothing
     }
   },

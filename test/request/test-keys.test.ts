@@ -1,13 +1,12 @@
-// Test keys: a side of its own for each partner, which shares nothing with the live one, and trades with the test broker alone.
+// Test keys: a side of its own for each partner, which trades with the test broker alone. What each operation reaches of the other
+// side is in sides.test.ts.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listLeaders } from '../../api/copy.ts'
 import { listEvents } from '../../api/events/events.ts'
 import { createKey, listKeys, revokeKey } from '../../api/keys.ts'
-import { listMarketplaceBots } from '../../api/marketplace/listings.ts'
 import { getMe } from '../../api/me.ts'
-import { operations } from '../../api/operations.ts'
 import { getOrder } from '../../api/orders/by-id.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { listRequests } from '../../api/requests.ts'
@@ -15,19 +14,18 @@ import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { getUsage } from '../../api/usage.ts'
 import { sequenceEvents } from '../../db/events/sequence.ts'
 import { checkBilling } from '../../db/money/billing-check.ts'
-import { accounts, move, transfer } from '../../db/money/ledger.ts'
 import { insertKey } from '../../db/partners/keys.ts'
 import { listPartners, setLimits } from '../../db/partners/partners.ts'
 import { insertPartnerSession } from '../../db/partners/sessions.ts'
 import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
 import { parseApiKey } from '../../db/platform/crypto.ts'
 import { rows } from '../../db/postgres/connection.ts'
-import { allScopes, testScopes } from '../../schemas/fields/scopes.ts'
+import { defaultScopes } from '../../schemas/fields/scopes.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { makeCrossings } from '../support/crossing.ts'
-import { call, closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { call, closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { makeTestSide } from '../support/test-side.ts'
 
 const live = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 const testing = await startSimulator({ tickMs: 10, seed: 4, limits: 'off' })
@@ -37,41 +35,14 @@ const harness = await openHarness({
 })
 const { address, services } = harness
 const { db, pepper, config } = services
-const worker = await startTestWorker(harness.env)
+await startTestWorker(harness.env)
 
 const issuing = suite('test keys')
 const apart = suite('the test side')
-const crossing = suite('between the two sides')
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 
-/** The partner's test side, with a key of it, called as a partner is. */
-async function testSideOf(partner: TestPartner): Promise<TestPartner> {
-  const made = await db.transaction(trx =>
-    insertKey(trx, pepper, { partnerId: partner.partnerId, label: null, scopes: testScopes, test: true })
-  )
-  const side: TestPartner = {
-    ...partner,
-    partnerId: made.partnerId,
-    keyId: made.keyId,
-    key: made.key,
-    call: (row, input = {}) => call(address, row, { ...input, headers: { ...bearer(made.key), ...input.headers } }),
-    async makeTrader({
-      externalId = `user-${randomUUID()}`,
-      accountId = testAccount(),
-      token = `sim-${accountId}`
-    } = {}) {
-      const { status, body } = await side.call(exchangeTokens, {
-        body: { traderExternalId: externalId, accounts: [{ accountId, token, accountMode: 'DEMO', currency: 'USD' }] }
-      })
-      assert.is(status, 200, JSON.stringify(body))
-      return { traderExternalId: externalId, traderId: body.traderId, accountId }
-    }
-  }
-  return side
-}
-
-const testAccount = () => newAccountId().replace('VRTC', 'TST')
+const testSideOf = (partner: TestPartner) => makeTestSide(harness, partner)
 
 const order = (traderExternalId: string, clientOrderId: string = randomUUID()) => ({
   body: {
@@ -92,7 +63,7 @@ issuing('are made by the session with test: true, told apart everywhere, and rev
   assert.is(made.status, 200, JSON.stringify(made.body))
   const { key, keyId } = made.body
   assert.match(key, /^service_test_[0-9a-f]{16}_[0-9a-f]{48}$/)
-  assert.equal([made.body.test, made.body.scopes], [true, testScopes])
+  assert.equal([made.body.test, made.body.scopes], [true, defaultScopes])
   const me = await call(address, getMe, { headers: bearer(key) })
   assert.equal([me.status, me.headers.get('test-mode'), me.body.test], [200, 'true', true])
   const own = await partner.call(getMe)
@@ -128,20 +99,15 @@ issuing('are no keys with the other prefix, and no row makes one a key of the ot
   assert.is((await side.call(getMe)).status, 401)
 })
 
-issuing('have no scope of money, marketplace, sites and admin, and none is given', async () => {
+issuing('have the scopes of other keys: admin by the operator alone', async () => {
   const partner = await harness.makePartner()
   const { cookie } = await partner.makeSession()
-  const body = { test: true, scopes: ['trading:read', 'marketplace:read'] }
-  const refused = await call(address, createKey, { headers: { cookie }, body })
+  const asked = (scopes: string[]) => call(address, createKey, { headers: { cookie }, body: { test: true, scopes } })
+  assert.equal((await asked(['marketplace:read'])).body.scopes, ['marketplace:read'])
+  const refused = await asked(['trading:read', 'admin:write'])
   assert.equal([refused.status, refused.body.details[0].path], [400, '/body/scopes/1'])
-  const side = await testSideOf(partner)
-  for (const row of operations.filter(
-    ({ scope, auth }) => auth !== 'session' && scope && !testScopes.includes(scope)
-  )) {
-    const { body } = await side.call(row, { params: { id: 'nothing', slug: 'nothing' } })
-    assert.is(body.error, 'INSUFFICIENT_SCOPE', row.name)
-  }
-  assert.ok(allScopes.length > testScopes.length)
+  const granted = await makeTestSide(harness, partner, { scopes: ['admin:write'] })
+  assert.equal((await granted.call(getMe)).body.scopes, ['admin:write'])
 })
 
 apart('places its orders with the test broker, and the live side with its own', async () => {
@@ -193,7 +159,7 @@ apart('has traders, orders, events and requests of its own under the same names'
   const requests = (await partner.call(listRequests)).body.data as { keyId: string }[]
   assert.not.ok(requests.some(({ keyId }) => keyId === side.keyId))
   const used = await side.call(getUsage)
-  assert.equal([used.status, used.body.orders.placed, used.body.wallet.balanceUsd], [200, 1, 0])
+  assert.equal([used.status, used.body.orders.placed, used.body.wallet.balanceUsd], [200, 1, 10_000])
 })
 
 apart('takes accounts of the test broker alone, and the live side none of them', async () => {
@@ -239,7 +205,7 @@ apart('follows its partner in plan, limits and standing, and is nowhere among pa
   for (const attempt of refused) assert.match(String(await attempt().catch((error: unknown) => error)), /test side of/)
 })
 
-apart('pays nothing: it is not billed, has no wallet, and tells what its partner lacks', async () => {
+apart('pays nothing: it is not billed, and tells what its partner lacks', async () => {
   const partner = await harness.makePartner({ plan: 'LAUNCH' })
   const side = await testSideOf(partner)
   const past = new Date(Date.now() - 1000)
@@ -258,13 +224,6 @@ apart('pays nothing: it is not billed, has no wallet, and tells what its partner
   assert.equal(standing, [{ active: false }, { active: false }])
   const refused = await side.call(getMe)
   assert.equal([refused.status, refused.body.topUpUsd], [402, 49])
-  const paid = transfer(db, {
-    reference: randomUUID(),
-    kind: 'topup',
-    entries: move(accounts.world, accounts.wallet(side.partnerId), '10'),
-    details: {}
-  })
-  assert.match(String(await paid.catch((error: unknown) => error)), /has no money/)
 })
 
 apart('shows leaders of its own side alone, also with scope=global', async () => {
@@ -285,62 +244,6 @@ apart('shows leaders of its own side alone, also with scope=global', async () =>
   assert.equal(await seen(sides[1]), [leaders[1]])
 })
 
-// The table of the tenancy tests once more: the partner's own test key reaches as little of the live side as another partner does.
-const owner = await harness.makePartner()
-const ownersTestSide = await testSideOf(owner)
-const other = await harness.makePartner()
-const crossings = await makeCrossings(harness, owner, other)
-crossing('is asked about while no worker changes the live side', () => worker.stop())
-
-for (const row of operations.filter(({ name, auth }) => crossings[name] && auth !== 'session'))
-  crossing(`a test key reaches nothing of the live side by ${row.name}`, async () => {
-    const { input } = crossings[row.name] as (typeof crossings)[string]
-    const before = await liveRows()
-    const answer = await ownersTestSide.call(row, input)
-    const told = crossings[row.name]?.told
-    if (row.scope && !testScopes.includes(row.scope)) assert.is(answer.body.error, 'INSUFFICIENT_SCOPE')
-    else if (row.name === 'exchangeTokens') assert.is(answer.status, 400)
-    else if (typeof told === 'string') assert.ok(answer.status >= 400, JSON.stringify(answer.body))
-    else if (told?.data) assert.equal(answer.body.data, told.data)
-    assert.equal(await liveRows(), before)
-  })
-
-/** Digests of what the owner has in the tables that its test key could have reached. */
-async function liveRows(): Promise<Record<string, string | null>> {
-  const names = [
-    'traders',
-    'broker_accounts',
-    'orders',
-    'follows',
-    'community_messages',
-    'community_bots',
-    'webhook_endpoints',
-    'trade_records'
-  ]
-  const found = await rows<{ name: string; digest: string | null }>(
-    db,
-    names
-      .map(
-        name =>
-          `select '${name}' as name, md5(string_agg(r::text, ';' order by r::text)) as digest from ${name} r where partner_id = '${owner.partnerId}'`
-      )
-      .join(' union all ')
-  )
-  return Object.fromEntries(found.map(({ name, digest }) => [name, digest]))
-}
-
-crossing('no live key lists what the test side has, in the marketplace either', async () => {
-  assert.is((await ownersTestSide.call(listMarketplaceBots)).body.error, 'INSUFFICIENT_SCOPE')
-  for (const [table, row] of [
-    ['marketplace_bots', { id: 'bot_x', partner_id: ownersTestSide.partnerId }],
-    ['deployments', { id: 'dep_x', partner_id: ownersTestSide.partnerId }]
-  ] as const) {
-    const inserted = db(table).insert(row)
-    assert.match(String(await inserted.catch((error: unknown) => error)), /a test side has no/)
-  }
-})
-
-crossing.after(closeAll)
+apart.after(closeAll)
 issuing.run()
 apart.run()
-crossing.run()

@@ -1,6 +1,7 @@
 // For every operation that takes an identifier: how another partner would ask for what is not its own, and what
 // it must be told. One world is made with one record of each kind; a row without an entry here fails the test.
 
+import { randomUUID } from 'node:crypto'
 import { createCommunityBot } from '../../api/community/bots.ts'
 import { postMessage } from '../../api/community/community.ts'
 import { listEvents } from '../../api/events/events.ts'
@@ -18,21 +19,23 @@ export interface Crossing {
   told: ErrorCode | { fine: string; data?: [] }
 }
 
-const REQUEST_ID = 'a-request-of-the-owner'
-
-/** What belongs to `owner`, and the trader of the partner that comes asking. */
+/** What belongs to `owner`, and the trader of the partner that comes asking. The creator sells to the owner. */
 export async function makeCrossings(
   harness: Harness,
   owner: TestPartner,
-  stranger: TestPartner
+  stranger: TestPartner,
+  { creator }: { creator?: TestPartner } = {}
 ): Promise<Record<string, Crossing>> {
   const { db } = harness.services
+  const requestId = randomUUID()
   const trader = await owner.makeTrader()
   const [twin, own] = [await owner.makeTrader(), await stranger.makeTrader()]
   // A leader of its own partner's.
   await insertOrderRows(db, trader, { count: 10 })
   const orderOf = async (kind: 'BINARY' | 'MULTIPLIER') => {
     await insertOrderRows(db, trader, { kind, phase: 'open' })
+    const terms = kind === 'BINARY' ? { contract_type: 'CALL' } : { direction: 'up', multiplier: 10 }
+    await db('orders').where({ trader_id: trader.traderId, kind, phase: 'open' }).update(terms)
     return (await db('orders').where({ trader_id: trader.traderId, kind, phase: 'open' }).first('id')).id as string
   }
   const [binary, multiplier] = [await orderOf('BINARY'), await orderOf('MULTIPLIER')]
@@ -41,14 +44,14 @@ export async function makeCrossings(
     if (status !== 200) throw new Error(`${row.name} answered ${status} ${JSON.stringify(body)}`)
     return body
   }
-  await made(listEvents, { headers: { 'x-request-id': REQUEST_ID } })
+  await made(listEvents, { headers: { 'x-request-id': requestId } })
   const { messageId } = await made(postMessage, { body: { content: 'hello' } })
   const { botId: communityBot } = await made(createCommunityBot, { body: { name: 'bot' } })
   const draft = await makeDraft(owner)
   const published = await makeBot(owner)
-  const creator = await harness.makePartner()
-  const sold = await makeBot(creator, { oneTimePriceUsd: 5, monthlyPriceUsd: 5 })
-  await fund(harness, owner, '100')
+  // A test side begins with play money.
+  if (!creator) await fund(harness, owner, '100')
+  const sold = await makeBot(creator ?? (await harness.makePartner()), { oneTimePriceUsd: 5, monthlyPriceUsd: 5 })
   const { purchaseId } = await made(purchaseBot, { params: { id: sold } })
   const { subscriptionId } = await made(subscribeToBot, { params: { id: sold } })
   await sequenceEvents(db)
@@ -57,7 +60,7 @@ export async function makeCrossings(
   const webhook = { params: { id: webhookId } }
 
   return {
-    ...tradingCrossings(trader, { binary, multiplier, own, twin }),
+    ...tradingCrossings(trader, { binary, multiplier, own, twin, requestId }),
     endSessions: { input: { body: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
     disableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
     enableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
@@ -106,7 +109,13 @@ export async function makeCrossings(
 
 function tradingCrossings(
   { traderExternalId, traderId, accountId }: TestTrader,
-  { binary, multiplier, own, twin }: { binary: string; multiplier: string; own: TestTrader; twin: TestTrader }
+  {
+    binary,
+    multiplier,
+    own,
+    twin,
+    requestId
+  }: { binary: string; multiplier: string; own: TestTrader; twin: TestTrader; requestId: string }
 ): Record<string, Crossing> {
   const query = { traderExternalId }
   const told = 'TRADER_NOT_FOUND'
@@ -132,7 +141,7 @@ function tradingCrossings(
     closeOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },
     listOrders: { input: { query }, told: { fine: 'a filter that fits nothing', data: [] } },
     listRequests: {
-      input: { query: { requestId: REQUEST_ID } },
+      input: { query: { requestId } },
       told: { fine: 'a filter that fits nothing', data: [] }
     },
     getOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },

@@ -2,6 +2,7 @@
 // and its assets. `make test-page` writes it to api/description/guides; a test holds each row against a running service.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { LEAST_PLAY_MONEY_USD, PLAY_MONEY_USD, REJECTED_CENTS } from '../../db/money/play-money.ts'
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import { tokenFlags } from './engine/accounts.ts'
 import { currencies } from './engine/currencies.ts'
@@ -85,6 +86,7 @@ const row = (...cells: string[]): string => `| ${cells.join(' | ')} |`
 const table = (heads: string[], rows: string[][]): string =>
   [row(...heads), row(...heads.map(() => '---')), ...rows.map(cells => row(...cells))].join('\n')
 const code = (text: string): string => `\`${text}\``
+const dollars = (amountUsd: string): string => `${Number(amountUsd).toLocaleString('en-US')} USD`
 
 function given({ account, order, control }: Provocation): string {
   const parts = [
@@ -119,13 +121,19 @@ export function testPage(): string {
   return `# Testing
 
 A **test key** (${code('service_test_…')}) makes the calls of a live key on a side of its own: traders, accounts, orders, events, the stream,
-webhooks, community, copies, analytics and the request log of the two sides share nothing, not even an id. Its orders go to a simulated
-broker, with play money only, and cost nothing. ${code('POST /v1/keys')} makes one with ${code('"test": true')}, or the service's operator does; every
-response to it carries ${code('Test-Mode: true')}, and ${code('GET /v1/me')} says ${code('"test": true')}. Plan, limits and standing are those of the partner. A test key has
-no scope of marketplace, templates and admin, and its wallet is empty. **Its accounts are called ${code('TST')} and 1 to 10 digits**, as no account of
+webhooks, community, copies, marketplace, wallet, sites, analytics and the request log of the two sides share nothing, not even an id. Its
+orders go to a simulated broker, with play money only, and cost nothing. ${code('POST /v1/keys')} makes one with ${code('"test": true')}, or the service's
+operator does; every response to it carries ${code('Test-Mode: true')}, and ${code('GET /v1/me')} says ${code('"test": true')}. Plan, limits and standing are those of
+the partner, and no plan is charged here. **Its accounts are called ${code('TST')} and 1 to 10 digits**, as no account of
 the real broker is: with a live key they are refused, and with a test key all others are. Choose digits of your own: who names an account
 that somebody else's tests use trades on the same one. What an account bought and sold is kept for 30 days after the sale, its balance for
 ever.
+
+**The marketplace of test keys** has the bots of all partners' test sides and no others. The wallet begins with ${dollars(PLAY_MONEY_USD)}; when it
+holds less than ${dollars(LEAST_PLAY_MONEY_USD)} it is filled up, within a minute and once a day. A bot that costs more than the wallet holds is a
+${code('WALLET_INSUFFICIENT')}. Payouts are approved and paid by themselves within a minute, and one whose amount ends in ${code(`.0${REJECTED_CENTS}`)} is rejected; nobody
+is paid anything. Refunds need a test key with ${code('admin:write')}, from the service's operator. **Sites of test keys** are at
+${code('/sites/test~<tenantSlug>/')}: their names are free for live keys, and theirs for them.
 
 The simulated broker prices, fills and settles contracts as the broker does. Nothing here exists with the real one. ${code('make run')} starts it
 beside the service, where live keys trade with it, too, and you decide what goes wrong.

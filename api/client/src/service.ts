@@ -5443,7 +5443,7 @@ export interface components {
             label?: string;
             /** @description What the key may do; without it everything but admin, which only the operator grants. */
             scopes?: ("trading:read" | "trading:write" | "copy:read" | "copy:write" | "ai:read" | "ai:write" | "templates:read" | "templates:write" | "traders:read" | "traders:write" | "trades:read" | "trades:write" | "usage:read" | "usage:write" | "community:read" | "community:write" | "marketplace:read" | "marketplace:write" | "events:read" | "events:write" | "webhooks:read" | "webhooks:write" | "analytics:read" | "analytics:write")[];
-            /** @description A key of the test side: its traders, accounts, orders and events live apart, and its orders go to a simulated broker. It has no scope of marketplace, templates and admin. Default: false. */
+            /** @description A key of the test side: everything under it lives apart, its orders go to a simulated broker, and its wallet holds play money. Default: false. */
             test?: boolean;
         };
         /** NewMessage */
