@@ -4,9 +4,9 @@ import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
-import { assetOf, type Magic, magics } from '../../worker/simulator/magic.ts'
+import { assetOf, type Magic, magics } from '../../worker/simulator/magic-list.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { provocations, testPage } from '../../worker/simulator/test-page.ts'
 import { closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
@@ -60,22 +60,37 @@ for (const { error, what, says, account = {}, order = {}, control } of provocati
   })
 
 for (const magic of magics)
-  for (const [by, contract, flags] of [
-    [`a stake of ${magic.stake}`, { stake: Number(magic.stake) }, ''],
-    [`the asset ${assetOf(magic)}`, { asset: assetOf(magic) }, ''],
-    [`the flag ${magic.flag}`, {}, `-${magic.flag}`]
-  ] as const)
-    page(`${by}: ${magic.what}`, () => provoke(magic, contract, flags))
+  page(`${magic.flag} by stake, asset and token: ${magic.what}`, async () => {
+    const ways = [
+      provoke(magic, { stake: Number(magic.stake) }, ''),
+      provoke(magic, { asset: assetOf(magic) }, ''),
+      provoke(magic, {}, `-${magic.flag}`)
+    ]
+    await Promise.all(ways)
+  })
 
-async function provoke({ ends, error, atLeastMs = 0 }: Magic, changes: object, flags: string) {
+async function provoke(magic: Magic, changes: object, flags: string) {
+  const { ends, error, field, rejects, closeError, atLeastMs = 0 } = magic
   const accountId = newAccountId()
   const { traderExternalId } = await partner.makeTrader({ accountId, token: `sim-${accountId}${flags}` })
-  const contract = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 1, durationUnit: 't', ...changes }
+  // What is to be closed must be open for a while.
+  const duration = closeError ? { duration: 5, durationUnit: 'm' } : { duration: 1, durationUnit: 't' }
+  const contract = { asset: 'R_100', contractType: 'CALL', stake: 1, ...duration, ...changes }
   const startedAt = performance.now()
   const body = { traderExternalId, clientOrderId: randomUUID(), ...contract }
   const placed = await partner.call(placeBinaryOrder, { body })
   assert.ok(performance.now() - startedAt >= atLeastMs, `answered after ${performance.now() - startedAt} ms`)
-  assert.is(placed.body.error, error, JSON.stringify(placed.body))
+  assert.equal(
+    [placed.body.error, placed.body.details?.[0].path],
+    [error, field && `/body/${field}`],
+    JSON.stringify(placed.body)
+  )
+  if (closeError) {
+    const closed = await partner.call(closeOrder, { params: { id: placed.body.orderId } })
+    assert.is(closed.body.error, closeError, JSON.stringify(closed.body))
+  }
+  const { data: accounts } = (await partner.call(listAccounts, { query: { traderExternalId } })).body
+  assert.is(accounts[0].reason, rejects)
   const bought = () => simulator.ledger().filter(entry => entry.loginid === accountId).length
   const { orderId } = await until(
     'the order to end',

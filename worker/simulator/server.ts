@@ -9,9 +9,8 @@ import { Engine } from './engine/engine.ts'
 import { openJournal } from './engine/journal.ts'
 import { type LedgerEntry, ledgerEntry } from './engine/ledger.ts'
 import { type CallQuotas, publishedLimits, Quota } from './engine/quota.ts'
-import type { SimulatedContract } from './engine/records.ts'
 import { Faults } from './faults.ts'
-import { magicDelayMs } from './magic.ts'
+import { magicDelayMs, orderOf } from './magic.ts'
 import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
 import { OAuth } from './next/oauth.ts'
 import { nextRest } from './next/rest.ts'
@@ -54,7 +53,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const { books } = options
   const engine = new Engine({
     ...options,
-    ...(options.magic ? { settlesLater: delayOf } : {}),
+    ...(options.magic ? { settlesLater: contract => magicDelayMs(orderOf(contract)) } : {}),
     journal: books?.journal ?? (options.journal === undefined ? undefined : openJournal(options.journal))
   })
   const faults = new Faults(seed, {
@@ -150,11 +149,6 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       await new Promise(resolve => server.close(resolve))
     }
   }
-}
-
-function delayOf({ offer, account }: SimulatedContract): number {
-  const { amountCents: cents, currency, symbol } = offer
-  return magicDelayMs({ cents, currency, asset: symbol.code, flags: account.flags })
 }
 
 function notFound(_: IncomingMessage, response: ServerResponse): void {

@@ -4,12 +4,12 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LEAST_PLAY_MONEY_USD, PLAY_MONEY_USD, REJECTED_CENTS } from '../../db/money/play-money.ts'
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
+import { effects } from './effects.ts'
 import { tokenFlags } from './engine/accounts.ts'
 import { currencies } from './engine/currencies.ts'
 import { MAX_SECONDS } from './engine/offers.ts'
 import { listedSymbols } from './engine/symbols.ts'
-import { effects } from './faults.ts'
-import { assetOf, magics } from './magic.ts'
+import { assetOf, type Magic, magics } from './magic-list.ts'
 
 /** What leads to an error with the simulated broker: an account, an order, or a control call before the order. */
 export interface Provocation {
@@ -38,6 +38,12 @@ export const provocations: Provocation[] = [
     what: 'an account that the broker has disabled',
     says: 'TOKEN_REFUSED',
     account: { flags: '-disabled' }
+  },
+  {
+    error: 'BROKER_DISCONNECTED',
+    what: 'a token that may read and not trade',
+    says: 'TOKEN_REFUSED',
+    account: { flags: '-demo-readonly' }
   },
   {
     error: 'BROKER_DISCONNECTED',
@@ -104,6 +110,17 @@ function given({ account, order, control }: Provocation): string {
 function span(seconds: number): string {
   if (seconds % 86_400 === 0) return `${seconds / 86_400} d`
   return seconds % 60 === 0 ? `${seconds / 60} m` : `${seconds} s`
+}
+
+function firstAnswer({ error, field, rejects, closeError, atLeastMs }: Magic): string {
+  const parts = [
+    error ? code(error) : 'the order',
+    field && `with ${code(`/body/${field}`)}`,
+    atLeastMs && `after ${atLeastMs / 1000} s at the earliest`,
+    rejects && `the account is REJECTED, ${code(rejects)}`,
+    closeError && `closing it ${code(closeError)}`
+  ]
+  return parts.filter(Boolean).join(', ')
 }
 
 /** The page in Markdown. */
@@ -175,7 +192,7 @@ ${table(
     code(assetOf(magic)),
     code(magic.flag),
     magic.what,
-    `${magic.error ? code(magic.error) : 'the order'}${magic.atLeastMs ? `, after ${magic.atLeastMs / 1000} s at the earliest` : ''}`,
+    firstAnswer(magic),
     code(magic.ends)
   ])
 )}

@@ -1,6 +1,8 @@
 // What the simulated broker offers: its symbols, their decimals and tick intervals, their trading hours, and
 // what can be bought on each. Everything that depends on a symbol and not on time or on an account is here.
 
+import { assetOf, magics } from '../magic-list.ts'
+
 export interface SimulatedSymbol {
   code: string
   name: string
@@ -156,14 +158,11 @@ const all: SimulatedSymbol[] = [
   forex({ code: 'frxUSDJPY', name: 'USD/JPY', decimals: 3, level: 149.372, volatility: 0.1 })
 ]
 
-/** Begins the codes of assets that are there to provoke something (magic.ts). */
-export const TEST_ASSET = 'TEST_'
-
 // As the index of 100 %, whose multipliers and durations they have.
-const provoking = ['CLOSED', 'NOTOFFERED', 'NOFUNDS', 'CUTBEFORE', 'CUTAFTER', 'SILENT', 'SLOW', 'LATE'].map(what => ({
+const provoking = magics.map(magic => ({
   ...volatilityIndex(100, 1219.6, 2, 20),
-  code: `${TEST_ASSET}${what}`,
-  name: `Test: ${what.toLowerCase()}`
+  code: assetOf(magic),
+  name: `Test: ${magic.flag}`
 }))
 
 /** Every symbol by its code, in the order lists show them. */

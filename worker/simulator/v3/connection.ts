@@ -6,7 +6,7 @@ import type { AppId, SimulatedAccount } from '../engine/records.ts'
 import type { CallRule } from '../engine/shapes.ts'
 import type { Speech } from '../engine/speech.ts'
 import type { FaultRule } from '../faults.ts'
-import { magicOfPurchase } from '../magic.ts'
+import { magicOfPurchase, magicOfSale, orderOf } from '../magic.ts'
 import { accountCalls } from './account.ts'
 import { catalogueCalls } from './catalogue.ts'
 import { directoryCalls } from './directory.ts'
@@ -152,14 +152,19 @@ export class Connection implements Session {
 
   #fate({ name, rule, request, grant }: CheckedCall): FaultRule | null {
     const { magic, faults } = this.#v3
-    if (faults.settings.rules.length === 0 && !(magic && name === 'buy')) return null
+    if (faults.settings.rules.length === 0 && !(magic && (name === 'buy' || name === 'sell'))) return null
     const contract = this.#v3.engine.contracts.get((request.sell ?? request.contract_id ?? request.cancel) as number)
     const terms =
       (request.parameters as CallRequest | undefined) ?? this.proposals.get(request.buy as string) ?? request
     const flags = grant?.flags ?? []
     const currency = grant?.account.currency
-    const provoked =
-      magic && name === 'buy' ? magicOfPurchase({ amount: terms.amount, currency, asset: terms.symbol, flags }) : null
+    const provoked = !magic
+      ? null
+      : name === 'buy'
+        ? magicOfPurchase({ amount: terms.amount, currency, asset: terms.symbol, flags })
+        : name === 'sell' && contract
+          ? magicOfSale(orderOf(contract))
+          : null
     return (
       provoked ??
       faults.fate({
