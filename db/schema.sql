@@ -36,8 +36,7 @@ create table analytics_days (
   commission numeric not null,
   traders_pnl numeric not null,
   traders integer not null,
-  constraint analytics_days_pkey PRIMARY KEY (partner_id, grouping_by, account_mode, day, currency, value),
-  constraint analytics_days_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id)
+  constraint analytics_days_pkey PRIMARY KEY (partner_id, grouping_by, account_mode, day, currency, value)
 );
 
 create table analytics_late_days (
@@ -68,7 +67,6 @@ create table analytics_quarters (
   traders_pnl numeric not null,
   traders integer[] not null,
   constraint analytics_quarters_pkey PRIMARY KEY (partner_id, grouping_by, account_mode, quarter, currency, value),
-  constraint analytics_quarters_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
   constraint analytics_quarters_account_mode_check CHECK ((account_mode = ANY (ARRAY['REAL'::text, 'DEMO'::text, 'ALL'::text]))),
   constraint analytics_quarters_grouping_by_check CHECK ((grouping_by = ANY (ARRAY[''::text, 'asset'::text, 'contractType'::text, 'kind'::text])))
 );
@@ -89,9 +87,7 @@ create table analytics_trader_days (
   copied integer not null,
   first_at timestamp with time zone not null,
   last_at timestamp with time zone not null,
-  constraint analytics_trader_days_pkey PRIMARY KEY (partner_id, day, account_mode, currency, trader_id),
-  constraint analytics_trader_days_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
-  constraint analytics_trader_days_trader_id_fkey FOREIGN KEY (trader_id) REFERENCES traders(id)
+  constraint analytics_trader_days_pkey PRIMARY KEY (partner_id, day, account_mode, currency, trader_id)
 );
 
 create table analytics_until (

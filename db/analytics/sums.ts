@@ -11,6 +11,8 @@ const BEHIND = `interval '10 minutes'`
 const STEP_SECONDS = 86_400
 const LATE_QUARTERS = 64
 const LATE_DAYS = 256
+// The contracts of a day are sorted several times. With the server's default each sort of more than some 50,000 goes to disk.
+const SORT_MEMORY = `set local work_mem = '64MB'`
 
 export const facts = 'contracts, open, stake, payout, markup, markup_unknown, commission, traders_pnl'
 export const sumsOfFacts = facts
@@ -39,9 +41,7 @@ export const quartersOfBought = `
   ), sums as (
     select place, ${key}, ${sumsOfFacts} from spread group by place, ${key}
   ), sets as (
-    select place, array_agg(number order by number) as traders
-      from (select distinct place, n.number from spread cross join lateral unnest(numbers) n (number)) each_once
-     group by place
+    select place, array_agg(distinct n.number) as traders from spread cross join lateral unnest(numbers) n (number) group by place
   ), quarters as (
     select ${key}, ${facts}, traders from sums join sets using (place)
   )`
@@ -90,6 +90,7 @@ export async function addUpAnalytics(
 /** The rows and the point up to which they reach are written in one transaction, so that each order counts once. */
 async function addNew(db: Db, stepSeconds: number): Promise<boolean> {
   return db.transaction(async trx => {
+    await trx.raw(SORT_MEMORY)
     // The lock is taken by a statement of its own, so that the next one sees what its last holder wrote.
     const [span] = await rows<{ from: string; until: string; more: boolean }>(
       trx,

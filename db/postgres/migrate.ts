@@ -60,6 +60,7 @@ import * as testSide from '../migrations/0058_test_side.ts'
 import * as reconciliation from '../migrations/0061_reconciliation.ts'
 import * as testBroker from '../migrations/0062_test_broker.ts'
 import * as playMoney from '../migrations/0064_play_money.ts'
+import * as analyticsKeys from '../migrations/0069_analytics_keys.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -125,7 +126,8 @@ const migrations: Migration[] = [
   { name: '0058_test_side', up: testSide.up },
   { name: '0061_reconciliation', up: reconciliation.up },
   { name: '0062_test_broker', up: testBroker.up },
-  { name: '0064_play_money', up: playMoney.up }
+  { name: '0064_play_money', up: playMoney.up },
+  { name: '0069_analytics_keys', up: analyticsKeys.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {
