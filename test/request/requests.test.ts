@@ -151,6 +151,22 @@ list('holds no query, no body and no secret of a path', async () => {
   )
 })
 
+list('finds a request by its id however many of other partners have it, and cuts long paths', async () => {
+  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+  const row = `(now() at time zone 'UTC')::date, now(), 'crowded-id', 'getMe', 'GET', '/v1/me', 200, 1`
+  await db.raw(
+    `insert into requests (partner_id, day, at, request_id, operation, method, path, status, ms)
+     select ?, ${row} from generate_series(1, ${SCANNED_AT_MOST})`,
+    [other.partnerId]
+  )
+  services.requests.note(entry(partner.partnerId, { requestId: 'crowded-id', path: `/v1/accounts/${'x'.repeat(300)}` }))
+  const found = await listed(partner, { requestId: 'crowded-id' })
+  assert.equal(
+    found.map(({ path }) => String(path).length),
+    [256]
+  )
+})
+
 list('answers a short page with a cursor where filters pass over many entries', async () => {
   const partner = await harness.makePartner()
   await db.raw(
@@ -169,11 +185,15 @@ list('answers a short page with a cursor where filters pass over many entries', 
 writing(
   'keeps its entries while the database cannot take them, within bounds, each partner within its share',
   async () => {
-    const [one, two] = [await harness.makePartner(), await harness.makePartner()]
+    const [one, two, ...more] = await Promise.all(Array.from({ length: 5 }, () => harness.makePartner()))
+    if (!one || !two) throw new Error('no partners')
     const small = openRequestLog({ db, log, keepDays: 7, everyMs: 3_600_000, most: 8 })
     await db.raw('alter table requests rename to requests_away')
     for (let i = 0; i < 5; i++) small.note(entry(one.partnerId, { requestId: `entry-of-one-${i}` }))
     for (let i = 0; i < 5; i++) small.note(entry(two.partnerId, { requestId: `entry-of-two-${i}` }))
+    // Two of each of four fill it; there is no place left for the fifth.
+    for (const { partnerId } of more)
+      for (let i = 0; i < 2; i++) small.note(entry(partnerId, { requestId: `of-more-${i}` }))
     const failure = await small.flush().catch((error: unknown) => error)
     assert.instance(failure, Error)
     await db.raw('alter table requests_away rename to requests')
@@ -187,11 +207,41 @@ writing(
       kept.map(({ request_id }) => request_id),
       ['entry-of-one-0', 'entry-of-one-1', 'entry-of-two-0', 'entry-of-two-1']
     )
+    const crowd = await rows<{ partner: string }>(
+      db,
+      `select distinct partner_id as partner from requests where request_id like 'of-more-%'`
+    )
+    assert.equal(
+      crowd.map(({ partner }) => partner).sort(),
+      more
+        .slice(0, 2)
+        .map(({ partnerId }) => partnerId)
+        .sort()
+    )
     small.note(entry(one.partnerId, { requestId: 'one-after' }))
     await small.close()
     assert.ok(ids(await listed(one)).includes('one-after'), 'there is room again')
   }
 )
+
+writing('writes each entry once, however often it is asked to write at once', async () => {
+  const partner = await harness.makePartner()
+  for (let i = 0; i < 3; i++) services.requests.note(entry(partner.partnerId))
+  await Promise.all(Array.from({ length: 4 }, () => services.requests.flush()))
+  assert.is((await listed(partner)).filter(({ operation }) => operation === 'getMe').length, 3)
+})
+
+writing('writes a full group without waiting for the clock', async () => {
+  const partner = await harness.makePartner()
+  const slow = openRequestLog({ db, log, keepDays: 7, everyMs: 3_600_000 })
+  for (let i = 0; i < 1000; i++) slow.note(entry(partner.partnerId))
+  await until('the group to be written', async () => {
+    const { partnerId } = partner
+    const found = await rows(db, 'select from requests where partner_id = :partnerId', { partnerId })
+    return found.length === 1000
+  })
+  await slow.close()
+})
 
 writing('writes nothing where it is switched off', async () => {
   const partner = await harness.makePartner()

@@ -157,13 +157,15 @@ const botIds = async (who: TestPartner, query = {}) => {
 market('lists and counts the bots of its side alone, by words too, also after each change', async () => {
   const sides = [live, await makeTestSide(harness, await harness.makePartner())] as const
   const search = 'zebra'
-  const before = [await botIds(sides[0], { search }), await botIds(sides[1], { search })]
-  const bots: string[] = []
-  for (const side of [live, test]) bots.push(await makeBot(side, { name: 'Zebra stripes', category: 'grid' }))
+  for (const side of sides) assert.is((await botIds(side, { search })).total, 0)
+  // Two and one: what a process remembers of one side must not serve the other.
+  const bots: string[][] = [[], []]
+  for (const [i, side] of [live, live, test].entries())
+    bots[i === 2 ? 1 : 0]?.unshift(await makeBot(side, { name: 'Zebra stripes', category: 'grid' }))
   for (const [i, side] of sides.entries())
     for (const query of [{ search }, { category: 'grid' }]) {
       const { total, ids } = await botIds(side, query)
-      assert.equal([total, ids], [(before[i] as { total: number }).total + 1, [bots[i]]], JSON.stringify(query))
+      assert.equal([total, ids], [bots[i]?.length, bots[i]], JSON.stringify(query))
     }
 })
 

@@ -13,7 +13,9 @@ import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { holdTestBroker, type TestBrokerBooks } from '../../db/platform/test-broker.ts'
 import { rows } from '../../db/postgres/connection.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { openTestBroker } from '../../worker/test-broker.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
 import { startWorker, type TestProcess } from '../support/processes.ts'
 
@@ -103,6 +105,10 @@ running('is run by one of them; when that one is killed another goes on with its
   const host = await hostOf()
   const isHost = ({ lines }: TestProcess) => lines.some(line => line.includes('running the test broker'))
   assert.is(workers.filter(isHost).length, 1)
+  // Whoever reaches it decides nothing about it.
+  const [at] = await rows<{ url: string }>(db, 'select url from test_broker')
+  const controls = new URL('/control/faults', String(at?.url).replace('ws', 'http'))
+  assert.is((await fetch(controls, { method: 'POST', body: '{"down": true}' })).status, 404)
   const [first] = workers.filter(isHost) as [TestProcess]
   first.kill('SIGKILL')
   await first.ended
@@ -172,6 +178,35 @@ books('let nothing be said before it is written, and nothing at all once they ar
   ]
   assert.is(n, 1)
   await db.raw(`delete from test_broker_entries where account = 'TST9'`)
+})
+
+books('of another machine are reached at an address that others can reach, and at no loopback', async () => {
+  const mine = await held()
+  const said = async (where: string) => {
+    await mine.announce({ worker: 'another', machine: 'elsewhere', url: where })
+    const broker = await openTestBroker({
+      config: { testBrokerUrl: undefined, testBrokerHost: '127.0.0.1' },
+      databaseUrl: url,
+      db,
+      log: services.log,
+      clock: systemClock,
+      worker: 'this'
+    })
+    let answer = ''
+    await until('the host to be found', () => {
+      try {
+        answer = broker?.url() ?? ''
+      } catch (error) {
+        answer = String(error)
+      }
+      return !answer.includes('No worker runs')
+    })
+    await broker?.close()
+    return answer
+  }
+  assert.match(await said('ws://127.0.0.1:9'), /set TEST_BROKER_HOST/)
+  assert.is(await said('ws://10.0.0.7:9'), 'ws://10.0.0.7:9')
+  await mine.close()
 })
 
 books('hold every frame of the broker back until they are written', async () => {

@@ -14,6 +14,7 @@ import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { getUsage } from '../../api/usage.ts'
 import { sequenceEvents } from '../../db/events/sequence.ts'
 import { checkBilling } from '../../db/money/billing-check.ts'
+import { debitWallet, topUp } from '../../db/money/wallets.ts'
 import { insertKey } from '../../db/partners/keys.ts'
 import { listPartners, setLimits } from '../../db/partners/partners.ts'
 import { insertPartnerSession } from '../../db/partners/sessions.ts'
@@ -195,6 +196,9 @@ apart('follows its partner in plan, limits and standing, and is nowhere among pa
   await db.transaction(trx => resumePartner(trx, partner.partnerId))
   assert.is((await side.call(getMe)).status, 200)
   assert.not.ok((await listPartners(db)).some(({ partnerId }) => partnerId === side.partnerId))
+  // What a suspension costs no fee for begins anew with its end, on both sides.
+  const since = await db('partners').whereIn('id', [partner.partnerId, side.partnerId]).distinct('active_since')
+  assert.is(since.length, 1)
   const refused = [
     () => suspendPartner(db, side.partnerId, 'for a test'),
     () => setLimits(db, side.partnerId, { perKeyPerMinute: 1 }),
@@ -203,6 +207,13 @@ apart('follows its partner in plan, limits and standing, and is nowhere among pa
       db.transaction(trx => insertKey(trx, pepper, { partnerId: side.partnerId, label: null, scopes: [], test: true }))
   ]
   for (const attempt of refused) assert.match(String(await attempt().catch((error: unknown) => error)), /test side of/)
+  assert.is((await side.call(getMe)).status, 200)
+  for (const pay of [topUp, debitWallet]) {
+    const paid = db.transaction(trx =>
+      pay(trx, { partnerId: side.partnerId, amountUsd: '1', reason: 'a test', prices: config.planPrices })
+    )
+    assert.match(String(await paid.catch((error: unknown) => error)), /There is no partner/)
+  }
 })
 
 apart('pays nothing: it is not billed, and tells what its partner lacks', async () => {
@@ -224,6 +235,35 @@ apart('pays nothing: it is not billed, and tells what its partner lacks', async 
   assert.equal(standing, [{ active: false }, { active: false }])
   const refused = await side.call(getMe)
   assert.equal([refused.status, refused.body.topUpUsd], [402, 49])
+})
+
+apart('is a side for ever, and what belongs to it is told apart by the database, too', async () => {
+  const partner = await harness.makePartner()
+  const side = await testSideOf(partner)
+  const [trader, testTrader] = [await partner.makeTrader(), await side.makeTrader()]
+  const partners = () => db('partners')
+  const copied = (changes: string) =>
+    db.raw(`insert into partners select (jsonb_populate_record(p, ${changes})).* from partners p where id = ?`, [
+      partner.partnerId
+    ])
+  const follow = {
+    id: 'fol_x',
+    partner_id: partner.partnerId,
+    trader_id: trader.traderId,
+    leader_id: testTrader.traderId
+  }
+  const attempts: [Promise<unknown>, RegExp][] = [
+    [partners().where({ id: side.partnerId }).update({ test_of: null }), /cannot change its side/],
+    [
+      copied(`jsonb_build_object('id', 'ptn_x', 'broker_dialect', 'test', 'test_of', '${side.partnerId}')`),
+      /has no test side/
+    ],
+    [db('orders').insert({ id: 'ord_x', account_id: testTrader.accountId, dialect: 'v3' }), /goes to the test broker/],
+    [db('orders').insert({ id: 'ord_x', account_id: trader.accountId, dialect: 'test' }), /goes to the test broker/],
+    [db('follows').insert({ ...follow, risk_pct: 1, max_drawdown_pct: 1 }), /does not cross sides/]
+  ]
+  for (const [attempt, refusal] of attempts)
+    assert.match(String(await attempt.catch((error: unknown) => error)), refusal)
 })
 
 apart('shows leaders of its own side alone, also with scope=global', async () => {
