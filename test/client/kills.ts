@@ -1,5 +1,5 @@
-// Kills test/client/trader.ts at random requests and responses and starts it again; kills the api under its last run, too; and
-// compares what it bought with what it wanted.
+// Kills test/client/trader.ts, which trades on a test key, at random requests and responses and starts it again; kills the api
+// under its last run, too; and compares what it bought with what it wanted.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -9,8 +9,9 @@ import { text } from 'node:stream/consumers'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { seeded } from '../money-storm/random.ts'
 import { brokerEnv } from '../support/dialects.ts'
-import { newAccountId, onClose, openHarness } from '../support/harness.ts'
+import { onClose, openHarness } from '../support/harness.ts'
 import { startApi, startTestWorker } from '../support/processes.ts'
+import { makeTestSide, newTestAccountId } from '../support/test-side.ts'
 import { openRelay } from './relay.ts'
 
 export interface KillsReport {
@@ -42,17 +43,18 @@ export async function runKills({
   orders: number
   seed: number
 }): Promise<KillsReport> {
-  const simulator = await startSimulator({ tickMs: 10, seed, limits: 'off', timeScale: 100 })
+  const simulator = await startSimulator({ tickMs: 10, seed, limits: 'off', timeScale: 100, magic: true })
   onClose(() => simulator.close())
-  const harness = await openHarness({ env: brokerEnv(simulator) })
+  const harness = await openHarness({ env: { ...brokerEnv(simulator), TEST_BROKER_URL: simulator.url } })
   await startTestWorker(harness.env)
-  const partner = await harness.makePartner()
+  // A developer has a test key.
+  const { key } = await makeTestSide(harness, await harness.makePartner())
   const first = await startApi(harness.env)
   const relay = await openRelay(first.address)
   const dir = await mkdtemp(join(tmpdir(), 'operator-test-kills-'))
   onClose(() => rm(dir, { recursive: true, force: true }))
-  const accountId = newAccountId()
-  const args = [PROGRAM, relay.address, partner.key, join(dir, 'plan.json'), accountId, String(orders)]
+  const accountId = newTestAccountId()
+  const args = [PROGRAM, relay.address, key, join(dir, 'plan.json'), accountId, String(orders)]
   const random = seeded(seed)
 
   /** Runs the program. `onPass` is called with each request and response, its number and the program, and says whether it passes. */
