@@ -22,7 +22,8 @@ import type { SocketsAnswer, SocketsRequest } from './sockets.ts'
 import { call, median, ms, type Stage, setStage, spread, TOKEN_KEYS, tickOrder } from './stage.ts'
 import { orders } from './throughput.ts'
 
-const ROUNDS = 6
+const ROUNDS = 8
+const TURNS = 25
 const CONNECTIONS = 64
 const RATE = 100
 const SOCKETS = Number(process.env.BENCH_SOCKETS ?? 10_000)
@@ -93,38 +94,45 @@ export async function events(seconds: number): Promise<void> {
   await stage.close()
 }
 
-/** Throughput and time of orders with and without the events of orders. */
+/** Time and throughput of orders with and without the events of orders; what is compared are neighbours, since the machine drifts. */
 async function cost({ stage, address, seconds, place }: Bench): Promise<void> {
-  const told = (on: boolean) => stage.db.raw(`alter table orders ${on ? 'enable' : 'disable'} trigger events`)
-  const figures = {
-    with: [] as number[],
-    without: [] as number[],
-    timeWith: [] as number[],
-    timeWithout: [] as number[]
+  const emit = (on: boolean) => stage.db.raw(`alter table orders ${on ? 'enable' : 'disable'} trigger events`)
+  const inTurns = async (turns: number, measure: () => Promise<number>) => {
+    const figures = { with: [] as number[], without: [] as number[] }
+    for (let turn = 0; turn < turns; turn++)
+      // Which comes first changes: the table grows.
+      for (const on of turn % 2 ? [true, false] : [false, true]) {
+        await emit(on)
+        figures[on ? 'with' : 'without'].push(await measure())
+      }
+    await emit(true)
+    return figures
   }
-  for (let round = 0; round < 3; round++) await orders(stage, { address, connections: CONNECTIONS, seconds })
-  for (let round = 0; round < ROUNDS; round++) {
-    // Which comes first changes: the table grows.
-    for (const on of round % 2 ? [true, false] : [false, true]) {
-      await told(on)
-      figures[on ? 'with' : 'without'].push(
-        (await orders(stage, { address, connections: CONNECTIONS, seconds })).perSecond
-      )
-      figures[on ? 'timeWith' : 'timeWithout'].push(spread(await steady(RATE, seconds, place)).p50)
-    }
-  }
-  await told(true)
-  const cost = (1 - median(figures.with) / median(figures.without)) * 100
-  const added = median(figures.timeWith) - median(figures.timeWithout)
+  // Before the throughput: its orders leave contracts behind that are followed for an hour.
+  await steady(RATE, seconds, place)
+  const times = await inTurns(TURNS, async () => spread(await steady(RATE, 1, place)).p50)
+  const loaded = () => orders(stage, { address, connections: CONNECTIONS, seconds })
+  for (let round = 0; round < 3; round++) await loaded()
+  const rates = await inTurns(ROUNDS, async () => (await loaded()).perSecond)
+  const pairs = (figures: typeof times, compare: (on: number, off: number) => number) =>
+    median(figures.with.map((on, turn) => compare(on, figures.without[turn] as number)))
+  const percent = pairs(rates, (on, off) => 100 * (1 - on / off))
+  const added = pairs(times, (on, off) => on - off)
   print(
-    `What the event log costs the order path: ${CONNECTIONS} connections, then ${RATE} orders/s; ${ROUNDS} rounds each, in turns`,
+    'What the event log costs the order path, in turns; the cost is the median of the differences of neighbours',
     ['', 'without', 'with', 'cost', 'goal'],
     [
-      ['orders/s', range(figures.without), range(figures.with), `${cost.toFixed(1)} %`, verdict('≤ 8 %', cost <= 8)],
       [
-        `p50 at ${RATE}/s`,
-        range(figures.timeWithout, ' ms', 2),
-        range(figures.timeWith, ' ms', 2),
+        `orders/s, ${CONNECTIONS} connections, ${ROUNDS} pairs`,
+        range(rates.without),
+        range(rates.with),
+        `${percent.toFixed(1)} %`,
+        verdict('≤ 8 %', percent <= 8)
+      ],
+      [
+        `p50 at ${RATE}/s, ${TURNS} pairs of a second`,
+        range(times.without, ' ms', 2),
+        range(times.with, ' ms', 2),
         `${added.toFixed(2)} ms`,
         verdict('≤ 0.5 ms', added <= 0.5)
       ]
