@@ -151,11 +151,13 @@ async function readPosition(primary: Db): Promise<Position> {
 
 /**
  * The identity of the history that a standby replays, as SQL, in the form of `databaseIdentity`. After a change of timeline
- * the new one shows once the standby has written pages of it, at its next restart point at the latest.
+ * the new one shows as soon as the standby streams it, which it does only from a point that both histories share, where the
+ * user may see that (pg_monitor); else once the standby has written pages of it, at its next restart point at the latest.
  */
 export const standbyIdentity = `(select system_identifier::text from pg_control_system()) || '/' ||
   lpad(upper(to_hex(greatest((select timeline_id from pg_control_checkpoint()),
-                             (select min_recovery_end_timeline from pg_control_recovery())))), 8, '0')`
+                             (select min_recovery_end_timeline from pg_control_recovery()),
+                             (select received_tli from pg_stat_wal_receiver)))), 8, '0')`
 
 export interface StandbyCheck {
   /** Why it cannot serve reads, if so. */

@@ -45,6 +45,8 @@ export interface GroundOptions {
   /** Where PostgreSQL's data lie instead of the run's own folder, and its settings over the usual ones. */
   postgresDir?: string
   postgresSettings?: Record<string, string>
+  /** A database that the caller runs, instead of one of the run's own; `close` stops it. */
+  database?: Pick<Postgres, 'url' | 'port' | 'stop'>
   /** No wire between the processes and PostgreSQL or Redis, so that a stopped one refuses connections. */
   direct?: boolean
   env?: Record<string, string>
@@ -122,7 +124,9 @@ async function open(
   place: Pick<Ground, 'dir' | 'logs' | 'close'> & { closing: (() => Promise<unknown>)[] }
 ): Promise<Ground> {
   const { dir, logs, closing, close } = place
-  const postgres = await openPostgres(options.postgresDir ?? join(dir, 'postgres'), options.postgresSettings)
+  const postgres = options.database
+    ? beyondReach(options.database)
+    : await openPostgres(options.postgresDir ?? join(dir, 'postgres'), options.postgresSettings)
   closing.push(() => postgres.stop())
   const wire = async (port: number) => {
     const opened = await Wire.open(port)
@@ -263,6 +267,23 @@ async function open(
       if (broker.up) await tellRules()
     },
     ledger: async () => (await (await fetch(`${control}/ledger`)).json()) as LedgerEntry[]
+  }
+}
+
+/** The caller's database, to which the deeds of `trouble.ts` cannot be done. */
+function beyondReach(database: Pick<Postgres, 'url' | 'port' | 'stop'>): Postgres {
+  const refuse = () => {
+    throw new Error('This database belongs to the caller.')
+  }
+  return {
+    ...database,
+    up: true,
+    frozen: false,
+    alive: () => true,
+    kill: refuse,
+    start: refuse,
+    freeze: refuse,
+    thaw: refuse
   }
 }
 

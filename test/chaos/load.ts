@@ -36,6 +36,8 @@ export interface Load {
   answers: Record<string, number>
   /** When the first 200 came to a request begun in a stage; performance.now(). */
   firstSuccess: Record<string, number>
+  /** When each 200 to an order came; performance.now(). */
+  acknowledged: number[]
   retries: number
   requests: number
   /** Answers that break the contract or contradict each other. */
@@ -44,28 +46,46 @@ export interface Load {
   stage(): string
 }
 
+/** What `runLoad` fills. */
+export function emptyLoad({ patienceMs, stage }: { patienceMs?: number; stage?: () => string } = {}): Load {
+  return {
+    lives: [],
+    answers: {},
+    firstSuccess: {},
+    acknowledged: [],
+    retries: 0,
+    requests: 0,
+    complaints: [],
+    patienceMs: patienceMs ?? PATIENCE_MS,
+    stage: stage ?? (() => '')
+  }
+}
+
 /**
  * Sends `count` orders within `ms` (fewer where that would take more than a quarter longer), at most `most` at a time;
  * resolves when each has its end.
  */
 export async function runLoad(
   ground: Ground,
-  options: { seed: number; count: number; ms: number; most: number; patienceMs?: number; stage?: () => string }
-): Promise<Load> {
-  const load: Load = {
-    lives: [],
-    answers: {},
-    firstSuccess: {},
-    retries: 0,
-    requests: 0,
-    complaints: [],
-    patienceMs: options.patienceMs ?? PATIENCE_MS,
-    stage: options.stage ?? (() => '')
+  options: {
+    seed: number
+    count: number
+    ms: number
+    most: number
+    patienceMs?: number
+    stage?: () => string
+    /** Filled as the run goes on. */
+    load?: Load
+    /** Ends the sending before `count` and `ms` are reached. */
+    signal?: AbortSignal
   }
+): Promise<Load> {
+  const load = options.load ?? emptyLoad(options)
   const random = seeded(options.seed)
   const startedAt = performance.now()
   const living = new Set<Promise<void>>()
-  for (let index = 0; index < options.count && performance.now() < startedAt + options.ms * 1.25; index++) {
+  const overAt = startedAt + options.ms * 1.25
+  for (let index = 0; index < options.count && performance.now() < overAt && !options.signal?.aborted; index++) {
     const dueAt = startedAt + (index * options.ms) / options.count
     const early = dueAt - performance.now()
     if (early > 1) await sleep(early)
@@ -223,6 +243,7 @@ async function request(
     const name = stage ? `${stage}: ${what}` : what
     load.answers[name] = (load.answers[name] ?? 0) + 1
     if (what === '200') load.firstSuccess[stage] ??= performance.now()
+    if (what === '200' && row === placeBinaryOrder) load.acknowledged.push(performance.now())
     life.log.push(`${row.name} at ${api.name} after ${Math.round(performance.now() - startedAt)} ms: ${name}`)
   }
   load.requests += 1

@@ -1,7 +1,7 @@
 // DATABASE_READ_URL and what the doctor says of standbys, on a primary and a standby that really streams from it.
 // test in the full run only
 import { randomUUID } from 'node:crypto'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,8 +19,9 @@ import { listBotReviews, listMarketplaceBots } from '../../api/marketplace/listi
 import { operations } from '../../api/operations.ts'
 import { listOrders } from '../../api/orders/orders.ts'
 import { collectTrade, listTradeHistory } from '../../api/traders/trades.ts'
+import { filesIn } from '../../db/embedded/standing.ts'
 import { openLog } from '../../db/platform/log.ts'
-import { rows } from '../../db/postgres/connection.ts'
+import { openDatabase, rows } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { openReads, type Reads } from '../../db/postgres/replica.ts'
 import { openPostgres } from '../chaos/postgres.ts'
@@ -291,6 +292,27 @@ leaving('serves no reads', async () => {
   assert.is(seen, 'after_promotion')
   assert.match(reads.warnings()[0] ?? '', /no standby/)
   assert.is((await finding('read replica'))?.status, 'fail')
+})
+
+leaving('leaves the old one to serve none of its reads once that is a standby, however far its log goes', async () => {
+  // More log than the new primary has: its position alone would look as if everything had been replayed.
+  await db.raw(`select pg_logical_emit_message(true, 'test', repeat('x', 1000000)) from generate_series(1, 10)`)
+  await primary.stop()
+  const cluster = await realpath(filesIn(dir).cluster)
+  await writeFile(join(cluster, 'standby.signal'), '')
+  await primary.start()
+  const promoted = openDatabase({ url: standby.url, pool: 2, name: 'test' })
+  const late = openReads({ db: promoted, url: primary.url, waitMs: WAIT_MS, pool: 2, log })
+  onClose(async () => {
+    await late.close()
+    await promoted.destroy()
+  })
+  await promoted.raw('create table of_the_new_history (id int)')
+  const seen = await late.run(
+    async found => (await found.raw(`select to_regclass('of_the_new_history') as name`)).rows[0].name
+  )
+  assert.is(seen, 'of_the_new_history')
+  assert.match(late.warnings()[0] ?? '', /on another history than the primary/)
 })
 leaving.after(closeAll)
 

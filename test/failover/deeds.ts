@@ -1,0 +1,163 @@
+// What is done to the machines of a failover run. Each deed ends when what it broke is whole again.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Random } from '../money-storm/random.ts'
+import { until } from '../support/until.ts'
+import type { Cluster } from './cluster.ts'
+import { type Machine, signal } from './machines.ts'
+
+export interface World {
+  cluster: Cluster
+  random: Random
+  note(what: string): void
+  /** Resolves when an order has been acknowledged that was not yet when this was called. */
+  acknowledged(): Promise<void>
+}
+
+export interface Deed {
+  kind: string
+  /** Whether it takes the primary away, and whether it was planned. */
+  of: 'planned' | 'primary' | 'standby' | 'etcd'
+  weight: number
+  run(world: World): Promise<void>
+}
+
+const NEW_PRIMARY_MS = 120_000
+// A frozen or cut machine comes back this long after the others went on without it, at most.
+const LATE_MS = 6000
+// Of deeds that need not outlast anything: some do, some do not.
+const MOST_MS = 15_000
+
+type Break = (machine: Machine, world: World) => Promise<() => void>
+
+const kill: Break = async machine => {
+  await machine.kill()
+  return () => machine.start()
+}
+const freeze: Break = async machine => {
+  await machine.freeze()
+  return () => machine.thaw()
+}
+const cut: Break = async machine => {
+  machine.cut()
+  return () => machine.mend()
+}
+const ways = { kill, freeze, cut }
+
+const primaries = Object.entries(ways).map(
+  ([way, take]): Deed => ({
+    kind: `${way} the primary`,
+    of: 'primary',
+    weight: 12,
+    run: async world => {
+      const { note, random, acknowledged } = world
+      const machine = await primaryOf(world)
+      note(`${way} ${machine.name}, the primary`)
+      const bringBack = await take(machine, world)
+      try {
+        await newPrimary(world, machine)
+        await acknowledged()
+        await sleep(random.below(LATE_MS))
+      } finally {
+        bringBack()
+        note(`${machine.name} is back`)
+      }
+    }
+  })
+)
+
+const others = Object.entries(ways).flatMap(([way, take]): Deed[] => [
+  {
+    kind: `${way} the synchronous standby`,
+    of: 'standby',
+    weight: 5,
+    run: world => away(world, { way, take, find: () => world.cluster.synchronousStandby() })
+  },
+  {
+    kind: `${way} the leader of etcd`,
+    of: 'etcd',
+    weight: 4,
+    run: world => away(world, { way, take, find: () => world.cluster.etcdLeader() })
+  }
+])
+
+/** All deeds, and how often each is drawn. */
+export const deeds: Deed[] = [
+  { kind: 'switchover', of: 'planned', weight: 22, run: switchOver },
+  ...primaries,
+  { kind: "kill the primary's PostgreSQL", of: 'primary', weight: 6, run: killServer },
+  { kind: 'freeze the primary for a while', of: 'primary', weight: 6, run: freezeForAWhile },
+  ...others
+]
+
+/** The deeds of a run, of those whose kind contains `only`. */
+export function drawDeeds(random: Random, count: number, only = ''): Deed[] {
+  const possible = deeds.filter(({ kind }) => kind.includes(only))
+  if (possible.length === 0) throw new Error(`No deed is called ${only}: ${deeds.map(({ kind }) => kind).join(', ')}`)
+  const total = possible.reduce((sum, { weight }) => sum + weight, 0)
+  const draw = (): Deed => {
+    let left = random.below(total)
+    return possible.find(({ weight }) => {
+      left -= weight
+      return left < 0
+    }) as Deed
+  }
+  return Array.from({ length: count }, draw)
+}
+
+async function switchOver({ cluster, note, acknowledged }: World): Promise<void> {
+  const machine = await cluster.whole()
+  note(`switchover from ${machine.name}`)
+  await cluster.switchOver(machine)
+  await acknowledged()
+}
+
+/** Kills a server under a Patroni that is well: it is started again where it is, or another takes over. */
+async function killServer({ cluster, note, acknowledged, ...world }: World): Promise<void> {
+  const machine = await primaryOf({ cluster, note, acknowledged, ...world })
+  const [postmaster] = cluster.serverPids(machine) as [number]
+  note(`kill PostgreSQL of ${machine.name}, the primary`)
+  signal(postmaster, 'SIGKILL')
+  await acknowledged()
+}
+
+/** Shorter than the key lasts, or longer; nobody looks before it wakes. */
+async function freezeForAWhile(world: World): Promise<void> {
+  const machine = await primaryOf(world)
+  const ms = 1000 + world.random.below(MOST_MS)
+  world.note(`freeze ${machine.name}, the primary, for ${ms} ms`)
+  await machine.freeze()
+  await sleep(ms)
+  machine.thaw()
+  world.note(`${machine.name} goes on`)
+  await world.acknowledged()
+}
+
+async function away(
+  world: World,
+  { way, take, find }: { way: string; take: Break; find: () => Promise<Machine | undefined> }
+): Promise<void> {
+  const machine = await until('a machine to take away', find, NEW_PRIMARY_MS)
+  const ms = 1000 + world.random.below(MOST_MS)
+  world.note(`${way} ${machine.name} for ${ms} ms`)
+  const bringBack = await take(machine, world)
+  try {
+    await world.acknowledged()
+    await sleep(ms)
+  } finally {
+    bringBack()
+    world.note(`${machine.name} is back`)
+  }
+  await world.acknowledged()
+}
+
+const primaryOf = ({ cluster }: World) => until('a primary', () => cluster.primary(), NEW_PRIMARY_MS)
+
+const newPrimary = ({ cluster }: World, old: Machine) =>
+  until(
+    'a new primary',
+    async () => {
+      const found = await cluster.primary()
+      return found !== undefined && found !== old && found
+    },
+    NEW_PRIMARY_MS
+  )

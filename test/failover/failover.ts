@@ -1,0 +1,173 @@
+// One failover run from the first machine to the verdict: the service under load, primaries, standbys and etcd taken away
+// one after another, then the audit of `test/chaos`.
+import { mkdirSync, realpathSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startConsumers } from '../chaos/consumers.ts'
+import { openGround } from '../chaos/ground.ts'
+import { judge } from '../chaos/judge.ts'
+import { emptyLoad, runLoad } from '../chaos/load.ts'
+import { story } from '../chaos/stories.ts'
+import { seeded } from '../money-storm/random.ts'
+import { summary } from '../support/auditor.ts'
+import type { Dialect } from '../support/dialects.ts'
+import { operator } from '../support/operator.ts'
+import { until } from '../support/until.ts'
+import { openCluster } from './cluster.ts'
+import { type Deed, drawDeeds } from './deeds.ts'
+
+export interface FailoverOptions {
+  seed: number
+  deeds: number
+  /** Only deeds whose kind contains this. */
+  only: string | undefined
+  /** Orders a second. */
+  rate: number
+  workers: number
+  accounts: number
+  sockets: number
+  redis: boolean
+  dialect: Dialect
+  tell(line: string): void
+}
+
+/** What a deed cost. */
+interface Cost {
+  kind: string
+  of: Deed['of']
+  /** The longest time between two acknowledged orders, from the deed until all was whole again. */
+  silentMs: number
+}
+
+const ACKNOWLEDGED_MS = 180_000
+const PATIENCE_MS = 180_000
+const HOURS = 24 * 3600
+
+/** Runs it; returns what is wrong. */
+export async function failover(options: FailoverOptions): Promise<string[]> {
+  const { seed, tell } = options
+  const dir = join(realpathSync(tmpdir()), 'machines')
+  mkdirSync(dir, { mode: 0o711 })
+  const cluster = await openCluster(dir)
+  tell(`three machines with PostgreSQL, three with etcd; logs in ${dir}`)
+  const ground = await openGround({
+    ...options,
+    database: cluster,
+    direct: true,
+    env: { DATABASE_READ_URL: cluster.readUrl }
+  })
+  tell(
+    `${ground.apis.length} APIs, ${ground.workers.length} workers, ${ground.redis ? 'Redis' : 'no Redis'}; logs in ${ground.logs}`
+  )
+  const ours = () => ground.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
+  const pids = ours().join()
+  const consumers =
+    options.sockets > 0 ? await startConsumers(ground, { count: options.sockets, seed: seed + 3 }) : undefined
+  const load = emptyLoad({ patienceMs: PATIENCE_MS })
+  const sending = new AbortController()
+  const loading = runLoad(ground, {
+    seed,
+    count: options.rate * HOURS,
+    ms: HOURS * 1000,
+    most: options.rate * 60,
+    load,
+    signal: sending.signal
+  })
+  const acknowledged = async () => {
+    const before = load.acknowledged.length
+    await until('an acknowledged order', () => load.acknowledged.length > before, ACKNOWLEDGED_MS)
+  }
+  const random = seeded(seed + 1)
+  const costs: Cost[] = []
+  const log: { at: Date; what: string }[] = []
+  const note = (what: string) => void log.push({ at: new Date(), what })
+  const wrong: string[] = []
+  const drawn = drawDeeds(random, options.deeds, options.only)
+  try {
+    for (const [index, deed] of drawn.entries()) {
+      await cluster.whole()
+      await acknowledged()
+      // The last one acknowledged before.
+      const from = load.acknowledged.length - 1
+      await deed.run({ cluster, random, note, acknowledged })
+      const primary = await cluster.whole()
+      await acknowledged()
+      const silentMs = longest(load.acknowledged.slice(from))
+      costs.push({ kind: deed.kind, of: deed.of, silentMs })
+      tell(
+        `${index + 1} of ${drawn.length}: ${deed.kind}: ${seconds(silentMs)} without an acknowledged order; ${primary.name} is the primary`
+      )
+    }
+  } catch (error) {
+    wrong.push(`deed ${costs.length + 1} (${drawn[costs.length]?.kind}): ${(error as Error).message}`)
+  }
+  sending.abort()
+  await loading
+  if (wrong.length === 0) {
+    const judgement = await judge(ground, load)
+    const streamed = await consumers?.judge()
+    consumers?.stop()
+    tell(`audit: ${summary(judgement.report)}; ${judgement.stillOpen} without end`)
+    if (streamed) tell(streamed.summary)
+    for (const violation of judgement.violations.slice(0, 10))
+      tell(await story(ground, load, { ...violation, deeds: log, ledger: await ground.ledger() }))
+    wrong.push(...judgement.violations.map(({ what, orderId }) => `${what}${orderId ? ` (${orderId})` : ''}`))
+    wrong.push(...(streamed?.violations ?? []))
+    const gaveUp = load.lives.filter(({ end }) => end === 'given up').length
+    if (gaveUp > 0) wrong.push(`${gaveUp} clients ran out of patience`)
+    for (const line of await lostBooks(ground)) wrong.push(line)
+    wrong.push(...(await examine(ground.env, tell)))
+  }
+  if (ours().join() !== pids) wrong.push('a process of ours had to be started again')
+  const answers = Object.entries(load.answers).sort(([, a], [, b]) => b - a)
+  tell(
+    `orders: ${load.lives.length}, ${load.retries} retries; answers ${answers.map(each => each.join(' ')).join(', ')}`
+  )
+  for (const line of describe(costs)) tell(line)
+  for (const line of wrong) tell(`VIOLATION ${line}`)
+  if (wrong.length > 0) for (const { at, what } of log) tell(`deed: ${at.toISOString()} ${what}`)
+  await ground.close(true)
+  return wrong
+}
+
+/** Wallets whose balance is not the sum of their entries. */
+async function lostBooks({ env }: { env: Record<string, string> }): Promise<string[]> {
+  const { exitCode, stderr } = await operator({ ...env, LOG_LEVEL: 'silent' }, 'ledger', 'verify', '--json')
+  return exitCode === 0 ? [] : [`operator ledger verify: ${stderr}`]
+}
+
+/** What the doctor says of the machines, all of which are well by now. */
+async function examine(env: Record<string, string>, tell: (line: string) => void): Promise<string[]> {
+  const { json } = await operator({ ...env, LOG_LEVEL: 'silent' }, 'doctor', '--json')
+  const checks = json.checks as { check: string; status: string; found: string }[]
+  const named = ['durability', 'replication', 'database route', 'read replica']
+  const found = checks.filter(({ check }) => named.includes(check))
+  for (const { check, status, found: what } of found) tell(`operator doctor: ${status} ${check}: ${what}`)
+  return named
+    .filter(name => !found.some(({ check, status }) => check === name && status === 'ok'))
+    .map(name => `operator doctor finds no ${name} in order`)
+}
+
+function longest(moments: number[]): number {
+  return moments.reduce((most, moment, index) => Math.max(most, moment - (moments[index - 1] ?? moment)), 0)
+}
+
+const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
+
+function describe(costs: Cost[]): string[] {
+  const line = (name: string, of: Cost[]) => {
+    const sorted = of.map(({ silentMs }) => silentMs).sort((a, b) => a - b)
+    const at = (share: number) =>
+      seconds(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] as number)
+    return `${name}: ${sorted.length}, without an acknowledged order p50 ${at(0.5)}, p99 ${at(0.99)}, most ${at(1)}`
+  }
+  const groups: [string, Cost[]][] = [
+    ['planned', costs.filter(({ of }) => of === 'planned')],
+    ['unplanned, of the primary', costs.filter(({ of }) => of === 'primary')],
+    ['unplanned, of standby and etcd', costs.filter(({ of }) => of === 'standby' || of === 'etcd')],
+    ...[...new Set(costs.map(({ kind }) => kind))]
+      .sort()
+      .map((kind): [string, Cost[]] => [`  ${kind}`, costs.filter(each => each.kind === kind)])
+  ]
+  return groups.filter(([, of]) => of.length > 0).map(([name, of]) => line(name, of))
+}

@@ -1,0 +1,45 @@
+// `make failover`: primaries, standbys and etcd of a Patroni cluster killed, frozen, cut off and switched over under load,
+// then the audit. Options as DEEDS=100, SEED, ONLY=switchover (deeds whose kind contains it), RATE (orders a second),
+// WORKERS, ACCOUNTS, SOCKETS, REDIS=off, BROKER_DIALECT=next, KEEP=on.
+import { hasRedis } from '../chaos/ground.ts'
+import { dialects } from '../support/dialects.ts'
+import { failover } from './failover.ts'
+import { INSIDE, isolated, KEPT, whyNot } from './machines.ts'
+
+const { env } = process
+
+const number = (name: string, usual: number) => {
+  const value = Number(env[name] ?? usual)
+  if (!Number.isInteger(value) || value < 0) throw new Error(`${name} must be a number`)
+  return value
+}
+
+if (env[INSIDE]) {
+  const dialect = dialects.find(each => each === (env.BROKER_DIALECT ?? 'v3'))
+  if (!dialect) throw new Error(`BROKER_DIALECT must be ${dialects.join(' or ')}`)
+  const wrong = await failover({
+    seed: number('SEED', 1),
+    deeds: number('DEEDS', 10),
+    only: env.ONLY,
+    rate: number('RATE', 15),
+    workers: number('WORKERS', 2),
+    accounts: number('ACCOUNTS', 60),
+    sockets: number('SOCKETS', 8),
+    redis: env.REDIS !== 'off' && hasRedis(),
+    dialect,
+    tell: line => console.log(line)
+  })
+  console.log(`failover: ${wrong.length} violations`)
+  process.exit(wrong.length > 0 ? 1 : env.KEEP === 'on' ? KEPT : 0)
+} else {
+  const reason = whyNot()
+  if (reason) {
+    console.error(`make failover: ${reason}.`)
+    process.exitCode = 2
+  } else {
+    const seed = env.SEED ?? String(Math.floor(Math.random() * 2 ** 31))
+    console.log(`failover: seed ${seed}`)
+    const code = await isolated({ SEED: seed })
+    process.exitCode = code === KEPT ? 0 : code
+  }
+}
