@@ -24,7 +24,7 @@ const nothing = { type: 'object' } as const
 /** Runs one operation for one request. */
 async function run(row: Operation, ctx: Context, services: ApiServices): Promise<void> {
   ctx.state.operation = row.name
-  // What stands in a path is in the request log once it has passed its schema.
+  // Path parameters are logged once they have passed their schema.
   ctx.state.shownPath = row.path
   if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, services.config.baseUrl))
   const partner = await (row.auth === 'session' ? authenticateSession : authenticateKey)(ctx, services)

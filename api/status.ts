@@ -1,5 +1,5 @@
 // GET /status, for anybody: whether the parts of the service work now, as JSON and, for browsers, as a small page. Read at most
-// every few seconds however many ask, and limited by address.
+// every few seconds however many requests come, and limited by address.
 import type { Context, Middleware, Next } from 'koa'
 import { readStatus, unreachableStatus } from '../db/platform/status.ts'
 import { ApiError } from '../schemas/errors/errors.ts'

@@ -43,7 +43,7 @@ async function examine(): Promise<Finding[]> {
     checkRedis(config),
     checkBroker(config)
   ])
-  // Only workers need the broker: what they say counts, not what this machine reaches.
+  // Only workers need the broker: what they report counts, not what this machine reaches.
   const around = broker.map(finding => (isReached(database, config.brokerDialect) ? onlyFromHere(finding) : finding))
   return [...settings, ...tls, ...database, ...redis, ...around]
 }

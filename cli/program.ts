@@ -93,7 +93,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
   }
 }
 
-/** Has every wrong use answered in one line: what is wrong, a suggestion, and where its right use stands. */
+/** Reports every wrong use in one line: what is wrong, a suggestion, and where the right use is described. */
 function pointToHelp(command: Command, path: string): void {
   command.configureOutput({
     outputError: (text, write) => write(`${text.trim().replaceAll(/\s*\n\s*/g, ' ')} (see ${path} --help)\n`)

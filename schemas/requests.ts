@@ -1,4 +1,4 @@
-// The request log: what a partner asked, and what came of it.
+// The request log: a partner's requests and their results.
 import type { FromSchema } from 'json-schema-to-ts'
 import { errors } from './errors/errors.ts'
 import { cursor, idField, nextCursor, nullable, pageSize, timestamp, traderExternalId } from './fields/fields.ts'

@@ -33,7 +33,7 @@ const bundle = createRequire(import.meta.url).resolve('redoc/bundles/redoc.stand
 const redoc = () => readFile(bundle, 'utf8')
 const swagger = (name: string) => readFile(createRequire(import.meta.url).resolve(`swagger-ui-dist/${name}`))
 
-// What Redoc's bundle says (left), and what it says here. Its one picture would come from its maker's servers: ours has that name
+// Texts of Redoc's bundle (left) and their replacements. Its one picture would come from its maker's servers: ours has that name
 // here. Its search takes all guides for one document: each section becomes one of its own, so that a code or the title of
 // a guide is found under its name. The page gives it the text of each section as `textOfSection`.
 const adaptations = [

@@ -46,7 +46,7 @@ ${groups.join('\n\n')}
 `
 }
 
-/** What a guide begins with, without its marks. */
+/** The beginning of a guide, without Markdown. */
 function firstSentence(text: string): string {
   const paragraph = text.split('\n\n').find(each => !each.startsWith('#') && !each.startsWith('|')) ?? ''
   const words = paragraph.replaceAll(/\s+/g, ' ').replaceAll(/[`*]|\[([^\]]+)\]\([^)]*\)/g, '$1')

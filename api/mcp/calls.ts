@@ -1,4 +1,4 @@
-// One call of the service for a tool: the arguments go where the operation has them, the answer is bounded.
+// One call of the service for a tool: the arguments go where the operation has them, the response is bounded.
 import { randomUUID } from 'node:crypto'
 import type { Operation } from '../operation.ts'
 
@@ -14,15 +14,15 @@ export interface Answer {
   body: unknown
 }
 
-/** More than a model can use of one answer. */
+/** More than a model can use of one response. */
 const MAX_CHARACTERS = 50_000
-/** The size of a page unless another is asked for. */
+/** The default size of a page. */
 const PAGE = 20
 const READ_TIMEOUT_MS = 60_000
 /** Longer than the service waits for a settlement by default. */
 const ORDER_TIMEOUT_MS = 150_000
 
-/** Calls the operation. Never rejects: what went wrong is an answer that is not ok. */
+/** Calls the operation. Never rejects: a failure is a result that is not ok. */
 export async function callOperation(
   row: Operation,
   given: Record<string, unknown>,
@@ -62,7 +62,7 @@ export async function callOperation(
   }
 }
 
-/** An answer that says why nothing was called, or what came of it. */
+/** A result: the response of the call, or why nothing was called. */
 export const refusal = (text: string): Answer => ({ ok: false, text, body: null })
 
 function parse(text: string): unknown {

@@ -1,4 +1,4 @@
-// `operator mcp`: speaks the Model Context Protocol on stdin and stdout until stdin ends and the calls under way are answered.
+// `operator mcp`: serves the Model Context Protocol on stdin and stdout until stdin ends and the calls under way are finished.
 // SERVICE_KEY holds the key.
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import { readEnvironment } from '../../db/platform/process.ts'

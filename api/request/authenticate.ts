@@ -28,7 +28,7 @@ export async function authenticateKey(ctx: Context, services: ApiServices): Prom
     )
   const caller = await services.batched.caller(key.lookup)
   const held = caller && sameHash(caller.hash, hashSecret(services.pepper, key.secret))
-  // A key works on its own side alone, whatever its row says.
+  // A key works on its own side alone, whatever its row contains.
   if (!caller || !held || key.test !== (caller.testOf !== null)) {
     throw new ApiError('UNAUTHENTICATED', 'This API key does not exist.', { headers: CHALLENGE })
   }

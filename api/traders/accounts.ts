@@ -86,7 +86,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
   }
 }
 
-// Accounts of the broker are shared by all partners that name them: those of the test broker are told apart by their ids.
+// Accounts of the broker are shared by all partners that name them: those of the test broker differ in their ids.
 function requireSide(test: boolean, named: string[]): void {
   const wrong = named.findIndex(accountId => (test ? !testAccountId.test(accountId) : accountId.startsWith('TST')))
   if (wrong < 0) return

@@ -154,7 +154,7 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
       if (action) act(action.press())
     }
   }
-  // Keys may come faster than the screen is drawn: each one meets what the one before it has changed.
+  // Keys may come faster than the screen is drawn: each one acts on what the one before it has changed.
   const latest = useRef(heard)
   latest.current = heard
   const reading = useRef(false)

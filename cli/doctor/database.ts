@@ -32,7 +32,7 @@ const SKEW_FAIL_MS = 30_000
 const WAITING_WARN_SECONDS = 60
 const SUMMED_DAYS = 3
 
-/** Everything about the database; what cannot be looked at, mostly for want of the step before, is left out. */
+/** Everything about the database; what cannot be checked, mostly because the step before failed, is left out. */
 export async function checkDatabase(config: Config): Promise<Finding[]> {
   let place: Awaited<ReturnType<typeof locateDatabase>>
   try {

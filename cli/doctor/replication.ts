@@ -19,7 +19,7 @@ interface Server {
   port: number | null
 }
 
-/** Where the connections of DATABASE_URL end: all at one server that takes writes. Undefined where there is nothing to say. */
+/** Where the connections of DATABASE_URL end: all at one server that takes writes. Undefined where there is nothing to report. */
 export async function checkRoute(url: string): Promise<Finding | undefined> {
   const check = 'database route'
   const servers = await Promise.all(Array.from({ length: CONNECTIONS }, () => queryOnce<Server>(url, WHERE_IT_ENDS)))

@@ -94,7 +94,7 @@ async function halt(
   return warning === undefined ? halted : { ...halted, warning }
 }
 
-/** What to look at when nobody lately traded a halted asset: its name may be mistyped. Undefined when somebody did. */
+/** What to check when nobody lately traded a halted asset: its name may be mistyped. Undefined when somebody did. */
 async function unknownAsset({ db }: Opened, asset: string): Promise<string | undefined> {
   const { named, of, most } = await recentOrdersOn(db, asset)
   if (named > 0 || of === 0) return undefined

@@ -1,4 +1,4 @@
-// operator requests: what partners ask of the API, as it happens.
+// operator requests: the partners' requests to the API, as they happen.
 import type { Command } from 'commander'
 import { newestRequest, presentRequest, type RequestRow, tailRequests } from '../../db/partners/requests.ts'
 import { openStore } from '../../db/platform/store.ts'

@@ -27,7 +27,7 @@ export interface SharedBroker {
   /** The settings under which our processes find it. */
   env: Record<string, string>
   url: string
-  /** Where it is controlled over HTTP; one that an older version started does not say it. */
+  /** Where it is controlled over HTTP; unknown of one that an older version started. */
   control: string | undefined
   /** Whether this run started it, or found it running. */
   own: boolean

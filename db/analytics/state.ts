@@ -8,7 +8,7 @@ export interface AnalyticsState {
   behindSeconds: number
   /** The same, but not counted from before these sums existed: a new database begins with a day to add up. */
   overdueSeconds: number
-  /** Marks of what changed after it was added up. */
+  /** Entries of what changed after it was added up. */
   late: number
   /** When samples were compared last, and how many sums differed; null where that never happened. */
   checkedAt: Date | null

@@ -7,7 +7,7 @@ import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
 // What was opened or closed later than this is marked as late by the triggers (five minutes), with room for a transaction
 // that takes its time.
 const BEHIND = `interval '10 minutes'`
-// A first addition, or one after a long pause, goes on by this much at a time; a statement takes so many marks.
+// A first addition, or one after a long pause, goes on by this much at a time; a statement takes so many late entries.
 const STEP_SECONDS = 86_400
 const LATE_QUARTERS = 64
 const LATE_DAYS = 256
@@ -73,7 +73,7 @@ const dayStart = (day: string) => `${day}::timestamp at time zone 'UTC'`
 
 /**
  * Adds up what was bought and closed since the last time, and adds up anew some of what is marked as late; returns whether there
- * is more of either. One caller at a time works. A step is a day, if nothing else is said; `halvings` makes
+ * is more of either. One caller at a time works. A step is a day by default; `halvings` makes
  * it smaller.
  */
 export async function addUpAnalytics(

@@ -82,7 +82,7 @@ async function revive(): Promise<void> {
   }
 }
 
-/** One connection: its first line is the token, and it is a holder until it says "release" or closes. */
+/** One connection: its first line is the token, and it is a holder until it sends "release" or closes. */
 function greet(socket: Socket): void {
   let heard = ''
   const patience = setTimeout(() => socket.destroy(), GREETING_MS)

@@ -5,7 +5,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 /** The bus channel of a dialect's ticks: topic `tick` with `term asset epoch price`, topic `unknown` with `term asset`. */
 export const tickChannelOf = (dialect: string): string => `svc_ticks_${dialect}`
 
-/** The queue-like topic on which workers learn that wanted assets have changed. */
+/** The queue-like topic that notifies workers of changes of the wanted assets. */
 export const TICKS = 'ticks'
 
 /** The assets of a dialect that one api process needs. */

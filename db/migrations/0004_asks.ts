@@ -1,5 +1,5 @@
-// Questions that only a worker can answer (live balance, a sale, a specification …) and their short-lived
-// answers. Unlogged: nothing here outlives its question, and a crash of the database loses only waits.
+// Broker requests, which only a worker can serve (live balance, a sale, a specification …), and their short-lived
+// responses. Unlogged: nothing here outlives its request, and a crash of the database loses only waits.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -8,7 +8,7 @@ export async function up(db: Knex): Promise<void> {
     -- Whole cents. A column type with two digits would round 0.005 silently; this refuses it.
     create domain usd as numeric check (value = round(value, 2) and abs(value) < 1000000000000000);
 
-    -- wallet:<partner>, earnings:<partner>, held:<partner> (payouts asked for and not yet paid), fees (the
+    -- wallet:<partner>, earnings:<partner>, held:<partner> (payouts requested and not yet paid), fees (the
     -- platform's) and world (everything outside). Opened at zero by their first transfer.
     create table ledger_accounts (
       id          text collate "C" primary key,
@@ -120,7 +120,7 @@ export async function up(db: Knex): Promise<void> {
       referencing new table as fresh for each statement execute function ledger_check_transfers();
 
     -- The paid (or trial) period a partner is in. Periods end on the anchor's day of the month, or on the
-    -- month's last day where it has none. Milliseconds, so that the clock of the code can say them exactly.
+    -- month's last day where it has none. Milliseconds, so that a JavaScript Date holds them exactly.
     alter table partners
       add column period_start    timestamptz(3) not null default now(),
       add column period_end      timestamptz(3) not null default now() + interval '30 days',

@@ -1,5 +1,5 @@
 // The marketplace: bots, what is listed of them, reviews, purchases and subscriptions. A party is a trader or,
-// where no trader's session came with the call, the partner itself; partner_id says whose money moves.
+// where no trader's session came with the call, the partner itself; partner_id is whose money moves.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {
@@ -120,7 +120,7 @@ export async function up(db: Knex): Promise<void> {
     create index marketplace_subscriptions_due on marketplace_subscriptions (current_period_end, id)
       where status <> 'CANCELED';
 
-    -- Who asked for the payout; the earnings are its partner's.
+    -- Who requested the payout; the earnings are its partner's.
     alter table payouts add column party_id text collate "C";
     update payouts set party_id = partner_id;
     alter table payouts alter column party_id set not null;

@@ -1,4 +1,4 @@
-// Deployed sites and their rendered files. The files stand in the database, so that every API process on
+// Deployed sites and their rendered files. The files are in the database, so that every API process on
 // every machine serves the same site; they are few and small, and the CHECKs keep them so.
 import type { Knex } from 'knex'
 

@@ -7,7 +7,7 @@ export async function up(db: Knex): Promise<void> {
       partner_id  text collate "C" not null references partners,
       hour        timestamptz not null,
       requests    bigint not null check (requests >= 0),
-      -- answers with a status of 400 or above
+      -- responses with a status of 400 or above
       errors      bigint not null check (errors between 0 and requests),
       primary key (partner_id, hour)
     ) with (fillfactor = 50);

@@ -45,7 +45,7 @@ export async function up(db: Knex): Promise<void> {
       primary key (bot_id, party_id)
     );
 
-    -- What leaderboards add up: the closed orders of a trader in a span of time, without a look at the table.
+    -- What leaderboards add up: the closed orders of a trader in a span of time, without reading the table.
     create index orders_closed_trader on orders (trader_id, closed_at) include (pnl) where phase = 'closed';
   `)
 }

@@ -1,4 +1,4 @@
-// The trace of the request that asked, so that a worker's log lines can be found from the partner's.
+// The trace of the partner's request, so that a worker's log lines can be found from the partner's.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -1,5 +1,5 @@
 // Whose turn it was and what was compared are two facts: a worker that dies between them must not make the
-// books of that time look compared.
+// books of that time count as compared.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

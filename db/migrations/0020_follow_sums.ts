@@ -1,5 +1,5 @@
 // What a follow's copies made, kept with the follow in the transaction that closes them: whether it is to pause is
-// asked at every settlement and for every follower before each fan-out, and must not add up its history each time.
+// checked at every settlement and for every follower before each fan-out, and must not add up its history each time.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

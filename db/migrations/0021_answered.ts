@@ -1,4 +1,4 @@
-// The broker tells a purchase's time in whole seconds, of its own clock: too coarse to see how quick it was.
+// The broker reports a purchase's time in whole seconds of its own clock: too coarse to measure latency.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

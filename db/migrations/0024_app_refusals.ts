@@ -1,5 +1,5 @@
 // Applications the broker refused, as the workers meet them: one refused application stops every trader of its partners,
-// and no account row says so, since their tokens are not at fault.
+// and no account row shows it, since their tokens are not at fault.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

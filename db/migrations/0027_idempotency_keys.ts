@@ -1,5 +1,5 @@
-// Answers kept for a repeat of the same request: who sends an Idempotency-Key with a POST, PATCH or DELETE gets the first
-// answer again for 24 hours. An answer may hold what is shown once (an API key, a session), so it is stored sealed.
+// Responses stored for a repeat of the same request: who sends an Idempotency-Key with a POST, PATCH or DELETE gets the first
+// response again for 24 hours. A response may hold what is shown once (an API key, a session), so it is stored sealed.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {
@@ -14,7 +14,7 @@ export async function up(db: Knex): Promise<void> {
       leased_until timestamptz not null,
       created_at timestamptz not null default now(),
       answered_at timestamptz,
-      -- Body and header fields of the answer, sealed with AES-256-GCM under this key and bound to partner and key.
+      -- Body and header fields of the response, sealed with AES-256-GCM under this key and bound to partner and key.
       token_key_id text check (char_length(token_key_id) <= 32),
       answer bytea check (octet_length(answer) <= 1100000),
       primary key (partner_id, key),

@@ -1,5 +1,5 @@
 // An order whose claim was released unsent must not be claimed again at once: while the broker refuses connections that
-// would be a loop of claims without a pause. The row says when the next claim may be made.
+// would be a loop of claims without a pause. The row holds the time of the next claim.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -12,7 +12,7 @@ export async function up(db: Knex): Promise<void> {
       -- Accounts of one trader under the same refresh token are renewed together: it may be good once.
       add column refresh_digest text,
       add column token_expires_at timestamptz,
-      -- When a worker looks at it next: to renew the token, to try again, or to reject the account at its end.
+      -- When a worker checks it next: to renew the token, to try again, or to reject the account at its end.
       add column renew_at timestamptz,
       -- A worker is renewing it until then.
       add column renewing_until timestamptz,

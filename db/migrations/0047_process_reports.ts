@@ -1,5 +1,5 @@
-// What each process last said of itself, written with its heartbeat: of workers what they reach of the broker, of apis how
-// long their requests took. Null of a process that says nothing, as older versions do.
+// The last report of each process, written with its heartbeat: of workers what they reach of the broker, of apis how
+// long their requests took. Null of a process that reports nothing, as older versions do.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -143,7 +143,7 @@ export async function up(db: Knex): Promise<void> {
 
     select make_webhook_days((now() at time zone 'UTC')::date, (now() at time zone 'UTC')::date + 3);
 
-    -- Test events that partners asked for; a worker sends each once and writes its result here.
+    -- Test events that partners requested; a worker sends each once and writes its result here.
     create table webhook_tests (
       id           text collate "C" primary key,
       endpoint_id  text collate "C" not null references webhook_endpoints on delete cascade,

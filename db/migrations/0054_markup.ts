@@ -1,4 +1,4 @@
-// What the partner's application earns by a contract, as the broker's contract state says it. Null is unknown: orders that were
+// What the partner's application earns by a contract, as in the broker's contract state. Null is unknown: orders that were
 // closed before this have none, and nothing is made up for them.
 import type { Knex } from 'knex'
 

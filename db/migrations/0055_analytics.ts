@@ -9,7 +9,7 @@ export async function up(db: Knex): Promise<void> {
     -- A whole number instead of the id, in sets of traders.
     alter table traders add column number int generated always as identity;
 
-    -- Contracts bought in a quarter of an hour. Grouping says what 'value' is: '' (all contracts; value ''), asset, contractType or
+    -- Contracts bought in a quarter of an hour. Grouping is what 'value' means: '' (all contracts; value ''), asset, contractType or
     -- kind. Of each mode, and of both together (ALL), since a trader may be active in both.
     create table analytics_quarters (
       partner_id      text collate "C" not null references partners,

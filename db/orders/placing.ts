@@ -74,7 +74,7 @@ export async function openOrders(
   })
 }
 
-// `id = any(...)` beside the join on it: a plan made while the table was small goes on to look rows up by their keys.
+// `id = any(...)` beside the join on it: a plan made while the table was small still finds rows by their keys.
 /** A bought order, as far as its worker needs it from here on. */
 export type OpenedOrder = LeasedOrder & Pick<OrderRow, 'reply_channel' | 'duration_unit' | 'has_followers'>
 
@@ -168,7 +168,7 @@ export async function releaseUnsent(trx: Db, claims: Unsent[], sender: string): 
 }
 
 /**
- * Gives back the orders of claiming statements whose outcome their sender never learned: it sent none of them. Queued
+ * Gives back the orders of claiming statements whose outcome never reached their sender: it sent none of them. Queued
  * again while there is time, failed (502, may be retried) when there is none. Returns the rows.
  */
 export async function releaseLostClaims(

@@ -1,4 +1,4 @@
-// The request log: what each partner asked of the API and what came of it. Each process keeps entries in memory for a moment and
+// The request log: each partner's requests to the API and their results. Each process keeps entries in memory for a moment and
 // writes them together, away from the requests' path; beyond a bound entries are dropped and counted, never waited for.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Log } from '../platform/log.ts'
@@ -7,7 +7,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 import { dropDays, lacksPartition, makeDays } from '../postgres/day-partitions.ts'
 import { within } from '../postgres/within.ts'
 
-/** A request that has been answered. */
+/** A finished request. */
 export interface RequestEntry {
   partnerId: string
   requestId: string
@@ -158,7 +158,7 @@ async function insertRequests(db: Db, group: RequestEntry[]): Promise<void> {
   )
 }
 
-// What looks like a key of ours, wherever a caller has put it.
+// What has the form of our keys, wherever a caller has put it.
 const KEYS = /service_(live|test)_[0-9a-zA-Z_]*/g
 
 function shownPath(path: string): string {

@@ -196,7 +196,7 @@ export function responseOf(row: BrokerRequestRow | undefined): unknown {
 }
 
 /**
- * Waits until a stored broker request is answered or refused, reading its row with `read`. Resolves with undefined
+ * Waits until a stored broker request has a response or is refused, reading its row with `read`. Resolves with undefined
  * after `timeoutMs`, on abort, and when there is no such row.
  */
 export async function awaitEnd(

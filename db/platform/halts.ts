@@ -85,7 +85,7 @@ export async function listHalts(db: Db): Promise<Halt[]> {
   )
 }
 
-// How many orders, of all partners, tell whether a symbol is one that is traded: a day of a busy service, read in milliseconds.
+// Number of orders, of all partners, that show whether a symbol is traded: a day of a busy service, read in milliseconds.
 const RECENT_ORDERS = 20_000
 
 /** How many of the latest orders of all partners are on an asset, out of how many, and the assets of most of them. */

@@ -1,5 +1,5 @@
 // Prometheus metrics, /healthz and /readyz on a private port, for the api and the workers alike. What has to
-// be asked of the database is asked when Prometheus comes, with a bound, never by the clock.
+// be read from the database is read when Prometheus scrapes, with a bound, never by the clock.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import client from 'prom-client'
@@ -53,7 +53,7 @@ export function countTurnedAway(what: 'request' | 'ask' | 'sell'): void {
   turnedAway.inc({ what })
 }
 
-/** Counts a request that has been answered. */
+/** Counts a finished request. */
 export function countRequest(request: { operation: string; status: number; code: string; seconds: number }): void {
   httpRequests.inc({ operation: request.operation, status: request.status, code: request.code })
   httpSeconds.observe({ operation: request.operation }, request.seconds)
@@ -106,7 +106,7 @@ const frameSeconds = new client.Histogram({
   buckets: [0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12, 0.25, 0.5, 1, 5]
 })
 
-/** Notes how long ago the change was of which a frame has just told. */
+/** Records the age of the change that a frame has just reported. */
 export function observeFrame(seconds: number): void {
   frameSeconds.observe(Math.max(0, seconds))
 }
@@ -337,7 +337,7 @@ const scrapes: (() => Promise<void>)[] = []
 /** Why the process cannot work right now; empty when it can. */
 export type Ready = () => Promise<string[]>
 
-/** A readiness check: the database answers within its bound, hints arrive, and nothing of `broker` is unreachable. */
+/** A readiness check: the database responds within its bound, hints arrive, and nothing of `broker` is unreachable. */
 export function readiness(
   db: Db,
   bus: { healthy(): boolean },

@@ -29,7 +29,7 @@ export interface SeenMarkets {
   seconds: number
 }
 
-/** What a process says of itself with each heartbeat. */
+/** What a process reports with each heartbeat. */
 export interface ProcessReport {
   /** Of a worker, by dialect. */
   broker?: BrokerReach[]
@@ -52,7 +52,7 @@ export interface RunningProcess {
   silentMs: number
   /** It sent a heartbeat within the last 20 s. */
   alive: boolean
-  /** What it said of itself with its last heartbeat; null of one that says nothing. */
+  /** Its report of the last heartbeat; null of one that reports nothing. */
   report: ProcessReport | null
 }
 

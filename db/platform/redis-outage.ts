@@ -2,7 +2,7 @@
 import type { Redis } from 'ioredis'
 import type { Log } from './log.ts'
 
-/** Logs outages of one Redis that `clients` are connected to. `meanwhile` says what happens until it is back. */
+/** Logs outages of one Redis that `clients` are connected to. `meanwhile` is what happens until it is back. */
 export function logOutages(clients: Redis[], { log, meanwhile }: { log: Log; meanwhile: string }): void {
   const away = new Set<Redis>()
   let since = 0

@@ -1,4 +1,4 @@
-// What GET /status says, read from the heartbeats of the processes, the queue and the orders of the last minutes.
+// The content of GET /status, read from the heartbeats of the processes, the queue and the orders of the last minutes.
 import type { Status } from '../../schemas/status.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { orderIdAt, readShortly } from './console.ts'
@@ -43,7 +43,7 @@ export async function readStatus(db: Db): Promise<Status> {
   })
 }
 
-/** What can be said while the database does not respond: nothing works then. */
+/** The status while the database does not respond: nothing works then. */
 export function unreachableStatus(): Status {
   return {
     state: 'DOWN',

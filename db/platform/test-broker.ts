@@ -52,7 +52,7 @@ export interface TestBrokerBooks {
   enter(entry: TestBrokerEntry): void
   /** Runs `run` once all entered so far is on disk: at once where it is. Never, once the books are lost. */
   after(run: () => void): void
-  /** Says where the broker is reached. */
+  /** Stores where the broker is reached. */
   announce(host: { worker: string; machine: string; url: string }): Promise<void>
   /** Rejects where the books are no more held. */
   check(): Promise<void>

@@ -32,7 +32,7 @@ export interface StandbyState {
   synchronous: boolean
   /** Bytes of the log that it has not replayed. */
   behindBytes: number
-  /** How far its clock is ahead of the primary's, by its last reply, ms; a clock that is behind looks like an old reply. */
+  /** How far its clock is ahead of the primary's, by its last reply, ms; a clock that is behind cannot be distinguished from an old reply. */
   clockAheadMs: number
 }
 

@@ -1,4 +1,4 @@
-// Reads that a standby may serve. Each one first learns how far the primary's log is flushed; the standby serves it once it
+// Reads that a standby may serve. Each one first reads how far the primary's log is flushed; the standby serves it once it
 // has replayed that much, so that nobody reads what is older than a write acknowledged before the read began, whichever
 // process wrote. Otherwise, and whenever the standby is away, the primary serves it.
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -121,7 +121,7 @@ export function openReads({ db, url, waitMs, pool, log }: ReadsOptions): Reads {
         return found
       } catch (error) {
         void trx.rollback().catch(() => {})
-        // The primary would say the same of these.
+        // The primary would raise the same errors.
         if (error instanceof ApiError || isDataError(error) || wasCanceled(error)) throw error
         failed(new Unserved('away', sentence(error), { cause: error }))
         return work(db)

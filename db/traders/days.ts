@@ -7,7 +7,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 // What closes later than this is marked as late by the table's trigger (five minutes), with room for a
 // transaction that takes its time.
 const BEHIND = `interval '10 minutes'`
-// A first addition, or one after a long pause, goes on by this much at a time, and a statement takes so many marks.
+// A first addition, or one after a long pause, goes on by this much at a time, and a statement takes so many late entries.
 const STEP_SECONDS = 86_400
 const LATE_DAYS = 256
 /** Kept: the longest window read, and the day it begins in. */

@@ -1,4 +1,4 @@
-// What becomes of each column that says something about a trader when the trader is erased, and what an export holds. A test
+// What becomes of each column with data about a trader when the trader is erased, and what an export holds. A test
 // compares this with the schema: a new table or column is decided on here, or the test fails.
 
 /**

@@ -5,7 +5,7 @@ import { FAILING_FROM } from './endpoints.ts'
 export interface WebhookCounts {
   enabled: number
   failing: number
-  /** By an answer of 410 or by failures. */
+  /** By a response of 410 or by failures. */
   disabled: number
   /** Enabled ones with something to send that no living worker has held for 30 s. */
   unheld: number

@@ -138,7 +138,7 @@ export async function changeWebhook(
             enabled = coalesce(:enabled, e.enabled),
             disabled_reason = case when coalesce(:enabled, e.enabled) then null else coalesce(e.disabled_reason, :reason) end,
             disabled_at = case when coalesce(:enabled, e.enabled) then null else coalesce(e.disabled_at, now()) end,
-            -- A new beginning: what failed before says nothing about the endpoint as it is now.
+            -- A new beginning: earlier failures do not count against the endpoint as it is now.
             failures = case when :enabled or :url::text is not null then 0 else e.failures end,
             failing_since = case when :enabled or :url::text is not null then null else e.failing_since end,
             paused_until = null, next_at = now(),

@@ -11,7 +11,7 @@ import { oversized, type Violation } from '../fields/sizes.ts'
 import { unstorableText } from '../fields/text.ts'
 import { wordsOf } from './words.ts'
 
-/** Entries of `details`; past so many a caller learns nothing more. */
+/** Entries of `details`; more of them would not help a caller. */
 export const MAX_DETAILS = 20
 /** What `violations` counts to. */
 const MAX_VIOLATIONS = 1000

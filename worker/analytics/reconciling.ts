@@ -81,5 +81,5 @@ async function reconcileOne(
   }
 }
 
-/** How the dialects say that a token is good, and not for reports. */
+/** The dialects' codes for a token that is valid, but not for reports. */
 const LACKING = new Set(['PermissionDenied', 'RestAccessDenied', 'RestPermissionDenied'])

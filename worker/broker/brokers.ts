@@ -24,7 +24,7 @@ export interface Brokers {
   unreachable(): Unreachable[]
   /** What this process knows of the broker, in each dialect that an address was given for. */
   reach(): BrokerReach[]
-  /** What the last list of symbols of each dialect said of the markets. */
+  /** The state of the markets in each dialect's last list of symbols. */
   seenMarkets(): SeenMarkets[]
   /** Fraction of the call budget left, by dialect and class. */
   budget(): Record<string, number>
@@ -57,7 +57,7 @@ export function openBrokers(
     next: config.brokerNext
       ? () => createNextBroker({ ...(config.brokerNext as NonNullable<Config['brokerNext']>), ...shared })
       : undefined,
-    // A simulated broker, which speaks the first dialect; its calls are no part of the real broker's quotas.
+    // A simulated broker, in the first dialect; its calls are no part of the real broker's quotas.
     test: testUrl
       ? () => createV3Broker({ ...shared, what: 'the test broker', url: testUrl, records: undefined })
       : undefined

@@ -94,7 +94,7 @@ function refusalOf(error: unknown): { code: 'BROKER_DISCONNECTED' | 'BROKER_UPST
   if (!(error instanceof BrokerError || error instanceof ApiError)) return undefined
   if (error.code === 'BROKER_DISCONNECTED') return { code: error.code, message: error.message }
   if (!(error instanceof BrokerError)) return undefined
-  // Either is refused again within the order's time; the caller learns it now.
+  // Either is refused again within the order's time; so the order fails now.
   const final = error.brokerCode === 'RefusedTooOften' || isAppRefused(error.brokerCode)
   return final ? { code: 'BROKER_UPSTREAM', message: error.message } : undefined
 }

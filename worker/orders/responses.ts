@@ -118,7 +118,7 @@ export class Responses {
       await this.#saveReset({ id, attempt })
       return
     }
-    // A refused application is refused again within the order's time; the caller learns it now.
+    // A refused application is refused again within the order's time; so the order fails now.
     if (!written && error.code === 'BROKER_UPSTREAM' && !isAppRefused(error.brokerCode)) {
       observeBuy('unsent', seconds())
       log.info(facts, 'an order was not sent')

@@ -14,7 +14,7 @@ export interface FaultRule {
   loginid?: string
   symbol?: string
   appId?: AppId
-  /** Chance in 0…1 that a matching call meets the rule; default 1. */
+  /** Chance in 0…1 that a matching call is subject to the rule; default 1. */
   probability?: number
   /** How many calls the rule still spoils; default: until it is removed. */
   times?: number
@@ -116,7 +116,7 @@ export class Faults {
     this.set(calm)
   }
 
-  /** The rule this call meets, counted; null in peace. */
+  /** The rule that this call matches, counted; null without one. */
   fate(facts: CallFacts): FaultRule | null {
     const { rules } = this.#settings
     if (rules.length === 0) return null

@@ -27,7 +27,7 @@ function magicOf({ cents, currency, asset, flags }: Order): Magic | undefined {
   return (currency === 'USD' ? byCents.get(cents) : undefined) ?? byFlag.get(named.toLowerCase()) ?? byToken
 }
 
-/** What a purchase meets; null: nothing. */
+/** What happens to a purchase; null: nothing. */
 export function magicOfPurchase({ amount, ...order }: Omit<Order, 'cents'> & { amount: unknown }): FaultRule | null {
   // A fraction of a cent is no stake, and none of these.
   const hundredths = Number(amount) * 100

@@ -44,7 +44,7 @@ export interface SimulatorOptions {
   /** What applications charge on every purchase; none by default. */
   markup?: Markup
   faults?: Partial<FaultSettings>
-  /** Stakes of magic.ts provoke what they stand for. Default false. */
+  /** Stakes of magic.ts provoke their trouble. Default false. */
   magic?: boolean
   /** Most contracts remembered; older closed ones are forgotten. Default 500 000. */
   maxContracts?: number

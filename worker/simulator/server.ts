@@ -74,7 +74,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   }
   const v3 = new V3({ ...shared, quota })
   const next = new Next({ ...shared, limits: limitsOr(nextLimits) })
-  // Where books are written later, no frame says what is not yet in them.
+  // Where books are written later, no frame shows what is not yet in them.
   const after = books?.after ?? (run => run())
   let port = 0
   const sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_FRAME_BYTES, perMessageDeflate: false })

@@ -11,7 +11,7 @@ export const SLOW_MS = 2000
 // Requests that are estimated to wait in the queue: below the first the window grows, from the second on it shrinks.
 const FEW_QUEUED = 2
 const MANY_QUEUED = 4
-/** Shorter times are not told apart, ms. */
+/** Shorter times count as equal, ms. */
 export const SHORTEST_MS = 10
 // An outcome waits for the group that is being written, and is written with the next: as much again is no queue.
 const NO_QUEUE = 2

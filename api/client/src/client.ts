@@ -86,7 +86,7 @@ export class Client {
       if (order.status === 'CLOSED' || order.status === 'FAILED') return order
       if (performance.now() >= until)
         throw new ServiceError('DEADLINE', { message: `${orderId} is ${order.status} after ${deadlineMs} ms` })
-      // An answer that came early is no reason to ask in a tight loop.
+      // A response before the wait was over must not make this a tight loop of requests.
       await pause(Math.min(until, began + 1000) - performance.now(), options.signal)
     }
   }

@@ -1,11 +1,11 @@
-// One class for whatever can go wrong, told apart by `code`.
+// One class for whatever can go wrong; `code` distinguishes the cases.
 import type { components } from './service.ts'
 
 type Envelope = components['schemas']['Error']
 
 /**
- * A code of the service, or one of the client's. NO_ANSWER: the connection failed or took too long, what the service did is
- * not known. UNEXPECTED: something else than the service answered. DEADLINE: a wait took too long.
+ * A code of the service, or one of the client's. NO_ANSWER: the connection failed or took too long, whether the service acted is
+ * not known. UNEXPECTED: the response is not one of the service. DEADLINE: a wait took too long.
  */
 export type ErrorCode = Envelope['error'] | 'NO_ANSWER' | 'UNEXPECTED' | 'DEADLINE'
 
@@ -40,7 +40,7 @@ const TEMPORARY =
 
 /** Whether an idempotent request may be sent again; `harmless`: also one that may have broken off half-way. */
 export function isTemporary({ code, facts }: ServiceError, harmless: boolean): boolean {
-  // The settlement is under review: a person decides, and a repeat learns nothing before.
+  // The settlement is under review: a person decides, and a repeat returns the same until then.
   if (code === 'BROKER_UPSTREAM' && facts.status === 'OPEN') return false
   return TEMPORARY.test(code) || (code === 'INTERNAL' && harmless)
 }

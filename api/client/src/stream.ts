@@ -111,7 +111,7 @@ export async function consume(options: StreamOptions & Source): Promise<void> {
       if (id === ID) return { reason: frame.message }
       options.onTrouble?.(frame.message)
     }
-    // A socket does not say why it was refused; a call does.
+    // A refused socket carries no reason; a call returns it.
     if (!greeted || /^closed with 440[23]/.test(end.reason)) await check?.()
     return end
   }

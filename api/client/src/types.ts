@@ -9,7 +9,7 @@ export type PathOf<M extends Method> = {
 type OperationOf<M extends Method, P extends PathOf<M>> = paths[P] extends Record<M, infer O> ? O : never
 type Field<O, Name extends PropertyKey> = Name extends keyof O ? O[Name] : undefined
 type Json<T> = T extends { content: { 'application/json': infer J } } ? J : undefined
-/** A property that is absent, optional or required, as its type says. */
+/** A property that is absent, optional or required, according to its type. */
 type Given<Name extends string, T> = [T] extends [undefined]
   ? unknown
   : undefined extends T

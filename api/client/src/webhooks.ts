@@ -1,7 +1,7 @@
 // Webhooks: whether a request was signed with your secret (Standard Webhooks), by WebCrypto.
 import type { Schemas } from './types.ts'
 
-/** A request that is not to be believed; `message` says why. Answer it with a 400. */
+/** A request that failed verification; `message` is the reason. Respond with a 400. */
 export class WebhookRefused extends Error {
   override readonly name = 'WebhookRefused'
 }

@@ -63,7 +63,7 @@ export function entryOf(
 
 const jsonOf = (shown: object | null): string | null => shown && JSON.stringify(shown)
 
-/** What a tail tells: that it has more, or that the log was restored and no point is good any more. */
+/** Events of a tail: it has more, or the log was restored and no point is good any more. */
 export interface TailListener {
   grown(): void
   expired(state: LogState): void

@@ -84,7 +84,7 @@ export class Subscriptions {
     try {
       return await this.#openShared(subscription)
     } catch (error) {
-      // The caller learns it from the rejection alone, unless others still wait for this contract.
+      // The caller is notified by the rejection alone, unless others still wait for this contract.
       subscription.listeners.delete(listener)
       if (subscription.listeners.size === 0) this.#remove(subscription)
       throw error

@@ -48,7 +48,7 @@ export type JournalLine =
       loginid: string
       currency: string
       cents: number
-      /** Journals of earlier versions do not have it: the account is of the kind that its id says. */
+      /** Journals of earlier versions do not have it: the prefix of its id is its kind. */
       virtual?: boolean | undefined
       createdMs: number
       transactionId: number

@@ -1,5 +1,5 @@
 // Shapes of requests: the parts of their schemas, and the check, compiled at the first request of a call. One row per
-// call says which fields it may carry, which scope it needs, and which budget it is counted in.
+// call lists which fields it may carry, which scope it needs, and which budget it is counted in.
 import { Ajv, type ValidateFunction } from 'ajv'
 import type { TokenScope } from './accounts.ts'
 import type { CallClass } from './quota.ts'

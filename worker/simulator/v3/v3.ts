@@ -65,7 +65,7 @@ export interface SimulatedV3Options {
   /** Lenient accepts numbers for strings and the reverse, as the live broker does; default strict. */
   mode?: 'strict' | 'lenient'
   idleMs?: number
-  /** Whether the stakes of magic.ts provoke what they stand for. */
+  /** Whether the stakes of magic.ts provoke their trouble. */
   magic?: boolean
   seed?: number
   /** Default: the first dialect's own. */
