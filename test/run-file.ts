@@ -57,7 +57,7 @@ export async function runFile(path: string, { env, timeoutMs, signal }: RunOptio
   return { ...judge(ended), output: ended.output, tookMs: Date.now() - startedAt, cpuMs: ended.cpuMs }
 }
 
-/** What a reader of the source can tell: a suite that is never run, or one that leaves the others out. */
+/** Faults visible in the source: a suite that is never run, or one that leaves the others out. */
 export function inspect(source: string): string[] {
   const complaints: string[] = []
   if (/\.only\(/.test(source)) complaints.push('calls .only( and so leaves other tests out')

@@ -153,7 +153,7 @@ async function reportTimes(): Promise<void> {
 
 interface TestRun {
   path: string
-  /** The broker's dialect this run speaks, where that makes a difference. */
+  /** The broker's dialect of this run, where that makes a difference. */
   dialect?: string
 }
 

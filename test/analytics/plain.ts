@@ -1,4 +1,4 @@
-// The expected answers of analytics: a plain sum over the orders in JavaScript. It uses the time zones of ICU, the service those of
+// The expected responses of analytics: a plain sum over the orders in JavaScript. It uses the time zones of ICU, the service those of
 // PostgreSQL.
 import { Big } from 'big.js'
 import type { Interval } from '../../db/analytics/windows.ts'

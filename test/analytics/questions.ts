@@ -84,7 +84,7 @@ export function questionOf(
   }
 }
 
-/** What of the answer differs from the plain sums, in words; empty when nothing does. Reads both in one snapshot. */
+/** What of the response differs from the plain sums, in words; empty when nothing does. Reads both in one snapshot. */
 export async function differencesOf(db: Db, question: Question): Promise<string[]> {
   // Compared after the transaction: the database ends one that is idle while this process computes.
   const comparison = await db.transaction(

@@ -1,4 +1,4 @@
-// Analytics of revenue and traders: whatever was added up beforehand, and whenever, an answer is the sum over the orders.
+// Analytics of revenue and traders: whatever was added up beforehand, and whenever, a response is the sum over the orders.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'

@@ -1,7 +1,7 @@
 // What a hostile partner does, one attack after another as fast as its plan allows (SCALE: 200 calls a second), from a process of
 // its own: what it takes to send must not delay what is measured beside it. Every response counts, whatever its status.
 //   started by hostile.ts: the first message is the ground, each one after it the name of an attack and its seconds; a message
-//   with the statuses follows when the last call of an attack was answered
+//   with the statuses follows when the last call of an attack is finished
 
 import { randomUUID } from 'node:crypto'
 import { steady } from './added-time.ts'
@@ -28,7 +28,7 @@ export interface Attack {
   name: string
   /** Sent to a bare server, as a measure of what the machine alone costs the other partner. */
   control?: true
-  /** Calls a second; as many as the plan allows unless said. */
+  /** Calls a second; by default as many as the plan allows. */
   rate?: number
   /** Makes a call slow at the broker, for the hostile partner's application alone. */
   slow?: 'balance' | 'buy'
@@ -36,7 +36,7 @@ export interface Attack {
   call(ground: Ground, index: number): Promise<number[]>
 }
 
-/** How often the hostile partner was answered with a status; 0 is no answer. */
+/** Number of responses to the hostile partner by status; 0 is no response. */
 export type Answered = Record<number, number>
 
 const MIB_OF_ITEMS = JSON.stringify({ traderExternalId: 'x', accounts: Array(349_000).fill({}) })
@@ -127,7 +127,7 @@ async function send(
 export const post = (ground: Ground, path: string, body: object | string) =>
   send(ground, 'POST', path, typeof body === 'string' ? body : JSON.stringify(body))
 
-/** Attacks for `seconds`; resolves when the last call is answered. */
+/** Attacks for `seconds`; resolves when the last call is finished. */
 async function run(ground: Ground, { name, seconds }: { name: string; seconds: number }): Promise<Answered> {
   const { rate = CALLS_A_SECOND, call } = attacks.find(attack => attack.name === name) as Attack
   const answered: Answered = {}

@@ -1,5 +1,5 @@
 // The load generator's HTTP client. It shares the cores with what it measures, so it does only what the bench
-// needs: one request at a time on a kept connection, an answer with a content length, no redirects, no TLS.
+// needs: one request at a time on a kept connection, a response with a content length, no redirects, no TLS.
 import { connect, type Socket } from 'node:net'
 
 interface Answer {
@@ -7,7 +7,7 @@ interface Answer {
   text: string
 }
 
-/** No measurement waits longer for an answer: longer than the service lets a request wait. */
+/** No measurement waits longer for a response: longer than the service lets a request wait. */
 const ANSWER_MS = 150_000
 
 interface Line {
@@ -18,7 +18,7 @@ interface Line {
 
 const idle = new Map<string, Line[]>()
 
-/** Sends one request and resolves with its answer. Rejects when the connection fails, or is silent for 150 s, before it is whole. */
+/** Sends one request and resolves with its response. Rejects when the connection fails, or is silent for 150 s, before it is whole. */
 export function exchange(
   address: string,
   { method, path, headers, body = '' }: { method: string; path: string; headers: Record<string, string>; body?: string }

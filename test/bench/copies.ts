@@ -46,7 +46,7 @@ export async function copies(
   return body
 }
 
-/** Everybody follows the leader, as if each had asked to. */
+/** Everybody follows the leader, as if each had sent the request. */
 async function follow(db: Db, leader: string, followers: string[]): Promise<void> {
   await rows(
     db,
@@ -67,7 +67,7 @@ async function bought(db: Db): Promise<number> {
   return row?.count ?? 0
 }
 
-/** The worker with the most orders between intent and answer. */
+/** The worker with the most orders between intent and response. */
 async function busiest(db: Db): Promise<number | undefined> {
   const [row] = await rows<{ pid: number }>(
     db,
@@ -87,7 +87,7 @@ async function sentBy(db: Db, pid: number): Promise<number> {
   return row?.count ?? 0
 }
 
-/** Waits until every copy has its end; holds the rows against the broker's books; answers the figures. */
+/** Waits until every copy has its end; holds the rows against the broker's books; returns the figures. */
 async function outcome(stage: Stage, leadingId: string, followers: number): Promise<string[]> {
   const { db } = stage
   await until(async () => {

@@ -1,5 +1,5 @@
 // Events: what the log costs the order path (the same load with the triggers of orders and without them, in turns), how long
-// after its change the frame that tells of it has arrived, what an idle socket costs, how fast all of them come back, how many ticks
+// after its change the frame that reports it has arrived, what an idle socket costs, how fast all of them come back, how many ticks
 // a process delivers, and what consumers that read slowly cost the others. The consumers run in a process of their own (sockets.ts).
 //   BENCH_SOCKETS  idle sockets (10,000; needs as many open files)
 //   BENCH_CASES    only parts whose name contains one of these, by comma: cost, frames, idle, forwarding, ticks, slow

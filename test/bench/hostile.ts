@@ -158,7 +158,7 @@ function add(to: Times, { orders, reads }: Times): void {
   to.reads.push(...reads)
 }
 
-/** Watches a process's memory until the answer is called, which resolves with the most in MB. */
+/** Watches a process's memory until the returned function is called, which resolves with the most in MB. */
 function watchMemory({ pid }: ChildProcess): () => Promise<number> {
   let [over, most] = [false, 0]
   const watching = (async () => {

@@ -1,8 +1,8 @@
 // What guessing passwords comes to. First how many of 1,000 wrong passwords for one e-mail, sent to an api process over
-// HTTP, are let through to the hash. Then whether the time of a failed login tells a known e-mail from an unknown one:
+// HTTP, are let through to the hash. Then whether the time of a failed login reveals a known e-mail from an unknown one:
 // interleaved samples of both, compared by rank (Mann-Whitney U), which noise of the machine disturbs least.
 //   make bench BENCH_ONLY=logins, or node test/bench/logins.ts [samples of each]
-// A small p means that the two can be told apart; the last line does the same to two samples of known e-mails.
+// A small p means that the two can be distinguished; the last line does the same to two samples of known e-mails.
 import { logInTrader, signUpTrader } from '../../api/traders/traders.ts'
 import { call, closeAll, openHarness } from '../support/harness.ts'
 import { startApi } from '../support/processes.ts'
@@ -18,7 +18,7 @@ const partner = await harness.makePartner()
 const known = Array.from({ length: Math.ceil((2 * samples) / GUESSES) }, (_, i) => `known${i}@example.com`)
 for (const email of known) await partner.call(signUpTrader, { body: { email, password: 'a good password' } })
 
-/** Sends wrong passwords for one e-mail; tells what became of them. */
+/** Sends wrong passwords for one e-mail; returns the number of each outcome. */
 async function guess(email: string): Promise<string> {
   const answers: Record<number, number> = {}
   let left = ATTEMPTS

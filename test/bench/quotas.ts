@@ -1,5 +1,5 @@
 // The broker's quotas: many orders at once on one account with one worker, and over many accounts with four, in the newer
-// dialect, with the quotas that the broker publishes. Each order is placed, or its answer says why not; nothing is called
+// dialect, with the quotas that the broker publishes. Each order is placed, or its response says why not; nothing is called
 // once too often, and no user has a connection too many.
 import { exchange } from './client.ts'
 import { print, verdict } from './report.ts'

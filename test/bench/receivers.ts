@@ -1,4 +1,4 @@
-// The endpoints of `BENCH_ONLY=webhooks`, in a process of its own. The first part of a path is how a request is answered: `ok` at once,
+// The endpoints of `BENCH_ONLY=webhooks`, in a process of its own. The first part of a path is the behaviour of the endpoint: `ok` at once,
 // `slow` after 100 ms, `hang` never, `drip` a byte a second, `dead` by a reset until it is revived. The rest is the endpoint's name.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -7,10 +7,10 @@ const SLOW_MS = 100
 const DRIP_MS = 1000
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
 
-/** What endpoints received since it was asked for last. */
+/** What endpoints received since the last report. */
 export interface Received {
   count: number
-  /** From the change that an event tells of to its request, ms. */
+  /** From the change that an event reports to its request, ms. */
   agesMs: number[]
 }
 

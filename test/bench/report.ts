@@ -1,4 +1,4 @@
-// How the bench tells its figures: tables, the goal beside each figure, the spread over its rounds.
+// How the bench reports its figures: tables, the goal beside each figure, the spread over its rounds.
 import { readFile } from 'node:fs/promises'
 import Table from 'cli-table3'
 import { median } from './stage.ts'

@@ -1,5 +1,5 @@
 // `make bench`: the service beside bare peers in one run on one machine. The machine is noisy, so rounds are
-// interleaved and the median is told with the least and the most; ratios are what travels, absolute figures are
+// interleaved and the median is reported with the least and the most; ratios are what travels, absolute figures are
 // for this machine.
 //   BENCH_ONLY     parts to run, by comma (without it, all but the ones marked 'on request')
 //   BENCH_SECONDS  length of one measurement (4)

@@ -226,7 +226,7 @@ export async function each<T>(
   )
 }
 
-/** Keeps `connections` callers busy for `seconds`, or for `calls`; answers calls a second and their latencies in ms. */
+/** Keeps `connections` callers busy for `seconds`, or for `calls`; returns calls a second and their latencies in ms. */
 export async function load({
   connections,
   seconds,

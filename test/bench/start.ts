@@ -1,4 +1,4 @@
-// Start: an API process to its first answer, and `operator run --once`, which is what `make run` does up to the
+// Start: an API process to its first response, and `operator run --once`, which is what `make run` does up to the
 // settled order of its demonstration.
 import { execFile } from 'node:child_process'
 import { chmodSync, mkdtempSync } from 'node:fs'

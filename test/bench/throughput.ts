@@ -9,7 +9,7 @@ import pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import { call, type Load, load, type Stage, tickOrder } from './stage.ts'
 
-/** Orders a second with so many connections, for so long or so many; a minute's contract answers as soon as it is bought. */
+/** Orders a second with so many connections, for so long or so many; a minute's contract returns as soon as it is bought. */
 export async function orders(
   stage: Stage,
   {
@@ -61,7 +61,7 @@ export async function plainQueue(
   return result
 }
 
-/** Koa, router and koa-body answering a POST of the same size, or a GET. */
+/** Koa, router and koa-body serving a POST of the same size, or a GET. */
 export async function bareKoa({
   connections,
   seconds,

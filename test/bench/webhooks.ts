@@ -86,7 +86,7 @@ async function closedAddress(): Promise<string> {
   return `http://127.0.0.1:${port}`
 }
 
-/** Partners with a trader and closed orders each, whose events are then told. */
+/** Partners with a trader and closed orders each, whose events are then reported. */
 async function makePartners(stage: Stage, address: string): Promise<Partner[]> {
   const { db } = stage
   const pepper = await openPepper(db, openVault(TOKEN_KEYS))

@@ -1,5 +1,5 @@
 // A year of billing, day by day: partners that top up too little or too late, are suspended and resumed, change plans,
-// subscribe and cancel, bots that are retired. The service's own functions run on a clock that is told; everything is
+// subscribe and cancel, bots that are retired. The service's own functions run on a virtual clock; everything is
 // drawn from the seed.
 
 import { insertBot, publishBot, retireBot } from '../../db/marketplace/listings.ts'

@@ -106,7 +106,7 @@ market('tells candles, oldest first', async () => {
 market('tells what multipliers cost and whether they trade', async () => {
   const spec = await data.multiplierSpec('R_100', 'USD')
   assert.equal(spec.multipliers, [40, 100, 200, 300, 400])
-  // As the quote says; contracts_for has no limits of multipliers.
+  // The limits of the quote; contracts_for has no limits of multipliers.
   assert.equal([spec.minStake, spec.maxStake], ['1.00', '2000.00'])
   assert.ok(Number(spec.commissionPct) > 0 && Number(spec.commissionPct) < 5, String(spec.commissionPct))
   assert.is(spec.marketOpen, true)

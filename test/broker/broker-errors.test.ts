@@ -57,7 +57,7 @@ else {
         const meaning = errorMappings[code]!
         assert.is(meaning.ran, ran, `${code}: ran`)
         if (code.endsWith('TooFrequent') || map.startsWith('RL')) {
-          // Their limit is no limit of the caller's: told as upstream trouble.
+          // Their limit is no limit of the caller's: reported as upstream trouble.
           assert.is(meaning.code, 'BROKER_UPSTREAM', code)
           assert.ok(meaning.rateLimit, code)
         } else if (map.startsWith('by text') || map.startsWith('as above')) assert.ok(meaning.byText, code)

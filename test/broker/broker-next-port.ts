@@ -1,4 +1,4 @@
-// For tests of the newer dialect alone: clients of it, a REST side that answers as told, and sessions with a broker that
+// For tests of the newer dialect alone: clients of it, a REST side that returns the configured response, and sessions with a broker that
 // does what a script says.
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
@@ -14,7 +14,7 @@ import { type Script, scriptedBroker } from './broker-script.ts'
 export const { appIdHeader } = simulator
 const clients: Broker[] = []
 
-/** A client of a broker in the newer dialect, the shared simulated one unless told; closed by `closeNext`. */
+/** A client of a broker in the newer dialect, the shared simulated one by default; closed by `closeNext`. */
 export function nextClientOf(options: Partial<ClientOptions> = {}, at: Pick<Simulator, 'nextUrl'> = simulator): Broker {
   const client = createNextBroker({ url: at.nextUrl, appIdHeader, log, ...options })
   clients.push(client)
@@ -30,7 +30,7 @@ export async function closeNext(): Promise<void> {
   await closeClients()
 }
 
-/** A session with a broker that answers each call as told. */
+/** A session with a broker that answers each call as configured. */
 export async function scripted(script: Script, options: Partial<ClientOptions> = {}) {
   const broker = await scriptedBroker(script)
   const rest = await answering(200, { data: { url: broker.url } })

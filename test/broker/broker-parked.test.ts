@@ -14,7 +14,7 @@ const resting = suite('a contract whose end is far')
 const hour: BinaryContract = { ...even, contractType: 'CALL', duration: 60, durationUnit: 'm' }
 const quickly = { parkFromMs: 1_000, unparkAheadMs: 100 }
 
-/** A listener that also knows for how long the contract rests. */
+/** A listener that also receives for how long the contract is parked. */
 function sleeper() {
   const heard = ears()
   const rests = Promise.withResolvers<number>()
@@ -171,7 +171,7 @@ resting('gives its connection to another account, and says when to come back', a
     resolve => void hour.heard.lost.then(each => resolve(each as BrokerError))
   )
   assert.is(cause.brokerCode, 'GaveWay')
-  // It rests for an hour, and a sale elsewhere is found within ten minutes.
+  // It is parked for an hour, and a sale elsewhere is found within ten minutes.
   assert.is(cause.retryMs, 600_000)
   assert.is(frontOf(own).connections.size, 1)
   // A contract that does not rest keeps its connection.

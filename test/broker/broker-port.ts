@@ -83,7 +83,7 @@ export const up: MultiplierContract = {
 }
 export const plainly: BuyOptions = { beforeSend() {}, maxPrice: '10' }
 
-/** A listener that keeps what it hears. */
+/** A listener that records what it receives. */
 export function ears(): {
   listener: ContractListener
   states: ContractState[]
@@ -110,7 +110,7 @@ export function ears(): {
 
 export const ownedBy = ({ accountId }: BrokerAccount) => simulator.ledger().filter(each => each.loginid === accountId)
 
-/** Resolves when the condition holds, looked at on every turn, within 10 s. */
+/** Resolves when the condition holds, checked on every turn, within 10 s. */
 export async function upTo(condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = Date.now() + 10_000
   while (!(await condition())) {

@@ -9,7 +9,7 @@ import { failure } from './broker-script.ts'
 
 const quota = suite('a call budget')
 
-/** A clock that stands still until it is moved; alarms ring on the way. */
+/** A clock that is frozen until it is moved; alarms ring on the way. */
 class HandClock implements Pick<Clock, 'now' | 'after'> {
   #time = 1_000_000
   #alarms = new Set<{ at: number; run: () => void }>()

@@ -1,5 +1,5 @@
 // What the broker's REST side refuses, and what a partner and the operator see of it: an account that is not there, a token,
-// an application. The status says little; the error's code decides.
+// an application. The status is too coarse; the error's code decides.
 // test in the full run only
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'

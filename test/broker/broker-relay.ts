@@ -1,5 +1,5 @@
 // A relay between a client and a simulated broker, in both dialects, that checks every frame in both directions, and the
-// answers of REST calls, against the broker's own schemas where they are at hand.
+// responses of REST calls, against the broker's own schemas where they are at hand.
 
 import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
@@ -19,7 +19,7 @@ export type Target = Pick<Simulator, 'url' | 'nextUrl' | 'appIdHeader'>
 export interface Relay extends Target {
   /** Names of the calls that went through. */
   calls: Set<string>
-  /** What the schemas say against frames that went through. */
+  /** Violations of the schemas by frames that went through. */
   complaints: string[]
   close(): void
 }
@@ -55,7 +55,7 @@ export async function openRelay(target: Target): Promise<Relay> {
     }
   }
 
-  /** A REST call; the addresses in its answer lead here. */
+  /** A REST call; the addresses in its response lead here. */
   async function passOn(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { authorization = '', [target.appIdHeader.toLowerCase()]: appId = '' } = request.headers
     if (!/^Bearer \S+$/.test(String(authorization))) relay.complaints.push(`${request.url}: no bearer token`)
@@ -162,7 +162,7 @@ const unmeetable = new Set(['account_list'])
 
 const restAjv = new Ajv({ strict: false })
 
-/** Path of a REST call → the check of its answer. */
+/** Path of a REST call → the check of its response. */
 async function readRest(): Promise<[path: RegExp, check: ValidateFunction][]> {
   const folder = shared('broker-api/next/schemas')
   if (folder === null) return []

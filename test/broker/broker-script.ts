@@ -67,12 +67,12 @@ export async function scriptedBroker(script: Script, welcome?: (socket: WebSocke
   return scripted
 }
 
-/** Answers a frame with these fields. */
+/** Responds to a frame with these fields. */
 export function reply(socket: WebSocket, { req_id }: Sent, fields: Record<string, unknown>): void {
   socket.send(JSON.stringify({ ...fields, req_id }))
 }
 
-/** The script of a broker that authorises everybody whose token is their account id, and tells its status. */
+/** The script of a broker that authorises everybody whose token is their account id, and reports its status. */
 export function courteous(next: Script): Script {
   return (frame, socket) => {
     if (frame.authorize !== undefined) reply(socket, frame, { authorize: { loginid: frame.authorize } })

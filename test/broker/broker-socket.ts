@@ -34,7 +34,7 @@ export function readSchema(call: string, file: 'send' | 'receive' | 'example'): 
 const ajv = new draft04.default({ strict: false, allErrors: true })
 const checks = new Map<string, ValidateFunction>()
 
-/** The broker's own check of a call's request or answer. */
+/** The broker's own check of a call's request or response. */
 export function schemaCheck(call: string, file: 'send' | 'receive'): ValidateFunction {
   const key = `${call} ${file}`
   const check = checks.get(key) ?? ajv.compile(readSchema(call, file))
@@ -42,7 +42,7 @@ export function schemaCheck(call: string, file: 'send' | 'receive'): ValidateFun
   return check
 }
 
-/** Which call a frame answers. */
+/** The call whose response a frame is. */
 function callOf(frame: Frame): string {
   if (frame.msg_type === 'tick' && frame.echo_req.ticks_history === undefined) return 'ticks'
   const history = ['history', 'candles', 'ohlc', 'tick'].includes(frame.msg_type)
@@ -92,7 +92,7 @@ export class BrokerSocket {
     this.#ws.send(typeof request === 'string' ? request : JSON.stringify(request))
   }
 
-  /** Sends a request and waits for its first answer. */
+  /** Sends a request and waits for its first response. */
   ask(request: Frame): Promise<Frame> {
     const req_id = this.#nextId++
     this.send({ ...request, req_id })
@@ -110,7 +110,7 @@ export class BrokerSocket {
     return found
   }
 
-  /** Waits until something holds, looked at after every frame. */
+  /** Waits until something holds, checked after every frame. */
   async eventually(holds: () => boolean): Promise<void> {
     const late = sleep(WAIT_MS, 'late', { ref: false })
     while (!holds()) {

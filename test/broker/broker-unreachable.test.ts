@@ -1,6 +1,6 @@
 // test in the full run only
 // test time-out: 200 s
-// A broker that is away: a worker says so once and once when it is back, in its log; metrics, /readyz and the doctor say
+// A broker that is away: a worker logs it once and once when it is back; metrics, /readyz and the doctor report
 // it all the while, with the address.
 
 import { randomUUID } from 'node:crypto'
@@ -98,7 +98,7 @@ away('is what each worker says with its heartbeat, whatever the machine of the d
   const list = await operator(harness.env, 'processes', 'list', '--json')
   assert.is(list.json.data.find(({ kind }: { kind: string }) => kind === 'worker').report.broker[0].state, 'REACHED')
 
-  // A partner whose dialect no worker speaks.
+  // A partner whose dialect no worker uses.
   await harness.services.db('partners').where({ id: partner.partnerId }).update({ broker_dialect: 'next' })
   const unspoken = await checkReach(harness.services.db)
   assert.equal(

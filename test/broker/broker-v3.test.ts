@@ -216,7 +216,7 @@ care('hears of sales on the connection it has, whatever one that it left still s
   const state = { proposal_open_contract: { ...poc, shortcode }, subscription: { id: 'prices' } }
   const buys: Sent[] = []
   const held: Sent[] = []
-  // The sockets on which sales are told, in order.
+  // The sockets on which sales are reported, in order.
   const sales: WebSocket[] = []
   const { session, close } = await scripted(
     (frame, socket) => {
@@ -243,7 +243,7 @@ care('hears of sales on the connection it has, whatever one that it left still s
     )
   await buyHour()
   await upTo(async () => (await buyHour()) && buys.at(-1)!.subscribe === undefined)
-  // A call under way keeps the connection open while it is left for another, on which sales are heard again.
+  // A call under way keeps the connection open while it is left for another, on which sales arrive again.
   const balance = session.balance()
   await upTo(() => held.length > 0)
   await session.contract('5')

@@ -158,7 +158,7 @@ renewal(
 renewal('that was exchanged meanwhile stays as it was exchanged', async () => {
   const accountId = newAccountId()
   const v3 = await harness.makePartner()
-  // Nobody renews for a partner that speaks v3; only this test takes it.
+  // Nobody renews for a partner that uses v3; only this test takes it.
   await db('partners').where({ id: v3.partnerId }).update({ broker_dialect: 'v3' })
   await exchange([accountId], { seconds: -1, as: v3 })
   await db('partners').where({ id: v3.partnerId }).update({ broker_dialect: 'next' })

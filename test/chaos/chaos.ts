@@ -28,7 +28,7 @@ export interface ChaosOptions {
   skewMs: number
   /** Whether everything ends at once half-way. */
   restartAll: boolean
-  /** Keeps logs and data, and says where they are. */
+  /** Keeps logs and data, and prints where they are. */
   keep: boolean
   tell(line: string): void
 }

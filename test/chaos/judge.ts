@@ -31,7 +31,7 @@ export interface MarkupSums {
   unknown: number
 }
 
-/** Waits until no order is on its way any more, at most `ms`; answers how many still are. */
+/** Waits until no order is on its way any more, at most `ms`; returns how many still are. */
 export async function waitForEnd(db: Db, ms: number): Promise<number> {
   const deadline = performance.now() + ms
   for (;;) {
@@ -81,7 +81,7 @@ export async function askForAudit(ground: Ground): Promise<ReconciliationSummary
   }
 }
 
-/** Holds the rows, the books and what clients were told against each other. */
+/** Holds the rows, the books and what clients received against each other. */
 export async function judge(ground: Ground, load: Load): Promise<Judgement> {
   const { db, members } = ground
   const violations: Violation[] = []

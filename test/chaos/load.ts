@@ -26,13 +26,13 @@ export interface Life {
   orderId: string | undefined
   brokerOrderId: string | undefined
   pnl: number | undefined
-  /** What was answered, in order, for the story. */
+  /** The responses, in order, for the story. */
   log: string[]
 }
 
 export interface Load {
   lives: Life[]
-  /** Answers by status and code, and failed requests by what ended them; with stages, by the stage they began in. */
+  /** Responses by status and code, and failed requests by what ended them; with stages, by the stage they began in. */
   answers: Record<string, number>
   /** When the first 200 came to a request begun in a stage; performance.now(). */
   firstSuccess: Record<string, number>
@@ -40,7 +40,7 @@ export interface Load {
   acknowledged: number[]
   retries: number
   requests: number
-  /** Answers that break the contract or contradict each other. */
+  /** Responses that break the contract or contradict each other. */
   complaints: { what: string; life?: Life }[]
   patienceMs: number
   stage(): string
@@ -174,7 +174,7 @@ async function live(ground: Ground, load: Load, { life, random }: { life: Life; 
   if (random.below(40) === 0) await list(ground, load, { life, random })
 }
 
-/** Holds an answer against the ones before, and the order's end with it; `bought`: that was known when it was asked for. */
+/** Holds a response against the ones before, and the order's end with it; `bought`: that was known when it was requested. */
 function take(load: Load, life: Life, answer: Answer | undefined, bought: boolean): void {
   if (!answer) return
   const { status, body } = answer
@@ -192,7 +192,7 @@ function take(load: Load, life: Life, answer: Answer | undefined, bought: boolea
     else if (life.end === 'closed' && body.status !== 'OPEN') complain('the order was closed before')
     if (body.status === 'CLOSED') life.end = 'closed'
     else if (life.end !== 'closed') life.end = 'open'
-    // A tick order answered late is OPEN and settles by itself.
+    // A tick order whose response is late is OPEN and settles by itself.
     return
   }
   if (bought && body.status === 'FAILED') complain('the order was bought before')
@@ -261,7 +261,7 @@ async function request(
     const { name, cause } = error as Error & { cause?: { code?: string } }
     const why = name === 'TimeoutError' ? 'no answer' : 'connection lost'
     count(why)
-    // Whoever was not killed, stopped or frozen in the meantime owes an answer.
+    // Whoever was not killed, stopped or frozen in the meantime owes a response.
     if (!api.troubledSince(startedAt - 1000))
       load.complaints.push({ what: `${why} (${cause?.code ?? name}) at ${api.name}, which was well`, life })
     return undefined

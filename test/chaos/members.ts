@@ -1,5 +1,5 @@
 // The processes of a chaos run, looked after as an init system would: what ends is started again, and what
-// ends without having been told to is remembered. Their output goes to files, for the stories at the end.
+// ends without having been stopped is remembered. Their output goes to files, for the stories at the end.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
@@ -33,12 +33,12 @@ const AGAIN_MS = 250
 export class Member {
   readonly kind: Kind
   readonly name: string
-  /** Ready, and not told to end. */
+  /** Ready, and not being stopped. */
   up = false
   frozen = false
   /** When it last was not in order: killed, frozen, stopping or starting; performance.now(). */
   troubledAt = 0
-  /** How it ended when nobody told it to, after it was ready. */
+  /** How it ended when nobody stopped it, after it was ready. */
   readonly crashes: string[] = []
   /** Starts that ended before it was ready. */
   failedStarts = 0

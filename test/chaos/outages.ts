@@ -30,7 +30,7 @@ export interface OutageReport {
   violations: string[]
   /** From the end of the outage to the first order bought that was sent after it. */
   recoveredMs: number | undefined
-  /** Answers of each stage (before, during, after), by status and code. */
+  /** Responses of each stage (before, during, after), by status and code. */
   answers: Record<string, number>
 }
 
@@ -70,7 +70,7 @@ export async function openOutageGround(options: {
   return { ...(await openGround({ ...common, ...settings, onClosed })), mount }
 }
 
-/** Takes the part away; answers how to bring it back. */
+/** Takes the part away; returns how to bring it back. */
 async function takeAway(ground: OutageGround, outage: Outage): Promise<() => Promise<void>> {
   switch (outage) {
     case 'postgres':

@@ -141,7 +141,7 @@ async function end(world: World, members: (Member | undefined)[], signal: 'SIGKI
   return true
 }
 
-/** Kills what stands, PostgreSQL and the broker too, and starts it all again; what lies already returns by itself. */
+/** Kills every process, PostgreSQL and the broker too, and starts it all again; what lies already returns by itself. */
 function restartEverything({ ground, note, later }: World): void {
   const { postgres } = ground
   const members = ground.members.filter(({ up }) => up)

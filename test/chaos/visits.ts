@@ -1,4 +1,4 @@
-// A partner's other calls while a part is away: reads, a write, live balances. Each gets an answer that keeps the
+// A partner's other calls while a part is away: reads, a write, live balances. Each gets a response that keeps the
 // contract and a code that says what to do; nothing is refused for a reason that is not the caller's.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getMe } from '../../api/me.ts'
@@ -18,7 +18,7 @@ const CLIENT_TIMEOUT_MS = 60_000
 const again = new Set([502, 503])
 
 export interface Visits {
-  /** Answers by stage, operation, status and code. */
+  /** Responses by stage, operation, status and code. */
   answers: Record<string, number>
   complaints: string[]
 }
@@ -46,7 +46,7 @@ const calls: ((trader: Trader) => Call)[] = [
   })
 ]
 
-/** Calls all along until told to stop; then resolves when every call has its answer. */
+/** Calls all along until stopped; then resolves when every call has its response. */
 export function startVisits(
   ground: Ground,
   { seed, stage }: { seed: number; stage: () => string }

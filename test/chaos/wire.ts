@@ -36,7 +36,7 @@ class Pipe {
     this.#held ??= []
   }
 
-  /** Bytes that stand here. */
+  /** Bytes that are held here. */
   get held(): number {
     return this.#held?.reduce((sum, { length }) => sum + length, 0) ?? 0
   }
@@ -98,14 +98,14 @@ export class Wire {
     return this.#links.size
   }
 
-  /** Cuts the connections `choose` says yes to; answers how many. */
+  /** Cuts the connections `choose` says yes to; returns how many. */
   cut(choose: () => boolean = () => true): number {
     const chosen = [...this.#links].filter(() => choose())
     for (const { sockets } of chosen) for (const socket of sockets) breakOff(socket)
     return chosen.length
   }
 
-  /** Holds the traffic of the connections `choose` says yes to until `release` is called; `bytes` tells how much there is. */
+  /** Holds the traffic of the connections `choose` says yes to until `release` is called; `bytes` reports how much there is. */
   hold(choose: () => boolean, direction: Direction): { held: number; bytes(): number; release(): void } {
     const pipes = [...this.#links]
       .filter(() => choose())

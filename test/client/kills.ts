@@ -22,7 +22,7 @@ export interface KillsReport {
   /** Intents without a contract, and with more than one. */
   lost: number
   doubled: number
-  /** What the program ended with, and what the broker's books say. */
+  /** What the program ended with, and what the broker's books contain. */
   sum: number
   brokerSum: number
   balance: number

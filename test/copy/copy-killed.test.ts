@@ -113,7 +113,7 @@ async function follower(leader: TestTrader): Promise<TestTrader> {
   return trader
 }
 
-/** The worker with the most orders between intent and answer. */
+/** The worker with the most orders between intent and response. */
 async function busiest(): Promise<TestProcess> {
   const counts = await Promise.all(workers.map(sentBy))
   return workers[counts.indexOf(Math.max(...counts))] as TestProcess

@@ -419,7 +419,7 @@ mirroring('is not copied any more, and a copy in doubt is sold once it is known'
   await follow(follower, leader)
   const { orderId } = (await placeMultiplier(leader)).body
   const copy = await copyOf(follower, { orderId })
-  // As if the worker that bought the copy had not been answered yet.
+  // As if the worker that bought the copy had no response yet.
   await db.raw(
     `update orders set phase = 'sending', sent_at = now(), permit_until = now(), expires_at = now() + interval '1 minute',
         resolve_at = now() + interval '1 hour' where id = ?`,
@@ -463,7 +463,7 @@ mirroring('closes a copy whose token was refused as soon as there is another', a
   await follow(follower, leader)
   const { orderId } = (await placeMultiplier(leader)).body
   const copy = await copyOf(follower, { orderId })
-  // The broker itself refuses it: a connection that is open already would sell without looking at the stored token.
+  // The broker itself refuses it: a connection that is open already would sell without reading the stored token.
   simulator.engine.accounts.revoke(`sim-${accountId}`)
   frontOf(simulator).cutAll(accountId)
   const account = () => db('broker_accounts').where({ account_id: accountId }).first()

@@ -147,7 +147,7 @@ following('a copy is never copied, and a refusal of one follower touches nobody 
   await follow(middle.traderExternalId, leader.traderId)
   await follow(poor.traderExternalId, leader.traderId)
   await follow(last.traderExternalId, middle.traderId)
-  // Its limit would keep the copy from being asked for at all.
+  // Its limit would keep the copy from being requested at all.
   await harness.services.db('follows').where({ trader_id: poor.traderId }).update({ base_balance: '1000' })
   await place(partner, leader.traderExternalId, { stake: 5 })
   await until('the copies', async () => {

@@ -73,7 +73,7 @@ copying('has them all copied, and another one’s order goes between the copies'
 
 const pacing = suite('the copies a worker sends at a time')
 
-/** A clock whose timers fire when the test says so. */
+/** A clock whose timers the test fires. */
 function handClock() {
   let now = 0
   const timers: (() => void)[] = []

@@ -94,7 +94,7 @@ leaderboard('ranks within one mode and currency, REAL before DEMO, and adds noth
   await change(bob, '15.3', { account_mode: 'REAL', currency: 'USD' })
   await change(eve, '20', { account_mode: 'REAL', currency: 'USD' })
   await change(eve, '7', { account_mode: 'REAL', currency: null })
-  // Collected trades say their currency themselves; their mode follows from the account.
+  // Collected trades carry their currency themselves; their mode follows from the account.
   await collect(partner, bob, { profit_loss: 3, currency: 'jpy' })
   await collect(partner, bob, { profit_loss: 4 })
   const board = async (query: Record<string, string> = {}) =>

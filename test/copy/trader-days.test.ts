@@ -72,7 +72,7 @@ async function fromOrders(trx: Db) {
   return { board, leaders }
 }
 
-/** Asserts that what partners are told is what the orders say, at one instant. */
+/** Asserts that the responses to partners equal sums over the orders, at one instant. */
 async function compare(): Promise<void> {
   await db.transaction(async trx => {
     const expected = await fromOrders(trx)

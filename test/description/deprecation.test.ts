@@ -1,4 +1,4 @@
-// An operation that is to be taken away says so everywhere, by one field of its row: in the description, and in the header
+// An operation that is to be taken away is marked everywhere, by one field of its row: in the description, and in the header
 // fields of every response (RFC 9745 Deprecation, RFC 8594 Sunset).
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

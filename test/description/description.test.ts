@@ -32,7 +32,7 @@ const rows = operations.map(row => ({
   told: document.paths[row.path]?.[row.method.toLowerCase()] as Described
 }))
 
-/** Every schema of the document with where it stands. */
+/** Every schema of the document with its place. */
 function* schemasIn(part: unknown, at: string): Generator<[string, Part]> {
   if (part === null || typeof part !== 'object') return
   if (Array.isArray(part)) {
@@ -125,7 +125,7 @@ describing('leaves no answer open: no field that is not described, but where the
   ])
 })
 
-/** Where a schema of an answer lets anything in: objects that are not closed, lists of whatever, values of any type. */
+/** Where a schema of a response lets anything in: objects that are not closed, lists of whatever, values of any type. */
 function* openIn(schema: Part, at: string): Generator<string> {
   const { oneOf, items, properties, additionalProperties } = schema as Record<string, never>
   if (oneOf) {

@@ -1,4 +1,4 @@
-// The stream over several api processes, with PostgreSQL's wake-ups and with Redis: every socket is told, places are counted
+// The stream over several api processes, with PostgreSQL's wake-ups and with Redis: every socket is notified, places are counted
 // over all of them where there is Redis, and a stop loses nothing.
 // test in the full run only
 import { suite } from 'uvu'

@@ -172,7 +172,7 @@ export class Machine {
     throw new Error(`${this.name} did not take ${name}.`)
   }
 
-  /** Takes its cable out: packets are lost, and nobody is told. */
+  /** Takes its cable out: packets are lost, and nobody is notified. */
   cut(): void {
     execFileSync('ip', ['link', 'set', this.name, 'down'])
   }

@@ -79,7 +79,7 @@ interface Open {
   findings: Findings
 }
 
-/** Sends a request and holds the answer to its description. */
+/** Sends a request and holds the response to its description. */
 async function ask(asked: Ask, { scene, line, findings }: Open): Promise<Heard> {
   const { operation, kind, wire } = asked
   findings.sent(asked)

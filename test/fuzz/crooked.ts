@@ -13,7 +13,7 @@ export interface Passed {
 export interface Fault {
   /** Changes a request on its way; Authorization is that of the fuzzer. */
   asked?(headers: Record<string, string | string[] | undefined>): void
-  /** Changes an answer on its way. */
+  /** Changes a response on its way. */
   answered?(answer: Passed, asked: { method: string; path: string }): void
 }
 

@@ -1,4 +1,4 @@
-// Where a campaign takes place: api and worker as processes, a simulated broker, a partner that asks and another one
+// Where a campaign takes place: api and worker as processes, a simulated broker, a partner that sends requests and another one
 // whose things are nobody's business.
 
 import { createCommunityBot } from '../../api/community/bots.ts'
@@ -67,7 +67,7 @@ export async function openGround(): Promise<Ground> {
   }
 }
 
-/** The same partners and things, asked for at another address. */
+/** The same partners and things, requested at another address. */
 export const through = (scene: Scene, address: string): Scene => ({ ...scene, address })
 
 async function openScene(harness: Harness, address: string): Promise<Scene> {

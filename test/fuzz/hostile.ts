@@ -20,7 +20,7 @@ import { sharedAccount } from './sharing.ts'
 const ASSIGNED = 'assigned-by-the-fuzzer'
 const refused = (...only: number[]) => ({ check: 'negative_data_rejection', only })
 
-/** Fields that are not the caller's to set: those of every answer, and the usual suspects. */
+/** Fields that are not the caller's to set: those of every response, and the usual suspects. */
 function unassignable(operation: Described, { description }: Scene): string[] {
   const own = Object.keys((description.resolve(operation.body ?? {}).properties ?? {}) as object)
   const answered = description.operations.flatMap(({ answers }) =>
@@ -130,7 +130,7 @@ const hugeNumbers: Kind = (operation, scene) => {
         const name = queries[pick % queries.length] as string
         return { ...ask, wire: wireOf(operation, { ...input, query: { ...input.query, [name]: written } }, headers) }
       }
-      // Written as it stands: JSON.stringify has no words for most of these.
+      // Written as it is: JSON.stringify has no words for most of these.
       const marked = place ? changed(input.body, place, '@number@') : { ...(input.body as object), number: '@number@' }
       const text = JSON.stringify(marked).replace('"@number@"', written)
       const wire = wireOf(operation, { ...input, body: {} }, headers)

@@ -1,4 +1,4 @@
-// What is wrong with an answer: the checks that every answer must pass, and what its request expected of it.
+// What is wrong with a response: the checks that every response must pass, and what its request expected of it.
 
 import type { Described, DescribedAnswer } from './description.ts'
 import type { Ask, Scene } from './requests.ts'
@@ -24,7 +24,7 @@ const INSIDES =
 const isOwnDoing = (status: number, text: string) =>
   status === 502 && text.includes('The broker refused tokens of this account, or of too many accounts, again and again')
 
-/** The problems of an answer, empty when it is as described and expected. */
+/** The problems of a response, empty when it is as described and expected. */
 export function judge(ask: Ask, heard: Heard, scene: Scene): Problem[] {
   const { expected, wire } = ask
   const operation = answering(ask, scene)

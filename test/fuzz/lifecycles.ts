@@ -10,7 +10,7 @@ export interface Answer {
   body: any
 }
 
-/** Sends a request of an operation, through all checks; the answer must have one of these statuses. */
+/** Sends a request of an operation, through all checks; the response must have one of these statuses. */
 export type Step = (
   operation: string,
   input: Partial<Input>,

@@ -1,4 +1,4 @@
-// What the fuzzer asks: a request, the operation it is meant for, and what may come of it.
+// What the fuzzer requests: a request, the operation it is meant for, and what may come of it.
 import fc, { type Arbitrary } from 'fast-check'
 import type { Described, Description } from './description.ts'
 import { valid } from './values.ts'
@@ -11,9 +11,9 @@ export interface Ask {
   wire: Wire
   /** The only statuses that may be answered, or those that must not, the time for it; and the check that says so. */
   expected?: { check: string; only?: readonly number[]; never?: readonly number[]; withinMs?: number }
-  /** Never to be found in the answer. */
+  /** Never to be found in the response. */
   secret?: string
-  /** Never to be found in the answer, in place of the scene's canary: the request is not of the partner that fuzzes. */
+  /** Never to be found in the response, in place of the scene's canary: the request is not of the partner that fuzzes. */
   hidden?: string[]
   /** The request need not reach its operation: what answers unknown paths and methods may answer it. */
   stray?: true
@@ -26,7 +26,7 @@ export interface Sharing {
   parties: { key: string; owns: boolean; traderExternalId: string; mark: string }[]
 }
 
-/** Who asks, and what it has. */
+/** Who sends the request, and what it has. */
 export interface Scene {
   address: string
   description: Description
@@ -46,7 +46,7 @@ export interface Scene {
   sharing: Sharing
   /** The other partner's key, for a service made to take us for it. */
   otherKey: string
-  /** Stands in every text of the other partner that is for itself only. */
+  /** Is in every text of the other partner that is for itself only. */
   canary: string
 }
 
@@ -68,7 +68,7 @@ export function learn(scene: Scene, name: string, value: unknown): void {
   if (values.length > KNOWN_LIMIT) values.shift()
 }
 
-// A path parameter is called id wherever it stands: what it identifies is in the path.
+// A path parameter is called id wherever it is: what it identifies is in the path.
 const identified: [RegExp, string][] = [
   [/^\/v1\/orders\/multiplier/, 'multiplierOrderId'],
   [/^\/v1\/orders/, 'orderId'],

@@ -1,9 +1,9 @@
 // `make fuzz`: a long campaign on a database of its own.
-//   REQUESTS   how many to send, 200 000 unless told
+//   REQUESTS   how many to send, 200 000 by default
 //   MINUTES    end earlier after so many
 //   SEED       repeat a campaign
 //   ONLY       operations and classes, by name, separated by commas
-//   CONCURRENCY  requests under way at once, 16 unless told
+//   CONCURRENCY  requests under way at once, 16 by default
 // SIGUSR2 pauses the campaign, and continues one that is paused.
 import { closeAll } from '../support/harness.ts'
 import { runCampaign } from './campaign.ts'

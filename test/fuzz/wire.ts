@@ -1,4 +1,4 @@
-// A request as bytes: sent as it is, whatever it looks like, and told as a curl that repeats it.
+// A request as bytes: sent as it is, whatever it looks like, and reported as a curl that repeats it.
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { gzipSync } from 'node:zlib'
 

@@ -1,4 +1,4 @@
-// Earnings and payouts over HTTP: what is available, that more cannot be asked for, and whose it is.
+// Earnings and payouts over HTTP: what is available, that more cannot be requested, and whose it is.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { refundPurchase } from '../../api/admin.ts'

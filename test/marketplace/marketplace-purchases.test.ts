@@ -56,7 +56,7 @@ buying('at an expected price is refused once the price is another, names it, and
   assert.equal(await books(db, buyer), ['50.00', '0.00', '0.00'])
   const fine = await buyer.call(purchaseBot, { ...of(botId), body: { expectedPriceUsd: 7.5 } })
   assert.equal([fine.status, fine.body.priceUsd], [200, 7.5])
-  // Who has the bot gets the first purchase again: no price is asked.
+  // Who has the bot gets the first purchase again: no price is charged.
   assert.equal((await buyer.call(purchaseBot, { ...of(botId), body: { expectedPriceUsd: 5 } })).body, fine.body)
 })
 

@@ -106,7 +106,7 @@ export const operations: StormOperation[] = [
   ...marketOperations
 ]
 
-/** One operation, as likely as its weight says. */
+/** One operation, drawn by its weight. */
 export function draw(random: Random): StormOperation {
   let left = random.below(operations.reduce((all, { weight }) => all + weight, 0))
   for (const operation of operations) {

@@ -107,7 +107,7 @@ interface Round extends StormOptions {
   random: Random
   scene: Scene
   acknowledged: Set<string>
-  /** References some process was told it made; each at most once. */
+  /** References some process was notified it made; each at most once. */
   made: Set<string>
 }
 

@@ -1,4 +1,4 @@
-// `ledger verify`: what it says of a sound ledger, and that it names the row for every way to break one. The
+// `ledger verify`: its output for a sound ledger, and that it names the row for every way to break one. The
 // guards are switched off by the owner of the tables, each time in a transaction that is rolled back.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -37,7 +37,7 @@ const tables = [
   'marketplace_subscriptions'
 ]
 
-/** What verify says after `harm` was done with all guards off. */
+/** The output of verify after `harm` was done with all guards off. */
 async function after(harm: (trx: Db) => Promise<unknown>): Promise<string> {
   let said: string | null = null
   const trx = await db.transaction()

@@ -27,7 +27,7 @@ const worker = await startTestWorker(env)
 const run = (...args: string[]) => operator(env, ...args, '--json')
 const actor = `cli:${userInfo().username}`
 
-/** Runs a command that must succeed, and answers its document. */
+/** Runs a command that must succeed, and returns its document. */
 async function document(...args: string[]) {
   const ran = await run(...args)
   assert.is(ran.exitCode, 0, ran.stderr)
@@ -392,7 +392,7 @@ rotation('seals every token and the pepper anew, while exchanges go on and win',
   void rotating.finally(() => {
     over = true
   })
-  // This API still seals with the old key; what it stores after a row's turn remains under it, and is told.
+  // This API still seals with the old key; what it stores after a row's turn remains under it, and is reported.
   const latest = new Map(traders.map(({ accountId }) => [accountId, `sim-${accountId}`]))
   for (let round = 1; !over; round++)
     for (const { traderExternalId, accountId } of traders.slice(0, 5)) {

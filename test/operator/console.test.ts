@@ -45,7 +45,7 @@ interface Made {
   evidence?: object[]
 }
 
-/** An order as it stands in a phase; how orders get there is tested elsewhere. */
+/** An order as it is in a phase; how orders get there is tested elsewhere. */
 async function makeOrder(
   trader: TestTrader,
   { phase, asset = 'R_100', secondsAgo = 5, evidence }: Made

@@ -31,7 +31,7 @@ async function connect({ key = partner.key, allowOrders = false } = {}): Promise
   return client
 }
 
-/** The text of a tool's answer, and whether it is an error. */
+/** The text of a tool's response, and whether it is an error. */
 async function use(client: Client, name: string, given: Record<string, unknown> = {}) {
   const { content, isError = false } = await client.callTool({ name, arguments: given })
   return { isError: isError === true, text: (content as { text: string }[])[0]?.text ?? '' }

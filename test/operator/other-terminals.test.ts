@@ -1,4 +1,4 @@
-// What a run tells of other terminals: commands a shell reads back as they are meant, and no secret.
+// What a run prints about other terminals: commands a shell reads back as they are meant, and no secret.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { suite } from 'uvu'

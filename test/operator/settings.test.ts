@@ -1,5 +1,5 @@
 // Settings that contradict each other: what keeps a process from starting, what is logged at its start, and what the
-// doctor says of both.
+// doctor reports of both.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { readConfig } from '../../schemas/config/config.ts'

@@ -46,7 +46,7 @@ interface Trouble {
   /** What the one line has to contain. */
   says: RegExp
   exitCode: number
-  /** Processes that meet it. */
+  /** Processes it happens to. */
   of: ('api/main.ts' | 'worker/main.ts')[]
 }
 

@@ -1,4 +1,4 @@
-// Whose open orders are whose: a worker's one lease stands for all of its orders, and none stays with somebody who
+// Whose open orders are whose: a worker's one lease covers all of its orders, and none stays with somebody who
 // does not follow it.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -144,7 +144,7 @@ silence('is asked for after a while, and one that rests only when its rest is ov
   const following = openSettling(patient)
   await renewLease(db, 'patient', LONG_MS)
 
-  /** An open order whose contract is sold while nobody tells the worker, and the ear that hears of it. */
+  /** An open order whose contract is sold while nobody notifies the worker, and its listener. */
   async function makeSold() {
     const order = await db('orders')
       .where({ id: await makeFollowed('patient') })
@@ -173,7 +173,7 @@ silence('is asked for after a while, and one that rests only when its rest is ov
   }
   const resting = await makeSold()
   resting.listener.parked?.(600_000)
-  // Twice: had the resting one been asked for with the first, it would be closed before the second.
+  // Twice: had the resting one been requested with the first, it would be closed before the second.
   for (let round = 0; round < 2; round++) {
     const silent = await makeSold()
     passedMs += 31_000

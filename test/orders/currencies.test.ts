@@ -1,6 +1,6 @@
 // test once for each dialect
 // Stakes are in USD; accounts may be in any currency. What is bought is the stake at the broker's own rate, rounded down
-// to the currency's decimals. The newer dialect tells no rates: nothing is bought there on such an account.
+// to the currency's decimals. The newer dialect reports no rates: nothing is bought there on such an account.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -28,7 +28,7 @@ const harness = await openHarness({
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
-/** A trader with an account in the currency; the service is told the currency, or learns it. */
+/** A trader with an account in the currency; the service receives the currency, or reads it from the broker. */
 function makeTrader(currency: string, { told = true } = {}): Promise<TestTrader> {
   const accountId = newAccountId()
   return partner.makeTrader({ accountId, token: `sim-${accountId}-${currency}`, currency: told ? currency : null })

@@ -212,7 +212,7 @@ doubt('whose buy never ran, after an equal purchase that no order owns: that is 
 
 const deciding = suite('operator orders reconcile')
 
-/** An order in review: bought without an answer, and the trader bought the same by hand. */
+/** An order in review: bought without a response, and the trader bought the same by hand. */
 async function makeReview() {
   const { traderExternalId, accountId } = await partner.makeTrader()
   spoil(accountId, 'mute')

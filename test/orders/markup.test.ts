@@ -84,7 +84,7 @@ onTop('does not have a multiplier order refused', async () => {
 
 const doubtful = suite('an order in doubt with a markup paid beside the stake')
 
-/** Places an order whose answer is lost; answers the order as it comes to stand. */
+/** Places an order whose response is lost; returns the order as it ends up. */
 async function placeMuted(of: TestPartner) {
   const trader = await of.makeTrader()
   simulator.faults.add({ effect: 'mute', call: 'buy', loginid: trader.accountId, times: 1 })

@@ -71,7 +71,7 @@ async function buy(accountId: string, { settled }: { settled: boolean }): Promis
 }
 const refuse = (accountId: string) =>
   db('broker_accounts').where({ account_id: accountId }).update({ status: 'REJECTED' })
-// biome-ignore lint/suspicious/noExplicitAny: details are what the test looks at
+// biome-ignore lint/suspicious/noExplicitAny: details are what the test reads
 const findingsOf = async ({ accountId }: TestTrader): Promise<(BreakRecord & { details: any })[]> =>
   (await listBreaks(db, 1000)).filter(finding => finding.accountId === accountId)
 

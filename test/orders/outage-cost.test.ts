@@ -81,7 +81,7 @@ async function openGround(env: Record<string, string>) {
   return { harness, db, worker, read, place }
 }
 
-/** Places the orders, and answers what the outage cost until its time was over. */
+/** Places the orders, and returns what the outage cost until its time was over. */
 async function outageOf(ground: Awaited<ReturnType<typeof openGround>>): Promise<Cost> {
   const { read, place } = ground
   const before = await read()

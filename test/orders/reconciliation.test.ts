@@ -106,7 +106,7 @@ const books = suite('the books of a busy account')
 const OURS = Number(appIds.v3)
 const seconds = (atMs: number) => Math.floor(atMs / 1000)
 
-/** Purchases as they stand in the broker's books, long settled: copies of one that was really made, in another account. */
+/** Purchases as they are in the broker's books, long settled: copies of one that was really made, in another account. */
 async function openBooks(contractType: 'CALL' | 'PUT') {
   const other = newAccountId()
   const session = await openWorker()

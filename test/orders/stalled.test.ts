@@ -117,7 +117,7 @@ stalled('of a worker that was killed arrives while its order is still in doubt, 
   assert.is((await orderOf(accountId)).phase, 'sending')
   release()
   await until('the contract', () => contracts()[0])
-  // Where the broker does not tell whose it is, one bought too long after it was sent is for the operator.
+  // Where the broker does not report whose it is, one bought too long after it was sent is for the operator.
   const ends = dialect === 'v3' ? ['closed'] : ['closed', 'review']
   await until('a decision', async () => ends.includes((await orderOf(accountId)).phase), 20_000)
   await answer

@@ -46,7 +46,7 @@ const order = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
 })
 const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
-/** Switches with the operator's command and answers what it says. */
+/** Switches with the operator's command and returns what it says. */
 async function setBroker(partnerId: string, dialect: string, appId: string) {
   const ran = await operator(
     harness.env,

@@ -1,7 +1,7 @@
 // test in the full run only
 // test once for each dialect
 // Workers whose clocks are wrong. The database's and the broker's clocks decide; a worker's own wall clock may be off by any
-// amount, and its monotonic clock stands still while its machine is suspended.
+// amount, and its monotonic clock is frozen while its machine is suspended.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

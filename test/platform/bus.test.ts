@@ -72,7 +72,7 @@ mute('can be left', async () => {
   redis.cut()
   await until('the channel to be subscribed again', () => redis.heard.includes('subscribe'))
   await bus.close()
-  // What nobody handled is told at the end of the turn in which the connection ends.
+  // What nobody handled is reported at the end of the turn in which the connection ends.
   await until('the connection to end', () => !bus.healthy())
   await new Promise(resolve => setImmediate(() => setImmediate(resolve)))
   process.off('unhandledRejection', note)

@@ -72,7 +72,7 @@ columns('is read by the types of its columns, each time alike', async () => {
   const single = openDatabase({ url, pool: 1, name: 'test' })
   onClose(() => single.destroy())
   for (const times of [2, 0, 3]) assert.equal(await rows(single, text, { times }), Array(times).fill(row))
-  // One that answers nothing, too.
+  // One that never responds, too.
   for (let round = 0; round < 2; round++)
     assert.equal(await rows(single, 'update two set written = 0 where id = 9'), [])
 })

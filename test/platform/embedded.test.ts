@@ -213,7 +213,7 @@ users('leaves nothing behind when removed', async () => {
 
 users.run()
 
-/** A process that holds the server, as `make run` does, until told to stop. */
+/** A process that holds the server, as `make run` does, until stopped. */
 async function hold(
   dir: string,
   {

@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 
 type Imports = ReadonlyMap<string, readonly string[]>
 
-/** A room may import those before its own rank; api and worker meet in the database alone. */
+/** A room may import those before its own rank; api and worker share the database alone. */
 const ranks: Record<string, number> = { schemas: 0, db: 1, api: 2, worker: 2, cli: 3, test: 4 }
 /** The end of an import or a re-export, which begins a line, and imports while the program runs. */
 const IMPORT = /^(?:import\b|export\b|\})[^'\n]*'(\.[^']+\.tsx?)'|\bimport\('(\.[^']+\.tsx?)'\)/gm

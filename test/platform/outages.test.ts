@@ -1,5 +1,5 @@
 // A whole part away for a few seconds under load: PostgreSQL, Redis, the broker, and PostgreSQL's disk full. Nothing
-// accepted is lost, clients are told what to do, and nothing of ours has to be started again. `make outages` does
+// accepted is lost, responses tell clients what to do, and nothing of ours has to be started again. `make outages` does
 // the same for longer.
 // test in the full run only
 // test time-out: 600 s

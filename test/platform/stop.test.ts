@@ -42,7 +42,7 @@ interface Sent {
   lost?: string
 }
 
-/** Sends orders from 40 clients, one after another each, until told to stop; every answer must keep the contract. */
+/** Sends orders from 40 clients, one after another each, until stopped; every response must keep the contract. */
 function startLoad(address: string, { keepAlive, duration = 3 }: { keepAlive: boolean; duration?: number }) {
   const sent: Sent[] = []
   const agent = new Agent({ keepAlive, maxSockets: 200 })
@@ -108,7 +108,7 @@ async function endInOrder(process: TestProcess): Promise<void> {
   assert.is(await process.ended, 0, process.lines.slice(-5).join('\n'))
 }
 
-/** Reads balances all along until told to stop: what a worker does beside orders. */
+/** Reads balances all along until stopped: what a worker does beside orders. */
 function startReads() {
   const answers: number[] = []
   let stopped = false
@@ -187,7 +187,7 @@ for (const keepAlive of [false, true])
       // What got no answer was not taken: refused at the door, and no order came of it.
       const lost = load.sent.filter(order => order.lost)
       assert.equal(await storedOf(lost), [], JSON.stringify(lost.slice(0, 5)))
-      // On a machine too busy to settle an order in time, the answer is that it is not known yet.
+      // On a machine too busy to settle an order in time, the response is that it is not known yet.
       for (const { answer, lost: why } of load.sent) {
         const told = answer?.status === 200 || (answer?.status === 502 && answer.body.status === 'PENDING')
         assert.ok(why || told, JSON.stringify({ why, ...answer }))

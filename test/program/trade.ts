@@ -12,7 +12,7 @@ const [baseUrl, key, traderExternalId, accountId, token] = process.argv.slice(2)
 
 const service = new Client({ baseUrl, key })
 
-/** What to tell the trader; throws what only a developer can mend. */
+/** The message for the trader; throws what only a developer can mend. */
 function wordsFor(error: ServiceError): string {
   const { details, message, secondsUntilOpen } = error.facts
   switch (error.code) {

@@ -1,4 +1,4 @@
-// Many callers, one statement: gathering different questions, sharing equal ones.
+// Many callers, one statement: batching different requests, sharing equal ones.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { batch, share } from '../../db/postgres/batch.ts'
@@ -26,7 +26,7 @@ batching('takes turns among parties where more wait than one group takes', async
 
 const sharing = suite('share')
 
-/** A run that ends when told to. */
+/** A run that ends on request. */
 function gate() {
   const runs: { key: string; end(value: string): void; fail(error: Error): void }[] = []
   const run = (key: string) => new Promise<string>((resolve, reject) => runs.push({ key, end: resolve, fail: reject }))

@@ -30,7 +30,7 @@ fuzzing('finds nothing wrong in any operation, with any class of requests', asyn
 const finding = suite('a fault put in is found')
 
 const without = (name: string) => (answer: { body: Record<string, unknown> }) => delete answer.body[name]
-/** Another answer in place of the service's; an error carries the request's id, as it has to. */
+/** Another response in place of the service's; an error carries the request's id, as it has to. */
 const turnedInto =
   (status: number, body: Record<string, unknown>): Fault['answered'] =>
   answer => {

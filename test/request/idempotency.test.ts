@@ -1,4 +1,4 @@
-// The header Idempotency-Key: what is asked for twice under one key is done once, and answered twice.
+// The header Idempotency-Key: what is requested twice under one key is done once, and answered twice.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

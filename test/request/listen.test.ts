@@ -35,7 +35,7 @@ async function speak(port: number, text: string): Promise<string> {
   return heard
 }
 
-/** Status and code of an answer that must be a whole envelope with the usual header fields. */
+/** Status and code of a response that must be a whole envelope with the usual header fields. */
 function refusal(heard: string): [number, string] {
   const [head = '', body = ''] = heard.split('\r\n\r\n')
   const answer = JSON.parse(body) as { error: string; requestId: string }
@@ -109,7 +109,7 @@ slow('with its header fields or its body is 408', async () => {
 slow('to read its answers is cut off', async () => {
   const socket = connect(impatientPort, '127.0.0.1').on('error', () => {})
   socket.pause()
-  // More answers than fit between the two of them.
+  // More responses than fit between the two of them.
   for (let count = 0; count < 20; count++) socket.write('GET /docs/redoc.js HTTP/1.1\r\nHost: x\r\n\r\n')
   const [server] = await once(impatient, 'connection')
   await once(server, 'close')

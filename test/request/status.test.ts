@@ -17,7 +17,7 @@ const harness = await openHarness()
 const { db, log } = harness.services
 const read = (headers: Record<string, string> = {}) => fetch(`${harness.address}/status`, { headers })
 
-/** A worker that says this of itself, until the returned function is called. */
+/** A worker that reports this, until the returned function is called. */
 async function worker(report: ProcessReport) {
   const name = `elsewhere:1:${randomUUID().slice(0, 6)}`
   const end = registerProcess(db, { name, kind: 'worker', report: () => report, log })

@@ -1,4 +1,4 @@
-// The broker's books of a simulation: every contract that was really bought, whoever was told.
+// The broker's books of a simulation: every contract that was really bought, whoever was notified.
 import { Big } from 'big.js'
 import type { Contract, ContractState, ContractTerms, Evidence } from '../../worker/broker/port.ts'
 import type { BookedContract } from '../support/auditor.ts'
@@ -23,7 +23,7 @@ export interface Deal {
   foreign: boolean
   /** Its sender froze between its check and the write: only the audit can be expected to find it. */
   excused: boolean
-  /** Whether lists tell its terms. */
+  /** Whether lists contain its terms. */
   readable: boolean
   wins: boolean
   /** A field of its state that makes no sense, for good. */
@@ -73,7 +73,7 @@ export class Books {
     return deal
   }
 
-  /** A request to buy leaves `by` somebody at `at`; answers what to call when its sender has heard a definite answer. */
+  /** A request to buy leaves `by` somebody at `at`; returns what to call when its sender has heard a definite answer. */
   written(accountId: string, { at, by }: { at: number; by: string }): () => void {
     const leftMs = (this.#unanswered.get(accountId) ?? -Infinity) - at
     if (leftMs > 0)

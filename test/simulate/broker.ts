@@ -1,7 +1,7 @@
 // The broker of a simulation, behind the port: one line per worker, over which requests, answers and streams travel,
-// get lost, come late, and break off. What really happened stands in the books.
+// get lost, come late, and break off. What really happened is in the books.
 //
-// Of the two dialects it shows what reaches the order path: the newer one does not tell whose application bought a
+// Of the two dialects it shows what reaches the order path: the newer one does not report whose application bought a
 // contract. How each is spoken is beneath the port, where test/broker-*.test.ts and chaos hold both.
 
 import type { Brokers } from '../../worker/broker/brokers.ts'
@@ -22,7 +22,7 @@ import { meetFate, waitMs } from './buys.ts'
 import type { Actor } from './clock.ts'
 import { announce, type BrokerWorld, disconnected, GRID_MS, Line, type Pending, refusal } from './line.ts'
 
-/** How long a caller waits for an answer: 20 s and, for orders, a fifth more. */
+/** How long a caller waits for a response: 20 s and, for orders, a fifth more. */
 const ORDER_PATIENCE_MS = 24_000
 const READ_PATIENCE_MS = 20_000
 // How long the difference of two clocks is remembered.
@@ -31,7 +31,7 @@ const OFFSET_FRESH_MS = 60_000
 /** The brokers of one worker. */
 export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers & { line: Line } {
   const line = new Line(world, actor)
-  // As the dialects do, it is asked for now and then only, and counted on the worker's own clock.
+  // As the dialects do, it is requested now and then only, and counted on the worker's own clock.
   let known = { at: -Infinity, seconds: 0 }
   const offset = () => {
     const { schedule, chance, books } = world
@@ -143,7 +143,7 @@ class SimulatedSession implements Session {
               answered()
               if (options.listener) {
                 line.hear(deal.id, options.listener)
-                // What the stream said before the answer was read comes first.
+                // Updates of the stream from before the response was read come first.
                 if (deal.sale || chance.is(0.2)) line.tell(deal.id, line.follows.get(deal.id)!)
               }
               resolve(receiptOf(deal))
@@ -237,7 +237,7 @@ class SimulatedSession implements Session {
     )
   }
 
-  /** Looks when the request arrives, and is told later. */
+  /** Reads when the request arrives, and responds later. */
   async #read<T>(look: (deal: Deal) => T, contractId?: string): Promise<T> {
     const { schedule, chance, counts, books, spentUntil, troubles } = this.line.world
     await connected(this.line, 'read')

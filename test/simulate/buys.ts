@@ -8,7 +8,7 @@ import { announce, type BrokerWorld, type Line, refusal } from './line.ts'
 interface Written {
   account: BrokerAccount
   contract: Contract
-  /** When its sender stops waiting for an answer and breaks the connection off. */
+  /** When its sender stops waiting for a response and breaks the connection off. */
   givesUpAt: number
   /** Has `then` run when its sender's connection breaks. */
   onReset(then: () => void): void
@@ -27,7 +27,7 @@ interface Way {
   /** The broker executes it after so long, unless it was lost on the way. */
   run(ms: number, then?: (deal: Deal) => void, changes?: Changes): void
   /**
-   * The network holds it until its sender breaks the connection off: its answer is nobody's then, and the broker
+   * The network holds it until its sender breaks the connection off: its response is nobody's then, and the broker
    * executes what it has received so long after that, at most its own time-out.
    */
   runHeld(ms: number, changes?: Changes): void
@@ -38,7 +38,7 @@ interface Way {
    * is bought in the time of another attempt nobody could tell from it.
    */
   othersAfterwards(ms: number): void
-  /** The broker says no, at once. */
+  /** The broker refuses, at once. */
   refuse(code: BrokerError['code'], brokerCode: string, facts?: object): void
   /** For so long the broker shows no list of the account's. */
   refuseLists(ms: number): void
@@ -48,10 +48,10 @@ interface Way {
   tell(ms?: number): (deal: Deal) => void
   /** The line breaks. */
   cut(): void
-  /** The sender stands still for so long, its request with it. */
+  /** The sender is frozen for so long, its request with it. */
   freeze(ms: number): void
   tellsApps: boolean
-  /** What was asked for, in one respect changed. */
+  /** What was requested, in one respect changed. */
   otherTerms(): Contract
   int(low: number, high: number): number
   now: number
@@ -179,7 +179,7 @@ export function meetFate(line: Line, fate: BuyFate, written: Written): void {
       if (!written.waiting()) return reset()
       world.books.held(accountId, written.givesUpAt + ms)
       written.onReset(reset)
-      // One that died or stands still does not break it off. While its sender lives and does not, a connection holds
+      // One that died or is frozen does not break it off. While its sender lives and does not, a connection holds
       // what it likes.
       schedule.after(written.givesUpAt - now, null, 'held no longer', () => {
         const { dead, frozenUntil } = line.actor

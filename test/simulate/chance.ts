@@ -64,11 +64,11 @@ export interface Troubles {
   wait: number
   /** A call that reads or sells is refused or lost. */
   call: number
-  /** A stream ends without its settlement being told. */
+  /** A stream ends without its settlement being reported. */
   stream: number
   /** The database is away for seconds, the broker for longer, per virtual second. */
   outage: number
-  /** A freeze is that of the whole machine, whose monotonic clock stands still. */
+  /** A freeze is that of the whole machine, whose monotonic clock is frozen. */
   suspend: number
   /** How far clocks are off at most, ms, and how often one jumps, per virtual second. */
   clocks: { workers: number; broker: number; database: number; jump: number }
@@ -175,7 +175,7 @@ const usual: Troubles = {
   repeat: 0,
   // A reset and what follows it take a while where nothing answers; a claim nobody knows of would wait for 68 s.
   standstillMs: 40_000,
-  // Doubts of the last lives are looked into, more than once, while things go wrong.
+  // Orders in doubt of the last lives are resolved, more than once, while things go wrong.
   calmAfterMs: 40_000
 }
 
@@ -289,12 +289,12 @@ const inTurn = [
   ...(['late', 'suspended', 'forgetful', 'frames', 'spoiled', 'copying', 'halted'] as const)
 ]
 
-/** The mode of a seed where none is asked for: each has its turn, and nearly a fifth of all are the usual mix. */
+/** The mode of a seed where none is requested: each has its turn, and nearly a fifth of all are the usual mix. */
 export function modeOf(seed: number): Mode {
   return inTurn[seed % 16] ?? 'usual'
 }
 
-/** The dialect of a seed where none is asked for. The audit, by which `frozen` is judged, needs the first one. */
+/** The dialect of a seed where none is requested. The audit, by which `frozen` is judged, needs the first one. */
 export function dialectOf(seed: number, mode: Mode): Dialect {
   // Each mode comes in both.
   return mode !== 'frozen' && (seed + Math.floor(seed / 16)) % 4 === 1 ? 'next' : 'v3'

@@ -1,5 +1,5 @@
-// The partners' side of a simulation: each life is one clientOrderId, asked for, repeated, given up on, closed, and
-// everything it was ever told, to be held against the rows and the books at the end.
+// The partners' side of a simulation: each life is one clientOrderId, requested, repeated, given up on, closed, and
+// every response it received, to be held against the rows and the books at the end.
 
 import type { ApiServices, Caller } from '../../api/operation.ts'
 import { close, place } from '../../api/orders/orders.ts'
@@ -14,7 +14,7 @@ import type { Party } from './setup.ts'
 export interface Api {
   actor: Actor
   services: ApiServices
-  /** Requests under way; told when the process dies. */
+  /** Requests under way; rejected when the process dies. */
   requests: Set<() => void>
 }
 
@@ -24,7 +24,7 @@ export interface Told {
   orderId: string | undefined
   brokerOrderId: string | undefined
   pnl: number | undefined
-  /** The broker said no to these terms: asking again changes nothing. */
+  /** The broker refused these terms: a repeat changes nothing. */
   final?: boolean
   /** Placing was halted, and nothing was stored. */
   halted?: boolean

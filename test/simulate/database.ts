@@ -14,7 +14,7 @@ const PostgresClient = createRequire(import.meta.url)('knex/lib/dialects/postgre
   config: object
 ) => { config: { actor: Actor } }
 
-// Statements arrive in bunches, and so do their answers: what waits for them travels together again.
+// Statements arrive in bunches, and so do their responses: what waits for them travels together again.
 const ANSWER_GRID_MS = 5
 const GRID_MS = 40
 const SLOW_MS = [500, 14_000] as const
@@ -28,11 +28,11 @@ export type StatementFate = 'done' | 'slow' | 'lost' | 'unknown' | 'timed out'
 interface Physical {
   client: pg.Client
   pid: number
-  /** The time it was last told. */
+  /** The time it last received. */
   told: number
 }
 
-/** A connection as a simulated process has it; a real one stands behind it only while a transaction is open. */
+/** A connection as a simulated process has it; it has a real one only while a transaction is open. */
 interface Session {
   actor: Actor
   inTransaction: boolean
@@ -87,9 +87,9 @@ export async function openSimulatedDatabase(options: {
   chance: Chance
   counts: Counts
   fateOf(actor: Actor): StatementFate
-  /** The server has died; answers are over. */
+  /** The server has died; no more responses. */
   died(): void
-  /** Told of statements that the database finds wrong. */
+  /** Called with statements that the database refuses. */
   wrong(error: Error): void
 }): Promise<Database> {
   const { url, schedule, chance, counts, fateOf } = options
@@ -262,7 +262,7 @@ export async function openSimulatedDatabase(options: {
     await complete({ physical, items, by: [] })
   }
 
-  /** Tells the outcomes in order, as far as they are there. */
+  /** Reports the outcomes in order, as far as they are there. */
   async function complete(sent: Sent): Promise<void> {
     const { physical, items } = sent
     for (let item = items[0]; item; item = items[0]) {
@@ -299,7 +299,7 @@ export async function openSimulatedDatabase(options: {
     if (!session.physical) await settleBlocked()
   }
 
-  /** The connection breaks: an open transaction is undone, the sender learns that it knows nothing. */
+  /** The connection breaks: an open transaction is undone, the sender gets an error without an outcome. */
   async function lose(statement: Statement): Promise<void> {
     const { session } = statement
     counts.add(`database: connection lost ${statement.fate === 'unknown' ? 'after' : 'before'} a statement`)
@@ -349,7 +349,7 @@ export async function openSimulatedDatabase(options: {
     return new Promise((resolve, reject) => {
       const fate = /^(begin|rollback)/i.test(text) ? 'done' : fateOf(session.actor)
       const statement: Statement = { session, text, values, fate, resolve, reject }
-      // What begins a transaction says nothing by itself, and travels with its first statement.
+      // The begin of a transaction has no effect by itself, and travels with its first statement.
       if (/^begin/i.test(text)) {
         session.inTransaction = true
         return answer(statement, nothing)
@@ -420,7 +420,7 @@ export async function openSimulatedDatabase(options: {
     abandon(actor) {
       for (const session of sessionsOf(actor)) {
         if (!session.physical) continue
-        // What a dead process sent last may still arrive; one that stands still finds its connection closed.
+        // What a dead process sent last may still arrive; one that is frozen finds its connection closed.
         if (!actor.dead) session.broken = failure('terminating connection due to idle-in-transaction timeout', '25P03')
         if (session.waiting === 0) {
           schedule.really(0, `${actor.name} is cut off`, async () => {

@@ -1,4 +1,4 @@
-// The broker of a simulation on frames: what a worker's real dialect writes is read here, meets the same fates as above
+// The broker of a simulation on frames: what a worker's real dialect writes is read here, suffers the same faults as above
 // the port, and is answered in frames, which get lost with their connection.
 
 import type { Log } from '../../db/platform/log.ts'
@@ -57,7 +57,7 @@ export function serveFrames(world: BrokerWorld, dialect: Dialect): void {
     const line = lineOfNow()
     if (!line) throw new Error('its process is gone')
     await reached(line)
-    // Only whether the broker can be reached is asked there.
+    // That call only checks whether the broker can be reached.
     if (!url.includes('/options/')) return { status: 404, body: null }
     const recent = (calls.get(line) ?? []).filter(at => at > world.schedule.now - 60_000)
     calls.set(line, [...recent, world.schedule.now])
@@ -162,7 +162,7 @@ class Served implements Peer {
     schedule.after(chance.int(0, 20), this.line.actor, 'disconnected', () => this.#socket.terminate())
   }
 
-  /** A contract of the account was sold: told to whoever asked for movements. */
+  /** A contract of the account was sold: sent to whoever subscribed to movements. */
   moved(deal: Deal): void {
     const stream = deal.accountId === this.account?.accountId ? this.#streams.get('transaction') : undefined
     if (!stream) return
@@ -289,7 +289,7 @@ class Served implements Peer {
     if (known) return known
     const listener: ContractListener = {
       update: (_: ContractState) => this.#tell(deal),
-      // A stream that ends is told with an error, or not at all.
+      // A stream that ends is reported with an error, or not at all.
       lost: () => this.#lose(deal.id)
     }
     this.line.hear(deal.id, listener)
@@ -332,7 +332,7 @@ class Served implements Peer {
     if (listeners?.size === 0) this.line.follows.delete(contractId)
   }
 
-  /** Answers a call; `then` runs right before, and may name the stream that the answer opens. */
+  /** Answers a call; `then` runs right before, and may name the stream that the response opens. */
   #answer(frame: Body, call: string, body: Body, ms: number, then: () => string | undefined = () => undefined): void {
     const plain = call === 'ping' || call === 'time' || call === 'forget'
     this.line.deliver(ms, call, () => {

@@ -5,12 +5,12 @@ import type { Mode, Troubles } from './chance.ts'
 
 export interface Edit {
   file: string
-  /** Stands in the file exactly once. */
+  /** Is in the file exactly once. */
   from: string
   to: string
 }
 
-/** The source without a guard. Throws unless its text stands there exactly once. */
+/** The source without a guard. Throws unless its text is there exactly once. */
 export function edited(source: string, { file, from, to }: Edit): string {
   const parts = source.split(from)
   if (parts.length !== 2) throw new Error(`${file} has the text of this guard ${parts.length - 1} times: ${from}`)

@@ -28,7 +28,7 @@ export class HaltWatch {
     return [...this.#since.values()]
   }
 
-  /** Halts what chance says, or resumes it if it is halted. */
+  /** Halts what chance draws, or resumes it if it is halted. */
   async turn(database: Database, { chance, counts, now }: { chance: Chance; counts: Counts; now: number }) {
     if (this.#since.size > 0 && chance.is(MORE_RESUMED)) return this.resume(database, chance.of(this.inForce))
     const scope = chance.weighted(SCOPES)

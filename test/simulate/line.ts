@@ -72,7 +72,7 @@ export class Line {
     })
   }
 
-  /** The connection ends for as long: whoever waits for an answer is told, streams come back or are given up. */
+  /** The connection ends for as long: whoever waits for a response gets an error, streams come back or are given up. */
   cut(ms: number): void {
     const { schedule, chance, counts } = this.world
     counts.add('broker: connection lost')
@@ -102,7 +102,7 @@ export class Line {
     for (const listener of listeners) listener.lost(disconnected(false))
   }
 
-  /** Tells the contract as it stands; its end is told once. */
+  /** Reports the contract as it is; its end is reported once. */
   tell(contractId: string, listeners: Set<ContractListener>): void {
     if (this.follows.get(contractId) !== listeners || this.actor.dead) return
     const deal = this.world.books.deals.get(contractId) as Deal
@@ -118,12 +118,12 @@ export class Line {
   }
 }
 
-/** A contract has ended: its followers are told, or not. */
+/** A contract has ended: its listeners are notified, or not. */
 export function announce({ chance, counts, schedule, lines, troubles }: BrokerWorld, deal: Deal): void {
   for (const line of lines) {
     for (const connection of line.served) connection.moved(deal)
     const listeners = line.follows.get(deal.id)
-    // A stream that comes back tells what happened meanwhile.
+    // A stream that comes back reports what happened meanwhile.
     if (!listeners || schedule.now < line.upAt) continue
     if (chance.is(troubles().stream)) {
       if (chance.is(0.5)) counts.add('stream: fell silent')

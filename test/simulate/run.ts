@@ -41,7 +41,7 @@ export async function runSeed(asked: Asked, { edits = [] }: { edits?: Edit[] } =
   return JSON.parse(stdout) as Verdict
 }
 
-/** Runs a file of ours with its arguments, its source edited if need be; answers what it wrote. */
+/** Runs a file of ours with its arguments, its source edited if need be; returns what it wrote. */
 export async function runEdited(
   command: string[],
   { edits = [], env = {} }: { edits?: Edit[]; env?: Record<string, string> }

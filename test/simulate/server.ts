@@ -29,7 +29,7 @@ export async function startServer(): Promise<Server> {
       full_page_writes: 'off',
       // Statistics and dead rows change when a seed says so, not when a daemon comes by.
       autovacuum: 'off',
-      // Of two that wait for each other always the one who came last is told: the first has looked long before.
+      // Of two that wait for each other the later one always gets the error: the first has checked long before.
       deadlock_timeout: '1ms',
       shared_buffers: '256MB'
     }
@@ -69,7 +69,7 @@ export async function withServers(count: number, work: (admin: string) => Promis
       try {
         await work(server.url)
       } finally {
-        // What fails because its server was taken from it is no news; the process ends when all are gone.
+        // A failure because the server was stopped is expected; the process ends when all are gone.
         if (leaving) await new Promise(() => {})
         await server.stop()
       }

@@ -48,7 +48,7 @@ export async function makeTemplate(admin: string): Promise<void> {
   const url = databaseUrl(admin, TEMPLATE)
   await asAdmin(url, client => client.query(schema))
   await migrate(url)
-  // The queue asks one function of its own for the time.
+  // The queue reads the time from one function of its own.
   await asAdmin(url, client =>
     client.query(
       `create or replace function pgboss.job_now() returns timestamptz language sql stable as 'select sim.now()';

@@ -4,7 +4,7 @@ import { edit, files, type SimulatedGuard } from './guard.ts'
 const { claiming, deciding, evidence, leases, placing, releases, resolving, responses, sending, settling, storing } =
   files
 
-// Guards that stand in for each other are taken out together.
+// Guards that replace each other are taken out together.
 const uncapped = edit(
   claiming,
   "permit_until = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at)",

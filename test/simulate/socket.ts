@@ -6,7 +6,7 @@ import { BrokerError } from '../../worker/broker/port.ts'
 /** The other end of a socket. */
 export interface Peer {
   receive(text: string): void
-  /** The socket is closed, or broken off: `reset` says that nothing more of it is delivered. */
+  /** The socket is closed, or broken off: `reset` means that nothing more of it is delivered. */
   ended(reset: boolean): void
 }
 

@@ -21,7 +21,7 @@ export function shortcodeOf({ contract, boughtEpoch, payout, readable }: Deal): 
   return `${contractType}_${asset}_${payout}_${boughtEpoch}_${end}_${barrier ?? 'S0P'}_0`
 }
 
-/** The contract as it stands. */
+/** The contract as it is. */
 export function stateOf(books: Books, deal: Deal, dialect: Dialect): Body {
   const state = books.state(deal)
   const money = (value: string | null) => (value === null ? undefined : amount(dialect, value))

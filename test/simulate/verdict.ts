@@ -1,4 +1,4 @@
-// The verdict on a simulation: the auditor's, and whether every client was told the truth.
+// The verdict on a simulation: the auditor's, and whether every client received the truth.
 import { Big } from 'big.js'
 import { type AuditedOrder, type AuditReport, audit } from '../support/auditor.ts'
 import type { Books } from './books.ts'
@@ -15,7 +15,7 @@ export interface Verdict {
   /** What two runs of the seed must agree on. */
   hash: string
   report: AuditReport
-  /** Clients who were told what is not so. */
+  /** Clients that received what is not so. */
   lies: string[]
   /** Contracts bought after their sender froze, and how many of them only the service's audit knows. */
   excused: { contracts: number; unknown: number }
@@ -27,7 +27,7 @@ export interface Verdict {
   /** Errors that no fault explains. */
   trouble: string[]
   good: boolean
-  /** What was recorded of the ids that were asked for. */
+  /** What was recorded of the ids that were requested. */
   trace: string[]
 }
 
@@ -108,7 +108,7 @@ export async function verdictOf(end: {
   }
 }
 
-/** What clients were told, and what they may not be, against the rows as they ended. */
+/** What clients received, and what they may not be, against the rows as they ended. */
 function* liesOf(lives: Life[], orders: AuditedOrder[]): Iterable<string> {
   const byClient = new Map<string, AuditedOrder>()
   for (const order of orders) {
@@ -128,7 +128,7 @@ function* liesOf(lives: Life[], orders: AuditedOrder[]): Iterable<string> {
       if (!order || order.id !== orderId) yield `${about} is ${order?.id}`
       else if (status === 'OPEN' || status === 'CLOSED') {
         if (status === 'CLOSED' && order.phase !== 'closed') yield `${about} is ${order.phase}`
-        // A settlement that is not believed is told as an error, which names no contract.
+        // A settlement that is not believed is reported as an error, which names no contract.
         if (brokerOrderId !== undefined && order.broker_order_id !== brokerOrderId)
           yield `${about} has ${order.broker_order_id}`
         if (order.phase !== 'closed' && order.phase !== 'open') yield `${about} is ${order.phase}`

@@ -169,7 +169,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
       schedule: async () => {},
       work: async (name: string, _: unknown, run: (jobs: object[]) => Promise<void>) => void handlers.set(name, run)
     }
-    // Asking queues that stay empty all the time would only cost.
+    // Polling queues that stay empty would only cost time.
     const used = new Set(options.troubles.copying ? [...usedQueues, 'copy.fanout', 'copy.close'] : usedQueues)
     const fetch: Queue['fetch'] = async (trx, name, limit) => {
       if (!used.has(name)) return []
@@ -280,7 +280,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     })
   }
 
-  /** Things that happen by themselves, looked at every virtual second. */
+  /** Things that happen by themselves, checked every virtual second. */
   function weather(): void {
     if (calm && halts.inForce.length > 0) haltOrResume()
     if (calm) return
@@ -306,7 +306,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
     schedule.after(1000, null, 'weather', weather)
   }
 
-  // Whoever stands in front of them mostly notices one that does not answer.
+  // A load balancer in front of them mostly notices one that does not respond.
   function anyApi(): Api | undefined {
     const answering = apis.filter(({ actor }) => actor.frozenUntil <= schedule.now)
     const some = answering.length > 0 && chance.is(0.9) ? answering : apis

@@ -1,4 +1,4 @@
-// The simulated broker's first dialect over real sockets. Every answer is held against the broker's own
+// The simulated broker's first dialect over real sockets. Every response is held against the broker's own
 // schemas where the shared folder has them; without it those checks are skipped, and said so.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

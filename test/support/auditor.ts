@@ -218,7 +218,7 @@ function shows(evidence: unknown, contractId: string): boolean {
   return Array.isArray(evidence) && evidence.some(item => (item as { contractId?: unknown }).contractId === contractId)
 }
 
-/** The orders as they stand, for `audit`. */
+/** The orders as they are, for `audit`. */
 export async function readOrders(db: Db): Promise<AuditedOrder[]> {
   const { rows } = (await db.raw(
     `select id, client_order_id, account_id, app_id, phase, kind, asset, contract_type, direction, multiplier, stake, duration,

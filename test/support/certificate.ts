@@ -1,4 +1,4 @@
-// A certificate for localhost that nobody vouches for, to speak TLS with.
+// A certificate for localhost that nobody vouches for, for TLS.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// For every operation that takes an identifier: how another partner would ask for what is not its own, and what
+// For every operation that takes an identifier: how another partner would request what is not its own, and what
 // it must be told. One world is made with one record of each kind; a row without an entry here fails the test.
 
 import { randomUUID } from 'node:crypto'
@@ -15,11 +15,11 @@ import { insertOrderRows } from './order-rows.ts'
 
 export interface Crossing {
   input: CallInput
-  /** The refusal; or why there is none, with what the answer's data must be. */
+  /** The refusal; or why there is none, with what the response's data must be. */
   told: ErrorCode | { fine: string; data?: [] }
 }
 
-/** What belongs to `owner`, and the trader of the partner that comes asking. The creator sells to the owner. */
+/** What belongs to `owner`, and the trader of the requesting partner. The creator sells to the owner. */
 export async function makeCrossings(
   harness: Harness,
   owner: TestPartner,

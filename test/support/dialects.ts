@@ -10,7 +10,7 @@ export type Dialect = (typeof dialects)[number]
 /** An application id that each dialect takes. */
 export const appIds: Record<Dialect, string> = { v3: '7', next: 'app-7Q2' }
 
-/** The dialect this run of the file speaks. */
+/** The dialect of this run of the file. */
 export const dialect: Dialect = dialects.find(each => each === process.env.TEST_DIALECT) ?? 'v3'
 
 /** The side of a simulated broker that speaks the dialect of the run. */

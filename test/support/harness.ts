@@ -1,5 +1,5 @@
-// What every test stands on: a database of its own cloned from a migrated template, the application over
-// real HTTP on a free port, makers of partners and traders, and `call`, which checks every answer against
+// What every test is built on: a database of its own cloned from a migrated template, the application over
+// real HTTP on a free port, makers of partners and traders, and `call`, which checks every response against
 // its schema, so that every test is a contract test as well.
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
@@ -201,11 +201,11 @@ export interface TestPartner {
   partnerId: string
   keyId: string
   key: string
-  /** Calls an operation with this partner's key and checks the answer against the row's schemas. */
+  /** Calls an operation with this partner's key and checks the response against the row's schemas. */
   // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
   call<Body = any>(row: Operation, input?: CallInput): Promise<Answer<Body>>
-  /** Issues a session of the partner; the answer is a Cookie header. */
-  /** A session of the partner's, of one hour unless told. */
+  /** Issues a session of the partner; the response is a Cookie header. */
+  /** A session of the partner's, of one hour by default. */
   makeSession(options?: { ttlHours?: number }): Promise<{ cookie: string; sessionId: string }>
   /** Exchanges an account of the simulated broker for a new trader (or the one named). */
   makeTrader(options?: {
@@ -298,7 +298,7 @@ export async function call<Body = any>(
   return { status: response.status, headers: response.headers, body: answer as Body }
 }
 
-/** Throws when an answer breaks the contract of its row. */
+/** Throws when a response breaks the contract of its row. */
 export function checkAnswer(
   row: Operation,
   response: { status: number; headers: Headers },

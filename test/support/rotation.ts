@@ -110,7 +110,7 @@ export async function rotateUnderLoad(options: RotationOptions): Promise<Rotatio
   return { ...(await load.stop()), ...changed, keyIds, wrong }
 }
 
-/** Begins to rotate and kills it between two steps; answers how many tokens it had sealed anew. */
+/** Begins to rotate and kills it between two steps; returns how many tokens it had sealed anew. */
 async function killedRotation(db: Db, env: Record<string, string>): Promise<number> {
   const newKeyId = openVault(env.TOKEN_KEYS as string).keyId
   return db.transaction(async trx => {

@@ -20,11 +20,11 @@ export interface Terminal {
   screen(): Promise<string[]>
   /** The same with the escape sequences of its colours. */
   coloured(): Promise<string>
-  /** Waits until the screen shows all of these, and answers it. */
+  /** Waits until the screen shows all of these, and returns it. */
   shows(...wanted: (string | RegExp)[]): Promise<string[]>
   /** Presses keys one after the other; names like Enter, Escape, Up, C-c. */
   press(...keys: string[]): Promise<void>
-  /** Types text as it stands. */
+  /** Types text as it is. */
   type(text: string): Promise<void>
   resize(columns: number, rows: number): Promise<void>
 }

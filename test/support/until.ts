@@ -1,4 +1,4 @@
-// Waiting for what a test cannot be told of.
+// Waiting for changes without a notification.
 
 /**
  * Waits until `look` returns something; throws with `what` when it has paused for `timeoutMs` without. Only the pauses

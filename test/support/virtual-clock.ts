@@ -1,4 +1,4 @@
-// A clock that only moves when told: years of trading pass in a moment, in one order, every time the same.
+// A clock that only moves on command: years of trading pass in a moment, in one order, every time the same.
 import type { TimeSource } from '../../worker/simulator/engine/clock.ts'
 
 interface Timer {

@@ -33,7 +33,7 @@ interface Given {
   currency?: string
 }
 
-/** Exchanges an account as it is said to be; answers the trader's external id. */
+/** Exchanges an account as it is said to be; returns the trader's external id. */
 async function exchange(
   { accountId, token = `sim-${accountId}`, accountMode = 'DEMO', ...rest }: Given,
   traderExternalId = `user-${randomUUID()}`,

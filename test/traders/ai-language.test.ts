@@ -14,7 +14,7 @@ import { request } from '../support/candles.ts'
 import { call, closeAll, onClose, openHarness } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 
-/** An OpenAI-compatible server that answers as told. */
+/** An OpenAI-compatible server that returns the configured response. */
 const asked: { path: string; authorization: string | undefined; body: string }[] = []
 let reply: (response: ServerResponse) => void = () => {}
 const model = createServer((request, response) => {

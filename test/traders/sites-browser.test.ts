@@ -118,7 +118,7 @@ interface Examined {
   deadLinks: string[]
 }
 
-/** What can be told about a page by measuring it, within the browser. */
+/** Measurements of a page, within the browser. */
 function examine(page: Page): Promise<Examined> {
   return page.evaluate(`(${measure})()`)
 }

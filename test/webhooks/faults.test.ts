@@ -162,7 +162,7 @@ faults('an endpoint that is down becomes FAILING, and gets all that waits when i
   )
 })
 
-/** An endpoint that answers `status`, with a partner's first event to be sent to it. */
+/** An endpoint that responds with `status`, with a partner's first event to be sent to it. */
 async function refusing(status: number, headers: Record<string, string> = {}) {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)

@@ -1,5 +1,5 @@
-// An endpoint of a partner for tests: a real HTTP server that keeps a book of what it received, verifies each signature with the
-// package `standardwebhooks`, and answers as it is told.
+// An endpoint of a partner for tests: a real HTTP server that records what it received, verifies each signature with the
+// package `standardwebhooks`, and returns the configured response.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Webhook } from 'standardwebhooks'
@@ -16,7 +16,7 @@ export interface Receiver {
   connections(): number
   /** The secrets with which requests may be signed. */
   secrets: string[]
-  /** How the next requests are answered; 204 at first. */
+  /** The response to the next requests; 204 at first. */
   answer: (received: Received, response: ServerResponse, request: IncomingMessage) => void
   close(): Promise<void>
 }

@@ -62,7 +62,7 @@ async function openBook(random: () => number, failing: boolean): Promise<Book> {
     const fate = failing ? random() : 1
     if (fate < 0.03) {
       book.refused += 1
-      // As often with an answer as without one.
+      // As often with a response as without one.
       if (fate < 0.015) response.writeHead(503).end('busy')
       else request.socket.destroy()
       return
