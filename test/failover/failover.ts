@@ -80,7 +80,10 @@ export async function failover(options: FailoverOptions): Promise<string[]> {
   const random = seeded(seed + 1)
   const costs: Cost[] = []
   const log: { at: Date; what: string }[] = []
-  const note = (what: string) => void log.push({ at: new Date(), what })
+  const note = (what: string) => {
+    log.push({ at: new Date(), what })
+    tell(`  ${new Date().toISOString()} ${what}`)
+  }
   const wrong: string[] = []
   const drawn = drawDeeds(random, options.deeds, options.only)
   try {
@@ -125,7 +128,6 @@ export async function failover(options: FailoverOptions): Promise<string[]> {
   )
   for (const line of describe(costs)) tell(line)
   for (const line of wrong) tell(`VIOLATION ${line}`)
-  if (wrong.length > 0) for (const { at, what } of log) tell(`deed: ${at.toISOString()} ${what}`)
   await ground.close(true)
   return wrong
 }
@@ -157,8 +159,7 @@ const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
 function describe(costs: Cost[]): string[] {
   const line = (name: string, of: Cost[]) => {
     const sorted = of.map(({ silentMs }) => silentMs).sort((a, b) => a - b)
-    const at = (share: number) =>
-      seconds(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] as number)
+    const at = (share: number) => seconds(sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] as number)
     return `${name}: ${sorted.length}, without an acknowledged order p50 ${at(0.5)}, p99 ${at(0.99)}, most ${at(1)}`
   }
   const groups: [string, Cost[]][] = [
