@@ -10,7 +10,8 @@ import { CommunityBot, CommunityBotList, DeletedCommunityBot, Like, NewCommunity
 import { pathId } from '../../schemas/fields/fields.ts'
 import { checkFreeform } from '../../schemas/fields/freeform.ts'
 import type { Caller, Operation } from '../operation.ts'
-import { partyOf, presentAuthor } from './community.ts'
+import { partyOf } from '../party.ts'
+import { presentAuthor } from './community.ts'
 
 const common = { tag: 'Community', auth: 'key', actor: true } as const
 const botParams = {

@@ -11,7 +11,6 @@ import {
   deleteMessage as remove,
   updateProfile as update
 } from '../../db/community/community.ts'
-import type { Party } from '../../db/partners/party.ts'
 import { requireRoom } from '../../db/platform/bounds.ts'
 import {
   DeletedMessage,
@@ -25,13 +24,9 @@ import {
 } from '../../schemas/community.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import type { Operation, OperationRequest } from '../operation.ts'
+import { partyOf } from '../party.ts'
 
 type Acting = Pick<OperationRequest<object>, 'partner' | 'trader'>
-
-/** The acting party of a request. */
-export function partyOf({ partner, trader }: Acting): Party {
-  return { partnerId: partner.partnerId, partyId: trader?.traderId ?? partner.partnerId }
-}
 
 /** A party as others see it. A trader without a display name is not shown under the name it signed up with. */
 export function presentAuthor({ partyId, displayName, avatarUrl }: Author, { partner }: Pick<Acting, 'partner'>) {

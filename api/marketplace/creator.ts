@@ -14,7 +14,8 @@ import { requireRoom, requireWithin } from '../../db/platform/bounds.ts'
 import { usdOf } from '../../schemas/fields/money.ts'
 import { BotChanges, CreatorBot, CreatorBots, NewBot } from '../../schemas/marketplace/creator.ts'
 import type { Operation } from '../operation.ts'
-import { type IdParams, idParams, partyOf, presentBot } from './listings.ts'
+import { partyOf } from '../party.ts'
+import { type IdParams, idParams, presentBot } from './listings.ts'
 
 const LIST_AT_MOST = 1000
 

@@ -7,7 +7,7 @@ import { shown, usdOf } from '../../schemas/fields/money.ts'
 import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'
 import { Earnings, NewPayout, Payout, PayoutPage } from '../../schemas/marketplace/creator.ts'
 import type { Operation } from '../operation.ts'
-import { partyOf } from './listings.ts'
+import { partyOf } from '../party.ts'
 
 const BOTS_AT_MOST = 1000
 

@@ -3,19 +3,14 @@
 
 import type { ListedBot } from '../../db/marketplace/bot-rows.ts'
 import { listBots } from '../../db/marketplace/listing.ts'
-import { getBotDetail, type MarketParty } from '../../db/marketplace/listings.ts'
+import { getBotDetail } from '../../db/marketplace/listings.ts'
 import { listReviews, type ReviewRow, saveReview } from '../../db/marketplace/reviews.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { shown } from '../../schemas/fields/money.ts'
 import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'
 import { BotDetail, BotPage, BotsQuery, NewReview, Review, ReviewPage } from '../../schemas/marketplace/marketplace.ts'
-import type { Operation, OperationRequest } from '../operation.ts'
-
-/** The acting party: the trader whose session came with the key, else the partner. */
-export function partyOf({ partner, trader }: Pick<OperationRequest<object>, 'partner' | 'trader'>): MarketParty {
-  const { partnerId, testOf } = partner
-  return { partnerId, partyId: trader?.traderId ?? partnerId, test: testOf !== null }
-}
+import type { Operation } from '../operation.ts'
+import { partyOf } from '../party.ts'
 
 /** Path parameters of everything about one record. */
 export const idParams = (prefix: string, description: string) =>

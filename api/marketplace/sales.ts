@@ -13,7 +13,8 @@ import { requireRoom } from '../../db/platform/bounds.ts'
 import { usdOf } from '../../schemas/fields/money.ts'
 import { Purchase, PurchaseList, Sale, Subscription, SubscriptionList } from '../../schemas/marketplace/sales.ts'
 import type { Operation } from '../operation.ts'
-import { type IdParams, idParams, partyOf } from './listings.ts'
+import { partyOf } from '../party.ts'
+import { type IdParams, idParams } from './listings.ts'
 
 // What a party has comes in one piece, and not without a bound.
 const LIST_AT_MOST = 1000

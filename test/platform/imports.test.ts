@@ -36,6 +36,24 @@ imports('are judged by their file names', () => {
   assert.equal(upwardIn(graph), ['db/c.ts imports worker/w.ts', 'worker/w.ts imports api/x.ts'])
 })
 
+const comments = suite('comments of the service')
+
+// The guide to contributing has the words that replace these.
+const PRIVATE_WORDS =
+  /\b(?:tells?|hears?|heard|asked|asking|answers|answering|stands?|stood|says?(?! 'already)|said|speaks?|rests|learns|severed|gather(?:s|ed)|strangers?)\b/
+
+comments('use the field’s words, not private ones', async () => {
+  const found: string[] = []
+  for await (const path of glob('{schemas,db,api,worker,cli}/**/*.ts', { cwd: root })) {
+    if (path === 'api/client/src/service.ts') continue // Made from the description, whose texts are the partners'.
+    const lines = (await readFile(join(root, path), 'utf8')).split('\n')
+    for (const [index, line] of lines.entries())
+      if (/^\s*(?:\/\/|\/\*|\* )/.test(line) && PRIVATE_WORDS.test(line))
+        found.push(`${path}:${index + 1} ${line.trim()}`)
+  }
+  assert.equal(found, [])
+})
+
 /** Every source file with the files of ours it imports. */
 async function readImports(): Promise<Imports> {
   const found = new Map<string, string[]>()
@@ -84,3 +102,4 @@ function upwardIn(graph: Imports): string[] {
 }
 
 imports.run()
+comments.run()

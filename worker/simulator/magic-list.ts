@@ -1,4 +1,4 @@
-// The troubles that a simulated broker with `magic` has ready: an order asks for one by its stake, its asset or the token of its
+// The troubles that a simulated broker with `magic` has ready: an order provokes one by its stake, its asset or the token of its
 // account. The page on testing lists them from here, and a test holds each against a running service.
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import type { Effect } from './effects.ts'
@@ -21,7 +21,7 @@ export interface Magic {
   what: string
   /** How the order ends. */
   ends: 'CLOSED' | 'FAILED'
-  /** The error of the first answer, where it is none of an order. */
+  /** The error of the first response, where it is none of an order. */
   error?: ErrorCode
   /** The field that the error names. */
   field?: string
@@ -29,7 +29,7 @@ export interface Magic {
   rejects?: string
   /** The error of closing the order. */
   closeError?: ErrorCode
-  /** The least time that the first answer takes. */
+  /** The least time that the first response takes. */
   atLeastMs?: number
   /** What the purchase meets. */
   buy?: Fate

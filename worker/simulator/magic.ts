@@ -1,4 +1,4 @@
-// What an order that asks for trouble meets at a simulated broker with `magic`, and from when its contract settles.
+// What happens to an order that provokes trouble at a simulated broker with `magic`, and from when its contract settles.
 import type { SimulatedContract } from './engine/records.ts'
 import type { FaultRule } from './faults.ts'
 import { type Magic, magics, TEST_ASSET } from './magic-list.ts'
