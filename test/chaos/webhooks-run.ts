@@ -20,11 +20,18 @@ const options = {
 say(`seed ${options.seed}`)
 const begun = performance.now()
 const report = await storm({ harness, ...options, say })
-const { kills, events, deliveries, again, refused, violations } = report
+const { kills, events, deliveries, again, agesMs, mostAtOnce, refused, violations } = report
 say(
   `${kills} kills in ${Math.round((performance.now() - begun) / 1000)} s; ${events} events, ${deliveries} deliveries, ${again} of them again ` +
     `(${((100 * again) / Math.max(1, deliveries)).toFixed(2)} %), ${refused} requests refused by the endpoints`
 )
+if (again > 0) {
+  const percent = (below: number) => Math.round((100 * agesMs.filter(ms => ms < below).length) / again)
+  say(
+    `of those: ${percent(0)} % were under way at the kill; the others had been taken before it: ${percent(5)} % within 5 ms, ` +
+      `${percent(20)} % within 20 ms, ${percent(50)} % within 50 ms; the most at one kill: ${mostAtOnce}`
+  )
+}
 for (const words of violations) say(`VIOLATION: ${words}`)
 say(violations.length === 0 ? 'every promise held' : `${violations.length} violations`)
 await closeAll()

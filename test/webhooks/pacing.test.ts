@@ -10,7 +10,7 @@ import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import type { Changes } from '../../worker/webhooks/changes.ts'
-import { Endpoint } from '../../worker/webhooks/endpoint.ts'
+import { Endpoint, QUICK_MS } from '../../worker/webhooks/endpoint.ts'
 import type { Item } from '../../worker/webhooks/items.ts'
 import { type DeliveryResponse, openRequests } from '../../worker/webhooks/request.ts'
 import { GIVEN_UP_MS, MAX_ATTEMPTS } from '../../worker/webhooks/schedule.ts'
@@ -292,7 +292,7 @@ async function openSender(worker: string, changes: Partial<Bounds>, clock = syst
   } as unknown as WorkerServices
   const requests = openRequests({ allowPrivate: true })
   onClose(async () => requests.close())
-  const bounds = { sending: 1000, ofPartner: 1000, slow: 1000, unwritten: 1000, ...changes }
+  const bounds = { sending: 1000, ofPartner: 1000, slow: 1000, unwritten: 1000, quick: 1000, ...changes }
   await renewSender(services.db, worker, 600_000)
   // Everything counts as written at once, and goes on counting for the worker's bound.
   const sender = new Sender(
@@ -371,6 +371,45 @@ sharing('sends nothing more while too many outcomes are not written', async () =
   sender.pump()
   await until('more', () => sent() > count, 60_000)
 })
+
+sharing(
+  'has few young or unwritten requests to endpoints that respond soon, and old ones keep nobody waiting',
+  async () => {
+    const receivers = await makeReceivers(1)
+    const held: (() => void)[] = []
+    for (const receiver of receivers)
+      receiver.answer = (_received, response) => void held.push(() => response.writeHead(204).end())
+    const aged: (() => void)[] = []
+    const sender = await openSender(
+      'quick',
+      { quick: 3 },
+      {
+        ...systemClock,
+        after: (ms, then) => {
+          if (ms !== QUICK_MS) return systemClock.after(ms, then)
+          aged.push(then)
+          return () => {}
+        }
+      }
+    )
+    await begin(sender)
+    await until('as many as may be', () => held.length === 3, 60_000)
+    await turns()
+    assert.is(sender.sending, 3)
+    for (const end of held.splice(0)) end()
+    await until('their ends', () => sender.sending === 0, 60_000)
+    await turns()
+    assert.equal([sender.sending, sender.quickUnwritten], [0, 3])
+    // As once they are written.
+    sender.quickUnwritten = 0
+    sender.pump()
+    await until('the next', () => held.length === 3, 60_000)
+    await turns()
+    assert.is(sender.sending, 3)
+    for (const age of aged.splice(0)) age()
+    await until('more', () => held.length === 6, 60_000)
+  }
+)
 
 /** Two turns of the event loop: what is ready to be sent has been sent by then. */
 const turns = () => new Promise<void>(resolve => setImmediate(() => setImmediate(resolve)))

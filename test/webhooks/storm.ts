@@ -29,6 +29,10 @@ export interface StormReport {
   deliveries: number
   /** Requests with an event that the endpoint had taken before. */
   again: number
+  /** Of these, how long before the next kill the endpoint had taken it first, ms (less than 0: the request was under way), ascending. */
+  agesMs: number[]
+  /** The most that a single kill repeated. */
+  mostAtOnce: number
   refused: number
   /** What must not be, a sentence each. */
   violations: string[]
@@ -53,11 +57,13 @@ function randomOf(seed: number): () => number {
 interface Book {
   receiver: Receiver
   taken: EventRecord[]
+  /** When each of `taken` came, ms. */
+  at: number[]
   refused: number
 }
 
 async function openBook(random: () => number, failing: boolean): Promise<Book> {
-  const book: Book = { receiver: await openReceiver(), taken: [], refused: 0 }
+  const book: Book = { receiver: await openReceiver(), taken: [], at: [], refused: 0 }
   book.receiver.answer = ({ event }, response, request) => {
     const fate = failing ? random() : 1
     if (fate < 0.03) {
@@ -68,6 +74,7 @@ async function openBook(random: () => number, failing: boolean): Promise<Book> {
       return
     }
     book.taken.push(event)
+    book.at.push(performance.now())
     response.writeHead(204).end()
   }
   return book
@@ -92,6 +99,7 @@ export async function storm(options: StormOptions): Promise<StormReport> {
   const { tradeOrders } = openWorld(harness)
   let traded = 0
   let killed = 0
+  const killedAt: number[] = []
   let goOn = (): void => {}
   const trading = (async () => {
     while (traded < orders) {
@@ -108,6 +116,7 @@ export async function storm(options: StormOptions): Promise<StormReport> {
   for (; killed < kills; killed++) {
     await sleep(killEveryMs * (0.5 + random()))
     const index = Math.floor(random() * count)
+    killedAt.push(performance.now())
     workers[index]?.kill('SIGKILL')
     await workers[index]?.ended
     workers[index] = await startWorker(harness.env)
@@ -126,7 +135,12 @@ export async function storm(options: StormOptions): Promise<StormReport> {
   ).catch(() => say('not everything arrived'))
   for (const worker of workers) worker.kill('SIGTERM')
   await Promise.all(workers.map(({ ended }) => ended))
+  const repeats = books.flatMap(book => repeatsOf(book, killedAt))
+  const atKill = new Map<number, number>()
+  for (const { kill } of repeats) atKill.set(kill, (atKill.get(kill) ?? 0) + 1)
   return {
+    agesMs: repeats.map(({ ageMs }) => ageMs).sort((a, b) => a - b),
+    mostAtOnce: Math.max(0, ...atKill.values()),
     kills: killed,
     events: events.length,
     deliveries: books.reduce((sum, { taken }) => sum + taken.length, 0),
@@ -134,6 +148,24 @@ export async function storm(options: StormOptions): Promise<StormReport> {
     refused: books.reduce((sum, { refused }) => sum + refused, 0),
     violations: books.flatMap((book, index) => judge(book, events).map(words => `endpoint ${index + 1}: ${words}`))
   }
+}
+
+// A request that had left before a kill is read by the endpoint a moment after it.
+const UNDER_WAY_MS = 100
+
+/** For each repeat in a book: the kill after the first time, and how long before it that was. */
+function repeatsOf({ taken, at }: Book, killedAt: number[]): { kill: number; ageMs: number }[] {
+  const first = new Map<string, number>()
+  return taken.flatMap(({ id }, index) => {
+    const now = at[index] as number
+    const before = first.get(id)
+    if (before === undefined) {
+      first.set(id, now)
+      return []
+    }
+    const kill = killedAt.findIndex(ms => ms + UNDER_WAY_MS >= before)
+    return [{ kill, ageMs: (killedAt[kill] ?? now) - before }]
+  })
 }
 
 /** What is wrong with an endpoint's book. */

@@ -19,6 +19,8 @@ interface EndedRequest {
   /** As many were under way as may be. */
   full: boolean
   delivered: boolean
+  /** The endpoint was quick when it was sent. */
+  quick: boolean
 }
 
 interface Owner {

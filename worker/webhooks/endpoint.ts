@@ -16,6 +16,8 @@ import { MAX_WINDOW, SLOW_MS, Window } from './window.ts'
 
 /** Events read ahead. */
 const MAX_OPEN = 2 * MAX_WINDOW
+/** An endpoint that takes longer to respond is not quick, ms. */
+export const QUICK_MS = 50
 /** Events that may wait in webhook_pending; past them nothing new is read. */
 const MAX_WAITING = 1000
 
@@ -35,10 +37,13 @@ export class Endpoint {
   lastError: string | null
   pausedUntil: number
   sending = 0
-  /** Requests whose outcome is not written yet: they would be sent again. */
-  #unwritten = 0
+  /** Requests whose outcome is not written yet: they would be sent again; and those of them that were sent while it was quick. */
+  unwritten = 0
+  quickUnwritten = 0
   /** The last response was slow, or missing. */
   slow = false
+  // The shortest response time of late, ms.
+  #quickestMs = 0
   replaying = true
   caughtUp = false
   reading = false
@@ -92,8 +97,13 @@ export class Endpoint {
     return this.#items.waiting.size
   }
 
+  /** It responds soon, or nothing is known yet: a few requests at a time are enough for any rate. */
+  get quick(): boolean {
+    return !this.slow && this.#quickestMs < QUICK_MS
+  }
+
   get #unsettled(): number {
-    return this.sending + this.#unwritten
+    return this.sending + this.unwritten
   }
 
   /** Requests that may be under way, or have ended and are not written, at a time. */
@@ -172,18 +182,20 @@ export class Endpoint {
     this.sending += 1
     item.begunAt = now
     item.full = this.#unsettled >= this.window
+    item.quick = this.quick
   }
 
   /** Takes the outcome of an attempt over. */
   end(item: Item, deliveryId: string, response: DeliveryResponse, now: number): void {
     item.sending = false
     this.sending -= 1
-    this.#unwritten += 1
+    this.unwritten += 1
+    if (item.quick) this.quickUnwritten += 1
     this.activeAt = now
     this.#dirty = true
     this.lastError = response.error
-    const { begunAt, full } = item
-    this.#changes.requestEnded({ begunAt, full, delivered: response.error === null })
+    const { begunAt, full, quick } = item
+    this.#changes.requestEnded({ begunAt, full, delivered: response.error === null, quick })
     const attempt = item.attempts + 1
     const log = (status: AttemptRow['status'], nextMs: number | null) =>
       this.#changes.log(item, { deliveryId, attempt, status, response, nextMs })
@@ -240,7 +252,8 @@ export class Endpoint {
 
   /** What was taken has been written. */
   written({ ended }: Changes, now: number): void {
-    this.#unwritten -= ended.length
+    this.unwritten -= ended.length
+    this.quickUnwritten -= ended.filter(({ quick }) => quick).length
     for (const { begunAt, full, delivered } of ended)
       if (delivered) this.#window.settled({ ms: now - begunAt, full }, now)
   }
@@ -272,6 +285,8 @@ export class Endpoint {
     this.failingSince = null
     this.pausedUntil = now
     this.slow = ms > SLOW_MS / 2
+    // A short time is forgotten within some responses, so that an endpoint that has become slower is not taken for a quick one.
+    this.#quickestMs = this.#quickestMs === 0 ? Math.max(1, ms) : Math.min(Math.max(1, ms), 1.1 * this.#quickestMs + 1)
     // It is back: what waits need not wait for its time.
     if (wasFailing) for (const item of this.#items.waiting.values()) item.dueAt = now
   }

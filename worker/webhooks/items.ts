@@ -23,9 +23,10 @@ export interface Item {
   /** It has a row in webhook_pending. */
   stored: boolean
   sending: boolean
-  /** Of its request, ms; and whether as many were under way as may be. */
+  /** Of its request, ms; whether as many were under way as may be, and whether the endpoint was quick. */
   begunAt: number
   full: boolean
+  quick: boolean
   /** undefined: to be read first. */
   entry: DeliverableEvent | undefined
 }
@@ -114,7 +115,7 @@ export class Items {
 }
 
 // No request for it is under way.
-const UNSENT = { sending: false, begunAt: 0, full: false }
+const UNSENT = { sending: false, begunAt: 0, full: false, quick: false }
 
 /** An event that was read, as an item that is due. */
 export function itemOf(entry: DeliverableEvent, now: number): Item {

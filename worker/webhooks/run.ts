@@ -62,19 +62,10 @@ export async function startWebhooks(services: WorkerServices): Promise<Webhooks>
         return changed ? [{ endpoint, ...changed }] : []
       })
       even = false
-      if (taken.length === 0) {
-        // Also what was of endpoints that are dropped.
-        sender.unwritten = 0
-        return
-      }
-      const count = taken.reduce((sum, { changes }) => sum + changes.attempts.length, 0)
+      if (taken.length === 0) return
       try {
         await writeThese(taken)
-        sender.unwritten = Math.max(0, sender.unwritten - count)
-        for (const { endpoint, changes } of taken) {
-          endpoint.written(changes, clock.now())
-          sender.wake(endpoint)
-        }
+        for (const { endpoint, changes } of taken) sender.written(endpoint, changes)
       } catch (error) {
         for (const { endpoint, changes } of taken) endpoint.putBack(changes)
         log.warn({ err: error }, 'outcomes of webhooks could not be written, trying again')

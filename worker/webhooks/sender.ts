@@ -9,7 +9,8 @@ import { type HeldRow, takeEndpoints } from '../../db/webhooks/leases.ts'
 import { countDelivery, observeFirst } from '../../db/webhooks/metrics.ts'
 import { signedHeaders } from '../../db/webhooks/sign.ts'
 import type { WorkerServices } from '../services.ts'
-import { Endpoint } from './endpoint.ts'
+import type { Changes } from './changes.ts'
+import { Endpoint, QUICK_MS } from './endpoint.ts'
 import type { Item } from './items.ts'
 import { keysOf } from './keys.ts'
 import { openLoading } from './loading.ts'
@@ -24,9 +25,14 @@ export interface Bounds {
   slow: number
   /** Outcomes that are not written yet; past them nothing more is sent. */
   unwritten: number
+  /**
+   * Requests to quick endpoints that are young or whose outcome is not written: more of them at a time wait for this worker or the
+   * database, which delivers nothing sooner.
+   */
+  quick: number
 }
 
-const BOUNDS: Bounds = { sending: 1000, ofPartner: 128, slow: 500, unwritten: 100 }
+const BOUNDS: Bounds = { sending: 1000, ofPartner: 128, slow: 500, unwritten: 100, quick: 24 }
 const MAX_HELD = 5000
 // After a fruitless search for endpoints of a partner the next one waits for the clock.
 const VAIN_MS = 1000
@@ -63,12 +69,16 @@ export class Sender {
   readonly #bounds: Bounds
   #sending = 0
   #slow = 0
+  /** Young requests to quick endpoints. */
+  #young = 0
   #pumping = false
   #turn: Promise<unknown> = Promise.resolve()
   #wanting = false
   /** By this worker's lease: until then what it holds is its own, ms. */
   goodUntil = 0
   unwritten = 0
+  /** Of `unwritten`, those of quick endpoints. */
+  quickUnwritten = 0
   #stopped = false
 
   constructor(services: WorkerServices, requests: Requests, onOutcome: () => void, bounds = BOUNDS) {
@@ -122,6 +132,8 @@ export class Sender {
     const held = this.#held.get(endpoint.id)
     if (held?.endpoint !== endpoint) return
     this.#held.delete(endpoint.id)
+    this.unwritten -= endpoint.unwritten
+    this.quickUnwritten -= endpoint.quickUnwritten
     this.#ready.delete(held)
     this.#timers.get(held)?.()
     this.#timers.delete(held)
@@ -131,6 +143,17 @@ export class Sender {
     if (others?.size !== 0) return
     this.#ofPartner.delete(endpoint.partnerId)
     this.#tails.delete(endpoint.partnerId)
+  }
+
+  /** What was taken of an endpoint has been written. */
+  written(endpoint: Endpoint, changes: Changes): void {
+    // With an endpoint that was dropped, all of it was.
+    if (this.find(endpoint.id) !== endpoint) return
+    const { unwritten, quickUnwritten } = endpoint
+    endpoint.written(changes, this.#now())
+    this.unwritten -= unwritten - endpoint.unwritten
+    this.quickUnwritten -= quickUnwritten - endpoint.quickUnwritten
+    this.wake(endpoint)
   }
 
   /** An endpoint may have something to send. */
@@ -189,9 +212,30 @@ export class Sender {
     return this.#sending >= sending || this.unwritten >= unwritten || this.#now() >= this.goodUntil
   }
 
-  #blocked({ partnerId, slow }: Endpoint): boolean {
-    const { slow: slowAtMost, ofPartner } = this.#bounds
-    return (slow && this.#slow >= slowAtMost) || (this.#sendingOf.get(partnerId) ?? 0) >= ofPartner
+  #blocked({ partnerId, slow, quick }: Endpoint): boolean {
+    const { slow: slowAtMost, ofPartner, quick: quickAtMost } = this.#bounds
+    return (
+      (slow && this.#slow >= slowAtMost) ||
+      (quick && this.#young + this.quickUnwritten >= quickAtMost) ||
+      (this.#sendingOf.get(partnerId) ?? 0) >= ofPartner
+    )
+  }
+
+  /** Counts a request as a young one until the returned function is called, or for as long as a quick endpoint takes at most. */
+  #beginYoung(): () => void {
+    this.#young += 1
+    let young = true
+    const end = () => {
+      if (!young) return
+      young = false
+      this.#young -= 1
+      cancel()
+    }
+    const cancel = this.#services.clock.after(QUICK_MS, () => {
+      end()
+      this.pump()
+    })
+    return end
   }
 
   async #takeWanted(): Promise<void> {
@@ -307,6 +351,7 @@ export class Sender {
     const { partnerId } = endpoint
     const slow = endpoint.slow
     endpoint.begin(item, this.#now())
+    const endYoung = item.quick ? this.#beginYoung() : undefined
     this.#sending += 1
     if (slow) this.#slow += 1
     this.#sendingOf.set(partnerId, (this.#sendingOf.get(partnerId) ?? 0) + 1)
@@ -318,6 +363,7 @@ export class Sender {
     } catch (error) {
       this.#log.warn({ err: error, webhook: endpoint.id }, 'an event for a webhook could not be read, trying again')
     }
+    endYoung?.()
     this.#sending -= 1
     if (slow) this.#slow -= 1
     const left = (this.#sendingOf.get(partnerId) ?? 1) - 1
@@ -330,6 +376,7 @@ export class Sender {
     } else {
       endpoint.end(item, deliveryId, answer, this.#now())
       this.unwritten += 1
+      if (item.quick) this.quickUnwritten += 1
       countDelivery(answer)
       this.#onOutcome()
     }
