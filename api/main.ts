@@ -25,6 +25,7 @@ import { openStream } from './events/stream/server.ts'
 import { openBatched } from './request/batched.ts'
 import { openBodies } from './request/bodies.ts'
 import { drain } from './request/drain.ts'
+import { openKnownKeys } from './request/known-keys.ts'
 import { createListener } from './request/listen.ts'
 import { openPlaces } from './request/places.ts'
 import { openWaits } from './request/waits.ts'
@@ -65,6 +66,7 @@ const services = {
   waits,
   bodies: openBodies(),
   places,
+  knownKeys: openKnownKeys(),
   feed
 }
 

@@ -17,7 +17,9 @@ import type { Feed } from './events/feed.ts'
 import type { Batched } from './request/batched.ts'
 import type { Bodies } from './request/bodies.ts'
 import type { Deprecated } from './request/deprecation.ts'
+import type { KnownKeys } from './request/known-keys.ts'
 import type { Places } from './request/places.ts'
+import type { Proof } from './request/proof.ts'
 import type { Waits } from './request/waits.ts'
 
 /** What is open while the process runs; handed to every handler. */
@@ -38,6 +40,7 @@ export interface ApiServices {
   feed: Feed
   bodies: Bodies
   places: Places
+  knownKeys: KnownKeys
 }
 
 /** The partner behind the request's key or session. */
@@ -45,6 +48,8 @@ export interface Caller extends PartnerFacts {
   /** The session's id where a session authenticates. */
   keyId: string
   scopes: Scope[]
+  /** Of an operation that `proves`: what its statement proves. */
+  proof?: Proof
 }
 
 /** The trader whose session came with the request. */
@@ -123,6 +128,11 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   atomic?: true
   /** Its statements are batched with those of other requests (db/postgres/batch.ts): it takes no connection for itself. */
   batched?: true
+  /**
+   * The statement that does its work proves the caller's facts (request/proof.ts), which may therefore be remembered ones. All
+   * that it does before has no effect.
+   */
+  proves?: true
   /**
    * It only reads, through `open.db`, which is a standby where one is set (db/postgres/replica.ts). Nothing that an order or
    * money depends on may be read so.

@@ -9,32 +9,64 @@ import { ApiError } from '../schemas/errors/errors.ts'
 import type { Schema } from '../schemas/fields/fields.ts'
 import { bodyLimit } from '../schemas/fields/sizes.ts'
 import { csvOf } from './analytics/csv.ts'
-import type { ApiServices, Operation } from './operation.ts'
+import type { ApiServices, Caller, Operation } from './operation.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './request/authenticate.ts'
 import { checkLength, readBody } from './request/body.ts'
 import { deprecationHeaders } from './request/deprecation.ts'
 import { endUserIpOf } from './request/guessing.ts'
 import { once } from './request/idempotency.ts'
 import { limitKey, limitTrader } from './request/limit.ts'
+import { decideAgain, MAX_DECISIONS } from './request/proof.ts'
 import { Reply } from './request/respond.ts'
 
 const NO_TRADER = "Send the trader's session in the header X-Trader-Session or the cookie trader_session."
 const nothing = { type: 'object' } as const
 
-/** Runs one operation for one request. */
+/** Runs one operation for one request; again where what it was decided on has changed meanwhile. */
 async function run(row: Operation, ctx: Context, services: ApiServices): Promise<void> {
   ctx.state.operation = row.name
+  if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, services.config.baseUrl))
+  const kept: Kept = {}
+  let partner = await authenticate(row, ctx, services)
+  for (let decision = 1; ; decision++) {
+    try {
+      return await decide(row, ctx, services, { partner, kept })
+    } catch (error) {
+      const again = await decideAgain(ctx, services, partner, error)
+      if (!again || decision === MAX_DECISIONS) throw error
+      partner = again
+    }
+  }
+}
+
+function authenticate(row: Operation, ctx: Context, services: ApiServices): Promise<Caller> {
   // Path parameters are logged once they have passed their schema.
   ctx.state.shownPath = row.path
-  if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, services.config.baseUrl))
-  const partner = await (row.auth === 'session' ? authenticateSession : authenticateKey)(ctx, services)
+  if (row.auth === 'session') return authenticateSession(ctx, services)
+  return authenticateKey(ctx, services, { proves: row.proves })
+}
+
+/** What a request has once, however often it is decided. */
+interface Kept {
+  body?: Promise<unknown>
+  gone?: AbortSignal
+}
+
+/** All that follows the authentication, in the order of the contract. */
+async function decide(
+  row: Operation,
+  ctx: Context,
+  services: ApiServices,
+  { partner, kept }: { partner: Caller; kept: Kept }
+): Promise<void> {
   await limitKey(ctx, partner, services, row.weight)
   requireScope(partner, row.scope)
   const actor = row.auth === 'trader' || row.actor ? await authenticateTrader(ctx, partner, services) : undefined
   if (row.auth === 'trader' && !actor) throw new ApiError('UNAUTHENTICATED', NO_TRADER)
 
   if (!row.body) checkLength(ctx)
-  const given = row.body ? await receive(ctx, partner.partnerId, { limit: limitOf(row.body), services }) : undefined
+  if (row.body) kept.body ??= receive(ctx, partner.partnerId, { limit: limitOf(row.body), services })
+  const given = await kept.body
   const params = row.params ? check<Record<string, string>>(row.params, { ...ctx.params }, '/path') : {}
   ctx.state.shownPath = ctx.path
   const query = check<Record<string, unknown>>(row.query ?? nothing, single(ctx.query, row), '/query', { coerce: true })
@@ -46,7 +78,6 @@ async function run(row: Operation, ctx: Context, services: ApiServices): Promise
   ctx.state.trader = typeof named === 'string' ? named : (params.traderExternalId ?? actor?.traderExternalId)
   if (typeof named === 'string') await limitTrader(ctx, partner, named, services)
 
-  let gone: AbortSignal | undefined
   let leavePlace = () => {}
   const request = {
     partner,
@@ -61,8 +92,8 @@ async function run(row: Operation, ctx: Context, services: ApiServices): Promise
     // meanwhile.
     get signal() {
       leavePlace()
-      gone ??= services.waits.signalFor(ctx.res, partner.partnerId)
-      return gone
+      kept.gone ??= services.waits.signalFor(ctx.res, partner.partnerId)
+      return kept.gone
     }
   }
   const answering = () =>

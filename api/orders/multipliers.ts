@@ -2,8 +2,8 @@
 // binary orders.
 
 import { number, presentConverted, time } from '../../db/orders/entry.ts'
+import type { OrderTerms } from '../../db/orders/inserting.ts'
 import type { Outcome } from '../../db/orders/reading.ts'
-import type { OrderTerms } from '../../db/orders/storing.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { asset, pathId } from '../../schemas/fields/fields.ts'
 import type { MultiplierSpec as Offered } from '../../schemas/market.ts'
@@ -26,6 +26,7 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
   response: MultiplierOrder,
   headers: ['Idempotent-Replayed'],
   batched: true,
+  proves: true,
   errors: placingErrors,
   async handle(request, services) {
     const { body } = request

@@ -1,15 +1,9 @@
 // Binary orders: placed by a job, the response read from the row. Also closing and the list.
 
 import { number, presentConverted, presentEntry, time } from '../../db/orders/entry.ts'
+import { hashTerms, type OrderTerms } from '../../db/orders/inserting.ts'
 import { expireOrders, getOrder, listOrders as list, type OrderRow, type Outcome } from '../../db/orders/reading.ts'
-import {
-  type Draft,
-  findStored,
-  hashTerms,
-  type OrderTerms,
-  type Stored,
-  type StoredOrder
-} from '../../db/orders/storing.ts'
+import { findStored, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
 import { disconnected } from '../../db/traders/accounts.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
@@ -18,6 +12,7 @@ import { type HaltFacts, tradingHalted } from '../../schemas/halts.ts'
 import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../../schemas/orders.ts'
 import type { ApiServices, Operation, OperationRequest } from '../operation.ts'
 import { requestFromBroker } from '../request/broker-requests.ts'
+import { FactsChanged, MAX_DECISIONS } from '../request/proof.ts'
 import { Reply } from '../request/respond.ts'
 
 /** How placing an order of any kind may end instead of in a contract. */
@@ -46,6 +41,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   response: Order,
   headers: ['Idempotent-Replayed'],
   batched: true,
+  proves: true,
   errors: placingErrors,
   async handle(request, services) {
     const { body } = request
@@ -86,45 +82,60 @@ interface Placement {
   present(row: Outcome): object
 }
 
+type Placing = Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace'>
+
 /** Stores an order, or finds the one of its clientOrderId, and returns its contract or its error. */
-export async function place(
-  { partner, signal, trace }: Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace'>,
-  services: ApiServices,
-  order: Placement
-): Promise<Reply> {
-  const trading = await services.batched.trading({ partnerId: partner.partnerId, externalId: order.traderExternalId })
-  // A repeat returns its order regardless of the account's state since: a placed order must never be reported as not
-  // placed.
-  if (!trading) return replay(services, partner, { order, signal, otherwise: new ApiError('TRADER_NOT_FOUND') })
-  const { account } = trading
-  if (account.status === 'REJECTED')
-    return replay(services, partner, { order, signal, otherwise: disconnected(account.rejectedReason) })
+export async function place(request: Placing, services: ApiServices, order: Placement): Promise<Reply> {
+  const { partner, signal } = request
+  for (let decision = 1; decision <= MAX_DECISIONS; decision++) {
+    const { stored, id, early } = await store(request, services, order)
+    if (stored.order) {
+      if (!stored.created) checkSameTerms(stored.order, order)
+      if (stored.halt) throw tradingHalted(stored.halt, stored.order.id)
+      return outcomeOf(services, stored, { order, signal, early: stored.order.id === id ? early : undefined })
+    }
+    if ('halt' in stored) throw tradingHalted(stored.halt)
+    // A repeat returns its order regardless of the account's state since: a placed order must never be reported as not
+    // placed.
+    const otherwise = await refusalOf(services, partner, order)
+    if (otherwise) return replay(services, partner, { order, signal, otherwise })
+  }
+  throw new FactsChanged()
+}
+
+/** Stores an order with all that was decided on until now. Throws FactsChanged when the caller's facts no longer hold. */
+async function store({ partner, signal, trace }: Placing, services: ApiServices, order: Placement) {
+  const { bus, config, batched } = services
   // Subscribed before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
-  const early = services.bus.wait('order', id, Math.min(REREAD_MS, services.config.orderTtlMs), signal)
-  const draft: Draft = {
+  const early = bus.wait('order', id, Math.min(REREAD_MS, config.orderTtlMs), signal)
+  const { proof } = partner
+  const stored = await batched.storeOrder({
     id,
     partnerId: partner.partnerId,
-    appId: partner.brokerAppId,
-    dialect: partner.brokerDialect,
-    traderId: trading.traderId,
+    caller: proof ? { lookup: proof.lookup, facts: proof.facts } : null,
     traderExternalId: order.traderExternalId,
-    accountRowId: account.id,
-    accountId: account.accountId,
-    accountMode: account.accountMode,
-    currency: account.currency,
-    proven: account.proven,
     clientOrderId: order.clientOrderId,
     terms: order.terms,
-    ttlMs: services.config.orderTtlMs,
-    replyChannel: services.bus.replyChannel,
+    ttlMs: config.orderTtlMs,
+    replyChannel: bus.replyChannel,
     trace
-  }
-  const stored = await services.batched.storeOrder(draft)
-  if (!stored.order) throw tradingHalted(stored.halt)
-  if (!stored.created) checkSameTerms(stored.order, order)
-  if (stored.halt) throw tradingHalted(stored.halt, stored.order.id)
-  return outcomeOf(services, stored, { order, signal, early: stored.order.id === id ? early : undefined })
+  })
+  if ('lacks' in stored && stored.lacks === 'caller') throw new FactsChanged()
+  if (proof) proof.proven = true
+  return { stored, id, early }
+}
+
+/** Why a trader can place no order now; undefined when it can. */
+async function refusalOf(
+  { batched }: ApiServices,
+  { partnerId }: Placing['partner'],
+  { traderExternalId }: Placement
+): Promise<ApiError | undefined> {
+  const trading = await batched.trading({ partnerId, externalId: traderExternalId })
+  if (!trading) return new ApiError('TRADER_NOT_FOUND')
+  const { status, rejectedReason } = trading.account
+  return status === 'REJECTED' ? disconnected(rejectedReason) : undefined
 }
 
 /**

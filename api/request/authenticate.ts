@@ -13,8 +13,17 @@ import type { ApiServices, Caller, SessionTrader } from '../operation.ts'
 
 const CHALLENGE = { 'WWW-Authenticate': 'Bearer' }
 
-/** The partner behind the request's Bearer key. Throws 401, 403 or 402. */
-export async function authenticateKey(ctx: Context, services: ApiServices): Promise<Caller> {
+/**
+ * The partner behind the request's Bearer key. Throws 401, 403 or 402. With `proves` for a request whose work proves the
+ * caller's facts: they come with a proof, and may be those of the key's last request.
+ */
+export async function authenticateKey(
+  ctx: Context,
+  services: ApiServices,
+  { proves = false }: { proves?: boolean | undefined } = {}
+): Promise<Caller> {
+  // Of a key that was good until now.
+  ctx.state.keyId = undefined
   const [, token] = /^Bearer +([\x21-\x7e]+) *$/i.exec(ctx.request.headers.authorization ?? '') ?? []
   // A mistyped or made-up key fails its checksum and costs no database read.
   const key = token === undefined ? undefined : parseApiKey(token)
@@ -26,8 +35,10 @@ export async function authenticateKey(ctx: Context, services: ApiServices): Prom
         headers: CHALLENGE
       }
     )
-  const caller = await services.batched.caller(key.lookup)
-  const held = caller && sameHash(caller.hash, hashSecret(services.pepper, key.secret))
+  const presented = { lookup: key.lookup, hash: hashSecret(services.pepper, key.secret) }
+  const known = proves ? services.knownKeys.recall(presented) : undefined
+  const caller = known ?? (await services.batched.caller(key.lookup))
+  const held = caller && sameHash(caller.hash, presented.hash)
   // A key works on its own side alone, whatever its row contains.
   if (!caller || !held || key.test !== (caller.testOf !== null)) {
     throw new ApiError('UNAUTHENTICATED', 'This API key does not exist.', { headers: CHALLENGE })
@@ -39,7 +50,10 @@ export async function authenticateKey(ctx: Context, services: ApiServices): Prom
   if (caller.revoked) throw new ApiError('KEY_REVOKED')
   ctx.state.keyId = caller.keyId
   await checkStanding(caller, services)
+  if (proves && !known) services.knownKeys.remember(presented, caller)
+  const { facts } = caller
   return {
+    ...(proves ? { proof: { ...presented, facts, remembered: known !== undefined, proven: false } } : {}),
     keyId: caller.keyId,
     scopes: caller.scopes,
     partnerId: caller.partnerId,

@@ -2,7 +2,7 @@
 // statement each (db/postgres/batch.ts). Always fresh, nothing is cached.
 
 import { findOutcomes, type Outcome } from '../../db/orders/reading.ts'
-import { type Draft, type Halted, type Stored, storeOrders } from '../../db/orders/storing.ts'
+import { type Draft, type Halted, type Lacking, type Stored, storeOrders } from '../../db/orders/storing.ts'
 import { findCallers, type KeyCaller } from '../../db/partners/keys.ts'
 import { countTraders } from '../../db/partners/partners.ts'
 import { readUsage, type UsageRecord } from '../../db/partners/usage.ts'
@@ -29,7 +29,7 @@ export interface Batched {
   /** Sends a broker request, or joins an equal one of this process, and waits for its end. */
   sendBrokerRequest: SendShared
   /** Stores an order with its job and wakes the workers once both are committed. */
-  storeOrder(draft: Draft): Promise<Stored | Halted>
+  storeOrder(draft: Draft): Promise<Stored | Halted | Lacking>
   storeBrokerRequest(request: BrokerRequest): Promise<{ id: string; joined: boolean }>
   /** Reads that add up many rows: one at a time for each partner. */
   leaderboard(query: LeaderboardFilter): Promise<RankedRecord[]>

@@ -1,6 +1,6 @@
 // Rate limits per key and per trader, shown in the IETF draft's two header fields of every response.
 import type { Context } from 'koa'
-import type { Count } from '../../db/platform/limits.ts'
+import type { Count, Limits } from '../../db/platform/limits.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { ApiServices, Caller } from '../operation.ts'
 
@@ -21,7 +21,7 @@ export function rateLimitOf({ limits, plan }: Pick<Caller, 'limits' | 'plan'>, {
 export async function limitKey(ctx: Context, caller: Caller, services: ApiServices, weight = 1): Promise<void> {
   const { limits, config } = services
   const limit = rateLimitOf(caller, config).perKeyPerMinute
-  const count = (name: string, most: number) => limits.hit(name, most, undefined, Math.min(weight, most))
+  const count = (name: string, most: number) => hit(ctx, limits, { name, limit: most, points: Math.min(weight, most) })
   tell(ctx, 'key', await count(`key:${caller.keyId}`, limit))
   const { allowed, resetSeconds } = await count(`keys:${caller.partnerId}`, limit * KEYS_OF_PARTNER)
   if (!allowed)
@@ -39,7 +39,27 @@ export async function limitTrader(
   { limits, config }: ApiServices
 ): Promise<void> {
   const { perTraderPerMinute } = rateLimitOf(caller, config)
-  tell(ctx, 'trader', await limits.hit(`trader:${caller.partnerId}:${traderExternalId}`, perTraderPerMinute))
+  const name = `trader:${caller.partnerId}:${traderExternalId}`
+  tell(ctx, 'trader', await hit(ctx, limits, { name, limit: perTraderPerMinute, points: 1 }))
+}
+
+interface Hit {
+  name: string
+  limit: number
+  points: number
+}
+
+function hit(ctx: Context, limits: Limits, counted: Hit): Promise<Count> {
+  ctx.state.hits = [...((ctx.state.hits as Hit[] | undefined) ?? []), counted]
+  return limits.hit(counted.name, counted.limit, undefined, counted.points)
+}
+
+/** Takes back what was counted of a request, and no longer shows it: it is decided again. */
+export async function uncount(ctx: Context, { limits }: ApiServices): Promise<void> {
+  for (const { name, limit, points } of (ctx.state.hits as Hit[] | undefined) ?? [])
+    for (let point = 0; point < points; point++) await limits.giveBack(name, limit)
+  ctx.state.hits = []
+  for (const field of ['RateLimit-Policy', 'RateLimit']) ctx.res.removeHeader(field)
 }
 
 function tell(ctx: Context, policy: 'key' | 'trader', count: Count): void {

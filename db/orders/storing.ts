@@ -1,84 +1,32 @@
-// Orders stored with their jobs in one statement: those of a group share it, and a job among up to ORDERS_A_JOB of them.
-import { hash } from 'node:crypto'
-import { newId } from '../../schemas/fields/ids.ts'
+// Orders of requests, stored with their jobs in one statement: those of a group share it. The statement itself proves what
+// the requests were decided on: it joins caller, trader, account and halts, and stores nothing for those that do not hold.
 import type { HaltFacts } from '../../schemas/halts.ts'
-import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
+import { callerHolds } from '../partners/keys.ts'
 import { haltOf, isHalted } from '../platform/halts.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
+import { accountToTrade } from '../traders/accounts.ts'
+import { type DraftBase, insertFrom, jobsOfStored, valueColumns, valuesOf } from './inserting.ts'
 import type { OrderRow } from './reading.ts'
 
-/** The terms of the purchase; a repeat under the same clientOrderId must have the same. */
-export interface OrderTerms {
-  kind: 'BINARY' | 'MULTIPLIER'
-  asset: string
-  contractType: string | null
-  direction: 'up' | 'down' | null
-  multiplier: string | null
-  stake: string
-  duration: number | null
-  durationUnit: string | null
-  barrier: string | null
-  stopLoss: string | null
-  takeProfit: string | null
-}
-
-/** An order about to be stored. */
-export interface Draft {
-  /** Set by a caller that subscribes to the order before it is stored. */
-  id?: string
-  partnerId: string
-  appId: string
-  dialect: string
-  traderId: string
-  traderExternalId: string
-  accountRowId: string
-  accountId: string
-  accountMode: string
-  currency: string | null
-  /** Whether the broker has accepted the account's token; else the order waits until it has. */
-  proven: boolean
-  clientOrderId: string | null
-  terms: OrderTerms
-  ttlMs: number
+/** An order about to be stored. Its trader, account and application are not among it: the statement finds them. */
+export interface Draft extends DraftBase {
+  clientOrderId: string
+  /** What the caller was authenticated by: the order is stored only if all of it is still so. Null: by nothing of a key. */
+  caller: { lookup: string; facts: string } | null
   /** The bus channel of the process that waits for it. */
   replyChannel: string | null
-  trace?: string | null
-  copiedFrom?: string | null
-  followId?: string | null
-  raisedToMinimum?: boolean | null
-}
-
-/** What a repeat is compared by. */
-export function hashTerms(traderExternalId: string, terms: OrderTerms): Buffer {
-  const parts = [
-    traderExternalId,
-    terms.kind,
-    terms.asset,
-    terms.contractType,
-    terms.direction,
-    terms.multiplier,
-    terms.stake,
-    terms.duration,
-    terms.durationUnit,
-    terms.barrier,
-    terms.stopLoss,
-    terms.takeProfit
-  ]
-  return hash('sha256', JSON.stringify(parts), 'buffer')
 }
 
 /** What is known of an order once it is stored. */
-export type StoredOrder = Pick<
-  OrderRow,
-  'id' | 'partner_id' | 'client_order_id' | 'copied_from' | 'follow_id' | 'phase' | 'request_hash'
-> & {
+export type StoredOrder = Pick<OrderRow, 'id' | 'partner_id' | 'phase' | 'request_hash'> & {
+  client_order_id: string
   /** What is left of its time to live when it is read, ms, by the database's clock; negative once it is over. */
   ttl_left_ms: number
 }
 
 const columns =
-  'o.id, o.partner_id, o.client_order_id, o.copied_from, o.follow_id, o.phase, o.request_hash, ' +
+  'o.id, o.partner_id, o.client_order_id, o.phase, o.request_hash, ' +
   '(extract(epoch from o.expires_at - clock_timestamp()) * 1000)::float8 as ttl_left_ms'
 
 export interface Stored {
@@ -96,97 +44,100 @@ export interface Halted {
 }
 
 /**
+ * An order that is neither stored nor looked for, since the caller's facts have changed, or the trader has no account to
+ * trade with. Which refusal that is, a check in the documented order decides.
+ */
+export interface Lacking {
+  order?: undefined
+  lacks: 'caller' | 'account'
+}
+
+const draftColumns = `${valueColumns}, client_order_id text, reply_channel text, lookup text, facts text`
+const holds = (order: string) =>
+  `(${order}.facts is null or ${callerHolds({ lookup: `${order}.lookup`, partnerId: `${order}.partner_id`, facts: `${order}.facts` })})`
+
+// Each draft with all that it is stored with: without an app_id its caller lacks, without an account its account. One by
+// one by their keys, also by a plan that was made when there were few rows.
+const found = `select v.*, c.app_id, c.dialect, a.trader_id, a.broker_account_id, a.account_id, a.account_mode, a.currency, a.phase,
+              null::text as copied_from, null::text as follow_id, null::boolean as raised_to_minimum
+         from jsonb_to_recordset(:values::jsonb) as v (${draftColumns})
+         left join lateral (select p.broker_app_id as app_id, p.broker_dialect as dialect from partners p
+                             where p.id = v.partner_id and ${holds('v')} limit 1) c on true
+         left join lateral ${accountToTrade('v')} a on c.app_id is not null`
+
+const bind = (draft: Draft) => ({
+  ...valuesOf(draft),
+  client_order_id: draft.clientOrderId,
+  reply_channel: draft.replyChannel,
+  lookup: draft.caller?.lookup ?? null,
+  facts: draft.caller?.facts ?? null
+})
+type Value = ReturnType<typeof bind>
+
+/**
  * Stores orders and their jobs at once: no transaction around it is needed. A clientOrderId that exists finds its
  * order; a FAILED one that never reached the broker is queued again under the same id. Returns them in the order of the
  * drafts; two equal ids among them share one order. A repeat with other terms throws nothing here: compare
- * `request_hash`. Drafts without clientOrderId (copies) that exist already are left as they are; halts are applied to
- * them when they are claimed.
+ * `request_hash`.
  */
-export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promise<(Stored | Halted)[]> {
-  const values = drafts.map(draft => ({
-    id: draft.id ?? newId('order'),
-    partner_id: draft.partnerId,
-    trader_id: draft.traderId,
-    trader_external_id: draft.traderExternalId,
-    broker_account_id: draft.accountRowId,
-    account_id: draft.accountId,
-    account_mode: draft.accountMode,
-    currency: draft.currency,
-    app_id: draft.appId,
-    dialect: draft.dialect,
-    kind: draft.terms.kind,
-    client_order_id: draft.clientOrderId,
-    phase: draft.proven ? 'queued' : 'unproven',
-    request_hash: hashTerms(draft.traderExternalId, draft.terms).toString('hex'),
-    asset: draft.terms.asset,
-    contract_type: draft.terms.contractType,
-    direction: draft.terms.direction,
-    multiplier: draft.terms.multiplier,
-    stake: draft.terms.stake,
-    duration: draft.terms.duration,
-    duration_unit: draft.terms.durationUnit,
-    barrier: draft.terms.barrier,
-    stop_loss: draft.terms.stopLoss,
-    take_profit: draft.terms.takeProfit,
-    ttl_ms: draft.ttlMs,
-    reply_channel: draft.replyChannel,
-    trace: draft.trace ?? null,
-    copied_from: draft.copiedFrom ?? null,
-    follow_id: draft.followId ?? null,
-    raised_to_minimum: draft.raisedToMinimum ?? null
-  }))
-  // Copies are stored by themselves.
-  const enqueued = queue.enqueueing(
-    drafts.some(({ copiedFrom }) => copiedFrom) ? 'order.copy' : 'order.place',
-    `select jsonb_build_object('accountIds', jsonb_agg(account_id))
-       from (select account_id, (row_number() over () - 1) / ${ORDERS_A_JOB} as part from stored where phase = 'queued') numbered
-      group by part`
-  )
-  const handled = await rows<StoredOrder & { draft_id: string; halt: HaltFacts | null }>(
+export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promise<(Stored | Halted | Lacking)[]> {
+  const values = drafts.map(bind)
+  const known = new Map<string, Stored>()
+  const halted = new Map<string, HaltFacts>()
+  const lacking = new Map<string, Lacking['lacks']>()
+  for (const { draft_id, lacks, halt, ...order } of await insertOrders(db, queue, values)) {
+    if (lacks) lacking.set(draft_id, lacks)
+    else if (halt) halted.set(draft_id, halt)
+    else known.set(keyOf(order), { order, created: true })
+  }
+  const repeats = values.filter(value => !lacking.has(value.id) && !known.has(keyOf(value)))
+  if (repeats.length > 0) {
+    for (const order of await reopenOrders(db, queue, repeats)) known.set(keyOf(order), { order, created: true })
+    for (const { halt, ...order } of await findRepeated(db, repeats))
+      if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false, ...(halt ? { halt } : {}) })
+  }
+  const told = new Set<string>()
+  return values.map((value): Stored | Halted | Lacking => {
+    const lacks = lacking.get(value.id)
+    if (lacks) return { lacks }
+    const stored = known.get(keyOf(value))
+    const halt = halted.get(value.id)
+    if (!stored && halt) return { halt }
+    if (!stored) throw new Error(`The draft ${value.id} was neither stored nor refused.`)
+    // Of two equal ids in one group only the first one is the order's own request.
+    const created = stored.created && !told.has(stored.order.id)
+    told.add(stored.order.id)
+    return { ...stored, created }
+  })
+}
+
+type Handled = StoredOrder & { draft_id: string; halt: HaltFacts | null; lacks: Lacking['lacks'] | null }
+
+/** Inserts what is wanted and holds; returns that, and what is refused. What neither is has its order already. */
+function insertOrders(db: Db, queue: Queue, values: Value[]): Promise<Handled[]> {
+  return rows(
     db,
-    sql`with wanted as materialized (
-       select v.*, case when v.copied_from is null then ${haltOf('v')} end as halt
-         from jsonb_to_recordset(:values::jsonb) as v (id text, partner_id text, trader_id text, trader_external_id text,
-              broker_account_id text, account_id text, account_mode text, currency text, app_id text, dialect text, kind text,
-              client_order_id text, phase text, request_hash text, asset text, contract_type text, direction text, multiplier numeric,
-              stake numeric, duration int, duration_unit text, barrier text, stop_loss numeric, take_profit numeric, ttl_ms int,
-              reply_channel text, trace text, copied_from text, follow_id text, raised_to_minimum boolean)
+    sql`with found as materialized (${found}), wanted as materialized (
+       select f.*, ${haltOf('f')} as halt,
+              case when f.app_id is null then 'caller' when f.broker_account_id is null then 'account' end as lacks
+         from found f
      ), stored as (
-       insert into orders as o (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
-           app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
-           duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, reply_channel, trace, copied_from, follow_id, raised_to_minimum,
-           has_followers)
-       select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
-              v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
-              v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, v.phase,
-              clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.reply_channel, v.trace, v.copied_from, v.follow_id, v.raised_to_minimum,
-              v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status in ('ACTIVE', 'PAUSED_MISMATCH'))
-         from wanted v
-        where v.halt is null
-        order by v.partner_id, v.client_order_id, v.id
-       on conflict do nothing
+       ${insertFrom(`(select * from wanted w
+                where w.lacks is null and w.halt is null
+                order by w.partner_id, w.client_order_id, w.id) v`)}
        returning o.account_id, ${columns}
-     ), enqueued as (${enqueued})
-     select w.id as draft_id, w.halt, s.* from wanted w left join stored s on s.id = w.id
-      where s.id is not null or w.halt is not null`,
+     ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})
+     select w.id as draft_id, w.halt, w.lacks, s.* from wanted w left join stored s on s.id = w.id
+      where s.id is not null or w.lacks is not null or w.halt is not null`,
     { values: JSON.stringify(values) }
   )
-  const inserted = handled.filter(({ halt }) => halt === null)
-  const halted = new Map(handled.flatMap(({ draft_id, halt }) => (halt ? [[draft_id, halt] as const] : [])))
-  const known = new Map<string, Stored>(inserted.map(order => [keyOf(order), { order, created: true }]))
-  const repeats = values.filter(value => value.client_order_id !== null && !known.has(keyOf(value)))
-  if (repeats.length > 0) {
-    const wanted = {
-      partners: repeats.map(({ partner_id }) => partner_id),
-      clients: repeats.map(({ client_order_id }) => client_order_id),
-      hashes: repeats.map(({ request_hash }) => request_hash),
-      ttls: repeats.map(({ ttl_ms }) => ttl_ms),
-      channels: repeats.map(({ reply_channel }) => reply_channel),
-      traces: repeats.map(({ trace }) => trace)
-    }
-    const reopened = await rows<StoredOrder>(
-      db,
-      sql`with stored as (
+}
+
+/** Queues failed orders again that may be repeated, with the terms that they had, while their callers' facts hold. */
+function reopenOrders(db: Db, queue: Queue, repeats: Value[]): Promise<StoredOrder[]> {
+  return rows(
+    db,
+    sql`with stored as (
          update orders o
             set phase = case when exists (select from broker_accounts a where a.id = o.broker_account_id
                                            and a.proven_version = a.token_version) then 'queued' else 'unproven' end,
@@ -194,36 +145,29 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
                 expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', reply_channel = r.reply_channel, trace = r.trace, sent_at = null,
                 permit_until = null, sender = null, resolve_at = null, checks = 0, absence_checks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null
-           from unnest(:partners::text[], :clients::text[], :hashes::text[], :ttls::int[], :channels::text[], :traces::text[])
-                  as r (partner_id, client_order_id, hash, ttl_ms, reply_channel, trace)
+           from jsonb_to_recordset(:values::jsonb) as r (${draftColumns})
           where o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
-            and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.hash, 'hex') and not ${isHalted('o')}
+            and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.request_hash, 'hex')
+            and ${holds('r')} and not ${isHalted('o')}
          returning o.account_id, ${columns}
-       ), enqueued as (${enqueued})
+       ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})
        select * from stored`,
-      wanted
-    )
-    for (const order of reopened) known.set(keyOf(order), { order, created: true })
-    const found = await rows<StoredOrder & { halt: HaltFacts | null }>(
-      db,
-      `select ${columns}, case when o.phase = 'failed' and o.retryable then ${haltOf('o')} end as halt
-         from unnest(:partners::text[], :clients::text[]) as r (partner_id, client_order_id)
-         join orders o using (partner_id, client_order_id)`,
-      { partners: wanted.partners, clients: wanted.clients }
-    )
-    for (const { halt, ...order } of found)
-      if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false, ...(halt ? { halt } : {}) })
-  }
-  const told = new Set<string>()
-  return values.flatMap((value): (Stored | Halted)[] => {
-    const stored = known.get(keyOf(value))
-    const halt = halted.get(value.id)
-    if (!stored) return halt ? [{ halt }] : []
-    // Of two equal ids in one group only the first one is the order's own request.
-    const created = stored.created && !told.has(stored.order.id)
-    told.add(stored.order.id)
-    return [{ ...stored, created }]
-  })
+    { values: JSON.stringify(repeats) }
+  )
+}
+
+/** The orders of clientOrderIds that exist; with the halt that applies, where one that may be repeated was not. */
+function findRepeated(db: Db, repeats: Value[]): Promise<(StoredOrder & { halt: HaltFacts | null })[]> {
+  return rows(
+    db,
+    `select ${columns}, case when o.phase = 'failed' and o.retryable then ${haltOf('o')} end as halt
+       from unnest(:partners::text[], :clients::text[]) as r (partner_id, client_order_id)
+       join orders o using (partner_id, client_order_id)`,
+    {
+      partners: repeats.map(({ partner_id }) => partner_id),
+      clients: repeats.map(({ client_order_id }) => client_order_id)
+    }
+  )
 }
 
 /** The order of a clientOrderId, and whether a repeat may place it. */
@@ -231,19 +175,13 @@ export async function findStored(
   db: Db,
   { partnerId, clientOrderId }: { partnerId: string; clientOrderId: string }
 ): Promise<(StoredOrder & { retryable: boolean }) | undefined> {
-  const [found] = await rows<StoredOrder & { retryable: boolean }>(
+  const [order] = await rows<StoredOrder & { retryable: boolean }>(
     db,
     `select ${columns}, o.retryable from orders o where o.partner_id = :partnerId and o.client_order_id = :clientOrderId`,
     { partnerId, clientOrderId }
   )
-  return found
+  return order
 }
 
-function keyOf({
-  partner_id,
-  client_order_id,
-  copied_from,
-  follow_id
-}: Pick<OrderRow, 'partner_id' | 'client_order_id' | 'copied_from' | 'follow_id'>): string {
-  return client_order_id === null ? `copy ${copied_from} ${follow_id}` : `${partner_id} ${client_order_id}`
-}
+const keyOf = (order: Pick<StoredOrder, 'partner_id' | 'client_order_id'>) =>
+  `${order.partner_id} ${order.client_order_id}`

@@ -1,4 +1,5 @@
-// API keys, and what a request needs to know about the caller: one statement for key, partner and plan.
+// API keys, and what a request needs to know about the caller: one statement for key, partner and plan. Its facts come
+// with a text of their own, by which a later statement proves that they still hold (db/orders/storing.ts).
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import type { Scope } from '../../schemas/fields/scopes.ts'
@@ -18,6 +19,8 @@ export interface KeyCaller extends PartnerFacts {
   hash: Buffer
   scopes: Scope[]
   revoked: boolean
+  /** All of the above as they are stored, as `callerHolds` compares them. */
+  facts: string
 }
 
 interface CallerRow extends PartnerFactsRow {
@@ -26,13 +29,26 @@ interface CallerRow extends PartnerFactsRow {
   hash: Buffer
   scopes: Scope[]
   revoked_at: Date | null
+  facts: string
 }
+
+const keyFactsColumns = 'k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at'
+// Every column that a request learns of its caller, as one text: what is added to what is read is compared as well.
+const facts = `row(${`${keyFactsColumns}, ${partnerFactsColumns}`.replaceAll(/ as \w+/g, '')})::text`
+
+/**
+ * A condition: the key with the lookup is still the partner's and all its facts are still as `findCallers` read them, as
+ * SQL. Its arguments are expressions.
+ */
+export const callerHolds = (caller: { lookup: string; partnerId: string; facts: string }) =>
+  `exists (select from api_keys k join partners p on p.id = k.partner_id
+            where k.lookup = ${caller.lookup} and p.id = ${caller.partnerId} and ${facts} = ${caller.facts})`
 
 /** The callers of several lookups at once, in their order. */
 export async function findCallers(db: Db, lookups: string[]): Promise<(KeyCaller | undefined)[]> {
   const found = await rows<CallerRow>(
     db,
-    sql`select k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at, ${partnerFactsColumns}
+    sql`select ${keyFactsColumns}, ${partnerFactsColumns}, ${facts} as facts
        from api_keys k join partners p on p.id = k.partner_id
       where k.lookup = ${among('lookups')}`,
     { lookups }
@@ -46,6 +62,7 @@ export async function findCallers(db: Db, lookups: string[]): Promise<(KeyCaller
         hash: row.hash,
         scopes: row.scopes,
         revoked: row.revoked_at !== null,
+        facts: row.facts,
         ...partnerFactsOf(row)
       }
     )

@@ -3,8 +3,8 @@
 
 import type { ApiServices, Caller } from '../../api/operation.ts'
 import { close, place } from '../../api/orders/orders.ts'
+import type { OrderTerms } from '../../db/orders/inserting.ts'
 import type { Outcome } from '../../db/orders/reading.ts'
-import type { OrderTerms } from '../../db/orders/storing.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Chance, Counts } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'

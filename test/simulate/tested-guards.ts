@@ -30,7 +30,7 @@ const orderGuards: TestedGuard[] = [
   },
   {
     name: 'no order is stored that a halt of trading applies to',
-    edits: [edit(storing, 'where v.halt is null', '')],
+    edits: [edit(storing, ' and w.halt is null', '')],
     test: 'test/orders/halts.test.ts'
   },
   // Without it such a contract is left to the operator, which no simulation complains of.

@@ -13,6 +13,7 @@ import { openStream } from '../../api/events/stream/server.ts'
 import type { ApiServices, Operation } from '../../api/operation.ts'
 import { openBatched } from '../../api/request/batched.ts'
 import { openBodies } from '../../api/request/bodies.ts'
+import { openKnownKeys } from '../../api/request/known-keys.ts'
 import { createListener } from '../../api/request/listen.ts'
 import { openPlaces } from '../../api/request/places.ts'
 import { openWaits } from '../../api/request/waits.ts'
@@ -164,6 +165,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     waits: openWaits(),
     bodies: openBodies(),
     places: openPlaces({ pool: 10 }),
+    knownKeys: openKnownKeys(),
     feed
   }
   const server = createListener(createApp(services), services)

@@ -9,7 +9,7 @@ import {
   storeDecisions,
   takeCandidates
 } from '../../db/copy/fanout.ts'
-import { storeOrders } from '../../db/orders/storing.ts'
+import { storeCopies } from '../../db/orders/copies.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import type { Job, Queue } from '../../db/platform/queue.ts'
 import type { Db } from '../../db/postgres/connection.ts'
@@ -70,13 +70,13 @@ async function copyPart(
   const judged = candidates
     .filter(({ copied }) => !copied)
     .map(candidate => judge(leading, candidate, { least, ttlMs }))
-  const stored = await storeOrders(
+  const stored = await storeCopies(
     trx,
     queue,
     judged.flatMap(({ draft }) => draft ?? [])
   )
   await storeDecisions(trx, { orderId, decided: judged.map(({ decided }) => decided) })
-  return stored.length
+  return stored
 }
 
 const unstated: Least = { stake: null, stopLoss: null, takeProfit: null }

@@ -2,7 +2,7 @@
 import { Big } from 'big.js'
 import type { CopyCandidate, Decided, Leading, SkipReason } from '../../db/copy/fanout.ts'
 import type { CopyToChange } from '../../db/copy/limits.ts'
-import type { Draft } from '../../db/orders/storing.ts'
+import type { CopyDraft } from '../../db/orders/copies.ts'
 import type { ContractLimits } from '../../schemas/market.ts'
 import type { Least } from '../broker/port.ts'
 
@@ -14,7 +14,7 @@ const USD_DIGITS = 2
 export interface Judged {
   decided: Decided
   /** Absent where the order is not copied. */
-  draft?: Draft
+  draft?: CopyDraft
 }
 
 /** What all copies of an order share. */
@@ -150,7 +150,7 @@ function draftOf(
   leading: Leading,
   candidate: CopyCandidate,
   { terms, ttlMs }: { terms: CopyTerms; ttlMs: number }
-): Draft {
+): CopyDraft {
   return {
     partnerId: candidate.partnerId,
     appId: candidate.appId,
@@ -162,7 +162,6 @@ function draftOf(
     accountMode: candidate.accountMode,
     currency: candidate.currency,
     proven: candidate.proven,
-    clientOrderId: null,
     terms: {
       kind: leading.kind,
       asset: leading.asset,
@@ -177,7 +176,6 @@ function draftOf(
       takeProfit: terms.takeProfit
     },
     ttlMs,
-    replyChannel: null,
     copiedFrom: leading.id,
     followId: candidate.followId,
     raisedToMinimum: terms.raisedToMinimum

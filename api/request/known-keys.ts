@@ -1,0 +1,52 @@
+// What is known of keys from their last requests, so that an order costs no read before the statement that stores it.
+// Nothing is decided on it alone: that statement stores nothing unless all of it still holds (db/orders/storing.ts), and
+// every other end of such a request is sent only after the key was read again (proof.ts).
+import type { KeyCaller } from '../../db/partners/keys.ts'
+
+// One of 2 kB at most: 8 MB for as many keys as are in use at a time.
+const MAX_KEYS = 4000
+const MAX_AGE_MS = 60_000
+
+/** A key as it came with a request: its hash, not its secret. */
+export interface PresentedKey {
+  lookup: string
+  hash: Buffer
+}
+
+export interface KnownKeys {
+  /** What the key's last read gave, unless that is too long ago. Only who presents the same key gets it. */
+  recall(key: PresentedKey): KeyCaller | undefined
+  /** Keeps what was read of a key that is good. */
+  remember(key: PresentedKey, caller: KeyCaller): void
+  forget(key: PresentedKey): void
+}
+
+const nameOf = ({ lookup, hash }: PresentedKey) => `${lookup} ${hash.toString('base64')}`
+
+/** The known keys of one process. */
+export function openKnownKeys({ maxKeys = MAX_KEYS, maxAgeMs = MAX_AGE_MS } = {}): KnownKeys {
+  // Oldest first, as all get as old.
+  const known = new Map<string, { caller: KeyCaller; until: number }>()
+
+  function dropOld(): void {
+    const now = performance.now()
+    for (const [name, { until }] of known) {
+      if (until > now && known.size <= maxKeys) break
+      known.delete(name)
+    }
+  }
+
+  return {
+    recall(key) {
+      const found = known.get(nameOf(key))
+      return found && found.until > performance.now() ? found.caller : undefined
+    },
+    remember(key, caller) {
+      const name = nameOf(key)
+      known.delete(name)
+      known.set(name, { caller, until: performance.now() + maxAgeMs })
+      dropOld()
+    },
+    forget: key => void known.delete(nameOf(key))
+  }
+}

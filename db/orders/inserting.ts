@@ -1,0 +1,98 @@
+// What orders of requests (storing.ts) and copies (copies.ts) share: the terms of a purchase, how a draft is bound to a
+// statement, and the insert itself, which takes rows from wherever the statement has them.
+import { hash } from 'node:crypto'
+import { newId } from '../../schemas/fields/ids.ts'
+import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
+
+/** The terms of the purchase; a repeat under the same clientOrderId must have the same. */
+export interface OrderTerms {
+  kind: 'BINARY' | 'MULTIPLIER'
+  asset: string
+  contractType: string | null
+  direction: 'up' | 'down' | null
+  multiplier: string | null
+  stake: string
+  duration: number | null
+  durationUnit: string | null
+  barrier: string | null
+  stopLoss: string | null
+  takeProfit: string | null
+}
+
+/** What a repeat is compared by. */
+export function hashTerms(traderExternalId: string, terms: OrderTerms): Buffer {
+  const parts = [
+    traderExternalId,
+    terms.kind,
+    terms.asset,
+    terms.contractType,
+    terms.direction,
+    terms.multiplier,
+    terms.stake,
+    terms.duration,
+    terms.durationUnit,
+    terms.barrier,
+    terms.stopLoss,
+    terms.takeProfit
+  ]
+  return hash('sha256', JSON.stringify(parts), 'buffer')
+}
+
+/** What every order has before it is stored. */
+export interface DraftBase {
+  /** Set by a caller that subscribes to the order before it is stored. */
+  id?: string
+  partnerId: string
+  traderExternalId: string
+  terms: OrderTerms
+  ttlMs: number
+  trace?: string | null
+}
+
+/** The columns of `valuesOf`, as SQL. */
+export const valueColumns = `id text, partner_id text, trader_external_id text, kind text, request_hash text, asset text,
+              contract_type text, direction text, multiplier numeric, stake numeric, duration int, duration_unit text,
+              barrier text, stop_loss numeric, take_profit numeric, ttl_ms int, trace text`
+
+/** A draft as a statement binds it. */
+export function valuesOf({ id, partnerId, traderExternalId, terms, ttlMs, trace }: DraftBase) {
+  return {
+    id: id ?? newId('order'),
+    partner_id: partnerId,
+    trader_external_id: traderExternalId,
+    kind: terms.kind,
+    request_hash: hashTerms(traderExternalId, terms).toString('hex'),
+    asset: terms.asset,
+    contract_type: terms.contractType,
+    direction: terms.direction,
+    multiplier: terms.multiplier,
+    stake: terms.stake,
+    duration: terms.duration,
+    duration_unit: terms.durationUnit,
+    barrier: terms.barrier,
+    stop_loss: terms.stopLoss,
+    take_profit: terms.takeProfit,
+    ttl_ms: ttlMs,
+    trace: trace ?? null
+  }
+}
+
+/** Inserts orders from the rows `v` of `source`, as SQL; those that exist are left as they are. Orders are `o` in RETURNING. */
+export const insertFrom = (source: string) =>
+  `insert into orders as o (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
+           app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
+           duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, reply_channel, trace,
+           copied_from, follow_id, raised_to_minimum, has_followers)
+       select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
+              v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
+              v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, v.phase,
+              clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.reply_channel, v.trace,
+              v.copied_from, v.follow_id, v.raised_to_minimum,
+              v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status in ('ACTIVE', 'PAUSED_MISMATCH'))
+         from ${source}
+       on conflict do nothing`
+
+/** The data of jobs for the queued ones of `stored`, as SQL: up to ORDERS_A_JOB orders share one. */
+export const jobsOfStored = `select jsonb_build_object('accountIds', jsonb_agg(account_id))
+       from (select account_id, (row_number() over () - 1) / ${ORDERS_A_JOB} as part from stored where phase = 'queued') numbered
+      group by part`
