@@ -282,16 +282,27 @@ asking('is read as seconds or as a date, and is an hour at most', async () => {
 
 const sharing = suite('a worker')
 
-/** A sender of its own, with these bounds; `most` is what it had under way. */
-async function openSender(worker: string, changes: Partial<Bounds>, clock = systemClock) {
+/** A sender of its own, with these bounds. With `ms` every response took so long for it, however long it took here. */
+async function openSender(
+  worker: string,
+  changes: Partial<Bounds>,
+  { clock = systemClock, ms }: { clock?: typeof systemClock; ms?: number } = {}
+) {
   const services: WorkerServices = {
     ...harness.services,
     worker,
     clock,
     changes: openSignal()
   } as unknown as WorkerServices
-  const requests = openRequests({ allowPrivate: true })
-  onClose(async () => requests.close())
+  const opened = openRequests({ allowPrivate: true })
+  onClose(async () => opened.close())
+  const requests =
+    ms === undefined
+      ? opened
+      : {
+          ...opened,
+          post: async (...request: Parameters<typeof opened.post>) => ({ ...(await opened.post(...request)), ms })
+        }
   const bounds = { sending: 1000, ofPartner: 1000, slow: 1000, unwritten: 1000, quick: 1000, ...changes }
   await renewSender(services.db, worker, 600_000)
   // Everything counts as written at once, and goes on counting for the worker's bound.
@@ -384,11 +395,14 @@ sharing(
       'quick',
       { quick: 3 },
       {
-        ...systemClock,
-        after: (ms, then) => {
-          if (ms !== QUICK_MS) return systemClock.after(ms, then)
-          aged.push(then)
-          return () => {}
+        ms: 1,
+        clock: {
+          ...systemClock,
+          after: (ms, then) => {
+            if (ms !== QUICK_MS) return systemClock.after(ms, then)
+            aged.push(then)
+            return () => {}
+          }
         }
       }
     )
@@ -459,7 +473,7 @@ sharing('has few requests under way to endpoints that fail, and others pass', as
 
 sharing('signs with a rotated secret until its day is over', async () => {
   let passedMs = 0
-  const sender = await openSender('rotated', {}, { ...systemClock, now: () => systemClock.now() + passedMs })
+  const sender = await openSender('rotated', {}, { clock: { ...systemClock, now: () => systemClock.now() + passedMs } })
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId, secret } = await register(partner, receiver, { types: ['order.closed'] })
   const { body } = await partner.call(rotateWebhookSecret, { params: { id: webhookId } })
