@@ -4,7 +4,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openLog } from '../../db/platform/log.ts'
 import { createV3Broker } from '../../worker/broker/dialects/v3.ts'
-import { call, ms, type Stage, spread, tickOrder } from './stage.ts'
+import { tickOrder } from '../support/tick-order.ts'
+import { call, ms, type Stage, spread } from './stage.ts'
 
 const contract = {
   kind: 'BINARY',

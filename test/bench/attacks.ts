@@ -4,9 +4,9 @@
 //   with the statuses follows when the last call of an attack is finished
 
 import { randomUUID } from 'node:crypto'
+import { tickOrder } from '../support/tick-order.ts'
 import { steady } from './added-time.ts'
 import { exchange } from './client.ts'
-import { tickOrder } from './stage.ts'
 
 export const CALLS_A_SECOND = 200
 export const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 2000)

@@ -6,7 +6,8 @@ import { once } from 'node:events'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import { audit, booksOf, readOrders } from '../support/auditor.ts'
-import { call, ms, type Stage, spread, tickOrder } from './stage.ts'
+import { tickOrder } from '../support/tick-order.ts'
+import { call, ms, type Stage, spread } from './stage.ts'
 
 const WORKERS = 3
 // Nothing lingers between processes of one machine: what a killed worker wrote has arrived or never will.

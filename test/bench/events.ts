@@ -16,10 +16,11 @@ import { openPepper, openVault } from '../../db/platform/crypto.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
 import { createV3Broker } from '../../worker/broker/dialects/v3.ts'
+import { tickOrder } from '../support/tick-order.ts'
 import { steady } from './added-time.ts'
 import { memoryOf, print, range, verdict } from './report.ts'
 import type { SocketsAnswer, SocketsRequest } from './sockets.ts'
-import { call, median, ms, type Stage, setStage, spread, TOKEN_KEYS, tickOrder } from './stage.ts'
+import { call, median, ms, type Stage, setStage, spread, TOKEN_KEYS } from './stage.ts'
 import { orders } from './throughput.ts'
 
 const ROUNDS = 8

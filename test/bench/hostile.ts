@@ -17,11 +17,12 @@ import { openPepper, openVault } from '../../db/platform/crypto.ts'
 import { sealToken } from '../../db/traders/accounts.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 import { steady } from './added-time.ts'
 import { type Answered, type Attack, attacks, CALLS_A_SECOND, FOLLOWERS, type Ground, post, TAKEN } from './attacks.ts'
 import { exchange } from './client.ts'
 import { memoryOf, print, verdict } from './report.ts'
-import { each, ms, type Stage, setStage, spread, tickOrder } from './stage.ts'
+import { each, ms, type Stage, setStage, spread } from './stage.ts'
 
 const TICK_MS = 100
 const ORDERS_A_SECOND = 20

@@ -2,8 +2,9 @@
 // one; and while somebody holds a transaction open, so that nothing that died since can be cleared away.
 import pg from 'pg'
 import { rows } from '../../db/postgres/connection.ts'
+import { tickOrder } from '../support/tick-order.ts'
 import { print, range, verdict } from './report.ts'
-import { call, type Load, load, median, type Stage, setStage, tickOrder } from './stage.ts'
+import { call, type Load, load, median, type Stage, setStage } from './stage.ts'
 
 const CONNECTIONS = 16
 // A broker lets an account call about three times a second: so many accounts share what the connections place.

@@ -1,9 +1,11 @@
 // The broker's quotas: many orders at once on one account with one worker, and over many accounts with four, in the newer
 // dialect, with the quotas that the broker publishes. Each order is placed, or its response says why not; nothing is called
 // once too often, and no user has a connection too many.
+
+import { tickOrder } from '../support/tick-order.ts'
 import { exchange } from './client.ts'
 import { print, verdict } from './report.ts'
-import { each, type Stage, setStage, spread, tickOrder } from './stage.ts'
+import { each, type Stage, setStage, spread } from './stage.ts'
 
 /** Connections of one order that may break: an api ends what waits longer than it is let. */
 const MOST_BROKEN = 10

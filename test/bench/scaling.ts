@@ -1,6 +1,8 @@
 // Scaling: orders a second with 1, 2 and 4 workers and 1 and 2 API processes, behind a broker that takes 100 ms.
+
+import { tickOrder } from '../support/tick-order.ts'
 import { print, range } from './report.ts'
-import { call, load, median, setStage, tickOrder } from './stage.ts'
+import { call, load, median, setStage } from './stage.ts'
 
 const CONNECTIONS = 256
 const LATENCY_MS = 100

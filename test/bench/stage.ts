@@ -195,20 +195,6 @@ export async function call({
   return text
 }
 
-/** A tick order of a trader. */
-export function tickOrder(traderExternalId: string, changes: object = {}): object {
-  return {
-    traderExternalId,
-    clientOrderId: randomUUID(),
-    asset: 'R_100',
-    contractType: 'CALL',
-    stake: 1,
-    duration: 1,
-    durationUnit: 't',
-    ...changes
-  }
-}
-
 /** Runs `work` on every item, `concurrency` at a time. */
 export async function each<T>(
   items: T[],

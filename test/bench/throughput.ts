@@ -7,7 +7,8 @@ import Koa from 'koa'
 import { koaBody } from 'koa-body'
 import pg from 'pg'
 import { PgBoss } from 'pg-boss'
-import { call, type Load, load, type Stage, tickOrder } from './stage.ts'
+import { tickOrder } from '../support/tick-order.ts'
+import { call, type Load, load, type Stage } from './stage.ts'
 
 /** Orders a second with so many connections, for so long or so many; a minute's contract returns as soon as it is bought. */
 export async function orders(

@@ -1,9 +1,10 @@
 // Waiting: 2,000 requests that wait for their settlement in one API process; what that costs in memory, in
 // event-loop delay, and what another caller of the same process feels of it.
 import { type Db, rows } from '../../db/postgres/connection.ts'
+import { tickOrder } from '../support/tick-order.ts'
 import { steady } from './added-time.ts'
 import { memoryOf, print, verdict } from './report.ts'
-import { call, ms, setStage, spread, tickOrder } from './stage.ts'
+import { call, ms, setStage, spread } from './stage.ts'
 
 const WAITING = 2000
 const TRADERS = 200

@@ -13,10 +13,11 @@ import { openPepper, openVault } from '../../db/platform/crypto.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { insertWebhook } from '../../db/webhooks/endpoints.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 import { steady } from './added-time.ts'
 import type { Received, ReceiverRequest } from './receivers.ts'
 import { memoryOf, print, verdict } from './report.ts'
-import { call, each, ms, type Stage, setStage, spread, TOKEN_KEYS, tickOrder } from './stage.ts'
+import { call, each, ms, type Stage, setStage, spread, TOKEN_KEYS } from './stage.ts'
 
 const PARTNERS = 20
 const ENDPOINTS = 10

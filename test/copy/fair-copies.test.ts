@@ -1,6 +1,5 @@
 // The copies of a leader with many followers: as many at a time as leave the worker time, all of them bought, and nobody else's
 // order waits for them.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
@@ -11,6 +10,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const FOLLOWERS = 150
 const SLOW_MS = 1500
@@ -23,18 +23,7 @@ await startTestWorker(harness.env)
 const { db } = harness.services
 
 const place = (partner: TestPartner, traderExternalId: string, changes: object = {}) =>
-  partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 1,
-      duration: 1,
-      durationUnit: 't',
-      ...changes
-    }
-  })
+  partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId, changes) })
 
 const copying = suite('a leader with many followers and a slow broker')
 

@@ -1,6 +1,5 @@
 // `operator mcp`, used by the client of the protocol's own SDK: lists what it may, reads, refuses what it must, and places
 // orders of play money alone.
-import { randomUUID } from 'node:crypto'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
@@ -13,6 +12,7 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { closeAll, onClose, openHarness } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 61, limits: 'off' })
 onClose(() => simulator.close())
@@ -37,16 +37,7 @@ async function use(client: Client, name: string, given: Record<string, unknown> 
   return { isError: isError === true, text: (content as { text: string }[])[0]?.text ?? '' }
 }
 
-const order = (changes: object = {}) => ({
-  traderExternalId: trader.traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 1,
-  duration: 1,
-  durationUnit: 't',
-  ...changes
-})
+const order = (changes: object = {}) => ({ ...tickOrder(trader.traderExternalId, changes) })
 const ORDERS = ['placeBinaryOrder', 'placeMultiplierOrder', 'closeOrder', 'closeMultiplierOrder']
 
 const reading = suite('operator mcp')
