@@ -19,7 +19,6 @@ import type { Bodies } from './request/bodies.ts'
 import type { Deprecated } from './request/deprecation.ts'
 import type { KnownKeys } from './request/known-keys.ts'
 import type { Places } from './request/places.ts'
-import type { Proof } from './request/proof.ts'
 import type { Waits } from './request/waits.ts'
 
 /** What is open while the process runs; handed to every handler. */
@@ -41,6 +40,17 @@ export interface ApiServices {
   bodies: Bodies
   places: Places
   knownKeys: KnownKeys
+}
+
+/** What a caller was authenticated by, for a statement that proves it. */
+export interface Proof {
+  lookup: string
+  hash: Buffer
+  facts: string
+  /** The facts are those of an earlier request. */
+  remembered: boolean
+  /** A statement of this request found that the facts hold: what ends the request now may be sent. */
+  proven: boolean
 }
 
 /** The partner behind the request's key or session. */

@@ -6,17 +6,6 @@ import type { ApiServices, Caller } from '../operation.ts'
 import { authenticateKey } from './authenticate.ts'
 import { uncount } from './limit.ts'
 
-/** What a caller was authenticated by, for a statement that proves it. */
-export interface Proof {
-  lookup: string
-  hash: Buffer
-  facts: string
-  /** The facts are those of an earlier request. */
-  remembered: boolean
-  /** A statement of this request found that the facts hold: what ends the request now may be sent. */
-  proven: boolean
-}
-
 /** Thrown when a statement found that the facts no longer hold; it did nothing. Sent only if they change again and again. */
 export class FactsChanged extends ApiError {
   constructor() {

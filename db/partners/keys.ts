@@ -33,7 +33,7 @@ interface CallerRow extends PartnerFactsRow {
 }
 
 const keyFactsColumns = 'k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at'
-// Every column that a request learns of its caller, as one text: what is added to what is read is compared as well.
+// Every column that a request reads of its caller, as one text: a column that is added to what is read is compared as well.
 const facts = `row(${`${keyFactsColumns}, ${partnerFactsColumns}`.replaceAll(/ as \w+/g, '')})::text`
 
 /**
