@@ -421,7 +421,8 @@ sharing(
     await turns()
     assert.is(sender.sending, 3)
     for (const age of aged.splice(0)) age()
-    await until('more', () => held.length === 6, 60_000)
+    // Beside the old ones, not instead of them once they have timed out.
+    await until('more', () => held.length === 6 && sender.sending === 6, 20_000)
   }
 )
 
