@@ -30,7 +30,7 @@ export async function closeNext(): Promise<void> {
   await closeClients()
 }
 
-/** A session with a broker that answers each call as configured. */
+/** A session with a broker whose response to each call is configured. */
 export async function scripted(script: Script, options: Partial<ClientOptions> = {}) {
   const broker = await scriptedBroker(script)
   const rest = await answering(200, { data: { url: broker.url } })

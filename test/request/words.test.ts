@@ -107,7 +107,7 @@ finding('names the nearest one with its methods, where there is one', async () =
   assert.match(await messageOf('/v1/order/binary'), 'did you mean POST /v1/orders/binary?')
   assert.match(await messageOf('/v1/acounts'), 'did you mean GET /v1/accounts?')
   assert.match(await messageOf('/v1/orders/ord_01k3hv9c7bf5tvxkz1qd3rn8ma/closed'), 'POST /v1/orders/{id}/close?')
-  // What stands in a parameter's place says nothing about the rest of the path.
+  // Any text is right in the place of a parameter, so it is no sign that the rest of the path is meant.
   assert.match(await messageOf('/v1/accounts/exchange'), 'did you mean POST /v1/accounts/active?')
   assert.match(await messageOf('/v1/order/ord_01'), 'did you mean GET /v1/orders/{id}?')
   assert.match(await messageOf('/orders'), 'did you mean GET /v1/orders?')

@@ -73,7 +73,7 @@ export class Books {
     return deal
   }
 
-  /** A request to buy leaves `by` somebody at `at`; returns what to call when its sender has heard a definite answer. */
+  /** A request to buy leaves `by` somebody at `at`; returns what to call when its sender has a definite response. */
   written(accountId: string, { at, by }: { at: number; by: string }): () => void {
     const leftMs = (this.#unanswered.get(accountId) ?? -Infinity) - at
     if (leftMs > 0)
