@@ -3,7 +3,6 @@
 // A broker that is away: a worker logs it once and once when it is back; metrics, /readyz and the doctor report
 // it all the while, with the address.
 
-import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
@@ -16,6 +15,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { startWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 /** A port that is free now. */
 async function freePort(): Promise<number> {
@@ -38,18 +38,7 @@ const read = async (path: string) => {
   const response = await fetch(`http://127.0.0.1:${metricsPort}${path}`)
   return { status: response.status, text: await response.text() }
 }
-const place = () =>
-  partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 1,
-      duration: 1,
-      durationUnit: 't'
-    }
-  })
+const place = () => partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
 const said = (message: string) => worker.lines.filter(line => line.includes(`"msg":"${message}"`)).length
 
 const away = suite('a broker that is away')

@@ -1,6 +1,5 @@
 // Refusals in words: every pattern of a request, a command or a setting says what it wants, unknown paths name the nearest
 // one, and a broker's refusal names the field it is about.
-import { randomUUID } from 'node:crypto'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -22,6 +21,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 15, limits: 'off' })
 onClose(() => simulator.close())
@@ -29,17 +29,7 @@ const harness = await openHarness({ env: brokerEnv(simulator) })
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 const { traderExternalId } = await partner.makeTrader()
-const order = (changes: object = {}) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 1,
-  duration: 1,
-  durationUnit: 't',
-  ...changes
-})
-const place = (changes: object) => partner.call(placeBinaryOrder, { body: order(changes) })
+const place = (changes: object) => partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId, changes) })
 
 const patternsOf = (part: unknown): string[] => {
   if (part === null || typeof part !== 'object') return []
