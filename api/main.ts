@@ -5,7 +5,8 @@ import { openUsage } from '../db/partners/usage.ts'
 import { openBus } from '../db/platform/bus.ts'
 import { openLimits } from '../db/platform/limits.ts'
 import { openLog } from '../db/platform/log.ts'
-import { collectProcessMetrics, collectStoreMetrics, readiness, serveMetrics } from '../db/platform/metrics.ts'
+import { collectProcessMetrics } from '../db/platform/metrics.ts'
+import { readiness, serveMetrics } from '../db/platform/metrics-server.ts'
 import {
   announceReady,
   endInOrder,
@@ -17,6 +18,7 @@ import {
 import { newProcessName, registerProcess } from '../db/platform/processes.ts'
 import { openQueue } from '../db/platform/queue.ts'
 import { openStore } from '../db/platform/store.ts'
+import { collectStoreMetrics } from '../db/platform/store-metrics.ts'
 import { openReads } from '../db/postgres/replica.ts'
 import { listenAt } from '../db/postgres/system-errors.ts'
 import { createApp } from './app.ts'

@@ -2,15 +2,8 @@
 import { openBus } from '../db/platform/bus.ts'
 import { openCallRecords } from '../db/platform/call-records.ts'
 import { openLog } from '../db/platform/log.ts'
-import {
-  collectBudget,
-  collectClockOffset,
-  collectProcessMetrics,
-  collectStoreMetrics,
-  collectUnreachable,
-  readiness,
-  serveMetrics
-} from '../db/platform/metrics.ts'
+import { collectBudget, collectClockOffset, collectProcessMetrics, collectUnreachable } from '../db/platform/metrics.ts'
+import { readiness, serveMetrics } from '../db/platform/metrics-server.ts'
 import {
   announceReady,
   endInOrder,
@@ -22,6 +15,7 @@ import {
 import { newProcessName, registerProcess } from '../db/platform/processes.ts'
 import { openQueue } from '../db/platform/queue.ts'
 import { openStore } from '../db/platform/store.ts'
+import { collectStoreMetrics } from '../db/platform/store-metrics.ts'
 import { analyseGrown } from '../db/postgres/statistics.ts'
 import { openBrokers } from './broker/brokers.ts'
 import { startWork } from './jobs.ts'

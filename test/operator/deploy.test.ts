@@ -16,9 +16,9 @@ import {
   collectBudget,
   collectClockOffset,
   collectProcessMetrics,
-  collectStoreMetrics,
   collectUnreachable
 } from '../../db/platform/metrics.ts'
+import { collectStoreMetrics } from '../../db/platform/store-metrics.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { environment, readConfig } from '../../schemas/config/config.ts'
