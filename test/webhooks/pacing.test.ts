@@ -14,7 +14,8 @@ import { Endpoint, QUICK_MS } from '../../worker/webhooks/endpoint.ts'
 import type { Item } from '../../worker/webhooks/items.ts'
 import { type DeliveryResponse, openRequests } from '../../worker/webhooks/request.ts'
 import { GIVEN_UP_MS, MAX_ATTEMPTS } from '../../worker/webhooks/schedule.ts'
-import { type Bounds, Sender } from '../../worker/webhooks/sender.ts'
+import { Sender } from '../../worker/webhooks/sender.ts'
+import type { Bounds } from '../../worker/webhooks/under-way.ts'
 import { FIRST_WINDOW, MAX_WINDOW, SHORTEST_MS, SLOW_MS, Window } from '../../worker/webhooks/window.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { openReceiver, type Receiver } from './receiver.ts'
@@ -373,12 +374,12 @@ sharing('sends nothing more while too many outcomes are not written', async () =
   const receivers = await makeReceivers(1)
   const sender = await openSender('unwritten', { unwritten: 3 })
   await begin(sender)
-  await until('as many as may be', () => sender.unwritten >= 3 && sender.sending === 0, 60_000)
+  await until('as many as may be', () => sender.underWay.unwritten >= 3 && sender.sending === 0, 60_000)
   const sent = () => receivers.reduce((sum, { book }) => sum + book.length, 0)
   const count = sent()
   // What was under way when the third ended has ended, too.
   assert.ok(count <= 2 + 2 * FIRST_WINDOW, `${count} of ${2 * EVENTS}`)
-  sender.unwritten = 0
+  sender.underWay.unwritten = 0
   sender.pump()
   await until('more', () => sent() > count, 60_000)
 })
@@ -413,9 +414,9 @@ sharing(
     for (const end of held.splice(0)) end()
     await until('their ends', () => sender.sending === 0, 60_000)
     await turns()
-    assert.equal([sender.sending, sender.quickUnwritten], [0, 3])
+    assert.equal([sender.sending, sender.underWay.quickUnwritten], [0, 3])
     // As once they are written.
-    sender.quickUnwritten = 0
+    sender.underWay.quickUnwritten = 0
     sender.pump()
     await until('the next', () => held.length === 3, 60_000)
     await turns()

@@ -10,29 +10,14 @@ import { countDelivery, observeFirst } from '../../db/webhooks/metrics.ts'
 import { signedHeaders } from '../../db/webhooks/sign.ts'
 import type { WorkerServices } from '../services.ts'
 import type { Changes } from './changes.ts'
-import { Endpoint, QUICK_MS } from './endpoint.ts'
+import { Endpoint } from './endpoint.ts'
 import type { Item } from './items.ts'
 import { keysOf } from './keys.ts'
 import { openLoading } from './loading.ts'
 import type { DeliveryResponse, Requests } from './request.ts'
 import { type DeliverableEvent, entryOf, Tail } from './tail.ts'
+import { type Bounds, UnderWay } from './under-way.ts'
 
-/** What one worker has under way at most; whatever of it an endpoint has taken is sent again when the worker is killed. */
-export interface Bounds {
-  /** Requests of the worker, of one partner, and to endpoints that fail or take long. */
-  sending: number
-  ofPartner: number
-  slow: number
-  /** Outcomes that are not written yet; past them nothing more is sent. */
-  unwritten: number
-  /**
-   * Requests to quick endpoints that are young or whose outcome is not written: more of them at a time wait for this worker or the
-   * database, which delivers nothing sooner.
-   */
-  quick: number
-}
-
-const BOUNDS: Bounds = { sending: 1000, ofPartner: 128, slow: 500, unwritten: 100, quick: 24 }
 const MAX_HELD = 5000
 // After a fruitless search for endpoints of a partner the next one waits for the clock.
 const VAIN_MS = 1000
@@ -60,33 +45,25 @@ export class Sender {
   readonly #ofPartner = new Map<string, Set<HeldEndpoint>>()
   readonly #tails = new Map<string, Tail>()
   readonly #ready = new Set<HeldEndpoint>()
-  readonly #sendingOf = new Map<string, number>()
   readonly #wanted = new Set<string>()
   readonly #vainUntil = new Map<string, number>()
   readonly #timers = new Map<HeldEndpoint, () => void>()
   readonly #load: ReturnType<typeof openLoading>
   readonly #onOutcome: () => void
-  readonly #bounds: Bounds
-  #sending = 0
-  #slow = 0
-  /** Young requests to quick endpoints. */
-  #young = 0
+  readonly underWay: UnderWay
   #pumping = false
   #turn: Promise<unknown> = Promise.resolve()
   #wanting = false
   /** By this worker's lease: until then what it holds is its own, ms. */
   goodUntil = 0
-  unwritten = 0
-  /** Of `unwritten`, those of quick endpoints. */
-  quickUnwritten = 0
   #stopped = false
 
-  constructor(services: WorkerServices, requests: Requests, onOutcome: () => void, bounds = BOUNDS) {
+  constructor(services: WorkerServices, requests: Requests, onOutcome: () => void, bounds?: Bounds) {
     this.#services = services
     this.#log = services.log
     this.#requests = requests
     this.#onOutcome = onOutcome
-    this.#bounds = bounds
+    this.underWay = new UnderWay(services.clock, () => this.pump(), bounds)
     this.#load = openLoading(services, row => this.#entry(row))
   }
 
@@ -95,7 +72,7 @@ export class Sender {
   }
 
   get sending(): number {
-    return this.#sending
+    return this.underWay.sending
   }
 
   find(id: string): Endpoint | undefined {
@@ -132,8 +109,8 @@ export class Sender {
     const held = this.#held.get(endpoint.id)
     if (held?.endpoint !== endpoint) return
     this.#held.delete(endpoint.id)
-    this.unwritten -= endpoint.unwritten
-    this.quickUnwritten -= endpoint.quickUnwritten
+    this.underWay.unwritten -= endpoint.unwritten
+    this.underWay.quickUnwritten -= endpoint.quickUnwritten
     this.#ready.delete(held)
     this.#timers.get(held)?.()
     this.#timers.delete(held)
@@ -151,8 +128,8 @@ export class Sender {
     if (this.find(endpoint.id) !== endpoint) return
     const { unwritten, quickUnwritten } = endpoint
     endpoint.written(changes, this.#now())
-    this.unwritten -= unwritten - endpoint.unwritten
-    this.quickUnwritten -= quickUnwritten - endpoint.quickUnwritten
+    this.underWay.unwritten -= unwritten - endpoint.unwritten
+    this.underWay.quickUnwritten -= quickUnwritten - endpoint.quickUnwritten
     this.wake(endpoint)
   }
 
@@ -182,9 +159,9 @@ export class Sender {
       for (let progress = true; progress && !this.#stopped; ) {
         progress = false
         for (const held of this.#ready) {
-          if (this.#full()) return
+          if (this.underWay.full() || this.#now() >= this.goodUntil) return
           const { endpoint } = held
-          if (this.#blocked(endpoint)) continue
+          if (this.underWay.blocks(endpoint)) continue
           const item = endpoint.next(this.#now())
           if (item) {
             progress = true
@@ -205,37 +182,6 @@ export class Sender {
 
   #now(): number {
     return this.#services.clock.now()
-  }
-
-  #full(): boolean {
-    const { sending, unwritten } = this.#bounds
-    return this.#sending >= sending || this.unwritten >= unwritten || this.#now() >= this.goodUntil
-  }
-
-  #blocked({ partnerId, slow, quick }: Endpoint): boolean {
-    const { slow: slowAtMost, ofPartner, quick: quickAtMost } = this.#bounds
-    return (
-      (slow && this.#slow >= slowAtMost) ||
-      (quick && this.#young + this.quickUnwritten >= quickAtMost) ||
-      (this.#sendingOf.get(partnerId) ?? 0) >= ofPartner
-    )
-  }
-
-  /** Counts a request as a young one until the returned function is called, or for as long as a quick endpoint takes at most. */
-  #beginYoung(): () => void {
-    this.#young += 1
-    let young = true
-    const end = () => {
-      if (!young) return
-      young = false
-      this.#young -= 1
-      cancel()
-    }
-    const cancel = this.#services.clock.after(QUICK_MS, () => {
-      end()
-      this.pump()
-    })
-    return end
   }
 
   async #takeWanted(): Promise<void> {
@@ -351,10 +297,7 @@ export class Sender {
     const { partnerId } = endpoint
     const slow = endpoint.slow
     endpoint.begin(item, this.#now())
-    const endYoung = item.quick ? this.#beginYoung() : undefined
-    this.#sending += 1
-    if (slow) this.#slow += 1
-    this.#sendingOf.set(partnerId, (this.#sendingOf.get(partnerId) ?? 0) + 1)
+    const end = this.underWay.begin({ partnerId, slow, quick: item.quick })
     const deliveryId = item.deliveryId ?? newDeliveryId()
     let answer: DeliveryResponse | undefined
     try {
@@ -363,20 +306,15 @@ export class Sender {
     } catch (error) {
       this.#log.warn({ err: error, webhook: endpoint.id }, 'an event for a webhook could not be read, trying again')
     }
-    endYoung?.()
-    this.#sending -= 1
-    if (slow) this.#slow -= 1
-    const left = (this.#sendingOf.get(partnerId) ?? 1) - 1
-    if (left > 0) this.#sendingOf.set(partnerId, left)
-    else this.#sendingOf.delete(partnerId)
+    end()
     if (this.#held.get(endpoint.id) !== held) return this.pump()
     if (!answer) {
       endpoint.cancel(item)
       item.dueAt = this.#now() + READ_RETRY_MS
     } else {
       endpoint.end(item, deliveryId, answer, this.#now())
-      this.unwritten += 1
-      if (item.quick) this.quickUnwritten += 1
+      this.underWay.unwritten += 1
+      if (item.quick) this.underWay.quickUnwritten += 1
       countDelivery(answer)
       this.#onOutcome()
     }
