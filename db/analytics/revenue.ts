@@ -66,10 +66,13 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
                              where ${storedWhere} and quarter >= greatest(b.start, wf) and quarter < least(b.stop, wt, until) offset 0) q
         where not b.whole_day and q.quarter not in (select quarter from late)
      ), daily as (
+       -- One walk along the index: a look-up for each of 90 days took longer than all the rest.
        select b.n, q.currency, ${storedValue} as value, ${facts}, traders
-         from buckets b
-        cross join lateral (select * from analytics_days
-                             where ${storedWhere} and day = (b.start at time zone 'UTC')::date offset 0) q
+         from span
+        cross join lateral (select *, day::timestamp at time zone 'UTC' as start from analytics_days
+                             where ${storedWhere} and day >= (f at time zone 'UTC')::date
+                               and day < (least(t, until) at time zone 'UTC')::date offset 0) q
+         join buckets b on b.start = q.start
         where b.whole_day
      ), fresh as materialized (
        select width_bucket(o.opened_at, (select list from starts)) as n, o.currency, ${value} as value, 1 as contracts, open, stake, payout, markup,
@@ -77,22 +80,23 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
          from ranges r cross join ${contractsOf(':partnerId', 'opened_at >= r.start and opened_at < r.stop')}
          join traders t on t.id = o.trader_id
         where (:accountMode = 'ALL' or o.account_mode = :accountMode) and (:currency::text is null or o.currency = :currency collate "C")
-     ), sums as (
-       select n, currency, value, ${sumsOfFacts}
+     ), sums as materialized (
+       -- Numbered: telling the traders of a row apart by numbers alone takes a tenth of what the whole key takes.
+       select row_number() over () as place, n, currency, value, ${sumsOfFacts}
          from (select n, currency, value, ${facts} from quarterly union all select n, currency, value, ${facts} from daily
                union all select n, currency, value, ${facts} from fresh) parts
         group by n, currency, value
      ), counts as (
-       select n, currency, value, count(distinct number)::int as traders
-         from (select n, currency, value, u.number from quarterly cross join lateral unnest(traders) u (number)
-               union all select n, currency, value, number from fresh) numbers
-        group by n, currency, value
-       union all select n, currency, value, traders from daily
+       select place, count(*)::int as traders
+         from (select place, u.number from quarterly join sums using (n, currency, value) cross join lateral unnest(quarterly.traders) u (number)
+               union select place, fresh.number from fresh join sums using (n, currency, value)) each_once
+        group by place
+       union all select place, daily.traders from daily join sums using (n, currency, value)
      )
      select b.start, nullif(s.currency, '') as currency, ${groupBy ? 's.value' : 'null'} as "group", coalesce(s.contracts, 0) as contracts, coalesce(s.open, 0) as open,
             c.traders, s.stake, s.payout, s.markup, coalesce(s.markup_unknown, 0) as "markupUnknown", s.commission,
             s.traders_pnl as "tradersPnl", now() as "asOf", t <= now() as over, ${inDoubt} as doubt
-       from span cross join buckets b left join sums s on s.n = b.n left join counts c on c.n = s.n and c.currency = s.currency and c.value = s.value
+       from span cross join buckets b left join sums s on s.n = b.n left join counts c using (place)
       order by b.n, s.currency nulls last, s.value collate "C" limit ${MOST_ROWS + 1}`,
     { ...asked, stored, modes }
   )
