@@ -93,6 +93,7 @@ create table analytics_trader_days (
 create table analytics_until (
   single boolean default true not null,
   until timestamp with time zone not null,
+  since timestamp with time zone default now() not null,
   constraint analytics_until_pkey PRIMARY KEY (single),
   constraint analytics_until_single_check CHECK (single)
 );

@@ -20,8 +20,7 @@ export async function readAnalyticsState(db: Db): Promise<AnalyticsState> {
   const [state] = await rows<AnalyticsState>(
     db,
     `select until, greatest(0, extract(epoch from now() - until))::float8 as "behindSeconds",
-            greatest(0, extract(epoch from now() - greatest(until,
-              (select migration_time from migrations where name like '0055%'))))::float8 as "overdueSeconds",
+            greatest(0, extract(epoch from now() - greatest(until, since)))::float8 as "overdueSeconds",
             (select count(*)::int from (select from analytics_late_quarters limit 10000) l)
               + (select count(*)::int from (select from analytics_late_days limit 10000) l) as late,
             c.checked_at as "checkedAt", c.differences

@@ -61,6 +61,7 @@ import * as reconciliation from '../migrations/0061_reconciliation.ts'
 import * as testBroker from '../migrations/0062_test_broker.ts'
 import * as playMoney from '../migrations/0064_play_money.ts'
 import * as analyticsKeys from '../migrations/0069_analytics_keys.ts'
+import * as analyticsSince from '../migrations/0070_analytics_since.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -127,7 +128,8 @@ const migrations: Migration[] = [
   { name: '0061_reconciliation', up: reconciliation.up },
   { name: '0062_test_broker', up: testBroker.up },
   { name: '0064_play_money', up: playMoney.up },
-  { name: '0069_analytics_keys', up: analyticsKeys.up }
+  { name: '0069_analytics_keys', up: analyticsKeys.up },
+  { name: '0070_analytics_since', up: analyticsSince.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

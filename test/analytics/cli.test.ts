@@ -59,6 +59,19 @@ analytics('verifies, names what differs with exit code 1, and repairs it', async
   assert.equal(await findAnalyticsDifferences(db, { from: ago(5 * 24), to: new Date() }), [])
 })
 
+analytics('is not overdue for what was bought before the sums began to exist', async () => {
+  const overdueHours = async () => Math.round((await readAnalyticsState(db)).overdueSeconds / 3600)
+  const { until, since } = await db('analytics_until').first()
+  // A migration is no younger than what it makes.
+  assert.ok(since <= new Date() && since >= ago(1))
+  const set = (facts: object) => db('analytics_until').update(facts)
+  await set({ until: ago(20), since: ago(5) })
+  assert.is(await overdueHours(), 5)
+  await set({ until: ago(3) })
+  assert.is(await overdueHours(), 3)
+  await set({ until, since })
+})
+
 analytics('is alarmed by a worker that finds a difference in its samples', async () => {
   await checkAnalytics({ db, log })
   assert.is((await readAnalyticsState(db)).differences, 0)
