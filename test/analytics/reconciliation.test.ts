@@ -267,6 +267,10 @@ days('is not complete while an order of it is in doubt', async () => {
     return (await read()).complete
   }
   assert.is(await completeNow(), false)
+  await doubted().update({ app_id: 'other' })
+  assert.is(await completeNow(), true, 'in doubt at another application')
+  await doubted().update({ app_id: String(appId) })
+  assert.is(await completeNow(), false)
   await doubted().update({ phase: 'failed', error_code: 'BROKER_UPSTREAM' })
   assert.is(await completeNow(), true)
 })
@@ -286,6 +290,27 @@ days('is compared by several at once, and stored once', async () => {
   await Promise.all(Array.from({ length: 6 }, () => storeReconciliation(db, application, { day, theirs })))
   const { data, complete } = await read()
   assert.equal([data.length, data[0].difference, complete], [1, 0, true])
+})
+
+days('is compared for each partner, dialect and application alone', async () => {
+  const other = await harness.makePartner()
+  await bought(trader, { markup: 0.1 })
+  await bought(await other.makeTrader(), { markup: 0.2 })
+  const theirs = { sums: [{ currency: 'USD', contracts: 1, markup: '0.1' }], contracts: null, consistent: true }
+  const others = { ...application, partnerId: other.partnerId }
+  const further = [
+    { ...application, dialect: listed ? 'next' : 'v3' },
+    { ...application, appId: 'other' }
+  ]
+  const due = () =>
+    Promise.all([application, others, ...further].map(async each => (await dueDays(db, each, 3)).includes(day)))
+  await storeReconciliation(db, application, { day, theirs })
+  assert.equal(await due(), [false, true, true, true])
+  await storeReconciliation(db, others, { day, theirs })
+  const ours = async (of: TestPartner) =>
+    (await of.call(getReconciliation, { query: ofThatDay })).body.data.map((row: { ours: object }) => row.ours)
+  assert.equal(await ours(partner), [{ contracts: 1, markup: 0.1, markupUnknown: 0 }])
+  assert.equal(await ours(other), [{ contracts: 1, markup: 0.2, markupUnknown: 0 }])
 })
 
 days('that cannot be known is compared again for eight days and no longer', async () => {
