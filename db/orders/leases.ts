@@ -10,6 +10,8 @@ import type { OrderRow } from './reading.ts'
 
 // What the broker's clock may be ahead of the database's.
 const AHEAD_SECONDS = '600'
+// How long after its end the broker may take to settle a contract: from then on it is in the list of closed ones.
+const BROKER_SETTLES = "interval '3 seconds'"
 
 /** How a contract ended. */
 export interface Settlement {
@@ -126,29 +128,36 @@ const columns = [
 
 export const leasedColumns = columns.map(column => `o.${column}`).join(', ')
 
-/**
- * Takes over open orders without a lease holder, or whose holder's lease ran out; those that end first before the
- * others.
- */
-export async function takeOver(db: Db, options: { worker: string; limit: number }): Promise<LeasedOrder[]> {
-  return rows<LeasedOrder>(
-    db,
-    // The few names among many orders are found one by one, each by one step into the index.
-    `with recursive names (name) as (
+// Holders of open orders whose lease ran out. The few names among many orders are found one by one, each by one step into
+// the index.
+const goneHolders = `names (name) as (
        select min(lease_holder) from orders where phase = 'open' and lease_holder is not null
        union all
        select (select min(lease_holder) from orders where phase = 'open' and lease_holder > n.name) from names n where n.name is not null
      ), gone as (
        select n.name from names n
         where n.name is not null and not exists (select 1 from lease_holders f where f.name = n.name and f.lease_until >= now())
-     ), left_alone as (
+     )`
+
+/**
+ * Takes over open orders without a lease holder, or whose holder's lease ran out; those that end first before the
+ * others. Without `ended`, those whose contract is over are left to `takeEnded`.
+ */
+export async function takeOver(
+  db: Db,
+  { worker, limit, ended = true }: { worker: string; limit: number; ended?: boolean }
+): Promise<LeasedOrder[]> {
+  const wanted = ended ? '' : `and (expiry_at is null or expiry_at >= now() - ${BROKER_SETTLES})`
+  return rows<LeasedOrder>(
+    db,
+    `with recursive ${goneHolders}, left_alone as (
        (select id from orders
-         where phase = 'open' and lease_holder is null and (lease_until is null or lease_until < now())
+         where phase = 'open' and lease_holder is null and (lease_until is null or lease_until < now()) ${wanted}
            and ${servedByNoOther('orders.account_id', ':worker')}
          order by expiry_at nulls last limit :limit)
        union all
        select o.id from gone
-        cross join lateral (select id from orders where phase = 'open' and lease_holder = gone.name
+        cross join lateral (select id from orders where phase = 'open' and lease_holder = gone.name ${wanted}
                                and ${servedByNoOther('orders.account_id', ':worker')}
                              order by expiry_at nulls last limit :limit) o
      ), mine as (
@@ -156,7 +165,73 @@ export async function takeOver(db: Db, options: { worker: string; limit: number 
      )
      update orders o set lease_holder = :worker, lease_until = null where id in (select id from mine)
      returning ${leasedColumns}`,
+    { worker, limit }
+  )
+}
+
+/** An account with contracts that ended while no worker followed them. */
+export interface EndedPlace {
+  partnerId: string
+  traderExternalId: string
+  accountRowId: string
+  accountId: string
+}
+
+// Open orders whose contract the broker has settled by now, as far as its list of closed contracts suffices: a leader's
+// order must show how it ended, a multiplier's end is not known, and one in review waits for the operator.
+const groupable = `o.phase = 'open' and o.expiry_at < now() - ${BROKER_SETTLES} and o.kind = 'BINARY'
+           and not o.has_followers and o.error_code is null and o.close_at is null`
+const leftAlone = `case when o.lease_holder is null then o.lease_until is null or o.lease_until < now()
+                else not exists (select 1 from lease_holders f where f.name = o.lease_holder and f.lease_until >= now()) end`
+
+/**
+ * Accounts that no other worker serves and that have at least `least` ended contracts without a worker, up to `limit` of
+ * them at random, so that workers that begin together choose different ones. They are found in a sample of such orders.
+ */
+export async function findEnded(
+  db: Db,
+  options: { worker: string; least: number; limit: number; sample: number }
+): Promise<EndedPlace[]> {
+  const place = 'partner_id, trader_external_id, broker_account_id, account_id'
+  return rows<EndedPlace>(
+    db,
+    `with recursive ${goneHolders}, sample as (
+       (select ${place} from orders o
+         where lease_holder is null and (lease_until is null or lease_until < now()) and ${groupable}
+           and ${servedByNoOther('o.account_id', ':worker')} limit :sample)
+       union all
+       select e.* from gone
+        cross join lateral (select ${place} from orders o where lease_holder = gone.name and ${groupable}
+                               and ${servedByNoOther('o.account_id', ':worker')} limit :sample) e
+     ), places as materialized (select distinct ${place} from sample)
+     select p.partner_id as "partnerId", p.trader_external_id as "traderExternalId",
+            p.broker_account_id as "accountRowId", p.account_id as "accountId"
+       from places p
+      where (select count(*) from (
+              select from orders o
+               where o.partner_id = p.partner_id and o.trader_external_id = p.trader_external_id
+                 and o.broker_account_id = p.broker_account_id and ${groupable} and ${leftAlone} limit :least) e) >= :least
+      order by random() limit :limit`,
     options
+  )
+}
+
+/** Takes over an account's ended contracts that have no worker, the newest `limit` of them. */
+export async function takeEnded(
+  db: Db,
+  { worker, limit, place }: { worker: string; limit: number; place: EndedPlace }
+): Promise<(LeasedOrder & { opened_at: Date })[]> {
+  return rows(
+    db,
+    `with mine as (
+       select o.id from orders o
+        where o.partner_id = :partnerId and o.trader_external_id = :traderExternalId
+          and o.broker_account_id = :accountRowId and ${groupable} and ${leftAlone}
+        order by o.opened_at desc limit :limit for update skip locked
+     )
+     update orders o set lease_holder = :worker, lease_until = null where id in (select id from mine)
+     returning ${leasedColumns}, o.opened_at`,
+    { worker, limit, ...place }
   )
 }
 

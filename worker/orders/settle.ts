@@ -23,6 +23,7 @@ import { BrokerError, type ContractListener, type ContractState } from '../broke
 import { openLimitStore } from '../copy/limits.ts'
 import { Pauses } from '../platform/pauses.ts'
 import type { WorkerServices } from '../services.ts'
+import { EndedContracts } from './ended.ts'
 import { notifyCallers } from './notify.ts'
 import { markOf, settlementOf } from './outcome.ts'
 import { persist } from './persist.ts'
@@ -244,6 +245,14 @@ export function openSettling(services: WorkerServices): Settling {
     }
   }
 
+  const ended = new EndedContracts(services, { write, watch: order => void watchLeft(order), handBack })
+
+  /** Follows a contract that the list of closed ones lacks, unless there are too many already. */
+  async function watchLeft(order: LeasedOrder): Promise<void> {
+    if (watched.size >= MAX_WATCHED) handBack([order.id], RETRY_PAUSES.mostMs)
+    else await watch(order)
+  }
+
   /** Writes the values received since the last time, of some contracts at once; an unchanged one costs nothing. */
   async function markUpdated(): Promise<void> {
     const marks: Mark[] = []
@@ -299,9 +308,10 @@ export function openSettling(services: WorkerServices): Settling {
     watch,
     close,
     async sweep() {
+      const together = await ended.sweep()
       const room = Math.min(MAX_WATCHED - watched.size, TAKE_OVER - opening)
       if (room <= 0) return 0
-      const orders = await takeOver(db, { worker, limit: room })
+      const orders = await takeOver(db, { worker, limit: room, ended: !together })
       if (orders.length === 0) return 0
       log.info({ orders: orders.length }, 'taking over open orders')
       const accountIds = orders.map(({ account_id }) => account_id)
@@ -318,7 +328,7 @@ export function openSettling(services: WorkerServices): Settling {
       return orders.length
     },
     busyAccounts() {
-      const busy = new Set<string>()
+      const busy = new Set(ended.accounts())
       const until = clock.now() + QUIET_MS
       const endsAfter = (clock.wall() + QUIET_MS) / 1000
       for (const { order, last, closing, lastUpdateAt } of watched.values()) {
@@ -344,7 +354,7 @@ export function openSettling(services: WorkerServices): Settling {
       await markUpdated()
       pollSilent()
       for (const id of ids) if (!held.has(id)) void forget(id)
-      const unknown = [...held].filter(id => !watched.has(id))
+      const unknown = [...held].filter(id => !watched.has(id) && !ended.has(id))
       // Twice in a row, so that it is not one just being opened or taken over: an acknowledgement was lost.
       const lost = unknown.filter(id => unknownLeases.has(id))
       unknownLeases = new Set(unknown)
@@ -352,7 +362,7 @@ export function openSettling(services: WorkerServices): Settling {
     },
     async release() {
       for (const id of [...watched.keys()]) drop(id)
-      await Promise.all(closings)
+      await Promise.all([...closings, ended.stop()])
       await endLease(db, worker).catch((error: unknown) =>
         log.warn({ err: error }, 'the lease could not be ended; it runs out by itself')
       )

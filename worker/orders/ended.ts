@@ -1,0 +1,171 @@
+// Contracts that ended while no worker followed them. Where an account has many, the broker's list of closed contracts
+// settles hundreds by one call, where reading each would take minutes of the account's budget. The list has what a
+// contract paid, and neither its entry nor its exit price: these orders are closed without them.
+import { Big } from 'big.js'
+import { type EndedPlace, findEnded, type LeasedOrder, takeEnded } from '../../db/orders/leases.ts'
+import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { openSession } from '../accounts/accounts.ts'
+import { BrokerError, type ContractState, type Evidence } from '../broker/port.ts'
+import type { WorkerServices } from '../services.ts'
+import { contradictions } from './plausible.ts'
+import { refOf } from './terms.ts'
+
+// Fewer contracts of an account are read one by one, with their prices.
+const LEAST = 10
+// Accounts settled at once, and orders among which they are sought.
+const ACCOUNTS = 40
+const SAMPLE = 2000
+// Orders of an account taken in one go, and the pages of the list that are read for them.
+const ORDERS = 5000
+const PAGE_ROWS = 500
+const PAGES = 20
+// Contracts that the list lacks are followed; beyond so many they are tried again after a pause.
+const FOLLOWED = 50
+const AGAIN_MS = 15_000
+const REJECTED_AGAIN_MS = 60_000
+// The broker's clock may differ from the database's by this.
+const SLACK_SECONDS = 10
+
+type EndedOrder = LeasedOrder & { opened_at: Date }
+
+/** What is done with an order that was taken. */
+interface Outcomes {
+  /** Writes the end of its contract. */
+  write(order: LeasedOrder, state: ContractState): Promise<unknown>
+  /** Follows it on its own. */
+  watch(order: LeasedOrder): void
+  handBack(ids: string[], retryMs: number): void
+}
+
+export class EndedContracts {
+  readonly #services: WorkerServices
+  readonly #outcomes: Outcomes
+  readonly #orders = new Set<string>()
+  readonly #accounts = new Map<string, Promise<void>>()
+  #stopped = false
+
+  constructor(services: WorkerServices, outcomes: Outcomes) {
+    this.#services = services
+    this.#outcomes = outcomes
+  }
+
+  /** Whether an order was taken and is not yet settled, followed or handed back. */
+  has(orderId: string): boolean {
+    return this.#orders.has(orderId)
+  }
+
+  /** Accounts being settled. */
+  accounts(): Iterable<string> {
+    return this.#accounts.keys()
+  }
+
+  /** Begins with some of the accounts that have many ended contracts; returns whether there were any. */
+  async sweep(): Promise<boolean> {
+    const { db, worker, log } = this.#services
+    const limit = ACCOUNTS - this.#accounts.size
+    if (limit <= 0) return true
+    const places = await findEnded(db, { worker, least: LEAST, limit, sample: SAMPLE })
+    if (places.length === 0) return this.#accounts.size > 0
+    // Before its orders are taken: several workers would each have a part of them, and a session.
+    const accountIds = places.map(({ accountId }) => accountId)
+    const served = new Map((await serveAccounts(db, worker, accountIds)).map(each => [each.accountId, each.worker]))
+    for (const place of places) {
+      const { accountId } = place
+      if (served.get(accountId) !== worker || this.#accounts.has(accountId) || this.#stopped) continue
+      const settling = this.#settle(place)
+        .catch((error: unknown) => log.warn({ err: error, accountId }, 'ended contracts could not be settled together'))
+        .finally(() => this.#accounts.delete(accountId))
+      this.#accounts.set(accountId, settling)
+    }
+    return true
+  }
+
+  /** Begins no more; resolves when what was read is written. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await Promise.all(this.#accounts.values())
+  }
+
+  async #settle(place: EndedPlace): Promise<void> {
+    const { db, worker, log } = this.#services
+    const taken: EndedOrder[] = await takeEnded(db, { worker, limit: ORDERS, place })
+    const left = new Map(taken.map(order => [order.broker_order_id as string, order]))
+    for (const { id } of taken) this.#orders.add(id)
+    const writing: Promise<unknown>[] = []
+    let retryMs = AGAIN_MS
+    let whole = false
+    try {
+      whole = await this.#readClosed(left, writing)
+    } catch (error) {
+      log.info({ err: error, accountId: place.accountId }, 'closed contracts could not be read')
+      if (error instanceof BrokerError) retryMs = error.rejected ? REJECTED_AGAIN_MS : (error.retryMs ?? AGAIN_MS)
+    } finally {
+      const written = await Promise.allSettled(writing)
+      const unwritten = written.filter(({ status }) => status === 'rejected')
+      // The lease holder is found missing, and the orders are taken again.
+      if (unwritten.length > 0) log.error({ orders: unwritten.length }, 'settlements could not be written')
+      for (const { id } of taken) this.#orders.delete(id)
+      const others = [...left.values()]
+      const followed = whole && !this.#stopped ? others.splice(0, FOLLOWED) : []
+      for (const order of followed) this.#outcomes.watch(order)
+      if (others.length > 0)
+        this.#outcomes.handBack(
+          others.map(({ id }) => id),
+          this.#stopped ? 0 : retryMs
+        )
+      log.info({ accountId: place.accountId, settled: written.length, left: left.size }, 'settled ended contracts')
+    }
+  }
+
+  /** Begins to write what the list has of `left`, and takes it out; returns whether the list was read to its end. */
+  async #readClosed(left: Map<string, EndedOrder>, writing: Promise<unknown>[]): Promise<boolean> {
+    const [first] = left.values()
+    if (first === undefined) return true
+    const opened = Math.min(...[...left.values()].map(order => order.opened_at.getTime()))
+    const from = Math.floor(opened / 1000) - SLACK_SECONDS
+    const session = await openSession(this.#services, refOf(first), { leisurely: true })
+    for (let page = 0; page < PAGES && left.size > 0 && !this.#stopped; page++) {
+      const found = await session.profitTable({ from, limit: PAGE_ROWS, offset: page * PAGE_ROWS })
+      for (const row of found) {
+        const order = left.get(row.contractId)
+        const state = order && stateOf(order, row)
+        // What contradicts the order is read on its own: that way ends in a review.
+        if (!state || contradictions(order, state).length > 0) continue
+        left.delete(row.contractId)
+        writing.push(this.#outcomes.write(order, state))
+      }
+      if (found.length < PAGE_ROWS) return true
+    }
+    return left.size === 0
+  }
+}
+
+/** The end of a contract by its row in the list of closed ones; undefined where the row does not show it. */
+function stateOf(order: LeasedOrder, row: Evidence): ContractState | undefined {
+  const { sellPrice = null, sellTime = null } = row
+  if (sellPrice === null || sellTime === null) return undefined
+  const paid = new Big(sellPrice)
+  const won = order.payout !== null && paid.eq(order.payout)
+  return {
+    contractId: row.contractId,
+    status: paid.eq(0) ? 'lost' : won ? 'won' : 'sold',
+    settled: true,
+    buyPrice: row.buyPrice,
+    payout: null,
+    bidPrice: null,
+    profit: null,
+    sellPrice,
+    entryPrice: null,
+    exitPrice: null,
+    currentSpot: null,
+    commission: null,
+    markup: null,
+    purchaseTime: row.purchaseTime,
+    sellTime,
+    expiryTime: null,
+    sellable: false,
+    shortcode: row.shortcode,
+    // The list has no status: the amounts alone are checked.
+    said: { sold: true, status: null }
+  }
+}
