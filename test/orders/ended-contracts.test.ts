@@ -89,6 +89,14 @@ ended('are settled together, each once and with what the broker paid', async () 
     const order = byContract.get(String(id))
     assert.ok(new Big(order?.pnl ?? 'x').eq(new Big((sellCents ?? 0) - buyCents).div(100)), `contract ${id}`)
   }
+  await until('each to have its event', async () => {
+    const [found] = await rows<{ events: number; orders: number }>(
+      db,
+      `select count(*)::int as events, count(distinct subject)::int as orders from events where type = 'order.closed'`
+    )
+    assert.is(found?.events, found?.orders)
+    return found?.orders === contracts.length
+  })
   for (const worker of workers) await worker.stop()
 })
 
