@@ -22,9 +22,10 @@ import { contractOf } from '../orders/terms.ts'
 import type { WorkerServices } from '../services.ts'
 import { openSession } from './accounts.ts'
 
-// Accounts compared in one run, one after another: each costs two calls of the account's tightest budget (25 a minute,
+// Accounts compared in one run, and at once: each costs two calls of the account's own tightest budget (25 a minute,
 // shared with the checks of orders in doubt), and at most about 16 where there is a lot to compare.
 const ACCOUNTS = 200
+const AT_ONCE = 8
 // What is read of each list in one turn; a page is as long as the broker allows.
 const STATEMENT = { pageRows: 999, pages: 3 }
 const PROFIT_TABLE = { pageRows: 500, pages: 6 }
@@ -74,11 +75,11 @@ export async function reconcileAccounts(
       services.worker,
       due.map(({ accountId }) => accountId)
     )
-  for (const account of due) {
+  const compareOne = async (account: DueAccount): Promise<void> => {
     const application = `${account.dialect} ${account.appId}`
     if (down.has(application)) {
       summary.unreachable += 1
-      continue
+      return
     }
     try {
       const { seen, until } = await recentContracts(services, account)
@@ -99,6 +100,20 @@ export async function reconcileAccounts(
       services.log.warn({ err: error, accountId: account.accountId }, 'an account could not be audited')
       if (!(await isReachable(services, account))) down.add(application)
     }
+  }
+  // One account of each application first, which finds out whether its broker can be reached.
+  const applications = new Set<string>()
+  const first = due.filter(({ dialect, appId }) => {
+    const application = `${dialect} ${appId}`
+    return !applications.has(application) && applications.add(application)
+  })
+  for (const wave of [first, due.filter(account => !first.includes(account))]) {
+    const waiting = wave.values()
+    // Each takes the next account as soon as it is through with one: a slow account holds up no other.
+    const compareNext = async () => {
+      for (const account of waiting) await compareOne(account)
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, compareNext))
   }
   summary.unsettled += await reconcilePastEnd(services, { everyMinutes })
   return summary
