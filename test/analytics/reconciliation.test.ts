@@ -9,7 +9,7 @@ import {
   storeReconciliationToken
 } from '../../api/analytics/reconciliation.ts'
 import { dueDays, storeReconciliation } from '../../db/analytics/reconciliation.ts'
-import { rejectReportToken } from '../../db/analytics/report-tokens.ts'
+import { listReportTokens, rejectReportToken } from '../../db/analytics/report-tokens.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { reconcileDue, reconcilePartner } from '../../worker/analytics/reconciling.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
@@ -105,6 +105,30 @@ tokens('is sealed, shown by its status alone, and removed once', async () => {
     .update({ broker_app_id: String(appId) })
   assert.equal((await partner.call(removeReconciliationToken, {})).body, { removed: true })
   assert.is((await partner.call(removeReconciliationToken, {})).status, 404)
+})
+
+tokens('is used for its own partner and its present application alone', async () => {
+  const other = await harness.makePartner()
+  await store(owner())
+  await other.call(storeReconciliationToken, { body: { token: owner() } })
+  const both = [partner.partnerId, other.partnerId].sort()
+  const listedFor = async (query: { partnerId?: string; after?: string }) =>
+    (await listReportTokens(db, worker.vault, { after: '', limit: 10, ...query })).map(({ partnerId }) => partnerId)
+  assert.equal(await listedFor({}), both)
+  assert.equal(await listedFor({ after: both[0] as string }), both.slice(1))
+  for (const partnerId of both) assert.equal(await listedFor({ partnerId }), [partnerId])
+  // What is sealed for one partner does not open for another.
+  const { token_sealed } = await db('report_tokens').where({ partner_id: other.partnerId }).first()
+  await db('report_tokens').where({ partner_id: partner.partnerId }).update({ token_sealed })
+  const [copied] = await listReportTokens(db, worker.vault, { partnerId: partner.partnerId, after: '', limit: 1 })
+  assert.throws(() => copied?.open())
+  const appOf = (partnerId: string, id: string) => db('partners').where({ id: partnerId }).update({ broker_app_id: id })
+  await appOf(partner.partnerId, '999')
+  assert.equal(await listedFor({}), [other.partnerId])
+  await appOf(partner.partnerId, String(appId))
+  await partner.call(removeReconciliationToken, {})
+  assert.equal(await listedFor({}), [other.partnerId])
+  await other.call(removeReconciliationToken, {})
 })
 
 for (const [what, token, prepare, reason] of [
@@ -209,6 +233,11 @@ days('has nothing of theirs in a currency that the broker does not report', asyn
     listed ? ['EUR', { contracts: 0, markup: 0 }, 0.5] : ['EUR', null, null],
     ['USD', { contracts: 1, markup: 0.1 }, 0]
   ])
+  const ofEuros = (await read({ currency: 'EUR' })).data
+  assert.equal(
+    ofEuros.map((row: { currency: string }) => row.currency),
+    ['EUR']
+  )
 })
 
 days('has play money, other days, other applications and contracts without a markup on neither side', async () => {
@@ -239,6 +268,13 @@ days('has play money, other days, other applications and contracts without a mar
         { contracts: 1, markup: 0.1 }
       ]
     ]
+  )
+  const before = new Date(lastReported.getTime() - DAY_MS).toISOString().slice(0, 10)
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day: before })
+  const dayBefore = (await read({ from: `${before}T00:00:00Z`, to: `${day}T00:00:00Z` })).data
+  assert.equal(
+    dayBefore.map((row: { day: string; ours: { markup: number } }) => [row.day, row.ours.markup]),
+    [[before, 0.3]]
   )
 })
 
