@@ -3,7 +3,7 @@
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {
-  // Once, from what says it up to now; a new database has no such row before all its migrations are done.
+  // Once, from what it was derived from until now; a new database has no such row before all its migrations are done.
   await db.raw(`
     alter table analytics_until add column since timestamptz not null default now();
     update analytics_until

@@ -107,6 +107,8 @@ interface Fact {
   refused?: [status: number, code: ErrorCode]
   /** What else an order shows afterwards: its response, and its row where it is stored. */
   shows?(placed: Placed, row: Row | undefined, subject: Subject): void
+  /** That the first order, once the broker has refused it, may have the second one refused before it is stored. */
+  endsWithFirst?: true
   /** Of a key of a test side. */
   test?: true
   undo?(trx: Db): Promise<unknown>
@@ -243,9 +245,10 @@ const facts: Fact[] = [
   {
     name: 'the account has a new token, which the broker does not know',
     change: (trx, s) => exchange(trx, s, { accountId: s.accountId, token: `no-such-token-${randomUUID()}` }),
+    endsWithFirst: true,
     shows(placed, row) {
       assert.equal([placed.status, placed.body.error], [404, 'BROKER_DISCONNECTED'])
-      assert.equal([row?.phase, row?.sent_at], ['failed', null])
+      if (row) assert.equal([row.phase, row.sent_at], ['failed', null])
     }
   },
   // Halts.
@@ -257,7 +260,7 @@ const facts: Fact[] = [
 
 /** Judges the orders placed after a change, of which those before it were `known`. */
 async function judge(
-  { refused, shows }: Fact,
+  { refused, shows, endsWithFirst }: Fact,
   subject: Subject,
   { placed, known }: { placed: Placed[]; known: number }
 ) {
@@ -267,6 +270,7 @@ async function judge(
     else if (!shows) assert.is(each.status, 200, JSON.stringify(each.body))
     shows?.(each, stored[index], subject)
   }
+  if (endsWithFirst && stored.length === 1) return
   assert.is(stored.length, refused ? 0 : placed.length, 'what was stored')
 }
 
