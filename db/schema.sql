@@ -121,6 +121,21 @@ CREATE TRIGGER events_created AFTER INSERT ON api_keys FOR EACH ROW EXECUTE FUNC
 CREATE TRIGGER events_revoked AFTER UPDATE OF revoked_at ON api_keys FOR EACH ROW WHEN (((new.revoked_at IS NOT NULL) AND (old.revoked_at IS NULL))) EXECUTE FUNCTION key_events();
 CREATE TRIGGER key_of_its_side BEFORE INSERT OR UPDATE OF test, partner_id ON api_keys FOR EACH ROW EXECUTE FUNCTION key_of_its_side();
 
+create table archive_months (
+  month date not null,
+  orders bigint not null,
+  dropped bigint default 0 not null,
+  dropped_at timestamp with time zone,
+  constraint archive_months_pkey PRIMARY KEY (month)
+);
+
+create table archived_names (
+  name uuid not null,
+  order_id text collate "C" not null,
+  created_at timestamp with time zone not null,
+  constraint archived_names_pkey PRIMARY KEY (name)
+);
+
 create table audit_log (
   id text collate "C" not null,
   at timestamp with time zone default now() not null,
@@ -302,7 +317,6 @@ create table contract_breaks (
   resolution text,
   constraint contract_breaks_pkey PRIMARY KEY (id),
   constraint contract_breaks_account_id_broker_order_id_kind_key UNIQUE (account_id, broker_order_id, kind),
-  constraint contract_breaks_order_id_fkey FOREIGN KEY (order_id) REFERENCES orders(id),
   constraint contract_breaks_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
   constraint contract_breaks_kind_check CHECK ((kind = ANY (ARRAY['ORPHAN'::text, 'MISMATCH'::text, 'UNSETTLED'::text, 'IMPLAUSIBLE'::text])))
 );
@@ -789,7 +803,6 @@ END) stored not null,
   constraint orders_pkey PRIMARY KEY (id),
   constraint orders_client_order_id UNIQUE (partner_id, client_order_id),
   constraint orders_broker_account_id_fkey FOREIGN KEY (broker_account_id) REFERENCES broker_accounts(id),
-  constraint orders_copied_from_fkey FOREIGN KEY (copied_from) REFERENCES orders(id),
   constraint orders_follow FOREIGN KEY (follow_id) REFERENCES follows(id),
   constraint orders_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),
   constraint orders_trader_id_fkey FOREIGN KEY (trader_id) REFERENCES traders(id),
@@ -835,6 +848,104 @@ CREATE TRIGGER analytics_inserted AFTER INSERT ON orders FOR EACH ROW WHEN (((ne
 CREATE TRIGGER events AFTER UPDATE OF phase, error_code ON orders FOR EACH ROW WHEN (((new.phase = ANY (ARRAY['open'::text, 'closed'::text, 'failed'::text, 'review'::text])) AND ((old.phase <> new.phase) OR ((new.phase = 'open'::text) AND (new.error_code = 'REVIEW_REQUIRED'::text) AND (old.error_code IS NULL))))) EXECUTE FUNCTION order_events();
 CREATE TRIGGER order_of_its_side BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION order_of_its_side();
 CREATE TRIGGER orders_late AFTER INSERT OR UPDATE OF phase, closed_at, pnl, stake, stake_in_account ON orders FOR EACH ROW WHEN (((new.phase = 'closed'::text) AND (new.closed_at < (now() - '00:05:00'::interval)) AND (new.closed_at > (now() - '31 days'::interval)))) EXECUTE FUNCTION mark_late_order();
+CREATE TRIGGER refuse_archived_contract AFTER UPDATE OF broker_order_id ON orders FOR EACH ROW WHEN (((new.broker_order_id IS DISTINCT FROM old.broker_order_id) AND (new.opened_at < (now() - '1 day'::interval)))) EXECUTE FUNCTION refuse_archived_contract();
+CREATE TRIGGER refuse_archived_name AFTER INSERT ON orders FOR EACH ROW WHEN ((new.client_order_id IS NOT NULL)) EXECUTE FUNCTION refuse_archived_name();
+
+create table orders_archive (
+  id text collate "C" not null,
+  partner_id text collate "C" not null,
+  trader_id text collate "C" not null,
+  trader_external_id text not null,
+  broker_account_id text collate "C" not null,
+  account_id text not null,
+  account_mode text not null,
+  currency text,
+  app_id text not null,
+  dialect text not null,
+  kind text not null,
+  client_order_id text,
+  request_hash bytea not null,
+  asset text not null,
+  contract_type text,
+  direction text,
+  multiplier numeric,
+  stake numeric not null,
+  duration integer,
+  duration_unit text,
+  barrier text,
+  stop_loss numeric,
+  take_profit numeric,
+  phase text not null,
+  status text generated always as (
+CASE phase
+    WHEN 'open'::text THEN 'OPEN'::text
+    WHEN 'closed'::text THEN 'CLOSED'::text
+    WHEN 'failed'::text THEN 'FAILED'::text
+    ELSE 'PENDING'::text
+END) stored not null,
+  attempt integer not null,
+  created_at timestamp with time zone not null,
+  queued_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  sent_at timestamp with time zone,
+  permit_until timestamp with time zone,
+  sender text,
+  resolve_at timestamp with time zone,
+  checks integer not null,
+  broker_order_id text,
+  transaction_id text,
+  buy_price numeric,
+  payout numeric,
+  commission numeric,
+  opened_at timestamp with time zone,
+  expiry_at timestamp with time zone,
+  current_value numeric,
+  unrealized_pnl numeric,
+  marked_at timestamp with time zone,
+  pnl numeric,
+  entry_price numeric,
+  exit_price numeric,
+  closed_at timestamp with time zone,
+  error_code text,
+  error_message text,
+  error_extras jsonb,
+  retryable boolean not null,
+  evidence jsonb,
+  lease_holder text collate "C",
+  lease_until timestamp with time zone,
+  reply_channel text,
+  copied_from text collate "C",
+  follow_id text collate "C",
+  has_followers boolean not null,
+  trace text,
+  reset_attempt integer,
+  answered_at timestamp with time zone,
+  reset_at timestamp with time zone,
+  absence_checks integer not null,
+  claim_no integer,
+  stake_in_account numeric,
+  exchange_rate numeric,
+  not_before timestamp with time zone,
+  raised_to_minimum boolean,
+  closed_early boolean not null,
+  close_at timestamp with time zone,
+  close_tries integer not null,
+  limits_version integer not null,
+  new_stop_loss numeric,
+  new_take_profit numeric,
+  limits_at timestamp with time zone,
+  limits_tries integer not null,
+  markup numeric,
+  constraint orders_archive_pkey PRIMARY KEY (id, created_at),
+  constraint orders_archive_final CHECK ((phase = ANY (ARRAY['closed'::text, 'failed'::text])))
+) partition by RANGE (created_at);
+CREATE INDEX orders_archive_closed ON ONLY orders_archive USING btree (partner_id, closed_at) WHERE (phase = 'closed'::text);
+CREATE INDEX orders_archive_contract ON ONLY orders_archive USING btree (broker_order_id) WHERE (broker_order_id IS NOT NULL);
+CREATE INDEX orders_archive_failed ON ONLY orders_archive USING btree (partner_id, created_at) WHERE (phase = 'failed'::text);
+CREATE INDEX orders_archive_follow ON ONLY orders_archive USING btree (follow_id) WHERE (follow_id IS NOT NULL);
+CREATE INDEX orders_archive_opened ON ONLY orders_archive USING btree (partner_id, opened_at) WHERE (opened_at IS NOT NULL);
+CREATE INDEX orders_archive_page ON ONLY orders_archive USING btree (partner_id, created_at);
+CREATE INDEX orders_archive_trader ON ONLY orders_archive USING btree (partner_id, trader_external_id, created_at);
 
 create table partners (
   id text collate "C" not null,
@@ -1343,6 +1454,11 @@ AS $function$
       end if;
       return new;
     end $function$;
+CREATE OR REPLACE FUNCTION archive_partition(month date)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ select 'orders_archive_' || to_char(month, 'YYYYMM') $function$;
 CREATE OR REPLACE FUNCTION audit_chain()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1399,6 +1515,29 @@ AS $function$
       insert into event_outbox (partner_id, type, subject, facts)
       values (new.partner_id, 'deployment.' || lower(new.status), new.id, to_jsonb(new));
       return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION drop_archive_month(month date, exported bigint, exported_checksum text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    declare
+      found record;
+    begin
+      perform pg_advisory_xact_lock(hashtext('months of orders_archive'));
+      if to_regclass(archive_partition(month)) is null then
+        return false;
+      end if;
+      -- Nothing is added or changed from here on; readers go on.
+      execute format('lock table %I in share mode', archive_partition(month));
+      select * into found from sum_archive_month(month);
+      if found.orders <> exported or found.checksum <> exported_checksum then
+        return false;
+      end if;
+      execute format('drop table %I', archive_partition(month));
+      update archive_months a set orders = 0, dropped = a.dropped + exported, dropped_at = now() where a.month = drop_archive_month.month;
+      return true;
     end $function$;
 CREATE OR REPLACE FUNCTION drop_day_partition(parent text, first date)
  RETURNS date
@@ -1570,6 +1709,28 @@ AS $function$
       raise exception 'the ledger only grows: % of % is refused', lower(tg_op), tg_table_name
         using errcode = 'restrict_violation';
     end $function$;
+CREATE OR REPLACE FUNCTION make_archive_months(months date[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    declare
+      month date;
+      made int := 0;
+    begin
+      perform pg_advisory_xact_lock(hashtext('months of orders_archive'));
+      foreach month in array months loop
+        month := date_trunc('month', month)::date;
+        if to_regclass(archive_partition(month)) is null then
+          execute format('create table %I (like orders_archive including all)', archive_partition(month));
+          execute format('alter table orders_archive attach partition %I for values from (%L) to (%L)', archive_partition(month),
+            to_char(month, 'YYYY-MM-DD') || ' 00:00:00+00', to_char(month + interval '1 month', 'YYYY-MM-DD') || ' 00:00:00+00');
+          made := made + 1;
+        end if;
+      end loop;
+      return made;
+    end $function$;
 CREATE OR REPLACE FUNCTION make_day_partitions(parent text, first date, last date)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1689,6 +1850,11 @@ AS $function$
           'broker_order_id', new.broker_order_id, 'buy_price', new.buy_price, 'payout', new.payout, 'opened_at', new.opened_at) end);
       return null;
     end $function$;
+CREATE OR REPLACE FUNCTION order_name(partner_id text, client_order_id text)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$ select encode(substring(sha256(convert_to(partner_id || ' ' || client_order_id, 'UTF8')) for 16), 'hex')::uuid $function$;
 CREATE OR REPLACE FUNCTION order_of_its_side()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1739,6 +1905,27 @@ AS $function$
         from marketplace_bots b where b.id = new.bot_id;
       return null;
     end $function$;
+CREATE OR REPLACE FUNCTION refuse_archived_contract()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if exists (select from orders_archive where broker_order_id = new.broker_order_id and account_id = new.account_id) then
+        raise exception 'the contract % of % has an order in the archive', new.broker_order_id, new.account_id
+          using errcode = 'unique_violation', constraint = 'orders_contract';
+      end if;
+      return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION refuse_archived_name()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      if exists (select from archived_names where name = order_name(new.partner_id, new.client_order_id)) then
+        raise exception 'the order of this clientOrderId was archived meanwhile' using errcode = 'serialization_failure';
+      end if;
+      return null;
+    end $function$;
 CREATE OR REPLACE FUNCTION site_of_its_side()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1758,4 +1945,20 @@ AS $function$
       values (new.partner_id, 'subscription.past_due', new.id, external_id_of(new.party_id),
         to_jsonb(new) || jsonb_build_object('price', new.price::text));
       return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION sum_archive_month(month date, OUT orders bigint, OUT checksum text)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    begin
+      if to_regclass(archive_partition(month)) is null then
+        orders := 0;
+        checksum := '0';
+        return;
+      end if;
+      execute format($sum$
+        select count(*), coalesce(sum(('x' || encode(substring(sha256(convert_to(to_jsonb(o)::text, 'UTF8')) for 7), 'hex'))::bit(56)::bigint), 0)::text
+          from %I o $sum$, archive_partition(month)) into orders, checksum;
     end $function$;

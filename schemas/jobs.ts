@@ -150,6 +150,8 @@ export const queues = {
     retry: { limit: 0, delaySeconds: 60, expireSeconds: 1500 },
     cron: '25 * * * *'
   },
+  /** Orders that ended ARCHIVE_AFTER_DAYS ago move to the archive. */
+  'orders.archive': everyMinute,
   /** Plan fees and subscriptions whose period has ended are charged. */
   'billing.check': everyMinute
 } as const satisfies Record<string, QueueRule>
@@ -172,6 +174,7 @@ export interface JobData {
   analytics: object
   'analytics.check': object
   'analytics.reconcile': object
+  'orders.archive': object
   'billing.check': object
 }
 

@@ -38,6 +38,7 @@ import { markCopies, sellMarked } from './copy/closing.ts'
 import { fanOut } from './copy/fanout.ts'
 import { changeLimitsOfCopies, openLimitSetting } from './copy/limits.ts'
 import { keepEventDays, openSequencing } from './events.ts'
+import { archiveDue } from './orders/archiving.ts'
 import { HALTS_MS, openHalts } from './orders/halts.ts'
 import { Placing } from './orders/placing.ts'
 import { openProving } from './orders/proving.ts'
@@ -98,6 +99,7 @@ const scheduled: Record<ClockQueue, (services: WorkerServices) => Promise<void>>
   analytics: openAnalytics(),
   'analytics.check': checkAnalytics,
   'analytics.reconcile': reconcileDue,
+  'orders.archive': archiveDue,
   'billing.check': checkBilling
 }
 

@@ -2,7 +2,8 @@
 
 import { number, presentConverted, presentEntry, time } from '../../db/orders/entry.ts'
 import { hashTerms, type OrderTerms } from '../../db/orders/inserting.ts'
-import { expireOrders, getOrder, listOrders as list, type OrderRow, type Outcome } from '../../db/orders/reading.ts'
+import { listOrders as list } from '../../db/orders/listing.ts'
+import { expireOrders, getOrder, type OrderRow, type Outcome } from '../../db/orders/reading.ts'
 import { findStored, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
 import { disconnected } from '../../db/traders/accounts.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'

@@ -1,6 +1,6 @@
 // 2 Partners: their names and states; an opened partner shows its traders and its orders.
 
-import { listOrders } from '../../db/orders/reading.ts'
+import { listOrders } from '../../db/orders/listing.ts'
 import {
   listPartnerLines,
   listTraderLines,

@@ -2,7 +2,7 @@
 // on, its clock near ours.
 
 import { listWrongClocks } from '../../db/orders/leases.ts'
-import { listOrders } from '../../db/orders/reading.ts'
+import { listOrders } from '../../db/orders/listing.ts'
 import { listAppRefusals } from '../../db/platform/app-refusals.ts'
 import { openPepper, openVault, tokenKeysOf, type Vault } from '../../db/platform/crypto.ts'
 import { listHalts } from '../../db/platform/halts.ts'

@@ -1,5 +1,6 @@
 // Activity: orders by the time they were accepted, with their traders, failures and the broker's response times.
 // Counted from the orders themselves: medians cannot be added up.
+import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { MOST_ROWS, plainWindow, refuseTooMany, type Window } from './windows.ts'
 
@@ -34,7 +35,7 @@ export async function readActivity(db: Db, window: Window): Promise<Activity> {
            select id, trader_id, created_at, phase, error_code, (phase in ('sending', 'review'))::int as in_doubt,
                   (phase in ('unproven', 'queued', 'sending', 'review'))::int as undecided, trader_external_id,
                   extract(epoch from answered_at - sent_at)::float8 * 1000 as answer_ms
-             from orders where partner_id = :partnerId and created_at >= f and created_at < t
+             from ${allOrders} o where partner_id = :partnerId and created_at >= f and created_at < t
               and (:accountMode = 'ALL' or account_mode = :accountMode) and (:currency::text is null or currency = :currency) offset 0) o
      ), active as materialized (
        select distinct n, trader_id, trader_external_id from placed
@@ -42,7 +43,7 @@ export async function readActivity(db: Db, window: Window): Promise<Activity> {
        select a.trader_id, width_bucket(first.created_at, (select list from starts)) as n
          from (select distinct trader_id, trader_external_id from active) a
         cross join lateral (
-           select created_at from orders where partner_id = :partnerId and trader_external_id = a.trader_external_id
+           select created_at from ${allOrders} o where partner_id = :partnerId and trader_external_id = a.trader_external_id
               and (:accountMode = 'ALL' or account_mode = :accountMode) and (:currency::text is null or currency = :currency)
             order by created_at, id limit 1) first
      ), traders_of as (

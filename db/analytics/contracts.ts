@@ -1,5 +1,6 @@
 // Bought contracts as analytics count them: the values added up of each, for every caller. Amounts are in the account's
 // currency.
+import { allOrders } from '../orders/archive.ts'
 
 /** The first quarter of an hour of a grid that all others lie on, as SQL. */
 export const ORIGIN = `timestamptz '2000-01-01 00:00+00'`
@@ -23,7 +24,7 @@ export function contractsOf(partner: string, bounds: string): string {
              case when phase = 'closed' then buy_price + pnl else 0 end as payout, coalesce(markup, 0) as markup,
              (markup is null)::int as markup_unknown, coalesce(commission, 0) as commission,
              case when phase = 'closed' then pnl else 0 end as traders_pnl
-        from orders where partner_id = ${partner} and phase in ('open', 'closed') and ${bounds} offset 0) o`
+        from ${allOrders} o where partner_id = ${partner} and phase in ('open', 'closed') and ${bounds} offset 0) o`
 }
 
 /**
@@ -35,5 +36,5 @@ export function closedContractsOf(partner: string, bounds: string): string {
       select partner_id, trader_id, closed_at, account_mode collate "C" as account_mode, coalesce(currency, '') collate "C" as currency,
              (pnl > 0)::int as won, coalesce(stake_in_account, stake) as stake, buy_price + pnl as payout, pnl, coalesce(markup, 0) as markup,
              (markup is null)::int as markup_unknown, (copied_from is not null)::int as copied
-        from orders where partner_id = ${partner} and phase = 'closed' and ${bounds} offset 0) o`
+        from ${allOrders} o where partner_id = ${partner} and phase = 'closed' and ${bounds} offset 0) o`
 }

@@ -1,5 +1,6 @@
 // What the broker reports of an application's markups, held against the orders: by day of UTC, as the broker reports, and by
 // currency. Both sides are those of real accounts, and of contracts with a markup.
+import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
 /** A partner's application at the broker. */
@@ -64,7 +65,7 @@ export async function storeReconciliation(
       `select now() >= (${dayStart}) + interval '1 day' + ${REPORTED_AFTER} and :consistent
                 and not exists (select from orders where partner_id = :partnerId and status = 'PENDING' and phase in ('sending', 'review')
                                    and app_id = :appId and created_at >= ${dayStart} - interval '1 day' and created_at < (${dayStart}) + interval '1 day')
-                and not exists (select from orders where partner_id = :partnerId and opened_at >= ${dayStart} and opened_at < (${dayStart}) + interval '1 day'
+                and not exists (select from ${allOrders} o where partner_id = :partnerId and opened_at >= ${dayStart} and opened_at < (${dayStart}) + interval '1 day'
                                    and phase in ('open', 'closed') and app_id = :appId and dialect = :dialect and account_mode = 'REAL' and markup is null)
               as complete`,
       { ...bindings, consistent: theirs.consistent }
@@ -88,7 +89,7 @@ export async function storeReconciliation(
          select t."transactionId" as transaction_id, t.currency from jsonb_to_recordset(:contracts::jsonb) as t ("transactionId" text, currency text)
        ), ours as materialized (
          select id, transaction_id, coalesce(currency, '') as currency, markup
-           from orders where partner_id = :partnerId and opened_at >= ${dayStart} and opened_at < (${dayStart}) + interval '1 day'
+           from ${allOrders} o where partner_id = :partnerId and opened_at >= ${dayStart} and opened_at < (${dayStart}) + interval '1 day'
             and phase in ('open', 'closed') and app_id = :appId and dialect = :dialect and account_mode = 'REAL' and (markup is null or markup > 0)
        ), our_sums as (
          select currency, count(*)::int as contracts, coalesce(sum(markup), 0) as markup, (count(*) filter (where markup is null))::int as unknown

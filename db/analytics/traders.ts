@@ -1,5 +1,6 @@
 // Traders: closed contracts by trader, of whole days of UTC from the sums and of the rest from the orders, in one statement.
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { closedContractsOf } from './contracts.ts'
 import { MOST_ROWS, plainWindow, refuseTooMany, type Window } from './windows.ts'
@@ -178,7 +179,7 @@ export async function readTrader(db: Db, window: Window & { traderExternalId: st
        select width_bucket(closed_at, (select list from starts)) as n, coalesce(currency, '') as currency, (pnl > 0)::int as won,
               coalesce(stake_in_account, stake) as stake, buy_price + pnl as payout, pnl, coalesce(markup, 0) as markup,
               (markup is null)::int as markup_unknown, (copied_from is not null)::int as copied, closed_at
-         from orders cross join span
+         from ${allOrders} o cross join span
         where partner_id = :partnerId and trader_external_id = :traderExternalId and status = 'CLOSED' and closed_at >= f and closed_at < t
           and (:accountMode = 'ALL' or account_mode = :accountMode) and (:currency::text is null or currency = :currency)
      ), sums as (

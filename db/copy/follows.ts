@@ -1,5 +1,6 @@
 // Copy trading: leaders by record, follows, and the followers an order is copied to.
 import { newId } from '../../schemas/fields/ids.ts'
+import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { tradedSegments } from '../traders/days.ts'
 import type { SkipReason } from './fanout.ts'
@@ -185,7 +186,7 @@ export interface FollowStandingRecord extends FollowRecord {
 export async function listFollows(db: Db, traderId: string): Promise<FollowStandingRecord[]> {
   return rows<FollowStandingRecord>(
     db,
-    `select ${columns}, (select count(*)::int from orders o where o.follow_id = f.id) as "copiedOrders", f.pnl,
+    `select ${columns}, (select count(*)::int from ${allOrders} o where o.follow_id = f.id) as "copiedOrders", f.pnl,
             case when f.base_balance > 0 then round(100 * greatest(0, -f.since_pnl) / f.base_balance, 2) end as "drawdownPct"
        from follows f ${withAccount}
       where f.trader_id = :traderId order by f.created_at desc, f.id desc limit 200`,

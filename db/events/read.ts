@@ -1,6 +1,7 @@
 // Reading a partner's part of the event log, from a point on. The partner is in every condition; days before the
 // point's own are never read.
 import type { EventType } from '../../schemas/events.ts'
+import { findArchived } from '../orders/archive.ts'
 import type { OrderRow } from '../orders/reading.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
 import type { Point } from './cursor.ts'
@@ -100,6 +101,21 @@ interface PageRow extends StateRow, OrderRow {
   facts: Record<string, unknown> | null
 }
 
+/** Events of rows. An order that was archived since is not joined to its event; it is read then. */
+async function toEvents(db: Db, found: PageRow[]): Promise<EventRow[]> {
+  const missing = found.filter(row => row.id === null && row.event_type.startsWith('order.'))
+  if (missing.length === 0) return found.map(toEvent)
+  const archived = await findArchived<OrderRow>(
+    db,
+    missing.map(({ subject }) => subject)
+  )
+  const byId = new Map(archived.map(order => [order.id, order]))
+  return found.map(row => {
+    const order = row.id === null ? byId.get(row.subject) : undefined
+    return order?.partner_id === row.event_partner ? { ...toEvent(row), order } : toEvent(row)
+  })
+}
+
 const toEvent = (row: PageRow): EventRow => ({
   id: row.event_id as string,
   partnerId: row.event_partner,
@@ -162,7 +178,10 @@ export async function readEvents(
   // Positions are dense: a partition that was dropped while this ran shows as a gap.
   const gap = head.first !== null ? head.first !== from.position + 1 : from.position < state.latest.position
   if (gone || gap) throw new PointExpired(gap && !gone ? await readLogState(db, partnerId) : state)
-  const events = found.filter(({ event_id }) => event_id !== null).map(toEvent)
+  const events = await toEvents(
+    db,
+    found.filter(({ event_id }) => event_id !== null)
+  )
   const last = events.at(-1)
   const full = events.length === limit && last !== undefined
   const next = full
@@ -188,7 +207,7 @@ export async function findEvent(
         and e.day between ${DAY_ZERO} + :day::int - 1 and ${DAY_ZERO} + :day::int + 2`,
     { partnerId, uuid, day: Math.floor(createdMs / 86_400_000) }
   )
-  return found && toEvent(found)
+  return found && (await toEvents(db, [found]))[0]
 }
 
 /** Where an event is in the logs of all partners. */
@@ -211,7 +230,7 @@ export async function findEventsAt(db: Db, places: readonly EventPlace[]): Promi
        left join orders o on o.id = e.subject and o.partner_id = e.partner_id and e.type like 'order.%'`,
     { places: JSON.stringify(places) }
   )
-  return found.map(toEvent)
+  return toEvents(db, found)
 }
 
 /** The newest position of each partner, for readers of all partners. */

@@ -1,9 +1,10 @@
-// Orders as rows: found and listed. Storing is in storing.ts, buying in placing.ts, contract leases and settlement in
+// Orders as rows, found by their ids. Lists are in listing.ts, storing is in storing.ts, buying in placing.ts, contract leases and settlement in
 // leases.ts.
 import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { OrderStatus } from '../../schemas/orders.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
+import { findArchived } from './archive.ts'
 import { expiredMessageOf } from './expired.ts'
 
 /** `unproven` is before `queued`: the broker has not accepted the account's token yet. */
@@ -108,9 +109,7 @@ export function triesOf({ attempt }: Pick<OrderRow, 'attempt'>): number {
 
 /** Several orders at once, in the order of their ids; undefined where there is none. */
 export async function findOrders(db: Db, ids: string[]): Promise<(OrderRow | undefined)[]> {
-  const found = await rows<OrderRow>(db, `select * from orders where id = ${among('ids')}`, { ids })
-  const byId = new Map(found.map(order => [order.id, order]))
-  return ids.map(id => byId.get(id))
+  return inOrder(db, ids, await rows<OrderRow>(db, `select * from orders where id = ${among('ids')}`, { ids }))
 }
 
 const outcome = [
@@ -148,15 +147,28 @@ export type Outcome = Pick<OrderRow, (typeof outcome)[number]>
 /** The outcomes of several orders, in the order of their ids; undefined where there is none. */
 export async function findOutcomes(db: Db, ids: string[]): Promise<(Outcome | undefined)[]> {
   const found = await rows<Outcome>(db, sql`select ${outcomeColumns} from orders where id = ${among('ids')}`, { ids })
-  const byId = new Map(found.map(order => [order.id, order]))
+  return inOrder(db, ids, found, outcomeColumns)
+}
+
+/** What was found among the live orders and what the archive has of the rest, in the order of the ids. */
+async function inOrder<Row extends { id: string }>(
+  db: Db,
+  ids: string[],
+  live: Row[],
+  columns = '*'
+): Promise<(Row | undefined)[]> {
+  const byId = new Map(live.map(order => [order.id, order]))
+  const missing = ids.filter(id => !byId.has(id))
+  if (missing.length > 0) for (const order of await findArchived<Row>(db, missing, columns)) byId.set(order.id, order)
   return ids.map(id => byId.get(id))
 }
 
 /** The partner's order. Throws NOT_FOUND, also for another partner's. */
 export async function getOrder(db: Db, partnerId: string, orderId: string): Promise<OrderRow> {
-  const row = (await db('orders').where({ id: orderId, partner_id: partnerId }).first()) as OrderRow | undefined
-  if (!row) throw new ApiError('NOT_FOUND', `There is no order ${orderId}.`)
-  return row
+  const row = (await db('orders').where({ id: orderId }).first()) as OrderRow | undefined
+  const found = row ?? (await findArchived<OrderRow>(db, [orderId]))[0]
+  if (found?.partner_id !== partnerId) throw new ApiError('NOT_FOUND', `There is no order ${orderId}.`)
+  return found
 }
 
 /**
@@ -201,88 +213,4 @@ export async function listPositions(
     .limit(1000)
   if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
   return (await query) as OrderRow[]
-}
-
-export interface OrderFilter {
-  partnerId?: string
-  traderExternalId?: string
-  status?: OrderStatus
-  clientOrderId?: string
-  brokerOrderId?: string
-  review?: boolean
-  limit: number
-  cursor?: string
-  errorCode?: string
-  asset?: string
-  accountId?: string
-  /** When it was placed: at or after, and before. */
-  from?: Date
-  to?: Date
-}
-
-/** A page of orders, newest first, by (created_at, id): stable while new ones arrive. */
-export async function listOrders(
-  db: Db,
-  filter: OrderFilter
-): Promise<{ orders: OrderRow[]; nextCursor: string | null }> {
-  const query = db('orders')
-    .select('*')
-    .orderBy([
-      { column: 'created_at', order: 'desc' },
-      { column: 'id', order: 'desc' }
-    ])
-    .limit(filter.limit + 1)
-  if (filter.partnerId) query.where({ partner_id: filter.partnerId })
-  // Those of all partners: without their test sides.
-  else query.whereNot({ dialect: 'test' })
-  if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
-  if (filter.status) query.where({ status: filter.status })
-  if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })
-  if (filter.brokerOrderId !== undefined) query.where({ broker_order_id: filter.brokerOrderId })
-  if (filter.review) query.whereRaw(`(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`)
-  if (filter.cursor) {
-    const [micros, id] = readCursor(filter.cursor)
-    query.whereRaw(`(created_at, id) < (timestamptz 'epoch' + ? * interval '1 microsecond', ?)`, [micros, id])
-  }
-  if (filter.errorCode !== undefined) query.where({ error_code: filter.errorCode })
-  if (filter.asset !== undefined) query.where({ asset: filter.asset })
-  if (filter.accountId !== undefined) query.where({ account_id: filter.accountId })
-  if (filter.from) query.where('created_at', '>=', filter.from)
-  if (filter.to) query.where('created_at', '<', filter.to)
-  const found = (await query.select(
-    db.raw(`(extract(epoch from created_at) * 1000000)::bigint::text as created_micros`)
-  )) as (OrderRow & {
-    created_micros: string
-  })[]
-  const orders = found.slice(0, filter.limit)
-  const last = orders.at(-1)
-  return {
-    orders,
-    nextCursor: found.length > filter.limit && last ? writeCursor([last.created_micros, last.id]) : null
-  }
-}
-
-// A cursor holds the last entry's position; timestamps in microseconds, since a Date would round them.
-function writeCursor(position: [string, string]): string {
-  return Buffer.from(JSON.stringify(position)).toString('base64url')
-}
-
-function readCursor(cursor: string): [string, string] {
-  let position: unknown
-  try {
-    position = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
-  } catch {
-    position = undefined
-  }
-  const [micros, id] = Array.isArray(position) ? position : []
-  if (
-    typeof micros !== 'string' ||
-    !/^\d{1,18}$/.test(micros) ||
-    typeof id !== 'string' ||
-    !/^ord_[0-9a-z]{26}$/.test(id)
-  ) {
-    const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
-    throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
-  }
-  return [micros, id]
 }

@@ -98,6 +98,17 @@ export async function claimedContracts(
        from orders where account_id = :accountId and broker_order_id = any(:contractIds)`,
     { accountId, contractIds }
   )
+  const known = new Set(found.map(({ contractId }) => contractId))
+  const missing = contractIds.filter(id => !known.has(id))
+  if (missing.length > 0)
+    found.push(
+      ...(await rows<ClaimedContract>(
+        db,
+        `select broker_order_id as "contractId", id as "orderId", phase, buy_price as "buyPrice", pnl
+           from orders_archive where broker_order_id = any(:missing) and account_id = :accountId`,
+        { accountId, missing }
+      ))
+    )
   return new Map(found.map(claim => [claim.contractId, claim]))
 }
 

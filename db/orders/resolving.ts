@@ -130,6 +130,8 @@ export async function ownedContracts(db: Db, accountId: string, contractIds: str
     db,
     `select broker_order_id from orders where account_id = :accountId and broker_order_id = any(:contractIds)
      union
+     select broker_order_id from orders_archive where account_id = :accountId and broker_order_id = any(:contractIds)
+     union
      select broker_order_id from contract_breaks
       where account_id = :accountId and broker_order_id = any(:contractIds) and resolved_at is not null`,
     { accountId, contractIds }

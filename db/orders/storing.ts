@@ -6,6 +6,7 @@ import { haltOf, isHalted } from '../platform/halts.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
 import { accountToTrade } from '../traders/accounts.ts'
+import { findArchivedNames, isArchived } from './archive.ts'
 import { type DraftBase, insertFrom, jobsOfStored, valueColumns, valuesOf } from './inserting.ts'
 import type { OrderRow } from './reading.ts'
 
@@ -95,6 +96,8 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
     for (const order of await reopenOrders(db, queue, repeats)) known.set(keyOf(order), { order, created: true })
     for (const { halt, ...order } of await findRepeated(db, repeats))
       if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false, ...(halt ? { halt } : {}) })
+    const others = repeats.filter(value => !known.has(keyOf(value)) && !halted.has(value.id))
+    for (const order of await findArchivedOrders(db, others)) known.set(keyOf(order), { order, created: false })
   }
   const told = new Set<string>()
   return values.map((value): Stored | Halted | Lacking => {
@@ -123,7 +126,7 @@ function insertOrders(db: Db, queue: Queue, values: Value[]): Promise<Handled[]>
          from found f
      ), stored as (
        ${insertFrom(`(select * from wanted w
-                where w.lacks is null and w.halt is null
+                where w.lacks is null and w.halt is null and not ${isArchived('w.partner_id', 'w.client_order_id')}
                 order by w.partner_id, w.client_order_id, w.id) v`)}
        returning o.account_id, ${columns}
      ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})
@@ -170,6 +173,29 @@ function findRepeated(db: Db, repeats: Value[]): Promise<(StoredOrder & { halt: 
   )
 }
 
+/**
+ * The orders of clientOrderIds that are archived. One that was dropped has an empty hash, which is that of no terms: its
+ * clientOrderId is taken, and what it bought is not known any more.
+ */
+async function findArchivedOrders(
+  db: Db,
+  repeats: Pick<StoredOrder, 'partner_id' | 'client_order_id'>[]
+): Promise<StoredOrder[]> {
+  if (repeats.length === 0) return []
+  const found = await findArchivedNames(
+    db,
+    repeats.map(repeat => ({ partnerId: repeat.partner_id, clientOrderId: repeat.client_order_id }))
+  )
+  return found.map(({ id, partnerId, clientOrderId, requestHash, phase }) => ({
+    id,
+    partner_id: partnerId,
+    client_order_id: clientOrderId,
+    phase,
+    request_hash: requestHash ?? Buffer.alloc(0),
+    ttl_left_ms: 0
+  }))
+}
+
 /** The order of a clientOrderId, and whether a repeat may place it. */
 export async function findStored(
   db: Db,
@@ -180,7 +206,9 @@ export async function findStored(
     `select ${columns}, o.retryable from orders o where o.partner_id = :partnerId and o.client_order_id = :clientOrderId`,
     { partnerId, clientOrderId }
   )
-  return order
+  if (order) return order
+  const [archived] = await findArchivedOrders(db, [{ partner_id: partnerId, client_order_id: clientOrderId }])
+  return archived && { ...archived, retryable: false }
 }
 
 const keyOf = (order: Pick<StoredOrder, 'partner_id' | 'client_order_id'>) =>

@@ -173,8 +173,13 @@ export async function readUsage(db: Db, partnerId: string): Promise<UsageRecord>
     // Read from the index orders_page_status alone.
     rows<{ status: string; count: number }>(
       db,
-      `select status, count(*) as count from orders
-        where partner_id = :partnerId and status in ('PENDING', 'OPEN', 'CLOSED', 'FAILED') and created_at >= :start
+      `select status, sum(count)::bigint as count from (
+         select status, count(*) as count from orders
+          where partner_id = :partnerId and status in ('PENDING', 'OPEN', 'CLOSED', 'FAILED') and created_at >= :start
+          group by status
+         -- A period may be longer than orders stay there.
+         union all
+         select status, count(*) from orders_archive where partner_id = :partnerId and created_at >= :start group by status) both_tables
         group by status`,
       since
     )

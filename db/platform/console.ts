@@ -1,6 +1,6 @@
 // Statements of the operator's console beyond those of the commands. It refreshes every second, so every statement here
 // reads a bounded part of a table by one of its indexes.
-import { prefixes } from '../../schemas/fields/ids.ts'
+import { orderIdAt } from '../../schemas/fields/ids.ts'
 import type { Plan, SaasStatus } from '../../schemas/partners.ts'
 import type { Phase } from '../orders/reading.ts'
 import { saasStatusOf } from '../partners/partners.ts'
@@ -49,19 +49,6 @@ export async function readMinutes(db: Db, minutes: number): Promise<Minute[]> {
       group by 1 order by 1`,
     { minutes, since: orderIdAt(Date.now() - minutes * 60_000 - CLOCK_SLACK_MS) }
   )
-}
-
-/** The least id of an order that was made at `ms` since 1970. */
-export function orderIdAt(ms: number): string {
-  // The 26 characters behind the prefix are 128 bits in groups of five, the first 48 of them milliseconds.
-  const digits = '0123456789abcdefghjkmnpqrstvwxyz'
-  let bits = BigInt(Math.max(0, Math.floor(ms))) << 80n
-  let suffix = ''
-  for (let i = 0; i < 26; i++) {
-    suffix = digits[Number(bits & 31n)] + suffix
-    bits >>= 5n
-  }
-  return `${prefixes.order}_${suffix}`
 }
 
 /** How many orders are in a phase that has not ended, and how old the oldest is. */

@@ -140,6 +140,16 @@ export function countEventFault(): void {
   faults.inc()
 }
 
+const archived = new client.Counter({
+  name: 'service_orders_archived_total',
+  help: 'Orders that this worker moved to the archive.'
+})
+
+/** Counts orders moved to the archive. */
+export function countArchived(orders: number): void {
+  archived.inc(orders)
+}
+
 const forwarded = new client.Counter({
   name: 'service_ticks_forwarded_total',
   help: 'Ticks that this worker passed on from the broker.',

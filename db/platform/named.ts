@@ -1,6 +1,7 @@
 // Records by whatever a ticket calls them: an order by its clientOrderId or its contract, a trader by the partner's id for
 // it, its e-mail or an account, a partner by its name. All partners are searched, so one name may fit several records.
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { allOrders, orderName } from '../orders/archive.ts'
 import { findOrders, type OrderRow } from '../orders/reading.ts'
 import { findPartner, getPartner, type PartnerRecord } from '../partners/partners.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -37,13 +38,15 @@ export async function findNamedOrders(db: Db, name: string): Promise<OrderCandid
     db,
     `select o.id as "orderId", o.partner_id as "partnerId", p.name as partner, o.client_order_id as "clientOrderId",
             o.broker_order_id as "brokerOrderId", o.account_id as "accountId", o.status, o.created_at as "createdAt"
-       from orders o join partners p on p.id = o.partner_id
+       from ${allOrders} o join partners p on p.id = o.partner_id
       where o.id in (
         select id from orders where id = :name
         union select o.id from partners p
           cross join lateral (select id from orders where partner_id = p.id and client_order_id = :name) o
+        union select n.order_id from partners p join archived_names n on n.name = ${orderName('p.id', ':name')}
         union select o.id from partners p
-          cross join lateral (select id from orders where partner_id = p.id and broker_order_id = :name) o)
+          cross join lateral (select id from orders where partner_id = p.id and broker_order_id = :name) o
+        union select id from orders_archive where broker_order_id = :name or id = :name)
       order by o.id desc limit ${CANDIDATES}`,
     { name }
   )

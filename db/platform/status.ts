@@ -1,7 +1,8 @@
 // The content of GET /status, read from the heartbeats of the processes, the queue and the orders of the last minutes.
+import { orderIdAt } from '../../schemas/fields/ids.ts'
 import type { Status } from '../../schemas/status.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { orderIdAt, readShortly } from './console.ts'
+import { readShortly } from './console.ts'
 import { listHalts } from './halts.ts'
 import { listProcesses, type RunningProcess } from './processes.ts'
 import { queueStandings } from './queue-depths.ts'

@@ -146,15 +146,16 @@ interface Client {
   releaseConnection(connection: pg.Client): Promise<void>
 }
 
-// SQLSTATE deadlock_detected: of transactions that wait for each other in a circle PostgreSQL breaks one off.
-const DEADLOCK = '40P01'
+// SQLSTATE deadlock_detected: of transactions that wait for each other in a circle PostgreSQL breaks one off. SQLSTATE
+// serialization_failure: what a statement was decided on has changed since it began (refuse_archived_name in schema.sql).
+const CONFLICTS = new Set<unknown>(['40P01', '40001'])
 const TRIES = 3
 
 // Where PostgreSQL refuses a prepared statement whose columns a migration has changed; its SQLSTATE is shared by others.
 const COLUMNS_CHANGED = 'RevalidateCachedQuery'
 
 /**
- * Runs a prepared statement with bindings $1, $2, …; returns its rows. Aborted by a deadlock, a statement that is its
+ * Runs a prepared statement with bindings $1, $2, …; returns its rows. Aborted by a conflict with another transaction, a statement that is its
  * own transaction is run again: it did nothing, and the other transaction goes first. So is one whose columns a
  * migration has changed since it was prepared, under a new name; in a transaction the caller's next try has that name.
  */
@@ -170,7 +171,7 @@ export async function execute<T>(db: Db, text: string, values: unknown[]): Promi
       const { code, routine } = error as { code?: unknown; routine?: unknown }
       const changed = routine === COLUMNS_CHANGED
       if (changed) rename(text, name)
-      if (isCompleted || attempt === TRIES || !(changed || code === DEADLOCK)) throw error
+      if (isCompleted || attempt === TRIES || !(changed || CONFLICTS.has(code))) throw error
     }
   }
 }

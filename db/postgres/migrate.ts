@@ -62,6 +62,7 @@ import * as testBroker from '../migrations/0062_test_broker.ts'
 import * as playMoney from '../migrations/0064_play_money.ts'
 import * as analyticsKeys from '../migrations/0069_analytics_keys.ts'
 import * as analyticsSince from '../migrations/0070_analytics_since.ts'
+import * as ordersArchive from '../migrations/0076_orders_archive.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -129,7 +130,8 @@ const migrations: Migration[] = [
   { name: '0062_test_broker', up: testBroker.up },
   { name: '0064_play_money', up: playMoney.up },
   { name: '0069_analytics_keys', up: analyticsKeys.up },
-  { name: '0070_analytics_since', up: analyticsSince.up }
+  { name: '0070_analytics_since', up: analyticsSince.up },
+  { name: '0076_orders_archive', up: ordersArchive.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -134,8 +134,10 @@ async function blankRows(
   for (let batch = 0; batch < MAX_BATCHES; batch++) {
     const changed = await rows(
       trx,
-      `update ${table} set ${sets}
-        where ctid = any(array(select ctid from ${table} where ${mine} and (${differs}) limit :limit)) returning 1`,
+      // A row's place is its own within its partition alone.
+      `with mine as materialized (select tableoid as part, ctid as place from ${table} where ${mine} and (${differs}) limit :limit)
+       update ${table} set ${sets}
+        where ctid = any(array(select place from mine)) and (tableoid, ctid) in (select part, place from mine) returning 1`,
       bindings
     )
     count += changed.length

@@ -29,6 +29,22 @@ const byName = 'partner_id = :partnerId and trader_external_id = :externalId'
 const inEvents = 'partner_id = :partnerId and trader = :externalId'
 const accountsOf = 'account_id in (select account_id from broker_accounts where trader_id = :traderId)'
 
+/** Of live and of archived orders. */
+const ordersBecome: Record<string, Decision> = {
+  ...kept('id', 'partner_id', 'trader_id', 'broker_account_id', 'account_id', 'account_mode', 'currency'),
+  ...kept('app_id', 'dialect', 'kind', 'client_order_id', 'request_hash', 'asset', 'contract_type', 'direction'),
+  ...kept('multiplier', 'stake', 'duration', 'duration_unit', 'barrier', 'stop_loss', 'take_profit', 'phase'),
+  ...kept('status', 'attempt', 'created_at', 'queued_at', 'expires_at', 'sent_at', 'permit_until', 'sender'),
+  ...kept('resolve_at', 'checks', 'broker_order_id', 'transaction_id', 'buy_price', 'payout', 'commission'),
+  ...kept('opened_at', 'expiry_at', 'current_value', 'unrealized_pnl', 'marked_at', 'pnl', 'entry_price'),
+  ...kept('exit_price', 'closed_at', 'error_code', 'error_message', 'error_extras', 'retryable', 'evidence'),
+  ...kept('lease_holder', 'lease_until', 'reply_channel', 'copied_from', 'follow_id', 'has_followers', 'trace'),
+  ...kept('reset_attempt', 'answered_at', 'reset_at', 'absence_checks', 'claim_no', 'stake_in_account'),
+  ...kept('exchange_rate', 'not_before', 'raised_to_minimum', 'closed_early', 'close_at', 'close_tries'),
+  ...kept('limits_version', 'new_stop_loss', 'new_take_profit', 'limits_at', 'limits_tries', 'markup'),
+  trader_external_id: 'pseudonym'
+}
+
 export const personalData: Record<string, TableDecision> = {
   traders: {
     rows: 'id = :traderId',
@@ -101,22 +117,17 @@ export const personalData: Record<string, TableDecision> = {
   },
   orders: {
     rows: ofTrader,
-    becomes: {
-      ...kept('id', 'partner_id', 'trader_id', 'broker_account_id', 'account_id', 'account_mode', 'currency'),
-      ...kept('app_id', 'dialect', 'kind', 'client_order_id', 'request_hash', 'asset', 'contract_type', 'direction'),
-      ...kept('multiplier', 'stake', 'duration', 'duration_unit', 'barrier', 'stop_loss', 'take_profit', 'phase'),
-      ...kept('status', 'attempt', 'created_at', 'queued_at', 'expires_at', 'sent_at', 'permit_until', 'sender'),
-      ...kept('resolve_at', 'checks', 'broker_order_id', 'transaction_id', 'buy_price', 'payout', 'commission'),
-      ...kept('opened_at', 'expiry_at', 'current_value', 'unrealized_pnl', 'marked_at', 'pnl', 'entry_price'),
-      ...kept('exit_price', 'closed_at', 'error_code', 'error_message', 'error_extras', 'retryable', 'evidence'),
-      ...kept('lease_holder', 'lease_until', 'reply_channel', 'copied_from', 'follow_id', 'has_followers', 'trace'),
-      ...kept('reset_attempt', 'answered_at', 'reset_at', 'absence_checks', 'claim_no', 'stake_in_account'),
-      ...kept('exchange_rate', 'not_before', 'raised_to_minimum', 'closed_early', 'close_at', 'close_tries'),
-      ...kept('limits_version', 'new_stop_loss', 'new_take_profit', 'limits_at', 'limits_tries', 'markup'),
-      trader_external_id: 'pseudonym'
-    },
+    becomes: ordersBecome,
     why: 'Records of trades, and one clientOrderId buys once for ever.'
   },
+  orders_archive: {
+    // As they are in the index; once they are erased, no order has this name.
+    rows: byName,
+    becomes: ordersBecome,
+    why: 'Records of trades, as in orders.'
+  },
+  archived_names: { rows: null, becomes: 'keep', why: 'Hashes of clientOrderIds, which a partner chose.' },
+  archive_months: { rows: null, becomes: 'keep', why: 'Counts of orders.' },
   follows: {
     rows: ofTrader,
     becomes: {

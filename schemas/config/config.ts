@@ -7,6 +7,9 @@ import { ApiError } from '../errors/errors.ts'
 
 const int = (description: string, value: number, minimum = 0, maximum = 2 ** 31 - 1) =>
   ({ type: 'integer', minimum, maximum, default: value, description }) as const
+/** Days after which an order that ended may move to the archive at the earliest: sums of 31 days and what is copied read live orders alone. */
+export const ARCHIVE_LEAST_DAYS = 40
+
 const text = (description: string) => ({ type: 'string', minLength: 1, maxLength: 2000, description }) as const
 
 /** The settings in the environment; README.md describes the same. */
@@ -131,6 +134,12 @@ export const environment = {
     },
     EVENT_DAYS: int('for how many days events are kept', 30, 1, 366),
     REQUEST_DAYS: int('for how many days the request log is kept; 0: there is none', 7, 0, 31),
+    ARCHIVE_AFTER_DAYS: int(
+      'days after which orders that ended move to the archive; 0: never, else 40 at least',
+      400,
+      0,
+      3660
+    ),
     WEBHOOK_ALLOW_PRIVATE: int('1: webhooks may go to http and private addresses; for development alone', 0, 0, 1),
     METRICS_PORT: int('Prometheus metrics, /healthz and /readyz', 0, 0, 65535),
     METRICS_HOST: { ...text('address of the metrics port'), default: '127.0.0.1' },
@@ -202,6 +211,8 @@ export interface Config {
   streamUrl: string
   eventDays: number
   requestDays: number
+  /** 0: orders stay where they are. */
+  archiveAfterDays: number
   webhookAllowPrivate: boolean
   metricsPort: number
   metricsHost: string
@@ -294,6 +305,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     auditMinutes: num('AUDIT_MINUTES'),
     eventDays: num('EVENT_DAYS'),
     requestDays: num('REQUEST_DAYS'),
+    archiveAfterDays: num('ARCHIVE_AFTER_DAYS'),
     webhookAllowPrivate: num('WEBHOOK_ALLOW_PRIVATE') === 1,
     metricsPort: num('METRICS_PORT'),
     metricsHost: str('METRICS_HOST') as string,

@@ -1,7 +1,7 @@
 // Settings that are right each by itself and wrong together, and names that are nearly those of settings. A combination
 // that makes a process refuse every call prevents its start; one that only works worse than expected is logged at each
 // start, and is a finding of `operator doctor`.
-import type { Config } from './config.ts'
+import { ARCHIVE_LEAST_DAYS, type Config } from './config.ts'
 
 export interface Contradiction {
   /** `refuse`: the process does not start. `fail`: it starts, and something that was set does not work. `warn`: it works. */
@@ -21,6 +21,15 @@ interface Rule {
 }
 
 const rules: Rule[] = [
+  {
+    of: 'both',
+    severity: 'refuse',
+    find: ({ archiveAfterDays: days }) =>
+      days > 0 && days < ARCHIVE_LEAST_DAYS
+        ? `ARCHIVE_AFTER_DAYS is ${days}, and orders of the last ${ARCHIVE_LEAST_DAYS} days are not archived`
+        : undefined,
+    advice: `set it to 0 (orders stay where they are) or to ${ARCHIVE_LEAST_DAYS} at least`
+  },
   {
     of: 'both',
     severity: 'refuse',

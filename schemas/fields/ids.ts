@@ -35,3 +35,16 @@ export type IdKind = keyof typeof prefixes
 export function newId(kind: IdKind): string {
   return typeid(prefixes[kind]).toString()
 }
+
+/** The least id of an order that was made at `ms` since 1970. */
+export function orderIdAt(ms: number): string {
+  // The 26 characters behind the prefix are 128 bits in groups of five, the first 48 of them milliseconds.
+  const digits = '0123456789abcdefghjkmnpqrstvwxyz'
+  let bits = BigInt(Math.max(0, Math.floor(ms))) << 80n
+  let suffix = ''
+  for (let i = 0; i < 26; i++) {
+    suffix = digits[Number(bits & 31n)] + suffix
+    bits >>= 5n
+  }
+  return `${prefixes.order}_${suffix}`
+}

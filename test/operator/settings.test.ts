@@ -43,6 +43,9 @@ const pairs: Pair[] = [
   },
   { env: { HOST: '10.0.0.1', PORT: '9090', METRICS_PORT: '9090' } },
   { env: { PORT: '0', METRICS_PORT: '0' } },
+  { env: { ARCHIVE_AFTER_DAYS: '39' }, says: /ARCHIVE_AFTER_DAYS is 39/, severity: 'refuse' },
+  { env: { ARCHIVE_AFTER_DAYS: '40' } },
+  { env: { ARCHIVE_AFTER_DAYS: '0' } },
   {
     env: { TEST_BROKER_URL: 'ws://127.0.0.1:1/x', TEST_BROKER_HOST: '10.0.0.1' },
     says: /TEST_BROKER_HOST .* TEST_BROKER_URL/,

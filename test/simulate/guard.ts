@@ -58,5 +58,8 @@ export const files = {
   evidence: 'worker/orders/evidence.ts',
   storing: 'db/orders/storing.ts',
   leases: 'db/orders/leases.ts',
-  settling: 'worker/orders/settle.ts'
+  settling: 'worker/orders/settle.ts',
+  archiving: 'db/orders/archiving.ts',
+  listing: 'db/orders/listing.ts',
+  archive: 'db/migrations/0076_orders_archive.ts'
 } as const

@@ -2,7 +2,7 @@
 // hardly any life gets to, or where a process of another kind is at work.
 import { edit, files, type TestedGuard } from './guard.ts'
 
-const { claiming, evidence, leases, resolving, rows, sending, settling, storing } = files
+const { archive, archiving, claiming, evidence, leases, listing, resolving, rows, sending, settling, storing } = files
 
 const orderGuards: TestedGuard[] = [
   {
@@ -32,6 +32,40 @@ const orderGuards: TestedGuard[] = [
     name: 'no order is stored that a halt of trading applies to',
     edits: [edit(storing, ' and w.halt is null', '')],
     test: 'test/orders/halts.test.ts'
+  },
+  {
+    name: 'a clientOrderId of an archived order is not stored',
+    edits: [edit(storing, ` and not ${'$'}{isArchived('w.partner_id', 'w.client_order_id')}`, '')],
+    test: 'test/orders/archive.test.ts'
+  },
+  {
+    name: 'a clientOrderId is looked for in the archive again once its unique key has waited for a move',
+    edits: [edit(archive, 'if exists (select from archived_names', 'if false and exists (select from archived_names')],
+    test: 'test/orders/archive.test.ts'
+  },
+  {
+    name: 'a contract of an archived order opens no other',
+    edits: [
+      edit(
+        archive,
+        'if exists (select from orders_archive where broker_order_id',
+        'if false and exists (select from orders_archive where broker_order_id'
+      )
+    ],
+    test: 'test/orders/archive.test.ts'
+  },
+  {
+    name: 'only orders at their end are archived, asked for and checked',
+    edits: [
+      edit(archiving, `phase in ('closed', 'failed') and `, ''),
+      edit(archive, `check (phase in ('closed', 'failed'))`, `check (phase is not null)`)
+    ],
+    test: 'test/orders/archive.test.ts'
+  },
+  {
+    name: 'a page that archived orders may belong to is read with them',
+    edits: [edit(listing, 'oldest && oldest.getTime() >= young ? found : undefined', 'found')],
+    test: 'test/orders/archive.test.ts'
   },
   // Without it such a contract is left to the operator, which no simulation complains of.
   {

@@ -1,0 +1,53 @@
+// Orders at their end that have moved to the archive (archiving.ts), found by what names them. Orders move one way only, so
+// what is in neither table at two successive looks is nowhere: a lookup reads `orders` first, and the archive when the order
+// is not there. A list reads both in one statement.
+import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
+import { among, type Db, listing, rows } from '../postgres/connection.ts'
+
+/** Orders, archived or not, as a relation of SQL. In one statement, and so in one snapshot, each order is there once. */
+export const allOrders = '(select * from orders union all select * from orders_archive)'
+
+/** The instant (ms since the epoch) from which on no order that was created is in the archive. */
+export const neverArchivedFrom = (): number => Date.now() - ARCHIVE_LEAST_DAYS * 86_400_000
+
+/** SQL: the name of a clientOrderId in archived_names. */
+export const orderName = (partner: string, clientOrderId: string): string => `order_name(${partner}, ${clientOrderId})`
+
+/** SQL: whether the clientOrderId is that of an archived order. A lookup by the key, whatever else the statement joins. */
+export const isArchived = (partner: string, clientOrderId: string): string =>
+  `coalesce((select true from archived_names n where n.name = ${orderName(partner, clientOrderId)} limit 1), false)`
+
+/** Of these orders, those that are archived, with these columns. */
+export function findArchived<Row>(db: Db, ids: string[], columns = '*'): Promise<Row[]> {
+  return rows<Row>(db, `select ${columns} from orders_archive where id = ${among('ids')}`, { ids })
+}
+
+/** An order that a clientOrderId named before it was archived. */
+export interface ArchivedName {
+  id: string
+  partnerId: string
+  clientOrderId: string
+  /** What a repeat is compared by; null when the order was dropped. */
+  requestHash: Buffer | null
+  phase: 'closed' | 'failed'
+}
+
+/** The archived orders of these clientOrderIds, also those that were dropped. */
+export async function findArchivedNames(
+  db: Db,
+  names: { partnerId: string; clientOrderId: string }[]
+): Promise<ArchivedName[]> {
+  return rows<ArchivedName>(
+    db,
+    `select n.order_id as id, r.partner_id as "partnerId", r.client_order_id as "clientOrderId", a.request_hash as "requestHash",
+            coalesce(a.phase, 'closed') as phase
+       from ${listing('partners', 'clients')} as r (partner_id, client_order_id)
+       join archived_names n on n.name = ${orderName('r.partner_id', 'r.client_order_id')}
+       left join lateral (select request_hash, phase from orders_archive
+                           where id = n.order_id and created_at = n.created_at limit 1) a on true`,
+    {
+      partners: names.map(({ partnerId }) => partnerId),
+      clients: names.map(({ clientOrderId }) => clientOrderId)
+    }
+  )
+}

@@ -1,0 +1,100 @@
+// The move of orders at their end to the archive, behind the clock and in batches. A batch is one transaction: an order, its
+// clientOrderId and the count of its month are moved or not, wherever the process or the server stops.
+import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
+import { orderIdAt } from '../../schemas/fields/ids.ts'
+import { type Db, rows } from '../postgres/connection.ts'
+
+/** Orders in one batch; fewer hold the processor for less time, more cost less each. */
+export const ARCHIVE_BATCH = 1000
+// An id is made by a clock of its own, a moment before the order.
+const CLOCK_SLACK_MS = 86_400_000
+
+/** All columns of orders but the generated one. */
+export const archivedColumns = `id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency, app_id, dialect,
+  kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration, duration_unit, barrier, stop_loss,
+  take_profit, phase, attempt, created_at, queued_at, expires_at, sent_at, permit_until, sender, resolve_at, checks, broker_order_id,
+  transaction_id, buy_price, payout, commission, opened_at, expiry_at, current_value, unrealized_pnl, marked_at, pnl, entry_price,
+  exit_price, closed_at, error_code, error_message, error_extras, retryable, evidence, lease_holder, lease_until, reply_channel,
+  copied_from, follow_id, has_followers, trace, reset_attempt, answered_at, reset_at, absence_checks, claim_no, stake_in_account,
+  exchange_rate, not_before, raised_to_minimum, closed_early, close_at, close_tries, limits_version, new_stop_loss, new_take_profit,
+  limits_at, limits_tries, markup`
+
+/** SQL: whether an order may move, by the binding `before`. A failed one is over when its time to live is. */
+const isOver = `phase in ('closed', 'failed') and created_at < :before and queued_at < :before
+  and coalesce(closed_at, expires_at) < :before`
+
+const month = `date_trunc('month', created_at at time zone 'UTC')::date`
+
+/** How far a run has come. */
+export interface ArchivingBatch {
+  /** Orders moved. */
+  moved: number
+  /** Go on after this id; null when nothing is left. */
+  after: string | null
+}
+
+/** The instant before which orders that ended may move, for a setting of so many days. */
+export const archivedBefore = (days: number): Date => new Date(Date.now() - days * 86_400_000)
+
+/**
+ * Moves the oldest orders after the id `after` that ended before `before`, at most `limit`. Those that a statement is
+ * changing stay for the next run. One caller at a time works; another one moves nothing, and has `after` null.
+ */
+export async function archiveOrders(
+  db: Db,
+  { before, after, limit = ARCHIVE_BATCH }: { before: Date; after: string; limit?: number }
+): Promise<ArchivingBatch> {
+  // Lists rely on it that no younger order is in the archive.
+  const bound = new Date(Math.min(before.getTime(), archivedBefore(ARCHIVE_LEAST_DAYS).getTime()))
+  const range = { after, beyond: orderIdAt(bound.getTime() + CLOCK_SLACK_MS), before: bound }
+  const [next] = await rows<{ last: string | null; months: string[]; lacking: boolean }>(
+    db,
+    `select max(id) as last, array_agg(distinct month::text) as months, bool_or(lacking) as lacking
+       from (select id, month, to_regclass(archive_partition(month)) is null as lacking
+               from (select id, ${month} as month from orders where id > :after and id < :beyond and ${isOver} order by id limit :limit) o) c`,
+    { ...range, limit }
+  )
+  if (!next?.last) return { moved: 0, after: null }
+  if (next.lacking) await rows(db, 'select make_archive_months(:months::date[])', { months: next.months })
+  const moved = await moveOrders(db, { ...range, last: next.last, limit, months: next.months })
+  return { moved: moved ?? 0, after: moved === undefined ? null : next.last }
+}
+
+// The key of the advisory lock of the one who moves orders.
+const MOVING = 760_076
+
+/** Returns how many moved; undefined when another process moves orders. */
+async function moveOrders(
+  db: Db,
+  range: { after: string; last: string; before: Date; limit: number; months: string[] }
+): Promise<number | undefined> {
+  return db.transaction(async trx => {
+    // What a crash of the server undoes is in `orders` again, whole: nobody has to wait for the disk.
+    await trx.raw('set local synchronous_commit = off')
+    const [lock] = await rows<{ mine: boolean }>(trx, `select pg_try_advisory_xact_lock(${MOVING}) as mine`)
+    if (!lock?.mine) return undefined
+    const [done] = await rows<{ moved: number }>(
+      trx,
+      `with moved as materialized (
+         delete from orders
+          where id = any(array(
+                  select id from orders where id > :after and id <= :last and ${isOver} and ${month} = any(:months::date[])
+                   order by id limit :limit for update skip locked))
+         returning ${archivedColumns}
+       ), archived as (
+         -- A failed order that could be repeated is final from here on: its clientOrderId returns its failure.
+         insert into orders_archive (${archivedColumns})
+         select ${archivedColumns.replace('retryable', 'false').replace('reply_channel', 'null').replace('lease_holder', 'null')} from moved
+       ), named as (
+         insert into archived_names (name, order_id, created_at)
+         select order_name(partner_id, client_order_id), id, created_at from moved where client_order_id is not null
+       ), counted as (
+         insert into archive_months as m (month, orders) select ${month}, count(*) from moved group by 1
+         on conflict (month) do update set orders = m.orders + excluded.orders
+       )
+       select count(*)::int as moved from moved`,
+      range
+    )
+    return done?.moved ?? 0
+  })
+}

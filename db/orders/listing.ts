@@ -1,0 +1,134 @@
+// Lists of orders, newest first, page by page: of the live ones and of those in the archive.
+import type { Knex } from 'knex'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { OrderStatus } from '../../schemas/orders.ts'
+import type { Db } from '../postgres/connection.ts'
+import { allOrders, neverArchivedFrom, orderName } from './archive.ts'
+import type { OrderRow } from './reading.ts'
+
+export interface OrderFilter {
+  partnerId?: string
+  traderExternalId?: string
+  status?: OrderStatus
+  clientOrderId?: string
+  brokerOrderId?: string
+  review?: boolean
+  limit: number
+  cursor?: string
+  errorCode?: string
+  asset?: string
+  accountId?: string
+  /** When it was placed: at or after, and before. */
+  from?: Date
+  to?: Date
+}
+
+/** An order of a page, with its place in microseconds: a Date would round it. */
+type Placed = OrderRow & { created_micros: string }
+
+/**
+ * A page of orders, newest first, by (created_at, id): stable while new ones arrive, and while old ones move to the archive.
+ * A page that may have archived orders is read from both tables in one statement, and so in one snapshot.
+ */
+export async function listOrders(
+  db: Db,
+  filter: OrderFilter
+): Promise<{ orders: OrderRow[]; nextCursor: string | null }> {
+  const position = filter.cursor ? readCursor(filter.cursor) : undefined
+  const live = await pageOfLive(db, filter, position)
+  const found = live ?? (await pageOf(db.from(withArchived(db, filter)), filter, position))
+  const orders = found.slice(0, filter.limit)
+  const last = orders.at(-1)
+  return {
+    orders,
+    nextCursor: found.length > filter.limit && last ? writeCursor([last.created_micros, last.id]) : null
+  }
+}
+
+/** The page, read from the live orders alone; undefined where archived ones may belong to it. */
+async function pageOfLive(
+  db: Db,
+  filter: OrderFilter,
+  position: [string, string] | undefined
+): Promise<Placed[] | undefined> {
+  const young = neverArchivedFrom()
+  const unfinished = filter.review || filter.status === 'PENDING' || filter.status === 'OPEN'
+  if (!unfinished && position && Number(position[0]) / 1000 < young) return undefined
+  const found = await pageOf(db('orders'), filter, position)
+  if (unfinished) return found
+  // The only order of its name.
+  if (filter.partnerId && filter.clientOrderId !== undefined && found.length > 0) return found
+  // Nothing older than what fills the page is on it.
+  const oldest = found.length > filter.limit ? found.at(-1)?.created_at : filter.from
+  return oldest && oldest.getTime() >= young ? found : undefined
+}
+
+/** Live and archived orders as a table to select from. The archive finds a clientOrderId by its name. */
+function withArchived(db: Db, { partnerId, clientOrderId }: OrderFilter): Knex.Raw {
+  if (clientOrderId === undefined) return db.raw(`${allOrders} as orders`)
+  const named = partnerId
+    ? `id = (select order_id from archived_names where name = ${orderName(':partnerId', ':clientOrderId')})`
+    : `id in (select n.order_id from partners p join archived_names n on n.name = ${orderName('p.id', ':clientOrderId')})`
+  return db.raw(`(select * from orders union all select * from orders_archive where ${named}) as orders`, {
+    ...(partnerId ? { partnerId } : {}),
+    clientOrderId
+  })
+}
+
+/** One more order than the page has, of those that `query` selects from. */
+async function pageOf(
+  query: Knex.QueryBuilder,
+  filter: OrderFilter,
+  position: [string, string] | undefined
+): Promise<Placed[]> {
+  query
+    .select('*')
+    .orderBy([
+      { column: 'created_at', order: 'desc' },
+      { column: 'id', order: 'desc' }
+    ])
+    .limit(filter.limit + 1)
+  if (filter.partnerId) query.where({ partner_id: filter.partnerId })
+  // Those of all partners: without their test sides.
+  else query.whereNot({ dialect: 'test' })
+  if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
+  if (filter.status) query.where({ status: filter.status })
+  if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })
+  if (filter.brokerOrderId !== undefined) query.where({ broker_order_id: filter.brokerOrderId })
+  if (filter.review) query.whereRaw(`(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`)
+  if (position)
+    query.whereRaw(`(created_at, id) < (timestamptz 'epoch' + ? * interval '1 microsecond', ?)`, [...position])
+  if (filter.errorCode !== undefined) query.where({ error_code: filter.errorCode })
+  if (filter.asset !== undefined) query.where({ asset: filter.asset })
+  if (filter.accountId !== undefined) query.where({ account_id: filter.accountId })
+  if (filter.from) query.where('created_at', '>=', filter.from)
+  if (filter.to) query.where('created_at', '<', filter.to)
+  return (await query.select(
+    query.client.raw('(extract(epoch from created_at) * 1000000)::bigint::text as created_micros')
+  )) as Placed[]
+}
+
+// A cursor holds the last entry's position; timestamps in microseconds, since a Date would round them.
+function writeCursor(position: [string, string]): string {
+  return Buffer.from(JSON.stringify(position)).toString('base64url')
+}
+
+function readCursor(cursor: string): [string, string] {
+  let position: unknown
+  try {
+    position = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
+  } catch {
+    position = undefined
+  }
+  const [micros, id] = Array.isArray(position) ? position : []
+  if (
+    typeof micros !== 'string' ||
+    !/^\d{1,18}$/.test(micros) ||
+    typeof id !== 'string' ||
+    !/^ord_[0-9a-z]{26}$/.test(id)
+  ) {
+    const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
+    throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
+  }
+  return [micros, id]
+}
