@@ -184,7 +184,10 @@ function bySchema(schema: Schema, known: Known, name: string): Arbitrary<unknown
   }
   if (properties) {
     const fields = Object.fromEntries(Object.entries(properties).map(([key, field]) => [key, valid(field, known, key)]))
-    return fc.record(fields, { requiredKeys: (schema.required ?? []) as string[], noNullPrototype: true })
+    const { minProperties = 0 } = schema as { minProperties?: number }
+    return fc
+      .record(fields, { requiredKeys: (schema.required ?? []) as string[], noNullPrototype: true })
+      .filter(value => Object.keys(value).length >= minProperties)
   }
   return json
 }
