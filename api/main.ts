@@ -25,7 +25,7 @@ import { createApp } from './app.ts'
 import { openFeed } from './events/feed.ts'
 import { openStream } from './events/stream/server.ts'
 import { openBatched } from './request/batched.ts'
-import { openBodies } from './request/bodies.ts'
+import { openByteAccounts } from './request/byte-accounts.ts'
 import { drain } from './request/drain.ts'
 import { openKnownKeys } from './request/known-keys.ts'
 import { createListener } from './request/listen.ts'
@@ -66,7 +66,7 @@ const services = {
   requests,
   batched,
   waits,
-  bodies: openBodies(),
+  bytes: openByteAccounts(),
   places,
   knownKeys: openKnownKeys(),
   feed

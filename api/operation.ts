@@ -15,7 +15,7 @@ import type { Schema } from '../schemas/fields/fields.ts'
 import type { Scope } from '../schemas/fields/scopes.ts'
 import type { Feed } from './events/feed.ts'
 import type { Batched } from './request/batched.ts'
-import type { Bodies } from './request/bodies.ts'
+import type { ByteAccounts } from './request/byte-accounts.ts'
 import type { Deprecated } from './request/deprecation.ts'
 import type { KnownKeys } from './request/known-keys.ts'
 import type { Places } from './request/places.ts'
@@ -37,7 +37,7 @@ export interface ApiServices {
   requests: RequestLog
   waits: Waits
   feed: Feed
-  bodies: Bodies
+  bytes: ByteAccounts
   places: Places
   knownKeys: KnownKeys
 }

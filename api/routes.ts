@@ -12,6 +12,7 @@ import { csvOf } from './analytics/csv.ts'
 import type { ApiServices, Caller, Operation } from './operation.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './request/authenticate.ts'
 import { checkLength, readBody } from './request/body.ts'
+import type { Held } from './request/byte-accounts.ts'
 import { deprecationHeaders } from './request/deprecation.ts'
 import { endUserIpOf } from './request/guessing.ts'
 import { once } from './request/idempotency.ts'
@@ -28,14 +29,18 @@ async function run(row: Operation, ctx: Context, services: ApiServices): Promise
   if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, services.config.baseUrl))
   const kept: Kept = {}
   let partner = await authenticate(row, ctx, services)
-  for (let decision = 1; ; decision++) {
-    try {
-      return await decide(row, ctx, services, { partner, kept })
-    } catch (error) {
-      const again = await decideAgain(ctx, services, partner, error)
-      if (!again || decision === MAX_DECISIONS) throw error
-      partner = again
+  try {
+    for (let decision = 1; ; decision++) {
+      try {
+        return await decide(row, ctx, services, { partner, kept })
+      } catch (error) {
+        const again = await decideAgain(ctx, services, partner, error)
+        if (!again || decision === MAX_DECISIONS) throw error
+        partner = again
+      }
     }
+  } finally {
+    kept.bytes?.release()
   }
 }
 
@@ -49,6 +54,8 @@ function authenticate(row: Operation, ctx: Context, services: ApiServices): Prom
 /** What a request has once, however often it is decided. */
 interface Kept {
   body?: Promise<unknown>
+  /** The body's bytes in the partner's account. */
+  bytes?: Held
   gone?: AbortSignal
 }
 
@@ -65,7 +72,8 @@ async function decide(
   if (row.auth === 'trader' && !actor) throw new ApiError('UNAUTHENTICATED', NO_TRADER)
 
   if (!row.body) checkLength(ctx)
-  if (row.body) kept.body ??= receive(ctx, partner.partnerId, { limit: limitOf(row.body), services })
+  if (row.body) kept.body ??= receive(ctx, partner.partnerId, { limit: limitOf(row.body), services, kept })
+  else services.bytes.requireRoom(partner.partnerId)
   const given = await kept.body
   const params = row.params ? check<Record<string, string>>(row.params, { ...ctx.params }, '/path') : {}
   ctx.state.shownPath = ctx.path
@@ -104,10 +112,11 @@ async function decide(
       handle: opened =>
         row.replica ? opened.reads.run(db => row.handle(request, { ...opened, db })) : row.handle(request, opened)
     })
-  const bytes = row.body ? (ctx.request.length ?? limitOf(row.body)) : 0
   const answer = await (row.batched
     ? answering()
-    : services.places.run({ partnerId: partner.partnerId, bytes }, leave => {
+    : services.places.run(partner.partnerId, leave => {
+        // Responses may have filled the account while this request waited for its place.
+        if (!row.body) services.bytes.requireRoom(partner.partnerId)
         leavePlace = leave
         return answering()
       }))
@@ -123,14 +132,18 @@ async function decide(
   if (row.csv) ctx.vary('Accept')
 }
 
-/** The body, while the partner's bodies that are being received have room for it. */
-function receive(
+/** The body, which stays in the partner's account until the request has ended. */
+async function receive(
   ctx: Context,
   partnerId: string,
-  { limit, services }: { limit: number; services: ApiServices }
+  { limit, services, kept }: { limit: number; services: ApiServices; kept: Kept }
 ): Promise<unknown> {
   checkLength(ctx, limit)
-  return services.bodies.receive({ partnerId, bytes: ctx.request.length ?? limit }, () => readBody(ctx, limit))
+  const held = services.bytes.admit(partnerId, ctx.request.length ?? limit)
+  kept.bytes = held
+  const { value, bytes } = await readBody(ctx, limit)
+  held.resize(bytes)
+  return value
 }
 
 function send(ctx: Context, answer: unknown): void {

@@ -1,49 +1,31 @@
 // The request's body: JSON, UTF-8, of at most so many bytes as the operation's schema can need, read only after the caller
 // is known. Its number of values is counted before it is parsed: parsing 1 MiB of empty objects takes longer than any
 // request may hold up the others.
-import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
 import type { Context } from 'koa'
-import { koaBody } from 'koa-body'
 import { invalid } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { MAX_BODY_BYTES, tooManyValues } from '../../schemas/fields/sizes.ts'
-
-// One reader for each limit; there are as many limits as schemas at most.
-const readers = new Map<number, ReturnType<typeof koaBody>>()
-
-function readerOf(limit: number): ReturnType<typeof koaBody> {
-  const known = readers.get(limit)
-  if (known) return known
-  const reader = koaBody({
-    text: true,
-    textTypes: ['application/json'],
-    textLimit: limit,
-    json: false,
-    urlencoded: false,
-    multipart: false,
-    includeUnparsed: false,
-    parsedMethods: ['POST', 'PUT', 'PATCH', 'DELETE'] as never[]
-  })
-  readers.set(limit, reader)
-  return reader
-}
 
 /** Refuses a body that announces more than `limit` bytes, before a byte of it is read. Throws 413. */
 export function checkLength(ctx: Context, limit = MAX_BODY_BYTES): void {
   if (Number(ctx.request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
 }
 
-function tooLarge(limit: number, cause?: unknown): ApiError {
+function tooLarge(limit: number): ApiError {
   const message = `The body is larger than the ${limit} bytes this operation takes.`
-  return new ApiError('PAYLOAD_TOO_LARGE', message, { cause, headers: { Connection: 'close' } })
+  return new ApiError('PAYLOAD_TOO_LARGE', message, { headers: { Connection: 'close' } })
 }
 
-/** The parsed body of at most `limit` bytes; undefined when there is none. Throws 413, 415, 400 MALFORMED_JSON or VALIDATION_FAILED. */
-export async function readBody(ctx: Context, limit: number): Promise<unknown> {
+/**
+ * The parsed body of at most `limit` bytes and its length; the value is undefined when there is none. Throws 413, 415, 400
+ * MALFORMED_JSON or VALIDATION_FAILED.
+ */
+export async function readBody(ctx: Context, limit: number): Promise<{ value: unknown; bytes: number }> {
   checkLength(ctx, limit)
   const { headers } = ctx.request
   const empty = headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
-  if (empty) return undefined
+  if (empty) return { value: undefined, bytes: 0 }
   const type = ctx.request.type.toLowerCase()
   const charset = ctx.request.charset.toLowerCase()
   if (
@@ -53,31 +35,56 @@ export async function readBody(ctx: Context, limit: number): Promise<unknown> {
   ) {
     throw new ApiError('UNSUPPORTED_MEDIA_TYPE')
   }
-  // Decoding replaces invalid UTF-8 by U+FFFD, which would make two traders' ids one: the bytes are checked as well.
-  const chunks: Buffer[] = []
-  const keep = (chunk: Buffer) => chunks.push(chunk)
-  ctx.req.on('data', keep)
-  try {
-    // Starts reading before the first await, so both listeners get every chunk.
-    await readerOf(limit)(ctx as never, async () => {})
-  } catch (cause) {
-    const { status } = cause as { status?: number }
-    if (status === 413) throw tooLarge(limit, cause)
-    // An aborted upload has no reader left; the code is for the log.
-    throw new ApiError('MALFORMED_JSON', undefined, { cause })
-  } finally {
-    ctx.req.off('data', keep)
-  }
-  if (!isUtf8(Buffer.concat(chunks))) throw new ApiError('MALFORMED_JSON', 'The body is not UTF-8.')
-  const { body } = ctx.request as { body?: string }
+  const bytes = await receive(ctx.req, limit)
   // A chunked body may be without bytes.
-  return body === undefined || body === '' ? undefined : parse(body)
+  return { value: bytes.length === 0 ? undefined : parse(bytes), bytes: bytes.length }
 }
 
-/** The value of a JSON text. Throws MALFORMED_JSON, and VALIDATION_FAILED where it holds too many values. */
-export function parse(text: string): unknown {
-  const message = tooManyValues(text)
+// Replacing invalid UTF-8 by U+FFFD would make two traders' ids one. A byte order mark is left out.
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes)
+  } catch (cause) {
+    throw new ApiError('MALFORMED_JSON', 'The body is not UTF-8.', { cause })
+  }
+}
+
+/** All bytes of a request, at most `limit`. Throws PAYLOAD_TOO_LARGE, and MALFORMED_JSON for an upload that breaks off. */
+function receive(request: IncomingMessage, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    const add = (chunk: Buffer) => {
+      length += chunk.length
+      if (length > limit) refuse(tooLarge(limit))
+      else chunks.push(chunk)
+    }
+    // Nobody is left to read it; the code is for the log.
+    const breakOff = (cause?: Error) => refuse(new ApiError('MALFORMED_JSON', undefined, { cause }))
+    const finish = () => {
+      stop()
+      resolve(Buffer.concat(chunks, length))
+    }
+    function refuse(error: ApiError): void {
+      stop()
+      request.pause()
+      reject(error)
+    }
+    function stop(): void {
+      request.off('data', add).off('end', finish).off('error', breakOff).off('close', breakOff)
+    }
+    request.on('data', add).on('end', finish).on('error', breakOff).on('close', breakOff)
+    if (request.destroyed) breakOff()
+  })
+}
+
+/** The value of a JSON text in UTF-8. Throws MALFORMED_JSON, and VALIDATION_FAILED where it holds too many values. */
+export function parse(bytes: Uint8Array): unknown {
+  const message = tooManyValues(bytes)
   if (message) throw invalid([{ path: '/body', message }])
+  const text = decode(bytes)
   let value: unknown
   try {
     value = JSON.parse(text)

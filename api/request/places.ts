@@ -8,52 +8,37 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 // Of the pool's connections; the others are for batched statements.
 const SHARE_OF_POOL = 0.6
 const MIN_PLACES = 2
-// Of one partner: requests that wait for a place, and the bytes of their bodies, which wait in memory.
+// Of one partner: requests that wait for a place. Their bodies are bounded in bytes (byte-accounts.ts).
 const MAX_WAITING = 500
-const MAX_WAITING_BYTES = 16 * 2 ** 20
-
-interface WaitingRequest {
-  bytes: number
-  begin(): void
-}
 
 export interface Places {
   /**
    * Runs `work` when the partner gets a place, by turns among partners; the place is free again when `work` ends or
-   * calls `leave`, as it does before it waits for something else. `bytes` is the size of the request's body. Throws
-   * RATE_LIMITED with Retry-After when too many requests of the partner, or too many bytes, wait for a place already.
+   * calls `leave`, as it does before it waits for something else. Throws RATE_LIMITED with Retry-After when too many requests of
+   * the partner wait for a place already.
    */
-  run<T>(request: { partnerId: string; bytes?: number }, work: (leave: () => void) => Promise<T>): Promise<T>
+  run<T>(partnerId: string, work: (leave: () => void) => Promise<T>): Promise<T>
 }
 
 /** The places of one process with a pool of so many connections. */
-export function openPlaces({
-  pool,
-  waiting = MAX_WAITING,
-  waitingBytes = MAX_WAITING_BYTES
-}: {
-  pool: number
-  waiting?: number
-  waitingBytes?: number
-}): Places {
+export function openPlaces({ pool, waiting = MAX_WAITING }: { pool: number; waiting?: number }): Places {
   const shares = new Shares(Math.max(MIN_PLACES, Math.floor(pool * SHARE_OF_POOL)))
   // Partners in the order of their turns, each with what waits.
-  const lines = new Map<string, WaitingRequest[]>()
+  const lines = new Map<string, (() => void)[]>()
 
-  function enter(partnerId: string, bytes: number): Promise<void> | undefined {
+  function enter(partnerId: string): Promise<void> | undefined {
     const line = lines.get(partnerId) ?? []
     if (line.length === 0 && shares.roomOf(partnerId) > 0) {
       shares.add(partnerId)
       return undefined
     }
-    const held = line.reduce((sum, each) => sum + each.bytes, bytes)
-    if (line.length >= waiting || (line.length > 0 && held > waitingBytes)) {
+    if (line.length >= waiting) {
       countTurnedAway('request')
       const message = 'Too many requests of this partner are waiting for the database: let some of them end first.'
       throw new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': '1' } })
     }
     return new Promise(begin => {
-      line.push({ bytes, begin })
+      line.push(begin)
       lines.set(partnerId, line)
     })
   }
@@ -67,14 +52,14 @@ export function openPlaces({
       // Behind all others for its next one.
       if (line.length > 0) lines.set(next, line)
       shares.add(next)
-      first?.begin()
+      first?.()
       return
     }
   }
 
   return {
-    async run({ partnerId, bytes = 0 }, work) {
-      await enter(partnerId, bytes)
+    async run(partnerId, work) {
+      await enter(partnerId)
       let inside = true
       const leaveOnce = () => {
         if (!inside) return

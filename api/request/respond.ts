@@ -9,6 +9,7 @@ import { countRequest, countUnderWay } from '../../db/platform/metrics.ts'
 import { Overloaded } from '../../db/postgres/batch.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
+import type { ByteAccounts } from './byte-accounts.ts'
 import { traceOf } from './trace.ts'
 
 /** A response that needs more than a body. */
@@ -81,16 +82,30 @@ export function envelope(error: ApiError, { requestId, baseUrl }: { requestId: s
   return { error: error.code, message: error.message, requestId, docs, ...counted, ...error.extras }
 }
 
+/** Adds the response to the partner's account until its client has read it or is gone. */
+function holdResponse(ctx: Context, bytes: ByteAccounts, partnerId: string): void {
+  const { body } = ctx
+  // As Koa would afterwards; its length is known only then.
+  if (typeof body === 'object' && body !== null && !Buffer.isBuffer(body)) ctx.body = JSON.stringify(body)
+  const { length } = ctx.response
+  if (!length || ctx.res.destroyed) return
+  const { release } = bytes.add(partnerId, length)
+  // A refused upgrade has no 'close' once it is sent; one that is never read has nothing else.
+  ctx.res.once('finish', release).once('close', release)
+}
+
 /** Outermost: gives the request its id, turns what is thrown into the envelope, counts it, logs one line. */
 export function respond({
   log,
   usage,
   requests,
+  bytes,
   config
 }: {
   log: Log
   usage: UsageCounter
   requests: RequestLog
+  bytes: ByteAccounts
   config: Pick<Config, 'baseUrl'>
 }) {
   // The access line has these fields and no others, none of them a secret: searching it for secrets would cost seven
@@ -119,6 +134,7 @@ export function respond({
     const { partnerId, keyId } = ctx.state as { partnerId?: string; keyId?: string }
     const ms = Math.round(seconds * 10_000) / 10
     if (partnerId) {
+      holdResponse(ctx, bytes, partnerId)
       usage.count({ partnerId, keyId, status: ctx.status })
       const { usedKeyId, shownPath, trader } = ctx.state as { usedKeyId?: string; shownPath?: string; trader?: string }
       requests.note({

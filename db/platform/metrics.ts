@@ -29,12 +29,12 @@ const brokerSeconds = new client.Histogram({
 
 const turnedAway = new client.Counter({
   name: 'service_turned_away_total',
-  help: 'Requests of partners that had all they may have waiting: request (of an api), ask and sell (of a worker).',
+  help: 'Requests of partners that had all they may have waiting: request and bytes (of an api), ask and sell (of a worker).',
   labelNames: ['what']
 })
 
 /** Counts something that was refused because the partner had its share of places. */
-export function countTurnedAway(what: 'request' | 'ask' | 'sell'): void {
+export function countTurnedAway(what: 'request' | 'bytes' | 'ask' | 'sell'): void {
   turnedAway.inc({ what })
 }
 

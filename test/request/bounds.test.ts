@@ -1,5 +1,5 @@
 // What one partner may keep, how often all its keys together may call, and how much it may have on its way to us.
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { postMessage } from '../../api/community/community.ts'
@@ -12,12 +12,14 @@ import { purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
 import { getMe } from '../../api/me.ts'
 import type { Operation } from '../../api/operation.ts'
 import { getSpec } from '../../api/operations.ts'
+import { openByteAccounts } from '../../api/request/byte-accounts.ts'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { signUpTrader } from '../../api/traders/traders.ts'
 import { collectTrade } from '../../api/traders/trades.ts'
 import { insertKey } from '../../db/partners/keys.ts'
 import { type BoundKind, bounds, requireRoom } from '../../db/platform/bounds.ts'
 import { newApiKey } from '../../db/platform/crypto.ts'
+import type { ApiError } from '../../schemas/errors/errors.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
 import { call, closeAll, newAccountId, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { draft, makeBot } from '../support/marketplace-makers.ts'
@@ -198,32 +200,81 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
   }
 })
 
-const receiving = suite('bodies that are being received')
+const holding = suite('bytes of a partner that wait in memory')
 
-receiving('are bounded in bytes for each partner: 429, and others’ are read', async () => {
-  const [greedy, other] = [await harness.makePartner(), await harness.makePartner()]
-  const { port } = new URL(harness.address)
-  const head = (length: number) =>
-    `POST /v1/marketplace/creator/bots HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${greedy.key}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
-  const announced = 2 ** 20
-  const stall = () => {
-    const socket = connect(Number(port), '127.0.0.1')
-    socket.write(`${head(announced)}{`)
-    return socket
-  }
-  const stalled = Array.from({ length: 16 }, stall)
-  const make = (of: TestPartner) => of.call(createCreatorBot, { body: draft })
-  await until('all of them to be received', async () => {
-    if ((await make(greedy)).status === 429) return true
-    // One that came while such a small body was received found no room.
-    stalled.push(stall())
+/** Sends the text on a connection of its own, and reads nothing. */
+function unread(text: string): Socket {
+  const socket = connect(Number(new URL(harness.address).port), '127.0.0.1')
+  socket.on('error', () => {}).write(text)
+  return socket.pause()
+}
+
+const head = (partner: TestPartner, method: string, path: string, fields = '') =>
+  `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${partner.key}\r\n${fields}\r\n`
+
+/** Opens connections until the partner's account is full; holds what follows against it, and against another partner. */
+async function fill(greedy: TestPartner, open: () => Socket): Promise<void> {
+  const other = await harness.makePartner()
+  const sockets: Socket[] = []
+  const me = () => greedy.call(getMe)
+  await until('the account to be full', async () => {
+    if ((await me()).status === 429) return true
+    sockets.push(open())
     return false
   })
-  const refusal = await make(greedy)
-  assert.equal([refusal.body.error, refusal.headers.get('retry-after')], ['RATE_LIMITED', '1'])
-  assert.is((await make(other)).status, 200)
-  for (const socket of stalled) socket.destroy()
-  await until('their room to be free again', async () => (await make(greedy)).status === 200)
+  for (const refusal of [await me(), await greedy.call(createCreatorBot, { body: draft })]) {
+    assert.equal([refusal.body.error, refusal.headers.get('retry-after')], ['RATE_LIMITED', '1'])
+    assert.match(refusal.body.message, 'bytes')
+  }
+  assert.is((await other.call(createCreatorBot, { body: draft })).status, 200)
+  for (const socket of sockets) socket.destroy()
+  await until('the account to have room again', async () => (await me()).status === 200)
+}
+
+holding('are bounded in bodies that are being received: 429, and others’ are read', async () => {
+  const partner = await harness.makePartner()
+  const fields = `Content-Type: application/json\r\nContent-Length: ${2 ** 20}\r\n`
+  await fill(partner, () => unread(`${head(partner, 'POST', '/v1/marketplace/creator/bots', fields)}{`))
+})
+
+holding('are bounded in responses that nobody reads, and others’ are sent', async () => {
+  const partner = await harness.makePartner()
+  await fill(partner, () => unread(head(partner, 'GET', '/v1/_spec').repeat(20)))
+})
+
+holding('are bounded in bodies that have been received until their requests have ended', async () => {
+  const partner = await harness.makePartner()
+  const lock = await db.transaction()
+  await lock.raw('lock table marketplace_bots in exclusive mode')
+  const body = { ...draft, code: 'x'.repeat(500_000) }
+  const created = Array.from({ length: 20 }, () => partner.call(createCreatorBot, { body }))
+  const refused = await Promise.race(created)
+  assert.equal([refused.status, refused.body.error], [429, 'RATE_LIMITED'])
+  await lock.commit()
+  const statuses = (await Promise.all(created)).map(({ status }) => status)
+  // Sixteen of them are 8,000,000 bytes and some fields more.
+  assert.is(statuses.filter(status => status === 200).length, 16)
+})
+
+holding('leave the account once, and what is there already is added without room', () => {
+  const bytes = openByteAccounts({ maxBytes: 100 })
+  const body = bytes.admit('greedy', 60)
+  assert.throws(
+    () => bytes.admit('greedy', 41),
+    (error: ApiError) => error.code === 'RATE_LIMITED'
+  )
+  bytes.admit('modest', 1000).release()
+  body.resize(10)
+  const response = bytes.add('greedy', 500)
+  assert.throws(
+    () => bytes.requireRoom('greedy'),
+    (error: ApiError) => error.code === 'RATE_LIMITED'
+  )
+  response.release()
+  response.release()
+  bytes.admit('greedy', 90).release()
+  body.release()
+  bytes.requireRoom('greedy')
 })
 
 const strict = await openHarness({ url: harness.url, env: { RATE_LIMIT_LAUNCH: '4' } })
@@ -255,5 +306,5 @@ calling('counts an operation that costs much as several calls', async () => {
 
 calling.after(closeAll)
 keeping.run()
-receiving.run()
+holding.run()
 calling.run()

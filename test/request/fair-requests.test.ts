@@ -100,7 +100,7 @@ const turn = () => new Promise(resolve => setImmediate(resolve))
 function openWork(places: ReturnType<typeof openPlaces>) {
   const begun: { partner: string; end(): void; leave(): void }[] = []
   const begin = (partner: string) =>
-    places.run({ partnerId: partner }, leave => new Promise<void>(end => begun.push({ partner, end, leave })))
+    places.run(partner, leave => new Promise<void>(end => begun.push({ partner, end, leave })))
   return { begun, begin }
 }
 
@@ -149,29 +149,12 @@ placing('wait in a bounded number: 429 with Retry-After, and a failure gives its
   const error = (await begin('greedy').catch((refusal: unknown) => refusal)) as ApiError
   assert.instance(error, ApiError)
   assert.equal([error.code, error.headers?.['Retry-After']], ['RATE_LIMITED', '1'])
-  const failing = places
-    .run({ partnerId: 'modest' }, () => Promise.reject(new Error('broken off')))
-    .catch((cause: unknown) => cause)
+  const failing = places.run('modest', () => Promise.reject(new Error('broken off'))).catch((cause: unknown) => cause)
   for (let at = 0; at < all.length; at++) {
     begun[at]?.end()
     await turn()
   }
   assert.match(String(await failing), 'broken off')
-  await Promise.all(all)
-})
-
-placing('wait with bodies of a bounded size', async () => {
-  const places = openPlaces({ pool: 2, waitingBytes: 100 })
-  const ends: (() => void)[] = []
-  const begin = (bytes: number) =>
-    places.run({ partnerId: 'greedy', bytes }, () => new Promise<void>(end => ends.push(end)))
-  const all = [begin(0), begin(60)]
-  assert.is(((await begin(60).catch((refusal: unknown) => refusal)) as ApiError).code, 'RATE_LIMITED')
-  all.push(begin(40))
-  for (let at = 0; at < all.length; at++) {
-    await turn()
-    ends[at]?.()
-  }
   await Promise.all(all)
 })
 

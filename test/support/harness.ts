@@ -12,7 +12,7 @@ import { openFeed } from '../../api/events/feed.ts'
 import { openStream } from '../../api/events/stream/server.ts'
 import type { ApiServices, Operation } from '../../api/operation.ts'
 import { openBatched } from '../../api/request/batched.ts'
-import { openBodies } from '../../api/request/bodies.ts'
+import { openByteAccounts } from '../../api/request/byte-accounts.ts'
 import { openKnownKeys } from '../../api/request/known-keys.ts'
 import { createListener } from '../../api/request/listen.ts'
 import { openPlaces } from '../../api/request/places.ts'
@@ -163,7 +163,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     usage,
     requests,
     waits: openWaits(),
-    bodies: openBodies(),
+    bytes: openByteAccounts(),
     places: openPlaces({ pool: 10 }),
     knownKeys: openKnownKeys(),
     feed
