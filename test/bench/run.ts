@@ -57,7 +57,7 @@ const parts: Record<string, Part> = {
     onRequest: true,
     run: quotas
   },
-  hostile: { what: 'a partner beside a hostile one', onRequest: true, run: () => hostile(2 * seconds) },
+  hostile: { what: 'a partner beside a hostile one', onRequest: true, run: () => hostile(seconds) },
   sums: { what: 'leaderboard, leaders, usage and follows of a million orders', onRequest: true, run: sums },
   analytics: {
     what: 'analytics of a million orders, and what the order path pays for them',
