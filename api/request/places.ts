@@ -20,9 +20,17 @@ export interface Places {
   run<T>(partnerId: string, work: (leave: () => void) => Promise<T>): Promise<T>
 }
 
-/** The places of one process with a pool of so many connections. */
-export function openPlaces({ pool, waiting = MAX_WAITING }: { pool: number; waiting?: number }): Places {
-  const shares = new Shares(Math.max(MIN_PLACES, Math.floor(pool * SHARE_OF_POOL)))
+/** The places of one process: so many, or as many as its pool of connections allows. */
+export function openPlaces({
+  pool = 0,
+  places = Math.max(MIN_PLACES, Math.floor(pool * SHARE_OF_POOL)),
+  waiting = MAX_WAITING
+}: {
+  pool?: number
+  places?: number
+  waiting?: number
+}): Places {
+  const shares = new Shares(places)
   // Partners in the order of their turns, each with what waits.
   const lines = new Map<string, (() => void)[]>()
 

@@ -68,6 +68,27 @@ bounds('end one whose client reads nothing for a minute, and none whose client r
   release()
 })
 
+bounds('read the log for one subscription that is behind after another, by turns among partners', async () => {
+  const tails = new Tails(harness.services)
+  const take = async () => tails.take((await harness.makePartner()).partnerId)
+  const [many, few] = [await take(), await take()]
+  const turns: string[] = []
+  const ended: (() => void)[] = []
+  const replay = ({ tail }: typeof many, name: string) =>
+    tail.replay(() => {
+      turns.push(name)
+      return new Promise<void>(resolve => ended.push(resolve))
+    })
+  const replays = [replay(many, 'many'), replay(many, 'many'), replay(many, 'many'), replay(few, 'few')]
+  for (let count = 1; count <= replays.length; count++) {
+    await until('the next turn', () => turns.length === count)
+    ended.at(-1)?.()
+  }
+  await Promise.all(replays)
+  assert.equal(turns, ['many', 'many', 'few', 'many'])
+  for (const { release } of [many, few]) release()
+})
+
 bounds('give the places of an api that was killed to others, with Redis', async () => {
   if (!redis) return
   const env = { ...harness.env, REDIS_URL: redis.url }

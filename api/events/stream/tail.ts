@@ -1,16 +1,21 @@
 // The newest events of one partner, read once for all of its sockets in this process. A subscription that is further back
 // than what is kept here reads the log itself.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Point, writeCursor } from '../../../db/events/cursor.ts'
 import { showEvent } from '../../../db/events/faults.ts'
 import { type EventRow, type LogState, PointExpired, readEvents, readLogState } from '../../../db/events/read.ts'
 import type { EventType } from '../../../schemas/events.ts'
 import type { ApiServices } from '../../operation.ts'
+import { openPlaces, type Places } from '../../request/places.ts'
 
 // Of each partner with open sockets.
 const KEPT = 500
 const READ_AT_ONCE = 200
 // Hints of new events may be lost.
 const REREAD_MS = 1000
+// Pages of the log that are read at once for subscriptions that are behind, in this process. As long as a page took, no other is
+// read: replays take half of the process at most, and live events wait for two or three milliseconds.
+const REPLAYS = 1
 const RETRY_MS = 500
 // Subscriptions served before other work of the process gets its turn.
 const LISTENERS_AT_ONCE = 250
@@ -72,6 +77,7 @@ export interface TailListener {
 export class Tail {
   readonly partnerId: string
   readonly #open: TailServices
+  readonly #replays: Places
   readonly #listeners = new Set<TailListener>()
   readonly #unwatch: () => void
   readonly #timer: NodeJS.Timeout
@@ -82,10 +88,15 @@ export class Tail {
   #again = false
   #closed = false
 
-  /** `entries` are the newest up to `state.latest`, at consecutive positions. */
-  constructor(services: TailServices, partnerId: string, { state, entries }: { state: LogState; entries: Entry[] }) {
+  /** `entries` are the newest up to `state.latest`, at consecutive positions; `replays` are those of the process. */
+  constructor(
+    services: TailServices,
+    partnerId: string,
+    { state, entries, replays }: { state: LogState; entries: Entry[]; replays: Places }
+  ) {
     this.partnerId = partnerId
     this.#open = services
+    this.#replays = replays
     this.#state = state
     this.#entries = entries
     this.#unwatch = services.feed.watch(partnerId, () => this.#read())
@@ -117,6 +128,16 @@ export class Tail {
     const first = this.#entries[0]?.position
     if (first === undefined || position < first - 1) return undefined
     return this.#entries.slice(position - first + 1)
+  }
+
+  /** Runs `read`, which reads a page for a subscription that is behind: one after another, by turns among partners. */
+  replay<T>(read: () => Promise<T>): Promise<T> {
+    return this.#replays.run(this.partnerId, async () => {
+      const startedAt = performance.now()
+      const page = await read()
+      await sleep(performance.now() - startedAt)
+      return page
+    })
   }
 
   close(): void {
@@ -179,17 +200,18 @@ export class Tail {
  * Opens a tail with the newest events of today and yesterday. When all sockets of a partner come back at once, after a restart, they
  * share this one reading instead of reading the log each for itself.
  */
-async function openTail(services: TailServices, partnerId: string): Promise<Tail> {
+async function openTail(services: TailServices, partnerId: string, replays: Places): Promise<Tail> {
   const state = await readLogState(services.db, partnerId)
   const { epoch, position, day } = state.latest
   const point = { epoch, position: Math.max(state.oldest.position, position - READ_AT_ONCE), day: day - 1 }
   try {
     const page = await readEvents(services.db, { partnerId, point, limit: READ_AT_ONCE })
     const entries = page.events.map(row => entryOf(services, epoch, row))
-    return new Tail(services, partnerId, { state: { ...page.state, latest: page.next }, entries })
+    return new Tail(services, partnerId, { state: { ...page.state, latest: page.next }, entries, replays })
   } catch (error) {
     // Older days have some of them, or the log has another epoch by now.
-    if (error instanceof PointExpired) return new Tail(services, partnerId, { state: error.state, entries: [] })
+    if (error instanceof PointExpired)
+      return new Tail(services, partnerId, { state: error.state, entries: [], replays })
     throw error
   }
 }
@@ -197,6 +219,8 @@ async function openTail(services: TailServices, partnerId: string): Promise<Tail
 /** The tails of the partners that have sockets here, each opened once. */
 export class Tails {
   readonly #open: TailServices
+  // Subscriptions are bounded, and each waits for one page at most.
+  readonly #replays = openPlaces({ places: REPLAYS, waiting: Infinity })
   readonly #tails = new Map<string, { tail: Promise<Tail>; users: number }>()
 
   constructor(services: TailServices) {
@@ -207,7 +231,7 @@ export class Tails {
   async take(partnerId: string): Promise<{ tail: Tail; release: () => void }> {
     let held = this.#tails.get(partnerId)
     if (!held) {
-      held = { tail: openTail(this.#open, partnerId), users: 0 }
+      held = { tail: openTail(this.#open, partnerId, this.#replays), users: 0 }
       this.#tails.set(partnerId, held)
     }
     const mine = held
