@@ -19,6 +19,7 @@ import {
   channelOf,
   evenOut,
   forgetAccountLeases,
+  listServedByOthers,
   releaseAccounts,
   releaseIdle
 } from '../db/traders/account-leases.ts'
@@ -139,14 +140,19 @@ export async function startWork(services: WorkerServices): Promise<Running> {
   await settling.renew()
   await acceptAccounts(db, worker)
 
-  /** Gives accounts to workers that serve fewer, and those up that are not in use. */
+  /** Gives accounts to workers that serve fewer, and those up that are not in use, or that others took over meanwhile. */
   async function giveAway(): Promise<void> {
-    const given = await evenOut(db, { worker, busy: [...settling.busyAccounts()], limit: GIVEN_AT_ONCE })
+    const busy = [...settling.busyAccounts()]
+    const given = await evenOut(db, { worker, busy, limit: GIVEN_AT_ONCE })
     const inUse = services.brokers.accounts()
     const idle = await releaseIdle(db, { worker, inUse, idleMs: ACCOUNT_IDLE_MS })
-    const left = [...given.map(({ accountId }) => accountId), ...idle]
+    // This process was frozen or without the database for longer than its lease: two connections an account until then.
+    const settlingHere = new Set(busy)
+    const quiet = inUse.filter(accountId => !settlingHere.has(accountId))
+    const lost = await listServedByOthers(db, { worker, accountIds: quiet })
+    const left = [...given.map(({ accountId }) => accountId), ...idle, ...lost]
     if (left.length === 0) return
-    log.info({ given: given.length, idle: idle.length }, 'gave accounts away')
+    log.info({ given: given.length, idle: idle.length, lost: lost.length }, 'gave accounts away')
     await settling.leave(left)
     await services.brokers.leave(left)
     // What is queued there is claimed at once.

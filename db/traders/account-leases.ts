@@ -127,6 +127,20 @@ export async function evenOut(
   )
 }
 
+/** Of these accounts, those that another living worker serves. */
+export async function listServedByOthers(
+  db: Db,
+  { worker, accountIds }: { worker: string; accountIds: string[] }
+): Promise<string[]> {
+  if (accountIds.length === 0) return []
+  const found = await rows<{ account_id: string }>(
+    db,
+    `select l.account_id from account_leases l where l.account_id = any(:accountIds::text[]) and l.worker <> :worker and ${lives('l.worker')}`,
+    { worker, accountIds }
+  )
+  return found.map(({ account_id }) => account_id)
+}
+
 /** Gives up the accounts that a worker has served for `idleMs`, has not in use, and that have no orders waiting. */
 export async function releaseIdle(
   db: Db,

@@ -128,6 +128,25 @@ following('ends at both sides when it is no longer wanted', async () => {
   session.unsubscribe(contractId)
 })
 
+following('ends by the account as well, and opens no session for it', async () => {
+  const own = await startSimulator({ tickMs: 20, limits: 'off' })
+  const account = newAccount()
+  const broker = clientOf({}, own)
+  const session = await broker.session(account)
+  const { contractId } = await session.buy(up, { ...plainly, listener: ears().listener })
+  broker.unsubscribe(newAccount(), contractId)
+  assert.equal(broker.accounts(), [account.accountId])
+  // A session in use is kept.
+  await broker.leave([account.accountId])
+  assert.equal(broker.accounts(), [account.accountId])
+  broker.unsubscribe(account, contractId)
+  await upTo(async () => {
+    await broker.leave([account.accountId])
+    return broker.accounts().length === 0
+  })
+  await own.close()
+})
+
 // --- selling
 
 selling('answers what it brought; a second time it is refused', async () => {

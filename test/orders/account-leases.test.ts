@@ -196,6 +196,29 @@ evening('gives up what it has not in use, unless orders wait there', async () =>
   await endLease(db, 'one')
 })
 
+const waking = suite('a worker that was frozen for longer than its lease')
+
+waking('closes the connections of accounts that others serve by now, and opens none for them', async () => {
+  await rows(db, 'delete from account_leases')
+  const worker = await startTestWorker(harness.env)
+  const trader = await partner.makeTrader()
+  const { orderId } = await place(trader, 10, 'm')
+  const connectionsOf = ({ accountId }: TestTrader) =>
+    [...frontOf(simulator).connections].filter(({ grants }) => grants.has(accountId)).length
+  assert.is(connectionsOf(trader), 1)
+  // What it finds when it wakes up.
+  await renewLease(db, 'other', 120_000)
+  const { accountId } = trader
+  await rows(db, `update account_leases set worker = 'other' where account_id = :accountId`, { accountId })
+  await rows(db, `update orders set lease_holder = 'other' where id = :orderId`, { orderId })
+  await until('the connection to be closed', () => connectionsOf(trader) === 0, 30_000)
+  assert.equal(await rows(db, 'select lease_holder from orders where id = :orderId', { orderId }), [
+    { lease_holder: 'other' }
+  ])
+  await worker.stop()
+  await endLease(db, 'other')
+})
+
 // On a busy machine hundreds of contracts are open by then, and all of them move.
 const MOVED_MS = 90_000
 
@@ -317,4 +340,4 @@ together('place, close and read over one connection an account', async () => {
 })
 
 together.after(closeAll)
-for (const tests of [serving, evening, together]) tests.run()
+for (const tests of [serving, evening, waking, together]) tests.run()

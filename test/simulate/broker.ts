@@ -41,6 +41,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
   }
   const broker: Broker = {
     session: (account, options) => openSession(line, account, options),
+    unsubscribe: (_, contractId) => void line.follows.delete(contractId),
     market: () => ({ clockOffset: async () => offset() }) as Market,
     markupReport: async () => ({ sums: [], contracts: [], consistent: true }),
     reachable: async () => world.schedule.now >= line.upAt,

@@ -103,7 +103,7 @@ class Client implements Broker {
 
   async session(account: BrokerAccount, { anew = false } = {}): Promise<Session> {
     if (this.#closed) throw closed()
-    const key = `${account.appId} ${account.accountId} ${account.credentialId ?? ''}`
+    const key = keyOf(account)
     let entry = this.#sessions.get(key)
     if (entry === undefined) {
       entry = this.#newSession(account)
@@ -114,6 +114,10 @@ class Client implements Broker {
     if (anew && entry.reconnecting.current !== null) entry.reconnecting.retire(entry.reconnecting.current, replaced())
     if (entry.reconnecting.current === null) await entry.reconnecting.connect()
     return entry.session
+  }
+
+  unsubscribe(account: Pick<BrokerAccount, 'appId' | 'accountId' | 'credentialId'>, contractId: string): void {
+    this.#sessions.get(keyOf(account))?.session.unsubscribe(contractId)
   }
 
   market(appId: string): Market {
@@ -387,6 +391,14 @@ class Client implements Broker {
     }
     return budget
   }
+}
+
+function keyOf({
+  appId,
+  accountId,
+  credentialId
+}: Pick<BrokerAccount, 'appId' | 'accountId' | 'credentialId'>): string {
+  return `${appId} ${accountId} ${credentialId ?? ''}`
 }
 
 function isIdle({ reconnecting, session, ticks }: ConnectionEntry): boolean {

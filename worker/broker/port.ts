@@ -389,6 +389,8 @@ export interface Broker {
    * open. Rejects with BrokerError (BROKER_DISCONNECTED when the token is refused).
    */
   session(account: BrokerAccount, options?: { anew?: boolean }): Promise<Session>
+  /** Stops following a contract of an account that has a session here; opens none, and is harmless where none is followed. */
+  unsubscribe(account: Pick<BrokerAccount, 'appId' | 'accountId' | 'credentialId'>, contractId: string): void
   /** Market data under the given application id. */
   market(appId: string): Market
   /**

@@ -216,13 +216,15 @@ export function openSettling(services: WorkerServices): Settling {
   }
 
   /** Closed by a sale, or taken over while we were away: not ours to follow any more. */
-  async function forget(id: string): Promise<void> {
+  function forget(id: string): void {
     const { order, closing } = watched.get(id) ?? {}
     if (!order || closing) return
     drop(id)
-    await openSession(services, refOf(order))
-      .then(session => session.unsubscribe(order.broker_order_id as string))
-      .catch((error: unknown) => log.info({ err: error, orderId: id }, 'a contract could not be let go'))
+    const { accountRowId, dialect, ...account } = refOf(order)
+    if (!services.brokers.speaks(dialect)) return
+    services.brokers
+      .of(dialect)
+      .unsubscribe({ ...account, credentialId: accountRowId }, order.broker_order_id as string)
   }
 
   async function watch(order: LeasedOrder): Promise<void> {
@@ -345,7 +347,7 @@ export function openSettling(services: WorkerServices): Settling {
         order && !closing && left.has(order.account_id) ? [id] : []
       )
       if (ids.length === 0) return
-      await Promise.all(ids.map(forget))
+      for (const id of ids) forget(id)
       handBack(ids, 0)
     },
     async renew() {
@@ -353,7 +355,7 @@ export function openSettling(services: WorkerServices): Settling {
       const held = await renewLease(db, worker, config.leaseMs)
       await markUpdated()
       pollSilent()
-      for (const id of ids) if (!held.has(id)) void forget(id)
+      for (const id of ids) if (!held.has(id)) forget(id)
       const unknown = [...held].filter(id => !watched.has(id) && !ended.has(id))
       // Twice in a row, so that it is not one just being opened or taken over: an acknowledgement was lost.
       const lost = unknown.filter(id => unknownLeases.has(id))
