@@ -40,7 +40,7 @@ interface Consumer {
 
 export interface Consumers {
   /** Waits until each has received everything, and returns what is wrong, a sentence each, with a summary. */
-  judge(): Promise<{ violations: string[]; summary: string }>
+  judge(): Promise<{ violations: string[]; received: number; summary: string }>
   stop(): void
 }
 
@@ -176,9 +176,11 @@ export async function startConsumers(
       const orders = await rows<{ id: string; phase: string }>(db, 'select id, phase from orders', {})
       for (const lie of eventLies(await rows<LoggedEvent>(db, LOGGED, {}), orders)) wrong(lie)
       const sum = (of: (consumer: Consumer) => number) => consumers.reduce((total, each) => total + of(each), 0)
+      const received = sum(consumer => consumer.received.length)
       return {
         violations,
-        summary: `stream: ${count} sockets, ${sum(({ connections }) => connections)} connections, ${sum(({ received }) => received.length)} events received of a log of ${logged.length}, ${repeated} again, ${ticks} ticks; ${violations.length} violations`
+        received,
+        summary: `stream: ${count} sockets, ${sum(({ connections }) => connections)} connections, ${received} events received of a log of ${logged.length}, ${repeated} again, ${ticks} ticks; ${violations.length} violations`
       }
     },
     stop() {

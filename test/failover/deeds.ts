@@ -82,7 +82,8 @@ const others = Object.entries(ways).flatMap(([way, take]): Deed[] => [
 
 /** All deeds, and how often each is drawn. */
 export const deeds: Deed[] = [
-  { kind: 'switchover', of: 'planned', weight: 22, run: switchOver },
+  { kind: 'switchover', of: 'planned', weight: 12, run: switchOver },
+  { kind: 'shut the primary down in order', of: 'planned', weight: 12, run: shutDown },
   ...primaries,
   { kind: "kill the primary's PostgreSQL", of: 'primary', weight: 6, run: killServer },
   { kind: 'freeze the primary for a while', of: 'primary', weight: 6, run: freezeForAWhile },
@@ -109,6 +110,21 @@ async function switchOver({ cluster, note, acknowledged }: World): Promise<void>
   note(`switchover from ${machine.name}`)
   await cluster.switchOver(machine)
   await acknowledged()
+}
+
+/** Ends Patroni and its server by SIGTERM, as an upgrade of the machine does. */
+async function shutDown(world: World): Promise<void> {
+  const machine = await world.cluster.whole()
+  world.note(`shut ${machine.name} down, the primary`)
+  const down = machine.shutDown()
+  try {
+    await newPrimary(world, machine)
+    await world.acknowledged()
+    await down
+  } finally {
+    machine.start()
+    world.note(`${machine.name} is back`)
+  }
 }
 
 /** Kills a server under a Patroni that is well: it is started again where it is, or another takes over. */

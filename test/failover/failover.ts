@@ -14,7 +14,8 @@ import type { Dialect } from '../support/dialects.ts'
 import { operator } from '../support/operator.ts'
 import { until } from '../support/until.ts'
 import { openCluster } from './cluster.ts'
-import { type Deed, drawDeeds } from './deeds.ts'
+import { drawDeeds } from './deeds.ts'
+import { type Cost, describe, seconds } from './figures.ts'
 
 export interface FailoverOptions {
   seed: number
@@ -28,23 +29,26 @@ export interface FailoverOptions {
   sockets: number
   redis: boolean
   dialect: Dialect
+  /** No deed begins later than so long after the first one, ms. */
+  withinMs: number
   tell(line: string): void
 }
 
-/** What a deed cost. */
-interface Cost {
-  kind: string
-  of: Deed['of']
-  /** The longest time between two acknowledged orders, from the deed until all was whole again. */
-  silentMs: number
+/** What a run did and found. */
+export interface Outcome {
+  costs: Cost[]
+  orders: number
+  /** Events that consumers of the stream received. */
+  events: number
+  wrong: string[]
 }
 
 const ACKNOWLEDGED_MS = 180_000
 const PATIENCE_MS = 180_000
 const HOURS = 24 * 3600
 
-/** Runs it; returns what is wrong. */
-export async function failover(options: FailoverOptions): Promise<string[]> {
+/** Runs it. */
+export async function failover(options: FailoverOptions): Promise<Outcome> {
   const { seed, tell } = options
   const dir = join(realpathSync(tmpdir()), 'machines')
   mkdirSync(dir, { mode: 0o711 })
@@ -86,8 +90,11 @@ export async function failover(options: FailoverOptions): Promise<string[]> {
   }
   const wrong: string[] = []
   const drawn = drawDeeds(random, options.deeds, options.only)
+  const startedAt = performance.now()
+  let events = 0
   try {
     for (const [index, deed] of drawn.entries()) {
+      if (performance.now() - startedAt > options.withinMs) break
       await cluster.whole()
       await acknowledged()
       // The last one acknowledged before.
@@ -112,6 +119,7 @@ export async function failover(options: FailoverOptions): Promise<string[]> {
     consumers?.stop()
     tell(`audit: ${summary(judgement.report)}; ${judgement.stillOpen} without end`)
     if (streamed) tell(streamed.summary)
+    events = streamed?.received ?? 0
     for (const violation of judgement.violations.slice(0, 10))
       tell(await story(ground, load, { ...violation, deeds: log, ledger: await ground.ledger() }))
     wrong.push(...judgement.violations.map(({ what, orderId }) => `${what}${orderId ? ` (${orderId})` : ''}`))
@@ -129,7 +137,7 @@ export async function failover(options: FailoverOptions): Promise<string[]> {
   for (const line of describe(costs)) tell(line)
   for (const line of wrong) tell(`VIOLATION ${line}`)
   await ground.close(true)
-  return wrong
+  return { costs, orders: load.lives.length, events, wrong }
 }
 
 /** Wallets whose balance is not the sum of their entries. */
@@ -152,23 +160,4 @@ async function examine(env: Record<string, string>, tell: (line: string) => void
 
 function longest(moments: number[]): number {
   return moments.reduce((most, moment, index) => Math.max(most, moment - (moments[index - 1] ?? moment)), 0)
-}
-
-const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
-
-function describe(costs: Cost[]): string[] {
-  const line = (name: string, of: Cost[]) => {
-    const sorted = of.map(({ silentMs }) => silentMs).sort((a, b) => a - b)
-    const at = (share: number) => seconds(sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] as number)
-    return `${name}: ${sorted.length}, without an acknowledged order p50 ${at(0.5)}, p99 ${at(0.99)}, most ${at(1)}`
-  }
-  const groups: [string, Cost[]][] = [
-    ['planned', costs.filter(({ of }) => of === 'planned')],
-    ['unplanned, of the primary', costs.filter(({ of }) => of === 'primary')],
-    ['unplanned, of standby and etcd', costs.filter(({ of }) => of === 'standby' || of === 'etcd')],
-    ...[...new Set(costs.map(({ kind }) => kind))]
-      .sort()
-      .map((kind): [string, Cost[]] => [`  ${kind}`, costs.filter(each => each.kind === kind)])
-  ]
-  return groups.filter(([, of]) => of.length > 0).map(([name, of]) => line(name, of))
 }

@@ -7,6 +7,7 @@ import { accessSync, chmodSync, constants, mkdtempSync, openSync, rmSync } from 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../support/until.ts'
 
 /** Where the processes of the service and HAProxy are. */
 export const HERE = '10.77.0.1'
@@ -78,6 +79,7 @@ export async function isolated(settings: Record<string, string>): Promise<number
 export const KEPT = 3
 
 const FIND_AGAIN = 20
+const END_MS = 60_000
 
 /** A machine: an address on the bridge, and the processes that are started on it. */
 export class Machine {
@@ -139,7 +141,14 @@ export class Machine {
     await this.#signal('SIGKILL', () => this.pids().length === 0)
   }
 
-  /** Starts again what ran before `kill`. */
+  /** Ends its programs in order, as when it is shut down; resolves when all are gone. */
+  async shutDown(): Promise<void> {
+    this.#down = true
+    for (const { child } of this.#programs) if (child.pid !== undefined) signal(child.pid, 'SIGTERM')
+    await until(`the programs of ${this.name} to end`, () => this.pids().length === 0, END_MS)
+  }
+
+  /** Starts again what ran before `kill` or `shutDown`. */
   start(): void {
     this.#down = false
     for (const program of this.#programs) program.child = program.start()

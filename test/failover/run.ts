@@ -1,9 +1,11 @@
 // `make failover`: primaries, standbys and etcd of a Patroni cluster killed, frozen, cut off and switched over under load,
 // then the audit. Options as DEEDS=100, SEED, ONLY=switchover (deeds whose kind contains it), RATE (orders a second),
-// WORKERS, ACCOUNTS, SOCKETS, REDIS=off, BROKER_DIALECT=next, KEEP=on.
+// WORKERS, ACCOUNTS, SOCKETS, REDIS=off, BROKER_DIALECT=next, KEEP=on, MINUTES (no deed begins later). FIGURES=FILE records
+// the run in a file and prints the sum of all that are in it: a hundred deeds are several runs, each with its own seed.
 import { hasRedis } from '../chaos/ground.ts'
 import { dialects } from '../support/dialects.ts'
 import { failover } from './failover.ts'
+import { describeBatches, recordBatch } from './figures.ts'
 import { INSIDE, isolated, KEPT, whyNot } from './machines.ts'
 
 const { env } = process
@@ -17,8 +19,9 @@ const number = (name: string, usual: number) => {
 if (env[INSIDE]) {
   const dialect = dialects.find(each => each === (env.BROKER_DIALECT ?? 'v3'))
   if (!dialect) throw new Error(`BROKER_DIALECT must be ${dialects.join(' or ')}`)
-  const wrong = await failover({
-    seed: number('SEED', 1),
+  const seed = number('SEED', 1)
+  const outcome = await failover({
+    seed,
     deeds: number('DEEDS', 10),
     only: env.ONLY,
     rate: number('RATE', 15),
@@ -27,9 +30,15 @@ if (env[INSIDE]) {
     sockets: number('SOCKETS', 8),
     redis: env.REDIS !== 'off' && hasRedis(),
     dialect,
+    withinMs: number('MINUTES', 24 * 60) * 60_000,
     tell: line => console.log(line)
   })
+  const { wrong } = outcome
   console.log(`failover: ${wrong.length} violations`)
+  if (env.FIGURES) {
+    recordBatch(env.FIGURES, { seed, dialect, ...outcome })
+    for (const line of describeBatches(env.FIGURES)) console.log(line)
+  }
   process.exit(wrong.length > 0 ? 1 : env.KEEP === 'on' ? KEPT : 0)
 } else {
   const reason = whyNot()
