@@ -7,6 +7,7 @@
 //   BENCH_PROFILE  a folder for CPU profiles of api, worker and simulated broker
 import { cpus } from 'node:os'
 import { analytics } from './analytics.ts'
+import { ended } from './ended.ts'
 import { events } from './events.ts'
 import { history, me } from './history.ts'
 import { hostile } from './hostile.ts'
@@ -57,6 +58,7 @@ const parts: Record<string, Part> = {
     onRequest: true,
     run: quotas
   },
+  ended: { what: 'contracts that ended while all workers were away', onRequest: true, run: ended },
   hostile: { what: 'a partner beside a hostile one', onRequest: true, run: () => hostile(seconds) },
   sums: { what: 'leaderboard, leaders, usage and follows of a million orders', onRequest: true, run: sums },
   analytics: {

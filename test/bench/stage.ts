@@ -128,13 +128,14 @@ export async function cpuOf(pid: number): Promise<{ own: number; ended: number; 
 }
 
 /** CPU seconds of a process and its children, those that have ended among them. */
-async function cpuOfTree(root: number): Promise<number> {
+export async function cpuOfTree(root: number): Promise<number> {
   const { own, ended } = await cpuOf(root)
   const all = await Promise.all((await readdir('/proc')).filter(name => /^\d+$/.test(name)).map(name => cpuOf(+name)))
   return all.filter(({ parent }) => parent === root).reduce((sum, child) => sum + child.own, own + ended)
 }
 
-async function postmasterOf(dataDir: string): Promise<number> {
+/** Id of the embedded server's first process. */
+export async function postmasterOf(dataDir: string): Promise<number> {
   return Number((await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')[0])
 }
 

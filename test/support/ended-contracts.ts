@@ -8,12 +8,17 @@ import type { TestTrader } from './harness.ts'
 
 /**
  * Buys `count` contracts of 15 s (as the broker scales time) for an account, and inserts their open orders, which name no
- * worker; their rows have ended `endedSecondsAgo`.
+ * worker, or one that is gone (`holder`); their rows have ended `endedSecondsAgo`.
  */
 export async function insertContracts(
   { db, simulator, dialect }: { db: Db; simulator: Pick<Simulator, 'engine'>; dialect: Dialect },
   { traderId, accountId }: Pick<TestTrader, 'traderId' | 'accountId'>,
-  { count, endedSecondsAgo, seconds = 15 }: { count: number; endedSecondsAgo: number; seconds?: number }
+  {
+    count,
+    endedSecondsAgo,
+    seconds = 15,
+    holder = null
+  }: { count: number; endedSecondsAgo: number; seconds?: number; holder?: string | null }
 ): Promise<SimulatedContract[]> {
   const { engine } = simulator
   const appId = dialect === 'v3' ? Number(appIds.v3) : appIds.next
@@ -27,10 +32,10 @@ export async function insertContracts(
     db,
     `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
        app_id, dialect, kind, contract_type, duration, duration_unit, client_order_id, request_hash, asset, stake, phase,
-       created_at, expires_at, broker_order_id, buy_price, payout, opened_at, expiry_at)
+       created_at, expires_at, broker_order_id, buy_price, payout, opened_at, expiry_at, lease_holder)
      select 'ord_' || left(replace(gen_random_uuid()::text, '-', ''), 26), t.partner_id, t.id, t.external_id, a.id, a.account_id,
        a.account_mode, a.currency, :appId, :dialect, 'BINARY', 'CALL', :seconds, 's', gen_random_uuid()::text, '\\x00', 'R_100', 10,
-       'open', c.opened, c.opened, c.id, c.price, c.payout, c.opened, now() - :endedSecondsAgo * interval '1 second'
+       'open', c.opened, c.opened, c.id, c.price, c.payout, c.opened, now() - :endedSecondsAgo * interval '1 second', :holder
      from jsonb_to_recordset(:contracts::jsonb) as c (id text, price numeric, payout numeric, opened timestamptz),
           traders t join broker_accounts a on a.trader_id = t.id and a.account_id = :accountId
      where t.id = :traderId`,
@@ -41,6 +46,7 @@ export async function insertContracts(
       dialect,
       seconds,
       endedSecondsAgo,
+      holder,
       contracts: JSON.stringify(
         contracts.map(({ id, buyCents, payoutCents, boughtMs }) => ({
           id: String(id),

@@ -17,6 +17,8 @@ const ACCOUNTS = 40
 const SAMPLE = 2000
 // Orders of an account taken in one go, and the pages of the list that are read for them.
 const ORDERS = 5000
+// Orders taken and not yet written, beyond which no account is begun: what waits to be written has a bound.
+const ORDERS_UNDER_WAY = 10_000
 const PAGE_ROWS = 500
 const PAGES = 20
 // Contracts that the list lacks are followed; beyond so many they are tried again after a pause.
@@ -43,6 +45,9 @@ export class EndedContracts {
   readonly #orders = new Set<string>()
   readonly #accounts = new Map<string, Promise<void>>()
   #stopped = false
+  #finding = false
+  /** Whether there were more accounts at the last look than could be begun. */
+  #more = false
 
   constructor(services: WorkerServices, outcomes: Outcomes) {
     this.#services = services
@@ -61,21 +66,31 @@ export class EndedContracts {
 
   /** Begins with some of the accounts that have many ended contracts; returns whether there were any. */
   async sweep(): Promise<boolean> {
-    const { db, worker, log } = this.#services
     const limit = ACCOUNTS - this.#accounts.size
-    if (limit <= 0) return true
+    if (this.#finding || limit <= 0 || this.#orders.size >= ORDERS_UNDER_WAY) return true
+    this.#finding = true
+    try {
+      return await this.#begin(limit)
+    } finally {
+      this.#finding = false
+    }
+  }
+
+  async #begin(limit: number): Promise<boolean> {
+    const { db, worker } = this.#services
     const places = await findEnded(db, { worker, least: LEAST, limit, sample: SAMPLE })
+    this.#more = places.length === limit
     if (places.length === 0) return this.#accounts.size > 0
     // Before its orders are taken: several workers would each have a part of them, and a session.
     const accountIds = places.map(({ accountId }) => accountId)
     const served = new Map((await serveAccounts(db, worker, accountIds)).map(each => [each.accountId, each.worker]))
     for (const place of places) {
       const { accountId } = place
-      if (served.get(accountId) !== worker || this.#accounts.has(accountId) || this.#stopped) continue
-      const settling = this.#settle(place)
-        .catch((error: unknown) => log.warn({ err: error, accountId }, 'ended contracts could not be settled together'))
-        .finally(() => this.#accounts.delete(accountId))
-      this.#accounts.set(accountId, settling)
+      if (served.get(accountId) !== worker || this.#accounts.has(accountId)) continue
+      if (this.#stopped || this.#orders.size >= ORDERS_UNDER_WAY) break
+      const taken = await takeEnded(db, { worker, limit: ORDERS, place })
+      for (const { id } of taken) this.#orders.add(id)
+      if (taken.length > 0) this.#accounts.set(accountId, this.#settle(place, taken))
     }
     return true
   }
@@ -86,35 +101,37 @@ export class EndedContracts {
     await Promise.all(this.#accounts.values())
   }
 
-  async #settle(place: EndedPlace): Promise<void> {
-    const { db, worker, log } = this.#services
-    const taken: EndedOrder[] = await takeEnded(db, { worker, limit: ORDERS, place })
+  /** Settles the orders taken of an account; never rejects. */
+  async #settle({ accountId }: EndedPlace, taken: EndedOrder[]): Promise<void> {
+    const { log } = this.#services
     const left = new Map(taken.map(order => [order.broker_order_id as string, order]))
-    for (const { id } of taken) this.#orders.add(id)
     const writing: Promise<unknown>[] = []
     let retryMs = AGAIN_MS
     let whole = false
     try {
       whole = await this.#readClosed(left, writing)
     } catch (error) {
-      log.info({ err: error, accountId: place.accountId }, 'closed contracts could not be read')
+      log.info({ err: error, accountId }, 'closed contracts could not be read')
       if (error instanceof BrokerError) retryMs = error.rejected ? REJECTED_AGAIN_MS : (error.retryMs ?? AGAIN_MS)
-    } finally {
-      const written = await Promise.allSettled(writing)
-      const unwritten = written.filter(({ status }) => status === 'rejected')
-      // The lease holder is found missing, and the orders are taken again.
-      if (unwritten.length > 0) log.error({ orders: unwritten.length }, 'settlements could not be written')
-      for (const { id } of taken) this.#orders.delete(id)
-      const others = [...left.values()]
-      const followed = whole && !this.#stopped ? others.splice(0, FOLLOWED) : []
-      for (const order of followed) this.#outcomes.watch(order)
-      if (others.length > 0)
-        this.#outcomes.handBack(
-          others.map(({ id }) => id),
-          this.#stopped ? 0 : retryMs
-        )
-      log.info({ accountId: place.accountId, settled: written.length, left: left.size }, 'settled ended contracts')
     }
+    const written = await Promise.allSettled(writing)
+    const unwritten = written.filter(({ status }) => status === 'rejected')
+    // The lease holder is found missing, and the orders are taken again.
+    if (unwritten.length > 0) log.error({ orders: unwritten.length }, 'settlements could not be written')
+    for (const { id } of taken) this.#orders.delete(id)
+    const others = [...left.values()]
+    const followed = whole && !this.#stopped ? others.splice(0, FOLLOWED) : []
+    for (const order of followed) this.#outcomes.watch(order)
+    if (others.length > 0)
+      this.#outcomes.handBack(
+        others.map(({ id }) => id),
+        this.#stopped ? 0 : retryMs
+      )
+    log.info({ accountId, settled: written.length, left: left.size }, 'settled ended contracts')
+    this.#accounts.delete(accountId)
+    // Accounts with few contracts are through long before the next sweep.
+    if (this.#more && !this.#stopped && this.#accounts.size < ACCOUNTS / 2)
+      this.sweep().catch((error: unknown) => log.warn({ err: error }, 'ended contracts could not be found'))
   }
 
   /** Begins to write what the list has of `left`, and takes it out; returns whether the list was read to its end. */
