@@ -12,6 +12,8 @@ const WHERE_IT_ENDS =
   'select pg_is_in_recovery() as standby, host(inet_server_addr()) as address, inet_server_port() as port'
 const BEHIND_WARN_BYTES = 16 * 2 ** 20
 const AHEAD_WARN_MS = 1000
+// A standby replies every 10 s, or as often as its wal_receiver_status_interval says.
+const SILENT_WARN_MS = 30_000
 
 interface Server {
   standby: boolean
@@ -53,6 +55,12 @@ export async function checkStandbys(db: Db): Promise<Finding[]> {
         check,
         `${found}, its clock ${(clockAheadMs / 1000).toFixed(1)} s ahead`,
         'synchronise its clock (NTP)'
+      )
+    if (clockAheadMs < -SILENT_WARN_MS)
+      return warn(
+        check,
+        `${found}, its last reply ${(-clockAheadMs / 1000).toFixed(0)} s old by its own clock`,
+        'synchronise its clock (NTP), or look at its network'
       )
     if (state !== 'streaming' || behindBytes > BEHIND_WARN_BYTES)
       return warn(

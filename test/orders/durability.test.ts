@@ -3,6 +3,7 @@
 // test in the full run only
 import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { appendFile, chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,10 +12,11 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getMe } from '../../api/me.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { checkStandbys } from '../../cli/doctor/replication.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { openDatabase, rows } from '../../db/postgres/connection.ts'
-import { readDurability } from '../../db/postgres/durability.ts'
+import { listStandbys, readDurability } from '../../db/postgres/durability.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { openPostgres } from '../chaos/postgres.ts'
@@ -174,6 +176,49 @@ committing('whose settings cannot keep it is reported', async () => {
   assert.is(asynchronous?.status, 'fail')
   assert.match(asynchronous!.found, /^1 standbys, none of them synchronous/)
   await standby.end()
+})
+
+// Microseconds are counted from 2000 on.
+const EPOCH_MS = 946_684_800_000
+
+committing('names a standby whose clock is ahead, and one that replied long ago by its own', async () => {
+  const standby = new pg.Client({
+    connectionString: postgres.url,
+    application_name: 'skewed',
+    replication: 'true'
+  } as pg.ClientConfig) as pg.Client & {
+    connection: pg.Connection & { sendCopyFromChunk(chunk: Buffer): void }
+  }
+  // It ends in the middle of its stream.
+  standby.on('error', () => {})
+  await standby.connect()
+  const { rows: places } = await admin.query(
+    `select pg_current_wal_flush_lsn()::text as place, pg_current_wal_flush_lsn() - '0/0' as bytes`
+  )
+  const { place, bytes } = places[0] as { place: string; bytes: string }
+  const streaming = once(standby.connection, 'replicationStart')
+  standby.query(`START_REPLICATION PHYSICAL ${place}`).catch(() => {})
+  await streaming
+  const findingAt = async (aheadMs: number) => {
+    const reply = Buffer.alloc(34)
+    reply.write('r')
+    for (const at of [1, 9, 17]) reply.writeBigInt64BE(BigInt(bytes), at)
+    reply.writeBigInt64BE(BigInt(Math.round(Date.now() + aheadMs - EPOCH_MS)) * 1000n, 25)
+    standby.connection.sendCopyFromChunk(reply)
+    return until('the reply', async () => {
+      const [found] = await checkStandbys(harness.services.db)
+      const [state] = await listStandbys(harness.services.db)
+      return Math.abs((state?.clockAheadMs ?? 0) - aheadMs) < 900 && found
+    })
+  }
+  const ahead = await findingAt(5000)
+  assert.is(ahead.status, 'warn')
+  assert.match(ahead.found, /^skewed: asynchronous, \w+, .* its clock [45]\.\d s ahead$/)
+  const silent = await findingAt(-40_000)
+  assert.is(silent.status, 'warn')
+  assert.match(silent.found, /its last reply 4\d s old by its own clock$/)
+  assert.is((await findingAt(0)).status, 'ok')
+  standby.connection.stream.destroy()
 })
 
 const claiming = suite('a claim')
