@@ -18,6 +18,7 @@ import { listLeaders } from '../../api/copy.ts'
 import { listBotReviews, listMarketplaceBots } from '../../api/marketplace/listings.ts'
 import { operations } from '../../api/operations.ts'
 import { listOrders } from '../../api/orders/orders.ts'
+import { isUnavailable } from '../../api/request/respond.ts'
 import { collectTrade, listTradeHistory } from '../../api/traders/trades.ts'
 import { filesIn } from '../../db/embedded/standing.ts'
 import { openLog } from '../../db/platform/log.ts'
@@ -279,6 +280,18 @@ async function openProxy(ports: number[]): Promise<string> {
   return url.href
 }
 
+const taken = suite('a standby that a proxy takes for the primary')
+
+taken('refuses as a server that is away does, until it has been promoted', async () => {
+  for (const statement of ['select count(*) from broker_requests', `delete from orders where id = 'none'`]) {
+    const refused = await standby.ask(statement).then(
+      () => undefined,
+      (error: unknown) => error
+    )
+    assert.ok(isUnavailable(refused), `${statement}: ${refused}`)
+  }
+})
+
 const leaving = suite('a standby that became a primary')
 
 leaving('serves no reads', async () => {
@@ -319,4 +332,5 @@ leaving.after(closeAll)
 naming.run()
 serving.run()
 asking.run()
+taken.run()
 leaving.run()
