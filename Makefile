@@ -9,7 +9,7 @@ limit := $(if $(shell command -v timeout),timeout --foreground --kill-after=30 $
 node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.node-version.cjs
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-times check lint-spec api worker migrate schema test-page client client-kills bench simulate mutants chaos chaos-stream chaos-webhooks failover outages money-storm billing-year copy-storm questions fuzz clean
+.PHONY: help install run test test-times check lint-spec api worker migrate schema test-page client client-kills bench simulate mutants chaos chaos-stream chaos-webhooks failover workers outages money-storm billing-year copy-storm questions fuzz clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s%s\n", $$1, $$2 }'
@@ -75,8 +75,11 @@ chaos-stream: install ## The same beside consumers of the stream (SOCKETS=200), 
 chaos-webhooks: install ## Kill workers while webhooks are delivered, some of them to endpoints that fail, then audit the endpoints' books
 	@$(node) test/chaos/webhooks-run.ts
 
-failover: install ## Take primaries, standbys and etcd of a Patroni cluster away under load, then audit (DEEDS=10, SEED=; root, Debian packages)
+failover: install ## Take primaries, standbys and etcd of a Patroni cluster away under load, then audit (DEEDS=10, SEED=, FIGURES=FILE adds runs up; root, Debian packages)
 	@$(node) test/failover/run.ts
+
+workers: install ## Let ten workers of the newer dialect join, leave, die and freeze under uneven load: connections, take-overs, REST calls (WORKERS=10, ACCOUNTS=2000)
+	@$(node) test/workers/run.ts
 
 outages: install ## Take PostgreSQL, Redis, the broker and the disk away for a while under load, then audit
 	@$(node) test/chaos/outages-run.ts

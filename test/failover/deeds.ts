@@ -90,9 +90,9 @@ export const deeds: Deed[] = [
   ...others
 ]
 
-/** The deeds of a run, of those whose kind contains `only`. */
+/** The deeds of a run, of those whose kind contains `only`, or one of several between commas. */
 export function drawDeeds(random: Random, count: number, only = ''): Deed[] {
-  const possible = deeds.filter(({ kind }) => kind.includes(only))
+  const possible = deeds.filter(({ kind }) => only.split(',').some(part => kind.includes(part)))
   if (possible.length === 0) throw new Error(`No deed is called ${only}: ${deeds.map(({ kind }) => kind).join(', ')}`)
   const total = possible.reduce((sum, { weight }) => sum + weight, 0)
   const draw = (): Deed => {

@@ -1,5 +1,5 @@
 // `make failover`: primaries, standbys and etcd of a Patroni cluster killed, frozen, cut off and switched over under load,
-// then the audit. Options as DEEDS=100, SEED, ONLY=switchover (deeds whose kind contains it), RATE (orders a second),
+// then the audit. Options as DEEDS=100, SEED, ONLY=switchover,etcd (deeds whose kind contains one of these), RATE (orders a second),
 // WORKERS, ACCOUNTS, SOCKETS, REDIS=off, BROKER_DIALECT=next, KEEP=on, MINUTES (no deed begins later). FIGURES=FILE records
 // the run in a file and prints the sum of all that are in it: a hundred deeds are several runs, each with its own seed.
 import { hasRedis } from '../chaos/ground.ts'

@@ -27,6 +27,8 @@ export interface SimulatorOptions {
   controlled?: boolean
   /** Call budgets of both dialects: the published ones (default), others, or none. A class left out is not limited. */
   limits?: 'published' | 'off' | CallQuotas
+  /** REST calls of the newer dialect granted to an address in a minute; ten minutes in proportion. Default 300, as published. */
+  restCalls?: number
   /** From the end of a contract to its settlement; default half a tick with tickMs, else 500. */
   settlementDelayMs?: number
   /** Divides the real length of timed contracts; never shorter than three ticks. Default 1. */
@@ -63,6 +65,7 @@ export const usage = `Options of the simulated broker:
   --settlement-delay-ms MS time between the end of a contract and its settlement
   --time-scale N           divides the length of contracts in seconds and more (1)
   --limits published|off   call budgets (published)
+  --rest-calls N           REST calls a minute granted to an address (300)
   --lenient                accept numbers for strings and strings for numbers
   --idle-ms MS             close connections that say nothing for so long (120000)
   --journal FILE           keep contracts in a file over restarts
@@ -82,6 +85,7 @@ const numbers = {
   'settlement-delay-ms': { min: 0, max: 3_600_000 },
   'time-scale': { min: 1, max: 1_000_000 },
   'idle-ms': { min: 100, max: 86_400_000 },
+  'rest-calls': { min: 1, max: 1_000_000 },
   'markup-pct': { min: 0, max: 3 }
 } as const
 
@@ -119,6 +123,7 @@ export function parseOptions(argv: string[]): SimulatorOptions | null {
     timeScale: given('time-scale'),
     idleMs: given('idle-ms'),
     limits: readLimits(values.limits),
+    restCalls: given('rest-calls'),
     journal: values.journal as string | undefined,
     mode: values.lenient ? 'lenient' : undefined,
     magic: values.magic ? true : undefined,

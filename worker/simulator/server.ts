@@ -13,7 +13,7 @@ import { Faults } from './faults.ts'
 import { magicDelayMs, orderOf } from './magic.ts'
 import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
 import { OAuth } from './next/oauth.ts'
-import { nextRest } from './next/rest.ts'
+import { nextRest, OF_ADDRESS } from './next/rest.ts'
 import type { SimulatorOptions } from './options.ts'
 import { Connection } from './v3/connection.ts'
 import { type Peer, V3 } from './v3/v3.ts'
@@ -83,7 +83,13 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const oauth = new OAuth(next, revokedAppIds)
   const server = createServer(
     nextRest(
-      { next, oauth, revokedAppIds, socketBase: () => options.socketBase ?? `ws://${host}:${port}` },
+      {
+        next,
+        oauth,
+        revokedAppIds,
+        callsOfAddress: options.restCalls ?? OF_ADDRESS,
+        socketBase: () => options.socketBase ?? `ws://${host}:${port}`
+      },
       options.controlled === false ? notFound : control({ engine, faults, quota, v3, next })
     )
   )

@@ -47,6 +47,8 @@ export class Next {
   readonly limited: boolean
   /** Refusals of one too many: REST calls, and sockets of a user. */
   readonly refused = { rest: 0, sockets: 0 }
+  /** REST calls received, the refused ones among them. */
+  restCalls = 0
   #tickets = new Map<string, SocketTicket>()
   #sockets = new Map<number, number>()
 

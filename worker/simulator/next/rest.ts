@@ -17,6 +17,8 @@ interface Rest {
   /** ws://host:port */
   socketBase(): string
   revokedAppIds: readonly AppId[]
+  /** Calls a minute granted to an address, where there are limits. */
+  callsOfAddress: number
 }
 
 interface RestRequest {
@@ -49,10 +51,9 @@ class RestError extends Error {
 
 const ROOT = '/trading/v1/options'
 const STATISTICS = '/applications/v1/markup-statistics'
-const OF_ADDRESS = [
-  { ms: 60_000, most: 300 },
-  { ms: 600_000, most: 1_000 }
-]
+/** Calls a minute that the broker published for an address, and for ten minutes. */
+export const OF_ADDRESS = 300
+const OF_ADDRESS_IN_TEN = 1_000
 const OF_USER = [{ ms: 60_000, most: 60 }]
 const MAX_BODY_BYTES = 65_536
 const MAX_COUNTS = 50_000
@@ -107,7 +108,8 @@ async function answer(
   if (front.faults.settings.down) throw new RestError(503, 'InternalServerError', 'The service is unavailable.')
   if (path === '/v1/health') return 'up'
   const text = await readText(request)
-  if (rest.next.limited) counts.check(`address ${request.socket.remoteAddress}`, OF_ADDRESS)
+  rest.next.restCalls++
+  if (rest.next.limited) counts.check(`address ${request.socket.remoteAddress}`, ofAddress(rest.callsOfAddress))
   const appId = appIdOf(request, rest.revokedAppIds)
   const grant = grantOf(rest, request, path === STATISTICS ? 'read' : 'trade')
   if (rest.next.limited) counts.check(`user ${grant.account.userId}`, OF_USER)
@@ -143,6 +145,11 @@ async function answer(
   }
   return route(rest, { appId, grant, account, query, body: parse(text) })
 }
+
+const ofAddress = (calls: number) => [
+  { ms: 60_000, most: calls },
+  { ms: 600_000, most: Math.floor((calls / OF_ADDRESS) * OF_ADDRESS_IN_TEN) }
+]
 
 const statuses: Record<string, number> = {
   Unauthorized: 401,

@@ -1,0 +1,253 @@
+// Workers that join, leave, are restarted, die and freeze under uneven load, and what that costs: connections an account,
+// REST calls, how soon accounts are taken over, how long an order waits, how evenly accounts are shared.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { rows } from '../../db/postgres/connection.ts'
+import { OF_ADDRESS } from '../../worker/simulator/next/rest.ts'
+import type { Member } from '../chaos/members.ts'
+import { audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
+import { until } from '../support/until.ts'
+import { type Watch, watchBroker } from './broker.ts'
+import { type Load, place, type Sent, startLoad } from './load.ts'
+import { openScene, type Scene, type SceneOptions } from './scene.ts'
+
+export interface WorkersOptions extends SceneOptions {
+  /** Orders a second. */
+  rate: number
+  /** How long the load goes on in peace before and after each step, ms. */
+  peaceMs: number
+  /** Accounts that are tried without pause while their worker is gone. */
+  probes: number
+  tell(line: string): void
+}
+
+/** A figure beside its goal. */
+export interface Figure {
+  what: string
+  value: number
+  goal: number
+  unit: string
+}
+
+export interface Outcome {
+  figures: Figure[]
+  wrong: string[]
+}
+
+// What a take-over may take beyond the lease: the sweep that finds the orders, and opening the account's connection.
+const TAKE_OVER_MS = 2500
+const EVEN_SECONDS = 60
+// First orders under way at once.
+const FIRST_ORDERS = 24
+const SESSIONS = 1.05
+const RESTART_SECONDS = 2
+const READY_MS = 120_000
+const ENDING_MS = 15_000
+
+interface Run {
+  scene: Scene
+  options: WorkersOptions
+  watch: Watch
+  load: Load
+  wrong: string[]
+  figure(what: string, value: number, goal: number, unit: '' | ' s'): void
+}
+
+/** Runs it; the caller closes what the harness opened. */
+export async function workersAtWork(options: WorkersOptions): Promise<Outcome> {
+  const { tell } = options
+  const scene = await openScene(options)
+  const { workers, accounts, simulator } = scene
+  const watch = watchBroker(simulator)
+  const figures: Figure[] = []
+  const wrong: string[] = []
+  const figure = (what: string, value: number, goal: number, unit: '' | ' s') => {
+    figures.push({ what, value, goal, unit })
+    const missed = value <= goal ? '' : ', MISSED'
+    tell(`${what}: ${value.toFixed(unit === '' ? 3 : 1)}${unit} (goal ${goal}${unit}${missed})`)
+  }
+  const late = workers.slice(-Math.max(1, Math.floor(workers.length / 5)))
+  const early = workers.filter(each => !late.includes(each))
+  await Promise.all(early.map(each => each.start()))
+  tell(`${accounts.length} accounts, ${early.length} of ${workers.length} workers`)
+  // Every account once, so that all have a worker, as fast as the broker lets connections be opened.
+  const warm = await inLanes(accounts, FIRST_ORDERS, each => place(each))
+  tell(`${warm.filter(({ ms }) => ms !== null).length} accounts placed a first order`)
+
+  const run: Run = { scene, options, watch, load: startLoad(accounts, options), wrong, figure }
+  await inPeace(run, early)
+  await join(run, late)
+  await restart(run, workers.slice(0, Math.floor(workers.length / 2)))
+  await die(run, workers.slice(0, Math.max(1, Math.floor(workers.length / 5))))
+  await freeze(run, workers.slice(-1))
+  await run.load.stop()
+
+  const rest = watch.rest()
+  watch.stop()
+  figure('REST calls in the busiest minute', rest.most, options.restCalls, '')
+  if (rest.refused > 0) wrong.push(`the broker refused ${rest.refused} REST calls as too many`)
+  if (simulator.next.refused.sockets > 0) wrong.push(`the broker refused ${simulator.next.refused.sockets} connections`)
+  tell(`REST calls: ${rest.all} in all; the published budget is ${OF_ADDRESS} a minute`)
+  wrong.push(...(await examine(scene, run.load.sent, tell)))
+  return { figures, wrong }
+}
+
+async function inPeace({ scene, options, watch, figure }: Run, members: Member[]): Promise<void> {
+  await even(scene, members)
+  watch.since()
+  await sleep(options.peaceMs)
+  figure('connections an account, mean in peace', watch.since().mean, SESSIONS, '')
+}
+
+async function join({ scene, options, figure }: Run, members: Member[]): Promise<void> {
+  const at = performance.now()
+  await Promise.all(members.map(each => each.start()))
+  await even(scene, scene.workers)
+  figure(`from the start of ${members.length} more until the accounts are shared evenly`, since(at), EVEN_SECONDS, ' s')
+  await sleep(options.peaceMs)
+}
+
+/** SIGTERM, and started again, all at once. */
+async function restart({ scene, options, watch, load, wrong, figure }: Run, members: Member[]): Promise<void> {
+  const at = performance.now()
+  await Promise.all(
+    members.map(async each => {
+      await each.end('SIGTERM')
+      await each.start()
+    })
+  )
+  options.tell(`${members.length} restarted in ${since(at).toFixed(1)} s`)
+  await sleep(options.peaceMs)
+  const sent = load.sent.filter(each => each.at >= at)
+  for (const { said } of sent.filter(({ ms }) => ms === null)) wrong.push(`an order beside the restart: ${said}`)
+  // Orders of ticks are acknowledged when they are settled.
+  const times = sent.flatMap(({ ms, said }) => (ms !== null && said === 'OPEN' ? [ms / 1000] : []))
+  times.sort((one, other) => one - other)
+  const what = `from an order to its purchase, from the restart of ${members.length} on, of ${times.length} orders`
+  figure(`${what}, p50`, times[Math.floor(times.length / 2)] ?? 0, RESTART_SECONDS, ' s')
+  figure(`${what}, slowest`, times.at(-1) ?? 0, RESTART_SECONDS, ' s')
+  await even(scene, scene.workers)
+  figure('connections an account, mean since the join', watch.since().mean, SESSIONS, '')
+}
+
+async function die(run: Run, members: Member[]): Promise<void> {
+  await takenOver(run, members, 'killed', () => Promise.all(members.map(each => each.end('SIGKILL'))))
+  await Promise.all(members.map(each => each.start()))
+  await even(run.scene, run.scene.workers)
+}
+
+async function freeze(run: Run, members: Member[]): Promise<void> {
+  const { scene, options, watch, figure } = run
+  await takenOver(run, members, 'frozen', async () => {
+    for (const each of members) each.freeze()
+  })
+  for (const each of members) each.thaw()
+  const at = performance.now()
+  await until('one connection an account', () => watch.now().perAccount <= SESSIONS, EVEN_SECONDS * 1000)
+  figure('from its waking to one connection an account', since(at), 2 * (options.leaseMs / 1000), ' s')
+  await sleep(options.peaceMs)
+  await even(scene, scene.workers)
+}
+
+/** Takes workers away by `act`, and measures until others serve their accounts and follow their contracts. */
+async function takenOver(
+  { scene, options: { probes, leaseMs }, figure }: Run,
+  members: Member[],
+  how: string,
+  act: () => Promise<unknown>
+): Promise<void> {
+  const { db } = scene
+  const names = await scene.namesOf(members)
+  const served = await rows<{ account_id: string }>(
+    db,
+    'select account_id from account_leases where worker = any(:names)',
+    { names }
+  )
+  const theirs = new Set(served.map(({ account_id }) => account_id))
+  const own = scene.accounts.filter(({ trader }) => theirs.has(trader.accountId))
+  const every = Math.max(1, Math.floor(own.length / probes))
+  const chosen = own.filter((_, index) => index % every === 0).slice(0, probes)
+  const at = performance.now()
+  await act()
+  const left = `select from orders where phase = 'open' and lease_holder = any(:names) limit 1`
+  const followed = until(
+    'the contracts to be followed by others',
+    async () => (await rows(db, left, { names })).length === 0,
+    leaseMs * 4
+  ).then(() => since(at))
+  const times = await inLanes(chosen, chosen.length, async each => {
+    // An order whose time is over while nobody serves its account fails; a partner sends another.
+    while ((await place(each)).ms === null) if (since(at) * 1000 > leaseMs * 4) break
+    return since(at)
+  })
+  const goal = (leaseMs + TAKE_OVER_MS) / 1000
+  figure(
+    `${members.length} ${how}: until the last of ${times.length} accounts placed an order`,
+    Math.max(0, ...times),
+    goal,
+    ' s'
+  )
+  figure(`${members.length} ${how}: until others follow all contracts`, await followed, goal, ' s')
+}
+
+/** Waits until no living worker has clearly more accounts than its share. */
+async function even(scene: Scene, members: Member[]): Promise<void> {
+  await until(
+    'the accounts to be shared evenly',
+    async () => {
+      const names = await scene.namesOf(members.filter(({ up, frozen }) => up && !frozen))
+      const found = await rows<{ accounts: number }>(
+        scene.db,
+        `select (select count(*)::int from account_leases l where l.worker = f.name) as accounts
+           from lease_holders f where f.name = any(:names) and f.lease_until > clock_timestamp()`,
+        { names }
+      )
+      const counts = found.map(({ accounts }) => accounts)
+      const share = Math.ceil(counts.reduce((sum, each) => sum + each, 0) / Math.max(1, counts.length))
+      return counts.length >= members.length && Math.max(...counts) <= share * 1.1 + 1
+    },
+    2 * EVEN_SECONDS * 1000
+  )
+}
+
+/** What the broker's books hold against our rows, once nothing is on its way and what has ended is settled. */
+async function examine({ db, simulator }: Scene, sent: Sent[], tell: (line: string) => void): Promise<string[]> {
+  const left = `select from orders where phase in ('unproven', 'queued', 'sending')
+                   or (phase = 'open' and expiry_at < now() - interval '5 seconds') limit 1`
+  await until('orders to end', async () => (await rows(db, left, {})).length === 0, READY_MS)
+  const at = Date.now()
+  const ledger = simulator.ledger()
+  const report = audit({
+    contracts: booksOf(ledger),
+    orders: await readOrders(db),
+    accepted: sent.filter(({ ms }) => ms !== null).map(({ clientOrderId }) => clientOrderId),
+    reported: await readReported(db),
+    lateToleranceMs: 5000,
+    openIsFine: true
+  })
+  const said = Object.entries(Object.groupBy(sent, each => each.said)).map(([each, list]) => `${list?.length} ${each}`)
+  tell(`${sent.length} orders: ${said.join(', ')}`)
+  // What ended a moment ago is being settled.
+  const ending = new Set(
+    ledger.filter(({ soldAtMs }) => soldAtMs !== null && soldAtMs > at - ENDING_MS).map(each => String(each.contractId))
+  )
+  const findings = report.findings.filter(({ kind, contractId }) => kind !== 'stuck' || !ending.has(contractId ?? ''))
+  const count = (kind: string) => findings.filter(each => each.kind === kind).length
+  tell(
+    `audit: ${report.contracts} contracts, ${count('doubled')} doubled, ${count('lost')} lost, ${count('late')} late, ${count('money')} of wrong money, ${count('stuck')} stuck`
+  )
+  return findings.map(({ kind, what, orderId }) => `${kind}: ${what} (${orderId})`)
+}
+
+const since = (at: number) => (performance.now() - at) / 1000
+
+/** Runs `work` on all items, so many at once; returns the results in the order they came. */
+async function inLanes<T, R>(items: T[], lanes: number, work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  const left = items.values()
+  await Promise.all(
+    Array.from({ length: Math.max(1, lanes) }, async () => {
+      for (const item of left) results.push(await work(item))
+    })
+  )
+  return results
+}
