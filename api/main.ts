@@ -29,6 +29,7 @@ import { openByteAccounts } from './request/byte-accounts.ts'
 import { drain } from './request/drain.ts'
 import { openKnownKeys } from './request/known-keys.ts'
 import { createListener } from './request/listen.ts'
+import { openPace } from './request/pace.ts'
 import { openPlaces } from './request/places.ts'
 import { openWaits } from './request/waits.ts'
 
@@ -53,7 +54,8 @@ const reads = openReads({
 const batched = openBatched({ db: store.db, queue, bus, reads })
 const waits = openWaits()
 const feed = await openFeed(bus)
-const places = openPlaces({ pool: config.databasePool })
+const pace = openPace()
+const places = openPlaces({ pool: config.databasePool, pace })
 const services = {
   config,
   ...store,
@@ -67,6 +69,7 @@ const services = {
   batched,
   waits,
   bytes: openByteAccounts(),
+  pace,
   places,
   knownKeys: openKnownKeys(),
   feed

@@ -18,6 +18,7 @@ import type { Batched } from './request/batched.ts'
 import type { ByteAccounts } from './request/byte-accounts.ts'
 import type { Deprecated } from './request/deprecation.ts'
 import type { KnownKeys } from './request/known-keys.ts'
+import type { Pace } from './request/pace.ts'
 import type { Places } from './request/places.ts'
 import type { Waits } from './request/waits.ts'
 
@@ -38,6 +39,7 @@ export interface ApiServices {
   waits: Waits
   feed: Feed
   bytes: ByteAccounts
+  pace: Pace
   places: Places
   knownKeys: KnownKeys
 }

@@ -1,6 +1,7 @@
 // From a row of the table to a response. One function runs them all, in the order of checks of the contract: path and
 // method, credential, standing, the key's limit, scope, the trader's session, body, schema, the trader's limit,
 // handler.
+import { setTimeout as sleep } from 'node:timers/promises'
 import Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { WORK } from '../db/platform/bus.ts'
@@ -11,17 +12,19 @@ import { bodyLimit } from '../schemas/fields/sizes.ts'
 import { csvOf } from './analytics/csv.ts'
 import type { ApiServices, Caller, Operation } from './operation.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './request/authenticate.ts'
-import { checkLength, readBody } from './request/body.ts'
+import { checkLength, parse, readBody } from './request/body.ts'
 import type { Held } from './request/byte-accounts.ts'
 import { deprecationHeaders } from './request/deprecation.ts'
 import { endUserIpOf } from './request/guessing.ts'
 import { once } from './request/idempotency.ts'
 import { limitKey, limitTrader } from './request/limit.ts'
 import { decideAgain, MAX_DECISIONS } from './request/proof.ts'
-import { Reply } from './request/respond.ts'
+import { Reply, setBody } from './request/respond.ts'
 
 const NO_TRADER = "Send the trader's session in the header X-Trader-Session or the cookie trader_session."
 const nothing = { type: 'object' } as const
+/** Larger bodies wait for the partner's pace before they are parsed. */
+const LARGE_BYTES = 65_536
 
 /** Runs one operation for one request; again where what it was decided on has changed meanwhile. */
 async function run(row: Operation, ctx: Context, services: ApiServices): Promise<void> {
@@ -112,24 +115,17 @@ async function decide(
       handle: opened =>
         row.replica ? opened.reads.run(db => row.handle(request, { ...opened, db })) : row.handle(request, opened)
     })
-  const answer = await (row.batched
-    ? answering()
-    : services.places.run(partner.partnerId, leave => {
-        // Responses may have filled the account while this request waited for its place.
-        if (!row.body) services.bytes.requireRoom(partner.partnerId)
-        leavePlace = leave
-        return answering()
-      }))
+  if (row.batched) send(ctx, row, await answering())
+  else
+    await services.places.run(partner.partnerId, async leave => {
+      // Responses may have filled the account while this request waited for its place.
+      if (!row.body) services.bytes.requireRoom(partner.partnerId)
+      leavePlace = leave
+      const answer = await answering()
+      services.pace.spend(partner.partnerId, send(ctx, row, answer))
+    })
   // What it changed may be an event.
   if (row.atomic) services.bus.publish(WORK, 'events', 'new')
-  ctx.status = 200
-  send(
-    ctx,
-    row.csv && ctx.accepts('json', 'csv') === 'csv'
-      ? csvOf(row.response, answer as Record<string, unknown>, row.csv === true ? 'data' : row.csv)
-      : answer
-  )
-  if (row.csv) ctx.vary('Accept')
 }
 
 /** The body, which stays in the partner's account until the request has ended. */
@@ -139,18 +135,30 @@ async function receive(
   { limit, services, kept }: { limit: number; services: ApiServices; kept: Kept }
 ): Promise<unknown> {
   checkLength(ctx, limit)
+  const { pace } = services
   const held = services.bytes.admit(partnerId, ctx.request.length ?? limit)
   kept.bytes = held
-  const { value, bytes } = await readBody(ctx, limit)
-  held.resize(bytes)
-  return value
+  const bytes = await readBody(ctx, limit)
+  held.resize(bytes.length)
+  // Of several that waited the first one spends before the next is looked at. Small ones are no burden, and never wait.
+  if (bytes.length > LARGE_BYTES) {
+    for (let waitMs = pace.waitMs(partnerId); waitMs > 0; waitMs = pace.waitMs(partnerId)) await sleep(waitMs)
+    pace.spend(partnerId, bytes.length)
+  }
+  return bytes.length === 0 ? undefined : parse(bytes)
 }
 
-function send(ctx: Context, answer: unknown): void {
-  if (answer instanceof Reply) {
-    ctx.set(answer.headers)
-    ctx.body = answer.body
-  } else ctx.body = answer
+/** Sets status and body of the response, as CSV where that is wanted; returns its length in bytes. */
+function send(ctx: Context, row: Operation, answer: unknown): number {
+  ctx.status = 200
+  if (row.csv) ctx.vary('Accept')
+  const sent =
+    row.csv && ctx.accepts('json', 'csv') === 'csv'
+      ? csvOf(row.response, answer as Record<string, unknown>, row.csv === true ? 'data' : row.csv)
+      : answer
+  if (!(sent instanceof Reply)) return setBody(ctx, sent)
+  ctx.set(sent.headers)
+  return setBody(ctx, sent.body)
 }
 
 const limits = new Map<Schema, number>()

@@ -2,7 +2,7 @@
 
 import { number, presentConverted, presentEntry, time } from '../../db/orders/entry.ts'
 import { hashTerms, type OrderTerms } from '../../db/orders/inserting.ts'
-import { listOrders as list } from '../../db/orders/listing.ts'
+import { listEntries } from '../../db/orders/listing.ts'
 import { expireOrders, getOrder, type OrderRow, type Outcome } from '../../db/orders/reading.ts'
 import { findStored, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
 import { disconnected } from '../../db/traders/accounts.ts'
@@ -334,7 +334,11 @@ export const listOrders: Operation<{ query: OrdersQuery }> = {
   errors: [],
   replica: true,
   async handle({ partner, query }, { db }) {
-    const { orders, nextCursor } = await list(db, { ...query, partnerId: partner.partnerId, limit: query.limit ?? 50 })
+    const { orders, nextCursor } = await listEntries(db, {
+      ...query,
+      partnerId: partner.partnerId,
+      limit: query.limit ?? 50
+    })
     return { data: orders.map(presentEntry), nextCursor }
   }
 }

@@ -1,9 +1,11 @@
 // Places for requests that hold connections of the database: all whose statements are not batched (db/postgres/batch.ts). There are
 // fewer places than connections, and no partner has more than its share of them, so that one partner's many requests neither
-// keep the batched statements from a connection nor others' requests from a place.
+// keep the batched statements from a connection nor others' requests from a place. Nor do they begin faster than the partner's
+// pace (pace.ts).
 import { countTurnedAway } from '../../db/platform/metrics.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
+import type { Pace } from './pace.ts'
 
 // Of the pool's connections; the others are for batched statements.
 const SHARE_OF_POOL = 0.6
@@ -13,9 +15,9 @@ const MAX_WAITING = 500
 
 export interface Places {
   /**
-   * Runs `work` when the partner gets a place, by turns among partners; the place is free again when `work` ends or
-   * calls `leave`, as it does before it waits for something else. Throws RATE_LIMITED with Retry-After when too many requests of
-   * the partner wait for a place already.
+   * Runs `work` when the partner gets a place, by turns among partners, and its pace allows it; the place is free again when
+   * `work` ends or calls `leave`, as it does before it waits for something else. Throws RATE_LIMITED with Retry-After when too
+   * many requests of the partner wait for a place already.
    */
   run<T>(partnerId: string, work: (leave: () => void) => Promise<T>): Promise<T>
 }
@@ -24,19 +26,23 @@ export interface Places {
 export function openPlaces({
   pool = 0,
   places = Math.max(MIN_PLACES, Math.floor(pool * SHARE_OF_POOL)),
+  pace,
   waiting = MAX_WAITING
 }: {
   pool?: number
   places?: number
+  /** Without one, a place is all that requests wait for. */
+  pace?: Pace
   waiting?: number
 }): Places {
   const shares = new Shares(places)
   // Partners in the order of their turns, each with what waits.
   const lines = new Map<string, (() => void)[]>()
+  const paced = new Set<string>()
 
   function enter(partnerId: string): Promise<void> | undefined {
     const line = lines.get(partnerId) ?? []
-    if (line.length === 0 && shares.roomOf(partnerId) > 0) {
+    if (line.length === 0 && mayBegin(partnerId)) {
       shares.add(partnerId)
       return undefined
     }
@@ -48,21 +54,46 @@ export function openPlaces({
     return new Promise(begin => {
       line.push(begin)
       lines.set(partnerId, line)
+      // Its pace may be all that it waits for.
+      if (shares.free > 0) wakeInTime(partnerId)
     })
   }
 
-  function leave(partnerId: string): void {
-    shares.remove(partnerId)
+  const waitMsOf = (partnerId: string) => pace?.waitMs(partnerId) ?? 0
+  const mayBegin = (partnerId: string) => shares.roomOf(partnerId) > 0 && waitMsOf(partnerId) === 0
+
+  /** Begins with the next one that waits and may; returns whether there was one. */
+  function beginNext(): boolean {
     for (const [next, line] of lines) {
-      if (shares.roomOf(next) === 0) continue
+      if (!mayBegin(next)) {
+        wakeInTime(next)
+        continue
+      }
       lines.delete(next)
       const first = line.shift()
       // Behind all others for its next one.
       if (line.length > 0) lines.set(next, line)
       shares.add(next)
       first?.()
-      return
+      return true
     }
+    return false
+  }
+
+  /** Has the partner begin once its pace allows it; places that are taken wake it when they are free again. */
+  function wakeInTime(partnerId: string): void {
+    const waitMs = waitMsOf(partnerId)
+    if (waitMs === 0 || paced.has(partnerId)) return
+    paced.add(partnerId)
+    setTimeout(() => {
+      paced.delete(partnerId)
+      while (shares.free > 0 && beginNext());
+    }, waitMs).unref()
+  }
+
+  function leave(partnerId: string): void {
+    shares.remove(partnerId)
+    beginNext()
   }
 
   return {

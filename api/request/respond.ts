@@ -83,11 +83,16 @@ export function envelope(error: ApiError, { requestId, baseUrl }: { requestId: s
   return { error: error.code, message: error.message, requestId, docs, ...counted, ...error.extras }
 }
 
-/** Adds the response to the partner's account until its client has read it or is gone. */
-function holdResponse(ctx: Context, bytes: ByteAccounts, partnerId: string): void {
-  const { body } = ctx
+/** Sets the response, as text where it is JSON; returns its length in bytes. */
+export function setBody(ctx: Context, body: unknown): number {
+  ctx.body = body
   // As Koa would afterwards; its length is known only then.
   if (typeof body === 'object' && body !== null && !Buffer.isBuffer(body)) ctx.body = JSON.stringify(body)
+  return ctx.response.length ?? 0
+}
+
+/** Adds the response to the partner's account until its client has read it or is gone. */
+function holdResponse(ctx: Context, bytes: ByteAccounts, partnerId: string): void {
   const { length } = ctx.response
   if (!length || ctx.res.destroyed) return
   const { release } = bytes.add(partnerId, length)
@@ -126,7 +131,7 @@ export function respond({
       failure = toApiError(error)
       ctx.status = failure.status
       ctx.set(failure.headers)
-      ctx.body = envelope(failure, { requestId, baseUrl: config.baseUrl })
+      setBody(ctx, envelope(failure, { requestId, baseUrl: config.baseUrl }))
     }
     countUnderWay(-1)
     const seconds = (performance.now() - startedAt) / 1000

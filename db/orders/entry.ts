@@ -12,8 +12,47 @@ export function presentConverted(row: Pick<OrderRow, 'stake_in_account' | 'excha
   return { stakeInAccount: Number(row.stake_in_account), exchangeRate: Number(row.exchange_rate) }
 }
 
+/** The columns of an order that its entry in a list is made of. */
+export const entryColumns = [
+  'id',
+  'broker_order_id',
+  'status',
+  'stake',
+  'stake_in_account',
+  'exchange_rate',
+  'payout',
+  'buy_price',
+  'opened_at',
+  'pnl',
+  'entry_price',
+  'exit_price',
+  'closed_at',
+  'kind',
+  'client_order_id',
+  'trader_external_id',
+  'account_id',
+  'account_mode',
+  'currency',
+  'asset',
+  'contract_type',
+  'direction',
+  'multiplier',
+  'duration',
+  'duration_unit',
+  'barrier',
+  'stop_loss',
+  'take_profit',
+  'commission',
+  'markup',
+  'created_at',
+  'copied_from',
+  'raised_to_minimum',
+  'error_code',
+  'error_message'
+] as const
+
 /** An order in a list: every field, null while unknown. */
-export function presentEntry(row: OrderRow) {
+export function presentEntry(row: Pick<OrderRow, (typeof entryColumns)[number]>) {
   return {
     orderId: row.id,
     brokerOrderId: row.broker_order_id,

@@ -4,8 +4,10 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { createCreatorBot } from '../../api/marketplace/creator.ts'
 import { getMe } from '../../api/me.ts'
 import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { openPace } from '../../api/request/pace.ts'
 import { openPlaces } from '../../api/request/places.ts'
 import { openWaits } from '../../api/request/waits.ts'
 import { listAccounts } from '../../api/traders/accounts.ts'
@@ -13,7 +15,7 @@ import { getBalance } from '../../api/traders/balance.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
-import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 50, seed: 17, limits: 'off' })
@@ -158,6 +160,64 @@ placing('wait in a bounded number: 429 with Retry-After, and a failure gives its
   await Promise.all(all)
 })
 
+const pacing = suite('the pace of a partner')
+
+pacing('has its requests wait for a place once it has used up its allowance, and no others', async () => {
+  const clock = { ms: 0 }
+  const pace = openPace({ bytesPerMs: 10, burst: 100, now: () => clock.ms })
+  const places = openPlaces({ pool: 10, pace })
+  const { begun, begin } = openWork(places)
+  const running = () => begun.map(({ partner }) => partner)
+  pace.spend('greedy', 100)
+  const first = begin('greedy')
+  await turn()
+  pace.spend('greedy', 200)
+  assert.is(pace.waitMs('greedy'), 20)
+  const others = [begin('greedy'), begin('modest')]
+  await turn()
+  assert.equal(running(), ['greedy', 'modest'])
+  begun[0]?.end()
+  await turn()
+  assert.equal(running(), ['greedy', 'modest'], 'a free place is not enough')
+  clock.ms = 20
+  await until('the place', async () => begun.length === 3)
+  for (const each of begun) each.end()
+  await Promise.all([first, ...others])
+  clock.ms = 31
+  assert.is(pace.waitMs('greedy'), 0)
+})
+
+pacing('is used by responses, and by large bodies, which wait for it before they are parsed', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  const { pace } = harness.services
+  const refuse = (of: TestPartner) => of.call(createCreatorBot, { body: { code: 'x'.repeat(900_000) } })
+  const began = performance.now()
+  for (const { status } of await Promise.all(Array.from({ length: 8 }, () => refuse(greedy)))) assert.is(status, 400)
+  // The first one fits into what may be used at once, and what the last one uses takes no time.
+  assert.ok(performance.now() - began > 900, `${performance.now() - began} ms`)
+  pace.spend(greedy.partnerId, 20 * 2 ** 20)
+  const startedAt = performance.now()
+  const waiting = refuse(greedy)
+  assert.is((await modest.call(getMe)).status, 200)
+  assert.is((await waiting).status, 400)
+  const tookMs = performance.now() - startedAt
+  assert.ok(tookMs > 1800, `${tookMs} ms`)
+})
+
+pacing('is used by long responses', async () => {
+  const { key } = await harness.makePartner()
+  const read = async () => {
+    const response = await fetch(`${harness.address}/v1/_spec`, { headers: { authorization: `Bearer ${key}` } })
+    return (await response.arrayBuffer()).byteLength
+  }
+  const startedAt = performance.now()
+  const sizes = await Promise.all(Array.from({ length: 20 }, read))
+  const tookMs = performance.now() - startedAt
+  // What was used at once, and what six requests that had begun used beyond it, takes no time.
+  const leastMs = (sizes.reduce((sum, size) => sum + size, 0) - 2 ** 20 - 6 * (sizes[0] as number)) / (5 * 1024 * 1.024)
+  assert.ok(leastMs > 300 && tookMs > leastMs, `${tookMs} ms, at least ${leastMs}`)
+})
+
 const exchanging = suite('beside a partner whose exchanges wait for a lock')
 
 exchanging('another one’s requests are answered at once', async () => {
@@ -184,4 +244,4 @@ exchanging('another one’s requests are answered at once', async () => {
 })
 
 exchanging.after(closeAll)
-for (const tests of [asking, waiting, placing, exchanging]) tests.run()
+for (const tests of [asking, waiting, placing, pacing, exchanging]) tests.run()

@@ -15,6 +15,7 @@ import { openBatched } from '../../api/request/batched.ts'
 import { openByteAccounts } from '../../api/request/byte-accounts.ts'
 import { openKnownKeys } from '../../api/request/known-keys.ts'
 import { createListener } from '../../api/request/listen.ts'
+import { openPace } from '../../api/request/pace.ts'
 import { openPlaces } from '../../api/request/places.ts'
 import { openWaits } from '../../api/request/waits.ts'
 import { insertKey } from '../../db/partners/keys.ts'
@@ -149,6 +150,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const reads = openReads({ db, url: config.databaseReadUrl, waitMs: config.readWaitMs, pool: 10, log })
   const batched = openBatched({ db, queue, bus, reads })
   const feed = await openFeed(bus)
+  const pace = openPace()
   const services: ApiServices = {
     config,
     db,
@@ -164,7 +166,8 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     requests,
     waits: openWaits(),
     bytes: openByteAccounts(),
-    places: openPlaces({ pool: 10 }),
+    pace,
+    places: openPlaces({ pool: 10, pace }),
     knownKeys: openKnownKeys(),
     feed
   }
