@@ -50,6 +50,12 @@ create table analytics_late_quarters (
   quarter timestamp with time zone not null
 );
 
+create table analytics_late_totals (
+  partner_id text collate "C" not null,
+  trader_id text collate "C" not null,
+  day date not null
+);
+
 create table analytics_quarters (
   partner_id text collate "C" not null,
   grouping_by text collate "C" not null,
@@ -69,6 +75,39 @@ create table analytics_quarters (
   constraint analytics_quarters_pkey PRIMARY KEY (partner_id, grouping_by, account_mode, quarter, currency, value),
   constraint analytics_quarters_account_mode_check CHECK ((account_mode = ANY (ARRAY['REAL'::text, 'DEMO'::text, 'ALL'::text]))),
   constraint analytics_quarters_grouping_by_check CHECK ((grouping_by = ANY (ARRAY[''::text, 'asset'::text, 'contractType'::text, 'kind'::text])))
+);
+
+create table analytics_total_chunks (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  chunk integer not null,
+  traders text[] collate "C" not null,
+  constraint analytics_total_chunks_pkey PRIMARY KEY (partner_id, account_mode, currency, chunk)
+);
+
+create table analytics_total_groups (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  since date not null,
+  until date not null,
+  constraint analytics_total_groups_pkey PRIMARY KEY (partner_id, account_mode, currency)
+);
+
+create table analytics_totals (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  chunk integer not null,
+  day date not null,
+  trades integer[] not null,
+  stake numeric[] not null,
+  pnl numeric[] not null,
+  markup numeric[] not null,
+  last_at timestamp with time zone[] not null,
+  markup_unknown integer[],
+  constraint analytics_totals_pkey PRIMARY KEY (partner_id, account_mode, currency, chunk, day)
 );
 
 create table analytics_trader_days (
@@ -1773,6 +1812,7 @@ AS $function$
       end if;
       if new.closed_at < now() - interval '5 minutes' then
         insert into analytics_late_days values (new.partner_id, new.trader_id, (new.closed_at at time zone 'UTC')::date);
+        insert into analytics_late_totals values (new.partner_id, new.trader_id, (new.closed_at at time zone 'UTC')::date);
       end if;
       if tg_op = 'UPDATE' then
         if old.opened_at <> new.opened_at and old.opened_at < now() - interval '5 minutes' then
@@ -1781,6 +1821,7 @@ AS $function$
         end if;
         if old.closed_at <> new.closed_at and old.closed_at < now() - interval '5 minutes' then
           insert into analytics_late_days values (old.partner_id, old.trader_id, (old.closed_at at time zone 'UTC')::date);
+          insert into analytics_late_totals values (old.partner_id, old.trader_id, (old.closed_at at time zone 'UTC')::date);
         end if;
       end if;
       return null;

@@ -2,7 +2,8 @@
 // closed ones by trader and day. A reader takes these up to the point that they reach and the rest from the orders, in one
 // statement and so in one snapshot: its sums are those of the orders, however far behind the addition is.
 import { type Db, rows } from '../postgres/connection.ts'
-import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
+import { closedContractsOf, contractsOf, ORIGIN, quarterOf } from './contracts.ts'
+import { addUpTotals, beginTotals } from './totals.ts'
 
 // What was opened or closed later than this is marked as late by the triggers (five minutes), with room for a transaction
 // that takes its time.
@@ -68,33 +69,45 @@ export const traderDaysOfClosed = `
          min(closed_at) as first_at, max(closed_at) as last_at
     from closed group by 1, 2, 3, 4, 5`
 
+// A day of which a part was added before; looking for that takes time.
+const ADDED_TO_DAY = `
+    on conflict (partner_id, day, account_mode, currency, trader_id) do update
+      set trades = d.trades + excluded.trades, won = d.won + excluded.won, stake = d.stake + excluded.stake,
+          payout = d.payout + excluded.payout, pnl = d.pnl + excluded.pnl, markup = d.markup + excluded.markup,
+          markup_unknown = d.markup_unknown + excluded.markup_unknown, copied = d.copied + excluded.copied,
+          first_at = least(d.first_at, excluded.first_at), last_at = greatest(d.last_at, excluded.last_at)`
+
 const utcDay = (instant: string) => `(${instant} at time zone 'UTC')::date`
 const dayStart = (day: string) => `${day}::timestamp at time zone 'UTC'`
 
 /**
  * Adds up what was bought and closed since the last time, and adds up anew some of what is marked as late; returns whether there
- * is more of either. One caller at a time works. A step is a day by default; `halvings` makes
- * it smaller.
+ * is more of either. One caller at a time works. A step is a day by default; `halvings` makes it smaller. `busy` is the number of
+ * traders of a day by which running totals begin.
  */
 export async function addUpAnalytics(
   db: Db,
-  { halvings = 0, stepSeconds = STEP_SECONDS }: { halvings?: number; stepSeconds?: number } = {}
+  { halvings = 0, stepSeconds = STEP_SECONDS, busy }: { halvings?: number; stepSeconds?: number; busy?: number } = {}
 ): Promise<boolean> {
   // Each in a transaction of its own: what takes too long does not keep the others from going on.
-  const behind = await addNew(db, Math.max(900, stepSeconds / 2 ** halvings))
+  const behind = await addNew(db, { stepSeconds: Math.max(900, stepSeconds / 2 ** halvings), busy })
   const quarters = await addUpLateQuarters(db, Math.ceil(LATE_QUARTERS / 2 ** halvings))
   const days = await addUpLateDays(db, Math.ceil(LATE_DAYS / 2 ** halvings))
-  return behind || quarters || days
+  const totals = await addUpTotals(db, { limit: Math.ceil(LATE_DAYS / 2 ** halvings) })
+  return behind || quarters || days || totals
 }
 
 /** The rows and the point up to which they reach are written in one transaction, so that each order counts once. */
-async function addNew(db: Db, stepSeconds: number): Promise<boolean> {
+async function addNew(
+  db: Db,
+  { stepSeconds, busy }: { stepSeconds: number; busy?: number | undefined }
+): Promise<boolean> {
   return db.transaction(async trx => {
     await trx.raw(SORT_MEMORY)
     // The lock is taken by a statement of its own, so that the next one sees what its last holder wrote.
-    const [span] = await rows<{ from: string; until: string; more: boolean }>(
+    const [span] = await rows<{ from: string; until: string; more: boolean; wholeDays: boolean }>(
       trx,
-      `select until::text as "from", least(until + step, ${quarterOf(`now() - ${BEHIND}`)})::text as until,
+      `select until::text as "from", date_bin('1 day', until, ${ORIGIN}) = until as "wholeDays", least(until + step, ${quarterOf(`now() - ${BEHIND}`)})::text as until,
               until + step < ${quarterOf(`now() - ${BEHIND}`)} as more
          from analytics_until cross join make_interval(secs => :stepSeconds::float8) step
         where until < ${quarterOf(`now() - ${BEHIND}`)} for update of analytics_until skip locked`,
@@ -134,13 +147,10 @@ async function addNew(db: Db, stepSeconds: number): Promise<boolean> {
               markup_unknown, copied, first_at, last_at)
        -- In the order of the key: readers walk along it, and find each page of the table once.
        ${traderDaysOfClosed} order by 1, 2, 3, 4, 5
-       on conflict (partner_id, day, account_mode, currency, trader_id) do update
-         set trades = d.trades + excluded.trades, won = d.won + excluded.won, stake = d.stake + excluded.stake,
-             payout = d.payout + excluded.payout, pnl = d.pnl + excluded.pnl, markup = d.markup + excluded.markup,
-             markup_unknown = d.markup_unknown + excluded.markup_unknown, copied = d.copied + excluded.copied,
-             first_at = least(d.first_at, excluded.first_at), last_at = greatest(d.last_at, excluded.last_at)`,
+       ${span.wholeDays ? '' : ADDED_TO_DAY}`,
       { from, until }
     )
+    await beginTotals(trx, { from, until, busy })
     await rows(trx, 'update analytics_until set until = :until::timestamptz', { until })
     return span.more
   })

@@ -2,17 +2,18 @@
 import { type Db, rows } from '../postgres/connection.ts'
 import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
 import { facts, quartersOfBought, sumsOfFacts, traderDaysOfClosed } from './sums.ts'
+import { growthOfTotals } from './totals.ts'
 
 /** Something that is added up and differs from its orders. */
 export interface Difference {
   partnerId: string
-  /** 'quarter' and 'day' are sums of purchases, 'traderDay' those of a trader's closed contracts. */
-  what: 'quarter' | 'day' | 'traderDay'
+  /** 'quarter' and 'day' are sums of purchases, 'traderDay' those of a trader's closed contracts, 'total' what a running total grew by. */
+  what: 'quarter' | 'day' | 'traderDay' | 'total'
   /** Its start, ISO 8601. */
   at: string
   /** What it is grouped by, and of which mode, currency and trader. */
   of: string
-  /** Of a trader's day. */
+  /** Of a trader's day or total. */
   traderId: string | null
   /** Null: none is stored, or there should be none. */
   stored: Record<string, unknown> | null
@@ -94,6 +95,22 @@ export async function findAnalyticsDifferences(
            )
            ${reported(traderKey, 'traderDay', `w.day::timestamp at time zone 'UTC'`, `(partner_id, day, trader_id) not in (select partner_id, day, trader_id from analytics_late_days)`)}`,
           bindings
+        )),
+        ...(await rows<Difference>(
+          trx,
+          `with ${span}, stored as (
+             select ${traderKey}, trades, stake, pnl, markup, markup_unknown, last_at
+               from asked cross join span cross join lateral (${growthOfTotals('asked.id', 'span.first_day', 'span.last_day')}) t
+           ), computed as (
+             select ${traderKey}, trades, stake, pnl, markup, markup_unknown, last_at
+               from analytics_trader_days d join analytics_total_groups g using (partner_id, account_mode, currency) cross join span
+              where partner_id in (select id from asked) and day between first_day and last_day and day >= g.since and day < g.until
+           ), wrong as (
+             (select 's' as side, s.* from stored s except select 's', c.* from computed c)
+             union all (select 'c', c.* from computed c except select 'c', s.* from stored s)
+           )
+           ${reported(traderKey, 'total', `w.day::timestamp at time zone 'UTC'`, `(partner_id, day, trader_id) not in (select partner_id, day, trader_id from analytics_late_totals union all select partner_id, day, trader_id from analytics_late_days)`)}`,
+          bindings
         ))
       )
       return found.slice(0, MOST)
@@ -128,6 +145,11 @@ export async function markDifferences(trx: Db, differences: Difference[]): Promi
   await rows(
     trx,
     `insert into analytics_late_days select distinct "partnerId", "traderId", (at at time zone 'UTC')::date from ${listed} where what = 'traderDay'`,
+    { marks }
+  )
+  await rows(
+    trx,
+    `insert into analytics_late_totals select distinct "partnerId", "traderId", (at at time zone 'UTC')::date from ${listed} where what in ('traderDay', 'total')`,
     { marks }
   )
 }

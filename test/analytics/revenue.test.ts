@@ -2,6 +2,8 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
+import { addUpTotals } from '../../db/analytics/totals.ts'
+import { traderSorts } from '../../db/analytics/traders.ts'
 import { findAnalyticsDifferences, markDifferences } from '../../db/analytics/verify.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
@@ -13,7 +15,8 @@ const partner = await harness.makePartner()
 const traders: TestTrader[] = []
 for (let i = 0; i < 8; i++) traders.push(await partner.makeTrader())
 const DAYS = 60
-const STEP = { stepSeconds: 5 * 86_400 }
+// Running totals begin by the first day on which two traders closed something.
+const STEP = { stepSeconds: 5 * 86_400, busy: 2 }
 
 const addUp = async () => {
   while (await addUpAnalytics(db, STEP));
@@ -24,7 +27,17 @@ const forget = async (since: string) => {
   await db.raw(
     `update analytics_until set until = date_bin('1 day', now() - interval '${since}', timestamptz '2000-01-01 00:00+00')`
   )
-  for (const table of ['quarters', 'days', 'trader_days', 'late_quarters', 'late_days'])
+  for (const table of [
+    'quarters',
+    'days',
+    'trader_days',
+    'late_quarters',
+    'late_days',
+    'late_totals',
+    'total_groups',
+    'total_chunks',
+    'totals'
+  ])
     await db.raw(`delete from analytics_${table}`)
 }
 
@@ -48,10 +61,46 @@ questions('have the sums of the orders, whatever was added up, while orders keep
   assert.equal(
     await rows(
       db,
-      'select * from analytics_late_quarters union all select partner_id, day::timestamptz from analytics_late_days'
+      `select * from analytics_late_quarters union all select partner_id, day::timestamptz from analytics_late_days
+        union all select partner_id, day::timestamptz from analytics_late_totals`
     ),
     []
   )
+  assert.equal(await verify(), [])
+})
+
+const totals = suite('running totals of traders')
+
+totals('count what changed late once, before and after they are made anew', async () => {
+  await addUp()
+  const nowMs = Date.now()
+  const ask = async () => {
+    for (const accountMode of ['REAL', 'DEMO', 'ALL'] as const)
+      for (const sort of traderSorts) {
+        const window = {
+          partnerId: partner.partnerId,
+          timezone: 'UTC',
+          interval: 'day',
+          currency: 'USD',
+          accountMode
+        } as const
+        const [from, to] = [new Date(nowMs - 55 * 86_400_000).toISOString(), new Date(nowMs).toISOString()]
+        const question = { ...window, from, to, kind: 'traders', groupBy: null, sort, trader: '' } as const
+        assert.equal(await differencesOf(db, question), [], `${accountMode} by ${sort}`)
+      }
+  }
+  const [kept] = await rows<{ days: number }>(db, 'select count(distinct day)::int as days from analytics_totals')
+  assert.ok(kept && kept.days > 20, `${kept?.days} days have totals`)
+  // Of one with few trades: counted twice, they would move it up.
+  await db.raw(`update orders set pnl = pnl + 1, markup = 0.5, closed_at = closed_at - interval '1 day'
+                 where phase = 'closed' and closed_at < now() - interval '20 days'
+                   and trader_id = (select trader_id from orders where phase = 'closed' group by trader_id order by count(*) limit 1)`)
+  await ask()
+  // Not before the days that they are made from.
+  await addUpTotals(db, { limit: 256 })
+  await ask()
+  await addUp()
+  await ask()
   assert.equal(await verify(), [])
 })
 
@@ -77,6 +126,16 @@ for (const [what, spoil, named] of [
     "a trader's day",
     `delete from analytics_trader_days where ctid = (select ctid from analytics_trader_days limit 1)`,
     'traderDay'
+  ],
+  [
+    'a running total',
+    `update analytics_totals set pnl[1] = pnl[1] + 0.01 where ctid = (select ctid from analytics_totals order by day limit 1)`,
+    'total'
+  ],
+  [
+    'a day without its running totals',
+    `delete from analytics_totals where ctid = (select ctid from analytics_totals order by day offset 3 limit 1)`,
+    'total'
   ]
 ] as const)
   verifying(`names ${what} that differs, with both sides`, async () => {
@@ -91,4 +150,5 @@ for (const [what, spoil, named] of [
 
 verifying.after(closeAll)
 questions.run()
+totals.run()
 verifying.run()

@@ -25,6 +25,7 @@ await db.raw(
 )
 await db.raw('delete from analytics_late_quarters')
 await db.raw('delete from analytics_late_days')
+await db.raw('delete from analytics_late_totals')
 
 const adders: ChildProcess[] = []
 const startAdder = () =>
