@@ -1,6 +1,6 @@
 // The API process: read config, open, listen, close on SIGTERM.
 import type { AddressInfo } from 'node:net'
-import { openRequestLog } from '../db/partners/requests.ts'
+import { openRequestLog } from '../db/partners/request-log.ts'
 import { openUsage } from '../db/partners/usage.ts'
 import { openBus } from '../db/platform/bus.ts'
 import { openLimits } from '../db/platform/limits.ts'

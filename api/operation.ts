@@ -1,6 +1,6 @@
 // What an operation is, and what its handler receives. The list of all of them is in operations.ts.
 import type { PartnerFacts } from '../db/partners/partners.ts'
-import type { RequestLog } from '../db/partners/requests.ts'
+import type { RequestLog } from '../db/partners/request-log.ts'
 import type { UsageCounter } from '../db/partners/usage.ts'
 import type { Bus } from '../db/platform/bus.ts'
 import type { Pepper, Vault } from '../db/platform/crypto.ts'

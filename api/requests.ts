@@ -10,7 +10,7 @@ export const listRequests: Operation<{ query: RequestsQuery }> = {
   tag: 'Usage',
   summary: 'List requests',
   description:
-    "The partner's requests of the last 7 days (REQUEST_DAYS of the installation), newest first, refused ones among them as soon as the key or session was known: what was called, by which key, for which trader, with which result. No bodies, no queries. A request appears within two seconds of its response; under an extreme load, or while the database is away, requests may be missing. A page on which filters passed over many entries may be short or empty and have a `nextCursor` all the same.",
+    "The partner's requests of the last 7 days (REQUEST_DAYS of the installation), newest first, refused ones among them as soon as the key or session was known: what was called, by which key, for which trader, with which result. No bodies, no queries. A request appears within two seconds of its response; under an extreme load, or while the database is away, requests may be missing. A page on which filters passed over many entries may be short or empty and have a `nextCursor` all the same. A `requestId` that the service made, like any UUID of version 7, carries its time: it is found at once, in the hour after it, or anywhere when there is nothing; with another id and very many requests, narrow `from` and `to`, or follow `nextCursor`.",
   auth: 'key',
   scope: 'usage:read',
   query: RequestsQuery,

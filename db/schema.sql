@@ -1118,6 +1118,21 @@ create table report_tokens (
   constraint report_tokens_status_check CHECK ((status = ANY (ARRAY['CONNECTED'::text, 'REJECTED'::text])))
 );
 
+create table request_groups (
+  partner_id text collate "C" not null,
+  day date not null,
+  n bigint default nextval('request_groups_n'::regclass) not null,
+  from_at timestamp with time zone not null,
+  last_at timestamp with time zone not null,
+  entries smallint not null,
+  worst smallint not null,
+  ids integer[] not null,
+  shapes text not null,
+  data text not null,
+  constraint request_groups_pkey PRIMARY KEY (day, n)
+) partition by RANGE (day);
+CREATE INDEX request_groups_partner ON ONLY request_groups USING btree (partner_id, last_at, n) INCLUDE (day, from_at, entries, ids);
+
 create table requests (
   partner_id text collate "C" not null,
   day date not null,
@@ -1136,6 +1151,7 @@ create table requests (
 ) partition by RANGE (day);
 CREATE INDEX requests_id ON ONLY requests USING hash (request_id);
 CREATE INDEX requests_partner ON ONLY requests USING btree (partner_id, at, n);
+CREATE TRIGGER pack_requests AFTER INSERT ON requests REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION pack_requests();
 
 create table secrets (
   name text not null,
@@ -1542,7 +1558,7 @@ CREATE OR REPLACE FUNCTION check_day_partitions(parent text)
  IMMUTABLE
 AS $function$
     begin
-      if parent not in ('events', 'webhook_attempts', 'requests') then
+      if parent not in ('events', 'webhook_attempts', 'requests', 'request_groups') then
         raise exception '% has no daily partitions', parent;
       end if;
     end $function$;
@@ -1906,6 +1922,29 @@ AS $function$
       end if;
       return new;
     end $function$;
+CREATE OR REPLACE FUNCTION pack_requests()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+
+  with placed as (
+    select *, floor(extract(epoch from at) / 5) as span,
+           concat_ws(E'\t', operation, method, status, coalesce(error, ''), coalesce(key_id, ''), path) collate "C" as shape
+      from written
+  ), cut as (
+    select *, (row_number() over (partition by partner_id, day, span order by n) - 1) / 500 as part from placed
+  ), numbered as (
+    select *, dense_rank() over (partition by partner_id, day, span, part order by shape) - 1 as shape_n from cut
+  )
+  insert into request_groups (partner_id, day, from_at, last_at, entries, worst, ids, shapes, data)
+  select partner_id, day, to_timestamp(span * 5), max(date_trunc('milliseconds', at)), count(*), max(status),
+         array_agg(request_id_hash(request_id) order by n), string_agg(distinct shape, E'\n' order by shape),
+         string_agg(concat_ws(E'\t', shape_n, floor((extract(epoch from at) - span * 5) * 1000), round(ms::numeric, 1), request_id,
+                              coalesce(trader, '')), E'\n' order by n)
+    from numbered group by partner_id, day, span, part order by min(n);
+      return null;
+    end $function$;
 CREATE OR REPLACE FUNCTION payout_events()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1966,6 +2005,19 @@ AS $function$
         raise exception 'the order of this clientOrderId was archived meanwhile' using errcode = 'serialization_failure';
       end if;
       return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION request_id_hash(id text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ IMMUTABLE STRICT
+AS $function$
+    declare
+      hash bigint := 2166136261;
+    begin
+      for i in 1..length(id) loop
+        hash := ((hash # ascii(substr(id, i, 1))) * 16777619) & 4294967295;
+      end loop;
+      return (hash - case when hash > 2147483647 then 4294967296 else 0 end)::int;
     end $function$;
 CREATE OR REPLACE FUNCTION site_of_its_side()
  RETURNS trigger

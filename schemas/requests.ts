@@ -8,8 +8,8 @@ const requestId = {
   minLength: 8,
   maxLength: 64,
   pattern: '^[A-Za-z0-9._-]+$',
-  description: 'X-Request-Id of the response: the one that the caller sent, or a new one.',
-  examples: ['7f9c3f0e-6c1d-4a55-9a3e-0d5f1c2b7a10']
+  description: 'X-Request-Id of the response: the one that the caller sent, or a new one, a UUID of version 7.',
+  examples: ['019ab5c2-8f40-7a55-9a3e-0d5f1c2b7a10']
 } as const
 
 const operation = {

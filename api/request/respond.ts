@@ -1,8 +1,8 @@
 // Every response leaves here: the request id, the error envelope, the access line. Nothing else in api/ writes an error
 // to the wire.
-import { randomUUID } from 'node:crypto'
 import type { Context, Next } from 'koa'
-import type { RequestLog } from '../../db/partners/requests.ts'
+import { newRequestId } from '../../db/partners/request-ids.ts'
+import type { RequestLog } from '../../db/partners/request-log.ts'
 import type { UsageCounter } from '../../db/partners/usage.ts'
 import type { Log } from '../../db/platform/log.ts'
 import { countRequest, countUnderWay } from '../../db/platform/metrics.ts'
@@ -26,7 +26,7 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{8,64}$/
 
 /** The caller's own request id when it has the right form, else a new one. */
 export function requestIdOf(header: string | string[] | undefined): string {
-  return typeof header === 'string' && REQUEST_ID.test(header) ? header : randomUUID()
+  return typeof header === 'string' && REQUEST_ID.test(header) ? header : newRequestId()
 }
 
 // SQLSTATE classes that describe the server's state, not our statement: connection (08), a transaction broken off

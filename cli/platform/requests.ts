@@ -1,6 +1,7 @@
 // operator requests: the partners' requests to the API, as they happen.
 import type { Command } from 'commander'
-import { newestRequest, presentRequest, type RequestRow, tailRequests } from '../../db/partners/requests.ts'
+import type { RequestRow } from '../../db/partners/request-groups.ts'
+import { newestRequest, presentRequest, tailRequests } from '../../db/partners/requests.ts'
 import { openStore } from '../../db/platform/store.ts'
 import { RequestsTail } from '../../schemas/commands/requests.ts'
 import { bare, type Context } from '../terminal/context.ts'
@@ -8,9 +9,11 @@ import { examples } from '../terminal/examples.ts'
 import { cleaned } from '../terminal/output.ts'
 import { tailUntilInterrupted } from '../terminal/tail.ts'
 
-const PAGE = 1000
-// Processes write at the same time, so an entry may become visible after others with greater numbers: so many are read again.
-const OVERLAP = 5000
+/** Groups of requests that are read at once. */
+const PAGE = 100
+const REFUSED = 400
+// Processes write at the same time, so a group may become visible after others with greater numbers: so far back is looked again.
+const OVERLAP = 2000
 
 export function addRequests(program: Command): void {
   const requests = program.command('requests').description('Requests of partners: tail')
@@ -35,15 +38,21 @@ async function tail(context: Context, { partner, errors = false }: RequestsTail)
       context.note('Requests as they are answered; Ctrl-C ends.')
       return async () => {
         for (let after = Math.max(from, newest - OVERLAP); !running.stopped; ) {
-          const page = await tailRequests(store.db, { partnerId: partner ?? null, after, limit: PAGE })
-          for (const row of page) {
-            after = row.n
-            if (shown.has(row.n)) continue
-            shown.add(row.n)
-            if (!errors || row.status >= 400) process.stdout.write(`${lineOf(row, context.json)}\n`)
+          const least = errors ? REFUSED : 0
+          const groups = await tailRequests(store.db, {
+            partnerId: partner ?? null,
+            after,
+            shown: [...shown],
+            least,
+            limit: PAGE
+          })
+          for (const { n, requests } of groups) {
+            after = n
+            shown.add(n)
+            for (const row of requests) process.stdout.write(`${lineOf(row, context.json)}\n`)
           }
           newest = Math.max(newest, after)
-          if (page.length < PAGE) break
+          if (groups.length < PAGE) break
         }
         shown = new Set([...shown].filter(n => n > newest - OVERLAP))
       }

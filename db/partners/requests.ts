@@ -1,193 +1,20 @@
-// The request log: each partner's requests to the API and their results. Each process keeps entries in memory for a moment and
-// writes them together, away from the requests' path; beyond a bound entries are dropped and counted, never waited for.
+// Reads the request log: a partner's requests, newest first, and those of all partners as they are written.
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { Log } from '../platform/log.ts'
-import { countUnlogged } from '../platform/metrics.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { dropDays, lacksPartition, makeDays } from '../postgres/day-partitions.ts'
-import { within } from '../postgres/within.ts'
+import { dropDays, makeDays } from '../postgres/day-partitions.ts'
+import {
+  type EntryFilter,
+  hashOfId,
+  type PlacedRow,
+  type RequestRow,
+  readGroup,
+  SPAN_MS,
+  type StoredGroup
+} from './request-groups.ts'
+import { timeOfRequestId } from './request-ids.ts'
 
-/** A finished request. */
-export interface RequestEntry {
+export interface RequestFilter extends EntryFilter {
   partnerId: string
-  requestId: string
-  /** When it arrived, by performance.now() of this process. */
-  startedAt: number
-  keyId: string | null
-  operation: string
-  method: string
-  path: string
-  status: number
-  error: string | null
-  trader: string | null
-  ms: number
-}
-
-export interface RequestLog {
-  note(entry: RequestEntry): void
-  /** Writes what was noted so far. Throws when the database does; the entries are kept then. */
-  flush(): Promise<void>
-  /** The last write at a stop; what cannot be written within that time is counted and lost. */
-  close(withinMs?: number): Promise<void>
-}
-
-export interface RequestLogOptions {
-  db: Db
-  log: Log
-  /** For how many days entries are kept; 0: none is written. */
-  keepDays: number
-  /** How often entries are written. */
-  everyMs?: number
-  /** Entries in memory at most. */
-  most?: number
-}
-
-/** Entries of one statement; that many are written at once, without waiting for the clock. */
-const GROUP = 1000
-/** The part of the memory that one partner may fill. */
-const SHARE = 0.25
-// A path is cut here; ours are shorter, but for a trader's id in it.
-const MAX_PATH = 256
-const LAST_WRITE_MS = 5000
-
-/** Starts the log of this process. */
-export function openRequestLog({ db, log, keepDays, everyMs = 500, most = 10_000 }: RequestLogOptions): RequestLog {
-  if (keepDays === 0) return { note() {}, async flush() {}, async close() {} }
-  const waiting: RequestEntry[] = []
-  const counts = new Map<string, number>()
-  const share = Math.ceil(most * SHARE)
-  let dropped = 0
-  let writing: Promise<void> = Promise.resolve()
-  let full = false
-
-  async function write(): Promise<void> {
-    full = false
-    while (waiting.length > 0) {
-      const group = waiting.slice(0, GROUP)
-      try {
-        await insertRequests(db, group)
-      } catch (error) {
-        if (!lacksPartition(error)) throw error
-        // Housekeeping may not have run for days.
-        await makeDays(db, 'requests')
-        await insertRequests(db, group)
-      }
-      waiting.splice(0, group.length)
-      for (const { partnerId } of group) {
-        const left = (counts.get(partnerId) ?? 0) - 1
-        if (left > 0) counts.set(partnerId, left)
-        else counts.delete(partnerId)
-      }
-    }
-  }
-
-  // One after another: a group is taken from the front only when it is written.
-  const flush = (): Promise<void> => {
-    const next = writing.then(write)
-    writing = next.catch(() => {})
-    return next
-  }
-
-  function tellDropped(): void {
-    if (dropped > 0) log.warn({ requests: dropped }, 'the request log is full: requests were not noted')
-    dropped = 0
-  }
-
-  const flushOrWait = () => {
-    tellDropped()
-    if (waiting.length === 0) return
-    flush().catch((error: unknown) => log.warn({ err: error }, 'the request log waits for the database'))
-  }
-  const timer = setInterval(flushOrWait, everyMs)
-  timer.unref()
-
-  return {
-    note(entry) {
-      const held = counts.get(entry.partnerId) ?? 0
-      if (waiting.length >= most || held >= share) {
-        dropped += 1
-        countUnlogged(1)
-        return
-      }
-      counts.set(entry.partnerId, held + 1)
-      waiting.push(entry)
-      if (waiting.length < GROUP || full) return
-      full = true
-      setImmediate(flushOrWait)
-    },
-    flush,
-    async close(withinMs = LAST_WRITE_MS) {
-      clearInterval(timer)
-      tellDropped()
-      try {
-        await within(withinMs, flush())
-      } catch (error) {
-        countUnlogged(waiting.length)
-        log.error({ err: error, requests: waiting.length }, 'the request log could not be written to its end')
-      }
-    }
-  }
-}
-
-// The commit is not waited for on the disk: a crash of the server may take the last moments of the log, and nothing else.
-async function insertRequests(db: Db, group: RequestEntry[]): Promise<void> {
-  const now = performance.now()
-  const texts = (of: (entry: RequestEntry) => string | null) => group.map(of)
-  await rows(
-    db,
-    `insert into requests (partner_id, day, at, request_id, key_id, operation, method, path, status, error, trader, ms)
-     select r.partner_id, (clock_timestamp() at time zone 'UTC')::date, clock_timestamp() - r.ago * interval '1 millisecond',
-            r.request_id, r.key_id, r.operation, r.method, r.path, r.status, r.error, r.trader, r.ms
-       from set_config('synchronous_commit', 'off', true),
-            unnest(:partners::text[], :ids::text[], :keys::text[], :operations::text[], :methods::text[], :paths::text[],
-                   :statuses::smallint[], :errors::text[], :traders::text[], :agos::float8[], :times::real[])
-              as r (partner_id, request_id, key_id, operation, method, path, status, error, trader, ago, ms)`,
-    {
-      partners: texts(({ partnerId }) => partnerId),
-      ids: texts(({ requestId }) => requestId),
-      keys: texts(({ keyId }) => keyId),
-      operations: texts(({ operation }) => operation),
-      methods: texts(({ method }) => method),
-      paths: texts(({ path }) => shownPath(path)),
-      statuses: group.map(({ status }) => status),
-      errors: texts(({ error }) => error),
-      traders: texts(({ trader }) => trader),
-      agos: group.map(({ startedAt }) => Math.max(0, now - startedAt)),
-      times: group.map(({ ms }) => ms)
-    }
-  )
-}
-
-// What has the form of our keys, wherever a caller has put it.
-const KEYS = /service_(live|test)_[0-9a-zA-Z_]*/g
-
-function shownPath(path: string): string {
-  const shown = path.includes('service_') ? path.replace(KEYS, 'service_$1_…') : path
-  return shown.slice(0, MAX_PATH)
-}
-
-/** A request as it is listed. */
-export interface RequestRow {
-  partnerId: string
-  requestId: string
-  at: Date
-  operation: string
-  method: string
-  path: string
-  status: number
-  error: string | null
-  trader: string | null
-  keyId: string | null
-  ms: number
-}
-
-export interface RequestFilter {
-  partnerId: string
-  status?: number | undefined
-  error?: string | undefined
-  operation?: string | undefined
-  trader?: string | undefined
-  requestId?: string | undefined
   /** When it arrived: at or after, and before. */
   from?: Date | undefined
   to?: Date | undefined
@@ -195,68 +22,142 @@ export interface RequestFilter {
   cursor?: string | undefined
 }
 
-/** Entries that the filters pass over for one page, at most. */
-export const SCANNED_AT_MOST = 20_000
+export interface RequestPageRows {
+  requests: RequestRow[]
+  nextCursor: string | null
+}
 
-const columns = `partner_id as "partnerId", request_id as "requestId", at, operation, method, path, status, error, trader, key_id as "keyId",
-  ms::float8 as ms`
-const position = `(extract(epoch from at) * 1000000)::bigint || ',' || n as position`
-const dayOf = (instant: string) => `(${instant}::timestamptz at time zone 'UTC')::date`
+/** Entries that the filters pass over for one page, about. */
+export const SCANNED_AT_MOST = 20_000
+/** Groups whose ids are compared for one page, at most. */
+export const COMPARED_AT_MOST = 50_000
+const BATCH = 4000
+// How far the clock of a process may be from the database's, and how long after its making an id may be used again.
+const MADE_BEFORE_MS = 600_000
+const USED_AFTER_MS = 3_600_000
 
 /**
- * A page of the partner's requests, newest first. Filters pass over SCANNED_AT_MOST entries at most: then the page may be short,
- * or empty, and has a cursor all the same. Throws VALIDATION_FAILED for a cursor that is none of this list.
+ * A page of the partner's requests, newest first. Filters pass over about SCANNED_AT_MOST entries, or COMPARED_AT_MOST groups for a
+ * request id: then the page may be short, or empty, and has a cursor all the same. Throws VALIDATION_FAILED for a cursor that is
+ * none of this list.
  */
-export async function listRequests(
-  db: Db,
-  { partnerId, status, error, operation, trader, requestId, from, to, limit, cursor }: RequestFilter
-): Promise<{ requests: RequestRow[]; nextCursor: string | null }> {
+export async function listRequests(db: Db, filter: RequestFilter): Promise<RequestPageRows> {
+  const { requestId, cursor, from, to } = filter
   const after = cursor === undefined ? undefined : readCursor(cursor)
+  const madeAt = requestId === undefined || after ? undefined : timeOfRequestId(requestId)
+  if (madeAt) {
+    const around = {
+      from: later(from, new Date(madeAt.getTime() - MADE_BEFORE_MS)),
+      to: earlier(to, new Date(madeAt.getTime() + USED_AFTER_MS))
+    }
+    const page = await readPage(db, { ...filter, ...around }, undefined)
+    if (page.requests.length > 0) return page
+  }
+  return readPage(db, filter, after)
+}
+
+const later = (a: Date | undefined, b: Date) => (a && a > b ? a : b)
+const earlier = (a: Date | undefined, b: Date) => (a && a < b ? a : b)
+
+/** A place in the order of the list: `at` in milliseconds, the number of the group, the index in it. */
+type Place = [at: number, n: number, index: number]
+
+const placeOf = ({ at, n, index }: PlacedRow): Place => [at.getTime(), n, index]
+const compare = (a: Place, b: Place) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]
+
+/** Merges groups, which overlap in time: an entry is in the page once no group that was not read yet can have a later one. */
+async function readPage(db: Db, filter: RequestFilter, after: Place | undefined): Promise<RequestPageRows> {
+  const { from, to, limit } = filter
+  const found: PlacedRow[] = []
+  let wanted = filter.requestId === undefined ? limit + 1 : SCANNED_AT_MOST
+  for (let passed = 0, reached: Place | undefined; ; wanted = Math.min(BATCH, SCANNED_AT_MOST - passed)) {
+    const { groups, next } = await readGroups(db, filter, { after, reached, wanted })
+    for (const group of groups) {
+      const entries = readGroup(group, filter).filter(
+        row => (!from || row.at >= from) && (!to || row.at < to) && (!after || compare(placeOf(row), after) < 0)
+      )
+      found.push(...entries)
+      // Groups that reach past the cursor were passed before.
+      if (!after || group.lastAt.getTime() <= after[0]) passed += group.entries
+    }
+    found.sort((a, b) => compare(placeOf(b), placeOf(a)))
+    const certain = next ? found.filter(row => compare(placeOf(row), next) >= 0) : found
+    const requests = certain.slice(0, limit)
+    const last = requests.at(-1)
+    if (certain.length > limit && last) return { requests, nextCursor: writeCursor(placeOf(last)) }
+    if (!next) return { requests, nextCursor: null }
+    if (passed >= SCANNED_AT_MOST || filter.requestId !== undefined) return { requests, nextCursor: writeCursor(next) }
+    reached = next
+  }
+}
+
+const dayOf = (instant: string) => `(${instant}::timestamptz at time zone 'UTC')::date`
+const latestFirst = 'order by last_at desc, n desc'
+
+/**
+ * Groups before `reached`, latest arrival first, with about `wanted` entries; of a request id those that have its hash, among
+ * COMPARED_AT_MOST. `next` is where to go on: entries of groups not considered are before it. Null when there are none.
+ */
+async function readGroups(
+  db: Db,
+  { partnerId, requestId, status, error, from, to }: RequestFilter,
+  { after, reached, wanted }: { after: Place | undefined; reached: Place | undefined; wanted: number }
+): Promise<{ groups: StoredGroup[]; next: Place | null }> {
+  const until = Math.min(after ? after[0] + 1 : Number.POSITIVE_INFINITY, to?.getTime() ?? Number.POSITIVE_INFINITY)
   const bindings = {
     partnerId,
-    status: status ?? null,
-    error: error ?? null,
-    operation: operation ?? null,
-    trader: trader ?? null,
-    ...(requestId === undefined ? {} : { requestId }),
     ...(from ? { from: from.toISOString() } : {}),
-    ...(to ? { to: to.toISOString() } : {}),
-    ...(after ?? {}),
-    limit: limit + 1
+    ...(Number.isFinite(until) ? { until: new Date(until).toISOString() } : {}),
+    ...(reached ? { lastAt: new Date(reached[0]).toISOString(), lastN: reached[1] } : {})
   }
-  // An entry is of the day on which it was written, soon after the request's arrival; the days leave partitions out.
   const window = [
     'partner_id = :partnerId',
-    ...(from ? [`at >= :from::timestamptz and day >= ${dayOf(':from')}`] : []),
-    ...(to ? [`at < :to::timestamptz and day <= ${dayOf(':to')} + 1`] : []),
-    ...(after ? [`(at, n) < (timestamptz 'epoch' + :micros::bigint * interval '1 microsecond', :n::bigint)`] : [])
+    // A group is of the day on which it was written, soon after the arrivals; the days leave partitions out.
+    ...(from ? [`last_at >= :from::timestamptz and day >= ${dayOf(':from')}`] : []),
+    ...(Number.isFinite(until)
+      ? [
+          `from_at < :until::timestamptz and last_at < :until::timestamptz + ${SPAN_MS} * interval '1 millisecond'`,
+          `day <= ${dayOf(':until')} + 1`
+        ]
+      : []),
+    ...(reached ? ['(last_at, n) < (:lastAt::timestamptz, :lastN::bigint)'] : [])
   ].join(' and ')
-  // Entries of one id are few; their order must not keep the planner from the index of the ids.
-  const source = requestId
-    ? `with requests as materialized (select * from requests where request_id = :requestId and partner_id = :partnerId limit ${SCANNED_AT_MOST})`
-    : ''
-  const ordered = `${window} order by at desc, n desc`
-  const found = await rows<RequestRow & { position: string }>(
+  const [most, compared] = requestId === undefined ? [wanted, ''] : [COMPARED_AT_MOST, 'where :hash::int = any(ids)']
+  // What is compared is in the index; only groups that are returned are read themselves.
+  const groups = await rows<StoredGroup>(
     db,
-    `${source}
-     select ${columns}, ${position}
-       from (select * from requests where ${ordered} limit ${SCANNED_AT_MOST}) r
-      where (:status::int is null or status = :status) and (:error::text is null or error = :error)
-        and (:operation::text is null or operation = :operation) and (:trader::text is null or trader = :trader)
-      order by at desc, n desc limit :limit::int`,
+    `select g.*
+       from (select day, n, last_at, sum(entries) over (${latestFirst}) - entries as before
+               from (select day, n, last_at, entries, ids from request_groups where ${window} ${latestFirst} limit :most::int) c
+              ${compared}) m
+      cross join lateral (select ${columns(':least::int')} from request_groups where day = m.day and n = m.n offset 0) g
+      where m.before < :wanted::int
+      order by m.last_at desc, m.n desc`,
+    {
+      ...bindings,
+      most,
+      wanted,
+      least: status ?? (error === undefined ? 0 : 400),
+      ...(requestId === undefined ? {} : { hash: hashOfId(requestId) })
+    }
+  )
+  const last = groups.at(-1)
+  if (last && groups.reduce((sum, { entries }) => sum + entries, 0) >= wanted)
+    return { groups, next: [last.lastAt.getTime(), last.n, 0] }
+  if (requestId === undefined) return { groups, next: null }
+  const [passed] = await rows<{ lastAt: Date; n: number }>(
+    db,
+    `select last_at as "lastAt", n from request_groups where ${window} ${latestFirst} offset ${COMPARED_AT_MOST - 1} limit 1`,
     bindings
   )
-  const requests = found.slice(0, limit)
-  const last = found[limit - 1]
-  if (found.length > limit && last) return { requests, nextCursor: writeCursor(last.position) }
-  if (requestId !== undefined) return { requests, nextCursor: null }
-  const [passed] = await rows<{ position: string }>(
-    db,
-    `select ${position} from requests where ${ordered} offset ${SCANNED_AT_MOST - 1} limit 1`,
-    bindings
-  )
-  return { requests, nextCursor: passed ? writeCursor(passed.position) : null }
+  return { groups, next: passed ? [passed.lastAt.getTime(), passed.n, 0] : null }
 }
+
+/** A group's columns; its data only where a status of `least` or more is in it. */
+const columns = (
+  least: string
+) => `partner_id as "partnerId", n, from_at as "fromAt", last_at as "lastAt", entries, shapes,
+  case when worst >= ${least} then data end as data`
 
 /** A request as the API and the operator's tool show it. */
 export function presentRequest({
@@ -281,46 +182,68 @@ export function presentRequest({
     error,
     traderExternalId: trader,
     keyId,
-    ms: Math.round(ms * 10) / 10
+    ms
   }
 }
 
-const writeCursor = (text: string): string => Buffer.from(text).toString('base64url')
+const writeCursor = (place: Place): string => Buffer.from(place.join()).toString('base64url')
 
-function readCursor(cursor: string): { micros: string; n: string } {
-  const [, micros, n] = /^(\d{1,17}),(\d{1,18})$/.exec(Buffer.from(cursor, 'base64url').toString('latin1')) ?? []
-  if (micros === undefined || n === undefined) {
+function readCursor(cursor: string): Place {
+  const text = Buffer.from(cursor, 'base64url').toString('latin1')
+  const [, at, n, index] = /^(\d{1,14}),(\d{1,15}),(\d{1,5})$/.exec(text) ?? []
+  if (at === undefined) {
     const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
     throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
   }
-  return { micros, n }
+  return [Number(at), Number(n), Number(index)]
 }
 
-/** Requests written after the entry `after`, in the order of writing, of one partner or of all. */
+/** Requests of one partner, or of all, that were written together. */
+export interface WrittenGroup {
+  n: number
+  requests: RequestRow[]
+}
+
+/** Groups after the number `after` but for those of `shown`, in the order of writing, of one partner or of all. */
 export async function tailRequests(
   db: Db,
-  { partnerId, after, limit }: { partnerId: string | null; after: number; limit: number }
-): Promise<(RequestRow & { n: number })[]> {
-  return rows(
+  {
+    partnerId,
+    after,
+    shown,
+    least,
+    limit
+  }: { partnerId: string | null; after: number; shown: number[]; least: number; limit: number }
+): Promise<WrittenGroup[]> {
+  const groups = await rows<StoredGroup>(
     db,
-    `select n, ${columns} from requests
-      where day >= (now() at time zone 'UTC')::date - 1 and n > :after::bigint and (:partner::text is null or partner_id = :partnerId)
+    `select ${columns(':least::int')} from request_groups
+      where day >= (now() at time zone 'UTC')::date - 1 and n > :after::bigint and n <> all(:shown::bigint[])
+        and (:partner::text is null or partner_id = :partnerId)
       order by n limit :limit::int`,
-    { partner: partnerId, partnerId, after, limit }
+    { partner: partnerId, partnerId, after, shown, least, limit }
   )
+  return groups.map(group => ({
+    n: group.n,
+    requests: readGroup(group, {}).filter(({ status }) => status >= least)
+  }))
 }
 
-/** The number of the newest entry; 0 without one. */
+/** The number of the newest group; 0 without one. */
 export async function newestRequest(db: Db): Promise<number> {
   const [found] = await rows<{ n: number }>(
     db,
-    `select coalesce(max(n), 0) as n from requests where day >= (now() at time zone 'UTC')::date - 1`
+    `select coalesce(max(n), 0) as n from request_groups where day >= (now() at time zone 'UTC')::date - 1`
   )
   return found?.n ?? 0
 }
 
-/** Makes the partitions of the coming days and drops those that are not kept any more. */
+/**
+ * Makes the partitions of the coming days and drops those that are not kept any more; also those of `requests`, into which only
+ * processes of the version before write.
+ */
 export async function keepRequestDays({ db, config }: { db: Db; config: { requestDays: number } }): Promise<void> {
-  await makeDays(db, 'requests')
-  await dropDays(db, 'requests', { keepDays: config.requestDays })
+  await makeDays(db, 'request_groups')
+  for (const table of ['request_groups', 'requests'] as const)
+    await dropDays(db, table, { keepDays: config.requestDays })
 }

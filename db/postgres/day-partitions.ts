@@ -2,7 +2,7 @@
 import { type Db, rows } from './connection.ts'
 
 /** The tables with a partition for each day; check_day_partitions (schema.sql) has the same list. */
-export type DayTable = 'events' | 'webhook_attempts' | 'requests'
+export type DayTable = 'events' | 'webhook_attempts' | 'request_groups' | 'requests'
 
 /** Days for which partitions are made ahead of time. */
 const DAYS_AHEAD = 3

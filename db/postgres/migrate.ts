@@ -62,6 +62,8 @@ import * as testBroker from '../migrations/0062_test_broker.ts'
 import * as playMoney from '../migrations/0064_play_money.ts'
 import * as analyticsKeys from '../migrations/0069_analytics_keys.ts'
 import * as analyticsSince from '../migrations/0070_analytics_since.ts'
+import * as requestGroups from '../migrations/0071_request_groups.ts'
+import * as requestsPacked from '../migrations/0072_requests_packed.ts'
 import * as traderTotals from '../migrations/0073_trader_totals.ts'
 import * as ordersArchive from '../migrations/0076_orders_archive.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
@@ -132,6 +134,8 @@ const migrations: Migration[] = [
   { name: '0064_play_money', up: playMoney.up },
   { name: '0069_analytics_keys', up: analyticsKeys.up },
   { name: '0070_analytics_since', up: analyticsSince.up },
+  { name: '0071_request_groups', up: requestGroups.up },
+  { name: '0072_requests_packed', up: requestsPacked.up },
   { name: '0073_trader_totals', up: traderTotals.up },
   { name: '0076_orders_archive', up: ordersArchive.up }
 ]

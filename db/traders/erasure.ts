@@ -1,6 +1,7 @@
 // A trader's data given out whole, and a trader erased: both read personal-data.ts, which decides on each column.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { getEarnings } from '../money/earnings.ts'
+import { listRequests, presentRequest } from '../partners/requests.ts'
 import type { Vault } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { sealToken } from './accounts.ts'
@@ -179,5 +180,17 @@ export async function* exportTrader(trx: Db, traderId: string): AsyncGenerator<{
       if (found.length < FETCHED) break
     }
     await trx.raw(`close ${CURSOR}`)
+  }
+  yield* exportRequests(trx, subject)
+}
+
+async function* exportRequests(
+  trx: Db,
+  { partnerId, externalId: trader }: Subject
+): AsyncGenerator<{ table: string; row: object }> {
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const page = await listRequests(trx, { partnerId, trader, limit: FETCHED, cursor })
+    for (const row of page.requests) yield { table: 'requests', row: presentRequest(row) }
+    cursor = page.nextCursor
   }
 }

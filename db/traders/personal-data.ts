@@ -167,11 +167,12 @@ export const personalData: Record<string, TableDecision> = {
     why: 'The log that partners read is not rewritten; gone after EVENT_DAYS.'
   },
   event_outbox: { rows: inEvents, becomes: 'expires', why: 'Moves into the log within seconds.' },
-  requests: {
-    rows: inEvents,
+  request_groups: {
+    rows: null,
     becomes: 'expires',
-    why: 'Names the trader in path and column; gone after REQUEST_DAYS.'
+    why: 'Names the trader in packed rows, of which an export has its entries; gone after REQUEST_DAYS.'
   },
+  requests: { rows: null, becomes: 'expires', why: 'The same in the form of the version before, copied there.' },
   idempotency_keys: { rows: null, becomes: 'expires', why: 'Sealed responses, not found by trader; gone after a day.' },
   broker_requests: { rows: null, becomes: 'expires', why: 'Gone within minutes.' },
   test_broker_entries: {

@@ -9,8 +9,17 @@ import { closeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { listRequests } from '../../api/requests.ts'
 import { listAccounts } from '../../api/traders/accounts.ts'
+import { up as packRequests } from '../../db/migrations/0072_requests_packed.ts'
 import { revokeKey } from '../../db/partners/keys.ts'
-import { keepRequestDays, openRequestLog, type RequestEntry, SCANNED_AT_MOST } from '../../db/partners/requests.ts'
+import { GROUP, hashOfId, type RequestEntry } from '../../db/partners/request-groups.ts'
+import { newRequestId, timeOfRequestId } from '../../db/partners/request-ids.ts'
+import { openRequestLog } from '../../db/partners/request-log.ts'
+import {
+  COMPARED_AT_MOST,
+  keepRequestDays,
+  listRequests as listRows,
+  SCANNED_AT_MOST
+} from '../../db/partners/requests.ts'
 import { newApiKey } from '../../db/platform/crypto.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { rows } from '../../db/postgres/connection.ts'
@@ -44,6 +53,18 @@ const entry = (partnerId: string, changes: Partial<RequestEntry> = {}): RequestE
   ms: 1,
   ...changes
 })
+
+/** Writes so many entries of a partner at once. */
+async function write(
+  partnerId: string,
+  count: number,
+  changes: Partial<RequestEntry> | ((index: number) => Partial<RequestEntry>)
+): Promise<void> {
+  const large = openRequestLog({ db, log, keepDays: 7, everyMs: 3_600_000, most: 4 * count })
+  for (let index = 0; index < count; index++)
+    large.note(entry(partnerId, typeof changes === 'function' ? changes(index) : changes))
+  await large.close()
+}
 
 list("answers the partner's requests, newest first, with what came of each", async () => {
   const partner = await harness.makePartner()
@@ -91,15 +112,12 @@ list('has refused requests as soon as their key or session is known, and others 
 
 list('filters by status, error, operation, trader, request id and time, and pages with a cursor', async () => {
   const partner = await harness.makePartner()
-  for (let i = 0; i < 5; i++) await partner.call(getMe, { headers: { 'x-request-id': `request-${i}` } })
-  await partner.call(listAccounts, { query: { traderExternalId: 'nobody' }, headers: { 'x-request-id': 'of-nobody' } })
-  await services.requests.flush()
   // Minutes apart: 4 is the newest of those.
-  await db.raw(
-    `update requests set at = now() - (10 - right(request_id, 1)::int) * interval '1 minute'
-      where partner_id = ? and request_id like 'request-%'`,
-    [partner.partnerId]
-  )
+  for (let i = 0; i < 5; i++) {
+    const startedAt = performance.now() - (10 - i) * 60_000
+    services.requests.note(entry(partner.partnerId, { requestId: `request-${i}`, startedAt }))
+  }
+  await partner.call(listAccounts, { query: { traderExternalId: 'nobody' }, headers: { 'x-request-id': 'of-nobody' } })
   const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString()
   assert.equal(ids(await listed(partner, { status: 404 })), ['of-nobody'])
   assert.equal(ids(await listed(partner, { error: 'TRADER_NOT_FOUND' })), ['of-nobody'])
@@ -153,12 +171,7 @@ list('holds no query, no body and no secret of a path', async () => {
 
 list('finds a request by its id however many of other partners have it, and cuts long paths', async () => {
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
-  const row = `(now() at time zone 'UTC')::date, now(), 'crowded-id', 'getMe', 'GET', '/v1/me', 200, 1`
-  await db.raw(
-    `insert into requests (partner_id, day, at, request_id, operation, method, path, status, ms)
-     select ?, ${row} from generate_series(1, ${SCANNED_AT_MOST})`,
-    [other.partnerId]
-  )
+  await write(other.partnerId, SCANNED_AT_MOST, { requestId: 'crowded-id' })
   services.requests.note(entry(partner.partnerId, { requestId: 'crowded-id', path: `/v1/accounts/${'x'.repeat(300)}` }))
   const found = await listed(partner, { requestId: 'crowded-id' })
   assert.equal(
@@ -169,17 +182,132 @@ list('finds a request by its id however many of other partners have it, and cuts
 
 list('answers a short page with a cursor where filters pass over many entries', async () => {
   const partner = await harness.makePartner()
-  await db.raw(
-    `insert into requests (partner_id, day, at, request_id, operation, method, path, status, ms)
-     select ?, (now() at time zone 'UTC')::date, now() - i * interval '1 millisecond', 'request-' || i, 'getMe', 'GET', '/v1/me',
-            case when i = ${SCANNED_AT_MOST + 5} then 500 else 200 end, 1
-       from generate_series(1, ${SCANNED_AT_MOST + 10}) i`,
-    [partner.partnerId]
-  )
+  const now = performance.now()
+  await write(partner.partnerId, SCANNED_AT_MOST + 600, index => ({
+    requestId: `request-${index}`,
+    startedAt: now - index,
+    status: index === SCANNED_AT_MOST + 505 ? 500 : index === 0 ? 404 : 200
+  }))
   const first = await partner.call(listRequests, { query: { status: 500 } })
   assert.equal([first.body.data.length, typeof first.body.nextCursor], [0, 'string'])
   const second = await partner.call(listRequests, { query: { status: 500, cursor: first.body.nextCursor } })
-  assert.equal([ids(second.body.data), second.body.nextCursor], [[`request-${SCANNED_AT_MOST + 5}`], null])
+  assert.equal([ids(second.body.data), second.body.nextCursor], [[`request-${SCANNED_AT_MOST + 505}`], null])
+})
+
+list('is in the order of arrival on every page, however groups overlap', async () => {
+  const { partnerId } = await harness.makePartner()
+  const now = performance.now()
+  const all: RequestEntry[] = []
+  // Several processes at once; some requests lasted long, and some arrived in the same millisecond.
+  for (let round = 0; round < 12; round++) {
+    const process = openRequestLog({ db, log, keepDays: 7, everyMs: 3_600_000 })
+    for (let i = 0; i < 40; i++) {
+      const agoMs = Math.floor(Math.random() * 3000) + (Math.random() < 0.2 ? Math.floor(Math.random() * 40_000) : 0)
+      const status = Math.random() < 0.1 ? 500 : 200
+      const startedAt = now - agoMs
+      const noted = entry(partnerId, { requestId: `request-${all.length}`, startedAt, status, trader: `t${i % 3}` })
+      process.note(noted)
+      all.push(noted)
+    }
+    await process.close()
+  }
+  for (const filter of [{}, { status: 500 }, { trader: 't1' }, { status: 500, trader: 't2' }]) {
+    const expected = all.filter(
+      ({ status, trader }) =>
+        (filter.status === undefined || status === filter.status) &&
+        (filter.trader === undefined || trader === filter.trader)
+    )
+    for (const limit of [1, 7, 1000]) {
+      const seen: { requestId: string; at: Date }[] = []
+      for (let cursor: string | null | undefined; cursor !== null; ) {
+        const page = await listRows(db, { partnerId, limit, cursor, ...filter })
+        assert.ok(page.requests.length <= limit)
+        seen.push(...page.requests)
+        cursor = page.nextCursor
+      }
+      assert.equal(seen.map(({ requestId }) => requestId).sort(), expected.map(({ requestId }) => requestId).sort())
+      const times = seen.map(({ at }) => at.getTime())
+      assert.equal(
+        times,
+        times.toSorted((a, b) => b - a)
+      )
+    }
+  }
+  // Within the window alone, whichever groups reach over its ends.
+  const [from, to] = [new Date(Date.now() - 30_000), new Date(Date.now() - 2000)]
+  const { requests } = await listRows(db, { partnerId, from, to, limit: 1000 })
+  const within = (await listRows(db, { partnerId, limit: 1000 })).requests.filter(({ at }) => at >= from && at < to)
+  assert.ok(within.length > 50)
+  assert.equal(requests, within)
+})
+
+list("finds an id that carries its time around it, and anywhere when its maker's clock was wrong", async () => {
+  const partner = await harness.makePartner()
+  const made = await partner.call(getMe)
+  const id = made.headers.get('x-request-id') ?? ''
+  assert.ok(Math.abs(Number(timeOfRequestId(id)) - Date.now()) < 10_000, id)
+  assert.is(timeOfRequestId(randomUUID()), undefined)
+  const wrong = `017f22e2-79b0-7cc3-98c4-dc0c0c07398f`
+  await partner.call(getMe, { headers: { 'x-request-id': wrong } })
+  for (const requestId of [id, wrong]) assert.equal(ids(await listed(partner, { requestId })), [requestId])
+  assert.equal(await listed(partner, { requestId: newRequestId() }), [])
+})
+
+list('passes over so many groups for an id, and has a cursor to go on with', async () => {
+  const { partnerId } = await harness.makePartner()
+  await write(partnerId, 1, { requestId: 'long-ago-1', startedAt: performance.now() - 1_200_000 })
+  await db.raw(
+    `insert into request_groups (partner_id, day, from_at, last_at, entries, worst, ids, shapes, data)
+     select ?, (now() at time zone 'UTC')::date, at, at, 1, 200, array[i], 'getMe\tGET\t200\t\t\t/v1/me', ''
+       from generate_series(1, ${COMPARED_AT_MOST}) i, lateral (select now() - i * interval '10 milliseconds' as at) a`,
+    [partnerId]
+  )
+  const first = await listRows(db, { partnerId, requestId: 'long-ago-1', limit: 10 })
+  assert.equal([first.requests.length, typeof first.nextCursor], [0, 'string'])
+  const second = await listRows(db, { partnerId, requestId: 'long-ago-1', limit: 10, cursor: first.nextCursor ?? '' })
+  assert.equal([second.requests.map(({ requestId }) => requestId), second.nextCursor], [['long-ago-1'], null])
+})
+
+/** As a process of the version before writes an entry. */
+const writeRow = (partnerId: string, { id, ago, trader }: { id: string; ago: number; trader: string | null }) =>
+  db.raw(
+    `insert into requests (partner_id, day, at, request_id, key_id, operation, method, path, status, error, trader, ms)
+     select ?, (now() at time zone 'UTC')::date, now() - ? * interval '1 millisecond', ?, null, 'listAccounts', 'GET', '/v1/accounts',
+            404, 'TRADER_NOT_FOUND', ?::text, 12.34`,
+    [partnerId, ago, id, trader]
+  )
+
+list('has what processes of the version before write, and wrote before the log was packed', async () => {
+  const { partnerId } = await harness.makePartner()
+  await db.raw('alter table requests disable trigger pack_requests')
+  await writeRow(partnerId, { id: 'written-before', ago: 9000, trader: 'Ünal 😀' })
+  await db.raw('create table requests_packed as select last_value as before from requests_n')
+  await db.raw('alter table requests enable trigger pack_requests')
+  await writeRow(partnerId, { id: 'written-beside', ago: 4, trader: null })
+  await packRequests(db)
+  const { requests } = await listRows(db, { partnerId, limit: 10 })
+  const same = {
+    operation: 'listAccounts',
+    method: 'GET',
+    path: '/v1/accounts',
+    status: 404,
+    error: 'TRADER_NOT_FOUND'
+  }
+  const shown = requests.map(({ operation, method, path, status, error, keyId, ms, requestId, trader }) => ({
+    ...{ operation, method, path, status, error, keyId, ms, requestId, trader }
+  }))
+  assert.equal(shown, [
+    { ...same, keyId: null, ms: 12.3, requestId: 'written-beside', trader: null },
+    { ...same, keyId: null, ms: 12.3, requestId: 'written-before', trader: 'Ünal 😀' }
+  ])
+  const [, old] = requests
+  assert.ok(Math.abs(Number(old?.at) - (Date.now() - 9000)) < 5000)
+  for (const requestId of ['written-before', 'written-beside'])
+    assert.is((await listRows(db, { partnerId, requestId, limit: 10 })).requests.length, 1, requestId)
+  for (const id of ['abcdefgh', newRequestId(), '~'.repeat(64)]) {
+    const [found] = await rows<{ hash: number }>(db, 'select request_id_hash(:id) as hash', { id })
+    assert.is(found?.hash, hashOfId(id))
+  }
 })
 
 writing(
@@ -188,7 +316,7 @@ writing(
     const [one, two, ...more] = await Promise.all(Array.from({ length: 5 }, () => harness.makePartner()))
     if (!one || !two) throw new Error('no partners')
     const small = openRequestLog({ db, log, keepDays: 7, everyMs: 3_600_000, most: 8 })
-    await db.raw('alter table requests rename to requests_away')
+    await db.raw('alter table request_groups rename to groups_away')
     for (let i = 0; i < 5; i++) small.note(entry(one.partnerId, { requestId: `entry-of-one-${i}` }))
     for (let i = 0; i < 5; i++) small.note(entry(two.partnerId, { requestId: `entry-of-two-${i}` }))
     // Two of each of four fill it; there is no place left for the fifth.
@@ -196,27 +324,16 @@ writing(
       for (let i = 0; i < 2; i++) small.note(entry(partnerId, { requestId: `of-more-${i}` }))
     const failure = await small.flush().catch((error: unknown) => error)
     assert.instance(failure, Error)
-    await db.raw('alter table requests_away rename to requests')
+    await db.raw('alter table groups_away rename to request_groups')
     await small.flush()
-    const kept = await rows<{ request_id: string }>(
-      db,
-      `select request_id from requests where partner_id in (:one, :two) order by n`,
-      { one: one.partnerId, two: two.partnerId }
-    )
+    const kept = async ({ partnerId }: TestPartner) =>
+      (await listRows(db, { partnerId, limit: 10 })).requests.map(({ requestId }) => requestId).sort()
+    assert.equal(await kept(one), ['entry-of-one-0', 'entry-of-one-1'])
+    assert.equal(await kept(two), ['entry-of-two-0', 'entry-of-two-1'])
+    const crowd = await Promise.all(more.map(kept))
     assert.equal(
-      kept.map(({ request_id }) => request_id),
-      ['entry-of-one-0', 'entry-of-one-1', 'entry-of-two-0', 'entry-of-two-1']
-    )
-    const crowd = await rows<{ partner: string }>(
-      db,
-      `select distinct partner_id as partner from requests where request_id like 'of-more-%'`
-    )
-    assert.equal(
-      crowd.map(({ partner }) => partner).sort(),
-      more
-        .slice(0, 2)
-        .map(({ partnerId }) => partnerId)
-        .sort()
+      crowd.map(found => found.length),
+      [2, 2, 0]
     )
     small.note(entry(one.partnerId, { requestId: 'one-after' }))
     await small.close()
@@ -234,11 +351,11 @@ writing('writes each entry once, however often it is asked to write at once', as
 writing('writes a full group without waiting for the clock', async () => {
   const partner = await harness.makePartner()
   const slow = openRequestLog({ db, log, keepDays: 7, everyMs: 3_600_000 })
-  for (let i = 0; i < 1000; i++) slow.note(entry(partner.partnerId))
+  const startedAt = performance.now()
+  for (let i = 0; i < GROUP; i++) slow.note(entry(partner.partnerId, { startedAt }))
   await until('the group to be written', async () => {
-    const { partnerId } = partner
-    const found = await rows(db, 'select from requests where partner_id = :partnerId', { partnerId })
-    return found.length === 1000
+    const { requests } = await listRows(db, { partnerId: partner.partnerId, limit: 1000 })
+    return requests.length === GROUP
   })
   await slow.close()
 })
@@ -255,7 +372,7 @@ writing('makes the partition of a day that lacks one', async () => {
   const partner = await harness.makePartner()
   const [today] = await rows<{ name: string }>(
     db,
-    `select 'requests_' || to_char(now() at time zone 'UTC', 'YYYYMMDD') as name`
+    `select 'request_groups_' || to_char(now() at time zone 'UTC', 'YYYYMMDD') as name`
   )
   await db.raw('drop table ??', [String(today?.name)])
   services.requests.note(entry(partner.partnerId, { requestId: 'without-partition' }))
@@ -269,11 +386,11 @@ writing('is kept for so many days, and no other table loses one', async () => {
       await rows<{ day: number }>(
         db,
         `select to_date(right(c.relname, 8), 'YYYYMMDD') - (now() at time zone 'UTC')::date as day
-           from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'requests'::regclass order by 1`
+           from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'request_groups'::regclass order by 1`
       )
     ).map(({ day }) => day)
   await db.raw(
-    `select make_day_partitions('requests', (now() at time zone 'UTC')::date - 9, (now() at time zone 'UTC')::date - 6)`
+    `select make_day_partitions('request_groups', (now() at time zone 'UTC')::date - 9, (now() at time zone 'UTC')::date - 6)`
   )
   await keepRequestDays({ db, config: { requestDays: 7 } })
   // A run that began before midnight has yesterday's partition as well.

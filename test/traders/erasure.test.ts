@@ -115,6 +115,7 @@ const exporting = suite('operator traders export')
 
 exporting('gives out what is the trader’s, without secrets and without what is another’s', async () => {
   const [anna, other] = [await makePerson(), await makePerson()]
+  await services.requests.flush()
   const { json, exitCode, stdout } = await run('export', anna.traderId)
   assert.is(exitCode, 0)
   const tables = Object.keys(json.tables)
@@ -128,7 +129,8 @@ exporting('gives out what is the trader’s, without secrets and without what is
     'community_messages',
     'community_bots',
     'orders',
-    'trade_records'
+    'trade_records',
+    'requests'
   ])
     assert.ok(tables.includes(table), table)
   assert.is(json.tables.orders.length, 3)

@@ -134,7 +134,7 @@ export class Client {
     const timeoutMs = call.timeoutMs ?? (placing ? PLACING_MS : ATTEMPT_MS)
     const until = performance.now() + (call.deadlineMs ?? deadlineMs)
     for (let pauseMs = 200; ; pauseMs = Math.min(10_000, 2 * pauseMs)) {
-      const attempt = { method: method.toUpperCase(), path, requestId: crypto.randomUUID(), ms: performance.now() }
+      const attempt = { method: method.toUpperCase(), path, requestId: newRequestId(), ms: performance.now() }
       const { response, body, error } = await this.#attempt(attempt, { headers, call, timeoutMs })
       onAttempt?.({ ...attempt, ms: performance.now() - attempt.ms, response, error })
       if (!error) return body as T
@@ -164,13 +164,15 @@ export class Client {
   }
 }
 
+/** A UUID of version 7, whose time the request log goes by. */
+const newRequestId = (time = `0${Date.now().toString(16)}`): string =>
+  `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`
+
 function address(path: string, { path: params = {}, query = {} }: Call): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
   const given = Object.entries(query).filter(([, value]) => value !== undefined)
-  return `${filled}?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`.replace(
-    /\?$/,
-    ''
-  )
+  const search = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)])).toString()
+  return search ? `${filled}?${search}` : filled
 }
 
 function read({ status, ok, headers }: Response, text: string, requestId: string) {

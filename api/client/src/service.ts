@@ -6047,7 +6047,7 @@ export interface components {
             operation: string;
             /** @description Path without the query; identifiers that broke their schema are shown as the name of the parameter. */
             path: string;
-            /** @description X-Request-Id of the response: the one that the caller sent, or a new one. */
+            /** @description X-Request-Id of the response: the one that the caller sent, or a new one, a UUID of version 7. */
             requestId: string;
             /** @description HTTP status of the response. */
             status: number;
