@@ -9,6 +9,7 @@ import { addLedger } from './money/ledger.ts'
 import { addPayouts } from './money/payouts.ts'
 import { addPurchases } from './money/purchases.ts'
 import { addWallet } from './money/wallet.ts'
+import { addArchive } from './orders/archive.ts'
 import { addContracts } from './orders/contracts.ts'
 import { addFindings } from './orders/findings.ts'
 import { addOrders } from './orders/orders.ts'
@@ -58,6 +59,7 @@ export function createProgram(): Command {
   addTrading(program)
   addTraders(program)
   addOrders(program)
+  addArchive(program)
   addContracts(program)
   addFindings(program)
   addEvents(program)

@@ -2044,6 +2044,8 @@ CREATE OR REPLACE FUNCTION sum_archive_month(month date, OUT orders bigint, OUT 
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'public', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+ SET bytea_output TO 'hex'
 AS $function$
     begin
       if to_regclass(archive_partition(month)) is null then

@@ -19,6 +19,7 @@ import { type Config, ConfigError } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
 import { checkAnalytics } from './analytics.ts'
+import { checkArchive } from './archive.ts'
 import { checkEvents } from './events.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { checkReach } from './reach.ts'
@@ -61,7 +62,13 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(await checkProcesses(db), ...(await checkReach(db)), ...(await checkHalts(db)))
     found.push(await checkReview(db))
     found.push(...(await checkSettlements(db)))
-    found.push(await checkEvents(db), ...(await checkTicks(db)), await checkAnalytics(db), await checkWebhooks(db))
+    found.push(
+      await checkEvents(db),
+      ...(await checkTicks(db)),
+      await checkAnalytics(db),
+      await checkArchive(db, config),
+      await checkWebhooks(db)
+    )
     found.push(...(await checkApplications(db)))
     found.push(await checkSums(db))
     return found

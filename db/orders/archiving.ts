@@ -7,7 +7,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 /** Orders in one batch; fewer hold the processor for less time, more cost less each. */
 export const ARCHIVE_BATCH = 1000
 // An id is made by a clock of its own, a moment before the order.
-const CLOCK_SLACK_MS = 86_400_000
+export const CLOCK_SLACK_MS = 86_400_000
 
 /** All columns of orders but the generated one. */
 export const archivedColumns = `id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency, app_id, dialect,
@@ -20,7 +20,7 @@ export const archivedColumns = `id, partner_id, trader_id, trader_external_id, b
   limits_at, limits_tries, markup`
 
 /** SQL: whether an order may move, by the binding `before`. A failed one is over when its time to live is. */
-const isOver = `phase in ('closed', 'failed') and created_at < :before and queued_at < :before
+export const isOver = `phase in ('closed', 'failed') and created_at < :before and queued_at < :before
   and coalesce(closed_at, expires_at) < :before`
 
 const month = `date_trunc('month', created_at at time zone 'UTC')::date`

@@ -1,9 +1,11 @@
 // Prometheus metrics of what the database holds: orders, queues, ledger, halts, events, analytics, webhooks. They are read when
 // Prometheus scrapes.
 import client from 'prom-client'
+import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
 import { haltScopes } from '../../schemas/halts.ts'
 import { readAnalyticsState } from '../analytics/state.ts'
 import { readOutbox } from '../events/sequence.ts'
+import { readUnmoved } from '../orders/archive-months.ts'
 import { countBreaks } from '../orders/reconciliation.ts'
 import { countPastEnd } from '../orders/review.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -74,6 +76,10 @@ export function collectStoreMetrics(db: Db): void {
     name: 'service_analytics_behind_seconds',
     help: 'How far the sums of analytics are behind; answers count the rest from the orders.'
   })
+  const unarchived = new client.Gauge({
+    name: 'service_orders_oldest_unarchived_seconds',
+    help: 'How long ago the oldest order ended that could be in the archive and is not; 0 without any. Days above ARCHIVE_AFTER_DAYS are an alarm.'
+  })
   const webhooks = new client.Gauge({
     name: 'service_webhooks',
     help: 'Webhook endpoints, by state: enabled, failing, disabled (by 410 or failures).',
@@ -125,6 +131,8 @@ export function collectStoreMetrics(db: Db): void {
     differing.set(analytics.differences ?? 0)
     behind.set(analytics.behindSeconds)
     outbox.set(depth)
+    const { oldestEnded } = await readUnmoved(db, { days: ARCHIVE_LEAST_DAYS, most: 1 })
+    unarchived.set(oldestEnded ? Math.max(0, (Date.now() - oldestEnded.getTime()) / 1000) : 0)
     lag.set(waiting)
     const counts = await countWebhooks(db)
     for (const state of ['enabled', 'failing', 'disabled'] as const) webhooks.set({ state }, counts[state])

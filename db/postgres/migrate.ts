@@ -66,6 +66,7 @@ import * as requestGroups from '../migrations/0071_request_groups.ts'
 import * as requestsPacked from '../migrations/0072_requests_packed.ts'
 import * as traderTotals from '../migrations/0073_trader_totals.ts'
 import * as ordersArchive from '../migrations/0076_orders_archive.ts'
+import * as archiveSums from '../migrations/0077_archive_sums.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -137,7 +138,8 @@ const migrations: Migration[] = [
   { name: '0071_request_groups', up: requestGroups.up },
   { name: '0072_requests_packed', up: requestsPacked.up },
   { name: '0073_trader_totals', up: traderTotals.up },
-  { name: '0076_orders_archive', up: ordersArchive.up }
+  { name: '0076_orders_archive', up: ordersArchive.up },
+  { name: '0077_archive_sums', up: archiveSums.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -4,6 +4,7 @@
 //   make mutants                                   every guard
 //   node test/simulate/mutants.ts --only 'permit'  those whose name has this
 //   node test/simulate/mutants.ts --skip 10        all but the first ten
+import { hash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -70,7 +71,12 @@ function unharmedTest(test: string, admin: string): Promise<string | undefined> 
 async function complaintOfTest(test: string, edits: Edit[], admin: string): Promise<string | undefined> {
   const file = fileURLToPath(new URL(`../../${test}`, import.meta.url))
   try {
-    await runEdited([file], { edits, env: { TEST_PG_URL: admin } })
+    // A guard in a migration is gone from a database that was migrated without it alone.
+    const migrated = edits.find(edit => edit.file.startsWith('db/migrations/'))
+    const template: Record<string, string> = migrated
+      ? { TEST_TEMPLATE: `operator_template_${hash('sha256', migrated.from).slice(0, 16)}` }
+      : {}
+    await runEdited([file], { edits, env: { TEST_PG_URL: admin, ...template } })
     return undefined
   } catch (error) {
     const failed = /FAIL\s+(.*)/.exec((error as { stdout?: string }).stdout ?? '')

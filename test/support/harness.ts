@@ -72,7 +72,7 @@ function databaseUrl(admin: string, name: string): string {
   return url.href
 }
 
-const TEMPLATE = 'operator_template'
+const TEMPLATE = process.env.TEST_TEMPLATE ?? 'operator_template'
 
 /** A fresh database with every migration applied; dropped when the test process ends in order. */
 export async function openTestDatabase(): Promise<string> {

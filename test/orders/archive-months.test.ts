@@ -1,0 +1,142 @@
+// What operators do with the archive: look, export a month, drop months that are exported. Dropped orders leave their names.
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, readFile, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { dropMonth, ExportSum, exportMonth, readUnmoved } from '../../db/orders/archive-months.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { archiveDue } from '../../worker/orders/archiving.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+import { binaryOrder, daysAgo, insertOldOrder } from '../support/old-orders.ts'
+import { operator } from '../support/operator.ts'
+
+const harness = await openHarness({ env: { ORDER_TTL_MS: '200', SETTLE_WAIT_MS: '200', ARCHIVE_AFTER_DAYS: '60' } })
+const { services, env } = harness
+const { db } = services
+const partner = await harness.makePartner()
+const trader = await partner.makeTrader()
+const monthOf = (at: Date) => at.toISOString().slice(0, 7)
+/** In the middle of the month so many months ago. */
+const monthsAgo = (months: number) => {
+  const now = new Date()
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - months, 15, 12))
+}
+const run = (...args: string[]) => operator(env, 'archive', ...args)
+const directory = await mkdtemp(join(tmpdir(), 'archive-'))
+const linesOf = async (file: string) => (await readFile(file, 'utf8')).trimEnd().split('\n')
+
+const archive = suite('operator archive')
+
+archive('shows the months, and what is to move', async () => {
+  for (const [months, count] of [
+    [5, 3],
+    [4, 2]
+  ] as const)
+    for (let i = 0; i < count; i++)
+      // Line ends of all kinds are texts like others.
+      await insertOldOrder(db, trader, {
+        at: monthsAgo(months),
+        barrier: 'a\u2028b, "c"\n',
+        markup: '123456789012.123456789012'
+      })
+  await insertOldOrder(db, trader, { at: daysAgo(45) })
+  assert.is((await readUnmoved(db, { days: 60, most: 3 })).orders, 3)
+  assert.is((await run('status', '--json')).json.toMove, 5)
+  await archiveDue({ ...services, config: { ...services.config, archiveAfterDays: 0 } })
+  assert.is((await run('status', '--json')).json.toMove, 5)
+  await archiveDue(services)
+  const { toMove, orders, archiveAfterDays, data } = (await run('status', '--json')).json
+  assert.equal([toMove, orders, archiveAfterDays], [0, 5, 60])
+  assert.equal(
+    data.map(({ month, orders: count }: { month: string; orders: number }) => [month, count]),
+    [
+      [monthOf(monthsAgo(5)), 3],
+      [monthOf(monthsAgo(4)), 2]
+    ]
+  )
+  assert.match((await run('status')).stdout, new RegExp(monthOf(monthsAgo(5))))
+})
+
+archive('exports a month into a new file, as CSV and as JSON lines', async () => {
+  const month = monthOf(monthsAgo(5))
+  for (const format of ['csv', 'jsonl']) {
+    const file = join(directory, `one.${format}`)
+    const { exitCode, stderr, json } = await run(
+      'export',
+      '--month',
+      month,
+      '--format',
+      format,
+      '--file',
+      file,
+      '--json'
+    )
+    assert.is(exitCode, 0, stderr)
+    assert.equal([json.month, json.orders, json.file], [month, 3, file])
+    assert.is((await stat(file)).mode & 0o777, 0o600)
+    assert.is((await run('export', '--month', month, '--format', format, '--file', file)).exitCode, 1)
+  }
+  const orders = (await linesOf(join(directory, 'one.jsonl'))).map(line => JSON.parse(line))
+  assert.is(orders.length, 3)
+  assert.is(orders[0].barrier, 'a\u2028b, "c"\n')
+  const [head = '', ...cells] = await linesOf(join(directory, 'one.csv'))
+  assert.match(head, /^id,partner_id,trader_id,.*,markup$/)
+  assert.match(cells.join('\n'), /,123456789012\.123456789012\n/)
+  assert.is((await run('export', '--month', '2001-01', '--file', join(directory, 'none'))).exitCode, 1)
+})
+
+archive('drops months that are exported and verified, and nothing without consent', async () => {
+  const [first, second] = [monthOf(monthsAgo(5)), monthOf(monthsAgo(4))]
+  const { body } = binaryOrder(trader)
+  const id = await insertOldOrder(db, trader, { at: monthsAgo(5), clientOrderId: body.clientOrderId })
+  await archiveDue(services)
+  const drop = (...args: string[]) => run('drop', '--before', second, '--directory', directory, ...args)
+  assert.is((await drop()).exitCode, 1)
+  assert.is((await db('orders_archive').where({ id })).length, 1)
+  const { exitCode, stderr, json } = await drop('--yes', '--json')
+  assert.is(exitCode, 0, stderr)
+  const [dropped, ...others] = json.data
+  assert.equal([dropped.month, dropped.orders, others.length], [first, 4, 0])
+  assert.is((await linesOf(join(directory, `orders-${first}.jsonl`))).length, 4)
+  assert.is((await readFile(join(directory, `orders-${first}.csv`), 'utf8')).match(/^ord_/gm)?.length, 4)
+  assert.is((await db('orders_archive').where({ id })).length, 0)
+  const [month] = (await run('status', '--json')).json.data
+  assert.equal([month.orders, month.dropped], [0, 4])
+  const audited = await db('audit_log').where({ action: 'archive.drop', target: first }).first()
+  assert.is(audited.details.orders, 4)
+  const repeat = await partner.call(placeBinaryOrder, { body })
+  assert.equal([repeat.status, repeat.body.error, repeat.body.orderId], [409, 'CLIENT_ORDER_ID_REUSED', id])
+  assert.is((await run('drop', '--before', second, '--directory', directory, '--yes')).exitCode, 1)
+})
+
+archive('drops no month that differs from its export, or whose events are kept', async () => {
+  const month = monthOf(monthsAgo(4))
+  const sum = new ExportSum()
+  await db.transaction(async trx => {
+    for await (const lines of exportMonth(trx, month)) for (const line of lines) sum.add(line)
+  })
+  const { orders, checksum } = sum
+  for (const change of [{ trader_external_id: randomUUID() }, { markup: '0.5' }]) {
+    await db('orders_archive').where({ trader_id: trader.traderId }).update(change)
+    assert.is(await dropMonth(db, { month, orders, checksum }), false)
+  }
+  assert.is(await dropMonth(db, { month, orders: orders + 1, checksum }), false)
+  const next = monthOf(monthsAgo(3))
+  const [kept] = await rows<{ id: string }>(db, 'select id from orders_archive limit 1')
+  await rows(
+    db,
+    `insert into events (partner_id, day, position, id, type, subject, at, facts)
+     select :partnerId, (now() at time zone 'UTC')::date, 1, gen_random_uuid(), 'order.closed', :id, now(), null`,
+    { partnerId: partner.partnerId, id: kept?.id }
+  )
+  const refused = await run('drop', '--before', next, '--directory', directory, '--yes')
+  assert.is(refused.exitCode, 1)
+  assert.match(refused.stderr, /events/)
+  assert.is((await db('orders_archive').count('* as count'))[0]?.count, orders)
+})
+
+archive.after(closeAll)
+archive.run()
