@@ -4,6 +4,7 @@
 import { forgetEventFaults } from '../db/events/faults.ts'
 import { dropEventDays, makeEventDays, SEQUENCED_AT_ONCE, sequenceEvents } from '../db/events/sequence.ts'
 import { EVENTS } from '../db/platform/bus.ts'
+import { notifiesItself, withRoom } from '../db/platform/hints.ts'
 import { countSequenced } from '../db/platform/metrics.ts'
 import { lacksPartition } from '../db/postgres/day-partitions.ts'
 import { sleep } from './platform/clock.ts'
@@ -27,12 +28,14 @@ export function openSequencing(
       // Housekeeping may not have run for days.
       if (!placed) await makeEventDays(db)
       placed = true
-      const { count, grown } = await sequenceEvents(db)
+      const { count, grown, notify } = await withRoom(notifiesItself(bus, last), async notify => {
+        return { ...(await sequenceEvents(db, { notify })), notify }
+      })
       last = count
       if (count === 0) return false
       countSequenced(count)
       for (const { partnerId } of grown) {
-        bus.publish(EVENTS, 'events', partnerId)
+        if (!notify) bus.publish(EVENTS, 'events', partnerId)
         onGrowth(partnerId)
       }
       return count === SEQUENCED_AT_ONCE

@@ -3,7 +3,13 @@
 import { number, presentConverted, presentEntry, time } from '../../db/orders/entry.ts'
 import { hashTerms, type OrderTerms } from '../../db/orders/inserting.ts'
 import { listEntries } from '../../db/orders/listing.ts'
-import { expireOrders, getOrder, type OrderRow, type Outcome } from '../../db/orders/reading.ts'
+import {
+  outcomeOf as carriedOutcome,
+  expireOrders,
+  getOrder,
+  type OrderRow,
+  type Outcome
+} from '../../db/orders/reading.ts'
 import { findStored, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
 import { disconnected } from '../../db/traders/accounts.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
@@ -164,7 +170,7 @@ function checkSameTerms(stored: StoredOrder, { traderExternalId, terms }: Placem
 async function outcomeOf(
   services: ApiServices,
   stored: Stored,
-  { order, signal, early }: { order: Placement; signal: AbortSignal; early: Promise<void> | undefined }
+  { order, signal, early }: { order: Placement; signal: AbortSignal; early: Promise<string | undefined> | undefined }
 ): Promise<Reply> {
   const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
   const row = await settled(services, stored.order, { settle: order.settle, signal, early })
@@ -203,14 +209,16 @@ function unsettled(row: Outcome, headers: Record<string, string> = {}): ApiError
 async function settled(
   services: ApiServices,
   first: StoredOrder,
-  { settle, signal, early }: { settle: boolean; signal: AbortSignal; early: Promise<void> | undefined }
+  { settle, signal, early }: { settle: boolean; signal: AbortSignal; early: Promise<string | undefined> | undefined }
 ): Promise<Outcome> {
   const { bus, batched, config, db } = services
   const deadline = performance.now() + config.settleWaitMs
   // The first wait began before the order was stored, and mostly ends with the result; only a repeat has something to
   // read at once.
   if (early !== undefined) {
-    await early
+    // The row is read where the hint is lost, or carries no outcome that decides.
+    const carried = carriedOutcome(first.id, await early)
+    if (carried && isDecided(carried, settle)) return carried
     const row = await batched.order(first.id)
     if (row && isDecided(row, settle)) return row
   }

@@ -14,6 +14,7 @@ import {
 } from '../../db/platform/broker-requests.ts'
 import type { Bus } from '../../db/platform/bus.ts'
 import { WORK } from '../../db/platform/bus.ts'
+import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
 import type { Queue } from '../../db/platform/queue.ts'
 import { batch, isDataError, share } from '../../db/postgres/batch.ts'
 import type { Db } from '../../db/postgres/connection.ts'
@@ -60,7 +61,10 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
     }),
     storeOrder: batch(
       async (drafts: Draft[]) => {
-        const stored = await storeOrders(db, queue, drafts)
+        const { stored, notify } = await withRoom(notifiesItself(bus, drafts.length), async notify => {
+          return { stored: await storeOrders(db, queue, drafts, { notify }), notify }
+        })
+        if (notify) return stored
         const phases = new Set(stored.map(entry => entry.order && entry.created && entry.order.phase))
         if (phases.has('queued')) bus.publish(WORK, 'order.place', 'new')
         if (phases.has('unproven')) bus.publish(WORK, 'account.prove', 'new')

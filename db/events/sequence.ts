@@ -1,6 +1,8 @@
 // The sequencer: moves events from the outbox into the log and gives them their positions. Any process may run it at any time;
 // an advisory lock lets one run at a time, so positions of a partner are dense and agree with the order of commits. A run after
 // each commit makes it fast, a slow clock finds what a process left that died in between.
+import { EVENTS } from '../platform/bus.ts'
+import { notifying } from '../platform/hints.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { dropDays, makeDays } from '../postgres/day-partitions.ts'
 
@@ -22,13 +24,16 @@ export interface Sequenced {
   grown: Grown[]
 }
 
+const grownNotified = `, ${notifying(`select '${EVENTS}', 'events ' || partner_id from moved`)}`
+
 /**
  * Moves the oldest events of the outbox into the log: one statement, its own transaction. The lock is waited for within it, on
  * a snapshot from before: what was committed in the meantime is left to its own writer, or to the next run. Events of one record
  * are in the order of their ids, since a row is locked while its events are written; a snapshot that has a later one of a record
- * has the earlier ones, too, or they are in the log.
+ * has the earlier ones, too, or they are in the log. With `notify` the sequencers' listeners are notified; without, that is the
+ * caller's.
  */
-export async function sequenceEvents(db: Db): Promise<Sequenced> {
+export async function sequenceEvents(db: Db, { notify = false }: { notify?: boolean } = {}): Promise<Sequenced> {
   const found = await rows<Grown & { count: number }>(
     db,
     // `single` shows the planner that it is one row: for a table that was never analysed it assumes thousands, and
@@ -55,8 +60,9 @@ export async function sequenceEvents(db: Db): Promise<Sequenced> {
               m.position - c.count + row_number() over (partition by t.partner_id order by t.id),
               event_id(), t.type, t.subject, t.trader, t.at, t.facts
          from taken t join counted c using (partner_id) join moved m using (partner_id) cross join today
-     )
-     select m.partner_id as "partnerId", m.position, c.count from moved m join counted c using (partner_id)`
+     )${notify ? grownNotified : ''}
+     select m.partner_id as "partnerId", m.position, c.count${notify ? ', (select messages from woken) as messages' : ''}
+       from moved m join counted c using (partner_id)`
   )
   return {
     count: found.reduce((sum, { count }) => sum + count, 0),

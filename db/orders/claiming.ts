@@ -66,6 +66,8 @@ export interface Claims {
   expired: OrderRow[]
   /** Of the accounts, those that another worker serves, or is about to. */
   elsewhere: Served[]
+  /** Of the others, those of which nothing was claimed. */
+  unclaimed: string[]
 }
 
 /**
@@ -109,21 +111,21 @@ export async function takeOrders(
 }
 
 /** Where nothing could be claimed, an order out of time or a halted one may be at the head. */
-async function withExpired(
-  db: Db,
-  options: ClaimOptions,
-  { claimed, elsewhere }: Omit<Claims, 'expired'>
-): Promise<Claims> {
+async function withExpired(db: Db, options: ClaimOptions, { claimed, elsewhere }: Heads): Promise<Claims> {
   const served = new Set(claimed.map(({ account_id }) => account_id))
   for (const { accountId, worker } of elsewhere) if (worker !== null) served.add(accountId)
   const accountIds = options.accountIds.filter(accountId => !served.has(accountId))
-  if (accountIds.length === 0) return { claimed, expired: [], elsewhere }
+  if (accountIds.length === 0) return { claimed, expired: [], elsewhere, unclaimed: [] }
   const expired = await expireHeads(db, accountIds)
-  if (expired.length === 0) return { claimed, expired, elsewhere }
+  if (expired.length === 0) return { claimed, expired, elsewhere, unclaimed: accountIds }
   const freed = [...new Set(expired.map(({ account_id }) => account_id))]
   const next = await claimHeads(db, { ...options, accountIds: freed })
-  return { claimed: [...claimed, ...next.claimed], expired, elsewhere }
+  const late = new Set(next.claimed.map(({ account_id }) => account_id))
+  const unclaimed = accountIds.filter(accountId => !late.has(accountId))
+  return { claimed: [...claimed, ...next.claimed], expired, elsewhere, unclaimed }
 }
+
+type Heads = Pick<Claims, 'claimed' | 'elsewhere'>
 
 function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
   return rows<OrderRow>(
@@ -179,7 +181,7 @@ const claiming = (full: string[]) => `heads as materialized (
 // Mostly no partner has all of its share, and the statement is the one without the condition.
 const fullOnly = (full: string[]) => (full.length > 0 ? { full } : {})
 
-async function claimHeads(db: Db, options: ClaimOptions): Promise<Omit<Claims, 'expired'>> {
+async function claimHeads(db: Db, options: ClaimOptions): Promise<Heads> {
   const { accountIds, sender, claimNo, permitMs, reconcileAfterMs, full = [] } = options
   const found = await rows<{ account: string; worker: string | null } & Claimed>(
     db,

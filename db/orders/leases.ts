@@ -6,7 +6,8 @@ import { addToFollows } from '../copy/fanout.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
-import type { OrderRow } from './reading.ts'
+import { type Notifiable, notifiedColumns, notifyingOf } from './notifying.ts'
+import { type OrderRow, outcomeLine } from './reading.ts'
 
 // What the broker's clock may be ahead of the database's.
 const AHEAD_SECONDS = '600'
@@ -33,23 +34,28 @@ export interface Settlement {
 export type Closed = Pick<OrderRow, 'id' | 'reply_channel' | 'follow_id'> & {
   /** A job was stored that closes the copies of this order. */
   closes_copies: boolean
-}
+} & Notifiable
 
 /**
  * Closes open orders with their result. What a copy made counts for its follow in the same transaction; a leader's order
- * that ended early stores, with its end, the job that closes its copies.
+ * that ended early stores, with its end, the job that closes its copies. With `notify` it notifies those who wait, too.
  */
-export async function closeOrders(db: Db, queue: Queue, settlements: Settlement[]): Promise<Closed[]> {
-  if (!settlements.some(({ copied }) => copied)) return markClosed(db, queue, settlements)
+export async function closeOrders(
+  db: Db,
+  queue: Queue,
+  settlements: Settlement[],
+  { notify = false }: { notify?: boolean } = {}
+): Promise<Closed[]> {
+  if (!settlements.some(({ copied }) => copied)) return markClosed(db, queue, settlements, notify)
   return db.transaction(async trx => {
-    const orders = await markClosed(trx, queue, settlements)
+    const orders = await markClosed(trx, queue, settlements, notify)
     const copies = orders.flatMap(({ id, follow_id }) => (follow_id ? [{ orderId: id, followId: follow_id }] : []))
     if (copies.length > 0) await addToFollows(trx, copies)
     return orders
   })
 }
 
-async function markClosed(trx: Db, queue: Queue, settlements: Settlement[]): Promise<Closed[]> {
+async function markClosed(trx: Db, queue: Queue, settlements: Settlement[], notify: boolean): Promise<Closed[]> {
   const closing = queue.enqueueing(
     'copy.close',
     `select jsonb_build_object('orderId', id) from closed where closes_copies`
@@ -68,9 +74,9 @@ async function markClosed(trx: Db, queue: Queue, settlements: Settlement[]): Pro
        from jsonb_to_recordset(:settlements::jsonb) as s (id text, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
             commission numeric, markup numeric, "closedAt" float8, early boolean)
       where o.id = ${among('ids')} and o.id = s.id and o.phase = 'open'
-     returning o.id, o.reply_channel, o.follow_id, o.has_followers and o.closed_early as closes_copies
-     ), closing as (${closing})
-     select * from closed`,
+     returning o.id, o.reply_channel, o.follow_id, o.has_followers and o.closed_early as closes_copies, ${outcomeLine} as outcome
+     ), closing as (${closing})${notify ? `, ${notifyingOf('closed')}` : ''}
+     select ${notifiedColumns('closed', ['id', 'reply_channel', 'follow_id', 'closes_copies'], notify)} from closed`,
     { settlements: JSON.stringify(settlements), ids: settlements.map(({ id }) => id) }
   )
 }
@@ -107,9 +113,9 @@ export async function listWrongClocks(db: Db, limitMs: number): Promise<{ worker
 }
 
 /** The columns that settlement needs. */
-export type LeasedOrder = Pick<OrderRow, (typeof columns)[number]>
+export type LeasedOrder = Pick<OrderRow, (typeof leasedNames)[number]>
 
-const columns = [
+export const leasedNames = [
   'id',
   'kind',
   'broker_order_id',
@@ -126,7 +132,7 @@ const columns = [
   'error_code'
 ] as const
 
-export const leasedColumns = columns.map(column => `o.${column}`).join(', ')
+const leasedColumns = leasedNames.map(column => `o.${column}`).join(', ')
 
 // Holders of open orders whose lease ran out. The few names among many orders are found one by one, each by one step into
 // the index.

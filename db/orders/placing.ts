@@ -4,8 +4,9 @@ import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import { EXPIRED } from './expired.ts'
-import { type LeasedOrder, leasedColumns } from './leases.ts'
-import type { OrderRow } from './reading.ts'
+import { type LeasedOrder, leasedNames } from './leases.ts'
+import { type Notifiable, notifiedColumns, notifyingOf } from './notifying.ts'
+import { type OrderRow, outcomeLine } from './reading.ts'
 
 /** A claimed order's stake in the currency of its account. */
 export interface ConvertedStake {
@@ -49,19 +50,20 @@ export interface Receipt {
 }
 
 /**
- * Marks orders as bought. An order of a leader stores its fan-out in the same transaction, so that no crash can lose
+ * Marks orders as bought; with `notify` it also notifies who waits for that. An order of a leader stores its fan-out in the same transaction, so that no crash can lose
  * the copies of a contract that was bought. Returns the rows, and whether anything is to be copied.
  */
 export async function openOrders(
   db: Db,
   queue: Queue,
   receipts: Receipt[],
-  leaseHolder: string | null
+  leaseHolder: string | null,
+  options: { notify?: boolean } = {}
 ): Promise<{ orders: OpenedOrder[]; copying: boolean }> {
   if (!receipts.some(({ hasFollowers }) => hasFollowers))
-    return { orders: await markOpen(db, receipts, leaseHolder), copying: false }
+    return { orders: await markOpen(db, receipts, leaseHolder, options), copying: false }
   return db.transaction(async trx => {
-    const orders = await markOpen(trx, receipts, leaseHolder)
+    const orders = await markOpen(trx, receipts, leaseHolder, options)
     const leading = orders.filter(({ has_followers: hasFollowers }) => hasFollowers)
     if (leading.length > 0) {
       await queue.enqueue(
@@ -74,15 +76,31 @@ export async function openOrders(
   })
 }
 
-// `id = any(...)` beside the join on it: a plan made while the table was small still finds rows by their keys.
 /** A bought order, as far as its worker needs it from here on. */
-export type OpenedOrder = LeasedOrder & Pick<OrderRow, 'reply_channel' | 'duration_unit' | 'has_followers'>
+export type OpenedOrder = LeasedOrder &
+  Pick<OrderRow, 'reply_channel' | 'duration_unit' | 'has_followers'> &
+  Notifiable & {
+    /** Orders of the account were queued when the statement began. */
+    others_wait: boolean
+  }
+
+const openedColumns = [...leasedNames, 'reply_channel', 'duration_unit', 'has_followers'] as const
+
+// The caller of a tick contract waits for its end, which follows within seconds.
+const isNews = `duration_unit is distinct from 't'`
 
 /** Marks orders as bought, with `leaseHolder` as lease holder; null for none yet. */
-export async function markOpen(trx: Db, receipts: Receipt[], leaseHolder: string | null): Promise<OpenedOrder[]> {
+export async function markOpen(
+  trx: Db,
+  receipts: Receipt[],
+  leaseHolder: string | null,
+  { notify = false }: { notify?: boolean } = {}
+): Promise<OpenedOrder[]> {
+  // `id = any(...)` beside the join on it: a plan made while the table was small still finds rows by their keys.
   return rows<OpenedOrder>(
     trx,
-    sql`update orders o
+    sql`with opened as (
+     update orders o
         set phase = 'open', broker_order_id = r."brokerOrderId", transaction_id = r."transactionId", buy_price = r."buyPrice",
             payout = r.payout, currency = coalesce(o.currency, r.currency), opened_at = to_timestamp(r."openedAt"),
             answered_at = clock_timestamp(),
@@ -91,7 +109,10 @@ export async function markOpen(trx: Db, receipts: Receipt[], leaseHolder: string
        from jsonb_to_recordset(:receipts::jsonb) as r (id text, attempt int, "brokerOrderId" text, "transactionId" text,
             "buyPrice" numeric, payout numeric, currency text, "openedAt" float8, "expiryAt" float8)
       where o.id = ${among('ids')} and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
-     returning ${leasedColumns}, o.reply_channel, o.duration_unit, o.has_followers`,
+     returning ${openedColumns.map(column => `o.${column}`).join(', ')}, ${outcomeLine} as outcome,
+         exists (select from orders q where q.account_id = o.account_id and q.phase = 'queued') as others_wait
+     )${notify ? `, ${notifyingOf('opened', isNews)}` : ''}
+     select ${notifiedColumns('opened', [...openedColumns, 'others_wait'], notify)} from opened`,
     { receipts: JSON.stringify(receipts), ids: receipts.map(({ id }) => id), leaseHolder }
   )
 }

@@ -1,5 +1,6 @@
 // Orders as rows, found by their ids. Lists are in listing.ts, storing is in storing.ts, buying in placing.ts, contract leases and settlement in
 // leases.ts.
+import { createHash } from 'node:crypto'
 import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { OrderStatus } from '../../schemas/orders.ts'
@@ -143,6 +144,53 @@ const outcomeColumns = outcome.join(', ')
 
 /** The result of an order, as its caller may see it. */
 export type Outcome = Pick<OrderRow, (typeof outcome)[number]>
+
+// A version with other columns reads the row instead.
+const OUTCOME_VERSION = createHash('sha256').update(outcomeColumns).digest('base64url').slice(0, 6)
+
+// What JSON would make numbers of: amounts stay decimals, digit by digit.
+const decimals: ReadonlySet<string> = new Set<(typeof outcome)[number]>([
+  'multiplier',
+  'stake',
+  'stake_in_account',
+  'exchange_rate',
+  'stop_loss',
+  'take_profit',
+  'buy_price',
+  'payout',
+  'commission',
+  'pnl',
+  'entry_price',
+  'exit_price'
+])
+
+/**
+ * The outcome of the order `o` as one line, as SQL: for the hint of the statement that changes the row. It goes to the process
+ * that waits for this order, and holds nothing but what that would read.
+ */
+export const outcomeLine = `json_build_array('${OUTCOME_VERSION}', ${outcome
+  .map(column => `o.${column}${decimals.has(column) ? '::text' : ''}`)
+  .join(', ')})::text`
+
+/** The outcome in a hint about the order `id`; undefined where the row is to be read: it is of another version or order, or none. */
+export function outcomeOf(id: string, line: string | undefined): Outcome | undefined {
+  const [version, ...values] = parsed(line)
+  if (version !== OUTCOME_VERSION || values.length !== outcome.length) return undefined
+  const found = Object.fromEntries(outcome.map((column, index) => [column, values[index]])) as unknown as Outcome
+  if (found.id !== id) return undefined
+  const date = (value: unknown) => (typeof value === 'string' ? new Date(value) : null)
+  return { ...found, opened_at: date(found.opened_at), closed_at: date(found.closed_at) }
+}
+
+function parsed(line: string | undefined): unknown[] {
+  if (line === undefined) return []
+  try {
+    const values: unknown = JSON.parse(line)
+    return Array.isArray(values) ? values : []
+  } catch {
+    return []
+  }
+}
 
 /** The outcomes of several orders, in the order of their ids; undefined where there is none. */
 export async function findOutcomes(db: Db, ids: string[]): Promise<(Outcome | undefined)[]> {

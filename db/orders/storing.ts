@@ -2,7 +2,9 @@
 // the requests were decided on: it joins caller, trader, account and halts, and stores nothing for those that do not hold.
 import type { HaltFacts } from '../../schemas/halts.ts'
 import { callerHolds } from '../partners/keys.ts'
+import { WORK } from '../platform/bus.ts'
 import { haltOf, isHalted } from '../platform/halts.ts'
+import { notifying } from '../platform/hints.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
 import { accountToTrade } from '../traders/accounts.ts'
@@ -79,21 +81,27 @@ type Value = ReturnType<typeof bind>
  * Stores orders and their jobs at once: no transaction around it is needed. A clientOrderId that exists finds its
  * order; a FAILED one that never reached the broker is queued again under the same id. Returns them in the order of the
  * drafts; two equal ids among them share one order. A repeat with other terms throws nothing here: compare
- * `request_hash`.
+ * `request_hash`. With `notify` the workers are notified of the jobs; without, that is the caller's.
  */
-export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promise<(Stored | Halted | Lacking)[]> {
+export async function storeOrders(
+  db: Db,
+  queue: Queue,
+  drafts: Draft[],
+  { notify = false }: { notify?: boolean } = {}
+): Promise<(Stored | Halted | Lacking)[]> {
   const values = drafts.map(bind)
   const known = new Map<string, Stored>()
   const halted = new Map<string, HaltFacts>()
   const lacking = new Map<string, Lacking['lacks']>()
-  for (const { draft_id, lacks, halt, ...order } of await insertOrders(db, queue, values)) {
+  for (const { draft_id, lacks, halt, ...order } of await insertOrders(db, queue, values, notify)) {
     if (lacks) lacking.set(draft_id, lacks)
     else if (halt) halted.set(draft_id, halt)
     else known.set(keyOf(order), { order, created: true })
   }
   const repeats = values.filter(value => !lacking.has(value.id) && !known.has(keyOf(value)))
   if (repeats.length > 0) {
-    for (const order of await reopenOrders(db, queue, repeats)) known.set(keyOf(order), { order, created: true })
+    for (const order of await reopenOrders(db, queue, repeats, notify))
+      known.set(keyOf(order), { order, created: true })
     for (const { halt, ...order } of await findRepeated(db, repeats))
       if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false, ...(halt ? { halt } : {}) })
     const others = repeats.filter(value => !known.has(keyOf(value)) && !halted.has(value.id))
@@ -114,10 +122,15 @@ export async function storeOrders(db: Db, queue: Queue, drafts: Draft[]): Promis
   })
 }
 
+// The work that each phase is for.
+const workNotified = `, ${notifying(`select '${WORK}', case phase when 'queued' then 'order.place new' else 'account.prove new' end from stored group by phase`)}`
+// Makes the statement send them.
+const messagesSent = ', (select messages from woken) as messages'
+
 type Handled = StoredOrder & { draft_id: string; halt: HaltFacts | null; lacks: Lacking['lacks'] | null }
 
 /** Inserts what is wanted and holds; returns that, and what is refused. What neither is has its order already. */
-function insertOrders(db: Db, queue: Queue, values: Value[]): Promise<Handled[]> {
+function insertOrders(db: Db, queue: Queue, values: Value[], notify: boolean): Promise<Handled[]> {
   return rows(
     db,
     sql`with found as materialized (${found}), wanted as materialized (
@@ -129,15 +142,15 @@ function insertOrders(db: Db, queue: Queue, values: Value[]): Promise<Handled[]>
                 where w.lacks is null and w.halt is null and not ${isArchived('w.partner_id', 'w.client_order_id')}
                 order by w.partner_id, w.client_order_id, w.id) v`)}
        returning o.account_id, ${columns}
-     ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})
-     select w.id as draft_id, w.halt, w.lacks, s.* from wanted w left join stored s on s.id = w.id
+     ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})${notify ? workNotified : ''}
+     select w.id as draft_id, w.halt, w.lacks, s.*${notify ? messagesSent : ''} from wanted w left join stored s on s.id = w.id
       where s.id is not null or w.lacks is not null or w.halt is not null`,
     { values: JSON.stringify(values) }
   )
 }
 
 /** Queues failed orders again that may be repeated, with the terms that they had, while their callers' facts hold. */
-function reopenOrders(db: Db, queue: Queue, repeats: Value[]): Promise<StoredOrder[]> {
+function reopenOrders(db: Db, queue: Queue, repeats: Value[], notify: boolean): Promise<StoredOrder[]> {
   return rows(
     db,
     sql`with stored as (
@@ -153,8 +166,8 @@ function reopenOrders(db: Db, queue: Queue, repeats: Value[]): Promise<StoredOrd
             and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.request_hash, 'hex')
             and ${holds('r')} and not ${isHalted('o')}
          returning o.account_id, ${columns}
-       ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})
-       select * from stored`,
+       ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})${notify ? workNotified : ''}
+       select *${notify ? messagesSent : ''} from stored`,
     { values: JSON.stringify(repeats) }
   )
 }

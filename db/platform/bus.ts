@@ -1,30 +1,33 @@
-// Wake-ups. A message is a hint (topic and id), never the truth: its receiver reads the row. It may be late, doubled or
-// lost; every waiter also re-reads by a slow clock. Without Redis it travels by PostgreSQL LISTEN/NOTIFY, with Redis by
-// pub/sub; either way a channel per process, so that one order does not wake every API process, and one channel for all
-// workers.
+// Wake-ups. A message is a hint (topic and id): its receiver reads the row. It may be late, doubled or lost; every waiter also
+// re-reads by a slow clock. A hint may carry what was committed, which saves its receiver that read: only the statement that
+// committed it may give it. Without Redis hints travel by PostgreSQL LISTEN/NOTIFY, with Redis by pub/sub; either way a
+// channel per process, so that one order does not wake every API process, and one channel for all workers.
 import { randomBytes } from 'node:crypto'
 import { postgresTransport } from './bus-postgres.ts'
 import { redisTransport } from './bus-redis.ts'
 import type { Transport } from './bus-transport.ts'
+import { type Hint, linesOf, readHint } from './hints.ts'
 import type { Log } from './log.ts'
-
-/** Carries what happened, so that a waiter knows which row to read. */
-export interface Hint {
-  topic: string
-  id: string
-}
 
 type Listener = (hint: Hint) => void
 
 export interface Bus {
   /** The channel on which this process receives responses; stored with its requests. */
   readonly replyChannel: string
-  /** Sends a hint, grouped with others of the same moment; never throws, never waits. */
-  publish(channel: string, topic: string, id: string): void
+  /** Whether a statement can send its own hints, with its commit (hints.ts). */
+  readonly inStatements: boolean
+  /**
+   * Sends a hint, grouped with others of the same moment; never throws, never waits. `carried` is left out when it is too
+   * large, or more than one line.
+   */
+  publish(channel: string, topic: string, id: string, carried?: string | null): void
   /** Subscribes to a channel until the returned function is called. */
   listen(channel: string, listener: Listener): Promise<() => void>
-  /** Resolves when the topic and id are published to this process, or after `timeoutMs`, or on abort. */
-  wait(topic: string, id: string, timeoutMs: number, signal?: AbortSignal): Promise<void>
+  /**
+   * Resolves when the topic and id are published to this process, with what the hint carried; with undefined after
+   * `timeoutMs` and on abort.
+   */
+  wait(topic: string, id: string, timeoutMs: number, signal?: AbortSignal): Promise<string | undefined>
   /** Whether hints can be received right now. */
   healthy(): boolean
   close(): Promise<void>
@@ -43,16 +46,14 @@ const MAX_PAYLOAD = 7000
 export async function openBus(options: { url: string; redisUrl?: string | undefined; log: Log }): Promise<Bus> {
   const replyChannel = `svc_api_${randomBytes(6).toString('hex')}`
   const listeners = new Map<string, Set<Listener>>()
-  const waiters = new Map<string, Set<() => void>>()
+  const waiters = new Map<string, Set<(carried?: string) => void>>()
   const outgoing = new Map<string, Set<string>>()
   let scheduled = false
 
   function receive(channel: string, payload: string): void {
     for (const line of payload.split('\n')) {
-      const space = line.indexOf(' ')
-      if (space < 1) continue
-      const hint = { topic: line.slice(0, space), id: line.slice(space + 1) }
-      for (const listen of listeners.get(channel) ?? []) listen(hint)
+      const hint = readHint(line)
+      if (hint) for (const listen of listeners.get(channel) ?? []) listen(hint)
     }
   }
 
@@ -65,12 +66,16 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
     for (const [channel, lines] of outgoing) {
       outgoing.delete(channel)
       let payload = ''
+      let bytes = 0
       for (const line of lines) {
-        if (payload && payload.length + line.length + 1 > MAX_PAYLOAD) {
+        const more = Buffer.byteLength(line) + 1
+        if (payload && bytes + more > MAX_PAYLOAD) {
           send(channel, payload)
           payload = ''
+          bytes = 0
         }
         payload = payload ? `${payload}\n${line}` : line
+        bytes += more
       }
       if (payload) send(channel, payload)
     }
@@ -99,16 +104,18 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
     }
   }
 
-  await listen(replyChannel, ({ topic, id }) => {
-    for (const wake of waiters.get(`${topic} ${id}`) ?? []) wake()
+  await listen(replyChannel, ({ topic, id, carried }) => {
+    for (const wake of waiters.get(`${topic} ${id}`) ?? []) wake(carried)
   })
 
   return {
     replyChannel,
-    publish(channel, topic, id) {
+    inStatements: options.redisUrl === undefined,
+    publish(channel, topic, id, carried) {
+      const hint = linesOf({ topic, id, ...(carried ? { carried } : {}) })
       const lines = outgoing.get(channel)
-      if (lines) lines.add(`${topic} ${id}`)
-      else outgoing.set(channel, new Set([`${topic} ${id}`]))
+      if (lines) lines.add(hint)
+      else outgoing.set(channel, new Set([hint]))
       if (!scheduled) {
         scheduled = true
         setImmediate(flush)
@@ -120,17 +127,18 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
       return new Promise(resolve => {
         const set = waiters.get(key) ?? new Set()
         waiters.set(key, set)
-        const done = () => {
+        const done = (carried?: string) => {
           clearTimeout(timer)
-          signal?.removeEventListener('abort', done)
+          signal?.removeEventListener('abort', giveUp)
           set.delete(done)
           if (set.size === 0 && waiters.get(key) === set) waiters.delete(key)
-          resolve()
+          resolve(carried)
         }
-        const timer = setTimeout(done, Math.max(0, timeoutMs))
+        const giveUp = () => done()
+        const timer = setTimeout(giveUp, Math.max(0, timeoutMs))
         set.add(done)
-        signal?.addEventListener('abort', done, { once: true })
-        if (signal?.aborted) done()
+        signal?.addEventListener('abort', giveUp, { once: true })
+        if (signal?.aborted) giveUp()
       })
     },
     healthy: transport.healthy,

@@ -18,7 +18,7 @@ export function openHub(world: { schedule: Schedule; chance: Chance; counts: Cou
 
   return {
     of(actor) {
-      const waiters = new Map<string, Set<() => void>>()
+      const waiters = new Map<string, Set<(carried?: string) => void>>()
       // Who gives up waiting at the same time does so in one go, as a process's timers end.
       const ends = new Map<number, Set<() => void>>()
       const endAt = (at: number, done: () => void) => {
@@ -41,19 +41,23 @@ export function openHub(world: { schedule: Schedule; chance: Chance; counts: Cou
         channels.set(channel, set.add(entry))
         return () => void set.delete(entry)
       }
-      void listen(replyChannel, ({ topic, id }) => {
-        for (const wake of waiters.get(`${topic} ${id}`) ?? []) wake()
+      void listen(replyChannel, ({ topic, id, carried }) => {
+        for (const wake of waiters.get(`${topic} ${id}`) ?? []) wake(carried)
       })
       return {
         replyChannel,
+        // A hint sent with a commit could neither be lost nor come twice.
+        inStatements: false,
         listen,
-        publish(channel, topic, id) {
+        publish(channel, topic, id, carried) {
           for (const entry of channels.get(channel) ?? []) {
             if (entry.actor.dead) channels.get(channel)?.delete(entry)
             const times = chance.is(world.lossy()) ? (chance.is(0.5) ? 0 : 2) : 1
             if (times !== 1) counts.add(times === 0 ? 'hint: lost' : 'hint: twice')
             for (let i = 0; i < times; i++)
-              schedule.after(chance.int(1, 8), entry.actor, `hint ${topic}`, () => entry.listener({ topic, id }))
+              schedule.after(chance.int(1, 8), entry.actor, `hint ${topic}`, () =>
+                entry.listener({ topic, id, ...(carried ? { carried } : {}) })
+              )
           }
         },
         wait(topic, id, timeoutMs, signal) {
@@ -61,17 +65,18 @@ export function openHub(world: { schedule: Schedule; chance: Chance; counts: Cou
           return new Promise(resolve => {
             const set = waiters.get(key) ?? new Set()
             waiters.set(key, set)
-            const done = () => {
+            const done = (carried?: string) => {
               cancel()
-              signal?.removeEventListener('abort', done)
+              signal?.removeEventListener('abort', giveUp)
               set.delete(done)
               if (set.size === 0 && waiters.get(key) === set) waiters.delete(key)
-              resolve()
+              resolve(carried)
             }
-            const cancel = endAt(Math.ceil((schedule.now + timeoutMs) / GRID_MS) * GRID_MS, done)
+            const giveUp = () => done()
+            const cancel = endAt(Math.ceil((schedule.now + timeoutMs) / GRID_MS) * GRID_MS, giveUp)
             set.add(done)
-            signal?.addEventListener('abort', done, { once: true })
-            if (signal?.aborted) done()
+            signal?.addEventListener('abort', giveUp, { once: true })
+            if (signal?.aborted) giveUp()
           })
         },
         healthy: () => true,

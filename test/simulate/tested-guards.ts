@@ -2,7 +2,21 @@
 // hardly any life gets to, or where a process of another kind is at work.
 import { edit, files, type TestedGuard } from './guard.ts'
 
-const { archive, archiving, claiming, evidence, leases, listing, resolving, rows, sending, settling, storing } = files
+const {
+  archive,
+  archiving,
+  claiming,
+  evidence,
+  leases,
+  listing,
+  passedOver,
+  reading,
+  resolving,
+  rows,
+  sending,
+  settling,
+  storing
+} = files
 
 const orderGuards: TestedGuard[] = [
   {
@@ -95,6 +109,26 @@ const orderGuards: TestedGuard[] = [
     ],
     test: 'test/orders/placing.test.ts'
   },
+  {
+    name: 'what is queued while the order before it opens is claimed after it',
+    edits: [edit(passedOver, 'if (this.#underWay.has(accountId)) this.#passed.add(accountId)', '')],
+    test: 'test/orders/wake-ups.test.ts'
+  },
+  {
+    name: 'a claim that began before an order ended counts as having passed over its account',
+    edits: [edit(passedOver, 'for (const ended of this.#claims) ended.add(accountId)', '')],
+    test: 'test/orders/wake-ups.test.ts'
+  },
+  {
+    name: 'a hint gives its outcome to the order that it is of',
+    edits: [edit(reading, 'if (found.id !== id) return undefined', '')],
+    test: 'test/orders/wake-ups.test.ts'
+  },
+  {
+    name: 'a hint of other columns has the row read',
+    edits: [edit(reading, 'version !== OUTCOME_VERSION || ', '')],
+    test: 'test/orders/wake-ups.test.ts'
+  },
   // Rows that hardly any life gets to.
   {
     name: 'an answer opens the attempt it belongs to',
@@ -102,9 +136,9 @@ const orderGuards: TestedGuard[] = [
       edit(
         rows,
         `and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
-     returning ${'$'}{leasedColumns}`,
+     returning ${'$'}{openedColumns`,
         `and o.id = r.id and o.phase in ('sending', 'review')
-     returning ${'$'}{leasedColumns}`
+     returning ${'$'}{openedColumns`
       )
     ],
     test: 'test/orders/fences.test.ts'

@@ -23,6 +23,7 @@ import { CopyPlaces } from '../copy/places.ts'
 import type { WorkerServices } from '../services.ts'
 import type { Halts } from './halts.ts'
 import { notifyCallers } from './notify.ts'
+import { PassedOver } from './passed-over.ts'
 import { Releases } from './releases.ts'
 import { Responses } from './responses.ts'
 import { type Permit, Sending } from './sending.ts'
@@ -46,6 +47,7 @@ export class Placing {
   readonly #sending: Sending
   readonly #underWay = new Set<Promise<void>>()
   readonly #shares = new Shares(MAX_UNDER_WAY)
+  readonly #passedOver = new PassedOver()
   readonly #copyPlaces: CopyPlaces
   readonly #checkAllAt = { 'order.place': 0, 'order.copy': 0 }
   readonly #claimFor: (accountId: string) => Promise<string>
@@ -161,13 +163,16 @@ export class Placing {
     const { permitMs, reconcileAfterMs } = config
     const full = this.#shares.full()
     if (full.length > 0) this.#heldBack = true
+    const claim = this.#passedOver.claiming()
     const found = await run({ sender: worker, claimNo, permitMs, reconcileAfterMs, full }).catch((error: unknown) => {
+      claim.lost()
       this.#releases.lostClaim(claimNo)
       throw error
     })
     notifyCallers(this.#services, found.expired)
     for (const order of found.claimed)
       this.#start(order, { deadline: permit.from + order.permit_ms, wallDeadline: permit.wallFrom + order.permit_ms })
+    for (const accountId of claim.found(found.unclaimed)) this.claimNow(accountId)
     for (const { accountId, worker: other } of found.elsewhere) {
       // A lost hint costs the time until that worker's next sweep.
       if (other !== null) bus.publish(channelOf(other), 'claim', accountId)
@@ -193,12 +198,17 @@ export class Placing {
         this.#resumeSoon()
       })
     this.#underWay.add(life)
+    this.#passedOver.begin(order.account_id)
     this.#shares.add(order.partner_id)
     if (isCopy) this.#copyPlaces.add()
   }
 
   async #sendAndGoOn(order: Claimed, permit: Permit): Promise<void> {
-    if ((await this.#sending.send(order, permit)) === 'released') return
+    let passedOver = false
+    const left = await this.#sending.send(order, permit).finally(() => {
+      passedOver = this.#passedOver.end(order.account_id)
+    })
+    if (left === 'released' || (left === 'last' && !passedOver)) return
     // Only now, with this order out of the way, the next one of the account can be claimed.
     await this.#claimNext(order.account_id)
   }

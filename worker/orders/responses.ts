@@ -5,6 +5,7 @@ import { markFailed, markReset, type OrderRefusal, openOrders, type Receipt } fr
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
 import { markReview } from '../../db/orders/resolving.ts'
 import { WORK } from '../../db/platform/bus.ts'
+import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
 import { observeBuy } from '../../db/platform/metrics.ts'
 import { batch, isDataError } from '../../db/postgres/batch.ts'
 import { ApiError, type ErrorExtras } from '../../schemas/errors/errors.ts'
@@ -42,7 +43,9 @@ export class Responses {
     // One response that cannot be written, as of a contract that another order owns, must not keep the others from it.
     this.#saveOpen = batch(
       async (receipts: Receipt[]) => {
-        const { orders, copying } = await persist(services, () => openOrders(db, queue, receipts, worker))
+        const open = (notify: boolean) => openOrders(db, queue, receipts, worker, { notify })
+        const itself = notifiesItself(bus, receipts.length)
+        const { orders, copying } = await persist(services, () => withRoom(itself, open))
         if (copying) bus.publish(WORK, 'copy.fanout', 'new')
         if (orders.length > 0) services.changes.give()
         // A tick contract's caller waits for its end, which follows within seconds.
@@ -70,8 +73,12 @@ export class Responses {
     this.#findKept = batch((ids: string[]) => persist(services, () => findOrders(db, ids)))
   }
 
-  /** Opens the order with the contract that was bought for it. */
-  async bought(order: Claimed, { bought, contract }: { bought: Bought; contract: Contract }, expected: Expected) {
+  /** Opens the order with the contract that was bought for it; 'last': no other order of the account was queued then. */
+  async bought(
+    order: Claimed,
+    { bought, contract }: { bought: Bought; contract: Contract },
+    expected: Expected
+  ): Promise<'last' | undefined> {
     const opened = await this.#saveOpen({
       id: order.id,
       attempt: order.attempt,
@@ -84,8 +91,12 @@ export class Responses {
       expiryAt: bought.expiryTime,
       hasFollowers: order.has_followers
     })
-    if (opened) expected.opened(opened)
-    else await this.#recognise(order, bought.contractId, expected)
+    if (!opened) {
+      await this.#recognise(order, bought.contractId, expected)
+      return undefined
+    }
+    expected.opened(opened)
+    return opened.others_wait ? undefined : 'last'
   }
 
   /** Writes why there is no contract, or that it is not known whether there is one; 'released': the order was given back. */

@@ -41,8 +41,11 @@ export class Sending {
     this.#stakeOf = openStakes(services)
   }
 
-  /** Sends the order and writes what comes of it; 'released': it was given back, and waits for its next attempt. */
-  async send(order: Claimed, permit: Permit): Promise<'released' | undefined> {
+  /**
+   * Sends the order and writes what comes of it; 'released': it was given back, and waits for its next attempt; 'last': no
+   * other order of the account was queued when the statement began that opened it.
+   */
+  async send(order: Claimed, permit: Permit): Promise<'released' | 'last' | undefined> {
     const { settling, halts, responses } = this.#parts
     const expected = settling.expect(order)
     const startedAt = this.#services.clock.now()
@@ -50,7 +53,7 @@ export class Sending {
     try {
       const { session, contract } = await attempt.inTime(this.#openFor(order))
       const bought = await this.#buy({ order, attempt, expected }, session, contract)
-      await responses.bought(order, { bought, contract }, expected)
+      return await responses.bought(order, { bought, contract }, expected)
     } catch (error) {
       expected.cancel()
       const { halt, written } = attempt

@@ -15,6 +15,7 @@ import {
 } from '../../db/orders/leases.ts'
 import { REVIEW_MESSAGE, resolveSettledBreaks, unmarkUnsettled } from '../../db/orders/review.ts'
 import { WORK } from '../../db/platform/bus.ts'
+import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
 import { countUnreadable } from '../../db/platform/metrics.ts'
 import { batch, isDataError } from '../../db/postgres/batch.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
@@ -95,7 +96,9 @@ export function openSettling(services: WorkerServices): Settling {
 
   const saveClosed = batch(
     async (settlements: Settlement[]) => {
-      const orders = await persist(services, () => closeOrders(db, queue, settlements))
+      const end = (notify: boolean) => closeOrders(db, queue, settlements, { notify })
+      const itself = notifiesItself(bus, settlements.length)
+      const orders = await persist(services, () => withRoom(itself, end))
       notifyCallers(services, orders)
       if (orders.some(({ closes_copies }) => closes_copies)) bus.publish(WORK, 'copy.close', 'new')
       const byId = new Map(orders.map(order => [order.id, order]))
