@@ -21,10 +21,15 @@ const contract = {
 export const TICK_MS = 10
 const WARM_ROUNDS = 20
 
-export async function addedTime(
-  stage: Stage,
-  { address, seconds }: { address: string; seconds: number }
-): Promise<string[][]> {
+export interface TickOrders {
+  /** A tick contract straight to the broker, and a tick order through the service; each returns its time, ms. */
+  direct(index: number): Promise<number>
+  through(index: number): Promise<number>
+  close(): Promise<void>
+}
+
+/** A hundred accounts and a hundred traders, connected, and what runs for them compiled. */
+export async function openTickOrders(stage: Stage, address: string): Promise<TickOrders> {
   const traders = await stage.makeTraders(address, 100)
   const broker = createV3Broker({ url: stage.broker.url, log: openLog({ level: 'silent', name: 'bench' }) })
   const direct = async (account: string): Promise<number> => {
@@ -42,31 +47,35 @@ export async function addedTime(
     return performance.now() - startedAt
   }
   const accounts = traders.map((_, index) => `VRTC${900_000_000 + index}`)
-  // Every connection is opened before anything is measured, and what runs is compiled.
   for (let round = 0; round < WARM_ROUNDS; round++)
     await Promise.all([...accounts.map(direct), ...traders.map(through)])
+  return {
+    direct: index => direct(accounts[index % accounts.length] as string),
+    through: index => through(traders[index % traders.length] as string),
+    close: () => broker.close()
+  }
+}
 
+/** Alone, at 50 and at 200 orders a second: a row each. */
+export async function addedTime(
+  stage: Stage,
+  { address, seconds }: { address: string; seconds: number }
+): Promise<string[][]> {
+  const { direct, through, close } = await openTickOrders(stage, address)
   const rows: string[][] = []
   for (const rate of [0, 50, 200]) {
     const times: { direct: number[]; through: number[] } = { direct: [], through: [] }
-    const pick = (index: number) =>
-      [accounts[index % accounts.length] as string, traders[index % traders.length] as string] as const
     if (rate === 0) {
       const end = performance.now() + seconds * 1000
       for (let index = 0; performance.now() < end; index++) {
-        const [account, trader] = pick(index)
         await sleep(Math.random() * TICK_MS)
-        times.direct.push(await direct(account))
+        times.direct.push(await direct(index))
         await sleep(Math.random() * TICK_MS)
-        times.through.push(await through(trader))
+        times.through.push(await through(index))
       }
     } else {
       for (const kind of ['direct', 'through', 'direct', 'through'] as const) {
-        times[kind].push(
-          ...(await steady(rate, seconds / 2, index =>
-            kind === 'direct' ? direct(pick(index)[0]) : through(pick(index)[1])
-          ))
-        )
+        times[kind].push(...(await steady(rate, seconds / 2, kind === 'direct' ? direct : through)))
       }
     }
     const [a, b] = [spread(times.direct), spread(times.through)]
@@ -78,7 +87,7 @@ export async function addedTime(
       String(times.through.length)
     ])
   }
-  await broker.close()
+  await close()
   return rows
 }
 

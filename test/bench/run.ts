@@ -12,12 +12,14 @@ import { events } from './events.ts'
 import { history, me } from './history.ts'
 import { hostile } from './hostile.ts'
 import { added, fanout, memory, throughput } from './orders.ts'
+import { pairs } from './pairs.ts'
 import { queueAge } from './queue-age.ts'
 import { quotas } from './quotas.ts'
 import { requests } from './requests.ts'
 import { rotation } from './rotation.ts'
 import { scaling } from './scaling.ts'
 import { start } from './start.ts'
+import { statements } from './statements.ts'
 import { sums } from './sums.ts'
 import { waiting } from './waiting.ts'
 import { webhooks } from './webhooks.ts'
@@ -50,6 +52,12 @@ const parts: Record<string, Part> = {
     what: 'deliveries a second of a worker, how soon, beside bad endpoints and with a backlog',
     onRequest: true,
     run: () => webhooks(seconds)
+  },
+  statements: { what: 'statements an order costs, each by its count', onRequest: true, run: statements },
+  pairs: {
+    what: 'another checkout (BENCH_BEFORE=its folder) and this one in turns',
+    onRequest: true,
+    run: () => pairs(seconds)
   },
   requests: { what: 'what the request log costs', onRequest: true, run: () => requests(seconds) },
   start: { what: 'API and `make run`', run: start },

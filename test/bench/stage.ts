@@ -9,11 +9,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
-import { insertKey } from '../../db/partners/keys.ts'
-import { insertPartner } from '../../db/partners/partners.ts'
+import type * as Keys from '../../db/partners/keys.ts'
+import type * as Partners from '../../db/partners/partners.ts'
 import { openPepper, openVault } from '../../db/platform/crypto.ts'
 import { type Db, openDatabase } from '../../db/postgres/connection.ts'
-import { migrate } from '../../db/postgres/migrate.ts'
+import type * as Migrate from '../../db/postgres/migrate.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
 import { exchange } from './client.ts'
 
@@ -35,14 +35,26 @@ export interface Stage {
   close(): Promise<void>
 }
 
+export interface StageOptions {
+  /** Settings of PostgreSQL. */
+  settings?: Record<string, string>
+  /** The checkout whose service is measured, an absolute path; this one by default. */
+  checkout?: string
+}
+
 /** Sets the stage. `simulator` are options of the simulated broker's command line, `dialect` is the partner's. */
-export async function setStage(simulator: string[] = [], dialect: 'v3' | 'next' = 'v3'): Promise<Stage> {
+export async function setStage(
+  simulator: string[] = [],
+  dialect: 'v3' | 'next' = 'v3',
+  { settings = {}, checkout = process.cwd() }: StageOptions = {}
+): Promise<Stage> {
   const children = new Map<ChildProcess, string>()
   const start = (file: string, env: Record<string, string>, args: string[], pattern: RegExp | null) =>
-    startProgram(children, { file, env, args, pattern })
+    startProgram(children, { file, env, args, pattern, checkout: file === SIMULATOR ? process.cwd() : checkout })
   const dataDir = mkdtempSync(join(tmpdir(), 'service-bench-'))
-  const embedded = await startEmbedded({ dataDir })
+  const embedded = await startEmbedded({ dataDir, settings })
   const db = openDatabase({ url: embedded.url, pool: 4, name: 'bench' })
+  const { migrate, insertPartner, insertKey } = await tablesOf(checkout)
   await migrate(embedded.url)
   const sim = await start(SIMULATOR, {}, ['--port', '0', '--limits', 'off', ...simulator], /"url"/)
   const broker = JSON.parse(sim.line) as { url: string; control: string; nextUrl: string; appIdHeader: string }
@@ -113,6 +125,14 @@ export async function setStage(simulator: string[] = [], dialect: 'v3' | 'next' 
   }
 }
 
+/** What writes a checkout's tables, as that checkout has it. */
+async function tablesOf(checkout: string) {
+  const { migrate } = (await import(join(checkout, 'db/postgres/migrate.ts'))) as typeof Migrate
+  const { insertPartner } = (await import(join(checkout, 'db/partners/partners.ts'))) as typeof Partners
+  const { insertKey } = (await import(join(checkout, 'db/partners/keys.ts'))) as typeof Keys
+  return { migrate, insertPartner, insertKey }
+}
+
 const TICKS_A_SECOND = 100
 
 /** CPU seconds of a process, and of its children that have ended; parent 0 when there is no such process. */
@@ -142,17 +162,24 @@ export async function postmasterOf(dataDir: string): Promise<number> {
 /** Starts a program of ours; resolves with the line that matches, or, for null, when it announces to be ready. */
 async function startProgram(
   children: Map<ChildProcess, string>,
-  { file, env, args, pattern }: { file: string; env: Record<string, string>; args: string[]; pattern: RegExp | null }
+  {
+    file,
+    env,
+    args,
+    pattern,
+    checkout
+  }: { file: string; env: Record<string, string>; args: string[]; pattern: RegExp | null; checkout: string }
 ): Promise<{ child: ChildProcess; line: string }> {
   const child = spawn(
     process.execPath,
     [
       ...(process.env.BENCH_PROFILE ? ['--cpu-prof', `--cpu-prof-dir=${process.env.BENCH_PROFILE}`] : []),
-      // As in package.json; the simulated broker, which is no part of what is measured, need not be small.
-      ...(file === SIMULATOR ? [] : ['--max-semi-space-size=4', '--max-old-space-size=1024']),
+      // The simulated broker, which is no part of what is measured, need not be small.
+      ...(file === SIMULATOR ? [] : await heapOf(checkout)),
       ...['--require', './.node-version.cjs', file, ...args]
     ],
     {
+      cwd: checkout,
       env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', ...env },
       stdio: ['ignore', 'pipe', 'inherit', 'ipc']
     }
@@ -167,6 +194,12 @@ async function startProgram(
     if (child.stdout) createInterface({ input: child.stdout }).on('line', text => pattern?.test(text) && resolve(text))
   })
   return { child, line }
+}
+
+/** The flags of the heap with which a checkout's package.json starts its processes. */
+async function heapOf(checkout: string): Promise<string[]> {
+  const { scripts } = JSON.parse(await readFile(join(checkout, 'package.json'), 'utf8')) as { scripts: { api: string } }
+  return scripts.api.split(' ').filter(word => word.startsWith('--max-'))
 }
 
 /** One request; rejects on anything but 200. */

@@ -20,6 +20,14 @@ export async function orders(
     calls
   }: { address: string; connections: number; seconds?: number; calls?: number }
 ): Promise<Load> {
+  return load({ connections, seconds, calls, work: await openMinuteOrders(stage, { address, connections }) })
+}
+
+/** Places an order for the caller's own trader, by the caller's number; each account's broker connection is open. */
+export async function openMinuteOrders(
+  stage: Stage,
+  { address, connections }: { address: string; connections: number }
+): Promise<(caller: number) => Promise<unknown>> {
   const traders = await stage.makeTraders(address, connections)
   const place = (caller: number) =>
     call({
@@ -28,9 +36,8 @@ export async function orders(
       path: '/v1/orders/binary',
       body: tickOrder(traders[caller] as string, { duration: 60, durationUnit: 'm' })
     })
-  // Each account's broker connection is opened first.
   await Promise.all(traders.map((_, caller) => place(caller)))
-  return load({ connections, seconds, calls, work: place })
+  return place
 }
 
 /** pg-boss as its manual shows it: send one by one, work in batches, done when the handler has run. */
