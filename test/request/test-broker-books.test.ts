@@ -191,7 +191,7 @@ running('ends it when the session of its books is silent', async () => {
     }
   })
   await new Promise<void>(resolve => relay.listen(0, '127.0.0.1', resolve))
-  onClose(() => {
+  onClose(async () => {
     for (const socket of sockets) socket.destroy()
     relay.close()
   })
