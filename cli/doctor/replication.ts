@@ -12,7 +12,7 @@ const WHERE_IT_ENDS =
   'select pg_is_in_recovery() as standby, host(inet_server_addr()) as address, inet_server_port() as port'
 const BEHIND_WARN_BYTES = 16 * 2 ** 20
 const AHEAD_WARN_MS = 1000
-// A standby replies every 10 s, or as often as its wal_receiver_status_interval says.
+// A standby replies every 10 s, or at the interval of its wal_receiver_status_interval.
 const SILENT_WARN_MS = 30_000
 
 interface Server {

@@ -22,7 +22,8 @@ export async function readAnalyticsState(db: Db): Promise<AnalyticsState> {
     `select until, greatest(0, extract(epoch from now() - until))::float8 as "behindSeconds",
             greatest(0, extract(epoch from now() - greatest(until, since)))::float8 as "overdueSeconds",
             (select count(*)::int from (select from analytics_late_quarters limit 10000) l)
-              + (select count(*)::int from (select from analytics_late_days limit 10000) l) as late,
+              + (select count(*)::int from (select from analytics_late_days limit 10000) l)
+              + (select count(*)::int from (select from analytics_late_totals limit 10000) l) as late,
             c.checked_at as "checkedAt", c.differences
        from analytics_until left join analytics_checks c on true`
   )

@@ -12,6 +12,8 @@ const BEHIND = `interval '10 minutes'`
 const STEP_SECONDS = 86_400
 const LATE_QUARTERS = 64
 const LATE_DAYS = 256
+// Each brings along the totals of all days since.
+const LATE_TOTALS = 32
 // The contracts of a day are sorted several times. With the server's default each sort of more than some 50,000 goes to disk.
 const SORT_MEMORY = `set local work_mem = '64MB'`
 
@@ -93,7 +95,7 @@ export async function addUpAnalytics(
   const behind = await addNew(db, { stepSeconds: Math.max(900, stepSeconds / 2 ** halvings), busy })
   const quarters = await addUpLateQuarters(db, Math.ceil(LATE_QUARTERS / 2 ** halvings))
   const days = await addUpLateDays(db, Math.ceil(LATE_DAYS / 2 ** halvings))
-  const totals = await addUpTotals(db, { limit: Math.ceil(LATE_DAYS / 2 ** halvings) })
+  const totals = await addUpTotals(db, { limit: Math.ceil(LATE_TOTALS / 2 ** halvings) })
   return behind || quarters || days || totals
 }
 

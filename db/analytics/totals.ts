@@ -3,11 +3,11 @@
 import { type Db, rows } from '../postgres/connection.ts'
 
 /** Traders of a chunk: so many that its row fits in a page. */
-export const CHUNK = 128
+const CHUNK = 128
 /** A day on which so many traders closed contracts begins the totals of their partner, mode and currency. */
 const BUSY = 1000
 
-export const group = 'partner_id, account_mode, currency'
+const group = 'partner_id, account_mode, currency'
 const chunkKey = `${group}, chunk`
 const sameGroup = (a: string, b: string) =>
   `${a}.partner_id = ${b}.partner_id and ${a}.account_mode = ${b}.account_mode and ${a}.currency = ${b}.currency`
