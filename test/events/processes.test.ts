@@ -3,6 +3,7 @@
 // test in the full run only
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { Client as ServiceClient } from '../../api/client/src/index.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { startApi, startWorker } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
@@ -31,19 +32,11 @@ for (const [name, more] of [['PostgreSQL', {}], ...(redis ? [['Redis', { REDIS_U
     const partner = await harness.makePartner()
     const clients = await Promise.all(apis.map(({ address }) => openClient(address, { key: partner.key })))
     for (const client of clients) await subscribe(client)
-    const body = (traderExternalId: string) =>
-      JSON.stringify({
-        traderExternalId,
-        accounts: [{ accountId: 'VRTC1', token: 'sim-VRTC1-token', accountMode: 'DEMO' }]
-      })
+    const account = { accountId: 'VRTC1', token: 'sim-VRTC1-token', accountMode: 'DEMO' } as const
     for (const [index, { address }] of apis.entries()) {
       const traderExternalId = `${name}-${index}`
-      const answer = await fetch(`${address}/v1/auth/broker/exchange`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${partner.key}`, 'content-type': 'application/json' },
-        body: body(traderExternalId)
-      })
-      assert.is(answer.status, 200)
+      const service = new ServiceClient({ baseUrl: address, key: partner.key })
+      await service.post('/v1/auth/broker/exchange', { body: { traderExternalId, accounts: [account] } })
       for (const client of clients) await connected(client, traderExternalId)
     }
     for (const process of [worker, ...apis]) process.kill('SIGTERM')

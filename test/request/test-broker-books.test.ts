@@ -38,9 +38,31 @@ async function hold(): Promise<TestBrokerBooks> {
   return books as TestBrokerBooks
 }
 
+/** Whether something listens there. */
+const listens = (at: string) =>
+  new Promise<boolean>(resolve => {
+    const socket = connect(Number(new URL(at).port), '127.0.0.1')
+    socket.on('error', () => resolve(false))
+    socket.on('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+  })
+
+/** Where the broker is, once it runs: until then its address may be that of the one before. */
+const runs = (broker: TestBroker) =>
+  until(
+    'the broker to run',
+    async () => {
+      const at = urlOf(broker)
+      return at !== undefined && (await listens(at)) && at
+    },
+    30_000
+  )
+
 /** A client of the broker; each request is followed by its response. */
 async function client(broker: TestBroker) {
-  const at = await until('the broker to run', () => urlOf(broker), 30_000)
+  const at = await runs(broker)
   const socket = new WebSocket(`${at}?app_id=1`)
   await new Promise<void>((resolve, reject) => socket.once('open', resolve).once('error', reject))
   return {
@@ -198,18 +220,9 @@ running('ends it when the session of its books is silent', async () => {
   const through = new URL(url)
   through.host = `127.0.0.1:${(relay.address() as { port: number }).port}`
   const broker = await open(through.href)
-  const at = await until('the broker to run', () => urlOf(broker), 30_000)
+  const at = await runs(broker)
   silent = true
-  await until(
-    'nothing to be there any more',
-    () =>
-      new Promise<boolean>(resolve => {
-        const socket = connect(Number(new URL(at).port), '127.0.0.1')
-        socket.on('error', () => resolve(true)).on('connect', () => resolve(false))
-        socket.on('connect', () => socket.destroy())
-      }),
-    30_000
-  )
+  await until('nothing to be there any more', async () => !(await listens(at)), 30_000)
   for (const socket of sockets) socket.destroy()
   await broker.close()
 })
