@@ -82,12 +82,14 @@ async function client(broker: TestBroker) {
 
 const books = suite('the books of the test broker')
 
-books('write the entry under way before they are given back', async () => {
+books('write what is under way before they are given back, also where it is more than one statement takes', async () => {
   const mine = await hold()
-  mine.enter({ kind: 'account', account: 'TST1', contract: null, cents: 1, entry: {} })
+  const entries = 1500
+  for (let i = 0; i < entries; i++)
+    mine.enter({ kind: 'account', account: `TST${i}`, contract: null, cents: 1, entry: {} })
   await mine.close()
   const next = await hold()
-  assert.is(next.entries.length, 1)
+  assert.is(next.entries.length, entries)
   await next.close()
   await db.raw('delete from test_broker_entries')
 })
@@ -113,6 +115,7 @@ books('are lost with an entry that cannot be written, though their session goes 
   mine.enter({ kind: 'unknown' as 'account', account: null, contract: null, cents: 0, entry: {} })
   mine.after(() => ran.push('after an entry that is not there'))
   assert.match((await mine.lost).message, /violates check constraint/)
+  await new Promise(resolve => setImmediate(resolve))
   mine.enter({ kind: 'account', account: 'TST3', contract: null, cents: 1, entry: {} })
   await mine.close()
   assert.equal(ran, [])
