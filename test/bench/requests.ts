@@ -94,19 +94,22 @@ async function alone(stage: Stage): Promise<void> {
   for (const [partners, each] of ENTRIES) {
     const entries = openRequestLog({ db, log, keepDays: 1, everyMs: 3_600_000, most: 100_000 })
     const names = Array.from({ length: partners }, () => `ptn_${randomUUID()}`)
+    const prepared = Array.from({ length: partners * each }, (_, index) => ({
+      ...{
+        partnerId: names[index % partners] as string,
+        requestId: newRequestId(),
+        startedAt: 0,
+        keyId: `key_${stage.partnerId}`
+      },
+      ...{ operation: 'placeBinaryOrder', method: 'POST', path: '/v1/orders/binary', status: 200, error: null },
+      ...{ trader: names[(index * 7) % partners] as string, ms: Math.round(Math.random() * 1000) / 10 }
+    }))
     const write = async () => {
       const startedAt = performance.now()
-      for (let index = 0; index < partners * each; index++)
-        entries.note({
-          ...{
-            partnerId: names[index % partners] as string,
-            requestId: newRequestId(),
-            startedAt,
-            keyId: `key_${stage.partnerId}`
-          },
-          ...{ operation: 'placeBinaryOrder', method: 'POST', path: '/v1/orders/binary', status: 200, error: null },
-          ...{ trader: names[(index * 7) % partners] as string, ms: Math.round(Math.random() * 1000) / 10 }
-        })
+      for (const entry of prepared) {
+        entry.startedAt = startedAt
+        entries.note(entry)
+      }
       await entries.flush()
     }
     const rounds = Math.ceil(ALONE / (partners * each))

@@ -82,17 +82,20 @@ async function client(broker: TestBroker) {
 
 const books = suite('the books of the test broker')
 
-books('write what is under way before they are given back, also where it is more than one statement takes', async () => {
-  const mine = await hold()
-  const entries = 1500
-  for (let i = 0; i < entries; i++)
-    mine.enter({ kind: 'account', account: `TST${i}`, contract: null, cents: 1, entry: {} })
-  await mine.close()
-  const next = await hold()
-  assert.is(next.entries.length, entries)
-  await next.close()
-  await db.raw('delete from test_broker_entries')
-})
+books(
+  'write what is under way before they are given back, also where it is more than one statement takes',
+  async () => {
+    const mine = await hold()
+    const entries = 1500
+    for (let i = 0; i < entries; i++)
+      mine.enter({ kind: 'account', account: `TST${i}`, contract: null, cents: 1, entry: {} })
+    await mine.close()
+    const next = await hold()
+    assert.is(next.entries.length, entries)
+    await next.close()
+    await db.raw('delete from test_broker_entries')
+  }
+)
 
 books('run what waits for them in the order in which it came', async () => {
   const mine = await hold()
@@ -112,6 +115,7 @@ books('run what waits for them in the order in which it came', async () => {
 books('are lost with an entry that cannot be written, though their session goes on', async () => {
   const mine = await hold()
   const ran: string[] = []
+  mine.enter({ kind: 'account', account: 'TST3', contract: null, cents: 1, entry: {} })
   mine.enter({ kind: 'unknown' as 'account', account: null, contract: null, cents: 0, entry: {} })
   mine.after(() => ran.push('after an entry that is not there'))
   assert.match((await mine.lost).message, /violates check constraint/)
