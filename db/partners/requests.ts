@@ -4,6 +4,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 import { dropDays, makeDays } from '../postgres/day-partitions.ts'
 import {
   type EntryFilter,
+  GROUP,
   hashOfId,
   type PlacedRow,
   type RequestRow,
@@ -81,7 +82,7 @@ async function readPage(db: Db, filter: RequestFilter, after: Place | undefined)
       if (!after || group.lastAt.getTime() <= after[0]) passed += group.entries
     }
     found.sort((a, b) => compare(placeOf(b), placeOf(a)))
-    const certain = next ? found.filter(row => compare(placeOf(row), next) >= 0) : found
+    const certain = next ? found.filter(row => compare(placeOf(row), next) > 0) : found
     const requests = certain.slice(0, limit)
     const last = requests.at(-1)
     if (certain.length > limit && last) return { requests, nextCursor: writeCursor(placeOf(last)) }
@@ -95,8 +96,8 @@ const dayOf = (instant: string) => `(${instant}::timestamptz at time zone 'UTC')
 const latestFirst = 'order by last_at desc, n desc'
 
 /**
- * Groups before `reached`, latest arrival first, with about `wanted` entries; of a request id those that have its hash, among
- * COMPARED_AT_MOST. `next` is where to go on: entries of groups not considered are before it. Null when there are none.
+ * Groups from `reached` on, latest arrival first, with about `wanted` entries; of a request id those that have its hash, among
+ * COMPARED_AT_MOST. `next` is where to go on: entries of groups that were not read are not after it. Null when there are none.
  */
 async function readGroups(
   db: Db,
@@ -120,16 +121,19 @@ async function readGroups(
           `day <= ${dayOf(':until')} + 1`
         ]
       : []),
-    ...(reached ? ['(last_at, n) < (:lastAt::timestamptz, :lastN::bigint)'] : [])
+    ...(reached ? ['(last_at, n) <= (:lastAt::timestamptz, :lastN::bigint)'] : [])
   ].join(' and ')
-  const [most, compared] = requestId === undefined ? [wanted, ''] : [COMPARED_AT_MOST, 'where :hash::int = any(ids)']
+  // One more than are read, for where to go on.
+  const [most, compared] =
+    requestId === undefined ? [wanted + 1, ''] : [COMPARED_AT_MOST, 'where :hash::int = any(ids)']
   // What is compared is in the index; only groups that are returned are read themselves.
-  const groups = await rows<StoredGroup>(
+  const groups = await rows<StoredGroup & { nextAt: Date | null; nextN: number }>(
     db,
-    `select g.*
-       from (select day, n, last_at, sum(entries) over (${latestFirst}) - entries as before
+    `select g.*, m.next_at as "nextAt", m.next_n as "nextN"
+       from (select day, n, last_at, sum(entries) over latest - entries as before,
+                    lead(last_at) over latest as next_at, lead(n) over latest as next_n
                from (select day, n, last_at, entries, ids from request_groups where ${window} ${latestFirst} limit :most::int) c
-              ${compared}) m
+              ${compared} window latest as (${latestFirst})) m
       cross join lateral (select ${columns(':least::int')} from request_groups where day = m.day and n = m.n offset 0) g
       where m.before < :wanted::int
       order by m.last_at desc, m.n desc`,
@@ -142,16 +146,18 @@ async function readGroups(
     }
   )
   const last = groups.at(-1)
-  if (last && groups.reduce((sum, { entries }) => sum + entries, 0) >= wanted)
-    return { groups, next: [last.lastAt.getTime(), last.n, 0] }
+  if (last?.nextAt) return { groups, next: endOf(last.nextAt, last.nextN) }
   if (requestId === undefined) return { groups, next: null }
-  const [passed] = await rows<{ lastAt: Date; n: number }>(
+  const [more] = await rows<{ lastAt: Date; n: number }>(
     db,
-    `select last_at as "lastAt", n from request_groups where ${window} ${latestFirst} offset ${COMPARED_AT_MOST - 1} limit 1`,
+    `select last_at as "lastAt", n from request_groups where ${window} ${latestFirst} offset ${COMPARED_AT_MOST} limit 1`,
     bindings
   )
-  return { groups, next: passed ? [passed.lastAt.getTime(), passed.n, 0] : null }
+  return { groups, next: more ? endOf(more.lastAt, more.n) : null }
 }
+
+/** After every entry of a group. */
+const endOf = (lastAt: Date, n: number): Place => [lastAt.getTime(), n, GROUP]
 
 /** A group's columns; its data only where a status of `least` or more is in it. */
 const columns = (
