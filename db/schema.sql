@@ -175,6 +175,14 @@ create table archived_names (
   constraint archived_names_pkey PRIMARY KEY (name)
 );
 
+create table archived_traders (
+  trader_id text collate "C" not null,
+  partner_id text collate "C" not null,
+  newest timestamp with time zone not null,
+  constraint archived_traders_pkey PRIMARY KEY (trader_id)
+);
+CREATE INDEX archived_traders_partner ON archived_traders USING btree (partner_id, newest);
+
 create table audit_log (
   id text collate "C" not null,
   at timestamp with time zone default now() not null,
@@ -985,6 +993,7 @@ CREATE INDEX orders_archive_follow ON ONLY orders_archive USING btree (follow_id
 CREATE INDEX orders_archive_opened ON ONLY orders_archive USING btree (partner_id, opened_at) WHERE (opened_at IS NOT NULL);
 CREATE INDEX orders_archive_page ON ONLY orders_archive USING btree (partner_id, created_at);
 CREATE INDEX orders_archive_trader ON ONLY orders_archive USING btree (partner_id, trader_external_id, created_at);
+CREATE TRIGGER note_archived_traders AFTER INSERT ON orders_archive REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION note_archived_traders();
 
 create table partners (
   id text collate "C" not null,
@@ -1859,6 +1868,16 @@ AS $function$
              suspended_reason = new.suspended_reason, key_limit = new.key_limit, trader_limit = new.trader_limit,
              period_start = new.period_start, period_end = new.period_end, active_since = new.active_since
        where test_of = new.id;
+      return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION note_archived_traders()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      insert into archived_traders as a (trader_id, partner_id, newest)
+      select trader_id, partner_id, max(created_at) from fresh group by 1, 2 order by 1
+      on conflict (trader_id) do update set newest = excluded.newest where a.newest < excluded.newest;
       return null;
     end $function$;
 CREATE OR REPLACE FUNCTION of_the_bots_side()

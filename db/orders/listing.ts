@@ -2,7 +2,7 @@
 import type { Knex } from 'knex'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { OrderStatus } from '../../schemas/orders.ts'
-import type { Db } from '../postgres/connection.ts'
+import { type Db, rows } from '../postgres/connection.ts'
 import { allOrders, neverArchivedFrom, orderName } from './archive.ts'
 import { entryColumns } from './entry.ts'
 import type { OrderRow } from './reading.ts'
@@ -27,6 +27,9 @@ export interface OrderFilter {
 /** What a list shows of an order: a third of its columns, and reading a page takes as much less of a process's time. */
 export type OrderEntry = Pick<OrderRow, (typeof entryColumns)[number]>
 
+/** Where a page begins: microseconds since 1970 and id of the order before it. */
+type Position = [string, string]
+
 /** An order of a page, with its place in microseconds: a Date would round it. */
 type Placed<Row extends OrderEntry> = Row & { created_micros: string }
 
@@ -43,7 +46,7 @@ export const listEntries = (db: Db, filter: OrderFilter) => page<OrderEntry>(db,
 interface Reading {
   columns: readonly string[]
   filter: OrderFilter
-  position: [string, string] | undefined
+  position: Position | undefined
 }
 
 async function page<Row extends OrderEntry>(
@@ -52,8 +55,7 @@ async function page<Row extends OrderEntry>(
   filter: OrderFilter
 ): Promise<{ orders: Row[]; nextCursor: string | null }> {
   const position = filter.cursor ? readCursor(filter.cursor) : undefined
-  const reading = { columns, filter, position }
-  const found = (await pageOfLive<Row>(db, reading)) ?? (await pageOf<Row>(db.from(withArchived(db, filter)), reading))
+  const found = await pageOfBoth<Row>(db, { columns, filter, position })
   const orders = found.slice(0, filter.limit)
   const last = orders.at(-1)
   return {
@@ -62,19 +64,39 @@ async function page<Row extends OrderEntry>(
   }
 }
 
-/** The page, read from the live orders alone; undefined where archived ones may belong to it. */
-async function pageOfLive<Row extends OrderEntry>(db: Db, reading: Reading): Promise<Placed<Row>[] | undefined> {
-  const { filter, position } = reading
-  const young = neverArchivedFrom()
-  const unfinished = filter.review || filter.status === 'PENDING' || filter.status === 'OPEN'
-  if (!unfinished && position && Number(position[0]) / 1000 < young) return undefined
-  const found = await pageOf<Row>(db('orders'), reading)
-  if (unfinished) return found
+/** The page, read from the live orders alone where no archived ones belong to it. */
+async function pageOfBoth<Row extends OrderEntry>(db: Db, reading: Reading): Promise<Placed<Row>[]> {
+  const { filter } = reading
+  const live = await pageOf<Row>(db('orders'), reading)
+  if (filter.review || filter.status === 'PENDING' || filter.status === 'OPEN') return live
   // The only order of its name.
-  if (filter.partnerId && filter.clientOrderId !== undefined && found.length > 0) return found
-  // Nothing older than what fills the page is on it.
-  const oldest = found.length > filter.limit ? found.at(-1)?.created_at : filter.from
-  return oldest && oldest.getTime() >= young ? found : undefined
+  if (live.length > 0 && filter.partnerId && filter.clientOrderId !== undefined) return live
+  // Nothing older than what fills the page is on it, nor what is older than its window.
+  const oldest = live.length > filter.limit ? live.at(-1)?.created_at : filter.from
+  const isAbove = (newest: number): boolean => oldest !== undefined && oldest.getTime() > newest
+  if (isAbove(neverArchivedFrom())) return live
+  // Read after the live orders: what has moved in between was among them.
+  const newest = await newestArchived(db, filter)
+  if (newest === undefined || isAbove(newest)) return live
+  return pageOf<Row>(db.from(withArchived(db, filter)), reading)
+}
+
+/** When the newest archived order that a filter may find was created, ms since 1970; undefined where there is none. */
+async function newestArchived(db: Db, filter: OrderFilter): Promise<number | undefined> {
+  const { partnerId, traderExternalId, clientOrderId } = filter
+  if (partnerId === undefined) return neverArchivedFrom()
+  const [found] = await rows<{ newest: Date | null }>(
+    db,
+    clientOrderId !== undefined
+      ? `select created_at as newest from archived_names where name = ${orderName(':partnerId', ':clientOrderId')}`
+      : traderExternalId !== undefined
+        ? `select a.newest from traders t join archived_traders a on a.trader_id = t.id
+            where t.partner_id = :partnerId and t.external_id = :traderExternalId`
+        : 'select max(newest) as newest from archived_traders where partner_id = :partnerId',
+    { partnerId, traderExternalId, clientOrderId }
+  )
+  // A Date has lost what created_at has below the millisecond.
+  return found?.newest ? found.newest.getTime() + 1 : undefined
 }
 
 /** Live and archived orders as a table to select from. The archive finds a clientOrderId by its name. */
@@ -122,11 +144,11 @@ async function pageOf<Row extends OrderEntry>(
 }
 
 // A cursor holds the last entry's position; timestamps in microseconds, since a Date would round them.
-function writeCursor(position: [string, string]): string {
+function writeCursor(position: Position): string {
   return Buffer.from(JSON.stringify(position)).toString('base64url')
 }
 
-function readCursor(cursor: string): [string, string] {
+function readCursor(cursor: string): Position {
   let position: unknown
   try {
     position = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))

@@ -104,7 +104,7 @@ export async function storeOrders(
       known.set(keyOf(order), { order, created: true })
     for (const { halt, ...order } of await findRepeated(db, repeats))
       if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false, ...(halt ? { halt } : {}) })
-    const others = repeats.filter(value => !known.has(keyOf(value)) && !halted.has(value.id))
+    const others = repeats.filter(value => !known.has(keyOf(value)))
     for (const order of await findArchivedOrders(db, others)) known.set(keyOf(order), { order, created: false })
   }
   const told = new Set<string>()

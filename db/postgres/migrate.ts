@@ -67,6 +67,7 @@ import * as requestsPacked from '../migrations/0072_requests_packed.ts'
 import * as traderTotals from '../migrations/0073_trader_totals.ts'
 import * as ordersArchive from '../migrations/0076_orders_archive.ts'
 import * as archiveSums from '../migrations/0077_archive_sums.ts'
+import * as archivedTraders from '../migrations/0078_archived_traders.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -139,7 +140,8 @@ const migrations: Migration[] = [
   { name: '0072_requests_packed', up: requestsPacked.up },
   { name: '0073_trader_totals', up: traderTotals.up },
   { name: '0076_orders_archive', up: ordersArchive.up },
-  { name: '0077_archive_sums', up: archiveSums.up }
+  { name: '0077_archive_sums', up: archiveSums.up },
+  { name: '0078_archived_traders', up: archivedTraders.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

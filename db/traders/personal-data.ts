@@ -127,6 +127,7 @@ export const personalData: Record<string, TableDecision> = {
     why: 'Records of trades, as in orders.'
   },
   archived_names: { rows: null, becomes: 'keep', why: 'Hashes of clientOrderIds, which a partner chose.' },
+  archived_traders: { rows: ofTrader, becomes: 'keep', why: 'When the trader last had an order that is archived.' },
   archive_months: { rows: null, becomes: 'keep', why: 'Counts of orders.' },
   follows: {
     rows: ofTrader,

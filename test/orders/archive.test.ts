@@ -9,6 +9,7 @@ import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { findAnalyticsDifferences } from '../../db/analytics/verify.ts'
 import { archiveOrders } from '../../db/orders/archiving.ts'
 import { markOpen } from '../../db/orders/placing.ts'
+import { haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { findNamedOrders } from '../../db/platform/named.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { closeAll, openHarness, type TestTrader, until } from '../support/harness.ts'
@@ -109,6 +110,19 @@ naming('returns its order to a repeat, and refuses other terms', async () => {
     assert.equal([other.status, other.body.error, other.body.orderId], [409, 'CLIENT_ORDER_ID_REUSED', id])
     assert.is((await db('orders').where({ client_order_id: body.clientOrderId })).length, 0)
   }
+})
+
+naming('returns its order while placing is halted', async () => {
+  const trader = await partner.makeTrader()
+  const { body } = binaryOrder(trader)
+  const id = await insertOldOrder(db, trader, { at: daysAgo(60), clientOrderId: body.clientOrderId })
+  await move()
+  const halt = { scope: 'partner', subject: partner.partnerId } as const
+  await haltTrading(db, { ...halt, reason: 'a test', actor: 'cli:test' })
+  const [repeat, fresh] = await Promise.all([place(body), place(binaryOrder(trader).body)])
+  await resumeTrading(db, halt)
+  assert.equal([repeat.status, repeat.body.orderId], [200, id])
+  assert.is(fresh.body.error, 'TRADING_HALTED')
 })
 
 naming('is another partner’s to use', async () => {

@@ -11,10 +11,13 @@ const LIMIT_MS = 55_000
 const PAUSES = 1
 
 /** Moves what is due until nothing is left or its time is over. */
-export async function archiveDue({ db, config, log }: Pick<WorkerServices, 'db' | 'config' | 'log'>): Promise<void> {
+export async function archiveDue(
+  { db, config, log }: Pick<WorkerServices, 'db' | 'config' | 'log'>,
+  { limitMs = LIMIT_MS }: { limitMs?: number } = {}
+): Promise<void> {
   if (config.archiveAfterDays === 0) return
   const before = archivedBefore(config.archiveAfterDays)
-  const signal = AbortSignal.timeout(LIMIT_MS)
+  const signal = AbortSignal.timeout(limitMs)
   let total = 0
   for (let after: string | null = ''; after !== null && !signal.aborted; ) {
     const begun = performance.now()
