@@ -27,6 +27,11 @@ export interface OrderFilter {
 /** What a list shows of an order: a third of its columns, and reading a page takes as much less of a process's time. */
 export type OrderEntry = Pick<OrderRow, (typeof entryColumns)[number]>
 
+export interface OrderPage<Row extends OrderEntry> {
+  orders: Row[]
+  nextCursor: string | null
+}
+
 /** Where a page begins: microseconds since 1970 and id of the order before it. */
 type Position = [string, string]
 
@@ -37,10 +42,14 @@ type Placed<Row extends OrderEntry> = Row & { created_micros: string }
  * A page of orders, newest first, by (created_at, id): stable while new ones arrive, and while old ones move to the archive.
  * A page that may have archived orders is read from both tables in one statement, and so in one snapshot.
  */
-export const listOrders = (db: Db, filter: OrderFilter) => page<OrderRow>(db, ['*'], filter)
+export function listOrders(db: Db, filter: OrderFilter): Promise<OrderPage<OrderRow>> {
+  return page(db, ['*'], filter)
+}
 
 /** The same page with what a list shows of each order. */
-export const listEntries = (db: Db, filter: OrderFilter) => page<OrderEntry>(db, entryColumns, filter)
+export function listEntries(db: Db, filter: OrderFilter): Promise<OrderPage<OrderEntry>> {
+  return page(db, entryColumns, filter)
+}
 
 /** The columns and orders of a page, and the place where it begins. */
 interface Reading {
@@ -53,7 +62,7 @@ async function page<Row extends OrderEntry>(
   db: Db,
   columns: readonly string[],
   filter: OrderFilter
-): Promise<{ orders: Row[]; nextCursor: string | null }> {
+): Promise<OrderPage<Row>> {
   const position = filter.cursor ? readCursor(filter.cursor) : undefined
   const found = await pageOfBoth<Row>(db, { columns, filter, position })
   const orders = found.slice(0, filter.limit)

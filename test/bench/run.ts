@@ -4,9 +4,11 @@
 //   BENCH_ONLY     parts to run, by comma (without it, all but the ones marked 'on request')
 //   BENCH_SECONDS  length of one measurement (4)
 //   BENCH_HOLD_SECONDS  how long `age` holds a transaction open (120)
+//   BENCH_ARCHIVED  archived orders beside which `archive` measures (1,000,000)
 //   BENCH_PROFILE  a folder for CPU profiles of api, worker and simulated broker
 import { cpus } from 'node:os'
 import { analytics } from './analytics.ts'
+import { archive } from './archive.ts'
 import { ended } from './ended.ts'
 import { events } from './events.ts'
 import { history, me } from './history.ts'
@@ -73,6 +75,11 @@ const parts: Record<string, Part> = {
     what: 'analytics of a million orders, and what the order path pays for them',
     onRequest: true,
     run: () => analytics(seconds)
+  },
+  archive: {
+    what: 'placing and listing beside BENCH_ARCHIVED archived orders, and how fast orders move',
+    onRequest: true,
+    run: () => archive(seconds, Number(process.env.BENCH_ARCHIVED ?? 1_000_000))
   },
   rotation: { what: 'the token key changed under load', onRequest: true, run: rotation },
   logins: { what: 'whether failed logins tell by time', onRequest: true, run: () => import('./logins.ts') },
