@@ -31,8 +31,8 @@ export function requestIdOf(header: string | string[] | undefined): string {
 
 // SQLSTATE classes that describe the server's state, not our statement: connection (08), a transaction broken off
 // because of others (40, deadlocks among them), resources (53, disk full among them), operator intervention (57), lock
-// not available (55P03), read-only (25006), and a standby's that is about to be the primary, which proxies already lead to
-// and which has no unlogged tables yet (0A000; no statement of ours asks for what PostgreSQL does not support).
+// not available (55P03), read-only (25006), an unlogged table read during recovery (0A000: a proxy may lead to a standby a
+// moment before it has been promoted; nothing else in our statements is unsupported).
 const AWAY = /^(08|40|53|57)|^55P03$|^25006$|^0A000$/
 const NETWORK = new Set([
   'ECONNREFUSED',
