@@ -11,7 +11,7 @@ import { openLog } from '../../db/platform/log.ts'
 import type { BotAnalysis } from '../../schemas/ai.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { request } from '../support/candles.ts'
-import { call, closeAll, onClose, openHarness } from '../support/harness.ts'
+import { call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 
 /** An OpenAI-compatible server that returns the configured response. */
@@ -98,10 +98,15 @@ wording('is not read beyond its bound', async () => {
 })
 
 wording('is not asked by more than 20 at a time', async () => {
-  reply = () => {}
-  const before = asked.length
-  await Promise.all(Array.from({ length: 30 }, () => ask({ timeoutMs: 300 })))
-  assert.is(asked.length - before, 20)
+  const held: ServerResponse[] = []
+  reply = response => held.push(response)
+  let refused = 0
+  const asking = Array.from({ length: 30 }, () => ask({ timeoutMs: 30_000 }).then(() => refused++))
+  // The ten that find no place end while the twenty wait for the model.
+  await until('twenty requests and ten without', () => held.length >= 20 && refused === 10)
+  assert.is(held.length, 20)
+  for (const response of held) response.end('not json')
+  await Promise.all(asking)
 })
 
 wording('is ignored when it answers an error, nonsense or something that is not plain text', async () => {
