@@ -1,3 +1,4 @@
+// test in the full run only
 // test once for each dialect
 // One order through all rooms, as processes: two APIs, workers, PostgreSQL and the simulated broker, each on
 // its own; with a worker killed, and with none at all.

@@ -1,8 +1,8 @@
 // Real processes killed, frozen and cut off under load, for half a minute, then the auditor: no order twice, lost or
-// late, and the money right. `make chaos` does the same for longer; this one has a fixed seed.
+// late, and the money right. `make chaos` does the same for longer; this one has a fixed seed. In one dialect: the faults are
+// of our processes. TEST_DIALECT=next tries the other.
 // test in the full run only
 // test time-out: 600 s
-// test once for each dialect
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { chaos } from '../chaos/chaos.ts'

@@ -1,9 +1,8 @@
 // A whole part away for a few seconds under load: PostgreSQL, Redis, the broker, and PostgreSQL's disk full. Nothing
 // accepted is lost, responses tell clients what to do, and nothing of ours has to be started again. `make outages` does
-// the same for longer.
+// the same for longer. TEST_DIALECT=next tries the broker's absence in the other dialect.
 // test in the full run only
 // test time-out: 600 s
-// test once for each dialect
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { hasRedis } from '../chaos/ground.ts'

@@ -1,6 +1,7 @@
 // The fuzzer in short: a few requests of every class to every operation of real processes, and nothing wrong; and
 // whatever is put in to be wrong is found. The long form is `make fuzz`.
 //   SEED=…   repeats a run
+// test in the full run only
 // test time-out: 180 s
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
