@@ -1,18 +1,14 @@
-// Runs one test file as a process of its own and judges the outcome. uvu alone would let several kinds
-// of broken file pass: one that never calls run(), one with only(), a setup hook that throws. So the
-// source is looked at first, and afterwards the summary has to add up.
+// Runs one test file, as a process of its own or in one that it shares, and judges the outcome. uvu alone would let several
+// kinds of broken file pass: one that never calls run(), one with only(), a setup hook that throws. So the source is
+// looked at first, and afterwards the summary has to add up.
 import { spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pathToFileURL } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
+import { type Ended, killGroup, LINGER_MS, leftOpen, OUTPUT_LIMIT, TELL_MS, takeChildrenCpuMs } from './file-process.ts'
+import type { SharedProcess } from './shared-files.ts'
 
-const leftOpen = pathToFileURL(`${import.meta.dirname}/support/left-open.ts`).href
-const OUTPUT_LIMIT = 4_000_000
-const LINGER_MS = 10_000
 const PIPE_LINGER_MS = 2_000
-const TELL_MS = 500
 
 export interface Outcome {
   passed: number
@@ -33,10 +29,12 @@ export interface RunOptions {
   /** For the whole file, unless it asks for its own with a line `// test time-out: 300 s`. */
   timeoutMs: number
   signal: AbortSignal
+  /** The process to run it in; one of its own without. */
+  shared?: SharedProcess | undefined
 }
 
 /** Runs a test file; never rejects for what the file does. Ends every process of the file's group. */
-export async function runFile(path: string, { env, timeoutMs, signal }: RunOptions): Promise<Outcome> {
+export async function runFile(path: string, { timeoutMs, shared, ...options }: RunOptions): Promise<Outcome> {
   const startedAt = Date.now()
   const source = await readFile(path, 'utf8')
   const complaints = inspect(source)
@@ -53,7 +51,8 @@ export async function runFile(path: string, { env, timeoutMs, signal }: RunOptio
     }
 
   const ownTimeout = /^\/\/ test time-out: (\d+) s$/m.exec(source)?.[1]
-  const ended = await execute(path, { env, signal, timeoutMs: ownTimeout ? Number(ownTimeout) * 1000 : timeoutMs })
+  const limited = { ...options, timeoutMs: ownTimeout ? Number(ownTimeout) * 1000 : timeoutMs }
+  const ended = await (shared ? shared.execute(path, limited) : execute(path, limited))
   return { ...judge(ended), output: ended.output, tookMs: Date.now() - startedAt, cpuMs: ended.cpuMs }
 }
 
@@ -70,16 +69,6 @@ export function inspect(source: string): string[] {
     if (!looped.includes(name) && !new RegExp(`\\b${name}\\.run\\(\\)`).test(source))
       complaints.push(`never calls ${name}.run()`)
   return complaints
-}
-
-interface Ended {
-  code: number | null
-  killedBy: NodeJS.Signals | null
-  output: string
-  /** Set when we ended the process. */
-  cut?: 'time' | 'linger'
-  timeoutMs: number
-  cpuMs: number
 }
 
 function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<Outcome, 'output' | 'tookMs' | 'cpuMs'> {
@@ -157,31 +146,4 @@ function execute(path: string, { env, timeoutMs, signal }: RunOptions): Promise<
     })
     child.once('exit', (code, killedBy) => void finish(code, killedBy))
   })
-}
-
-let takenCpuMs = 0
-
-/**
- * CPU time of our ended children (and theirs) since the last call, from /proc, for Node has no call for it; 0 elsewhere.
- * Called as soon as a child has ended, it is that child's.
- */
-function takeChildrenCpuMs(): number {
-  if (process.platform !== 'linux') return 0
-  // After the name, which may hold spaces: state is the first field, cutime and cstime are the 14th and 15th, in 1/100 s.
-  const fields = readFileSync('/proc/self/stat', 'utf8')
-    .replace(/^.*\) /, '')
-    .split(' ')
-  const allMs = (Number(fields[13]) + Number(fields[14])) * 10
-  const cpuMs = allMs - takenCpuMs
-  takenCpuMs = allMs
-  return cpuMs
-}
-
-function killGroup(pid: number | undefined): void {
-  if (pid === undefined) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // ESRCH: nothing is left.
-  }
 }

@@ -1,5 +1,6 @@
-// The test runner: one PostgreSQL for the whole run, every test/**/*.test.ts as its own process beside a few others,
-// and one line at the end with the counts. A test file finds its server in TEST_PG_URL.
+// The test runner: one PostgreSQL for the whole run, a few processes beside each other that run the quick files one after
+// the other, a process of its own for each of the others, and one line at the end with the counts. A test file finds its
+// server in TEST_PG_URL.
 import { chmod, glob, mkdtemp, readdir, readFile, stat, statfs, writeFile } from 'node:fs/promises'
 import { availableParallelism, freemem, tmpdir } from 'node:os'
 import { join, relative, resolve } from 'node:path'
@@ -8,6 +9,7 @@ import pc from 'picocolors'
 import { acquire, holderOf } from '../db/embedded/lock.ts'
 import { removeEmbedded, startEmbedded } from '../db/embedded.ts'
 import { type Outcome, runFile } from './run-file.ts'
+import { SharedProcess } from './shared-files.ts'
 import { dialects } from './support/dialects.ts'
 
 const PREFIX = 'operator-test-'
@@ -17,6 +19,7 @@ const MIDDLE_SECONDS = 5
 const ROOM_BYTES = 3 * 1024 ** 3
 const TIMEOUT_SECONDS = '300'
 const FULL_RUN_ONLY = '// test in the full run only'
+const OWN_PROCESS = '// test in a process of its own'
 const TIMES = join(import.meta.dirname, 'times.json')
 const USAGE = `Usage: npm test [-- [options] [NAME ...]]
 
@@ -25,7 +28,6 @@ with the line "${FULL_RUN_ONLY}" (kills, outages, starts of processes), with one
 
   --all              without names, run every file
   --times            print what each file took at the end, most CPU first; a run of all writes test/times.json
-  --again            a file that fails beside others runs once more alone at the end, and counts by that run
   --timeout SECONDS  for a file without a time-out of its own (${TIMEOUT_SECONDS})
   --dir DIRECTORY    where the files are (test)
   -v, --verbose      print the output of files that pass
@@ -38,9 +40,6 @@ Environment:
   TEST_DIALECT       v3 or next: speak only this one with the broker`
 
 const { flags, filters } = readArguments()
-// More failures than that are no accident.
-const MAX_AGAIN = 8
-
 const interrupted = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => {
@@ -67,8 +66,6 @@ function readArguments() {
         all: { type: 'boolean', default: false },
         times: { type: 'boolean', default: false },
         verbose: { type: 'boolean', short: 'v', default: false },
-        // Tells a test that fails from one that fails on a full machine, which is a defect as well, but not of the service.
-        again: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false }
       }
     })
@@ -99,32 +96,7 @@ async function run(): Promise<void> {
   if (!server) return report(1)
   try {
     const verbose = flags.verbose || files.length === 1
-    const again: TestRun[] = []
-    const runOne = async ({ path, dialect }: TestRun): Promise<Outcome> => {
-      const env = {
-        ...process.env,
-        TEST_PG_URL: server.url,
-        ...(dialect ? { TEST_DIALECT: dialect } : {}),
-        ...(pc.isColorSupported ? { FORCE_COLOR: '1' } : {})
-      }
-      const timeoutMs = Number(flags.timeout) * 1000
-      return runFile(path, { env, timeoutMs, signal: interrupted.signal })
-    }
-    await inParallel(files, async file => {
-      const outcome = await runOne(file)
-      if (interrupted.signal.aborted) return
-      times.push({ name: keyOf(file.path, file.dialect), tookMs: outcome.tookMs, cpuMs: outcome.cpuMs })
-      if (!flags.again || outcome.failed === 0 || again.length === MAX_AGAIN)
-        return tell(nameOf(file), outcome, verbose)
-      again.push(file)
-      console.log(
-        `\n${outcome.output.trimEnd()}\n\n${pc.yellow('!')} ${nameOf(file)} failed beside others; it runs again alone.`
-      )
-    })
-    for (const file of again) {
-      if (interrupted.signal.aborted) break
-      tell(`${nameOf(file)}, alone`, await runOne(file), verbose)
-    }
+    await inParallel(files, () => openLane(server.url, verbose))
   } finally {
     await server.close()
   }
@@ -134,6 +106,42 @@ async function run(): Promise<void> {
   }
   if (flags.times) await reportTimes()
   report(counts.failed > 0 ? 1 : 0)
+}
+
+interface Lane {
+  run(file: TestRun): Promise<void>
+  close(): Promise<void>
+}
+
+/** Runs files one after the other, those that share a process in one for each dialect. */
+function openLane(url: string, verbose: boolean): Lane {
+  const processes = new Map<string | undefined, SharedProcess>()
+  const timeoutMs = Number(flags.timeout) * 1000
+  return {
+    async run({ path, dialect, shares }) {
+      const env = {
+        ...process.env,
+        TEST_PG_URL: url,
+        ...(dialect ? { TEST_DIALECT: dialect } : {}),
+        ...(pc.isColorSupported ? { FORCE_COLOR: '1' } : {})
+      }
+      const shared = shares ? (processes.get(dialect) ?? new SharedProcess(env)) : undefined
+      if (shared) processes.set(dialect, shared)
+      const outcome = await runFile(path, { env, timeoutMs, shared, signal: interrupted.signal })
+      if (interrupted.signal.aborted) return
+      times.push({ name: keyOf(path, dialect), tookMs: outcome.tookMs, cpuMs: outcome.cpuMs })
+      tell(nameOf({ path, dialect }), outcome, verbose)
+    },
+    async close() {
+      for (const shared of processes.values()) {
+        const complaint = await shared.close()
+        if (complaint === undefined || interrupted.signal.aborted) continue
+        counts.failed++
+        unhappy.push('a process that files share')
+        console.log(`${pc.red('✘')} A process that files share ${complaint}`)
+      }
+    }
+  }
 }
 
 /** Prints the times of this run's files, most CPU first, and keeps those of a whole run for the order of the next. */
@@ -154,7 +162,9 @@ async function reportTimes(): Promise<void> {
 interface TestRun {
   path: string
   /** The broker's dialect of this run, where that makes a difference. */
-  dialect?: string
+  dialect?: string | undefined
+  /** Whether it runs in a process with other files. */
+  shares?: boolean
 }
 
 /** The files to run, those that speak with the broker once for each dialect; counts what the quick part leaves out. */
@@ -171,10 +181,11 @@ async function select(): Promise<TestRun[]> {
         leftOut++
         return []
       }
+      const shares = !lines.includes(FULL_RUN_ONLY) && !lines.includes(OWN_PROCESS)
       const speaks = lines.includes('// test once for each dialect')
-      if (!speaks) return [{ path }]
+      if (!speaks) return [{ path, shares }]
       if (quick) leftOut += wanted.length - 1
-      return wanted.slice(0, quick ? 1 : wanted.length).map(dialect => ({ path, dialect }))
+      return wanted.slice(0, quick ? 1 : wanted.length).map(dialect => ({ path, dialect, shares }))
     })
   )
   return runs.flat()
@@ -193,15 +204,17 @@ function keyOf(path: string, dialect?: string): string {
   return `${relative(flags.dir, path)}${dialect ? ` (${dialect})` : ''}`
 }
 
-async function inParallel(files: TestRun[], work: (file: TestRun) => Promise<void>): Promise<void> {
+async function inParallel(files: TestRun[], open: () => Lane): Promise<void> {
   // Tests wait for events a good part of the time: two files for each core keep the cores busy.
   const width = Number(process.env.TEST_CONCURRENCY) || Math.min(8, 2 * availableParallelism())
   // What takes longest begins first, so that no long file is left for the end.
   const waiting = [...files].sort((a, b) => secondsOf(b) - secondsOf(a))
-  const lane = async () => {
-    for (let file = waiting.shift(); file && !interrupted.signal.aborted; file = waiting.shift()) await work(file)
+  const runLane = async () => {
+    const lane = open()
+    for (let file = waiting.shift(); file && !interrupted.signal.aborted; file = waiting.shift()) await lane.run(file)
+    await lane.close()
   }
-  await Promise.all(Array.from({ length: width }, lane))
+  await Promise.all(Array.from({ length: Math.min(width, files.length) }, runLane))
 }
 
 function tell(name: string, outcome: Outcome, verbose: boolean): void {

@@ -1,3 +1,4 @@
+// test in a process of its own
 // test once for each dialect
 // What an account and the market show through the port, in each dialect, and how connections are kept.
 import { suite } from 'uvu'

@@ -1,3 +1,4 @@
+// test in a process of its own
 // What the newer dialect reads: texts for numbers, ends of contracts, finer error codes, and opening times told by the
 // error itself.
 import { suite } from 'uvu'

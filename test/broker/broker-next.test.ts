@@ -1,3 +1,4 @@
+// test in a process of its own
 // What only the newer dialect has: one-time addresses bought over REST, its budgets, its bound on sockets, its secrets.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,3 +1,4 @@
+// test in a process of its own
 // test once for each dialect
 // Contracts that rest: without a stream of their own while their end is far, through the port, in each dialect.
 import { suite } from 'uvu'

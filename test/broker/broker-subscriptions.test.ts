@@ -1,3 +1,4 @@
+// test in a process of its own
 // test once for each dialect
 // Contracts after their purchase, through the port, in each dialect: followed to their end, and sold.
 import { suite } from 'uvu'

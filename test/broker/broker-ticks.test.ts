@@ -1,3 +1,4 @@
+// test in a process of its own
 // test once for each dialect
 // Live prices through the port: what is wanted is streamed, what is not is given up, and a lost connection loses no asset.
 import { suite } from 'uvu'

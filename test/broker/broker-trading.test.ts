@@ -1,3 +1,4 @@
+// test in a process of its own
 // test once for each dialect
 // Sessions and purchases through the port, in each dialect, against the simulated broker. What only one dialect has is in broker-v3.test.ts and broker-next.test.ts.
 import { suite } from 'uvu'

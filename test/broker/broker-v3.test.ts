@@ -1,3 +1,4 @@
+// test in a process of its own
 // What only the v3 dialect has, against the simulated broker, and what no simulated broker does, against a scripted one.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -14,6 +14,7 @@ import { until } from '../support/until.ts'
 
 const runner = fileURLToPath(new URL('../run.ts', import.meta.url))
 const uvu = `import { suite, test } from '${import.meta.resolve('uvu')}'\n`
+const own = '// test in a process of its own\n'
 // Spelled apart, or the runner would find it here.
 const only = ['on', 'ly'].join('')
 const never = ['.ru', 'n()'].join('')
@@ -65,7 +66,7 @@ refusing('fails when a hook after a test throws', async () => {
 
 refusing('fails when its tests start before a later suite exists', async () => {
   const { code, out } = await run({
-    'a.test.ts': `${uvu}const a = suite('a')\na('x', () => {})\na.run()\nawait new Promise(done => setTimeout(done, 50))\nconst b = suite('b')\nb('y', () => {})\nb.run()`
+    'a.test.ts': `${own}${uvu}const a = suite('a')\na('x', () => {})\na.run()\nawait new Promise(done => setTimeout(done, 50))\nconst b = suite('b')\nb('y', () => {})\nb.run()`
   })
   assert.is(code, 1)
   assert.match(out, 'twice')
@@ -95,7 +96,7 @@ failing('counts as one failure when it crashes before its tests', async () => {
 
 failing('counts as a failure when it ends badly after its tests passed', async () => {
   const { code, last } = await run({
-    'a.test.ts': `${uvu}test('x', () => {})\ntest.run()\nprocess.on('exit', () => { process.exitCode = 3 })`
+    'a.test.ts': `${own}${uvu}test('x', () => {})\ntest.run()\nprocess.on('exit', () => { process.exitCode = 3 })`
   })
   assert.is(code, 1)
   assert.is(last, '1 passed, 1 failed')
@@ -132,6 +133,72 @@ failing('ends the whole run with an error when no file matches', async () => {
 })
 
 failing.run()
+
+const sharing = suite('npm test: files that share a process')
+
+const pid = (name: string) => `console.log('${name} in ' + process.pid)\n`
+const pidsOf = (out: string) => [...out.matchAll(/(\w) in (\d+)/g)].map(([, name, pid]) => `${name} ${pid}`)
+
+sharing('are judged one by one, with their own output, exit codes and counts', async () => {
+  const { last, out } = await run(
+    {
+      'a.test.ts': `${pid('a')}${uvu}test('x', () => { throw new Error('the reason') })\ntest.run()`,
+      'b.test.ts': `${pid('b')}${uvu}test('x', () => {})\ntest('y', () => {})\ntest.run()`,
+      'c.test.ts': `${own}${pid('c')}${uvu}test('x', () => {})\ntest.run()`
+    },
+    ['--verbose'],
+    { TEST_CONCURRENCY: '1' }
+  )
+  assert.is(last, '3 passed, 1 failed')
+  const [a, b, c] = pidsOf(out).map(line => line.slice(2))
+  assert.is(a, b)
+  assert.is.not(b, c)
+  // The output of a file is before its line.
+  const places = [
+    /a in/,
+    /the reason/,
+    /✘ \S*a\.test\.ts {2}0 passed, 1 failed/,
+    /b in/,
+    /✔ \S*b\.test\.ts {2}2 passed/
+  ]
+  const found = places.map(place => out.search(place))
+  assert.equal(
+    found,
+    found.toSorted((a, b) => a - b)
+  )
+  assert.not.ok(found.includes(-1))
+})
+
+sharing('go on in a new process behind one that ended theirs or took too long', async () => {
+  const { last, out } = await run(
+    {
+      'a.test.ts': `${pid('a')}${uvu}test('x', () => process.exit(0))\ntest.run()`,
+      'b.test.ts': `${pid('b')}${uvu}test('x', () => new Promise(() => {}))\ntest.run()`,
+      'c.test.ts': `${pid('c')}${uvu}test('x', () => {})\ntest.run()`
+    },
+    ['--verbose', '--timeout', '2'],
+    { TEST_CONCURRENCY: '1' }
+  )
+  assert.is(last, '1 passed, 2 failed')
+  assert.is(new Set(pidsOf(out).map(line => line.slice(2))).size, 3)
+  assert.match(out, /b\.test\.ts was still running after 2 s/)
+})
+
+sharing('fail together when one of them leaves something open', async () => {
+  const { code, last, out } = await run(
+    {
+      'a.test.ts': `${uvu}import { createServer } from 'node:net'\ncreateServer().listen(0)\ntest('x', () => {})\ntest.run()`,
+      'b.test.ts': `${uvu}test('x', () => {})\ntest.run()`
+    },
+    [],
+    { TEST_CONCURRENCY: '1' }
+  )
+  assert.is(code, 1)
+  assert.is(last, '2 passed, 1 failed')
+  assert.match(out, /did not end within 10 s after \S*a\.test\.ts, \S*b\.test\.ts:[\s\S]*server at/)
+})
+
+sharing.run()
 
 const passing = suite('npm test: files that pass')
 

@@ -2,7 +2,6 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { onClose } from './harness.ts'
 
 export interface Output {
   exitCode: number | null
@@ -19,7 +18,7 @@ export interface Ran extends Output {
 // Groups whose commands start processes that write to the command's stdout.
 const STARTS_PROCESSES = new Set(['run', 'broker', 'spec'])
 
-/** Processes that have run a command and wait for the next. */
+/** Processes that have run a command and wait for the next; they end with ours, when their channel closes. */
 const idle: ChildProcess[] = []
 
 /**
@@ -65,13 +64,6 @@ async function startChild(): Promise<ChildProcess> {
   const child = fork('test/support/operator-process.ts', {
     env: inherited(),
     stdio: ['ignore', 'inherit', 'inherit', 'ipc']
-  })
-  onClose(async () => {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    // A test file that has nothing else open would end before the process did.
-    child.ref()
-    child.kill('SIGKILL')
-    await once(child, 'exit')
   })
   await once(child, 'message')
   return child

@@ -1,0 +1,119 @@
+// The runner's side of a process that several test files share: gives it one file after the other, and takes each file's
+// output apart from the next one's. A process that a file has ended or that took too long is replaced for the next file.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { type Ended, killGroup, LINGER_MS, leftOpen, OUTPUT_LIMIT, TELL_MS, takeChildrenCpuMs } from './file-process.ts'
+import { ENDING, type Ending } from './shared-process.ts'
+
+const program = fileURLToPath(new URL('./shared-process.ts', import.meta.url))
+
+/** How long the output of a process that has ended may take to arrive. */
+const STREAMS_MS = 200
+
+interface Limits {
+  timeoutMs: number
+  signal: AbortSignal
+}
+
+export class SharedProcess {
+  #env: NodeJS.ProcessEnv
+  #child: ChildProcess | undefined
+  /** Files the process has run, for the complaint that one of them left something open. */
+  #files: string[] = []
+  #output = ''
+  /** What ends the file that runs. */
+  #end: ((ended: Pick<Ended, 'code' | 'killedBy' | 'cpuMs'>) => void) | undefined
+
+  constructor(env: NodeJS.ProcessEnv) {
+    this.#env = env
+  }
+
+  /** Runs a test file to its end, in the process there is or in a new one. One at a time. */
+  execute(path: string, { timeoutMs, signal }: Limits): Promise<Ended> {
+    const child = this.#child ?? this.#start()
+    this.#files.push(path)
+    this.#output = ''
+    return new Promise(done => {
+      let cut: Ended['cut']
+      const stop = () => killGroup(child.pid)
+      const timer = setTimeout(() => {
+        cut = 'time'
+        child.kill('SIGUSR2') // It prints what it waits for.
+        setTimeout(stop, TELL_MS)
+      }, timeoutMs)
+      this.#end = ended => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', stop)
+        this.#end = undefined
+        done({ ...ended, output: this.#output, cut, timeoutMs })
+      }
+      signal.addEventListener('abort', stop, { once: true })
+      if (signal.aborted) stop()
+      else child.send(path)
+    })
+  }
+
+  /** Lets the process end; returns what is wrong when it does not, or not well. */
+  async close(): Promise<string | undefined> {
+    const child = this.#child
+    if (!child) return undefined
+    this.#output = ''
+    // Not 'close', which does not come where the channel was closed first.
+    const ended = once(child, 'exit').then(([code, killedBy]) => (code === 0 ? '' : `ended with ${code ?? killedBy}`))
+    child.disconnect()
+    const lingering = new AbortController()
+    const { signal } = lingering
+    const late = sleep(LINGER_MS, `did not end within ${LINGER_MS / 1000} s`, { signal }).catch(() => '')
+    const how = await Promise.race([ended, late])
+    lingering.abort()
+    if (how === '') return undefined
+    child.kill('SIGUSR2')
+    await sleep(TELL_MS)
+    killGroup(child.pid)
+    await ended
+    return `${how} after ${this.#files.join(', ')}:\n${this.#output.trim()}`
+  }
+
+  #start(): ChildProcess {
+    // A group of its own, so that whatever the files start can be ended with it.
+    const child = spawn(process.execPath, ['--import', leftOpen, program], {
+      detached: true,
+      env: this.#env,
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc']
+    })
+    this.#child = child
+    this.#files = []
+    const endings: Ending[] = []
+    for (const stream of [child.stdout, child.stderr]) {
+      // The line of an ending may come in pieces.
+      let rest = ''
+      stream?.setEncoding('utf8').on('data', (chunk: string) => {
+        rest += chunk
+        const at = rest.indexOf('\u0001')
+        this.#keep(at < 0 ? rest : rest.slice(0, at))
+        rest = at < 0 ? '' : rest.slice(at)
+        const line = new RegExp(`^${ENDING}(.*)\n`).exec(rest)
+        if (!line) return
+        rest = rest.slice(line[0].length)
+        endings.push(JSON.parse(line[1] as string) as Ending)
+        if (endings.length < 2) return
+        const [{ code, cpuMs }] = endings.splice(0) as [Ending, Ending]
+        this.#end?.({ code, killedBy: null, cpuMs })
+      })
+    }
+    child.once('exit', (code, killedBy) => {
+      takeChildrenCpuMs() // Its files have reported it.
+      this.#child = undefined
+      killGroup(child.pid)
+      // What it started may hold its streams for longer.
+      setTimeout(() => this.#end?.({ code, killedBy, cpuMs: 0 }), STREAMS_MS)
+    })
+    return child
+  }
+
+  #keep(text: string): void {
+    this.#output = (this.#output + text).slice(-OUTPUT_LIMIT)
+  }
+}
