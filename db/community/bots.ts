@@ -3,7 +3,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import type { Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import type { Author } from './community.ts'
+import { type Author, authorOf } from './community.ts'
 
 export interface CommunityBotRecord {
   botId: string
@@ -17,49 +17,22 @@ export interface CommunityBotRecord {
   createdAt: Date
 }
 
-interface CommunityBotRow {
-  id: string
-  party_id: string
-  name: string
-  description: string | null
-  symbol: string | null
-  config: object
-  likes: number
-  liked: boolean
-  created_at: Date
-  display_name: string | null
-  avatar_url: string | null
-}
-
-function toBot(row: CommunityBotRow): CommunityBotRecord {
-  return {
-    botId: row.id,
-    name: row.name,
-    description: row.description,
-    symbol: row.symbol,
-    config: row.config,
-    author: { partyId: row.party_id, displayName: row.display_name, avatarUrl: row.avatar_url },
-    likes: row.likes,
-    liked: row.liked,
-    createdAt: row.created_at
-  }
-}
+const columns = `b.id as "botId", b.name, b.description, b.symbol, b.config, ${authorOf('b')}, b.likes, b.created_at as "createdAt"`
 
 /** Bots of a community; a new one beyond them is refused. */
 const MAX_BOTS = 200
 
 /** The community's bots, newest first, and which of them the party likes. */
 export async function listCommunityBots(db: Db, { partnerId, partyId }: Party): Promise<CommunityBotRecord[]> {
-  const found = await rows<CommunityBotRow>(
+  return rows<CommunityBotRecord>(
     db,
-    `select b.*, p.display_name, p.avatar_url,
+    `select ${columns},
             exists (select from community_likes l where l.bot_id = b.id and l.party_id = :partyId) as liked
        from community_bots b left join community_profiles p on p.party_id = b.party_id
       where b.partner_id = :partnerId
       order by b.created_at desc, b.id desc limit :limit`,
     { partnerId, partyId, limit: MAX_BOTS }
   )
-  return found.map(toBot)
 }
 
 /** Shares a bot. Throws CONFLICT when the community holds 200 already. */
@@ -76,17 +49,17 @@ export async function insertCommunityBot(
     }[]
     if ((held?.count ?? 0) >= MAX_BOTS)
       throw new ApiError('CONFLICT', `The community holds ${MAX_BOTS} bots already: delete one first.`)
-    const [row] = await rows<CommunityBotRow>(
+    const [row] = await rows<CommunityBotRecord>(
       trx,
       `with made as (
          insert into community_bots (id, partner_id, party_id, name, description, symbol, config)
          values (:id, :partnerId, :partyId, :name, :description, :symbol, :config) returning *
        )
-       select m.*, false as liked, p.display_name, p.avatar_url
-         from made m left join community_profiles p on p.party_id = m.party_id`,
+       select ${columns}, false as liked
+         from made b left join community_profiles p on p.party_id = b.party_id`,
       { id: newId('communityBot'), partnerId, partyId, ...bot, config: JSON.stringify(bot.config) }
     )
-    return toBot(row as CommunityBotRow)
+    return row as CommunityBotRecord
   })
 }
 

@@ -13,32 +13,20 @@ export interface ProfileRecord {
   updatedAt: Date | null
 }
 
-interface ProfileRow {
-  display_name: string | null
-  bio: string | null
-  avatar_url: string | null
-  is_public: boolean
-  updated_at: Date
-}
-
-function toProfile(row: ProfileRow): ProfileRecord {
-  return {
-    displayName: row.display_name,
-    bio: row.bio,
-    avatarUrl: row.avatar_url,
-    isPublic: row.is_public,
-    updatedAt: row.updated_at
-  }
-}
-
-const profileColumns = ['display_name', 'bio', 'avatar_url', 'is_public', 'updated_at']
+const profileColumns = [
+  'display_name as displayName',
+  'bio',
+  'avatar_url as avatarUrl',
+  'is_public as isPublic',
+  'updated_at as updatedAt'
+]
 
 /** The profile of a party; an empty, private one before its first change. */
 export async function getProfile(db: Db, { partnerId, partyId }: Party): Promise<ProfileRecord> {
   const row = (await db('community_profiles')
     .where({ partner_id: partnerId, party_id: partyId })
-    .first(profileColumns)) as ProfileRow | undefined
-  return row ? toProfile(row) : { displayName: null, bio: null, avatarUrl: null, isPublic: false, updatedAt: null }
+    .first(profileColumns)) as ProfileRecord | undefined
+  return row ?? { displayName: null, bio: null, avatarUrl: null, isPublic: false, updatedAt: null }
 }
 
 /** Changes the given fields of a party's profile and leaves the rest. */
@@ -58,8 +46,8 @@ export async function updateProfile(
     .insert({ party_id: partyId, partner_id: partnerId, ...changed })
     .onConflict('party_id')
     .merge(changed)
-    .returning(profileColumns)) as ProfileRow[]
-  return toProfile(row as ProfileRow)
+    .returning(profileColumns)) as ProfileRecord[]
+  return row as ProfileRecord
 }
 
 /** The author's name, from its profile. */
@@ -69,6 +57,10 @@ export interface Author {
   avatarUrl: string | null
 }
 
+/** The author of a row `made`, with its profile `p`, as SQL. */
+export const authorOf = (made: string) =>
+  `jsonb_build_object('partyId', ${made}.party_id, 'displayName', p.display_name, 'avatarUrl', p.avatar_url) as author`
+
 export interface MessageRecord {
   messageId: string
   author: Author
@@ -76,23 +68,7 @@ export interface MessageRecord {
   createdAt: Date
 }
 
-interface MessageRow {
-  id: string
-  party_id: string
-  content: string
-  created_at: Date
-  display_name: string | null
-  avatar_url: string | null
-}
-
-function toMessage(row: MessageRow): MessageRecord {
-  return {
-    messageId: row.id,
-    author: { partyId: row.party_id, displayName: row.display_name, avatarUrl: row.avatar_url },
-    content: row.content,
-    createdAt: row.created_at
-  }
-}
+const messageColumns = `m.id as "messageId", ${authorOf('m')}, m.content, m.created_at as "createdAt"`
 
 /** Messages of a community that are shown, and those that are kept should some of them be deleted. */
 const SHOWN = 100
@@ -100,20 +76,19 @@ const KEPT = 1000
 
 /** The newest 100 messages of a partner's community, newest first. */
 export async function listMessages(db: Db, partnerId: string): Promise<MessageRecord[]> {
-  const found = await rows<MessageRow>(
+  return rows<MessageRecord>(
     db,
-    `select m.id, m.party_id, m.content, m.created_at, p.display_name, p.avatar_url
+    `select ${messageColumns}
        from community_messages m left join community_profiles p on p.party_id = m.party_id
       where m.partner_id = :partnerId
       order by m.created_at desc, m.id desc limit :limit`,
     { partnerId, limit: SHOWN }
   )
-  return found.map(toMessage)
 }
 
 /** Writes a message; what falls out of the newest 1000 with it is deleted. */
 export async function insertMessage(db: Db, { partnerId, partyId }: Party, content: string): Promise<MessageRecord> {
-  const [row] = await rows<MessageRow>(
+  const [row] = await rows<MessageRecord>(
     db,
     `with old as (
        delete from community_messages where id in
@@ -123,11 +98,11 @@ export async function insertMessage(db: Db, { partnerId, partyId }: Party, conte
        insert into community_messages (id, partner_id, party_id, content) values (:id, :partnerId, :partyId, :content)
        returning id, party_id, content, created_at
      )
-     select m.*, p.display_name, p.avatar_url
+     select ${messageColumns}
        from made m left join community_profiles p on p.party_id = m.party_id`,
     { id: newId('message'), partnerId, partyId, content, kept: KEPT }
   )
-  return toMessage(row as MessageRow)
+  return row as MessageRecord
 }
 
 /** Deletes a message: one's own, or as the partner anyone's in its community. Throws NOT_FOUND. */

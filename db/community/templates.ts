@@ -25,18 +25,11 @@ export interface DeploymentRecord {
   createdAt: Date
 }
 
-interface DeploymentRow {
-  id: string
-  partner_id: string
-  template: string
-  tenant_slug: string
-  brand_name: string
-  primary_color: string
-  contact_email: string | null
-  status: Deployment['status']
-  revision: number
-  created_at: Date
-}
+/** A deployment as it is stored: its site's name is the one in its address. */
+type DeploymentRow = Omit<DeploymentRecord, 'test' | 'tenantSlug'> & { address: string }
+
+const columns = `id as "deploymentId", partner_id as "partnerId", template, tenant_slug as address, brand_name as "brandName",
+  primary_color as "primaryColor", contact_email as "contactEmail", status, revision, created_at as "createdAt"`
 
 // What precedes the names of test sides' sites: no other name can begin with it.
 const OF_TEST_SIDE = 'test~'
@@ -51,20 +44,7 @@ export function siteOf(name: string): { test: boolean; tenantSlug: string } {
 const addressOf = ({ test, tenantSlug }: { test: boolean; tenantSlug: string }) =>
   `${test ? OF_TEST_SIDE : ''}${tenantSlug}`
 
-function toDeployment(row: DeploymentRow): DeploymentRecord {
-  return {
-    deploymentId: row.id,
-    partnerId: row.partner_id,
-    template: row.template,
-    ...siteOf(row.tenant_slug),
-    brandName: row.brand_name,
-    primaryColor: row.primary_color,
-    contactEmail: row.contact_email,
-    status: row.status,
-    revision: row.revision,
-    createdAt: row.created_at
-  }
-}
+const withSite = ({ address, ...row }: DeploymentRow): DeploymentRecord => ({ ...row, ...siteOf(address) })
 
 /** A site as the partner requested it, and its address. */
 export interface DeploymentTerms {
@@ -94,7 +74,7 @@ export async function deploySite(trx: Db, queue: Queue, terms: DeploymentTerms):
            contact_email = excluded.contact_email, status = 'QUEUED', revision = deployments.revision + 1,
            updated_at = now()
      where deployments.partner_id = excluded.partner_id
-     returning *`,
+     returning ${columns}`,
     { id: newId('deployment'), address: addressOf(terms), ...terms }
   )
   if (!row) throw new ApiError('TENANT_SLUG_TAKEN', `The tenantSlug ${terms.tenantSlug} is taken.`)
@@ -102,20 +82,21 @@ export async function deploySite(trx: Db, queue: Queue, terms: DeploymentTerms):
     count: number
   }
   if (count > MAX_SITES) throw new ApiError('CONFLICT', `A partner has at most ${MAX_SITES} sites.`)
-  await queue.enqueue(trx, 'template.deploy', [{ deploymentId: row.id, revision: row.revision }])
-  return toDeployment(row)
+  await queue.enqueue(trx, 'template.deploy', [{ deploymentId: row.deploymentId, revision: row.revision }])
+  return withSite(row)
 }
 
 /** The partner's sites, newest first; there are never more than 100. */
 export async function listDeployments(db: Db, partnerId: string): Promise<DeploymentRecord[]> {
   const found = (await db('deployments')
+    .select(db.raw(columns))
     .where({ partner_id: partnerId })
     .orderBy([
       { column: 'created_at', order: 'desc' },
       { column: 'id', order: 'desc' }
     ])
     .limit(MAX_SITES)) as DeploymentRow[]
-  return found.map(toDeployment)
+  return found.map(withSite)
 }
 
 /** A deployment that still waits to be rendered in that revision. */
@@ -123,10 +104,10 @@ export async function findQueuedDeployment(
   db: Db,
   { deploymentId, revision }: { deploymentId: string; revision: number }
 ): Promise<DeploymentRecord | undefined> {
-  const row = (await db('deployments').where({ id: deploymentId, revision, status: 'QUEUED' }).first()) as
-    | DeploymentRow
-    | undefined
-  return row && toDeployment(row)
+  const row = (await db('deployments')
+    .where({ id: deploymentId, revision, status: 'QUEUED' })
+    .first(db.raw(columns))) as DeploymentRow | undefined
+  return row && withSite(row)
 }
 
 /** A rendered file; `path` is relative to the site, without a leading slash. */

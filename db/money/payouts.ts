@@ -34,43 +34,20 @@ export interface PayoutRecord {
   reason: string | null
 }
 
-interface PayoutRow {
-  id: string
-  partner_id: string
-  test: boolean
-  trader_external_id: string | null
-  amount: string
-  destination_address: string
-  status: PayoutStatus
-  requested_at: Date
-  decided_at: Date | null
-  paid_at: Date | null
-  reference: string | null
-  reason: string | null
-}
+type PayoutRow = Omit<PayoutRecord, 'addressCheck'>
 
-const columns = `id, partner_id, is_test_side(partner_id) as test, round(amount, 2)::text as amount, destination_address, status, requested_at, decided_at,
-  paid_at, reference, reason, (select external_id from traders where traders.id = payouts.party_id) as trader_external_id`
+const columns = `id as "payoutId", partner_id as "partnerId", is_test_side(partner_id) as test, round(amount, 2)::text as "amountUsd",
+  (select external_id from traders where traders.id = payouts.party_id) as "traderExternalId",
+  destination_address as "destinationAddress", status, requested_at as "requestedAt", decided_at as "decidedAt",
+  paid_at as "paidAt", reference, reason`
 
 const addressCheckOf = (address: string) => (isBase58Check(address) ? 'OK' : 'FAILED') as PayoutRecord['addressCheck']
 
-function toPayout(row: PayoutRow): PayoutRecord {
-  return {
-    payoutId: row.id,
-    partnerId: row.partner_id,
-    test: row.test,
-    traderExternalId: row.trader_external_id,
-    amountUsd: row.amount,
-    destinationAddress: row.destination_address,
-    addressCheck: addressCheckOf(row.destination_address),
-    status: row.status,
-    requestedAt: row.requested_at,
-    decidedAt: row.decided_at,
-    paidAt: row.paid_at,
-    reference: row.reference,
-    reason: row.reason
-  }
-}
+// The database cannot compute the checksum.
+const withAddressCheck = (row: PayoutRow): PayoutRecord => ({
+  ...row,
+  addressCheck: addressCheckOf(row.destinationAddress)
+})
 
 export interface PayoutRequest {
   partnerId: string
@@ -94,7 +71,7 @@ export async function requestPayout(
      values (:id, :partnerId, :partyId, :amountUsd::numeric, :destinationAddress) returning ${columns}`,
     { id: newId('payout'), partnerId, partyId, amountUsd, destinationAddress }
   )
-  const payout = toPayout(row as PayoutRow)
+  const payout = withAddressCheck(row as PayoutRow)
   await transfer(trx, {
     reference: `payout:${payout.payoutId}:request`,
     kind: 'payout_request',
@@ -117,7 +94,7 @@ async function refuseMoreThanEarned(trx: Db, party: { partnerId: string; partyId
 export async function getPayout(db: Db, payoutId: string): Promise<PayoutRecord> {
   const [row] = await rows<PayoutRow>(db, `select ${columns} from payouts where id = :payoutId`, { payoutId })
   if (!row) throw new ApiError('NOT_FOUND', `There is no payout ${payoutId}.`)
-  return toPayout(row)
+  return withAddressCheck(row)
 }
 
 /** The operator agrees; the amount stays held. Throws NOT_FOUND, or CONFLICT naming both states. */
@@ -168,7 +145,7 @@ async function transition(
      returning ${columns}`,
     { payoutId, from, to, reference, reason }
   )
-  if (row) return toPayout(row)
+  if (row) return withAddressCheck(row)
   const found = (await trx('payouts').where({ id: payoutId }).first('status')) as { status: PayoutStatus } | undefined
   if (!found) throw new ApiError('NOT_FOUND', `There is no payout ${payoutId}.`)
   throw new ApiError('CONFLICT', `${payoutId} is ${found.status}: it cannot become ${to}.`)
@@ -209,7 +186,7 @@ export async function listPayouts(
     ])
     .limit(limit)
     .offset((page - 1) * limit)) as PayoutRow[]
-  return { payouts: found.map(toPayout), total: count.total }
+  return { payouts: found.map(withAddressCheck), total: count.total }
 }
 
 /** A payout as its creator sees it. */

@@ -81,33 +81,24 @@ export interface KeyRecord {
   revokedAt: Date | null
 }
 
-interface KeyRow {
-  id: string
-  partner_id: string
+/** The columns of a key; its hint is made of the lookup. */
+interface KeyRow extends Omit<KeyRecord, 'hint'> {
   lookup: string
-  label: string | null
-  scopes: Scope[]
-  test: boolean
-  created_at: Date
-  last_used_at: Date | null
-  revoked_at: Date | null
 }
 
-function toKey(row: KeyRow): KeyRecord {
-  return {
-    keyId: row.id,
-    partnerId: row.partner_id,
-    label: row.label,
-    scopes: row.scopes,
-    hint: keyHint(row.lookup, row.test),
-    test: row.test,
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at,
-    revokedAt: row.revoked_at
-  }
-}
+const columns = [
+  'id as keyId',
+  'partner_id as partnerId',
+  'lookup',
+  'label',
+  'scopes',
+  'test',
+  'created_at as createdAt',
+  'last_used_at as lastUsedAt',
+  'revoked_at as revokedAt'
+]
 
-const columns = ['id', 'partner_id', 'lookup', 'label', 'scopes', 'test', 'created_at', 'last_used_at', 'revoked_at']
+const withHint = ({ lookup, ...key }: KeyRow): KeyRecord => ({ ...key, hint: keyHint(lookup, key.test) })
 
 /** Keys a partner may hold that are not revoked. */
 const MAX_KEYS = 200
@@ -139,7 +130,7 @@ export async function insertKey(
   const [row] = (await trx('api_keys')
     .insert({ id: newId('key'), partner_id: partnerId, lookup, hash: hashSecret(pepper, secret), label, scopes, test })
     .returning(columns)) as KeyRow[]
-  return { ...toKey(row as KeyRow), key }
+  return { ...withHint(row as KeyRow), key }
 }
 
 // Keys of the partner and of its test side.
@@ -155,7 +146,7 @@ export async function listKeys(db: Db, partnerId: string): Promise<KeyRecord[]> 
       { column: 'id', order: 'desc' }
     ])
     .limit(1000)) as KeyRow[]
-  return found.map(toKey)
+  return found.map(withHint)
 }
 
 /** Revokes a key (of that partner or its test side, when one is named); a revoked one stays as it was. Throws NOT_FOUND. */
@@ -168,7 +159,7 @@ export async function revokeKey(trx: Db, keyId: string, partnerId?: string): Pro
     .update({ revoked_at: trx.raw('coalesce(revoked_at, now())') })
     .returning(columns)) as KeyRow[]
   if (!row) throw new ApiError('NOT_FOUND', `There is no key ${keyId}.`)
-  return toKey(row)
+  return withHint(row)
 }
 
 /** The part of a key that is not secret. */

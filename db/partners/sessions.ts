@@ -30,15 +30,14 @@ async function insertSession(
   session: { partnerId: string; traderId: string | null; ttlHours: number }
 ): Promise<IssuedSession> {
   const token = newToken()
-  const [row] = await rows<{ id: string; expires_at: Date }>(
+  const [row] = await rows<Omit<IssuedSession, 'token'>>(
     trx,
     `insert into sessions (id, partner_id, trader_id, hash, expires_at)
      values (:id, :partnerId, :traderId, :hash, now() + make_interval(hours => :ttlHours))
-     returning id, expires_at`,
+     returning id as "sessionId", expires_at as "expiresAt"`,
     { id: newId('session'), ...session, hash: hashToken(pepper, token) }
   )
-  const { id, expires_at } = row as { id: string; expires_at: Date }
-  return { sessionId: id, token, expiresAt: expires_at }
+  return { ...(row as Omit<IssuedSession, 'token'>), token }
 }
 
 /** Issues a partner's session for `ttlHours`. Throws NOT_FOUND. */
@@ -104,22 +103,15 @@ export async function findTraderSession(
   { partnerId, token }: { partnerId: string; token: string }
 ): Promise<TraderSession | undefined> {
   if (!TOKEN.test(token)) return undefined
-  const [row] = await rows<{ id: string; trader_id: string; external_id: string; expires_at: Date }>(
+  const [row] = await rows<TraderSession>(
     db,
-    `select s.id, s.trader_id, t.external_id, s.expires_at
+    `select s.id as "sessionId", s.trader_id as "traderId", t.external_id as "traderExternalId", s.expires_at as "expiresAt"
        from sessions s join traders t on t.id = s.trader_id
       where s.hash = :hash and s.partner_id = :partnerId and s.revoked_at is null and s.expires_at > now()
         and t.disabled_at is null`,
     { hash: hashToken(pepper, token), partnerId }
   )
-  return (
-    row && {
-      sessionId: row.id,
-      traderId: row.trader_id,
-      traderExternalId: row.external_id,
-      expiresAt: row.expires_at
-    }
-  )
+  return row
 }
 
 export interface SessionRecord {
@@ -132,41 +124,28 @@ export interface SessionRecord {
   revokedAt: Date | null
 }
 
-interface SessionRow {
-  id: string
-  partner_id: string
-  trader_id: string | null
-  created_at: Date
-  expires_at: Date
-  revoked_at: Date | null
-}
-
-const columns = ['id', 'partner_id', 'trader_id', 'created_at', 'expires_at', 'revoked_at']
-
-function toSession(row: SessionRow): SessionRecord {
-  return {
-    sessionId: row.id,
-    partnerId: row.partner_id,
-    traderId: row.trader_id,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    revokedAt: row.revoked_at
-  }
-}
+const columns = [
+  'id as sessionId',
+  'partner_id as partnerId',
+  'trader_id as traderId',
+  'created_at as createdAt',
+  'expires_at as expiresAt',
+  'revoked_at as revokedAt'
+]
 
 /** Ends a session; one that was revoked before stays as it was. Throws NOT_FOUND. */
 export async function revokeSession(trx: Db, sessionId: string): Promise<SessionRecord> {
   const [row] = (await trx('sessions')
     .where({ id: sessionId })
     .update({ revoked_at: trx.raw('coalesce(revoked_at, now())') })
-    .returning(columns)) as SessionRow[]
+    .returning(columns)) as SessionRecord[]
   if (!row) throw new ApiError('NOT_FOUND', `There is no session ${sessionId}.`)
-  return toSession(row)
+  return row
 }
 
 /** Sessions of a partner and of its traders that are not expired, newest first, at most 1000. */
 export async function listPartnerSessions(db: Db, partnerId: string): Promise<SessionRecord[]> {
-  const found = (await db('sessions')
+  return db('sessions')
     .select(columns)
     .where({ partner_id: partnerId })
     .where('expires_at', '>', db.fn.now())
@@ -174,8 +153,7 @@ export async function listPartnerSessions(db: Db, partnerId: string): Promise<Se
       { column: 'created_at', order: 'desc' },
       { column: 'id', order: 'desc' }
     ])
-    .limit(1000)) as SessionRow[]
-  return found.map(toSession)
+    .limit(1000)
 }
 
 /** Deletes sessions that ended an hour ago or earlier. Returns how many. */

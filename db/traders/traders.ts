@@ -14,38 +14,17 @@ export interface TraderRecord {
   createdAt: Date
 }
 
-interface TraderRow {
-  id: string
-  partner_id: string
-  external_id: string
-  email: string | null
-  name: string | null
-  active_account_id: string | null
-  connected_at: Date | null
-  created_at: Date
-}
-
-function toTrader(row: TraderRow): TraderRecord {
-  return {
-    traderId: row.id,
-    partnerId: row.partner_id,
-    externalId: row.external_id,
-    email: row.email,
-    name: row.name,
-    activeAccountId: row.active_account_id,
-    connectedAt: row.connected_at,
-    createdAt: row.created_at
-  }
-}
+const columns = `id as "traderId", partner_id as "partnerId", external_id as "externalId", email, name,
+  active_account_id as "activeAccountId", connected_at as "connectedAt", created_at as "createdAt"`
 
 /** The trader that was sent through the exchange. Throws TRADER_NOT_FOUND. */
 export async function getTrader(db: Db, partnerId: string, externalId: string): Promise<TraderRecord> {
   const row = (await db('traders')
     .where({ partner_id: partnerId, external_id: externalId })
     .whereNotNull('connected_at')
-    .first()) as TraderRow | undefined
+    .first(db.raw(columns))) as TraderRecord | undefined
   if (!row) throw new ApiError('TRADER_NOT_FOUND')
-  return toTrader(row)
+  return row
 }
 
 /**
@@ -56,7 +35,7 @@ export async function upsertTrader(
   trx: Db,
   trader: { partnerId: string; externalId: string; email: string | null; name: string | null }
 ): Promise<TraderRecord> {
-  const [row] = await rows<TraderRow>(
+  const [row] = await rows<TraderRecord>(
     trx,
     `insert into traders (id, partner_id, external_id, email, name)
      values (:id, :partnerId, :externalId, :email, :name)
@@ -64,10 +43,10 @@ export async function upsertTrader(
        set email = case when traders.password_hash is null then coalesce(excluded.email, traders.email)
                         else traders.email end,
            name = coalesce(excluded.name, traders.name)
-     returning *`,
+     returning ${columns}`,
     { id: newId('trader'), ...trader }
   )
-  return toTrader(row as TraderRow)
+  return row as TraderRecord
 }
 
 /** A trader who signed up. */
@@ -78,25 +57,25 @@ export interface StoredLogin {
   disabledAt: Date | null
 }
 
-interface LoginRow extends TraderRow {
-  password_hash: string
-  disabled_at: Date | null
-}
+type LoginRow = TraderRecord & Omit<StoredLogin, 'trader'>
 
-const toLogin = (row: LoginRow): StoredLogin => ({
-  trader: toTrader(row),
-  passwordHash: row.password_hash,
-  disabledAt: row.disabled_at
+const loginColumns = `${columns}, password_hash as "passwordHash", disabled_at as "disabledAt"`
+
+const asLogin = ({ passwordHash, disabledAt, ...trader }: LoginRow): StoredLogin => ({
+  trader,
+  passwordHash,
+  disabledAt
 })
 
 /** A trader of this partner who signed up, by its id. */
 export async function findLoginById(db: Db, partnerId: string, traderId: string): Promise<StoredLogin | undefined> {
   const [row] = await rows<LoginRow>(
     db,
-    'select * from traders where id = :traderId and partner_id = :partnerId and password_hash is not null',
+    `select ${loginColumns} from traders
+      where id = :traderId and partner_id = :partnerId and password_hash is not null`,
     { partnerId, traderId }
   )
-  return row && toLogin(row)
+  return row && asLogin(row)
 }
 
 /** Makes a trader who signs up; its external id is its own id. Throws EMAIL_TAKEN. */
@@ -104,16 +83,16 @@ export async function insertSignup(
   trx: Db,
   trader: { partnerId: string; email: string; name: string | null; passwordHash: string }
 ): Promise<TraderRecord> {
-  const [row] = await rows<TraderRow>(
+  const [row] = await rows<TraderRecord>(
     trx,
     `insert into traders (id, partner_id, external_id, email, name, password_hash)
      values (:id, :partnerId, :id, :email, :name, :passwordHash)
      on conflict (partner_id, lower(email collate "C")) where password_hash is not null do nothing
-     returning *`,
+     returning ${columns}`,
     { id: newId('trader'), ...trader }
   )
   if (!row) throw new ApiError('EMAIL_TAKEN')
-  return toTrader(row)
+  return row
 }
 
 /**
@@ -126,39 +105,39 @@ export async function findLogin(
 ): Promise<StoredLogin | undefined> {
   const [row] = await rows<LoginRow>(
     db,
-    `select * from traders
+    `select ${loginColumns} from traders
       where partner_id = :partnerId and lower(email collate "C") = lower(:email collate "C")
         and password_hash is not null`,
     { partnerId, email }
   )
-  return row && toLogin(row)
+  return row && asLogin(row)
 }
 
 /** Marks the trader as connected, on its active account or, for a new one, on `firstAccount`. */
 export async function connectTrader(trx: Db, traderId: string, firstAccount: string): Promise<TraderRecord> {
-  const [row] = await rows<TraderRow>(
+  const [row] = await rows<TraderRecord>(
     trx,
     `update traders
         set connected_at = now(), active_account_id = coalesce(active_account_id, :firstAccount)
       where id = :traderId
-      returning *`,
+      returning ${columns}`,
     { traderId, firstAccount }
   )
-  return toTrader(row as TraderRow)
+  return row as TraderRecord
 }
 
 /** Traders of a partner, oldest first, at most `limit`. */
 export async function listTraders(db: Db, partnerId: string, limit: number): Promise<TraderRecord[]> {
-  const found = (await db('traders')
+  return db('traders')
+    .select(db.raw(columns))
     .where({ partner_id: partnerId })
     .orderBy(['created_at', 'id'])
-    .limit(limit)) as TraderRow[]
-  return found.map(toTrader)
+    .limit(limit)
 }
 
 /** A trader by its own id. Throws NOT_FOUND. */
 export async function getTraderById(db: Db, traderId: string): Promise<TraderRecord> {
-  const row = (await db('traders').where({ id: traderId }).first()) as TraderRow | undefined
+  const row = (await db('traders').where({ id: traderId }).first(db.raw(columns))) as TraderRecord | undefined
   if (!row) throw new ApiError('NOT_FOUND', `There is no trader ${traderId}.`)
-  return toTrader(row)
+  return row
 }
