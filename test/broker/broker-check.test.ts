@@ -76,7 +76,7 @@ checking('buys one contract of the least stake and finds every assumption confir
     assert.not.match(ran.stdout.replaceAll('otp=…', ''), secret)
 })
 
-checking('tells what a broker does otherwise', async () => {
+checking('names what a broker does otherwise', async () => {
   simulator.faults.add({ effect: 'error', call: 'statement', code: 'InternalServerError', times: 1 })
   const ran = await check('--yes', '--json')
   assert.is(ran.exitCode, 0, ran.stderr)

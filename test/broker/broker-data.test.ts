@@ -95,7 +95,7 @@ market('lists symbols with the decimals of their prices', async () => {
   assert.is(list.find(each => each.asset === 'frxEURUSD')!.pipSize, 5)
 })
 
-market('tells candles, oldest first', async () => {
+market('returns candles, oldest first', async () => {
   const candles = await data.candles('R_100', { granularitySeconds: 60, count: 30 })
   assert.is(candles.length, 30)
   for (const [at, candle] of candles.entries()) {
@@ -104,7 +104,7 @@ market('tells candles, oldest first', async () => {
   }
 })
 
-market('tells what multipliers cost and whether they trade', async () => {
+market('returns what multipliers cost and whether they trade', async () => {
   const spec = await data.multiplierSpec('R_100', 'USD')
   assert.equal(spec.multipliers, [40, 100, 200, 300, 400])
   // The limits of the quote; contracts_for has no limits of multipliers.
@@ -139,7 +139,7 @@ market(
   }
 )
 
-market('tells the least amounts of a contract as quotes of it say, and asks no more for a while', async () => {
+market('returns the least amounts of a contract from quotes of it, and sends no more for a while', async () => {
   const own = await startSimulator({ limits: 'off' })
   const there = clientOf({}, own).market(appIds[dialect])
   const multiplier = { ...up, asset: '1HZ25V', multiplier: 1600, stake: '1000' } as const
@@ -152,7 +152,7 @@ market('tells the least amounts of a contract as quotes of it say, and asks no m
   await own.close()
 })
 
-market('tells when a closed market opens', async () => {
+market('returns when a closed market opens', async () => {
   const own = await startSimulator({ limits: 'off' })
   const closed = clientOf({}, own).market('7')
   own.engine.market.sessions.force(symbols.get('R_50')!, false)
@@ -221,7 +221,7 @@ care('makes room among the connections of the application that has most of them'
   await own.close()
 })
 
-care('sends only frames the broker accepts, of every call it reads with, and hears only such as it may send', () => {
+care('sends only frames the broker accepts, of every call it reads with, and receives only such as it may send', () => {
   assert.equal(relay.complaints, [])
   const calls =
     'buy portfolio statement profit_table balance active_symbols contracts_for ticks_history trading_times time proposal'

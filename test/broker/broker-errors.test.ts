@@ -127,7 +127,7 @@ table('calls a purchase in doubt when the refusal itself cannot be read', () => 
   }
 })
 
-table('tells a closed market and missing data apart where only the text does', () => {
+table('distinguishes a closed market from missing data where only the text does', () => {
   const told = (message: string) => refused(readRefusal({ code: 'ContractBuyValidationError', message }), true).code
   assert.is(told('This market is presently closed.'), 'MARKET_CLOSED')
   assert.is(told('The market must be open during the contract. Try out the synthetic ones.'), 'MARKET_CLOSED')

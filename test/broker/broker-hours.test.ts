@@ -79,7 +79,7 @@ hours('walks over the weekend to Monday', async () => {
   assert.equal(clock.asked, ['2026-09-25', '2026-09-26', '2026-09-27', '2026-09-28'])
 })
 
-hours('asks for a day once, and again after midnight', async () => {
+hours('requests a day once, and again after midnight', async () => {
   const { clock, walker } = clocked('2026-09-25T18:00:00', {})
   await Promise.all([walker.secondsUntilOpen('X'), walker.secondsUntilOpen('X')])
   assert.is(clock.asked.length, 4)
@@ -88,7 +88,7 @@ hours('asks for a day once, and again after midnight', async () => {
   assert.equal(clock.asked.slice(4), ['2026-09-26', '2026-09-27', '2026-09-28'])
 })
 
-hours('asks again when the broker says closed and the table says open, at most once a minute', async () => {
+hours('requests it again when the broker says closed and the table says open, at most once a minute', async () => {
   const { clock, walker } = clocked('2026-09-25T10:00:00', {})
   await walker.secondsUntilOpen('X')
   assert.is(await walker.secondsUntilReopening('X'), null, 'nothing new within the minute')

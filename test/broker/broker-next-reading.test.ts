@@ -39,7 +39,7 @@ reading('money and prices may be texts or numbers, and zeros at the end are kept
   }
 })
 
-reading('a contract ends with its sale or with its status, whichever is told', async () => {
+reading('a contract ends with its sale or with its status, whichever is reported', async () => {
   const forms: [fields: object, settled: boolean, status: string][] = [
     [{ status: 'open' }, false, 'open'],
     [{ status: null, is_expired: 1 }, false, 'open'],
@@ -58,7 +58,7 @@ reading('a contract ends with its sale or with its status, whichever is told', a
   }
 })
 
-reading("the balance is the account's whatever it is called, and no row tells its application", async () => {
+reading("the balance is the account's whatever it is called, and no row names its application", async () => {
   const { session, close } = await scripted((frame, socket) => {
     if (frame.balance !== undefined)
       reply(socket, frame, { balance: { balance: '12.5', currency: 'USD', loginid: 'ZZ9' } })

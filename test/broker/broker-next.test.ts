@@ -140,7 +140,7 @@ budgets("of the machine's address is as large as it was granted", async () => {
   await own.close()
 })
 
-budgets('of the address is left alone for a while after any refusal: whose limit it was is not told', async () => {
+budgets('of the address is left alone for a while after any refusal: whose limit it was is not known', async () => {
   const busy = await answering(429, {})
   const rest = new Rest({ base: busy.base, appIdHeader })
   const ask = (token: string) => rest.socketAddress({ appId: appIds.next, accountId: 'CR1', token })

@@ -58,7 +58,7 @@ function sellElsewhere({ accountId }: BrokerAccount, contractId: string): void {
 
 const sellable = (contract: () => Promise<ContractState>) => upTo(async () => (await contract()).sellable)
 
-resting('is let go of once sales are heard, and told nothing of any more', async () => {
+resting('loses its stream once sales are subscribed to, and gets no more updates', async () => {
   const { account, session, heard, bought, contractId } = await buyHour()
   assert.is(bought.expiryTime, bought.purchaseTime + 3600)
   assert.ok((await heard.rest()) > 3_000_000)
@@ -205,7 +205,7 @@ resting('is not what multipliers and ticks are: their streams stay', async () =>
   session.unsubscribe(contractId)
 })
 
-resting('sends only frames the broker accepts, and hears only such as it may send', () => {
+resting('sends only frames the broker accepts, and receives only such as it may send', () => {
   assert.equal(relay.complaints, [])
 })
 

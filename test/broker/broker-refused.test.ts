@@ -111,7 +111,7 @@ const accountOf = async (partner: TestPartner, { traderExternalId }: TestTrader)
 
 const orders = suite('an order')
 
-orders('on an account the broker does not have answers at once, and the account is rejected for it', async () => {
+orders('on an account the broker does not have fails at once, and the account is rejected for it', async () => {
   const partner = await harness.makePartner()
   const trader = await partner.makeTrader()
   simulator.faults.add({ effect: 'error', call: 'otp', code: 'AccountNotFound', loginid: trader.accountId })

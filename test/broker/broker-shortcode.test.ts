@@ -82,7 +82,7 @@ matching('refuses another type, symbol, barrier or length', () => {
   for (const code of codes) assert.not(matches(listed(code), binary), code)
 })
 
-matching('refuses a contract with a barrier where none was asked for', () => {
+matching('refuses a contract with a barrier where none was requested', () => {
   const call: BinaryContract = { ...binary, contractType: 'CALL', barrier: null }
   assert.ok(matches(listed('CALL_R_100_19.53_1461129600_5T_S0P_0'), call))
   assert.not(matches(listed('CALL_R_100_19.53_1461129600_5T_S10P_0'), call))

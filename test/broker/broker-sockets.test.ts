@@ -48,7 +48,7 @@ function heard(): { stream: Stream; frames: Frame[] } {
   return { frames, stream: { receive: frame => frames.push(frame) > 0 } }
 }
 
-opening('fails as not run when nobody listens, answers or wants us', async () => {
+opening('fails as not run when nobody listens, nobody replies or we are refused', async () => {
   const options = {
     connectTimeoutMs: 200,
     counters: { invalid: 0, stray: 0, unreadable: 0 },
@@ -81,7 +81,7 @@ opening('fails as not run when nobody listens, answers or wants us', async () =>
   }
 })
 
-opening('hears what comes in one packet with the consent to open, be it the end', async () => {
+opening('receives what comes in one packet with the consent to open, also the end', async () => {
   // Unmasked text frame '[]' (no JSON object, so it is counted), then a close frame with code 1001.
   const frames = Buffer.from([0x81, 2, ...Buffer.from('[]'), 0x88, 2, 0x03, 0xe9])
   const hasty = createServer(socket =>
@@ -109,7 +109,7 @@ opening('hears what comes in one packet with the consent to open, be it the end'
   hasty.close()
 })
 
-opening('can be undone at any moment, also while the end is being told', async () => {
+opening('can be undone at any moment, also while the end is being sent', async () => {
   const server = createServer({ allowHalfOpen: true }, socket => socket.on('error', () => {})).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -184,7 +184,7 @@ calls('is written in the very turn in which its permission was given', async () 
   await close()
 })
 
-calls('has not run when the connection is already gone, its permission not even asked for', async () => {
+calls('has not run when the connection is already gone, before its permission is requested', async () => {
   const { connection, close } = await connected(() => undefined)
   connection.close()
   let asked = false
@@ -260,7 +260,7 @@ calls('gets its own answer, whatever the order they come in', async () => {
   await close()
 })
 
-calls('ignores and counts answers that are doubled, late, or nobody asked for', async () => {
+calls('ignores and counts responses that are doubled, late, or that nobody requested', async () => {
   const { connection, counters, close } = await connected((frame, socket) => {
     if (frame.late === true) return
     reply(socket, { req_id: 1 } as never, { balance: { late: true } })
@@ -310,7 +310,7 @@ calls('is refused beyond a bound of calls under way', async () => {
   for (const each of await Promise.all(under)) assert.is(each.ran, 'no')
 })
 
-calls('ends when the broker no longer answers pings', async () => {
+calls('ends when the broker no longer replies to pings', async () => {
   const { connection, gone, close } = await connected(() => undefined, { pingEveryMs: 50, pongWithinMs: 50 })
   const error = await failure(connection.call({ buy: '1' }, order))
   assert.is(error.ran, 'unknown')
@@ -390,7 +390,7 @@ calls('survives values that cannot be written as text', async () => {
   await close()
 })
 
-streams('hears its answer first, then every update, by number or by id', async () => {
+streams('receives its response first, then every update, by number or by id', async () => {
   const { connection, close } = await connected((frame, socket) => {
     if (frame.forget !== undefined) return
     reply(socket, frame, poc({ n: 1 }))
@@ -409,7 +409,7 @@ streams('hears its answer first, then every update, by number or by id', async (
   await close()
 })
 
-streams('hears updates that overtook the answer of its purchase', async () => {
+streams('receives updates that overtook the response to its purchase', async () => {
   const { connection, counters, close } = await connected((frame, socket) => {
     reply(socket, frame, poc({ n: 'by number' }))
     socket.send(JSON.stringify(poc({ n: 'by id' }, 'sub-2')))
@@ -466,7 +466,7 @@ streams('that fails on a frame harms nobody else', async () => {
   await close()
 })
 
-streams('is told to the broker when it is no longer wanted', async () => {
+streams('is forgotten at the broker when it is no longer wanted', async () => {
   const { broker, connection, close } = await connected((frame, socket) => {
     if (frame.forget === undefined) reply(socket, frame, poc({}, 'sub-9'))
   })

@@ -39,7 +39,7 @@ following('shares one stream between listeners, and ends for all', async () => {
   assert.ok(after.settled)
 })
 
-following('takes no more streams than a connection carries, and hears the end of every contract', async () => {
+following('takes no more streams than a connection carries, and receives the end of every contract', async () => {
   // Ninety streams at fifty ticks a second are more than a busy machine carries.
   const own = await startSimulator({ tickMs: 200, limits: 'off' })
   const session = await clientOf({}, own).session(newAccount())
@@ -150,7 +150,7 @@ following('ends by the account as well, and opens no session for it', async () =
 
 // --- selling
 
-selling('answers what it brought; a second time it is refused', async () => {
+selling('returns what it brought; a second time it is refused', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   const heard = ears()
@@ -183,7 +183,7 @@ selling('is in doubt when the answer is lost', async () => {
   assert.is((await session.contract(contractId)).status, 'sold')
 })
 
-selling('sends only frames the broker accepts, and hears only such as it may send', () => {
+selling('sends only frames the broker accepts, and receives only such as it may send', () => {
   assert.equal(relay.complaints, [])
 })
 

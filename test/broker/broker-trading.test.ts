@@ -140,7 +140,7 @@ for (const [effect, more, outcome, contracts] of faults) {
   })
 }
 
-buying('is asked again once, on a fresh authorisation, when the old one was lost', async () => {
+buying('is sent again once, on a fresh authorisation, when the old one was lost', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   simulator.faults.add({
@@ -168,7 +168,7 @@ buying('is asked again once, on a fresh authorisation, when the old one was lost
 const digits = ['DIGITMATCH', 'DIGITDIFF', 'DIGITOVER', 'DIGITUNDER'] as const
 const others = ['CALL', 'PUT', 'DIGITEVEN', 'DIGITODD'] as const
 
-buying('tells every binary type from purchase to settlement, once settled', async () => {
+buying('reports every binary type from purchase to settlement, once settled', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   const kinds = [...digits.map(type => ({ type, barrier: '5' })), ...others.map(type => ({ type, barrier: null }))]
@@ -212,7 +212,7 @@ buying('gives multipliers their limits', async () => {
   assert.not(state.settled)
 })
 
-buying('sends only frames the broker accepts, and hears only such as it may send', () => {
+buying('sends only frames the broker accepts, and receives only such as it may send', () => {
   assert.equal(relay.complaints, [])
 })
 

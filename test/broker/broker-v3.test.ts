@@ -211,7 +211,7 @@ care('subscribes by itself when a purchase opened no stream', async () => {
   await close()
 })
 
-care('hears of sales on the connection it has, whatever one that it left still says', async () => {
+care('receives sales on the connection it has, whatever one that it left still says', async () => {
   const purchaseTime = Math.floor(Date.now() / 1000)
   const shortcode = `CALL_R_100_19.53_${purchaseTime}_${purchaseTime + 3600}_S0P_0`
   const state = { proposal_open_contract: { ...poc, shortcode }, subscription: { id: 'prices' } }
@@ -281,7 +281,7 @@ care('prints prices as the broker shows them, with every zero', async () => {
   await close()
 })
 
-care('hears each frame of a contract once per frame, and none after its settlement', async () => {
+care('receives each frame of a contract once per frame, and none after its settlement', async () => {
   const { session, close } = await scripted((frame, socket) => {
     if (frame.buy === undefined) return
     const update = (fields: object) =>

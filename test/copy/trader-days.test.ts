@@ -216,7 +216,7 @@ async function compareDays(): Promise<void> {
 
 const added = async () => (await rows<{ count: number }>(db, 'select count(*) as count from trader_days'))[0]?.count
 
-adding('changes nothing that is told: before it, after each step, and after late closings', async () => {
+adding('changes nothing that is returned: before it, after each step, and after late closings', async () => {
   await compare()
   await trade(400)
   await compare()

@@ -73,14 +73,14 @@ describing('explains each tag', () => {
   assert.equal(new Set(document.tags.map(({ name }) => name)), new Set(operations.map(({ tag }) => tag)))
 })
 
-describing('tells exactly the statuses each operation can answer', () => {
+describing('lists exactly the statuses each operation can return', () => {
   for (const { row, told } of rows) {
     const statuses = new Set([200, ...codesOf(row).map(code => errors[code].status)].map(String))
     assert.equal(new Set(Object.keys(told.responses)), statuses, row.name)
   }
 })
 
-describing('gives bodies and answers names of their own', () => {
+describing('gives bodies and responses names of their own', () => {
   for (const { row, told } of rows) {
     if (row === getSpec) continue
     const answer = told.responses['200']?.content?.['application/json']?.schema ?? {}

@@ -133,7 +133,7 @@ payouts('rejected are available again, and listed by status', async () => {
   assert.is(wrong.exit, 2)
 })
 
-payouts('name the trader who asked, and warn where refunds have taken the earnings below zero', async () => {
+payouts('name the trader who requested them, and warn where refunds have taken the earnings below zero', async () => {
   const creator = await harness.makePartner()
   const buyer = await harness.makePartner()
   const trader = await creator.makeTrader({ externalId: `maker-${randomUUID()}` })

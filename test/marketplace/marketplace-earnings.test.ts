@@ -88,7 +88,7 @@ asking('has a trader ask for what its own bots earned, and no more', async () =>
 
 const earnings = suite('GET /v1/marketplace/creator/earnings')
 
-earnings('answers nothing earned for a new creator', async () => {
+earnings('return zeros for a new creator', async () => {
   assert.equal((await (await harness.makePartner()).call(getCreatorEarnings)).body, {
     availableUsd: 0,
     heldUsd: 0,

@@ -46,7 +46,7 @@ listing('refuses pages, limits and orders out of bounds', async () => {
   }
 })
 
-listing('answers an empty page where there is nothing', async () => {
+listing('returns an empty page where there is nothing', async () => {
   assert.equal(await list(), { data: [], page: 1, limit: 20, total: 0 })
   assert.equal(await list({ page: 1_000_000_000, limit: 100 }), { data: [], page: 1_000_000_000, limit: 100, total: 0 })
 })

@@ -107,7 +107,7 @@ buying('of a free bot moves nothing', async () => {
   assert.equal(await books(db, creator), ['0.00', '0.00', '0.00'])
 })
 
-buying('twice answers the first purchase and moves no money, whatever the price is by now', async () => {
+buying('twice returns the first purchase and moves no money, whatever the price is by now', async () => {
   const { creator, buyer, botId } = await market(10, '30')
   const { body: first } = await buyer.call(purchaseBot, of(botId))
   await creator.call(updateCreatorBot, { ...of(botId), body: { oneTimePriceUsd: 12 } })

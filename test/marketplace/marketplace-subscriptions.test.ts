@@ -70,7 +70,7 @@ subscribing('three times at once, or again later, has one effect', async () => {
   assert.equal(await books(db, buyer), ['7.00', '0.00', '0.00'])
 })
 
-subscribing('stands beside a purchase, and either gives the code', async () => {
+subscribing('is possible beside a purchase, and either gives the code', async () => {
   const creator = await harness.makePartner()
   const buyer = await harness.makePartner()
   const botId = await makeBot(creator, { monthlyPriceUsd: 0, oneTimePriceUsd: 0 })
@@ -148,7 +148,7 @@ renewing(
   }
 )
 
-renewing('takes no new money for a bot that was retired before its subscriptions were told', async () => {
+renewing('takes no new money for a bot that was retired before its subscriptions were notified', async () => {
   const { creator, buyer, botId } = await market(5, '50')
   const { body } = await buyer.call(subscribeToBot, of(botId))
   await creator.call(retireBot, of(botId))

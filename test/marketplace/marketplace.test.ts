@@ -60,7 +60,7 @@ writing('refuses addresses that are not http or https, and text that PostgreSQL 
     )
 })
 
-writing('answers a DRAFT with everything but its code', async () => {
+writing('returns a DRAFT with everything but its code', async () => {
   const { status, body } = await creator.call(createCreatorBot, {
     body: { ...draft, oneTimePriceUsd: 19.9, monthlyPriceUsd: 0, supportedAssets: ['R_50'], secret: 'ignored' }
   })
@@ -182,7 +182,7 @@ code('stays with buyers and subscribers when the bot is retired', async () => {
   assert.is((await subscriber.call(getMarketplaceBot, of(botId))).body.code, draft.code, 'until the period ends')
 })
 
-code('never stands in a list', async () => {
+code('is never in a list', async () => {
   await makeBot(creator, { code: 'needle-in-code' })
   for (const answer of [await creator.call(listMarketplaceBots), await creator.call(listCreatorBots)])
     assert.not(JSON.stringify(answer.body).includes('needle-in-code'))

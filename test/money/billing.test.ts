@@ -227,7 +227,7 @@ checking('goes on with the others when one partner cannot be dealt with, and say
 
 const unpaid = suite('an unpaid plan')
 
-unpaid('answers 402 with the standing and what the wallet lacks, and nothing once it is paid', async () => {
+unpaid('returns 402 with the standing and what the wallet lacks, and nothing once it is paid', async () => {
   const partner = await makePartner({ plan: 'PRO' })
   await trialEnds(partner.partnerId, '2026-01-01T00:00:00Z')
   await pay(partner.partnerId, '98.50')

@@ -57,7 +57,7 @@ transferring('refuses to overdraw a wallet, says what is required and there, and
   assert.is(await balanceOf(db, `wallet:${a}`), '10.00')
 })
 
-transferring('answers a shortage without ending the transaction it is part of', async () => {
+transferring('returns a shortage without ending the transaction it is part of', async () => {
   const a = await newPartner('1')
   const name = await db.transaction(async trx => {
     const outcome = await tryTransfer(trx, {
@@ -106,7 +106,7 @@ transferring('refuses another movement under a reference that is taken', async (
   assert.is(await balanceOf(db, `wallet:${a}`), '15.00')
 })
 
-transferring('moves money once when the same reference comes again, and answers the first time', async () => {
+transferring('moves money once when the same reference comes again, and returns the first time', async () => {
   const a = await newPartner()
   const one = { reference: newReference(), kind: 'topup', entries: move('world', `wallet:${a}`, '0.01') } as const
   const first = await transfer(db, one)
@@ -118,7 +118,7 @@ transferring('moves money once when the same reference comes again, and answers 
   assert.is(await balanceOf(db, `wallet:${a}`), '0.02')
 })
 
-transferring('answers a repeat even where the wallet could not pay a second time', async () => {
+transferring('returns a repeat even where the wallet could not pay a second time', async () => {
   const [a, b] = [await newPartner('7'), await newPartner()]
   const one = sale(a, b, '7.00')
   await transfer(db, one)

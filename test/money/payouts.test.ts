@@ -74,7 +74,7 @@ payouts('are refused every step their state does not allow', async () => {
   assert.equal(await balances(creator), ['20.00', '0.00'])
 })
 
-payouts('hold their amount when asked for, and let it leave when paid', async () => {
+payouts('hold their amount when requested, and let it leave when paid', async () => {
   const creator = await newCreator('10')
   const { payoutId, status } = await ask(creator, '7.5')
   assert.is(status, 'REQUESTED')
@@ -94,7 +94,7 @@ payouts('release their amount when rejected, also after approval', async () => {
   assert.equal(await balances(creator), ['10.00', '0.00'])
 })
 
-payouts('never hold more than was earned when many are asked for at once', async () => {
+payouts('never hold more than was earned when many are requested at once', async () => {
   const creator = await newCreator('10')
   const outcomes = await Promise.all(Array.from({ length: 20 }, () => codeOf(ask(creator, '3'))))
   assert.is(outcomes.filter(code => code === 'none').length, 3)
@@ -143,7 +143,7 @@ payouts('say whether the checksum of their address is right, to the creator and 
 
 const addresses = suite('isBase58Check')
 
-addresses('tells addresses from texts of their length', () => {
+addresses('distinguishes addresses from texts of their length', () => {
   const genuine = [
     'TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE',
     'TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t',

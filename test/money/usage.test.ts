@@ -17,7 +17,7 @@ const log = openLog({ level: 'silent', name: 'test' })
 const usage = suite('GET /v1/usage')
 const counting = suite('counting requests')
 
-usage('answers a new partner with its period, its limits and its wallet', async () => {
+usage('returns the period, the limits and the wallet of a new partner', async () => {
   const partner = await harness.makePartner({ plan: 'PRO' })
   const { status, body } = await partner.call(getUsage)
   assert.is(status, 200)

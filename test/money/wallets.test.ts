@@ -31,7 +31,7 @@ paying('refuses a reference that was used with another amount', async () => {
   assert.is((await refusalOf(pay(partner, '6', 'wire-1'))).code, 'CONFLICT')
 })
 
-paying('answers the balance and the standing', async () => {
+paying('returns the balance and the standing', async () => {
   const partner = await newPartner({ trialDays: 30 })
   assert.equal(await pay(partner, '0.1'), { balanceUsd: '0.10', saasStatus: 'ACTIVE', repeated: false })
   assert.equal(await pay(partner, '0.2'), { balanceUsd: '0.30', saasStatus: 'ACTIVE', repeated: false })

@@ -11,7 +11,7 @@ const write = (target: string) =>
 
 const chaining = suite('the audit log')
 
-chaining('refuses to change, delete or cut off lines, whoever asks', async () => {
+chaining('refuses to change, delete or cut off lines, whoever tries', async () => {
   await write('one')
   for (const statement of [
     `update audit_log set actor = 'nobody'`,

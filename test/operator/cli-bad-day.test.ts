@@ -75,7 +75,7 @@ trading('halt refuses on the running processes until resume; status, doctor and 
   )
 })
 
-trading('halt asks first, takes one scope, and names what does not exist', async () => {
+trading('halt requires confirmation, takes one scope, and names what does not exist', async () => {
   for (const [args, exitCode, says] of [
     [['halt', '--reason', 'all of it'], 1, /for EVERYBODY\?.*repeat with --yes/],
     [['halt', '--reason', 'x', '--yes'], 2, /--reason/],

@@ -38,7 +38,7 @@ const me = (key: string) => call(address, getMe, { headers: { authorization: `Be
 
 const partners = suite('operator partners')
 
-partners('create answers the partner, list and show find it', async () => {
+partners('create returns the partner, list and show find it', async () => {
   const created = await document(
     'partners',
     'create',
@@ -142,7 +142,7 @@ partners('set-plan says what a change costs, and from when, before it changes an
 
 const keys = suite('operator keys')
 
-keys('issue answers a key that works, with every scope but admin', async () => {
+keys('issue returns a key that works, with every scope but admin', async () => {
   const { partnerId } = await makePartner()
   const issued = await document('keys', 'issue', '--partner', partnerId, '--label', 'production')
   assert.match(issued.key, /^service_live_[0-9a-f]{16}_[0-9a-f]{48}$/)
@@ -152,7 +152,7 @@ keys('issue answers a key that works, with every scope but admin', async () => {
   assert.is(body.partnerId, partnerId)
 })
 
-keys('issue grants just the scopes asked for, admin among them', async () => {
+keys('issue grants just the scopes requested, admin among them', async () => {
   const { partnerId } = await makePartner()
   const issued = await document('keys', 'issue', '--partner', partnerId, '--scopes', 'trading:read, admin:write')
   assert.equal(issued.scopes, ['trading:read', 'admin:write'])
@@ -273,7 +273,7 @@ database('db migrate goes on where a killed one left its lock', async () => {
   assert.equal(await document('db', 'migrate'), { applied: [] })
 })
 
-database('spec print answers the document without a service', async () => {
+database('spec print writes the document without a service', async () => {
   const spec = (await operator({ BASE_URL: 'https://api.example.com' }, 'spec', 'print', '--json')).json
   assert.is(spec.openapi, '3.1.0')
   assert.is(spec.servers[0].url, 'https://api.example.com')
@@ -284,7 +284,7 @@ database('spec print answers the document without a service', async () => {
   assert.is(described.length, operations.length + 1)
 })
 
-database('broker simulate says where it listens, and ends when told to', async () => {
+database('broker simulate says where it listens, and ends on a signal', async () => {
   const broker = startProcess('cli/main.ts', {}, ['broker', 'simulate', '--port', '0', '--tick-ms', '50'])
   const { url } = JSON.parse(await broker.line(/^\{"url"/)) as { url: string }
   const socket = new WebSocket(`${url}?app_id=1`)
@@ -359,7 +359,7 @@ database('doctor keeps what it found when the sums cannot be checked', async () 
   )
 })
 
-database('doctor tells wrong settings, an unreachable database and foreign token keys apart', async () => {
+database('doctor distinguishes wrong settings, an unreachable database and foreign token keys', async () => {
   const [settings, unreachable, foreign] = await Promise.all([
     operator({ ...env, PORT: 'x' }, 'doctor', '--json'),
     operator({ ...env, DATABASE_URL: 'postgres://a:secret@127.0.0.1:9/x' }, 'doctor', '--json'),
@@ -427,7 +427,7 @@ rotation('seals every token and the pepper anew, while exchanges go on and win',
   assert.is(alone.exitCode, 0, alone.stderr)
 })
 
-rotation('tells which tokens cannot be opened, and seals the rest', async () => {
+rotation('names the tokens that cannot be opened, and seals the rest', async () => {
   const partner = await makePartner()
   const { accountId } = await partner.makeTrader({ accountId: newAccountId() })
   const { id } = (await services.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }

@@ -84,7 +84,7 @@ naming('several orders of one name are a list to choose from, with exit code 1',
   for (const { id } of [order, namesake]) assert.match(person.stdout, id)
 })
 
-naming('an order tells its story with the time since it was placed, to a person and to a program', async () => {
+naming('an order is shown step by step with the time since it was placed, to a person and to a program', async () => {
   const { json } = await run('orders', 'show', order.id)
   assert.equal(
     json.story.map(({ event, offsetMs }: { event: string; offsetMs: number }) => [event, offsetMs]),
@@ -133,28 +133,31 @@ naming('an order says how often a worker took it to send it: once where it went 
   assert.match(person.stdout, /^tries +1$/m)
 })
 
-naming('a trader is found by its id, external id, e-mail and account, and told from its namesakes', async () => {
-  for (const name of [anna.traderId, 'anna@example.COM'])
-    assert.is((await run('traders', 'show', name)).json.traderId, anna.traderId)
-  for (const name of ['anna-1', shared]) {
-    const { exitCode, json } = await run('traders', 'show', name)
-    assert.is(exitCode, 1)
+naming(
+  'a trader is found by its id, external id, e-mail and account, and distinguished from its namesakes',
+  async () => {
+    for (const name of [anna.traderId, 'anna@example.COM'])
+      assert.is((await run('traders', 'show', name)).json.traderId, anna.traderId)
+    for (const name of ['anna-1', shared]) {
+      const { exitCode, json } = await run('traders', 'show', name)
+      assert.is(exitCode, 1)
+      assert.equal(
+        json.candidates.map(({ traderId }: { traderId: string }) => traderId).sort(),
+        [anna.traderId, other.traderId].sort()
+      )
+    }
+    const nobody = await run('traders', 'show', 'anna')
     assert.equal(
-      json.candidates.map(({ traderId }: { traderId: string }) => traderId).sort(),
-      [anna.traderId, other.traderId].sort()
+      [nobody.exitCode, nobody.stderr],
+      [1, 'NOT_FOUND: There is no trader anna; `operator traders find TEXT` searches parts of names.\n']
+    )
+    const nameless = await run('partners', 'show', 'nobody-at-all')
+    assert.equal(
+      [nameless.exitCode, nameless.stderr],
+      [1, 'NOT_FOUND: There is no partner nobody-at-all; `operator partners list` has them all.\n']
     )
   }
-  const nobody = await run('traders', 'show', 'anna')
-  assert.equal(
-    [nobody.exitCode, nobody.stderr],
-    [1, 'NOT_FOUND: There is no trader anna; `operator traders find TEXT` searches parts of names.\n']
-  )
-  const nameless = await run('partners', 'show', 'nobody-at-all')
-  assert.equal(
-    [nameless.exitCode, nameless.stderr],
-    [1, 'NOT_FOUND: There is no partner nobody-at-all; `operator partners list` has them all.\n']
-  )
-})
+)
 
 naming('traders are searched by a part of any of their names', async () => {
   for (const text of ['EXAMPLE.c', shared.slice(2)]) {

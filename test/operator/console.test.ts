@@ -329,7 +329,7 @@ for (const [columns, rows] of [
   })
 }
 
-inTerminal('asks before it suspends or approves, and writes who did it', async () => {
+inTerminal('requires confirmation before it suspends or approves, and writes who did it', async () => {
   const terminal = await openTerminal(env, { args: ['console'], columns: 80, rows: 24 })
   const standing = async () => (await findPartner(db, other.partnerId))?.saasStatus
   await terminal.press('2')

@@ -48,7 +48,7 @@ const gone = (pids: number[]) => until('the processes of the run to end', () => 
 
 const running = suite('operator run')
 
-running('places a five-tick order over HTTP and answers it closed, the first time and again', async () => {
+running('places a five-tick order over HTTP and returns it closed, the first time and again', async () => {
   const first = await once()
   assert.is(first.exitCode, 0, first.stderr)
   assert.is(first.json.order.status, 'CLOSED')
@@ -139,7 +139,7 @@ running('Ctrl-C while it starts leaves nothing behind either', async () => {
   await until('the database to stop', async () => (await runningEmbedded(dataDir)) === undefined, 20_000)
 })
 
-running('a port that was asked for and is busy is an error that says so', async () => {
+running('a port that was requested and is busy is an error that says so', async () => {
   const taken = createServer().listen(0, '127.0.0.1')
   await new Promise(resolve => taken.once('listening', resolve))
   const { port } = taken.address() as { port: number }

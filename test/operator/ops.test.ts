@@ -80,7 +80,7 @@ https('is served by the process itself with TLS_CERT and TLS_KEY', async () => {
   assert.is(spoken, 'refused', 'clear text got an answer')
 })
 
-https('answers carry no server name and are neither sniffed, framed nor kept', async () => {
+https('responses carry no server name and are neither sniffed, framed nor kept', async () => {
   const { headers } = await partner.call(getMe)
   assert.is(headers.get('server'), null)
   assert.is(headers.get('x-powered-by'), null)
@@ -110,7 +110,7 @@ config('stops each process at its start with one line that names the variable', 
 
 const metrics = suite('the private port')
 
-metrics('tells requests, orders, queues, budget and ledger, and whether the process is ready', async () => {
+metrics('show requests, orders, queues, budget and ledger, and whether the process is ready', async () => {
   const worker = await startWorker({ ...harness.env, METRICS_PORT: '0' })
   worker.kill('SIGTERM')
   const port = 20_000 + Math.floor(Math.random() * 12_000) // Below those that connections take for themselves.

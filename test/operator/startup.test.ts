@@ -158,7 +158,7 @@ starting('names a .env file that cannot be read', async () => {
   assert.match(lines[0] ?? '', /^Wrong configuration: the \.env file: .*\.env/)
 })
 
-starting('is told apart by the operator as well, in one line with exit code 1', async () => {
+starting('is distinguished by the operator as well, in one line with exit code 1', async () => {
   for (const { name, env: change, says, of } of troubles.filter(each => each.of === both)) {
     if (name.includes('metrics')) continue
     const { exitCode, stderr, stdout } = await operator({ ...env, ...change }, 'partners', 'list')

@@ -72,7 +72,7 @@ calls('dropped before it runs leaves no contract', async () => {
   assert.equal(books(socket.loginid), [])
 })
 
-calls('dropped after it ran leaves a contract nobody was told of', async () => {
+calls('dropped after it ran leaves a contract that nobody was notified of', async () => {
   const socket = await trader()
   await under({ effect: 'drop-after', call: 'buy' }, async () => {
     socket.send({ ...buying(), subscribe: 1, req_id: 50 })
@@ -101,7 +101,7 @@ calls('timed out has run never, or runs late', async () => {
   )
 })
 
-calls('muted has run, ignored has not, and neither is answered', async () => {
+calls('muted has run, ignored has not, and neither gets a response', async () => {
   const socket = await trader()
   await under({ effect: 'mute', call: 'buy' }, async () => {
     socket.send({ ...buying(), req_id: 50 })
@@ -118,7 +118,7 @@ calls('muted has run, ignored has not, and neither is answered', async () => {
   )
 })
 
-calls('is answered twice, or after the next one, with one contract each', async () => {
+calls('gets its response twice, or after the next one, with one contract each', async () => {
   const socket = await trader()
   await under({ effect: 'duplicate', call: 'buy' }, async () => {
     socket.send({ ...buying(), req_id: 50 })
@@ -193,7 +193,7 @@ calls('chance repeats with the seed', async () => {
   assert.equal(await pattern(), first)
 })
 
-calls('latency holds answers back and jitter makes them change places; streams begin after their answer', async () => {
+calls('latency delays responses and jitter makes them change places; streams begin after their response', async () => {
   const slow = await startSimulator({
     latencyMs: 40,
     jitterMs: 60,

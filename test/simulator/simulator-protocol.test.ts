@@ -41,7 +41,7 @@ const buying = (parameters: Frame) => ({ buy: '1', price: 10, parameters })
 
 const requests = suite('requests')
 
-requests('that are no JSON object, no known call or no valid call are told apart', async () => {
+requests('that are no JSON object, no known call or no valid call are distinguished', async () => {
   const socket = await open()
   socket.send('[1')
   assert.is((await socket.until(frame => frame.error)).error.code, 'BadRequest')
@@ -481,7 +481,7 @@ market('a closed one is refused under either code', async () => {
   simulator.engine.market.sessions.force(symbol, null)
 })
 
-market('tells the broker’s clock and standing', async () => {
+market('returns the broker’s clock and status', async () => {
   const socket = await open()
   assert.ok(Math.abs((await socket.ask({ time: 1 })).time - Date.now() / 1000) < 2)
   const { website_status } = await socket.ask({ website_status: 1, subscribe: 1 })

@@ -343,7 +343,7 @@ ticks('a tick that is only late is not the entry of what was bought after it', (
   assert.equal([contract.entry?.quote, contract.exit?.quote], [101, 102])
 })
 
-ticks('fast ticks are told apart by their order though their seconds are equal', () => {
+ticks('fast ticks are distinguished by their order though their seconds are equal', () => {
   const { buy, script, clock } = stage({ tickMs: 20 })
   script([100.01, 100.02, 100.03, 100.04, 100.05, 100.06])
   const contract = buy({ duration: 5, unit: 't' })
@@ -643,7 +643,7 @@ market('candles agree between calls, and minutes with their ticks', () => {
   assert.equal([candles.length, quotes.length], [100, 30])
 })
 
-market('forex rests at the weekend and its last price stands', () => {
+market('forex rests at the weekend and its last price stays', () => {
   const { engine, clock } = stage({ at: '2026-03-06T20:54:00.000Z' })
   const euro = symbolOf('frxEURUSD')
   let seen = 0

@@ -200,7 +200,7 @@ naming('with many of its traders uses its own budget up, and nobody else’s', a
 
 const first = suite('the first order of an account')
 
-first('is answered with its end, after one authorisation', async () => {
+first('returns with its end, after one authorisation', async () => {
   simulator.faults.add({ effect: 'slow', delayMs: 0, call: opening, times: 10 })
   const traderExternalId = await exchange({ accountId: newAccountId() })
   assert.is((await place(traderExternalId)).body.status, 'CLOSED')

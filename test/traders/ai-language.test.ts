@@ -69,7 +69,7 @@ wording('words the reasons, and is named', async () => {
   assert.is(JSON.parse(last?.body ?? '').model, 'writer-1')
 })
 
-wording('is asked without a key where none is configured', async () => {
+wording('is requested without a key where none is configured', async () => {
   says('Fine.')
   await ask({ ai: { apiKey: undefined } })
   assert.is(asked.at(-1)?.authorization, undefined)
@@ -97,7 +97,7 @@ wording('is not read beyond its bound', async () => {
   assert.ok(sent < 50_000_000, `${sent} bytes were taken`)
 })
 
-wording('is not asked by more than 20 at a time', async () => {
+wording('is not requested by more than 20 at a time', async () => {
   const held: ServerResponse[] = []
   reply = response => held.push(response)
   let refused = 0
@@ -109,7 +109,7 @@ wording('is not asked by more than 20 at a time', async () => {
   await Promise.all(asking)
 })
 
-wording('is ignored when it answers an error, nonsense or something that is not plain text', async () => {
+wording('is ignored when it returns an error, nonsense or something that is not plain text', async () => {
   const answers: ((response: ServerResponse) => void)[] = [
     response => response.writeHead(500).end('{"error":"down"}'),
     response => response.writeHead(302, { location: 'http://127.0.0.1:9/' }).end(),

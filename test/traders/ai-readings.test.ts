@@ -192,7 +192,7 @@ computing('clean candles: in order, one an epoch, high and low around open and c
 
 const analysing = suite('an analysis')
 
-analysing('warns of gaps, of a price from elsewhere and of a feed that stands still', () => {
+analysing('warns of gaps, of a price from elsewhere and of a feed that stops', () => {
   const gapped = waves(60, 1).filter((_, n) => n % 20 !== 3)
   assert.match(analyseBot(request({ recentCandles: gapped })).risks.join(' '), 'gaps')
   assert.match(analyseBot(request({ currentPrice: 5000 })).risks.join(' '), 'far from the last close')

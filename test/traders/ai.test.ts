@@ -45,7 +45,7 @@ signal('refuses what breaks its schema', async () => {
   }
 })
 
-signal('answers TRADER_NOT_FOUND for a trader who is unknown or of another partner', async () => {
+signal('returns TRADER_NOT_FOUND for a trader who is unknown or of another partner', async () => {
   const other = await harness.makePartner()
   const { traderExternalId } = await other.makeTrader()
   for (const name of ['nobody', traderExternalId]) {
@@ -55,13 +55,13 @@ signal('answers TRADER_NOT_FOUND for a trader who is unknown or of another partn
   }
 })
 
-signal('answers INVALID_CONTRACT for an asset the broker does not have', async () => {
+signal('returns INVALID_CONTRACT for an asset the broker does not have', async () => {
   const answer = await partner.call(copilotSignal, { body: { asset: 'NO_SUCH_ASSET' } })
   assert.is(answer.status, 422)
   assert.is(answer.body.error, 'INVALID_CONTRACT')
 })
 
-signal('answers BROKER_DISCONNECTED when only a refused token could tell the balance', async () => {
+signal('returns BROKER_DISCONNECTED when only a refused token could read the balance', async () => {
   const { traderExternalId, traderId } = await partner.makeTrader()
   const { id, token_version } = await harness.services.db('broker_accounts').where({ trader_id: traderId }).first()
   await markRejected(harness.services.db, id, {
@@ -77,7 +77,7 @@ signal('answers BROKER_DISCONNECTED when only a refused token could tell the bal
   assert.is(given.status, 200, JSON.stringify(given.body))
 })
 
-signal("answers from the broker's candles, in the built-in words", async () => {
+signal("is computed from the broker's candles, in the built-in words", async () => {
   const before = Date.now()
   const { status, body } = await partner.call(copilotSignal, { body: { asset: 'R_100', balance: 500 } })
   assert.is(status, 200, JSON.stringify(body))
@@ -175,7 +175,7 @@ analysing('refuses what breaks its schema, naming the field', async () => {
   }
 })
 
-analysing('tells trend, volatility, levels, strategies and risks', async () => {
+analysing('returns trend, volatility, levels, strategies and risks', async () => {
   const { status, body } = await partner.call<BotAnalysis>(analyseBotCandles, { body: request() })
   assert.is(status, 200, JSON.stringify(body))
   assert.is(body.symbol, 'R_100')
@@ -189,7 +189,7 @@ analysing('tells trend, volatility, levels, strategies and risks', async () => {
   assert.is(body.model, BUILT_IN)
 })
 
-analysing('answers without any candle, and says how little that is', async () => {
+analysing('returns a result without any candle, and says how little that is', async () => {
   const { status, body } = await partner.call<BotAnalysis>(analyseBotCandles, { body: request({ recentCandles: [] }) })
   assert.is(status, 200)
   assert.is(body.trend, 'SIDEWAYS')

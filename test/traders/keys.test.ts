@@ -183,7 +183,7 @@ creating('refuses admin scopes, unknown ones and a long label, naming each', asy
   }
 })
 
-creating('makes a key with every scope but admin when nothing is asked for', async () => {
+creating('makes a key with every scope but admin when nothing is requested', async () => {
   const partner = await harness.makePartner()
   const { cookie } = await partner.makeSession()
   const { status, body } = await call(address, createKey, { headers: { cookie } })
@@ -195,7 +195,7 @@ creating('makes a key with every scope but admin when nothing is asked for', asy
   assert.equal(me.body.scopes, [...defaultScopes])
 })
 
-creating('makes a key with the label and the scopes asked for, each once', async () => {
+creating('makes a key with the label and the scopes requested, each once', async () => {
   const { cookie } = await (await harness.makePartner()).makeSession()
   const body = { label: 'Büro', scopes: ['trading:read', 'usage:read', 'trading:read'], unknown: 1 }
   const answer = await call(address, createKey, { headers: { cookie }, body })
@@ -232,7 +232,7 @@ listing('shows every key of the partner, newest first, and never the key itself'
   assert.not(JSON.stringify(body).includes(made.body.key.slice(30)))
 })
 
-revoking('answers 404 for a key that is not there and for one of another partner, which stays good', async () => {
+revoking('returns 404 for a key that is not there and for one of another partner, which stays good', async () => {
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
   const { cookie } = await partner.makeSession()
   for (const id of ['key_nothing', other.keyId, partner.partnerId]) {
@@ -268,7 +268,7 @@ async function operator(...args: string[]) {
   return { exit: exitCode, document: exitCode === 0 ? JSON.parse(stdout) : undefined }
 }
 
-command('issue, list and revoke one, each told in the audit log', async () => {
+command('issue, list and revoke one, each written to the audit log', async () => {
   const partner = await harness.makePartner()
   const { partnerId } = partner
   const credentials = { email: `${randomUUID()}@example.com`, password: 'rather-Long-4711-password' }

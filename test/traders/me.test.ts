@@ -49,7 +49,7 @@ me('refuses a suspended partner, and serves it again when resumed', async () => 
   assert.is((await partner.call(getMe)).status, 200)
 })
 
-me('answers the partner as it stands', async () => {
+me('returns the partner as it is now', async () => {
   const partner = await harness.makePartner({ name: 'Acme', plan: 'PRO', scopes: ['trading:read', 'trading:write'] })
   await partner.makeTrader()
   const { status, body } = await partner.call(getMe)

@@ -34,7 +34,7 @@ const hostileSite = await deployed(owner, {
   primaryColor: '#fefefe'
 })
 
-serving('answers the 404 envelope for what does not exist', async () => {
+serving('returns the 404 envelope for what does not exist', async () => {
   for (const path of [
     '/sites',
     '/sites/',
@@ -97,7 +97,7 @@ serving('serves each file with its type, and headers that allow no script, frame
   }
 })
 
-serving('answers 304 without a body to a cache that has the file', async () => {
+serving('returns 304 without a body to a cache that has the file', async () => {
   const first = await get('/sites/hostile-brand/')
   const etag = first.headers.get('etag') as string
   assert.match(etag, /^"[\w-]{27}"$/)

@@ -42,7 +42,7 @@ listing('needs a key with templates:read', async () => {
   assert.is(answer.body.requiredScope, 'templates:read')
 })
 
-listing('answers at least three templates, each with sources that render', async () => {
+listing('returns at least three templates, each with sources that render', async () => {
   const partner = await harness.makePartner({ scopes: ['templates:read'] })
   const { body } = await partner.call(listTemplates)
   assert.ok(body.data.length >= 3)
@@ -65,7 +65,7 @@ deploying('needs templates:write', async () => {
   assert.is(answer.status, 403)
 })
 
-deploying('answers 404 for a template that does not exist', async () => {
+deploying('returns 404 for a template that does not exist', async () => {
   const partner = await harness.makePartner()
   for (const slug of ['nothing', '../horizon', 'constructor']) {
     const answer = await partner.call(deployTemplate, { params: { slug }, body: terms() })
@@ -150,7 +150,7 @@ deploying('stops a partner at 100 sites, but lets the 100 be deployed again', as
   assert.is((await partner.call(listMyDeployments)).body.data.length, 100)
 })
 
-deploying('answers QUEUED at once, with the address of the site', async () => {
+deploying('returns QUEUED at once, with the address of the site', async () => {
   const partner = await harness.makePartner()
   const body = terms({ primaryColor: '#AABBCC', contactEmail: 'hello@acme.example' })
   const answer = await partner.call(deployTemplate, { params: { slug: 'bulletin' }, body })

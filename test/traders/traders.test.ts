@@ -64,7 +64,7 @@ signing('makes one account when the same e-mail comes many times at once', async
   assert.equal(answers.map(({ status }) => status).sort(), [200, 409, 409, 409, 409, 409])
 })
 
-signing('answers the trader with its session, in the body and as a cookie', async () => {
+signing('returns the trader with its session, in the body and as a cookie', async () => {
   const partner = await harness.makePartner()
   const { headers, body } = await signUp(partner, 'Ada.Example@Example.com')
   assert.is(body.traderExternalId, body.traderId)
@@ -108,7 +108,7 @@ signing('makes a trader that is TRADER_NOT_FOUND until its tokens are exchanged 
   assert.is(after.body.email, email, 'the e-mail it logs in with stays')
 })
 
-login('answers a wrong password and an unknown e-mail alike', async () => {
+login('returns the same for a wrong password and an unknown e-mail', async () => {
   const partner = await harness.makePartner()
   const { body } = await signUp(partner)
   const wrong = await partner.call(logInTrader, { body: { email: body.email, password: `${password}!` } })
@@ -210,7 +210,7 @@ login('takes turns with other partners at hashing', async () => {
   assert.equal(new Set(await Promise.all(many)), new Set([200]))
 })
 
-signing('of a taken e-mail is answered without hashing, and slowed like a login', async () => {
+signing('of a taken e-mail is refused without hashing, and slowed like a login', async () => {
   const partner = await harness.makePartner()
   const { body } = await signUp(partner)
   const again = await Promise.all(Array.from({ length: 20 }, () => signUp(partner, body.email)))
@@ -311,7 +311,7 @@ me('takes the session from the cookie as well, the header first', async () => {
   assert.is(both.body.traderId, two.traderId)
 })
 
-me('answers the trader without the token, with its accounts', async () => {
+me('returns the trader without the token, with its accounts', async () => {
   const partner = await harness.makePartner()
   const { body } = await signUp(partner)
   const { sessionToken, ...rest } = body

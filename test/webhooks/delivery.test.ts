@@ -117,7 +117,7 @@ sending('of a test returns how it went, and the list has it', async () => {
   assert.is(again.status, 409)
 })
 
-sending('of one event again is asked for by its attempt', async () => {
+sending('of one event again is requested by its attempt', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)
   await partner.makeTrader()

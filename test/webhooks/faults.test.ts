@@ -170,7 +170,7 @@ async function refusing(status: number, headers: Record<string, string> = {}) {
   return { partner, receiver, webhookId, row: () => db('webhook_endpoints').where({ id: webhookId }) }
 }
 
-faults('an endpoint that asks for a pause gets nothing for as long, not from another worker either', async () => {
+faults('an endpoint that requests a pause gets nothing for as long, not from another worker either', async () => {
   const { partner, receiver, webhookId, row } = await refusing(429, { 'retry-after': '1800' })
   await partner.makeTrader()
   const [attempt] = await until('the attempt', async () => {

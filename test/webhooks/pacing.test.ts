@@ -189,7 +189,7 @@ function write(endpoint: Endpoint, now: number): Changes | undefined {
 
 const leaving = suite('an endpoint is left alone')
 
-leaving('for as long as it asked for, with everything, and no longer', () => {
+leaving('for as long as it requested, with everything, and no longer', () => {
   const endpoint = endpointWith(3)
   fail(endpoint, 1000, failed({ httpStatus: 429, retryAfterS: 120 }))
   const [row] = write(endpoint, 1000)?.pending ?? []
@@ -200,7 +200,7 @@ leaving('for as long as it asked for, with everything, and no longer', () => {
   assert.is(endpoint.next(121_000)?.position, 1)
 })
 
-leaving('for as long as it asked the worker that held it before', () => {
+leaving('for as long as it requested of the worker that held it before', () => {
   const endpoint = endpointWith(2, { paused_ms: 120_000 })
   assert.is(endpoint.room(119_999), 0)
   assert.is(endpoint.next(119_999), undefined)
