@@ -25,7 +25,7 @@ run: install ## Run everything on this machine: database, broker simulator, api 
 	@$(node) cli/main.ts run
 
 test: check ## Check types and style, then run every test
-	@$(call node,$(limit)) test/run.ts --all
+	@$(call node,$(limit)) test/run.ts --all --again
 
 test-times: install ## Run every test, print what each file took, and write test/times.json, the order of the next run
 	@$(call node,$(limit)) test/run.ts --all --times

@@ -28,6 +28,7 @@ with the line "${FULL_RUN_ONLY}" (kills, outages, starts of processes), with one
 
   --all              without names, run every file
   --times            print what each file took at the end, most CPU first; a run of all writes test/times.json
+  --again            a file that fails beside others runs once more alone at the end, and counts by that run
   --timeout SECONDS  for a file without a time-out of its own (${TIMEOUT_SECONDS})
   --dir DIRECTORY    where the files are (test)
   -v, --verbose      print the output of files that pass
@@ -40,6 +41,8 @@ Environment:
   TEST_DIALECT       v3 or next: speak only this one with the broker`
 
 const { flags, filters } = readArguments()
+// More failures than that are no accident.
+const MAX_AGAIN = 8
 const interrupted = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => {
@@ -65,6 +68,8 @@ function readArguments() {
         timeout: { type: 'string', default: TIMEOUT_SECONDS },
         all: { type: 'boolean', default: false },
         times: { type: 'boolean', default: false },
+        // Tells a test that fails from one that fails on a full machine, which is a defect as well, but not of the service.
+        again: { type: 'boolean', default: false },
         verbose: { type: 'boolean', short: 'v', default: false },
         help: { type: 'boolean', short: 'h', default: false }
       }
@@ -96,7 +101,11 @@ async function run(): Promise<void> {
   if (!server) return report(1)
   try {
     const verbose = flags.verbose || files.length === 1
-    await inParallel(files, () => openLane(server.url, verbose))
+    const again: TestRun[] = []
+    await inParallel(files, () => openLane(server.url, { verbose, again: flags.again ? again : undefined }))
+    // Each in a process of its own.
+    const alone = openLane(server.url, { verbose })
+    for (const file of again) if (!interrupted.signal.aborted) await alone.run({ ...file, shares: false })
   } finally {
     await server.close()
   }
@@ -113,8 +122,11 @@ interface Lane {
   close(): Promise<void>
 }
 
-/** Runs files one after the other, those that share a process in one for each dialect. */
-function openLane(url: string, verbose: boolean): Lane {
+/**
+ * Runs files one after the other, those that share a process in one for each dialect. With `again` those that fail are put there
+ * instead of being counted, as long as they are few.
+ */
+function openLane(url: string, { verbose, again }: { verbose: boolean; again?: TestRun[] | undefined }): Lane {
   const processes = new Map<string | undefined, SharedProcess>()
   const timeoutMs = Number(flags.timeout) * 1000
   return {
@@ -130,7 +142,13 @@ function openLane(url: string, verbose: boolean): Lane {
       const outcome = await runFile(path, { env, timeoutMs, shared, signal: interrupted.signal })
       if (interrupted.signal.aborted) return
       times.push({ name: keyOf(path, dialect), tookMs: outcome.tookMs, cpuMs: outcome.cpuMs })
-      tell(nameOf({ path, dialect }), outcome, verbose)
+      if (!again || outcome.failed === 0 || again.length === MAX_AGAIN)
+        return tell(nameOf({ path, dialect }), outcome, verbose)
+      again.push({ path, dialect })
+      const name = nameOf({ path, dialect })
+      console.log(
+        `\n${outcome.output.trimEnd()}\n\n${pc.yellow('!')} ${name} failed beside others; it runs again alone.`
+      )
     },
     async close() {
       for (const shared of processes.values()) {
