@@ -13,6 +13,7 @@ import { rows } from '../../db/postgres/connection.ts'
 import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
 import { Budget } from '../../worker/broker/transport/quota.ts'
 import { SharedCalls } from '../../worker/broker/transport/shared-calls.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect, frontOf } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
@@ -101,6 +102,35 @@ counted('by three killed ones in a row is never more than the quota', async () =
     await renewLease(db, name, 1)
   }
   assert.ok(all <= 40, `${all} of 40`)
+})
+
+counted('without a record by one that lives is counted once, however often it is read', async () => {
+  const scope = `scope ${randomUUID()}`
+  assert.is(await drain(await budgetOf(scope, `living ${randomUUID()}`), 1), 1)
+  const name = `reader ${randomUUID()}`
+  await renewLease(db, name, 60_000)
+  const stored = openCallRecords(db, name).of(scope)
+  let readings = 0
+  let reading: Promise<unknown> = Promise.resolve()
+  const load = () => {
+    readings += 1
+    const calls = stored.load()
+    reading = calls
+    return calls
+  }
+  let now = 1_000_000
+  const clock = { now: () => now, after: systemClock.after }
+  const budget = new Budget(limits, { clock, records: { ...stored, load } })
+  for (let minute = 0; minute < 6; minute++) {
+    await budget.take('trading')
+    await reading
+    // What was read is counted in the turn after.
+    await new Promise(resolve => setImmediate(resolve))
+    now += 61_000
+  }
+  assert.is(readings, 6)
+  // A quarter of the hour is the other's, and six calls.
+  assert.ok(budget.leftOf('trading') > 0.7, String(budget.leftOf('trading')))
 })
 
 counted('of a quota that workers share is counted in one place, urgent calls first', async () => {

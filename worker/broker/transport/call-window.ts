@@ -31,6 +31,8 @@ export class CallWindow {
   readonly windowMs: number
   readonly #all: SlidingCount
   readonly #unrecorded: SlidingCount
+  /** What is counted for calls of other processes that need no record. */
+  readonly #counters: { at: number; calls: number }[] = []
   #recorded = 0
   #recordedUntil = 0
 
@@ -89,9 +91,18 @@ export class CallWindow {
     this.#all.addPast(now, past)
   }
 
-  /** Another process, alive `ageMs` ago, may have made all the calls that need no record. */
-  addCounter(now: number, ageMs: number): void {
-    if (this.#all.limit > 0) this.#all.addPast(now, { ageMs, calls: this.#mostUnrecorded })
+  /**
+   * Other processes, last alive so many ms ago, may each have made all the calls that need no record; it takes the place of
+   * what was said of them before, since a process makes no more of them in a window however often it is read.
+   */
+  setCounters(now: number, agesMs: readonly number[]): void {
+    for (const { at, calls } of this.#counters.splice(0)) this.#all.addPast(now, { ageMs: now - at, calls: -calls })
+    if (this.#all.limit <= 0) return
+    for (const ageMs of agesMs) {
+      const calls = this.#mostUnrecorded
+      this.#all.addPast(now, { ageMs, calls })
+      this.#counters.push({ at: now - ageMs, calls })
+    }
   }
 
   /** What no other process knows of; from now on it is taken for recorded. */

@@ -200,7 +200,10 @@ class ClassBudget {
     const now = this.#clock.now()
     const sinceMs = now - at
     for (const window of this.#windows) {
-      for (const { ageMs } of calls.counters) window.addCounter(now, ageMs + sinceMs)
+      window.setCounters(
+        now,
+        calls.counters.map(({ ageMs }) => ageMs + sinceMs)
+      )
       for (const each of calls.records)
         if (each.class === name && each.windowMs === window.windowMs)
           window.addPast(now, { ageMs: each.ageMs + sinceMs, calls: each.calls })
