@@ -20,6 +20,7 @@ import { openPepper, openVault } from '../../db/platform/crypto.ts'
 import { sealToken } from '../../db/traders/accounts.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { tickOrder } from '../support/tick-order.ts'
 import { steady } from './added-time.ts'
 import { type Answered, type Attack, attacks, FOLLOWERS, type Ground, post, TAKEN } from './attacks.ts'
@@ -32,6 +33,8 @@ const TICK_MS = 100
 const TRADERS = 40
 const HOSTILE_TRADERS = 300
 const HOSTILE_KEYS = 10
+// More than a page has.
+const HOSTILE_ORDERS = 400
 const SLOW_MS = 8000
 const HOSTILE_APP = '2'
 const WARM_MS = 2000
@@ -204,6 +207,12 @@ async function makeGround(stage: Stage, { address, bare }: Pick<Ground, 'address
   const ground: Ground = { address, bare, key: keys[0] as string, keys, traders, victims: [] }
   const followers = Array.from({ length: FOLLOWERS }, (_, index) => `follower-${index}`)
   await insertTraders(stage, partnerId, ['leader', ...traders, ...followers])
+  const reader = await stage.db('traders').where({ partner_id: partnerId, external_id: 'leader' }).first('id')
+  await insertOrderRows(
+    stage.db,
+    { traderId: reader.id, traderExternalId: 'leader', accountId: '' },
+    { count: HOSTILE_ORDERS }
+  )
   await post(ground, '/v1/traders/signup', TAKEN)
   await stage.db.raw(
     `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
