@@ -1,3 +1,4 @@
+// test in a process of its own
 // One worker serves an account: several workers share the accounts, each account's orders, closes and broker requests
 // go over one connection, and another worker takes over when that one ends or dies.
 // test time-out: 300 s

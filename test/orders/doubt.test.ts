@@ -1,3 +1,4 @@
+// test in a process of its own
 // test once for each dialect
 // Orders in doubt: the buy was sent, perhaps executed, and no answer came. What the account shows decides,
 // and nothing is ever sent twice.

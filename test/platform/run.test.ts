@@ -335,7 +335,13 @@ async function fixtures(files: Record<string, string>): Promise<string> {
 // With the server of the run we are part of, so that only the test about servers starts one.
 function start(dir: string, args: string[], env: Record<string, string> = {}) {
   const child: ChildProcess = spawn(process.execPath, [runner, '--dir', dir, ...args], {
-    env: { ...process.env, TEST_DATABASE_URL: process.env.TEST_PG_URL ?? '', FORCE_COLOR: undefined, NO_COLOR: '1', ...env }
+    env: {
+      ...process.env,
+      TEST_DATABASE_URL: process.env.TEST_PG_URL ?? '',
+      FORCE_COLOR: undefined,
+      NO_COLOR: '1',
+      ...env
+    }
   })
   let out = ''
   child.stdout?.on('data', chunk => {

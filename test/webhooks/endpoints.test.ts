@@ -156,8 +156,10 @@ managing('that return 410 are disabled, which the other readers of the log get t
   assert.equal(event.data, shown)
   receiver.answer = (_received, response) => response.writeHead(200).end()
   await partner.call(updateWebhook, { params: { id: webhookId }, body: { status: 'ENABLED' } })
-  await until('what it did not take', () => receiver.book.length >= 2, WAIT_MS)
-  assert.is(receiver.book[1]?.event.id, receiver.book[0]?.event.id)
+  // Another event may have been under way when the first was refused.
+  const refused = receiver.book[0]?.event.id
+  assert.type(refused, 'string')
+  await until('what it did not take', () => receiver.book.slice(1).some(({ event: { id } }) => id === refused), WAIT_MS)
 })
 
 managing('of a suspended partner get nothing until it is in good standing again', async () => {
