@@ -28,8 +28,8 @@ import { startTestWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 40, seed: 3, limits: 'off', latencyMs: 5 })
 onClose(() => simulator.close())
 const harness = await openHarness({
-  // No test waits for a lease of a worker to end, and on a busy machine none may end because it was renewed late.
-  env: { ...brokerEnv(simulator), LEASE_MS: '10000', SWEEP_MS: '300', ORDER_TTL_MS: '60000' }
+  // Accounts are evened out at the pace of leases, and orders are placed for as long as that takes.
+  env: { ...brokerEnv(simulator), LEASE_MS: '3000', SWEEP_MS: '300', ORDER_TTL_MS: '30000' }
 })
 const { db } = harness.services
 const partner = await harness.makePartner()
