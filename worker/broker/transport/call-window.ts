@@ -93,7 +93,7 @@ export class CallWindow {
 
   /**
    * Other processes, last alive so many ms ago, may each have made all the calls that need no record; it takes the place of
-   * what was said of them before, since a process makes no more of them in a window however often it is read.
+   * what was counted for them before, since a process makes no more of them in a window however often its record is read.
    */
   setCounters(now: number, agesMs: readonly number[]): void {
     for (const { at, calls } of this.#counters.splice(0)) this.#all.addPast(now, { ageMs: now - at, calls: -calls })
