@@ -96,7 +96,7 @@ const dollars = (amountUsd: string): string => `${Number(amountUsd).toLocaleStri
 
 function given({ account, order, control }: Provocation): string {
   const parts = [
-    account && `token ${code(account.token ?? `sim-DEMO1${account.flags}`)}`,
+    account && `token ${code(account.token ?? `sim-TST1${account.flags}`)}`,
     account?.accountMode && `${code('accountMode')} ${account.accountMode}`,
     order &&
       Object.entries(order)
