@@ -1,4 +1,4 @@
-// Multiplier orders and the broker's offers of them. They are placed, resolved, followed and closed on the same path as
+// Multiplier orders and the broker's offers of them. They are placed, resolved, watched and closed on the same path as
 // binary orders.
 
 import { number, presentConverted, time } from '../../db/orders/entry.ts'

@@ -8,8 +8,8 @@ import { servedByNoOther } from '../traders/account-leases.ts'
 import { unfinishedCopies, worstCase } from './fanout.ts'
 
 /**
- * Stores the limits that the broker states of an open order that `worker` follows. Where a leader's limits differ from the
- * stored ones, the job that changes its copies is stored with them. Undefined where the worker does not follow the order.
+ * Stores the limits that the broker states of an open order that `worker` leases. Where a leader's limits differ from the
+ * stored ones, the job that changes its copies is stored with them. Undefined where the worker does not lease the order.
  */
 export async function storeLimits(
   db: Db,

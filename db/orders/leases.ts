@@ -175,7 +175,7 @@ export async function takeOver(
   )
 }
 
-/** An account with contracts that ended while no worker followed them. */
+/** An account with contracts that ended while no worker leased them. */
 export interface EndedPlace {
   partnerId: string
   traderExternalId: string

@@ -129,7 +129,7 @@ class Client implements Broker {
     const { appId, ownerId } = access
     this.#lastAppId = appId
     const budget = this.#budget(appId, `report:${ownerId}`)
-    // Never aborted: what must be placed or followed goes before a report.
+    // Never aborted: what must be placed or watched goes before a report.
     const hurry = new AbortController().signal
     return this.#dialect.reportMarkup(this.#place({ appId, budget, hurry, onClose: () => {} }), access, day)
   }

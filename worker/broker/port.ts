@@ -95,7 +95,7 @@ export interface BrokerAccount {
    * the token is replaced.
    */
   credentialId?: string
-  /** For following contracts: an opening that orders and other requests go before. */
+  /** For subscriptions to contracts: an opening that orders and other requests go before. */
   leisurely?: boolean
   /** Unseals the token; called only when a connection has to be authorised, the value is not kept. */
   token(): Promise<string>
@@ -253,7 +253,7 @@ export class BrokerError extends Error {
 
 /**
  * Gets every update of a contract; `lost` is called once when the stream ends without settlement. The settled state is
- * the last update and comes once. An update may come before the promise of the buy or follow that requested it has
+ * the last update and comes once. An update may come before the promise of the purchase or subscription that requested it has
  * resumed.
  */
 export interface ContractListener {
@@ -270,7 +270,7 @@ export interface BuyOptions {
   signal?: AbortSignal
   /** Ceiling price: the stake and the most markup the broker may add, in the account's currency. */
   maxPrice: string
-  /** When given, the contract is followed from its purchase on, and its updates come here. */
+  /** When given, the contract is subscribed to from its purchase on, and its updates come here. */
   listener?: ContractListener
   /** How long the purchase may wait for its turn in the account's quota. */
   waitMs?: number
@@ -280,9 +280,9 @@ export interface BuyOptions {
 export interface Session {
   /** Buys once. Errors carry `ran`; after 'unknown' the caller must resolve the order. */
   buy(contract: Contract, options: BuyOptions): Promise<Bought>
-  /** Follows a contract; resolves when the first state has arrived (which was also given to the listener). */
+  /** Subscribes to a contract; resolves when the first state has arrived (which was also given to the listener). */
   subscribe(contractId: string, listener: ContractListener): Promise<ContractState>
-  /** Stops following; harmless when nothing is followed. */
+  /** Unsubscribes; harmless when there is no subscription. */
   unsubscribe(contractId: string): void
   /** The contract's present state; `leisurely` only while plenty of calls are left, else it throws QuotaExhausted. */
   contract(contractId: string, options?: { leisurely?: boolean }): Promise<ContractState>
@@ -389,7 +389,7 @@ export interface Broker {
    * open. Rejects with BrokerError (BROKER_DISCONNECTED when the token is refused).
    */
   session(account: BrokerAccount, options?: { anew?: boolean }): Promise<Session>
-  /** Stops following a contract of an account that has a session here; opens none, and is harmless where none is followed. */
+  /** Unsubscribes from a contract of an account that has a session here; opens none, and is harmless without a subscription. */
   unsubscribe(account: Pick<BrokerAccount, 'appId' | 'accountId' | 'credentialId'>, contractId: string): void
   /** Market data under the given application id. */
   market(appId: string): Market

@@ -22,7 +22,7 @@ import { changedLimits } from './terms.ts'
 const PART = 200
 const SET_AT_ONCE = 50
 
-/** Stores the limits of followed contracts as the broker states them, where they differ from the row's. */
+/** Stores the limits of watched contracts as the broker states them, where they differ from the row's. */
 export function openLimitStore({ db, queue, bus, log, worker }: WorkerServices): (entry: WatchedContract) => void {
   return function store(entry) {
     const { order, last } = entry

@@ -1,4 +1,4 @@
-// Contracts that ended while no worker followed them. Where an account has many, the broker's list of closed contracts
+// Contracts that ended while no worker leased them. Where an account has many, the broker's list of closed contracts
 // settles hundreds by one call, where reading each would take minutes of the account's budget. The list has what a
 // contract paid, and neither its entry nor its exit price: these orders are closed without them.
 import { Big } from 'big.js'
@@ -21,8 +21,8 @@ const ORDERS = 5000
 const ORDERS_UNDER_WAY = 10_000
 const PAGE_ROWS = 500
 const PAGES = 20
-// Contracts that the list lacks are followed; beyond so many they are tried again after a pause.
-const FOLLOWED = 50
+// Contracts that the list lacks are watched; beyond so many they are tried again after a pause.
+const WATCHED = 50
 const AGAIN_MS = 15_000
 const REJECTED_AGAIN_MS = 60_000
 // The broker's clock may differ from the database's by this.
@@ -34,7 +34,7 @@ type EndedOrder = LeasedOrder & { opened_at: Date }
 interface Outcomes {
   /** Writes the end of its contract. */
   write(order: LeasedOrder, state: ContractState): Promise<unknown>
-  /** Follows it on its own. */
+  /** Watches it on its own. */
   watch(order: LeasedOrder): void
   handBack(ids: string[], retryMs: number): void
 }
@@ -46,7 +46,7 @@ export class EndedContracts {
   readonly #accounts = new Map<string, Promise<void>>()
   #stopped = false
   #finding = false
-  /** Whether there were more accounts at the last look than could be begun. */
+  /** Whether there were more accounts at the last check than could be begun. */
   #more = false
 
   constructor(services: WorkerServices, outcomes: Outcomes) {
@@ -54,7 +54,7 @@ export class EndedContracts {
     this.#outcomes = outcomes
   }
 
-  /** Whether an order was taken and is not yet settled, followed or handed back. */
+  /** Whether an order was taken and is not yet settled, watched or handed back. */
   has(orderId: string): boolean {
     return this.#orders.has(orderId)
   }
@@ -120,8 +120,8 @@ export class EndedContracts {
     if (unwritten.length > 0) log.error({ orders: unwritten.length }, 'settlements could not be written')
     for (const { id } of taken) this.#orders.delete(id)
     const others = [...left.values()]
-    const followed = whole && !this.#stopped ? others.splice(0, FOLLOWED) : []
-    for (const order of followed) this.#outcomes.watch(order)
+    const watched = whole && !this.#stopped ? others.splice(0, WATCHED) : []
+    for (const order of watched) this.#outcomes.watch(order)
     if (others.length > 0)
       this.#outcomes.handBack(
         others.map(({ id }) => id),

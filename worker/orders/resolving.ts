@@ -154,7 +154,7 @@ async function isOurs(
   return others.every(contractId => owned.has(contractId))
 }
 
-/** Makes a contract the order's own and follows it. A contract that another order owns is refused by the database. */
+/** Makes a contract the order's own and watches it. A contract that another order owns is refused by the database. */
 export async function adopt(
   services: WorkerServices,
   settling: Settling,

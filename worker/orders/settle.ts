@@ -33,7 +33,7 @@ import { openRechecks } from './rechecks.ts'
 import { refOf } from './terms.ts'
 import { leasedOrderOf, type WatchedContract } from './watched.ts'
 
-// Contracts followed by one worker, and taken over in one go.
+// Contracts watched by one worker, and taken over in one go.
 const MAX_WATCHED = 20_000
 const TAKE_OVER = 200
 // A contract whose stream cannot be had is offered to others again after a pause that grows each time.
@@ -55,14 +55,14 @@ export interface Expected {
   listener: ContractListener
   /** The row is open: a settlement received so far, or from now on, is written. */
   opened(order: LeasedOrder): void
-  /** Nothing was bought, or another worker follows it. */
+  /** Nothing was bought, or another worker leases it. */
   cancel(): void
 }
 
 export interface Settling {
   /** A contract about to be bought: receives its stream from the first message. */
   expect(order: Pick<LeasedOrder, 'id'>): Expected
-  /** Follows an open order's contract; the lease is held already. */
+  /** Watches an open order's contract; the lease is held already. */
   watch(order: LeasedOrder): Promise<void>
   /**
    * Writes what is known to be the end of an open order; undefined when it was closed before. Throws BROKER_UPSTREAM when
@@ -212,13 +212,13 @@ export function openSettling(services: WorkerServices): Settling {
   }
 
   function handBack(ids: string[], retryMs: number): void {
-    // Should this fail, two rounds of the lease find that no worker follows them.
+    // Should this fail, two rounds of the lease find that no worker leases them.
     releaseOrders(db, worker, ids, retryMs).catch((error: unknown) =>
       log.warn({ err: error }, 'orders could not be let go')
     )
   }
 
-  /** Closed by a sale, or taken over while we were away: not ours to follow any more. */
+  /** Closed by a sale, or taken over while we were away: not ours to watch any more. */
   function forget(id: string): void {
     const { order, closing } = watched.get(id) ?? {}
     if (!order || closing) return
@@ -245,14 +245,14 @@ export function openSettling(services: WorkerServices): Settling {
       const unknown = error instanceof BrokerError && error.code === 'INVALID_CONTRACT'
       if (unknown) await review(order, ['the broker does not know this contract'])
       const rejected = unknown || !(error instanceof BrokerError) || error.rejected
-      log.warn({ err: error, orderId: order.id }, 'a contract cannot be followed now')
+      log.warn({ err: error, orderId: order.id }, 'a contract cannot be watched now')
       handBack([order.id], rejected ? REJECTED_RETRY_MS : pauses.failed(order.id))
     }
   }
 
   const ended = new EndedContracts(services, { write, watch: order => void watchLeft(order), handBack })
 
-  /** Follows a contract that the list of closed ones lacks, unless there are too many already. */
+  /** Watches a contract that the list of closed ones lacks, unless there are too many already. */
   async function watchLeft(order: LeasedOrder): Promise<void> {
     if (watched.size >= MAX_WATCHED) handBack([order.id], RETRY_PAUSES.mostMs)
     else await watch(order)

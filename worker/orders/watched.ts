@@ -1,4 +1,4 @@
-// What a worker keeps of a contract that it follows.
+// What a worker keeps of a contract that it watches.
 import type { LeasedOrder } from '../../db/orders/leases.ts'
 import type { ContractListener, ContractState } from '../broker/port.ts'
 

@@ -1,5 +1,5 @@
 // Every assumption of ours about a broker, tried on a demo account: authorises, reads, buys the cheapest contract once (where
-// that was agreed to) and follows it to its end.
+// that was agreed to) and watches it until its end.
 import { parseShortcode } from '../dialects/shortcode.ts'
 import type { Frame } from '../transport/streams.ts'
 import { checkSockets, openNext } from './next.ts'
@@ -10,7 +10,7 @@ import { untriedOf } from './untried.ts'
 type CheckedBody = Record<string, unknown>
 type Rows = CheckedBody[]
 
-const followMs = 60_000
+const watchMs = 60_000
 
 /** Runs the check; rejects only where it must not go on: no connection, an account of real money. */
 export async function checkBroker(target: Target, { buys }: { buys: boolean }): Promise<Result[]> {
@@ -25,10 +25,10 @@ export async function checkBroker(target: Target, { buys }: { buys: boolean }): 
     await report.part('the account can be read', () => checkAccount(talk, report, target))
     await report.part('refusals have a code', () => checkRefusals(talk, report, symbolKey))
     if (buys)
-      await report.part('a contract is bought, followed and settled', () =>
+      await report.part('a contract is bought, watched and settled', () =>
         checkContract(talk, report, { target, symbolKey })
       )
-    else report.note('a contract is bought, followed and settled', undefined, 'nothing was to be bought')
+    else report.note('a contract is bought, watched and settled', undefined, 'nothing was to be bought')
     if (target.dialect === 'next') await report.part('sockets are counted', () => checkSockets(target, report))
     for (const { assumption, why } of untriedOf(target.dialect)) report.note(assumption, undefined, why)
     return report.results
@@ -188,9 +188,9 @@ async function checkContract(
     (state as CheckedBody | undefined)?.contract_id === contractId
   const settled = await talk.until(
     each => isContract(each) && (each.proposal_open_contract as CheckedBody).is_sold === 1,
-    followMs
+    watchMs
   )
-  if (!settled) return report.note('the stream reports the settlement', false, `nothing within ${followMs / 1000} s`)
+  if (!settled) return report.note('the stream reports the settlement', false, `nothing within ${watchMs / 1000} s`)
   checkEnd(report, settled, symbolKey)
   const forgotten = await talk.ask({ forget: idOf(frame) ?? 'x'.repeat(32) })
   report.note(

@@ -33,7 +33,7 @@ export const unknowns = {
   restOfUser: { perMinute: 60, perHour: 0 } satisfies CallWindows,
   /** How long an opening waits for these budgets. */
   restWaitMs: 10_000,
-  /** The same for an opening that only follows contracts. */
+  /** The same for an opening that is only for subscriptions to contracts. */
   restLeisurelyWaitMs: 60_000,
   restTimeoutMs: 10_000,
 

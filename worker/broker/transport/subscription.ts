@@ -1,4 +1,4 @@
-// One contract that an account's session follows.
+// One contract that an account's session is subscribed to.
 import type { ContractListener, ContractState } from '../port.ts'
 import type { Connection, Stream } from './sockets.ts'
 

@@ -49,7 +49,7 @@ export class Subscriptions {
     })
   }
 
-  /** Contracts followed. */
+  /** Contracts subscribed to. */
   get size(): number {
     return this.#byContract.size
   }
@@ -71,7 +71,7 @@ export class Subscriptions {
     return this.#places.reserve()
   }
 
-  /** Follows a contract, sharing a stream that is there; resolves with its first state, or its latest known. */
+  /** Subscribes to a contract, sharing a stream that is there; resolves with its first state, or its latest known. */
   async subscribe(contractId: string, listener: ContractListener): Promise<ContractState> {
     const known = this.#byContract.get(contractId)
     if (known?.last != null && known.source !== null) {
@@ -112,7 +112,7 @@ export class Subscriptions {
     return frame => this.#receive(subscription, frame, source)
   }
 
-  /** Stops following, also at the broker. */
+  /** Unsubscribes, also at the broker. */
   unsubscribe(contractId: string): void {
     const subscription = this.#byContract.get(contractId)
     if (subscription === undefined) return
@@ -144,7 +144,7 @@ export class Subscriptions {
     }
   }
 
-  /** Gives up everything followed. */
+  /** Gives up all subscriptions. */
   close(cause: unknown): void {
     this.#restoring.stop()
     for (const subscription of [...this.#byContract.values()]) this.#lose(subscription, cause)
