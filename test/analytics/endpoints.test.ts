@@ -137,7 +137,7 @@ revenue('groups by what occurs, and is complete once all of the window is known'
   await db('orders').where({ trader_id: anna.traderId, phase: 'open' }).delete()
 })
 
-revenue('counts what was committed in the first answer after the commit', async () => {
+revenue('counts what was committed in the first response after the commit', async () => {
   const query = { accountMode: 'DEMO' } as const
   const last = async () => (await partner.call(getRevenue, { query })).body.data.at(-1)
   for (let count = 1; count <= 3; count++) {
@@ -199,7 +199,7 @@ traders('are shown one by one, by currency and by bucket', async () => {
 
 const activity = suite('activity')
 
-activity('says who placed orders, what failed and why, and how fast the broker answered', async () => {
+activity('shows who placed orders, what failed and why, and how fast the broker responded', async () => {
   await insertOrderRows(db, anna, { at: new Date(day(4)), phase: 'failed' })
   await db('orders')
     .where({ trader_id: ben.traderId })

@@ -374,7 +374,7 @@ days('that is today is compared on request, is not complete, and lacks what the 
   assert.equal([complete, data[0].theirs.contracts, data[0].difference], [false, 0, 0.1])
 })
 
-days('is left for the next hour where the broker does not answer, and those before it stay', async () => {
+days('is left for the next hour where the broker cannot be reached, and those before it stay', async () => {
   await bought(trader, { markup: 0.1 })
   const call = listed ? 'app_markup_statistics' : 'markup-statistics'
   simulator.faults.set({ rules: [{ call, effect: 'error', code: 'InternalServerError', times: 1 }] })

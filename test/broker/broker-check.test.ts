@@ -37,7 +37,7 @@ checking('is refused for an account of real money, a wrong token and no token', 
   assert.is(simulator.ledger().length, 0)
 })
 
-checking('reads without buying where told so', async () => {
+checking('reads without buying with an option', async () => {
   const ran = await check('--read-only', '--json')
   assert.is(ran.exitCode, 0, ran.stderr)
   assert.is(contracts().length, 0)

@@ -28,47 +28,44 @@ const care = suite('connections')
 
 // --- lists
 
-lists(
-  'open contracts stand in the portfolio, closed ones in the profit table, purchases in the statement',
-  async () => {
-    const account = newAccount()
-    const session = await clientOf().session(account)
-    const before = Math.floor(Date.now() / 1000) - 2
-    const heard = ears()
-    const tick = await session.buy(even, { ...plainly, listener: heard.listener })
-    const held = await session.buy(up, plainly)
-    await heard.settled()
-    const portfolio = await session.portfolio()
-    assert.equal(
-      portfolio.map(each => each.contractId),
-      [held.contractId]
-    )
-    assert.is(portfolio[0]!.terms!.multiplier, 40)
-    const closed = await session.profitTable({ from: before })
-    assert.equal(
-      closed.map(each => each.contractId),
-      [tick.contractId]
-    )
-    const statement = await session.statement({ from: before, limit: 999 })
-    assert.equal(statement.map(each => each.contractId).sort(), [tick.contractId, held.contractId].sort())
-    for (const each of [...portfolio, ...closed, ...statement]) {
-      assert.is(Number(each.buyPrice), 10)
-      assert.is(each.appId, dialect === 'v3' ? '7' : null)
-      assert.ok(each.purchaseTime >= before)
-      assert.ok(each.terms !== null)
-    }
-    assert.is(statement.find(each => each.contractId === tick.contractId)!.transactionId, tick.transactionId)
-    assert.is((await session.statement({ from: before, limit: 1 })).length, 1)
-    assert.is((await session.statement({ from: before, limit: 1, offset: 2 })).length, 0)
-    assert.is((await session.statement({ from: before - 60, to: before - 30 })).length, 0)
-    assert.is((await session.profitTable({ from: before, to: before + 3_600, limit: 5, offset: 1 })).length, 0)
-    const { balance, currency } = await session.balance()
-    assert.is(currency, 'USD')
-    assert.ok(Number(balance) < 10_000)
+lists('open contracts are in the portfolio, closed ones in the profit table, purchases in the statement', async () => {
+  const account = newAccount()
+  const session = await clientOf().session(account)
+  const before = Math.floor(Date.now() / 1000) - 2
+  const heard = ears()
+  const tick = await session.buy(even, { ...plainly, listener: heard.listener })
+  const held = await session.buy(up, plainly)
+  await heard.settled()
+  const portfolio = await session.portfolio()
+  assert.equal(
+    portfolio.map(each => each.contractId),
+    [held.contractId]
+  )
+  assert.is(portfolio[0]!.terms!.multiplier, 40)
+  const closed = await session.profitTable({ from: before })
+  assert.equal(
+    closed.map(each => each.contractId),
+    [tick.contractId]
+  )
+  const statement = await session.statement({ from: before, limit: 999 })
+  assert.equal(statement.map(each => each.contractId).sort(), [tick.contractId, held.contractId].sort())
+  for (const each of [...portfolio, ...closed, ...statement]) {
+    assert.is(Number(each.buyPrice), 10)
+    assert.is(each.appId, dialect === 'v3' ? '7' : null)
+    assert.ok(each.purchaseTime >= before)
+    assert.ok(each.terms !== null)
   }
-)
+  assert.is(statement.find(each => each.contractId === tick.contractId)!.transactionId, tick.transactionId)
+  assert.is((await session.statement({ from: before, limit: 1 })).length, 1)
+  assert.is((await session.statement({ from: before, limit: 1, offset: 2 })).length, 0)
+  assert.is((await session.statement({ from: before - 60, to: before - 30 })).length, 0)
+  assert.is((await session.profitTable({ from: before, to: before + 3_600, limit: 5, offset: 1 })).length, 0)
+  const { balance, currency } = await session.balance()
+  assert.is(currency, 'USD')
+  assert.ok(Number(balance) < 10_000)
+})
 
-lists('are read again when an answer is lost or refused as one too many', async () => {
+lists('are read again when a response is lost or refused as one too many', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   simulator.faults.add({ effect: 'drop-before', call: 'portfolio', loginid: account.accountId, times: 1 })
@@ -115,7 +112,7 @@ market('returns what multipliers cost and whether they trade', async () => {
 })
 
 market(
-  'tells the limits of a multiplier that may not be bought for the stake first quoted, and of one closed meanwhile',
+  'shows the limits of a multiplier that may not be bought for the stake first quoted, and of one closed meanwhile',
   async () => {
     const own = await startSimulator({ limits: 'off' })
     const there = clientOf({}, own).market(appIds[dialect])
@@ -165,7 +162,7 @@ market('returns when a closed market opens', async () => {
   await own.close()
 })
 
-market("knows the broker's clock", async () => {
+market("has the broker's clock", async () => {
   assert.ok(Math.abs(await data.clockOffset()) <= 0.6)
   const away = clientOf({ now: () => Date.now() - 100_000 }).market('7')
   assert.ok(Math.abs((await away.clockOffset()) - 100) <= 0.6)
@@ -173,7 +170,7 @@ market("knows the broker's clock", async () => {
 
 // --- care
 
-care('says whether the broker can be reached', async () => {
+care('shows whether the broker can be reached', async () => {
   const own = await startSimulator({})
   const broker = clientOf(quick, own)
   assert.is(await broker.reachable('7'), true)

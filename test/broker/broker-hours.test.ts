@@ -25,12 +25,12 @@ function clocked(now: string, tables: Record<string, DaySessions>) {
   return { clock, walker }
 }
 
-hours('cannot tell for an asset that is not listed', async () => {
+hours('is not known for an asset that is not listed', async () => {
   const { walker } = clocked('2026-09-25T10:00:00', {})
   assert.is(await walker.secondsUntilOpen('Y'), null)
 })
 
-hours('cannot tell when eight days have no session', async () => {
+hours('is not known when eight days have no session', async () => {
   const never = Object.fromEntries(Array.from({ length: 9 }, (_, day) => [`2026-09-${String(day + 10)}`, closed]))
   const { clock, walker } = clocked('2026-09-10T10:00:00', never)
   assert.is(await walker.secondsUntilOpen('X'), null)
@@ -98,7 +98,7 @@ hours('requests it again when the broker says closed and the table says open, at
   assert.is(await walker.secondsUntilReopening('X'), 3_539)
 })
 
-hours('does not remember a failed question', async () => {
+hours('does not remember a failed request', async () => {
   let fails = true
   const walker = new Hours({
     now: async () => at('2026-09-25T10:00:00'),

@@ -140,7 +140,7 @@ reading("a closed market's opening is the error's own, by the broker's clock", a
   await clocked.close()
 })
 
-reading('a closed market of the simulated broker says when it opens', async () => {
+reading('a closed market of the simulated broker has the time when it opens', async () => {
   const own = await startSimulator({ limits: 'off' })
   own.engine.market.sessions.force(symbols.get('R_50')!, false, Date.now() + 90_000)
   const session = await nextClientOf({}, own).session(newNextAccount())

@@ -34,7 +34,7 @@ for (const [what, account] of refusals) {
 const troubles = ['RateLimit', 'InternalServerError', 'ValidationError', 'BadInputRequest'] as const
 
 for (const code of troubles) {
-  opening(`does not call the token refused when the broker answers ${code}`, async () => {
+  opening(`does not call the token refused when the broker returns ${code}`, async () => {
     const account = newNextAccount()
     simulator.faults.add({ effect: 'error', call: 'otp', code, loginid: account.accountId, times: 1 })
     const error = await failure(nextClientOf().session(account))
@@ -76,7 +76,7 @@ opening('names the application as text, and the broker knows the contracts bough
   assert.is(ownedBy(account)[0]?.appId, 'app-7Q2')
 })
 
-opening('believes no address that is not secure, and follows no answer elsewhere', async () => {
+opening('believes no address that is not secure, and follows no redirect', async () => {
   const answers = ['ws://127.0.0.1:1/x', 'https://broker.example/x', 'no address', '']
   for (const url of answers) {
     const rest = await answering(200, { data: { url } })
@@ -106,7 +106,7 @@ opening('believes no address that is not secure, and follows no answer elsewhere
 
 const budgets = suite('its budgets')
 
-budgets('leave the last calls of a user to nobody: it waits, and is refused before the broker would', async () => {
+budgets('leave the last calls of a user unspent: it waits, and is refused before the broker would', async () => {
   const own = await startSimulator({})
   const rest = new Rest({ base: own.nextUrl, appIdHeader })
   const account = newNextAccount()
@@ -152,7 +152,7 @@ budgets('of the address is left alone for a while after any refusal: whose limit
   await busy.close()
 })
 
-budgets('are kept by class, as published, without asking the broker', async () => {
+budgets('are kept by class, as published, without a call to the broker', async () => {
   const own = await startSimulator({ tickMs: 20 })
   const client = nextClientOf({ answerTimeoutMs: 500 }, own)
   const session = await client.session(newNextAccount())
@@ -186,7 +186,7 @@ budgets('let a user have so many sockets; the one unused longest makes room', as
   await own.close()
 })
 
-budgets('have whoever fails again and again wait longer each time, up to a bound', () => {
+budgets('make a user that fails again and again wait longer each time, up to a bound', () => {
   const pauses = new Pauses({ firstMs: 40, mostMs: 80 })
   const between = (ms: number, least: number) => assert.ok(ms >= least && ms <= least * 1.25, String(ms))
   between(pauses.failed('a'), 40)

@@ -73,7 +73,7 @@ resting('loses its stream once sales are subscribed to, and gets no more updates
   session.unsubscribe(contractId)
 })
 
-resting('opens no stream with its purchase while sales are heard', async () => {
+resting('opens no stream with its purchase while sales are subscribed to', async () => {
   const { session, heard: first } = await buyHour()
   await first.rest()
   const second = sleeper()
@@ -83,7 +83,7 @@ resting('opens no stream with its purchase while sales are heard', async () => {
   assert.is(second.times(), 1)
 })
 
-resting('is heard of at once when it is sold elsewhere', async () => {
+resting('is reported at once when it is sold elsewhere', async () => {
   const { account, session, heard, contractId } = await buyHour()
   await heard.rest()
   await sellable(() => session.contract(contractId))
@@ -105,7 +105,7 @@ resting('is streamed again shortly before its end', async () => {
   assert.is((await heard.settled()).status, 'sold')
 })
 
-resting('goes on resting over a cut connection, and a sale from meanwhile is found', async () => {
+resting('stays parked over a cut connection, and a sale from meanwhile is found', async () => {
   const { account, session, heard: kept } = await buyHour()
   await kept.rest()
   const sold = sleeper()
@@ -130,7 +130,7 @@ resting('is lost when the broker stays away, after a bounded time', async () => 
   await own.close()
 })
 
-resting('keeps its stream where sales cannot be heard', async () => {
+resting('keeps its stream where sales cannot be subscribed to', async () => {
   const account = newAccount()
   simulator.faults.add({ effect: 'error', code: 'PermissionDenied', call: 'transaction', loginid: account.accountId })
   const session = await clientOf(quickly).session(account)
@@ -158,7 +158,7 @@ resting('keeps the stream of its purchase when little is left of the budget for 
   await own.close()
 })
 
-resting('gives its connection to another account, and says when to come back', async () => {
+resting('gives its connection to another account, and returns when to come back', async () => {
   const own = await startSimulator({ limits: 'off', tickMs: 20 })
   const client = clientOf({ ...quickly, maxConnections: 1 }, own)
   const hour = await buyHourOf(client)

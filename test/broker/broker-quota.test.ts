@@ -144,7 +144,7 @@ quota('pauses after the broker refused a call as one too many, longer each time,
   assert.is(drain(budget, true, 1), 1)
 })
 
-quota('takes no limit, and other classes, for what they are', () => {
+quota('takes no limit for unlimited, and keeps other classes apart', () => {
   const { budget } = budgetOf(0)
   assert.is(drain(budget, false, 500), 500)
   assert.is(budget.take('general'), undefined)
@@ -152,7 +152,7 @@ quota('takes no limit, and other classes, for what they are', () => {
   assert.is(budget.left().pricing, 1)
 })
 
-quota('says how much is left, and when it remembers nothing', async () => {
+quota('shows how much is left, and when it remembers nothing', async () => {
   const { clock, budget } = budgetOf(10, 1_000)
   assert.ok(budget.blank)
   drain(budget, true, 5)

@@ -125,7 +125,7 @@ orders('on an account the broker does not have fails at once, and the account is
 
 for (const dialect of ['next', 'v3'] as const) {
   orders(
-    `under an application refused in ${dialect} answers 502 at once, rejects no account and alarms the operator`,
+    `under an application refused in ${dialect} gets 502 at once, rejects no account and alarms the operator`,
     async () => {
       const appId = dialect === 'v3' ? '66' : 'gone-app'
       const partner = await harness.makePartner()

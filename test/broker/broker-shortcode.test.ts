@@ -126,7 +126,7 @@ matching('compares the stakes of multipliers as amounts', () => {
   assert.not(matches(listed(code), { ...up, direction: 'down' }))
 })
 
-matching('reads back every contract of digits, whatever its symbol looks like', () => {
+matching('reads back every contract of digits, whatever its symbol', () => {
   const symbol = fc.stringMatching(/^[A-Z0-9]{1,6}(_[A-Z0-9]{1,4}){0,3}$/)
   const payout = fc.oneof(
     fc.integer({ min: 1, max: 50_000 }).map(String),

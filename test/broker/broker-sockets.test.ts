@@ -48,7 +48,7 @@ function heard(): { stream: Stream; frames: Frame[] } {
   return { frames, stream: { receive: frame => frames.push(frame) > 0 } }
 }
 
-opening('fails as not run when nobody listens, nobody replies or we are refused', async () => {
+opening('fails as not run when the port is closed, silent or refuses', async () => {
   const options = {
     connectTimeoutMs: 200,
     counters: { invalid: 0, stray: 0, unreadable: 0 },
@@ -206,7 +206,7 @@ calls('has not run when the connection goes away while its permission is given',
   await close()
 })
 
-calls('is in doubt without an answer when it changes something, and only then', async () => {
+calls('is in doubt without a response when it changes something, and only then', async () => {
   const { connection, close } = await connected(() => undefined)
   const [buy, balance] = await Promise.all([
     failure(connection.call({ buy: '1' }, { ...order, timeoutMs: 50 })),
@@ -245,7 +245,7 @@ calls('is no longer waited for when its caller gives up', async () => {
   await close()
 })
 
-calls('gets its own answer, whatever the order they come in', async () => {
+calls('gets its own response, whatever the order they come in', async () => {
   const waiting: (() => void)[] = []
   const { connection, close } = await connected((frame, socket) => {
     waiting.unshift(() => reply(socket, frame, { balance: { of: frame.account } }))
@@ -290,7 +290,7 @@ calls('survives frames that are no JSON objects, until there are too many', asyn
   await close()
 })
 
-calls('ends in doubt when the answer is larger than any should be', async () => {
+calls('ends in doubt when the response is larger than any should be', async () => {
   const { connection, close } = await connected((_frame, socket) =>
     socket.send(`{"buy":"${'x'.repeat(17 * 1024 * 1024)}"}`)
   )
@@ -336,7 +336,7 @@ for (const [call, options, code] of [
     }
   )
 
-calls('says why the broker closed a connection, where the broker said it', async () => {
+calls("has the broker's reason for closing a connection, where the broker sent one", async () => {
   const { connection, close } = await connected((_frame, socket) => {
     socket.send(
       JSON.stringify({ error: { code: 'InvalidAppID', message: 'Your app_id is invalid.' }, msg_type: 'error' })
@@ -425,7 +425,7 @@ streams('receives updates that overtook the response to its purchase', async () 
   await close()
 })
 
-streams('that nobody holds is forgotten at the broker, once', async () => {
+streams('that no listener holds is forgotten at the broker, once', async () => {
   const { broker, connection, counters, close } = await connected((frame, socket) => {
     if (frame.forget !== undefined) {
       reply(socket, frame, { forget: 1 })
@@ -442,7 +442,7 @@ streams('that nobody holds is forgotten at the broker, once', async () => {
   await close()
 })
 
-streams('of a refused call is not heard', async () => {
+streams('of a refused call is not delivered', async () => {
   const { connection, close } = await connected((frame, socket) => {
     reply(socket, frame, { error: { code: 'RateLimit', message: 'slow' } })
     reply(socket, frame, poc({}, null))

@@ -173,7 +173,7 @@ selling('is refused for a tick contract and for none', async () => {
   assert.is((await failure(session.sell('x'))).code, 'INVALID_CONTRACT')
 })
 
-selling('is in doubt when the answer is lost', async () => {
+selling('is in doubt when the response is lost', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   const { contractId } = await session.buy(up, plainly)

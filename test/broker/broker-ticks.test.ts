@@ -57,7 +57,7 @@ streaming('name what the broker does not have', async () => {
   assert.is(ticks.unknown.size, 0)
 })
 
-streaming('end at the broker when nobody wants them', async () => {
+streaming('end at the broker when no subscription wants them', async () => {
   await until('no stream of the tests before', async () => streamed() === 0)
   const { ticks, seen } = ticksOf()
   ticks.want(new Set(['R_25', 'R_75']))
@@ -85,7 +85,7 @@ streaming('come back after the connection broke, with no tick twice', async () =
   await real.close()
 })
 
-streaming('wait for a market that is closed, without a word that the asset is unknown', async () => {
+streaming('wait for a market that is closed, without a report that the asset is unknown', async () => {
   const symbol = symbols.get('R_100') as NonNullable<ReturnType<typeof symbols.get>>
   const { sessions } = simulator.engine.market
   sessions.force(symbol, false, Infinity)

@@ -83,7 +83,7 @@ secured('buys, also again after a purchase the network held was given up', async
   assert.is(await worker.ended, 0)
 })
 
-secured('is not trusted without a certificate somebody vouches for', async () => {
+secured('is not trusted without a certificate of a known authority', async () => {
   const worker = await startWorker(harness.env)
   const { place, contracts } = await makeOrder()
   const refused = await place()

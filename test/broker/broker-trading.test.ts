@@ -121,7 +121,7 @@ const faults: [FaultRule['effect'], Partial<FaultRule>, 'no' | 'unknown' | 'boug
 ]
 
 for (const [effect, more, outcome, contracts] of faults) {
-  buying(`ends as ${outcome} when the broker's answer meets: ${effect} ${more.code ?? ''}`, async () => {
+  buying(`ends as ${outcome} when the broker's response meets: ${effect} ${more.code ?? ''}`, async () => {
     const account = newAccount()
     const session = await clientOf({ answerTimeoutMs: 200 }).session(account)
     simulator.faults.add({ effect, call: 'buy', loginid: account.accountId, times: 1, ...more })

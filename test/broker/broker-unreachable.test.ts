@@ -43,7 +43,7 @@ const said = (message: string) => worker.lines.filter(line => line.includes(`"ms
 
 const away = suite('a broker that is away')
 
-away('is said once in the log, and all the while by metrics, /readyz and the doctor', async () => {
+away('is logged once, and shown all the while by metrics, /readyz and the doctor', async () => {
   await Promise.all([place(), place(), place()])
   await worker.line(/"msg":"the broker is unreachable"/)
   const ready = await read('/readyz')
@@ -71,7 +71,7 @@ away('is said once in the log, and all the while by metrics, /readyz and the doc
   assert.equal([said('the broker is unreachable'), said('the broker can be reached again')], [1, 1])
 })
 
-away('is what each worker says with its heartbeat, whatever the machine of the doctor reaches', async () => {
+away("is in each worker's heartbeat, whatever the machine of the doctor reaches", async () => {
   const found = await reach('ok')
   assert.match(found.found, /^v3 by 1 of 1 workers that speak it/)
   // From here the broker is at another address, where nobody listens.

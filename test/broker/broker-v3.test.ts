@@ -101,7 +101,7 @@ buying('is refused with a token that may only read, as a token refused', async (
 
 // --- care
 
-care('learns the limits from the broker and stays within them', async () => {
+care('takes the limits from the broker and stays within them', async () => {
   const window = { minute: 20, hour: 1_000 }
   const own = await startSimulator({
     limits: { pricing: window, outcome: { minute: 4, hour: 100 }, general: window },
@@ -161,7 +161,7 @@ async function scripted(
   return { session, close: () => broker.close() }
 }
 
-care('takes an answer it cannot read for no answer: a purchase is then in doubt', async () => {
+care('takes a response it cannot read for none: a purchase is then in doubt', async () => {
   const bodies = [
     7,
     'x',
@@ -211,7 +211,7 @@ care('subscribes by itself when a purchase opened no stream', async () => {
   await close()
 })
 
-care('receives sales on the connection it has, whatever one that it left still says', async () => {
+care('receives sales on the connection it has, whatever one that it left still sends', async () => {
   const purchaseTime = Math.floor(Date.now() / 1000)
   const shortcode = `CALL_R_100_19.53_${purchaseTime}_${purchaseTime + 3600}_S0P_0`
   const state = { proposal_open_contract: { ...poc, shortcode }, subscription: { id: 'prices' } }

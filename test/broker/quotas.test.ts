@@ -68,7 +68,7 @@ counted('is not recorded as long as it is a quarter', async () => {
   assert.is((await recordsOf(scope)).length, 0)
 })
 
-counted('counts for whoever comes after it, killed as it may be at any moment', async () => {
+counted('counts for the worker that comes after it, killed as it may be at any moment', async () => {
   for (const spent of [1, 9, 10, 11, 25, 40]) {
     const scope = `scope ${randomUUID()}`
     const killed = `killed ${randomUUID()}`
@@ -192,28 +192,31 @@ burst('over many accounts and four workers is placed within the quotas', async (
 
 const killed = suite('a worker that is killed in the middle of a burst')
 
-killed('leaves a quota that the next one does not exceed; orders beyond it say why they were not placed', async () => {
-  const trader = await partner.makeTrader()
-  const worker = await startWorker(harness.env)
-  assert.is((await place(trader)).status, 200)
-  const next = await startWorker(harness.env)
-  const before = contracts()
-  const burst = Promise.all(Array.from({ length: quota + 100 }, () => place(trader)))
-  await until('the half of the quota to be spent', () => contracts() - before >= quota * 0.5, 60_000)
-  await kill(worker)
-  const placed = await burst
-  assert.is(front.quota.refused, 0)
-  const bought = placed.filter(({ status }) => status === 200).length
-  assert.ok(bought <= quota, `${bought} placed`)
-  // What is left of the quota is used, for following what is open, too.
-  assert.ok(contracts() - before >= quota * 0.52, `${contracts() - before} placed`)
-  for (const { status, body } of placed.filter(each => each.status !== 200)) {
-    assert.is(status, 502, JSON.stringify(body))
-    // Too many calls, mostly; on a busy machine a permit that ran out, or the order that was in doubt.
-    assert.not.match(body.message ?? 'none', /none|it was not placed\.$/)
+killed(
+  'leaves a quota that the next one does not exceed; orders beyond it have the reason why they were not placed',
+  async () => {
+    const trader = await partner.makeTrader()
+    const worker = await startWorker(harness.env)
+    assert.is((await place(trader)).status, 200)
+    const next = await startWorker(harness.env)
+    const before = contracts()
+    const burst = Promise.all(Array.from({ length: quota + 100 }, () => place(trader)))
+    await until('the half of the quota to be spent', () => contracts() - before >= quota * 0.5, 60_000)
+    await kill(worker)
+    const placed = await burst
+    assert.is(front.quota.refused, 0)
+    const bought = placed.filter(({ status }) => status === 200).length
+    assert.ok(bought <= quota, `${bought} placed`)
+    // What is left of the quota is used, for following what is open, too.
+    assert.ok(contracts() - before >= quota * 0.52, `${contracts() - before} placed`)
+    for (const { status, body } of placed.filter(each => each.status !== 200)) {
+      assert.is(status, 502, JSON.stringify(body))
+      // Too many calls, mostly; on a busy machine a permit that ran out, or the order that was in doubt.
+      assert.not.match(body.message ?? 'none', /none|it was not placed\.$/)
+    }
+    await kill(next)
   }
-  await kill(next)
-})
+)
 
 const connected = suite('a user of the broker with two accounts and one token')
 
@@ -259,26 +262,29 @@ connected(
   }
 )
 
-connected('whose connections another program has taken waits longer each time, and the order says why', async () => {
-  if (dialect === 'v3') return
-  const trader = await partner.makeTrader()
-  const worker = await startWorker(harness.env)
-  // The user's own programs.
-  const grant = simulator.engine.accounts.grant(`sim-${trader.accountId}`)
-  const others = Array.from({ length: 5 }, () => {
-    const peer = { send() {}, close() {}, terminate() {} }
-    return simulator.next.connect({ grant, appId: 'other-program' }, peer as never)
-  })
-  const before = simulator.next.refused.sockets
-  const { status, body } = await place(trader)
-  assert.is(status, 502, JSON.stringify(body))
-  assert.match(body.message ?? '', /connections|other programs/)
-  const refused = simulator.next.refused.sockets - before
-  assert.ok(refused >= 1 && refused <= 12, `${refused} attempts in 15 s`)
-  for (const { left } of others) left()
-  await until('the account to be opened again', async () => (await place(trader)).status === 200, 30_000)
-  await kill(worker)
-})
+connected(
+  'whose connections another program has taken waits longer each time, with the reason on the order',
+  async () => {
+    if (dialect === 'v3') return
+    const trader = await partner.makeTrader()
+    const worker = await startWorker(harness.env)
+    // The user's own programs.
+    const grant = simulator.engine.accounts.grant(`sim-${trader.accountId}`)
+    const others = Array.from({ length: 5 }, () => {
+      const peer = { send() {}, close() {}, terminate() {} }
+      return simulator.next.connect({ grant, appId: 'other-program' }, peer as never)
+    })
+    const before = simulator.next.refused.sockets
+    const { status, body } = await place(trader)
+    assert.is(status, 502, JSON.stringify(body))
+    assert.match(body.message ?? '', /connections|other programs/)
+    const refused = simulator.next.refused.sockets - before
+    assert.ok(refused >= 1 && refused <= 12, `${refused} attempts in 15 s`)
+    for (const { left } of others) left()
+    await until('the account to be opened again', async () => (await place(trader)).status === 200, 30_000)
+    await kill(worker)
+  }
+)
 
 connected.after(closeAll)
 for (const tests of [counted, burst, killed, connected]) tests.run()

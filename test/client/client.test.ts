@@ -134,19 +134,22 @@ being('refuses a key in a browser', () => {
 
 const calling = suite('a call')
 
-calling('tells an error by its code, with its docs, its request and its facts, and does not repeat it', async () => {
-  const { client, attempts } = await makeClient()
-  const query = { traderExternalId: 'nobody' }
-  const unknown = await refusal(client.get('/v1/balance', { query }))
-  assert.is(unknown.code, 'TRADER_NOT_FOUND')
-  assert.match(unknown.docs ?? '', /errors\/trader_not_found$/)
-  assert.is(unknown.requestId, attempts[0]?.requestId)
-  const broken = await refusal(client.post('/v1/community/messages', { body: { content: '' } }))
-  assert.is(broken.facts.details?.[0]?.path, '/body/content')
-  assert.is(attempts.length, 2)
-})
+calling(
+  'throws an error with its code, its docs, its request and its facts, and does not repeat the call',
+  async () => {
+    const { client, attempts } = await makeClient()
+    const query = { traderExternalId: 'nobody' }
+    const unknown = await refusal(client.get('/v1/balance', { query }))
+    assert.is(unknown.code, 'TRADER_NOT_FOUND')
+    assert.match(unknown.docs ?? '', /errors\/trader_not_found$/)
+    assert.is(unknown.requestId, attempts[0]?.requestId)
+    const broken = await refusal(client.post('/v1/community/messages', { body: { content: '' } }))
+    assert.is(broken.facts.details?.[0]?.path, '/body/content')
+    assert.is(attempts.length, 2)
+  }
+)
 
-calling('that changes something is done once when its responses are lost, and anew for a new wish', async () => {
+calling('that changes something is done once when its responses are lost, and anew for a new intent', async () => {
   const { client, attempts } = await makeClient()
   dropResponses(2, '/v1/community/messages')
   const first = await client.post('/v1/community/messages', { body: { content: 'once' } })
@@ -208,7 +211,7 @@ calling('is repeated by its code: where nothing was done, or a repeat does nothi
   )
 })
 
-calling('is not repeated after its deadline, nor when the service asks for a longer pause', async () => {
+calling('is not repeated after its deadline, nor when the service requests a longer pause', async () => {
   const limited = await openHarness({ url: harness.url, env: { ...env, RATE_LIMIT_LAUNCH: '1' } })
   const { key } = await limited.makePartner({ plan: 'LAUNCH' })
   const attempts: Attempt[] = []
@@ -428,7 +431,7 @@ streaming('keeps the cursor where a callback failed, and rejects with its error'
   await reader.ended
 })
 
-streaming('asks where to go on when its cursor expired, and rejects for a key that was revoked', async () => {
+streaming('calls back for where to go on when its cursor expired, and rejects for a key that was revoked', async () => {
   const { partner, client } = await makeLogged()
   const reader = openReader(client)
   const cursor = (await reader.ready()) as string

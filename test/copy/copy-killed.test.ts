@@ -33,7 +33,7 @@ const partner = await harness.makePartner()
 
 const fanOut = suite('copies over three workers, one of them killed')
 
-fanOut('are bought once each or reported, whoever placed them', async () => {
+fanOut('are bought once each or reported, whichever side placed them', async () => {
   const leader = await partner.makeTrader()
   await insertOrderRows(db, leader, { count: 10 })
   const followers: TestTrader[] = []

@@ -145,7 +145,7 @@ limits('count with what is wider while they are being changed', async () => {
   await copyOf(follower, (await placeBinary(leader, 20)).body)
 })
 
-limits('are tried again after a refusal, a lost answer and a call that never arrived', async () => {
+limits('are tried again after a refusal, a lost response and a call that never arrived', async () => {
   for (const effect of ['error', 'drop-after', 'drop-before'] as const) {
     const { leader, follower, order, copy } = await copied()
     simulator.faults.add({

@@ -153,7 +153,7 @@ pinned('pauses visibly when the leader switches to another mode, and resumes whe
   await copyOf(follower, next)
 })
 
-pinned('is judged by the order itself, whatever the accounts say now', async () => {
+pinned("is judged by the order itself, whatever the accounts' states are now", async () => {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
   await follow(follower, leader)
   const real = await switchAccount(leader, { accountMode: 'REAL' })
@@ -172,7 +172,7 @@ pinned('is judged by the order itself, whatever the accounts say now', async () 
   assert.is((await standing(follower)).status, 'ACTIVE')
 })
 
-pinned('says so when the token of its account was refused', async () => {
+pinned('reports when the token of its account was refused', async () => {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
   await follow(follower, leader)
   await db('broker_accounts').where({ account_id: follower.accountId }).update({ status: 'REJECTED' })
@@ -274,7 +274,7 @@ scaling('scale limits with the stake that the copy really has', async () => {
   assert.equal([Number(row?.stop_loss), Number(row?.take_profit)], [0.5, 2])
 })
 
-scaling('say whether the stake was raised', async () => {
+scaling('show whether the stake was raised', async () => {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
   await follow(follower, leader, { riskPct: 50 })
   const { orderId } = (await placeBinary(leader, { stake: 10 })).body
@@ -357,7 +357,7 @@ scaling('are in the currency of the account where the leader paid in it', () => 
 
 const mirroring = suite('a leader that closes')
 
-mirroring('closes the copies of a multiplier at once, but not where the follow says otherwise', async () => {
+mirroring('closes the copies of a multiplier at once, but not where the follow excludes it', async () => {
   const [leader, follower, stubborn] = [await makeLeader(), await partner.makeTrader(), await partner.makeTrader()]
   assert.is((await follow(follower, leader)).body.mirrorCloses, true)
   assert.is((await follow(stubborn, leader, { mirrorCloses: false })).body.mirrorCloses, false)

@@ -57,7 +57,7 @@ const leader = await makeLeader(partner)
 
 const leading = suite('GET /v1/copy/leaders')
 
-leading('lists traders with ten closed orders, and nobody with fewer', async () => {
+leading('lists traders with ten closed orders, and none with fewer', async () => {
   const beginner = await partner.makeTrader()
   await place(partner, beginner.traderExternalId)
   const { body } = await partner.call(listLeaders)
@@ -137,7 +137,7 @@ following('copies each order of the leader once, scaled, and not below the least
   }
 })
 
-following('a copy is never copied, and a refusal of one follower touches nobody else', async () => {
+following('a copy is never copied, and a refusal of one follower affects no other', async () => {
   const middle = await makeLeader(partner)
   const last = await partner.makeTrader()
   const accountId = newAccountId()

@@ -362,7 +362,7 @@ adding('is checked by eyes that see: a sum that is wrong, a day that is missing'
   )
 })
 
-adding('forgets days that nobody looks at', async () => {
+adding('forgets days that are not requested', async () => {
   await db.raw(`update trader_days set day = day - 60`)
   await deleteOldTraderDays(db)
   assert.is(await added(), 0)

@@ -25,7 +25,7 @@ const described = (rows: Operation[]) => describe(rows, 'https://api.example.com
 
 const announcing = suite('a deprecated operation')
 
-announcing('says in every response since when, until when and where to read on', async () => {
+announcing('shows in every response since when, until when and where to read on', async () => {
   Object.assign(getMe, { deprecated })
   try {
     const policy = `${harness.services.config.baseUrl}/docs#/section/versions-and-deprecation`

@@ -56,7 +56,7 @@ describing('is OpenAPI 3.1 and has every operation under its own name, in words'
   assert.is(named.size, operations.length)
 })
 
-describing('says up to what length a result is inline, and what proxies must bear, as the default is', async () => {
+describing('states up to what length a result is inline, and what proxies must bear, as the default is', async () => {
   const seconds = readConfig({ BROKER_URL: 'ws://127.0.0.1:1' }).settleWaitMs / 1000
   assert.is(seconds, 120)
   const placing = rows.find(({ row }) => row.name === 'placeBinaryOrder')?.told
@@ -106,7 +106,7 @@ describing('describes every field and shows an example of it', () => {
   assert.equal(silent, [])
 })
 
-describing('leaves no answer open: no field that is not described, but where the shape is not ours', () => {
+describing('leaves no response open: no field that is not described, but where the shape is not ours', () => {
   const found = [
     ...operations.flatMap(({ name, response }) => [...openIn(response, name)]),
     ...openIn(ErrorEnvelope, 'Error')
@@ -170,7 +170,7 @@ describing('shows only examples that match their schemas', () => {
   assert.equal(wrong, [])
 })
 
-describing('shows an example of every code, in every answer that can carry it', () => {
+describing('shows an example of every code, in every response that can carry it', () => {
   const shown = new Set<string>()
   for (const response of Object.values(document.components.responses ?? {})) {
     const { examples = {} } = (response.content as Content)['application/json'] ?? {}

@@ -19,7 +19,7 @@ import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 const harness = await openHarness()
 const serving = suite('GET /docs')
 
-serving('takes GET and HEAD only, and says so', async () => {
+serving('takes GET and HEAD only, and names them', async () => {
   for (const method of ['POST', 'PUT', 'DELETE']) {
     const answer = await fetch(`${harness.address}/docs`, { method })
     assert.is(answer.status, 405)

@@ -21,7 +21,7 @@ spec('needs a key, and no scope', async () => {
   assert.equal(body, JSON.parse(JSON.stringify(describe(operations, harness.services.config.baseUrl))))
 })
 
-spec('says of each operation which credentials it takes', async () => {
+spec('states for each operation which credentials it takes', async () => {
   const { body } = await (await harness.makePartner()).call(getSpec)
   assert.equal(body.paths['/v1/me'].get.security, [{ key: [] }])
   assert.equal(body.paths['/v1/keys'].post.security, [{ session: [] }])

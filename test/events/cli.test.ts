@@ -46,7 +46,7 @@ events("list refuses unknown types, what is no cursor, and another partner's", a
   }
 })
 
-events('show tells whose an event is', async () => {
+events('show names whose an event is', async () => {
   const [event] = (await readAll(other)).events
   const { json } = await operator(harness.env, 'events', 'show', event?.id as string, '--json')
   assert.equal(json, { partnerId: other.partnerId, ...event })
@@ -89,7 +89,7 @@ events('tail shows events of all partners as they happen, a line each, until it 
   }
 })
 
-events('new-epoch expires every cursor, when somebody agrees, and is in the audit log', async () => {
+events('new-epoch expires every cursor after confirmation, and is in the audit log', async () => {
   const cursor = await newest(partner)
   assert.is((await operator(harness.env, 'events', 'new-epoch')).exitCode, 1)
   assert.is((await partner.call(listEvents, { query: { after: cursor } })).status, 200)

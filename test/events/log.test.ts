@@ -201,7 +201,7 @@ reading('filters by type and trader, and its cursor passes over what does not fi
   assert.is(cursor, types.cursor)
 })
 
-reading('holds an empty answer back until there is an event, or time is over', async () => {
+reading('holds an empty response back until there is an event, or time is over', async () => {
   const partner = await harness.makePartner()
   await sequenceAll(db)
   const after = await newest(partner)
@@ -214,7 +214,7 @@ reading('holds an empty answer back until there is an event, or time is over', a
   assert.equal([empty.body.data, empty.body.caughtUp], [[], true])
 })
 
-reading('finds what a lost hint did not tell', async () => {
+reading('finds events whose hint was lost', async () => {
   const partner = await harness.makePartner()
   await sequenceAll(db)
   const waiting = partner.call(listEvents, { query: { after: await newest(partner), wait: 30 } })
@@ -223,7 +223,7 @@ reading('finds what a lost hint did not tell', async () => {
   assert.is((await waiting).body.data.length, 1)
 })
 
-reading('answers 410 with what is kept to a cursor of another epoch, and goes on from both', async () => {
+reading('returns 410 with what is kept for a cursor of another epoch, and goes on from both', async () => {
   const partner = await harness.makePartner()
   await partner.makeTrader()
   await sequenceAll(db)
@@ -235,7 +235,7 @@ reading('answers 410 with what is kept to a cursor of another epoch, and goes on
   assert.is((await readAll(partner, { after: body.oldest })).events.length, 2)
 })
 
-reading('answers 410 to a cursor from ahead, as after a restore whose epoch was not changed', async () => {
+reading('returns 410 for a cursor from ahead, as after a restore whose epoch was not changed', async () => {
   const partner = await harness.makePartner()
   await partner.makeTrader()
   await sequenceAll(db)
@@ -245,7 +245,7 @@ reading('answers 410 to a cursor from ahead, as after a restore whose epoch was 
   assert.is((await partner.call(listEvents, { query: { after: ahead } })).body.error, 'CURSOR_EXPIRED')
 })
 
-reading('keeps events for so many days, and answers 410 to older cursors', async () => {
+reading('keeps events for so many days, and returns 410 for older cursors', async () => {
   const partner = await harness.makePartner()
   await sequenceAll(db)
   const day = async (offset: number) => {
@@ -310,7 +310,7 @@ reading('makes partitions ahead of time, once', async () => {
 
 const single = suite('GET /v1/events/{id}')
 
-single("answers the event as the list does; another partner's and what is no id are 404", async () => {
+single("returns the event as the list does; another partner's and what is no id are 404", async () => {
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
   await partner.makeTrader()
   await sequenceAll(db)

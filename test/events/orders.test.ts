@@ -129,7 +129,7 @@ orders('that were not placed in time are failed and retryable, and keep that aft
   )
 })
 
-orders('tell a review, of an order in doubt and of one that cannot be settled', async () => {
+orders('report a review, of an order in doubt and of one that cannot be settled', async () => {
   const { traderExternalId, traderId } = await partner.makeTrader()
   const doubtful = { traderExternalId, traderId, accountId: '' }
   await insertOrderRows(db, doubtful, { phase: 'queued' })
@@ -181,7 +181,7 @@ orders('that are closed when they become known are opened first', async () => {
   assert.equal(typesOf(await eventsOf(traderExternalId, 2)), ['order.opened', 'order.closed'])
 })
 
-orders('of copies are the same as of other orders, and a follow that pauses is told', async () => {
+orders('of copies are the same as of other orders, and a follow that pauses has one', async () => {
   const leader = await partner.makeTrader()
   for (let count = 0; count < 10; count++) await place(leader.traderExternalId, { duration: 1 })
   const accountId = newAccountId()
@@ -203,7 +203,7 @@ orders('of copies are the same as of other orders, and a follow that pauses is t
   assert.equal([paused?.traderExternalId, paused?.data], [follower.traderExternalId, follow])
 })
 
-orders('of an account that the broker refuses tell the refusal and the failure', async () => {
+orders('of an account that the broker refuses report the refusal and the failure', async () => {
   const { traderExternalId } = await partner.makeTrader({ token: 'bad-token-000' })
   await place(traderExternalId)
   const types = await until('both', async () => {

@@ -25,7 +25,7 @@ for (const [name, more] of [['PostgreSQL', {}], ...(redis ? [['Redis', { REDIS_U
   string,
   Record<string, string>
 ][]) {
-  across(`tells sockets of every process what a worker logs, through ${name}`, async () => {
+  across(`sends to sockets of every process what a worker logs, through ${name}`, async () => {
     const env = { ...harness.env, ...more, SWEEP_MS: '60000' }
     const worker = await startWorker(env)
     const apis = await Promise.all([startApi(env), startApi(env)])
@@ -57,7 +57,7 @@ across('counts the sockets of a key over all processes with Redis', async () => 
   await until('a free place', () => openClient(second, { key }).catch(() => undefined))
 })
 
-across('says that a process stops, closes with 1012, and misses nothing after a reconnect', async () => {
+across('announces that a process stops, closes with 1012, and misses nothing after a reconnect', async () => {
   const worker = await startWorker({ ...harness.env, SWEEP_MS: '60000' })
   const [old, next] = await Promise.all([startApi(harness.env), startApi(harness.env)])
   const partner: TestPartner = await harness.makePartner()

@@ -47,7 +47,7 @@ opening('is refused as any request is, with the envelope, before the upgrade', a
   assert.equal([inactive.status, inactive.body.saasStatus], [402, 'INACTIVE'])
 })
 
-opening('says hello with its bounds', async () => {
+opening('begins with a hello that has its bounds', async () => {
   const client = await connect(await harness.makePartner())
   const { limits, heartbeatSeconds } = await client.take('hello')
   assert.equal([limits.subscriptions, heartbeatSeconds], [20, 10])
@@ -67,7 +67,7 @@ opening('is refused beyond the sockets of the plan, and free again when one clos
 
 const subscribing = suite('a subscription')
 
-subscribing('tells what happens from now on, each event once and with the cursor of the one before', async () => {
+subscribing('sends what happens from now on, each event once and with the cursor of the one before', async () => {
   const partner = await harness.makePartner()
   await partner.makeTrader()
   await log()
@@ -83,7 +83,7 @@ subscribing('tells what happens from now on, each event once and with the cursor
   assert.is((await partner.call(listEvents, { query: { after: second.cursor } })).body.data.length, 0)
 })
 
-subscribing('replays what came after a cursor, says when it has caught up, and goes on', async () => {
+subscribing('replays what came after a cursor, reports when it has caught up, and goes on', async () => {
   const partner = await harness.makePartner()
   await log()
   const after = await newest(partner)
@@ -147,7 +147,7 @@ subscribing('begins right after the cursor that `subscribed` names, however fast
     }
 })
 
-subscribing('says that it has caught up after an empty replay, too', async () => {
+subscribing('reports that it has caught up after an empty replay, too', async () => {
   const partner = await harness.makePartner()
   await log()
   const after = await newest(partner)
@@ -170,7 +170,7 @@ subscribing('filters by type and trader, and shows gaps under the filter', async
   assert.equal([first.previous, second.previous], [cursor, first.cursor])
 })
 
-subscribing('finds what lost hints did not tell', async () => {
+subscribing('finds events whose hints were lost', async () => {
   const partner = await harness.makePartner()
   const client = await connect(partner)
   await subscribe(client)
@@ -179,7 +179,7 @@ subscribing('finds what lost hints did not tell', async () => {
   await client.take('event', ({ event }) => event.type === 'account.connected')
 })
 
-subscribing("never tells another partner's events", async () => {
+subscribing("never sends another partner's events", async () => {
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
   const client = await connect(partner)
   await subscribe(client)
@@ -218,7 +218,7 @@ subscribing('is refused by error, and the socket stays: unknown fields, cursors,
 })
 
 subscribing(
-  'answers CURSOR_EXPIRED with what is kept after a new epoch, to a new one and to those that run',
+  'returns CURSOR_EXPIRED with what is kept after a new epoch, to new subscriptions and to those that run',
   async () => {
     const partner = await harness.makePartner()
     await partner.makeTrader()
@@ -319,7 +319,7 @@ tickets('is made for a trader that was exchanged, by a key that may read events'
   assert.is((await other.call(createStreamTicket, { body: { traderExternalId } })).status, 404)
 })
 
-tickets("opens one socket, once, and tells that trader's events alone, without positions", async () => {
+tickets("opens one socket, once, and sends that trader's events alone, without positions", async () => {
   const partner = await harness.makePartner()
   const trader = await partner.makeTrader()
   const { body } = await partner.call(createStreamTicket, { body: { traderExternalId: trader.traderExternalId } })
@@ -351,7 +351,7 @@ tickets('that is expired is refused', async () => {
 
 const beating = suite('heartbeats')
 
-beating('tell what was told last on each subscription, and the newest position', async () => {
+beating('name the last position sent on each subscription, and the newest one', async () => {
   const partner = await harness.makePartner()
   const client = await connect(partner)
   await subscribe(client, { types: ['account.connected'] })

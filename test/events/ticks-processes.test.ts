@@ -82,7 +82,7 @@ for (const [name, more] of [['PostgreSQL', {}], ...(redis ? [['Redis', { REDIS_U
   })
 }
 
-across('that nobody forwards are named by the doctor', async () => {
+across('that no worker forwards are named by the doctor', async () => {
   const client = await openClient(harness.address, { key: (await harness.makePartner()).key })
   client.send({ type: 'subscribe', id: 'p', channel: 'ticks', assets: ['1HZ100V', 'R_100'] })
   await until('to be wanted', async () => (await listWantedTicks(db)).length === 1)

@@ -36,7 +36,7 @@ async function sale() {
 
 const purchases = suite('operator purchases')
 
-purchases('refund needs a reason, a purchase, and somebody who agrees', async () => {
+purchases('refund needs a reason, a purchase, and confirmation', async () => {
   const { purchaseId } = await sale()
   const [bare, short, unknown, unasked] = await Promise.all([
     operator('purchases', 'refund', purchaseId),

@@ -69,7 +69,7 @@ asking('twice at once for more than both together grants one', async () => {
   assert.equal(await books(db, creator), ['0.00', '30.00', '50.00'])
 })
 
-asking('has a trader ask for what its own bots earned, and no more', async () => {
+asking('lets a trader request what its own bots earned, and no more', async () => {
   const { creator } = await creatorOf(100)
   const [ann, bob] = [await session(creator), await session(creator)]
   await creatorOf(50, ann, creator)
@@ -142,7 +142,7 @@ earnings('go below zero by a refund, and are repaid by later sales', async () =>
 
 const list = suite('GET /v1/marketplace/creator/payouts')
 
-list('is paged newest first, and shows nobody the payouts of others', async () => {
+list('is paged newest first, and shows no party the payouts of others', async () => {
   const { creator } = await creatorOf(100)
   for (const amountUsd of [1, 2, 3]) await ask(creator, amountUsd)
   const page = async (number: number) => (await creator.call(listPayouts, { query: { page: number, limit: 2 } })).body

@@ -310,7 +310,7 @@ refunding('leaves the review of a party that has the bot by other means', async 
 
 const mine = suite('GET /v1/marketplace/my/purchases')
 
-mine('shows nobody what others bought', async () => {
+mine('shows no party what others bought', async () => {
   const { buyer, creator, botId } = await market(0, '0')
   await buyer.call(purchaseBot, of(botId))
   assert.equal((await creator.call(listMyPurchases)).body.data, [])

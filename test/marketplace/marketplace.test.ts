@@ -87,14 +87,14 @@ states('refuse every step they do not allow, naming both states', async () => {
   assert.match(again.body.message, /PUBLISHED.*DRAFT or RETIRED/)
 })
 
-states('are changed by nobody but the creator', async () => {
+states('are changed by the creator alone', async () => {
   const botId = await makeDraft(creator)
   for (const row of [publishBot, retireBot]) assert.is((await stranger.call(row, of(botId))).status, 404)
   assert.is((await stranger.call(updateCreatorBot, { ...of(botId), body: { name: 'Mine now' } })).status, 404)
   assert.is((await creator.call(getMarketplaceBot, of(botId))).body.name, draft.name)
 })
 
-states('change once when two ask at the same time', async () => {
+states('change once when two request it at the same time', async () => {
   const botId = await makeDraft(creator)
   const answers = await Promise.all([creator.call(publishBot, of(botId)), creator.call(publishBot, of(botId))])
   assert.equal(answers.map(({ status }) => status).sort(), [200, 409])
@@ -153,7 +153,7 @@ changing('changes the fields given, takes prices away with null, and leaves the 
 
 const code = suite('the code of a bot')
 
-code('is shown to the creator, buyers and subscribers, and to nobody else', async () => {
+code('is shown to the creator, buyers and subscribers alone', async () => {
   const botId = await makeBot(creator, { oneTimePriceUsd: 0, monthlyPriceUsd: 0 })
   const buyer = await harness.makePartner()
   const subscriber = await harness.makePartner()
@@ -248,7 +248,7 @@ reviews('count once when one party sends two at the same time', async () => {
   assert.is(bot.rating, data[0].rating)
 })
 
-reviews('tell who wrote them only where a profile is public', async () => {
+reviews('show who wrote them only where a profile is public', async () => {
   const botId = await makeBot(creator, { oneTimePriceUsd: 5 })
   const buyer = await harness.makePartner({ name: 'Secret Customer' })
   await fund(harness, buyer, '5')

@@ -95,7 +95,7 @@ killing('charges each once when both processes are killed half-way and a third g
   assert.is(await wrongPartners('b'), 0)
 })
 
-killing('is run by a worker as well, without a word from the operator', async () => {
+killing('is run by a worker as well, without the operator', async () => {
   await makeDuePartners('c')
   const worker = await startTestWorker(env)
   await worker.services.queue.boss.send('billing.check', {})

@@ -119,7 +119,7 @@ checking('charges an upgrade for the rest of the period at once, and its price f
   assert.is(await balanceOf(db, `wallet:${partner}`), '777.00')
 })
 
-checking('refuses an upgrade that the wallet cannot pay, or that costs something else than was said', async () => {
+checking('refuses an upgrade that the wallet cannot pay, or that costs something else than was confirmed', async () => {
   const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '100' })
   await trialEnds(partner, '2026-04-10T00:00:00Z')
   await check(new Date('2026-04-10T00:00:00Z'))
@@ -205,7 +205,7 @@ checking('charges each partner once when ten checks run at once', async () => {
   for (const partner of partners) assert.is(await balanceOf(db, `wallet:${partner}`), '301.00')
 })
 
-checking('goes on with the others when one partner cannot be dealt with, and says so', async () => {
+checking('goes on with the others when one partner fails, and reports it', async () => {
   await check()
   const [stuck, fine] = [await newPartner({ balance: '500' }), await newPartner({ balance: '500' })]
   const at = (await db('partners').where({ id: stuck }).first('period_end')).period_end.toISOString()

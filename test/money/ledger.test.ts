@@ -45,7 +45,7 @@ async function total(): Promise<string> {
 
 const transferring = suite('transfer')
 
-transferring('refuses to overdraw a wallet, says what is required and there, and moves nothing', async () => {
+transferring('refuses to overdraw a wallet, names the amounts required and available, and moves nothing', async () => {
   const [a, b] = [await newPartner('10'), await newPartner()]
   const error = await refusalOf(
     db.transaction(trx =>

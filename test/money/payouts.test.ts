@@ -101,7 +101,7 @@ payouts('never hold more than was earned when many are requested at once', async
   assert.equal(await balances(creator), ['1.00', '9.00'])
 })
 
-payouts('are approved once, and paid once, when five ask for it at once', async () => {
+payouts('are approved once, and paid once, when five request it at once', async () => {
   const creator = await newCreator('10')
   const { payoutId } = await ask(creator, '10')
   for (const step of [approve, paid]) {
@@ -124,7 +124,7 @@ payouts('are decided once when paid and rejected at the same time', async () => 
   assert.is(earnings, status === 'PAID' ? '0.00' : '10.00')
 })
 
-payouts('say whether the checksum of their address is right, to the creator and to the operator', async () => {
+payouts('show whether the checksum of their address is right, to the creator and to the operator', async () => {
   const creator = await newCreator('10')
   const genuine = 'TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE'
   for (const [address, check] of [

@@ -35,7 +35,7 @@ usage('returns the period, the limits and the wallet of a new partner', async ()
   })
 })
 
-usage("counts the partner's requests and errors, of keys and sessions, and nobody else's", async () => {
+usage("counts the partner's requests and errors, of keys and sessions, and no other's", async () => {
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
   const { cookie } = await partner.makeSession()
   for (let i = 0; i < 3; i++) await partner.call(getMe)

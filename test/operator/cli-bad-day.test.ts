@@ -44,7 +44,7 @@ async function doctor(check: string): Promise<{ status: string; found: string; a
 
 const trading = suite('operator trading')
 
-trading('halt refuses on the running processes until resume; status, doctor and audit log say so', async () => {
+trading('halt refuses on the running processes until resume; status, doctor and audit log show it', async () => {
   const partner = await harness.makePartner()
   const { traderExternalId } = await partner.makeTrader()
   assert.is((await place(partner, traderExternalId)).status, 200)

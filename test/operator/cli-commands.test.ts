@@ -113,7 +113,7 @@ partners('set-plan shows in what the partner sees of itself', async () => {
   assert.is((await me(key)).body.plan, 'SCALE')
 })
 
-partners('set-plan says what a change costs, and from when, before it changes anything', async () => {
+partners('set-plan shows what a change costs, and from when, before it changes anything', async () => {
   const { partnerId, key } = await makePartner({ plan: 'LAUNCH' })
   // A month of LAUNCH that is paid, a third of it over.
   const day = 86_400_000
@@ -159,7 +159,7 @@ keys('issue grants just the scopes requested, admin among them', async () => {
   assert.equal((await me(issued.key)).body.scopes, ['trading:read', 'admin:write'])
 })
 
-keys('revoke holds at the next request, and list says when', async () => {
+keys('revoke holds at the next request, and list shows when', async () => {
   const { partnerId, keyId, key } = await makePartner()
   const revoked = await document('keys', 'revoke', keyId, '--yes')
   assert.equal([revoked.keyId, revoked.partnerId], [keyId, partnerId])
@@ -221,7 +221,7 @@ watching('a table for a person fits what it is printed to, and has no colour in 
   assert.not.match(stdout, /[\u0000-\u0009\u000b-\u001f]/)
 })
 
-watching('queues status counts what waits and what is dead; retry puts the dead back to work', async () => {
+watching('queues status counts waiting jobs and dead letters; retry queues the dead letters again', async () => {
   await worker.stop()
   const { db, queue } = services
   const data = { deploymentId: 'dep_01jd0000000000000000000000', revision: 1 }
@@ -284,7 +284,7 @@ database('spec print writes the document without a service', async () => {
   assert.is(described.length, operations.length + 1)
 })
 
-database('broker simulate says where it listens, and ends on a signal', async () => {
+database('broker simulate prints where it listens, and ends on a signal', async () => {
   const broker = startProcess('cli/main.ts', {}, ['broker', 'simulate', '--port', '0', '--tick-ms', '50'])
   const { url } = JSON.parse(await broker.line(/^\{"url"/)) as { url: string }
   const socket = new WebSocket(`${url}?app_id=1`)
@@ -306,7 +306,7 @@ async function unkeptSettings(): Promise<string[]> {
 const failuresOf = ({ json }: Awaited<ReturnType<typeof run>>): string[] =>
   json.checks.filter(({ status }: { status: string }) => status === 'fail').map(({ check }: { check: string }) => check)
 
-database('doctor is content with a running service, and says what is not well', async () => {
+database('doctor passes with a running service, and names what is wrong', async () => {
   const well = await run('doctor')
   const unkept = await unkeptSettings()
   assert.equal(failuresOf(well), unkept.length > 0 ? ['durability'] : [], well.stdout)
@@ -326,23 +326,26 @@ database('doctor is content with a running service, and says what is not well', 
   for (const { status, advice } of ill.json.checks) if (status === 'fail') assert.ok(advice)
 })
 
-database('doctor finds sums that are not those of the orders, and says what has them added up anew', async () => {
-  const sums = async (): Promise<{ status: string; found: string; advice: string | null }> =>
-    (await run('doctor')).json.checks.find(({ check }: { check: string }) => check === 'sums')
-  assert.is((await sums()).status, 'ok')
-  const trader = await (await makePartner()).makeTrader()
-  await insertOrderRows(services.db, trader, { at: new Date(Date.now() - 3_600_000) })
-  await until('the day to be added up', async () => {
-    await addUpTraderDays(services.db)
-    return (await services.db('trader_days').where({ trader_id: trader.traderId })).length > 0
-  })
-  await services.db.raw('update trader_days set pnl = pnl + 1 where trader_id = ?', [trader.traderId])
-  const { status, found, advice } = await sums()
-  assert.is(status, 'warn')
-  assert.match(found, new RegExp(`^1 days of traders .* of ${trader.traderId}$`))
-  await services.db.raw((advice as string).slice((advice as string).indexOf('insert')))
-  assert.is((await sums()).status, 'ok')
-})
+database(
+  'doctor finds sums that are not those of the orders, and names the command that adds them up anew',
+  async () => {
+    const sums = async (): Promise<{ status: string; found: string; advice: string | null }> =>
+      (await run('doctor')).json.checks.find(({ check }: { check: string }) => check === 'sums')
+    assert.is((await sums()).status, 'ok')
+    const trader = await (await makePartner()).makeTrader()
+    await insertOrderRows(services.db, trader, { at: new Date(Date.now() - 3_600_000) })
+    await until('the day to be added up', async () => {
+      await addUpTraderDays(services.db)
+      return (await services.db('trader_days').where({ trader_id: trader.traderId })).length > 0
+    })
+    await services.db.raw('update trader_days set pnl = pnl + 1 where trader_id = ?', [trader.traderId])
+    const { status, found, advice } = await sums()
+    assert.is(status, 'warn')
+    assert.match(found, new RegExp(`^1 days of traders .* of ${trader.traderId}$`))
+    await services.db.raw((advice as string).slice((advice as string).indexOf('insert')))
+    assert.is((await sums()).status, 'ok')
+  }
+)
 
 database('doctor keeps what it found when the sums cannot be checked', async () => {
   const before = await run('doctor')

@@ -100,7 +100,7 @@ naming('an order is shown step by step with the time since it was placed, to a p
   assert.match(stdout, new RegExp(`^brokerOrderId +${order.broker_order_id}$`, 'm'))
 })
 
-naming('an order says how often a worker took it to send it: once where it went through at once', async () => {
+naming('an order shows how often a worker claimed it: once where it went through at once', async () => {
   const at = new Date('2026-11-21T09:00:00Z')
   const sentAt = (ms: number) => ({ sent_at: new Date(at.getTime() + ms), sender: 'worker-1' })
   const zoe = await (await makePartner({ name: 'Third' })).makeTrader()

@@ -63,7 +63,7 @@ output('escapes them with --json, so that a program reads what was written', () 
   assert.equal(JSON.parse(text), { data: [{ name }] })
 })
 
-output('says an unexpected error in words, with the path it is about, and no statement', () => {
+output('prints an unexpected error in words, with the path it is about, and no statement', () => {
   const thrownBy = (run: () => unknown) => {
     try {
       run()

@@ -78,13 +78,13 @@ for (const args of [
     assert.match(stderr, /^NOT_FOUND: There is no [^\n]+\n$/)
   })
 
-refusals('say in a sentence that the database is not migrated, and how to', async () => {
+refusals('print in a sentence that the database is not migrated, and how to', async () => {
   const { exitCode, stderr } = await operator({ ...env, DATABASE_URL: blank.href }, 'partners', 'list')
   assert.is(exitCode, 1)
   assert.match(stderr, /^[^\n]*lacks \d+ migrations[^\n]*db migrate[^\n]*\n$/)
 })
 
-refusals('say in a sentence that the database does not answer, without its password, at once', async () => {
+refusals('print in a sentence that the database cannot be reached, without its password, at once', async () => {
   const startedAt = performance.now()
   const DATABASE_URL = 'postgres://operator:hunter2@127.0.0.1:9/service'
   const { exitCode, stderr } = await operator({ ...env, DATABASE_URL }, 'partners', 'list')
@@ -113,9 +113,9 @@ refusals('db rollback explains that one goes back with a backup', async () => {
   assert.match(stderr, 'restore the backup')
 })
 
-const questions = suite('operator: questions')
+const questions = suite('operator: confirmation')
 
-questions('nobody to ask: refused, and nothing is changed', async () => {
+questions('without a terminal is refused, and nothing is changed', async () => {
   const { partnerId, keyId } = await makePartner()
   for (const flags of [[], ['--no-input']]) {
     const suspend = await run('partners', 'suspend', partnerId, '--reason', 'unpaid', ...flags)
@@ -128,7 +128,7 @@ questions('nobody to ask: refused, and nothing is changed', async () => {
   assert.is((await run('partners', 'show', partnerId, '--json')).json.saasStatus, 'ACTIVE')
 })
 
-questions('are asked on a terminal, and no means no', async () => {
+questions('is requested on a terminal, and no changes nothing', async () => {
   const { keyId } = await makePartner()
   const { exitCode, output } = await onTerminal(`keys revoke ${keyId}`, 'n\r')
   if (exitCode === undefined) return console.log('SKIPPED: a question on a terminal: there is no `script` here')
@@ -137,7 +137,7 @@ questions('are asked on a terminal, and no means no', async () => {
   assert.is(exitCode, 1)
 })
 
-questions('are asked on a terminal, and yes means yes', async () => {
+questions('is requested on a terminal, and yes goes on', async () => {
   const { keyId } = await makePartner()
   const { exitCode, output } = await onTerminal(`keys revoke ${keyId}`, 'y\r')
   if (exitCode === undefined) return console.log('SKIPPED: a question on a terminal: there is no `script` here')
@@ -145,7 +145,7 @@ questions('are asked on a terminal, and yes means yes', async () => {
   assert.match(output, 'revokedAt')
 })
 
-questions('ask on a terminal who acts where nobody said so, and write it down beside the account', async () => {
+questions('comes with the name of who acts, where no setting has it, which is logged beside the account', async () => {
   const { partnerId } = await makePartner()
   const target = ['audit', 'list', '--target', partnerId, '--json']
   const actors = async () => (await run(...target)).json.data.map(({ actor }: { actor: string }) => actor)
@@ -197,7 +197,7 @@ async function onTerminal(
 
 const help = suite('operator: help')
 
-help('every command says what it does and shows an example', () => {
+help('every command has a description and an example', () => {
   for (const { path, command } of leaves(createProgram())) {
     let shown = ''
     command.configureOutput({ writeOut: part => (shown += part) })

@@ -148,7 +148,7 @@ reading('counts the orders of the last minutes, and no older ones', async () => 
   assert.ok(minutes.some(({ brokerMs }) => brokerMs === 400))
 })
 
-reading('finds how orders stand, with the age of the oldest', async () => {
+reading('counts orders by phase, with the age of the oldest', async () => {
   const standings = await readStandings(db)
   const of = (phase: string) => standings.find(standing => standing.phase === phase)
   assert.equal(

@@ -138,7 +138,7 @@ reading('refuses real money, to place and to close', async () => {
   assert.equal(rows, [{ phase: 'open' }])
 })
 
-reading('is a process that speaks on stdin and stdout', async () => {
+reading('is a process that communicates on stdin and stdout', async () => {
   const client = new Client({ name: 'test', version: '1' })
   const env = { ...(process.env as Record<string, string>), ...harness.env, SERVICE_KEY: partner.key }
   await client.connect(

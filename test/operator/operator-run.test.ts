@@ -139,7 +139,7 @@ running('Ctrl-C while it starts leaves nothing behind either', async () => {
   await until('the database to stop', async () => (await runningEmbedded(dataDir)) === undefined, 20_000)
 })
 
-running('a port that was requested and is busy is an error that says so', async () => {
+running('a port that was requested and is busy is an error that names it', async () => {
   const taken = createServer().listen(0, '127.0.0.1')
   await new Promise(resolve => taken.once('listening', resolve))
   const { port } = taken.address() as { port: number }

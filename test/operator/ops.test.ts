@@ -33,7 +33,7 @@ const order = () => ({
 const https = suite('HTTPS')
 const strict = await openHarness({ url: harness.url, env: { BASE_URL: 'https://api.example.com', TRUST_PROXY: '1' } })
 
-https('is required where BASE_URL says so: clear text is refused before anything else', async () => {
+https('is required where BASE_URL has https: clear text is refused before anything else', async () => {
   for (const path of ['/v1/me', '/v1/nothing', '/sites/none/']) {
     const response = await fetch(`${strict.address}${path}`)
     const body = (await response.json()) as { error: string; requestId: string }
@@ -43,7 +43,7 @@ https('is required where BASE_URL says so: clear text is refused before anything
   }
 })
 
-https('is believed from a trusted proxy, with HSTS on the answer', async () => {
+https('is believed from a trusted proxy, with HSTS in the response', async () => {
   const answer = await call(strict.address, getMe, { headers: { authorization, 'x-forwarded-proto': 'https' } })
   assert.is(answer.status, 200)
   assert.match(answer.headers.get('strict-transport-security') ?? '', /max-age=31536000/)

@@ -133,7 +133,7 @@ contradicting('are found in the process they are for, pair by pair, and nothing 
   }
 })
 
-contradicting('are refused by every process where one says nothing without the other', () => {
+contradicting('are refused by every process where one has no effect without the other', () => {
   for (const [given, says] of [
     [{ AI_API_KEY: 'k' }, 'AI_API_KEY needs AI_BASE_URL as well'],
     [{ AI_MODEL: 'm' }, 'AI_MODEL needs AI_BASE_URL as well'],

@@ -134,7 +134,7 @@ const troubles: Trouble[] = [
 const starting = suite('a process that cannot start')
 
 for (const { name, env: change, says, exitCode, of } of troubles)
-  starting(`says in one line what is wrong: ${name}`, async () => {
+  starting(`prints in one line what is wrong: ${name}`, async () => {
     for (const main of of) {
       const started = startProcess(main, { ...env, PORT: '0', ...change })
       const ended = await started.ended

@@ -34,7 +34,7 @@ const refused = async (work: Promise<unknown>): Promise<ApiError> => {
 
 const correcting = suite('taking a wrong top-up back')
 
-correcting('takes it out of the wallet, says why in the statement, and never goes below zero', async () => {
+correcting('takes it out of the wallet with the reason in the statement, and never goes below zero', async () => {
   const { partnerId } = await harness.makePartner()
   const prices = config.planPrices
   await db.transaction(trx => topUp(trx, { partnerId, amountUsd: '500', prices }))
@@ -56,7 +56,7 @@ correcting('takes it out of the wallet, says why in the statement, and never goe
 
 const closing = suite('the operator closes an order')
 
-closing('sells its contract, and answers it again when it is closed', async () => {
+closing('sells its contract, and returns it again when it is closed', async () => {
   const partner = await harness.makePartner()
   const { traderExternalId } = await partner.makeTrader()
   const { body } = await partner.call(placeBinaryOrder, {

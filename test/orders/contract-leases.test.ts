@@ -80,7 +80,7 @@ leases('of another does not keep an order that was let go, once its pause is ove
   await renewLease(db, 'next', LONG_MS)
 })
 
-leases('does not keep an order that its worker knows nothing of', async () => {
+leases('does not keep an order that its worker has not taken', async () => {
   const worker = await startTestWorker(harness.env)
   // As after an update whose acknowledgement was lost. No broker knows this contract, so nobody can follow it for long.
   const id = await makeFollowed(worker.services.worker)
@@ -133,9 +133,9 @@ settling('are written although one of them cannot be', async () => {
   await worker.stop()
 })
 
-const silence = suite('a contract that nothing is heard of')
+const silence = suite('a contract without updates')
 
-silence('is asked for after a while, and one that rests only when its rest is over', async () => {
+silence('is polled after a while, and a parked one only when its time is over', async () => {
   const worker = await startTestWorker(harness.env)
   let passedMs = 0
   const { clock, config } = worker.services

@@ -70,7 +70,7 @@ if (v3) {
     })
   }
 
-  placing('follows the rate of the moment, and learns a currency that nobody told', async () => {
+  placing('uses the rate of the moment, and takes an unknown currency from the broker', async () => {
     const trader = await makeTrader('GBP', { told: false })
     simulator.engine.rates.set('GBP', 0.5)
     const first = await until('the new rate', async () => {

@@ -53,7 +53,7 @@ const doubt = suite('an order in doubt')
 
 for (const effect of ['mute', 'drop-after', 'timeout-late'] as const) {
   doubt(
-    `whose buy was executed without an answer (${effect}) is found at the broker, adopted and settled`,
+    `whose purchase was executed without a response (${effect}) is found at the broker, adopted and settled`,
     async () => {
       const { traderExternalId, accountId } = await partner.makeTrader()
       spoil(accountId, effect, { delayMs: 300 })
@@ -135,7 +135,7 @@ const statusOf = async (traderExternalId: string) => {
   return [page.data[0].status, page.data[0].error?.error]
 }
 
-doubt('with two contracts that could be its own is never guessed at: it stands in review', async () => {
+doubt('with two contracts that could be its own adopts neither: it is in review', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   spoil(accountId, 'mute')
   const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
@@ -311,7 +311,7 @@ audit(reported, async () => {
   )
 })
 
-audit('looks as far back again when the worker that took the turn died', async () => {
+audit('covers the same time again when the worker that took the turn died', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   const { db } = harness.services

@@ -79,7 +79,7 @@ const reasons: Record<string, { message: string; make(trader: TestTrader): Promi
 const expired = suite('an order that ran out of time')
 
 for (const [reason, { message, make }] of Object.entries(reasons))
-  expired(`says ${reason}`, async () => {
+  expired(`has the reason: ${reason}`, async () => {
     const trader = await partner.makeTrader()
     const id = await makeWaiting(trader, { queued_at: new Date(Date.now() - 4000) })
     await make(trader)
@@ -91,7 +91,7 @@ for (const [reason, { message, make }] of Object.entries(reasons))
     assert.is(await messageOf(id), `${EXPIRED} ${message}`)
   })
 
-expired('says the same when a worker finds it out of time at the head of its account', async () => {
+expired('has the same reason when a worker finds it out of time at the head of its account', async () => {
   const trader = await partner.makeTrader()
   const id = await makeWaiting(trader)
   await reasons['why an order before it was given back']?.make(trader)
@@ -105,15 +105,18 @@ expired('says the same when a worker finds it out of time at the head of its acc
   assert.is(await messageOf(id), `${EXPIRED} Too many calls to the broker for this account right now.`)
 })
 
-expired('says that its account could not be opened, where the broker has not accepted its token yet', async () => {
-  for (const expire of [(id: string) => expireOrders(db, [id]), () => expireUnproven(db, 10)]) {
-    const id = await makeWaiting(await partner.makeTrader(), { phase: 'unproven', ...over })
-    await expire(id)
-    assert.is(await messageOf(id), `${EXPIRED} The account could not be opened at the broker.`)
+expired(
+  'has as its reason that its account could not be opened, where the broker has not accepted its token yet',
+  async () => {
+    for (const expire of [(id: string) => expireOrders(db, [id]), () => expireUnproven(db, 10)]) {
+      const id = await makeWaiting(await partner.makeTrader(), { phase: 'unproven', ...over })
+      await expire(id)
+      assert.is(await messageOf(id), `${EXPIRED} The account could not be opened at the broker.`)
+    }
   }
-})
+)
 
-expired('says why it could not be sent, when its time was over as its worker gave it back', async () => {
+expired('has the reason why it was not sent, when its time was over as its worker gave it back', async () => {
   const trader = await partner.makeTrader()
   const id = await makeWaiting(trader)
   const { claimed } = await claim(trader)
@@ -129,18 +132,21 @@ expired('says why it could not be sent, when its time was over as its worker gav
   assert.is(await messageOf(id), `${EXPIRED} ${reason}`)
 })
 
-expired('says that the connection was not ready, of a broker that accepts connections and is silent', async () => {
-  const silent = createServer(socket => socket.on('error', () => undefined)).listen(0, '127.0.0.1')
-  onClose(async () => void silent.close())
-  await new Promise(resolve => silent.once('listening', resolve))
-  const { port } = silent.address() as { port: number }
-  const id = await makeWaiting(await partner.makeTrader(), { expires_at: new Date(Date.now() + 3000) })
-  const env = { ...harness.env, BROKER_URL: `ws://127.0.0.1:${port}`, PERMIT_MS: '1000', SWEEP_MS: '100' }
-  const worker = await startTestWorker(env)
-  onClose(worker.stop)
-  await until('its end', async () => (await findOrders(db, [id]))[0]?.phase === 'failed', 60_000)
-  assert.is(await messageOf(id), `${EXPIRED} The connection of its account was not ready.`)
-})
+expired(
+  'has as its reason that the connection was not ready, with a broker that accepts connections and is silent',
+  async () => {
+    const silent = createServer(socket => socket.on('error', () => undefined)).listen(0, '127.0.0.1')
+    onClose(async () => void silent.close())
+    await new Promise(resolve => silent.once('listening', resolve))
+    const { port } = silent.address() as { port: number }
+    const id = await makeWaiting(await partner.makeTrader(), { expires_at: new Date(Date.now() + 3000) })
+    const env = { ...harness.env, BROKER_URL: `ws://127.0.0.1:${port}`, PERMIT_MS: '1000', SWEEP_MS: '100' }
+    const worker = await startTestWorker(env)
+    onClose(worker.stop)
+    await until('its end', async () => (await findOrders(db, [id]))[0]?.phase === 'failed', 60_000)
+    assert.is(await messageOf(id), `${EXPIRED} The connection of its account was not ready.`)
+  }
+)
 
 expired.after(closeAll)
 expired.run()

@@ -42,33 +42,30 @@ const send = (api: number, body: object): Promise<Answer<any>> =>
 
 const alone = suite('no worker')
 
-alone(
-  'a request is answered 502 within its time to live, nothing is placed, and the same id places once later',
-  async () => {
-    const impatient = await startApi({ ...harness.env, ORDER_TTL_MS: '600' })
-    const { traderExternalId, accountId } = await partner.makeTrader()
-    const body = order(traderExternalId)
-    const startedAt = performance.now()
-    const answer = await call(impatient.address, placeBinaryOrder, { body, headers: { authorization } })
-    assert.is(answer.status, 502)
-    assert.is(answer.body.error, 'BROKER_UPSTREAM')
-    assert.is(answer.body.status, 'FAILED')
-    assert.ok(performance.now() - startedAt < 3000)
-    const workers = [await startWorker(harness.env)]
-    const again = await send(0, body)
-    assert.is(again.status, 200, JSON.stringify(again.body))
-    assert.is(again.body.orderId, answer.body.orderId)
-    assert.is(simulator.ledger().filter(({ loginid }) => loginid === accountId).length, 1)
-    for (const worker of workers) {
-      worker.kill('SIGTERM')
-      assert.is(await worker.ended, 0)
-    }
+alone('a request gets 502 within its time to live, nothing is placed, and the same id places once later', async () => {
+  const impatient = await startApi({ ...harness.env, ORDER_TTL_MS: '600' })
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const body = order(traderExternalId)
+  const startedAt = performance.now()
+  const answer = await call(impatient.address, placeBinaryOrder, { body, headers: { authorization } })
+  assert.is(answer.status, 502)
+  assert.is(answer.body.error, 'BROKER_UPSTREAM')
+  assert.is(answer.body.status, 'FAILED')
+  assert.ok(performance.now() - startedAt < 3000)
+  const workers = [await startWorker(harness.env)]
+  const again = await send(0, body)
+  assert.is(again.status, 200, JSON.stringify(again.body))
+  assert.is(again.body.orderId, answer.body.orderId)
+  assert.is(simulator.ledger().filter(({ loginid }) => loginid === accountId).length, 1)
+  for (const worker of workers) {
+    worker.kill('SIGTERM')
+    assert.is(await worker.ended, 0)
   }
-)
+})
 
 const many = suite('500 orders at once, each sent twice, over two APIs and three workers')
 
-many('buy 500 contracts, answer each pair alike, and every result as the broker has it', async () => {
+many('buy 500 contracts, return the same to each pair, and every result as the broker has it', async () => {
   const workers = await Promise.all([startWorker(harness.env), startWorker(harness.env), startWorker(harness.env)])
   const before = simulator.ledger().length
   const traders = await Promise.all(Array.from({ length: 100 }, () => partner.makeTrader()))

@@ -217,7 +217,7 @@ waiting('is refused whether or not its account was opened before', async () => {
 
 const copying = suite('copies while trading is halted')
 
-copying('are skipped, and the follow says so', async () => {
+copying('are skipped, as the follow shows', async () => {
   const leader = await other.makeTrader()
   for (let count = 0; count < 10; count++) await other.call(placeBinaryOrder, { body: orderOf(leader) })
   await db('community_profiles').insert({ partner_id: other.partnerId, party_id: other.partnerId, is_public: true })

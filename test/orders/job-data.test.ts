@@ -53,7 +53,7 @@ const deadLetters = (name: QueueName) =>
 
 const conditions = suite('the schema of job data in SQL')
 
-conditions('says what the schema says', async () => {
+conditions('requires what the schema requires', async () => {
   const ask = newId('brokerRequest')
   const order = newId('order')
   const samples: unknown[] = [
@@ -91,7 +91,7 @@ conditions('says what the schema says', async () => {
   }
 })
 
-conditions('refuses a schema that it cannot say', () => {
+conditions('refuses a schema that it cannot express', () => {
   assert.throws(() => conditionOf({ type: 'number' }, 'value'), /no condition for a schema of type "number"/)
 })
 

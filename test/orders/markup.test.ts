@@ -56,7 +56,7 @@ for (const [contractType, barrier, paid] of [
   ['DIGITEVEN', undefined, 10.59]
 ] as const) {
   onTop(
-    `does not have ${contractType} ${barrier ?? ''} refused: the stake is what was asked, buyPrice what was paid`,
+    `does not have ${contractType} ${barrier ?? ''} refused: the stake is as requested, buyPrice what was paid`,
     async () => {
       const trader = await partner.makeTrader()
       const body = order(trader, { contractType, ...(barrier === undefined ? {} : { barrier }) })
@@ -121,7 +121,7 @@ within('leaves buyPrice at the stake and lowers the payout', async () => {
   assert.equal([body.stake, body.buyPrice, body.potentialPayout], [10, 10, 18.45])
 })
 
-within('is found when the answer is lost', async () => {
+within('is found when the response is lost', async () => {
   const { body } = await placeMuted(partner)
   assert.is(body.status, 'CLOSED', JSON.stringify(body))
   assert.is(body.buyPrice, 10)
@@ -195,7 +195,7 @@ for (const [what, rule] of [
     simulator.faults.set({ states: [] })
   })
 
-shown('is 0 where the broker says that there is none', async () => {
+shown('is 0 where the broker reports that there is none', async () => {
   simulator.engine.markup = { pct: 0, onTop: false }
   const trader = await partner.makeTrader()
   const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })

@@ -48,7 +48,7 @@ placing('refuses a factor the broker does not offer', async () => {
   assert.is(body.error, 'INVALID_CONTRACT')
 })
 
-placing('answers the open order, and the same id again the same order', async () => {
+placing('returns the open order, and to the same id again the same order', async () => {
   const body = order({ takeProfit: 500, stopLoss: 8 })
   const first = await partner.call(placeMultiplierOrder, { body })
   assert.is(first.status, 200, JSON.stringify(first.body))
@@ -103,7 +103,7 @@ closing("refuses an unknown id, another partner's and a binary order's", async (
   assert.is((await partner.call(closeOrder, { params: { id: body.orderId } })).status, 404)
 })
 
-closing('sells the contract and answers it closed, again as well', async () => {
+closing('sells the contract and returns it closed, to a repeat as well', async () => {
   const { body } = await place()
   const first = await partner.call(closeMultiplierOrder, { params: { orderId: body.orderId } })
   assert.is(first.status, 200, JSON.stringify(first.body))
@@ -115,11 +115,11 @@ closing('sells the contract and answers it closed, again as well', async () => {
 
 const specifying = suite('GET /v1/multipliers/spec/{asset}')
 
-specifying('answers 404 for an asset the broker does not know', async () => {
+specifying('returns 404 for an asset the broker does not know', async () => {
   assert.is((await partner.call(getMultiplierSpec, { params: { asset: 'NOPE' } })).status, 404)
 })
 
-specifying('tells the factors and limits of an asset', async () => {
+specifying('returns the factors and limits of an asset', async () => {
   const { status, body } = await partner.call(getMultiplierSpec, { params: { asset: 'R_100' } })
   assert.is(status, 200)
   assert.equal(body.multipliers, [40, 100, 200, 300, 400])
@@ -136,7 +136,7 @@ positions('refuses a trader that was never exchanged', async () => {
   )
 })
 
-positions("reads one trader's values live, shows a partner all of its own, and nobody else's", async () => {
+positions("reads one trader's values live, shows a partner all of its own, and no other's", async () => {
   const { traderExternalId } = await partner.makeTrader()
   const { body } = await place({ traderExternalId, multiplier: 40 })
   const { body: live } = await partner.call(listOpenPositions, { query: { traderExternalId } })
@@ -150,7 +150,7 @@ positions("reads one trader's values live, shows a partner all of its own, and n
   assert.equal(none, { data: [] })
 })
 
-positions('has a value read that nobody has heard of, once somebody looks at all of them', async () => {
+positions('has a missing value read, once all positions are requested', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   const placeHour = async () => {
     const terms = { asset: 'R_100', contractType: 'CALL', stake: 10, duration: 1, durationUnit: 'h' }

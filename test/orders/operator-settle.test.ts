@@ -90,7 +90,7 @@ settling(
   }
 )
 
-settling('asks before it changes anything', async () => {
+settling('requires confirmation before it changes anything', async () => {
   const { order } = await makeStuck()
   assert.match(await refusal(...settle(order.id, '0')), /repeat with --yes/)
   assert.is((await db('orders').where({ id: order.id }).first()).phase, 'open')
@@ -204,7 +204,7 @@ selling("refuses a contract that is an order's, that no finding names, and while
 
 const findings = suite('operator findings')
 
-findings('lists, resolves and reopens them, asks before, and is audited', async () => {
+findings('lists, resolves and reopens them, requires confirmation, and is audited', async () => {
   const trader = await partner.makeTrader()
   const contractId = '4711'
   await report(trader, contractId)

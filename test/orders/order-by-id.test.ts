@@ -91,7 +91,7 @@ reading('shows the limits and the commission of a multiplier order', async () =>
   assert.ok(commission > 0)
 })
 
-reading('does not answer for a path that takes another method', async () => {
+reading('does not match a path that takes another method', async () => {
   const answer = await fetch(`${harness.address}/v1/orders/binary`, {
     headers: { authorization: `Bearer ${partner.key}` }
   })
@@ -100,7 +100,7 @@ reading('does not answer for a path that takes another method', async () => {
 
 const waiting = suite('GET /v1/orders/{id} with wait')
 
-waiting('answers at once when the order is over, and when its time is over', async () => {
+waiting('returns at once when the order is over, and when its time is over', async () => {
   const { orderId } = await place()
   const startedAt = performance.now()
   const { body } = await get(orderId, { wait: 1 })
@@ -113,7 +113,7 @@ waiting('answers at once when the order is over, and when its time is over', asy
   assert.ok(performance.now() - again < 8000)
 })
 
-waiting('answers as soon as the order is CLOSED, by a wake-up of its own process', async () => {
+waiting('returns as soon as the order is CLOSED, by a wake-up of its own process', async () => {
   const api = await startApi(harness.env)
   const { orderId } = await place()
   const input = { params: { id: orderId }, query: { wait: 30 }, headers: { authorization: `Bearer ${partner.key}` } }
@@ -129,7 +129,7 @@ waiting('answers as soon as the order is CLOSED, by a wake-up of its own process
   await api.ended
 })
 
-waiting('answers when a waiting order FAILED', async () => {
+waiting('returns when a waiting order FAILED', async () => {
   const { orderId } = await place()
   const { answer } = await waitingFor(orderId, () => get(orderId, { wait: 30 }))
   await db('orders')

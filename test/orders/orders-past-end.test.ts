@@ -77,7 +77,7 @@ const findingsOf = async ({ accountId }: TestTrader): Promise<(BreakRecord & { d
 
 const counting = suite('orders past their end: the count')
 
-counting('is of open orders whose contract must be over, and tells the age of the oldest', async () => {
+counting('is of open orders whose contract must be over, with the age of the oldest', async () => {
   const before = await countPastEnd(db)
   assert.equal(before, { count: 0, oldestSeconds: 0 })
   await makeOpen({ expiry_at: new Date(Date.now() + 60_000) })

@@ -51,7 +51,7 @@ refusing('a body that breaks the schema, naming each path, and stores nothing', 
   assert.is(page.data.length, 0)
 })
 
-refusing('combinations that are no contract, before the broker is asked', async () => {
+refusing('combinations that are no contract, before the broker is called', async () => {
   const before = simulator.ledger().length
   const wrong = {
     barrier: [
@@ -115,7 +115,7 @@ refusing('an account whose token the broker does not take, which then shows as r
 
 const placing = suite('POST /v1/orders/binary')
 
-placing('answers a tick contract with its closed result, as the broker decided it', async () => {
+placing('returns a tick contract with its closed result, as the broker decided it', async () => {
   const { status, body } = await place()
   assert.is(status, 200)
   assert.is(body.status, 'CLOSED')
@@ -137,7 +137,7 @@ placing('takes all eight contract types', async () => {
   }
 })
 
-placing('answers a timed contract as open, which settles by itself', async () => {
+placing('returns a timed contract as open, which settles by itself', async () => {
   const { status, body } = await place({ duration: 15, durationUnit: 's' })
   assert.is(status, 200)
   assert.is(body.status, 'OPEN')
@@ -153,7 +153,7 @@ placing('waits for the settlement of a timed contract with waitForSettle', async
   assert.is(body.status, 'CLOSED')
 })
 
-placing('learns the currency of the account when none was given', async () => {
+placing('takes the currency of the account from the broker when none was given', async () => {
   const { traderExternalId } = await partner.makeTrader({ currency: null })
   const { status, body } = await place({ traderExternalId })
   assert.is(status, 200, JSON.stringify(body))
@@ -161,7 +161,7 @@ placing('learns the currency of the account when none was given', async () => {
 
 const repeating = suite('the same clientOrderId')
 
-repeating('answers the same order again and buys one contract', async () => {
+repeating('returns the same order again and buys one contract', async () => {
   const body = order()
   const first = await partner.call(placeBinaryOrder, { body })
   const count = simulator.ledger().length
@@ -198,7 +198,7 @@ repeating('with another waitForSettle is a repeat', async () => {
   assert.is(second.body.status, 'CLOSED')
 })
 
-repeating('answers the stored refusal again, marked as a replay', async () => {
+repeating('returns the stored refusal again, marked as a replay', async () => {
   const body = order({ asset: 'NOPE' })
   const first = await partner.call(placeBinaryOrder, { body })
   const second = await partner.call(placeBinaryOrder, { body })
@@ -228,7 +228,7 @@ closing("refuses an unknown order and another partner's alike", async () => {
   assert.is(unknown.body.error, theirs.body.error)
 })
 
-closing('sells an open contract and answers it closed, the second time as well', async () => {
+closing('sells an open contract and returns it closed, the second time as well', async () => {
   const { body } = await place({ duration: 1, durationUnit: 'd' })
   await until('a sellable contract', async () => {
     const answer = await partner.call(closeOrder, { params: { id: body.orderId } })
@@ -242,7 +242,7 @@ closing('sells an open contract and answers it closed, the second time as well',
   assert.is(again.body.status, 'CLOSED')
 })
 
-closing('answers a contract that settled already', async () => {
+closing('returns a contract that settled already', async () => {
   const { body } = await place()
   assert.equal((await partner.call(closeOrder, { params: { id: body.orderId } })).body, body)
 })
@@ -335,7 +335,7 @@ accounts('the balance is read live for the active account', async () => {
   assert.is(after.body.balance, Math.round((10000 + body.pnl) * 100) / 100)
 })
 
-accounts('no token ever reaches an answer, the database in clear, or a job', async () => {
+accounts('no token ever reaches a response, the database in clear, or a job', async () => {
   const accountId = newAccountId()
   const token = `sim-${accountId}-findme`
   await partner.makeTrader({ accountId, token })

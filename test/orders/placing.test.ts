@@ -52,7 +52,7 @@ fencing('is not given back by the first claim written once more', async () => {
   assert.is(await phase(), 'sending')
 })
 
-fencing('is neither looked into nor failed by what was learned about the first one', async () => {
+fencing('is neither resolved nor failed by what was found about the first one', async () => {
   const { claim, phase } = await makeQueued()
   const first = await claim()
   await releaseUnsent(db, [{ ...first, reason: 'not sent' }], 'worker')
@@ -201,7 +201,7 @@ function enqueue(trx: typeof db, jobs: { accountIds: string[] }[]) {
 
 const taking = suite('taking jobs')
 
-taking('looks among recent ones, or among all', async () => {
+taking('fetches recent ones, or scans all', async () => {
   const options = { sender: 'worker', claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000, limit: 10 }
   const take = (among: 'recent' | 'all') => takeOrders(db, queue, { ...options, among })
   for (const ago of ['0 seconds', '1 minute']) {

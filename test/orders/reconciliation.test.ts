@@ -69,7 +69,7 @@ turns('an account that could not be compared comes again soon, behind those that
   assert.equal(idsOf(await take(9)), [down.accountId])
 })
 
-turns('accounts of a broker that is down are left, after one look, for those of another', async () => {
+turns('accounts of a broker that is down are left, after one attempt, for those of another', async () => {
   await setAside()
   const other = await harness.makePartner()
   await db('partners').where({ id: other.partnerId }).update({ broker_dialect: 'next', broker_app_id: 'app-7Q2' })

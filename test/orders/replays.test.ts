@@ -114,7 +114,7 @@ const replays = suite('POST /v1/orders/binary again, after the account changed')
 
 for (const [account, { change, fresh }] of Object.entries(accounts)) {
   for (const [order, { columns, status, answer }] of Object.entries(orders)) {
-    replays(`answers an order that is ${order}, its account being ${account}`, async () => {
+    replays(`returns an order that is ${order}, its account being ${account}`, async () => {
       const { trader, clientOrderId, orderId } = await makeOrder(columns)
       await change(trader)
       const again = await partner.call(placeBinaryOrder, request(trader, clientOrderId))

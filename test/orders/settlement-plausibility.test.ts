@@ -91,7 +91,7 @@ pure('believes every end that a contract can have', () => {
   for (const [own, state] of ends) assert.equal(contradictions(own, state), [], JSON.stringify(state))
 })
 
-pure('finds what contradicts the contract or itself, and says what it is', () => {
+pure('finds what contradicts the contract or itself, and names it', () => {
   const lies: [OwnContract, Partial<ContractState>, RegExp][] = [
     [option, { contractId: '8' }, /another contract/],
     [option, { contractId: null }, /id is missing/],
@@ -121,7 +121,7 @@ pure('finds what contradicts the contract or itself, and says what it is', () =>
   }
 })
 
-pure('asks for prices that a settled contract has, or that could not be read', () => {
+pure('requests prices that a settled contract has, or that could not be read', () => {
   const early = ended('sold', '9', '-1', { exitPrice: null })
   assert.not(lacksPrices(won))
   assert.ok(lacksPrices({ ...won, entryPrice: null }))
@@ -297,7 +297,7 @@ fields('is null in the order, and printed thousands and fractions of a second ar
   )
 })
 
-fields('that is a price is asked for again for a minute, and then the order is closed without it', async () => {
+fields('that is a price is requested again for a minute, and then the order is closed without it', async () => {
   // Minutes in milliseconds: pauses are cut short, and time passes with them.
   let passedMs = 0
   const { clock } = worker.services

@@ -97,7 +97,7 @@ collecting('keeps free-form metadata as it came', async () => {
   assert.equal(body.data[0].metadata, metadata)
 })
 
-collecting('records a contract once for each partner, and says so', async () => {
+collecting('records a contract once for each partner, and returns whether it was recorded before', async () => {
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
   const body = record()
   const first = await partner.call(collectTrade, { body })
@@ -140,7 +140,7 @@ history('refuses a limit that is none', async () => {
     assert.is((await partner.call(listTradeHistory, { query: { limit } })).status, 400, limit)
 })
 
-history('answers every field under the name it was given, the newest trade first', async () => {
+history('returns every field under the name it was given, the newest trade first', async () => {
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
   const full = {
     ...record({ trade_timestamp: '1767323045' }),
@@ -162,7 +162,7 @@ history('answers every field under the name it was given, the newest trade first
   assert.equal({ ...data[1], tradeId: '', collectedAt: '' }, { tradeId: '', collectedAt: '', ...older, ...nothing })
 })
 
-history('answers 50 at most unless asked for up to 200', async () => {
+history('returns 50 at most, with a limit up to 200', async () => {
   const partner = await harness.makePartner()
   await db.raw(
     `insert into trade_records (id, partner_id, broker_contract_id, client_broker_loginid, contract_type, stake_amount,

@@ -61,7 +61,7 @@ const withClockOff = (ms: number): Record<string, string> => ({
 const wrong = suite("a worker whose wall clock is off the database's")
 
 for (const ms of [2500, -2500, 5000, -5000, 3_600_000, -3_600_000]) {
-  wrong(`by ${ms} ms finds the contract of a purchase without an answer, and buys once`, async () => {
+  wrong(`by ${ms} ms finds the contract of a purchase without a response, and buys once`, async () => {
     const worker = await startWorker({ ...harness.env, ...withClockOff(ms) })
     const { traderExternalId, accountId } = await partner.makeTrader()
     simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
@@ -77,7 +77,7 @@ for (const ms of [2500, -2500, 5000, -5000, 3_600_000, -3_600_000]) {
 }
 
 for (const ms of [3_600_000, -3_600_000]) {
-  wrong(`by ${ms} ms answers broker requests, and copies orders as old as they are`, async () => {
+  wrong(`by ${ms} ms serves broker requests, and copies orders as old as they are`, async () => {
     const worker = await startWorker({ ...harness.env, ...withClockOff(ms) })
     const [leader, follower] = [await partner.makeTrader(), await partner.makeTrader()]
     // Ten closed orders make a leader.

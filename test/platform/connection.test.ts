@@ -56,13 +56,13 @@ deadlock('has a statement of its own run again', async () => {
   assert.equal(await db('two').orderBy('id').pluck('written'), [1, 1])
 })
 
-deadlock('is the matter of the caller within a transaction, and tells a client to try again', async () => {
+deadlock('is left to the caller within a transaction, and returns a status after which a client retries', async () => {
   const error = await cross(() => db.transaction(trx => rows(trx, crossing))).catch((cause: unknown) => cause)
   assert.is((error as { code?: string }).code, '40P01')
   assert.ok(isUnavailable(error))
 })
 
-const columns = suite('a statement and what it answers')
+const columns = suite('a statement and its result')
 
 columns('is read by the types of its columns, each time alike', async () => {
   const text = `select 1 as id, null::text as gone, 12.50::numeric as money, 5::int8 as many, '{a,b}'::text[] as list,
@@ -139,7 +139,7 @@ silence('is given up, and the next statement takes another connection', async ()
 const patience = suite('a statement that takes its time')
 const slow = 'select 1 as n from pg_sleep(0.4)'
 
-patience('is broken off past the time-out, or once the server has said nothing for so long', async () => {
+patience('is broken off past the time-out, or once the server has been silent for so long', async () => {
   for (const [limits, code] of [
     [{ statementMs: 200, silenceMs: 30_000 }, '57014'],
     [{ statementMs: 30_000, silenceMs: 200 }, 'ETIMEDOUT']

@@ -24,14 +24,14 @@ const dataDir = await newDir()
 
 const starting = suite('the embedded PostgreSQL')
 
-starting('says which programs it cannot run', async () => {
+starting('names the programs it cannot run', async () => {
   const dir = await newDir()
   const error = await startEmbedded({ dataDir: dir, binDir: '/nonexistent/bin' }).catch(error => error)
   assert.match(error.message, '/nonexistent/bin')
 })
 
 if (haveOlder)
-  starting('runs an older PostgreSQL when asked, and says so when its data meet a newer one', async () => {
+  starting('runs an older PostgreSQL on request, and says so when its data meet a newer one', async () => {
     const dir = await newDir()
     const embedded = await startEmbedded({ dataDir: dir, binDir: older })
     assert.match(await ask(embedded.url, 'show server_version'), /^15\./)

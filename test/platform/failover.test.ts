@@ -9,7 +9,7 @@ const short = suite('failover')
 const reason = whyNot()
 if (reason) {
   console.log(`SKIPPED: failover by Patroni: ${reason}`)
-  short('says why it cannot be tried here', () => assert.type(reason, 'string'))
+  short('names why it cannot be tried here', () => assert.type(reason, 'string'))
 } else {
   for (const kind of ['switchover'])
     short(`loses, doubles and delays nothing: ${kind}`, async () => {

@@ -33,12 +33,12 @@ const count = (answers: Record<string, number>, pattern: RegExp) =>
 const outage = suite('without')
 
 if (all)
-  outage('PostgreSQL, requests are told 503 or wait, and everything goes on when it is back', async () => {
+  outage('PostgreSQL, requests get 503 or wait, and everything goes on when it is back', async () => {
     const answers = await away('postgres', 4000)
     assert.ok(count(answers, /^during: 503 UNAVAILABLE/) + count(answers, /^during: 200/) > 0)
   })
 
-outage('the broker, requests are told 502, and orders in doubt are decided when it is back', async () => {
+outage('the broker, requests get 502, and orders in doubt are resolved when it is back', async () => {
   const answers = await away('broker', 5000)
   assert.is(count(answers, /^during: 5(?!02)/), 0, JSON.stringify(answers))
 })

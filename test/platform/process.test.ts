@@ -34,7 +34,7 @@ ending('ends with exit code 1 on an unexpected error', async () => {
 
 const unreachable = suite('a database that cannot be reached')
 
-unreachable('leaves standard output to what the program says', async () => {
+unreachable('leaves standard output to the program', async () => {
   const asking = `
     import { openDatabase } from './db/postgres/connection.ts'
     const lines = []

@@ -176,7 +176,7 @@ serving('that replays nothing leaves its reads to the primary, so that own write
   await impatient.close()
 })
 
-serving('that is killed leaves its reads to the primary, which /readyz and the doctor say', async () => {
+serving('that is killed leaves its reads to the primary, as /readyz and the doctor report', async () => {
   const port = 20_000 + Math.floor(Math.random() * 12_000)
   const api = await startApi({ ...harness.env, METRICS_PORT: String(port) })
   await api.line(/"msg":"metrics"/)
@@ -214,7 +214,7 @@ async function finding(check: string, more: Record<string, string> = {}): Promis
   return (json.checks as Found[]).find(each => each.check === check)
 }
 
-asking('tells a synchronous standby from one that commits do not wait for', async () => {
+asking('distinguishes a synchronous standby from one that commits do not wait for', async () => {
   assert.is((await finding('durability'))?.status, 'fail')
   assert.match((await finding('replication'))?.found ?? '', /^reader: asynchronous, streaming, 0\.\d MB behind$/)
   await admin.query(`alter system set synchronous_standby_names = 'reader'`)
@@ -226,7 +226,7 @@ asking('tells a synchronous standby from one that commits do not wait for', asyn
   assert.match((await finding('replication'))?.found ?? '', /^reader: synchronous, streaming/)
 })
 
-asking('tells how far a standby is behind, and its clock', async () => {
+asking('shows how far a standby is behind, and its clock', async () => {
   const good = await finding('read replica')
   assert.is(good?.status, 'ok')
   assert.match(good!.found, /MB behind, its clock 0\.\d s apart$/)

@@ -231,7 +231,7 @@ passing('runs only the files whose names match', async () => {
   assert.is(last, '1 passed, 0 failed')
 })
 
-passing('leaves files for the full run out, says so, and runs them with --all or by name', async () => {
+passing('leaves files for the full run out with a note, and runs them with --all or by name', async () => {
   const files = {
     'a.test.ts': `${uvu}test('x', () => {})\ntest.run()`,
     'b.test.ts': `// test in the full run only\n${uvu}test('x', () => { throw new Error() })\ntest.run()`
@@ -244,7 +244,7 @@ passing('leaves files for the full run out, says so, and runs them with --all or
   assert.is(named.last, '0 passed, 1 failed')
 })
 
-passing('speaks one dialect of the broker in the quick part, and both with --all', async () => {
+passing('tests one dialect of the broker in the quick part, and both with --all', async () => {
   const files = { 'a.test.ts': `// test once for each dialect\n${uvu}test('x', () => {})\ntest.run()` }
   const env = { TEST_DIALECT: '' }
   const [quick, all] = await Promise.all([run(files, [], env), run(files, ['--all'], env)])
@@ -253,7 +253,7 @@ passing('speaks one dialect of the broker in the quick part, and both with --all
   assert.is(all.last, '2 passed, 0 failed')
 })
 
-passing('prints the times of files when told', async () => {
+passing('prints the times of files with an option', async () => {
   const busy = `const end = Date.now() + 300\nwhile (Date.now() < end);`
   const { out } = await run({ 'a.test.ts': `${uvu}test('x', () => { ${busy} })\ntest.run()` }, ['--times'])
   const [, cpu, wall] = out.match(/^ +([\d.]+) +([\d.]+) {2}a\.test\.ts$/m) ?? []

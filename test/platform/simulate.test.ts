@@ -55,7 +55,7 @@ simulation('finds guards gone', async () => {
   await Promise.all(hunts)
 })
 
-simulation('says so when a guard is not where it is said to be', async () => {
+simulation('reports a guard that is not in the place given', async () => {
   const edits = [{ file: 'worker/orders/placing.ts', from: 'if (clock.now() >= nothing)', to: 'if (false)' }]
   const asked = { admin: '', seed: 1, lives: 1, mode: 'usual', dialect: 'v3' } as const
   const error = await runSeed(asked, { edits }).then(

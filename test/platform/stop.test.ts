@@ -175,7 +175,7 @@ const stopping = suite('SIGTERM under load')
 
 for (const keepAlive of [false, true])
   stopping(
-    `an API answers every request it took and exits with 0 (connections ${keepAlive ? 'kept' : 'of one request'})`,
+    `an API completes every request it accepted and exits with 0 (connections ${keepAlive ? 'kept' : 'of one request'})`,
     async () => {
       const worker = await startWorker(harness.env)
       const api = await startApi(harness.env)

@@ -34,7 +34,7 @@ function gate() {
 }
 const turn = () => new Promise(resolve => setImmediate(resolve))
 
-sharing('answers all who ask while nothing runs with one run', async () => {
+sharing('serves all calls that come before a run begins with that run', async () => {
   const { runs, run } = gate()
   const ask = share(run)
   const all = Promise.all([ask('a'), ask('a'), ask('a')])
@@ -44,7 +44,7 @@ sharing('answers all who ask while nothing runs with one run', async () => {
   assert.equal(await all, ['first', 'first', 'first'])
 })
 
-sharing('never answers with a run that began before the question, and runs one at a time', async () => {
+sharing('never returns a run that began before the call, and runs one at a time', async () => {
   const { runs, run } = gate()
   const ask = share(run)
   const early = ask('a')
@@ -64,7 +64,7 @@ sharing('never answers with a run that began before the question, and runs one a
   assert.is(await last, 'third')
 })
 
-sharing('keeps keys apart, and a failure with those who asked for it', async () => {
+sharing('keeps keys apart, and gives a failure to its own callers alone', async () => {
   const { runs, run } = gate()
   const ask = share(run)
   const [a, b] = [ask('a'), ask('b')]

@@ -65,7 +65,7 @@ async function lastLine({ ended, lines }: TestProcess): Promise<{ msg: string; l
 
 const away = suite('SIGTERM while PostgreSQL')
 
-away('does not answer ends api and worker in order; what hung is named', async () => {
+away('hangs ends api and worker in order; what hung is named', async () => {
   const { api, worker, placed } = await startBoth()
   postgres.freeze()
   try {
@@ -80,7 +80,7 @@ away('does not answer ends api and worker in order; what hung is named', async (
   }
 })
 
-away('is gone ends api and worker in order; what could not be counted is told', async () => {
+away('is gone ends api and worker in order; what could not be counted is logged', async () => {
   const { api, worker, placed } = await startBoth()
   await postgres.kill()
   try {
@@ -98,7 +98,7 @@ away('is gone ends api and worker in order; what could not be counted is told', 
 
 const slow = suite('SIGTERM to an api whose order takes too long')
 
-slow('answers it in time with what is known', async () => {
+slow('returns in time with what is known', async () => {
   // No worker: nothing becomes of the order.
   const apart = await openHarness({ env: { ORDER_TTL_MS: '60000' } })
   const waiting = await apart.makePartner()

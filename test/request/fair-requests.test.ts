@@ -48,7 +48,7 @@ async function buy(): Promise<string> {
   return body.orderId
 }
 
-asking('another one’s sale, balance and order are answered at once', async () => {
+asking('another one’s sale, balance and order are served at once', async () => {
   const orderId = await buy()
   const names = await Promise.all(Array.from({ length: SLOW }, async () => (await slow.makeTrader()).traderExternalId))
   simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: SLOW_MS })
@@ -220,7 +220,7 @@ pacing('is used by long responses', async () => {
 
 const exchanging = suite('beside a partner whose exchanges wait for a lock')
 
-exchanging('another one’s requests are answered at once', async () => {
+exchanging('another one’s requests are served at once', async () => {
   const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
   const traders = await Promise.all(Array.from({ length: 30 }, () => greedy.makeTrader()))
   const other = await modest.makeTrader()

@@ -70,7 +70,7 @@ requesting('wait in a bounded number of each partner, and of the operator', () =
   assert.is(admitAll(places, 'third').length, 0)
 })
 
-requesting('begin by turns among partners, nobody with more than its share, and leave room as they end', () => {
+requesting('begin by turns among partners, none with more than its share, and leave room as they end', () => {
   const places = new RequestPlaces({ underWay: 4, waiting: 16 })
   const [first] = admitAll(places, 'greedy')
   admitAll(places, 'modest', 1)

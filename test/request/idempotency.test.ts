@@ -29,7 +29,7 @@ const botsNamed = async (name: string, of = partner) =>
 
 const described = suite('the description')
 const repeating = suite('a repeat under an Idempotency-Key')
-const secrets = suite('answers that are shown once')
+const secrets = suite('responses that are shown once')
 const crashing = suite('a request whose process died')
 
 described('offers the key on every operation that changes something, but the placing of orders', () => {
@@ -49,7 +49,7 @@ described('offers the key on every operation that changes something, but the pla
   }
 })
 
-repeating('is answered as the first request was, and nothing is done twice', async () => {
+repeating("gets the first request's response, and nothing is done twice", async () => {
   const key = randomUUID()
   const first = await partner.call(createCommunityBot, { body: bot('once only'), ...under(key) })
   const again = await partner.call(createCommunityBot, { body: bot('once only'), ...under(`"${key}"`) })
@@ -96,7 +96,7 @@ repeating("of another partner's key is a request of its own", async () => {
   assert.is(second.headers.get('idempotent-replayed'), null)
 })
 
-repeating('at the same moment is done once: the others wait as Retry-After says, or get the answer', async () => {
+repeating('at the same moment is done once: the others wait as Retry-After says, or get the response', async () => {
   const key = randomUUID()
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => partner.call(createCommunityBot, { body: bot('at once'), ...under(key) }))
@@ -118,7 +118,7 @@ repeating('is tried anew after a refusal, with whatever body', async () => {
   assert.is((await partner.call(createCommunityBot, { body: bot('after a refusal'), ...under(key) })).status, 200)
 })
 
-repeating('is a new request after 24 hours, when the answer is deleted', async () => {
+repeating('is a new request after 24 hours, when the response is deleted', async () => {
   const key = randomUUID()
   const ask = () => partner.call(createCommunityBot, { body: bot('daily'), ...under(key) })
   const age = () =>
@@ -226,7 +226,7 @@ crashing('is taken over by its repeat when its lease has ended, and not before',
   assert.equal([(await ask()).status, (await ask()).headers.get('idempotent-replayed')], [200, 'true'])
 })
 
-crashing('leaves neither effect nor answer when its lease was lost before the end', async () => {
+crashing('leaves neither effect nor response when its lease was lost before the end', async () => {
   const key = randomUUID()
   const body = bot('overtaken')
   const running = once({ request: { headers: { 'idempotency-key': key } } } as never, services, {

@@ -55,7 +55,7 @@ const post = (more: string) =>
 
 const broken = suite('what is not HTTP')
 
-broken('is answered 400 MALFORMED_REQUEST', async () => {
+broken('returns 400 MALFORMED_REQUEST', async () => {
   for (const text of [
     get('Host: y\r\n'),
     get('hOST: x\r\n'),
@@ -106,7 +106,7 @@ slow('with its header fields or its body is 408', async () => {
     assert.equal(refusal(await speak(impatientPort, text)), [408, 'REQUEST_TIMEOUT'], text)
 })
 
-slow('to read its answers is cut off', async () => {
+slow('to read its responses is cut off', async () => {
   const socket = connect(impatientPort, '127.0.0.1').on('error', () => {})
   socket.pause()
   // More responses than fit between the two of them.

@@ -44,7 +44,7 @@ table('names each operation, and each method of a path, once', () => {
   assert.is(new Set(operations.map(({ method, path }) => `${method} ${path}`)).size, operations.length)
 })
 
-table('asks for a scope that exists: read for GET, write for the rest', () => {
+table('requires a scope that exists: read for GET, write for the rest', () => {
   for (const { name, method, auth, scope } of operations) {
     if (scope === null) assert.ok(auth === 'session' || ['getMe', 'getSpec', 'createStreamTicket'].includes(name), name)
     else {
@@ -98,14 +98,17 @@ credential('that is missing, malformed, unknown or of the wrong kind is 401', as
   }
 })
 
-credential('of a trader is needed where a row says so, and never believed when it is not good', async () => {
-  for (const row of operations.filter(({ auth, actor }) => auth === 'trader' || actor)) {
-    const headers = { authorization: `Bearer ${partner.key}` }
-    if (row.auth === 'trader') assert.is((await ask(row, { headers })).status, 401, row.name)
-    const answer = await ask(row, { headers: { ...headers, 'x-trader-session': newToken() } })
-    assert.equal([answer.status, answer.body.error], [401, 'UNAUTHENTICATED'], row.name)
+credential(
+  'of a trader is needed where its operation requires one, and never accepted when it is not valid',
+  async () => {
+    for (const row of operations.filter(({ auth, actor }) => auth === 'trader' || actor)) {
+      const headers = { authorization: `Bearer ${partner.key}` }
+      if (row.auth === 'trader') assert.is((await ask(row, { headers })).status, 401, row.name)
+      const answer = await ask(row, { headers: { ...headers, 'x-trader-session': newToken() } })
+      assert.equal([answer.status, answer.body.error], [401, 'UNAUTHENTICATED'], row.name)
+    }
   }
-})
+)
 
 credential('without the scope of the row is 403, and names the scope', async () => {
   for (const row of operations.filter(({ scope }) => scope !== null)) {
@@ -217,7 +220,7 @@ broken('queries are 400 and name the parameter', async () => {
   }
 })
 
-paths('take their own methods only, and say which: 405 before any credential', async () => {
+paths('take their own methods only, and name them: 405 before any credential', async () => {
   const byPath = Map.groupBy(operations, ({ path }) => path)
   for (const [path, rows] of byPath) {
     const allowed = rows.map(({ method }) => method as string)
@@ -252,7 +255,7 @@ await harness.services.usage.flush()
 await harness.services.requests.flush()
 const digests = await digestQuery()
 
-crossing('are asked for by every operation that takes an identifier', () => {
+crossing('are tried with every operation that takes an identifier', () => {
   const takesOne = ({ params, query, body }: Operation) =>
     [params, query, body].some(part =>
       Object.keys((part?.properties ?? {}) as object).some(name => /^(id|\w+Id|slug)$/.test(name))

@@ -66,7 +66,7 @@ async function write(
   await large.close()
 }
 
-list("answers the partner's requests, newest first, with what came of each", async () => {
+list("lists the partner's requests, newest first, with the outcome of each", async () => {
   const partner = await harness.makePartner()
   const before = Date.now()
   await partner.call(getMe, { headers: { 'x-request-id': 'first-request' } })
@@ -180,7 +180,7 @@ list('finds a request by its id however many of other partners have it, and cuts
   )
 })
 
-list('answers a short page with a cursor where filters pass over many entries', async () => {
+list('returns a short page with a cursor where filters pass over many entries', async () => {
   const partner = await harness.makePartner()
   const now = performance.now()
   await write(partner.partnerId, SCANNED_AT_MOST + 600, index => ({
@@ -341,7 +341,7 @@ writing(
   }
 )
 
-writing('writes each entry once, however often it is asked to write at once', async () => {
+writing('writes each entry once, however many writes are requested at once', async () => {
   const partner = await harness.makePartner()
   for (let i = 0; i < 3; i++) services.requests.note(entry(partner.partnerId))
   await Promise.all(Array.from({ length: 4 }, () => services.requests.flush()))
@@ -408,7 +408,7 @@ writing('is kept for so many days, and no other table loses one', async () => {
     )
 })
 
-tailing('shows requests as they are answered, of one partner, refused ones alone where asked', async () => {
+tailing('shows requests as they end, of one partner, with an option refused ones alone', async () => {
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
   const tail = startProcess('cli/main.ts', harness.env, [
     'requests',

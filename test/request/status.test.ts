@@ -36,7 +36,7 @@ const LOST = {
 
 const status = suite('GET /status')
 
-status('says that nothing is placed where no worker runs', async () => {
+status('reports that nothing is placed where no worker runs', async () => {
   const found = await readStatus(db)
   assert.equal(violations(Status, found), [])
   assert.equal([found.state, found.api.state, found.workers], ['DOWN', 'OK', { state: 'DOWN', processes: 0 }])
@@ -44,7 +44,7 @@ status('says that nothing is placed where no worker runs', async () => {
   assert.is(found.latency.p50Ms, null)
 })
 
-status('tells what the workers reach, what is open, and whether placing is halted', async () => {
+status('shows what the workers reach, what is open, and whether placing is halted', async () => {
   const ends = [await worker({ broker: [REACHED], markets: [{ open: 3, closed: 2, seconds: 4 }] })]
   let found = await readStatus(db)
   assert.equal(violations(Status, found), [])
@@ -68,7 +68,7 @@ status('tells what the workers reach, what is open, and whether placing is halte
   await end()
 })
 
-status('tells how long the orders of the last minutes took from their request to the purchase', async () => {
+status('shows how long the orders of the last minutes took from their request to the purchase', async () => {
   const simulator = await startSimulator({ tickMs: 10, seed: 25, limits: 'off' })
   onClose(() => simulator.close())
   await startTestWorker({ ...harness.env, ...brokerEnv(simulator), SWEEP_MS: '200' })
@@ -95,7 +95,7 @@ status('needs no key, and is a page for browsers', async () => {
   assert.is((await fetch(`${harness.address}/status`, { method: 'POST' })).status, 405)
 })
 
-status('is read once for many, and refused to an address that asks too often', async () => {
+status('is read once for many, and refused to an address that requests it too often', async () => {
   const bodies = new Set<string>()
   let refused: Response | undefined
   for (let i = 0; i < 61 && !refused; i++) {

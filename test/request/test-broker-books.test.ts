@@ -185,7 +185,7 @@ running('goes on with balance, contracts and changed limits of the one before', 
 
 const servers = () => process.getActiveResourcesInfo().filter(name => name === 'TCPServerWrap').length
 
-running('gives books and port back when it cannot say where it is, and tries again', async () => {
+running('gives books and port back when it cannot publish its address, and tries again', async () => {
   await db.raw(`
     create function refuse_host() returns trigger language plpgsql as $$ begin raise exception 'refused'; end $$;
     create sequence refused_hosts;

@@ -80,7 +80,7 @@ const cents = (amount: number) => Math.round(amount * 100)
 
 const running = suite('the test broker of the workers')
 
-running('is run by nobody while there is no test key', async () => {
+running('is not run while there is no test key', async () => {
   const worker = await startWorker(harness.env)
   await worker.line(/"msg":"working"/)
   assert.is(await hostOf(), undefined)
@@ -157,7 +157,7 @@ books('are held by one process, and are free when its session is gone', async ()
   await (await held()).close()
 })
 
-books('let nothing be said before it is written, and nothing at all once they are lost', async () => {
+books('let nothing be sent before it is written, and nothing at all once they are lost', async () => {
   const mine = await held()
   const entry = { kind: 'account', account: 'TST9', contract: null, cents: 1, entry: {} } as const
   const said: string[] = []

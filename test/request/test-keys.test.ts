@@ -57,7 +57,7 @@ const order = (traderExternalId: string, clientOrderId: string = randomUUID()) =
   }
 })
 
-issuing('are made by the session with test: true, told apart everywhere, and revoked like others', async () => {
+issuing('are made by the session with test: true, marked everywhere, and revoked like others', async () => {
   const partner = await harness.makePartner()
   const { cookie } = await partner.makeSession()
   const made = await call(address, createKey, { headers: { cookie }, body: { label: 'ci', test: true } })
@@ -216,7 +216,7 @@ apart('follows its partner in plan, limits and standing, and is nowhere among pa
   }
 })
 
-apart('pays nothing: it is not billed, and tells what its partner lacks', async () => {
+apart('pays nothing: it is not billed, and shows what its partner lacks', async () => {
   const partner = await harness.makePartner({ plan: 'LAUNCH' })
   const side = await testSideOf(partner)
   const past = new Date(Date.now() - 1000)
@@ -237,7 +237,7 @@ apart('pays nothing: it is not billed, and tells what its partner lacks', async 
   assert.equal([refused.status, refused.body.topUpUsd], [402, 49])
 })
 
-apart('is a side for ever, and what belongs to it is told apart by the database, too', async () => {
+apart('is a side for ever, and the database marks what belongs to it, too', async () => {
   const partner = await harness.makePartner()
   const side = await testSideOf(partner)
   const [trader, testTrader] = [await partner.makeTrader(), await side.makeTrader()]

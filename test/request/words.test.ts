@@ -57,7 +57,7 @@ sound('is one of JSON Schema 2020-12, which the validator does not check', () =>
 
 const saying = suite('a refused value')
 
-saying('is told what is wanted: every pattern is put into words', () => {
+saying('names what is expected: every pattern has words', () => {
   const requests = operations.map(({ params, query, body }) => ({ params, query, body }))
   const patterns = new Set(patternsOf([requests, commands, environment]))
   assert.ok(patterns.size > 25)
@@ -67,7 +67,7 @@ saying('is told what is wanted: every pattern is put into words', () => {
   )
 })
 
-saying('is told with its place, whatever is wrong with it', async () => {
+saying('is named with its path, whatever is wrong with it', async () => {
   const { body } = await place({ asset: 'R 100', stake: 0.1, duration: '5', durationUnit: 'w', barrier: '12' })
   assert.equal(
     Object.fromEntries(body.details.map(({ path, message }: { path: string; message: string }) => [path, message])),

@@ -72,7 +72,7 @@ calls('dropped before it runs leaves no contract', async () => {
   assert.equal(books(socket.loginid), [])
 })
 
-calls('dropped after it ran leaves a contract that nobody was notified of', async () => {
+calls('dropped after it ran leaves a contract without a notification', async () => {
   const socket = await trader()
   await under({ effect: 'drop-after', call: 'buy' }, async () => {
     socket.send({ ...buying(), subscribe: 1, req_id: 50 })
@@ -135,14 +135,14 @@ calls('gets its response twice, or after the next one, with one contract each', 
   assert.is(books(socket.loginid).length, 2)
 })
 
-calls('a held answer comes by itself when no other does', async () => {
+calls('a held response comes by itself when no other does', async () => {
   const socket = await trader()
   await under({ effect: 'reorder', call: 'buy', delayMs: 30 }, async () => {
     assert.ok((await socket.ask(buying())).buy)
   })
 })
 
-calls('refused with any code runs not, so many times and for whom it says', async () => {
+calls('refused with any code does not run, as often and for whom the rule has it', async () => {
   const socket = await trader()
   const other = await trader()
   faults.set({
@@ -237,7 +237,7 @@ site('down cuts everybody and refuses connections until it is up', async () => {
   again.close()
 })
 
-site('under maintenance says so, then drops', async () => {
+site('under maintenance announces it, then drops', async () => {
   const lone = await startSimulator()
   const socket = await BrokerSocket.open(lone.url)
   await socket.ask({ website_status: 1, subscribe: 1 })
@@ -260,7 +260,7 @@ async function http(method: string, path: string, body?: unknown): Promise<{ sta
   return { status: response.status, body: (await response.json()) as Frame }
 }
 
-control('refuses what it does not know, and says what is wrong', async () => {
+control('refuses what it does not know, and names what is wrong', async () => {
   assert.is((await http('GET', '/nothing')).status, 404)
   const cases: [string, unknown][] = [
     ['/faults', { latencyMs: -1 }],

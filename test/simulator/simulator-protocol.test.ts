@@ -52,7 +52,7 @@ requests('that are no JSON object, no known call or no valid call are distinguis
   assert.is(echo_req.colour, 'red')
 })
 
-requests('carry req_id and passthrough to the answer, and tokens nowhere', async () => {
+requests('carry req_id and passthrough into the response, and tokens nowhere', async () => {
   const socket = await open()
   socket.send({ ping: 1, req_id: 99, passthrough: { from: 'test' } })
   const pong = await socket.until(frame => frame.req_id === 99)
@@ -372,7 +372,7 @@ lists('portfolio, statement and profit table agree with the contracts', async ()
 
 const streams = suite('streams')
 
-streams('balance and transaction tell every movement', async () => {
+streams('balance and transaction show every movement', async () => {
   const socket = await trader()
   const balance = await socket.ask({ balance: 1, subscribe: 1 })
   const moves = await socket.ask({ transaction: 1, subscribe: 1 })

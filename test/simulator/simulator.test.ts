@@ -643,7 +643,7 @@ market('candles agree between calls, and minutes with their ticks', () => {
   assert.equal([candles.length, quotes.length], [100, 30])
 })
 
-market('forex rests at the weekend and its last price stays', () => {
+market('forex is closed at the weekend and its last price stays', () => {
   const { engine, clock } = stage({ at: '2026-03-06T20:54:00.000Z' })
   const euro = symbolOf('frxEURUSD')
   let seen = 0
@@ -668,7 +668,7 @@ market('forex rests at the weekend and its last price stays', () => {
   )
 })
 
-market('nobody watching means no timer', () => {
+market('without subscribers there is no timer', () => {
   const { engine, clock, buy } = stage()
   assert.is(clock.waiting, 0)
   const stop = engine.market.watch(symbolOf('R_100'), () => {})

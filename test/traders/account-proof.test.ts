@@ -62,7 +62,7 @@ const accountOf = async (traderExternalId: string, by: TestPartner = partner) =>
 const contractsOf = (accountId: string) => simulator.ledger().filter(entry => entry.loginid === accountId)
 const realId = () => newAccountId().replace('VRTC', 'CR')
 
-const checking = suite('an account against what the broker says of it')
+const checking = suite('an account compared with what the broker returns for it')
 
 checking('is refused when it is real and was exchanged as DEMO, and nothing is bought', async () => {
   const accountId = realId()
@@ -134,7 +134,7 @@ checking("whose token belongs to another account is refused as not the token's",
   assert.is(contractsOf(other).length, 0)
 })
 
-const naming = suite("a stranger that names somebody's account")
+const naming = suite("a partner that names another one's account")
 // The call with which an account is opened.
 const opening = dialect === 'v3' ? 'authorize' : 'otp'
 const phasesOf = (partnerId: string) => harness.services.db('orders').where({ partner_id: partnerId }).pluck('phase')

@@ -46,7 +46,7 @@ deciding('is the same for the same candles, in whatever order they come', () => 
   assert.equal(decideSignal({ ...given, candles: shuffled }), decideSignal({ ...given, candles }))
 })
 
-deciding('is NEUTRAL, and says why, for few, flat, old and useless candles', () => {
+deciding('is NEUTRAL with a reason for few, flat, old and useless candles', () => {
   const cases: [string, Candle[], number?][] = [
     ['none', []],
     ['one', waves(1, 1)],
@@ -100,7 +100,7 @@ deciding('suggests currency pairs for a quarter of an hour, other assets for fiv
   assert.is(decideSignal({ ...given, asset: 'OTC_NDX' }).suggestion?.duration, 5)
 })
 
-deciding('suggests no stake on a synthetic index, whose prices have no memory, and says so', () => {
+deciding('suggests no stake on a synthetic index, whose prices have no memory, with that reason', () => {
   const candles = waves(120, 1.5)
   const purse = { amount: 1000, currency: 'USD' }
   const given = { candles, purse, now: (candles.at(-1) as Candle).epoch }

@@ -128,7 +128,7 @@ signal("sizes the stake by the trader's live balance", async () => {
   assert.ok(suggested > 0, 'no asset leaned either way')
 })
 
-signal('shares one question to the broker among those who ask at the same moment', async () => {
+signal('shares one broker request among concurrent calls', async () => {
   const body = { asset: 'R_75' }
   const [{ at }] = (await harness.services.db.raw('select clock_timestamp() as at')).rows
   const answers = await Promise.all(Array.from({ length: 12 }, () => partner.call(copilotSignal, { body })))
@@ -189,7 +189,7 @@ analysing('returns trend, volatility, levels, strategies and risks', async () =>
   assert.is(body.model, BUILT_IN)
 })
 
-analysing('returns a result without any candle, and says how little that is', async () => {
+analysing('returns a result without any candle, marked as such', async () => {
   const { status, body } = await partner.call<BotAnalysis>(analyseBotCandles, { body: request({ recentCandles: [] }) })
   assert.is(status, 200)
   assert.is(body.trend, 'SIDEWAYS')

@@ -52,7 +52,7 @@ acting('is refused when the session sent along is not good, rather than taken fo
   assert.is((await partner.call(listMessages)).body.data.length, 0)
 })
 
-acting('by cookie is refused when the request says another site sent it', async () => {
+acting('by cookie is refused when a header shows that another site sent it', async () => {
   const partner = await harness.makePartner()
   const { as } = await makeActor(partner)
   const cookie = `trader_session=${as.headers['x-trader-session']}`
@@ -263,21 +263,24 @@ bots('count likes exactly when many parties toggle many times at once', async ()
   assert.is((await db('community_likes').where({ bot_id: botId })).length, 3)
 })
 
-bots('are deleted by their author and by the partner, by nobody else, and not liked by strangers', async () => {
-  const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
-  const [ada, bob] = [await makeActor(partner), await makeActor(partner)]
-  const { botId } = (await partner.call(createCommunityBot, { ...ada.as, body: { name: 'bot' } })).body
-  const params = { id: botId }
-  await partner.call(likeCommunityBot, { ...bob.as, params })
-  for (const row of [deleteCommunityBot, likeCommunityBot]) assert.is((await other.call(row, { params })).status, 404)
-  assert.is((await partner.call(deleteCommunityBot, { ...bob.as, params })).status, 404)
-  assert.is((await partner.call(listCommunityBots)).body.data[0].likes, 1)
-  assert.equal((await partner.call(deleteCommunityBot, { ...ada.as, params })).body, { botId, deleted: true })
-  assert.is((await partner.call(likeCommunityBot, { params })).status, 404)
-  const second = (await partner.call(createCommunityBot, { ...bob.as, body: { name: 'bot' } })).body.botId
-  assert.is((await partner.call(deleteCommunityBot, { params: { id: second } })).status, 200)
-  assert.is((await partner.call(listCommunityBots)).body.data.length, 0)
-})
+bots(
+  'are deleted by their author and by the partner, by nobody else, and not liked from outside the community',
+  async () => {
+    const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+    const [ada, bob] = [await makeActor(partner), await makeActor(partner)]
+    const { botId } = (await partner.call(createCommunityBot, { ...ada.as, body: { name: 'bot' } })).body
+    const params = { id: botId }
+    await partner.call(likeCommunityBot, { ...bob.as, params })
+    for (const row of [deleteCommunityBot, likeCommunityBot]) assert.is((await other.call(row, { params })).status, 404)
+    assert.is((await partner.call(deleteCommunityBot, { ...bob.as, params })).status, 404)
+    assert.is((await partner.call(listCommunityBots)).body.data[0].likes, 1)
+    assert.equal((await partner.call(deleteCommunityBot, { ...ada.as, params })).body, { botId, deleted: true })
+    assert.is((await partner.call(likeCommunityBot, { params })).status, 404)
+    const second = (await partner.call(createCommunityBot, { ...bob.as, body: { name: 'bot' } })).body.botId
+    assert.is((await partner.call(deleteCommunityBot, { params: { id: second } })).status, 200)
+    assert.is((await partner.call(listCommunityBots)).body.data.length, 0)
+  }
+)
 
 bots.after(closeAll)
 acting.run()

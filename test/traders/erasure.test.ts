@@ -85,7 +85,7 @@ async function tablesWith(text: string): Promise<string[]> {
 
 const deciding = suite('the table of decisions')
 
-deciding('has each table of the schema, or says that nothing in it is a trader’s', async () => {
+deciding("has each table of the schema, or marks it as without traders' data", async () => {
   const { rows } = await db.raw(
     `select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`
   )

@@ -203,7 +203,7 @@ creating('makes a key with the label and the scopes requested, each once', async
   assert.equal(answer.body.scopes, ['trading:read', 'usage:read'])
 })
 
-creating('stops at 200 keys, however many ask at once, until one is revoked', async () => {
+creating('stops at 200 keys, however many requests come at once, until one is revoked', async () => {
   const partner = await harness.makePartner()
   const { cookie } = await partner.makeSession()
   await db.raw(

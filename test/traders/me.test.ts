@@ -21,7 +21,7 @@ me('refuses a request without a key, with a malformed one and with an unknown on
   }
 })
 
-me('refuses a key whose last digits were changed, without a look at the database', async () => {
+me('refuses a key whose last digits were changed, without reading the database', async () => {
   const { key } = await harness.makePartner()
   const other = key.at(-1) === '0' ? '1' : '0'
   const answer = await call(harness.address, getMe, {
@@ -75,7 +75,7 @@ me("repeats the caller's request id when it has the right form, and makes one ot
 const limits = suite('rate limits')
 const strict = await openHarness({ url: harness.url, env: { RATE_LIMIT_LAUNCH: '3', RATE_LIMIT_TRADER: '2' } })
 
-limits('count each key, tell what is left on every answer, and refuse with Retry-After', async () => {
+limits('count each key, show what is left in every response, and refuse with Retry-After', async () => {
   const partner = await strict.makePartner({ plan: 'LAUNCH' })
   const first = await partner.call(getMe)
   assert.is(first.headers.get('ratelimit-policy'), '"key";q=3;w=60')

@@ -121,7 +121,7 @@ deploying('refuses a tenantSlug of another partner, and changes nothing of their
   assert.match(await (await get(`/sites/${body.tenantSlug}/`)).text(), 'First Come')
 })
 
-deploying('gives a slug to one of many partners who ask at the same moment', async () => {
+deploying('gives a slug to one of many partners who request it at the same moment', async () => {
   const partners = await Promise.all(Array.from({ length: 6 }, () => harness.makePartner()))
   const body = terms()
   const answers = await Promise.all(
@@ -211,7 +211,7 @@ deploying('becomes FAILED when its template was withdrawn, and the site that was
   assert.match(await (await get(`/sites/${site.tenantSlug}/`)).text(), 'Still here')
 })
 
-deploying('becomes FAILED when nobody rendered it for an hour', async () => {
+deploying('becomes FAILED when no worker rendered it for an hour', async () => {
   const partner = await harness.makePartner()
   const site = await deployed(partner, terms())
   const lost = { status: 'QUEUED', revision: 9, updated_at: db.raw(`now() - interval '61 minutes'`) }

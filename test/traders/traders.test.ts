@@ -226,7 +226,7 @@ signing('is refused with a password that everybody uses, in any case', async () 
     )
 })
 
-login('counts nothing while the password could not be looked at', async () => {
+login('counts nothing while the password could not be checked', async () => {
   const partner = await harness.makePartner()
   const { body } = await signUp(partner)
   const attempt = async () => (await partner.call(logInTrader, { body: { email: body.email, password } })).status

@@ -282,7 +282,7 @@ answers('that come a byte a second, or never, end in time', async () => {
   assert.ok(performance.now() - begun < 14_000)
 })
 
-answers('may ask to be left alone for an hour at most', async () => {
+answers('may request a pause of an hour at most', async () => {
   const receiver = await openReceiver()
   for (const [value, seconds] of [
     ['7', 7],

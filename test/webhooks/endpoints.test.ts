@@ -185,7 +185,7 @@ managing('of a suspended partner get nothing until it is in good standing again'
   await until('its own', () => receiver.book.length === 1, WAIT_MS)
 })
 
-replaying('send past events again under their ids, in order, and say how many', async () => {
+replaying('send past events again under their ids, in order, and return how many', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)
   const params = { id: webhookId }
