@@ -4,7 +4,7 @@ import { openStore } from '../db/platform/store.ts'
 import { Nothing } from '../schemas/commands/operator.ts'
 import { bare, type Context } from './terminal/context.ts'
 import { examples } from './terminal/examples.ts'
-import { Refusal } from './terminal/refusals.ts'
+import { CommandRefusal } from './terminal/refusals.ts'
 
 export function addConsole(program: Command): void {
   program
@@ -15,9 +15,10 @@ export function addConsole(program: Command): void {
 }
 
 async function watch(context: Context): Promise<undefined> {
-  if (context.json) throw new Refusal('The console is for looking at: it has no JSON. The other commands take --json.')
+  if (context.json)
+    throw new CommandRefusal('The console is for looking at: it has no JSON. The other commands take --json.')
   if (!process.stdout.isTTY || !process.stdin.isTTY) {
-    throw new Refusal('The console needs a terminal: run it in one, or use the other commands.')
+    throw new CommandRefusal('The console needs a terminal: run it in one, or use the other commands.')
   }
   const store = await openStore(context.config, { name: 'console' })
   try {

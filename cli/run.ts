@@ -18,7 +18,7 @@ import { choosePort } from './run/port.ts'
 import { bare, type Context } from './terminal/context.ts'
 import { examples } from './terminal/examples.ts'
 import { lines, print } from './terminal/output.ts'
-import { Refusal } from './terminal/refusals.ts'
+import { CommandRefusal } from './terminal/refusals.ts'
 
 const PORT_TRIES = 3
 // As the npm scripts api and worker have it.
@@ -47,7 +47,7 @@ interface RunContext {
 async function run(context: Context, options: RunOptions): Promise<undefined> {
   const { config, json } = context
   if (config.tls || config.baseUrl.startsWith('https:'))
-    throw new Refusal(
+    throw new CommandRefusal(
       'This runs plain HTTP on one machine: unset TLS_CERT, TLS_KEY and an https BASE_URL, or start api and worker by themselves.'
     )
   const closes: (() => Promise<unknown>)[] = []
@@ -72,7 +72,7 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   } catch (error) {
     if (!(error instanceof ChildEnded)) throw error
     process.stderr.write(`${error.message}\n`)
-    throw new Refusal(`Stopped, since ${error.message.split(/[;\n]/)[0]}.`)
+    throw new CommandRefusal(`Stopped, since ${error.message.split(/[;\n]/)[0]}.`)
   } finally {
     stopping = true
     await close()

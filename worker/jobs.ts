@@ -104,7 +104,7 @@ const scheduled: Record<ClockQueue, (services: WorkerServices) => Promise<void>>
   'billing.check': checkBilling
 }
 
-export interface Running {
+export interface RunningWorker {
   /** What an operator should know although the worker works, a sentence each; for /readyz. */
   warnings(): string[]
   /** This process's wall clock minus the database's, ms; null before it was measured. */
@@ -124,7 +124,7 @@ async function noteChange({ db, log }: WorkerServices): Promise<void> {
 }
 
 /** Starts everything a worker does. */
-export async function startWork(services: WorkerServices): Promise<Running> {
+export async function startWork(services: WorkerServices): Promise<RunningWorker> {
   const { db, bus, queue, config, log, clock, worker } = services
   const settling = openSettling(services)
   const halts = openHalts(services)

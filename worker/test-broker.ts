@@ -24,7 +24,7 @@ export interface TestBroker {
   close(): Promise<void>
 }
 
-interface Running {
+interface RunningTestBroker {
   books: TestBrokerBooks
   simulator: Simulator
 }
@@ -41,7 +41,7 @@ export async function openTestBroker(options: {
   const { config, databaseUrl, db, log, clock, worker } = options
   if (config.testBrokerUrl !== undefined) return undefined
   const machine = hostname()
-  let running: Running | undefined
+  let running: RunningTestBroker | undefined
   let known: { url: string; machine: string } | undefined
 
   async function round(): Promise<boolean> {

@@ -23,7 +23,7 @@ const GROUP_MS = 8
 // After so many failures in a row another partner's application is tried.
 const FAILURES_OF_APP = 3
 
-interface Forwarding {
+interface ForwardedTicks {
   term: number
   appId: string
   streams: TickStreams
@@ -40,7 +40,7 @@ export interface TickForwarding {
 type ForwardingServices = Pick<WorkerServices, 'db' | 'bus' | 'brokers' | 'worker' | 'log'>
 
 export function openTicks({ db, bus, brokers, worker, log }: ForwardingServices): TickForwarding {
-  const forwarding = new Map<string, Forwarding>()
+  const forwarding = new Map<string, ForwardedTicks>()
   const grouped = new Map<string, string[]>()
   let timer: NodeJS.Timeout | undefined
   let stopped = false
@@ -70,7 +70,7 @@ export function openTicks({ db, bus, brokers, worker, log }: ForwardingServices)
     current.streams.want(new Set())
   }
 
-  function start(dialect: string, appId: string, term: number): Forwarding {
+  function start(dialect: string, appId: string, term: number): ForwardedTicks {
     const { ticks: streams } = brokers.of(dialect).market(appId)
     const unlisten = streams.listen(tick => forward(dialect, term, tick))
     const started = { term, appId, streams, unlisten }
@@ -116,7 +116,7 @@ export function openTicks({ db, bus, brokers, worker, log }: ForwardingServices)
 }
 
 /** The application to read market data under: the same one while it works. */
-function chosen(appIds: string[], current: Forwarding | undefined): string {
+function chosen(appIds: string[], current: ForwardedTicks | undefined): string {
   const [first] = appIds as [string]
   if (!current) return first
   const at = appIds.indexOf(current.appId)

@@ -27,7 +27,7 @@ export interface Purse {
   currency: string
 }
 
-export type Decision = Pick<Signal, 'direction' | 'confidence' | 'suggestion' | 'rationale' | 'indicators'>
+export type SignalDecision = Pick<Signal, 'direction' | 'confidence' | 'suggestion' | 'rationale' | 'indicators'>
 
 /**
  * What the candles suggest. The newest of them is still forming: it gives the price, the others the
@@ -38,11 +38,11 @@ export function decideSignal(given: {
   candles: readonly Candle[]
   purse: Purse | undefined
   now: number
-}): Decision {
+}): SignalDecision {
   const candles = cleanCandles(given.candles).slice(-READ_CANDLES)
   const newest = candles.at(-1)
   const indicators = computeIndicators(candles.slice(0, -1), newest?.close ?? null)
-  const nothing = (reason: string): Decision => ({
+  const nothing = (reason: string): SignalDecision => ({
     direction: 'NEUTRAL',
     confidence: 0,
     suggestion: null,

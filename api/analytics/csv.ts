@@ -2,11 +2,11 @@
 import type { Schema } from '../../schemas/fields/fields.ts'
 import { Reply } from '../request/respond.ts'
 
-type Fields = Record<string, Schema>
+type ColumnSchemas = Record<string, Schema>
 
 /** The rows of `answer[list]` under the columns of its schema; the response's other fields are in header fields. */
 export function csvOf(response: Schema, answer: Record<string, unknown>, list: string): Reply {
-  const lists = response.properties as Record<string, { items: { properties: Fields } }>
+  const lists = response.properties as Record<string, { items: { properties: ColumnSchemas } }>
   const columns = columnsOf(lists[list]?.items.properties ?? {})
   const rows = answer[list] as Record<string, unknown>[]
   // A column that no row has is left out: `group` without groupBy.
@@ -23,12 +23,12 @@ export function csvOf(response: Schema, answer: Record<string, unknown>, list: s
   })
 }
 
-/** Fields of a row; those of an object within get its name before theirs. */
-function columnsOf(fields: Fields): { name: string; path: string[] }[] {
+/** The columns of a row; those of an object within get its name before theirs. */
+function columnsOf(fields: ColumnSchemas): { name: string; path: string[] }[] {
   return Object.entries(fields).flatMap(([name, { properties }]) =>
     properties === undefined
       ? [{ name, path: [name] }]
-      : Object.keys(properties as Fields).map(inner => ({ name: `${name}.${inner}`, path: [name, inner] }))
+      : Object.keys(properties as ColumnSchemas).map(inner => ({ name: `${name}.${inner}`, path: [name, inner] }))
   )
 }
 

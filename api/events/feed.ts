@@ -2,17 +2,17 @@
 // again by a slow clock.
 import { type Bus, EVENTS } from '../../db/platform/bus.ts'
 
-type Listener = () => void
+type FeedListener = () => void
 
 export interface Feed {
   /** Calls `listener` each time the partner's log has grown, until the returned function is called. */
-  watch(partnerId: string, listener: Listener): () => void
+  watch(partnerId: string, listener: FeedListener): () => void
   close(): void
 }
 
 /** Listens to the sequencers of all workers. */
 export async function openFeed(bus: Bus): Promise<Feed> {
-  const watching = new Map<string, Set<Listener>>()
+  const watching = new Map<string, Set<FeedListener>>()
   const close = await bus.listen(EVENTS, ({ id }) => {
     for (const listener of watching.get(id) ?? []) listener()
   })

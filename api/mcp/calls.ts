@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Operation } from '../operation.ts'
 
-export interface Target {
+export interface ApiTarget {
   /** http://127.0.0.1:8080 */
   baseUrl: string
   key: string
@@ -26,7 +26,7 @@ const ORDER_TIMEOUT_MS = 150_000
 export async function callOperation(
   row: Operation,
   given: Record<string, unknown>,
-  { baseUrl, key }: Target
+  { baseUrl, key }: ApiTarget
 ): Promise<Answer> {
   const within = (part?: { properties?: unknown }) => Object.keys((part?.properties ?? {}) as object)
   const pick = (names: string[]) =>

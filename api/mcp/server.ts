@@ -6,7 +6,7 @@ import about from '../../package.json' with { type: 'json' }
 import { violations } from '../../schemas/checks/validator.ts'
 import { getOrder } from '../orders/by-id.ts'
 import { listAccounts } from '../traders/accounts.ts'
-import { type Answer, callOperation, refusal, type Target } from './calls.ts'
+import { type Answer, type ApiTarget, callOperation, refusal } from './calls.ts'
 import { type Tool, toolsOf } from './tools.ts'
 
 const INSTRUCTIONS =
@@ -15,7 +15,7 @@ const INSTRUCTIONS =
 const TEST_KEY = /^service_test_/
 
 /** The server, not connected yet. With `allowOrders` orders are placed and closed, on DEMO accounts and with test keys alone. */
-export function createMcpServer(target: Target & { allowOrders: boolean }): Server {
+export function createMcpServer(target: ApiTarget & { allowOrders: boolean }): Server {
   const tools = toolsOf(target)
   const server = new Server(
     { name: 'trading-operator-service', version: about.version },
@@ -38,7 +38,7 @@ export function createMcpServer(target: Target & { allowOrders: boolean }): Serv
   return server
 }
 
-async function run(tool: Tool, given: Record<string, unknown>, target: Target): Promise<Answer> {
+async function run(tool: Tool, given: Record<string, unknown>, target: ApiTarget): Promise<Answer> {
   const wrong = violations(tool.inputSchema, given)
   if (wrong.length > 0) return refusal(wrong.map(({ path, message }) => `${path || '/'} ${message}`).join('\n'))
   const reason = tool.orders ? await realMoney(tool, given, target) : undefined
@@ -46,7 +46,11 @@ async function run(tool: Tool, given: Record<string, unknown>, target: Target): 
 }
 
 /** Why an order may not be placed or closed here; undefined where it is play money. */
-async function realMoney({ row }: Tool, given: Record<string, unknown>, target: Target): Promise<Answer | undefined> {
+async function realMoney(
+  { row }: Tool,
+  given: Record<string, unknown>,
+  target: ApiTarget
+): Promise<Answer | undefined> {
   if (TEST_KEY.test(target.key)) return undefined
   const [read, argument] = row.params
     ? [getOrder, { id: given.id ?? given.orderId }]

@@ -89,10 +89,10 @@ interface Placement {
   present(row: Outcome): object
 }
 
-type Placing = Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace'>
+type PlacingRequest = Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace'>
 
 /** Stores an order, or finds the one of its clientOrderId, and returns its contract or its error. */
-export async function place(request: Placing, services: ApiServices, order: Placement): Promise<Reply> {
+export async function place(request: PlacingRequest, services: ApiServices, order: Placement): Promise<Reply> {
   const { partner, signal } = request
   for (let decision = 1; decision <= MAX_DECISIONS; decision++) {
     const { stored, id, early } = await store(request, services, order)
@@ -111,7 +111,7 @@ export async function place(request: Placing, services: ApiServices, order: Plac
 }
 
 /** Stores an order with all that was decided on until now. Throws FactsChanged when the caller's facts no longer hold. */
-async function store({ partner, signal, trace }: Placing, services: ApiServices, order: Placement) {
+async function store({ partner, signal, trace }: PlacingRequest, services: ApiServices, order: Placement) {
   const { bus, config, batched } = services
   // Subscribed before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
@@ -136,7 +136,7 @@ async function store({ partner, signal, trace }: Placing, services: ApiServices,
 /** Why a trader can place no order now; undefined when it can. */
 async function refusalOf(
   { batched }: ApiServices,
-  { partnerId }: Placing['partner'],
+  { partnerId }: PlacingRequest['partner'],
   { traderExternalId }: Placement
 ): Promise<ApiError | undefined> {
   const trading = await batched.trading({ partnerId, externalId: traderExternalId })

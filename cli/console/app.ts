@@ -5,7 +5,7 @@ import { Box, type Key, Text, useApp, useInput, useStdout } from 'ink'
 import { createElement as h, useCallback, useEffect, useRef, useState } from 'react'
 import { readShortly } from '../../db/platform/console.ts'
 import type { Opened } from '../terminal/context.ts'
-import { endingOf, Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal, endingOf } from '../terminal/refusals.ts'
 import { analytics } from './analytics.ts'
 import { doubt } from './doubt.ts'
 import { frame, type Mode } from './frame.ts'
@@ -29,7 +29,7 @@ const UNCHANGED_MS = 50
 const PLACE_READ_MS = 1000
 
 /** A running command; `abandon` declines its confirmation. */
-export interface UnderWay {
+export interface RunningAction {
   done: Promise<void>
   abandon(): void
 }
@@ -42,7 +42,7 @@ interface Look {
 }
 
 /** The console. `underWay` holds the running command, which the caller awaits after the screen has closed. */
-export function App({ opened, underWay }: { opened: Opened; underWay: { current?: UnderWay } }) {
+export function App({ opened, underWay }: { opened: Opened; underWay: { current?: RunningAction } }) {
   const { exit } = useApp()
   const size = useSize()
   const now = useNow()
@@ -87,7 +87,7 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
     let refuse = () => {}
     const confirm = (question: string) =>
       new Promise<void>((resolve, reject) => {
-        refuse = () => reject(new Refusal('Nothing was changed.'))
+        refuse = () => reject(new CommandRefusal('Nothing was changed.'))
         const answer = (agreed: boolean) => {
           setMode({ kind: 'busy', text: 'Working…' })
           if (agreed) resolve()

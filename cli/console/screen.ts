@@ -2,14 +2,14 @@
 import { render } from 'ink'
 import { createElement } from 'react'
 import type { Opened } from '../terminal/context.ts'
-import { App, type UnderWay } from './app.ts'
+import { App, type RunningAction } from './app.ts'
 
 const ENTER = '\u001b[?1049h\u001b[H'
 const LEAVE = '\u001b[?1049l\u001b[?25h'
 
 /** Shows the console until the operator quits, Ctrl-C and signals included; a running command completes first. */
 export async function show(opened: Opened): Promise<void> {
-  const underWay: { current?: UnderWay } = {}
+  const underWay: { current?: RunningAction } = {}
   const leave = () => process.stdout.write(LEAVE)
   process.stdout.write(ENTER)
   process.once('exit', leave)

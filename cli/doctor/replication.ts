@@ -15,7 +15,7 @@ const AHEAD_WARN_MS = 1000
 // A standby replies every 10 s, or at the interval of its wal_receiver_status_interval.
 const SILENT_WARN_MS = 30_000
 
-interface Server {
+interface ReachedServer {
   standby: boolean
   address: string | null
   port: number | null
@@ -24,7 +24,9 @@ interface Server {
 /** Where the connections of DATABASE_URL end: all at one server that takes writes. Undefined where there is nothing to report. */
 export async function checkRoute(url: string): Promise<Finding | undefined> {
   const check = 'database route'
-  const servers = await Promise.all(Array.from({ length: CONNECTIONS }, () => queryOnce<Server>(url, WHERE_IT_ENDS)))
+  const servers = await Promise.all(
+    Array.from({ length: CONNECTIONS }, () => queryOnce<ReachedServer>(url, WHERE_IT_ENDS))
+  )
   const places = [
     ...new Set(servers.map(({ address, port }) => (address === null ? 'a socket' : `${address}:${port}`)))
   ]
@@ -40,7 +42,7 @@ export async function checkRoute(url: string): Promise<Finding | undefined> {
       'only one of them may: stop the others before any process of ours starts'
     )
   const { port } = new URL(url)
-  const [{ port: reached }] = servers as [Server]
+  const [{ port: reached }] = servers as [ReachedServer]
   if (reached === null || Number(port || 5432) === reached) return undefined
   return ok(check, `through a proxy at ${placeOf(url)} to the primary at ${places[0]}`)
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { verifyLedger } from '../../db/money/verify.ts'
 import { withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 
 export function addLedger(program: Command): void {
   program
@@ -17,7 +17,7 @@ export function addLedger(program: Command): void {
         async ({ db, note }) => {
           note('Reading every entry and every transfer …')
           const { broken, ...verified } = await verifyLedger(db)
-          if (broken) throw new Refusal(`The ledger is broken: ${broken}`)
+          if (broken) throw new CommandRefusal(`The ledger is broken: ${broken}`)
           return { ok: true, ...verified }
         },
         {

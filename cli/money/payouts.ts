@@ -16,7 +16,7 @@ import { PayoutApproval, PayoutFilter, PayoutPayment, PayoutRejection } from '..
 import { isLess, shown } from '../../schemas/fields/money.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 
 export function addPayouts(program: Command): void {
   const payouts = program.command('payouts').description("Creators' payouts: list, approve, mark paid, reject")
@@ -74,12 +74,12 @@ export function addPayouts(program: Command): void {
 }
 
 /**
- * Approves a payout, after confirmation. Throws Refusal where the address fails its checksum and no reason is given.
+ * Approves a payout, after confirmation. Throws CommandRefusal where the address fails its checksum and no reason is given.
  */
 export async function approve(opened: Opened, { payoutId, reason }: PayoutApproval) {
   const { addressCheck, destinationAddress } = await getPayout(opened.db, payoutId)
   if (addressCheck === 'FAILED' && reason === undefined)
-    throw new Refusal(
+    throw new CommandRefusal(
       `The checksum of ${destinationAddress} is wrong: say with --reason why it is approved all the same.`
     )
   return decide(opened, payoutId, {
@@ -120,7 +120,9 @@ interface PayoutStep {
 async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, why, question, step }: PayoutStep) {
   const asked = await getPayout(db, payoutId)
   if (asked.test)
-    throw new Refusal(`${payoutId} is play money of a test side: the billing check decides it, and nobody is paid.`)
+    throw new CommandRefusal(
+      `${payoutId} is play money of a test side: the billing check decides it, and nobody is paid.`
+    )
   const { availableUsd } = await getEarnings(db, { partnerId: asked.partnerId, partyId: asked.partnerId })
   const warning = isLess(availableUsd, '0')
     ? `After refunds the earnings of ${asked.partnerId} are ${shown(availableUsd)} USD: what is paid out now has been paid back to buyers.`

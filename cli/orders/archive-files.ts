@@ -5,7 +5,7 @@ import { open } from 'node:fs/promises'
 import { stringify } from 'csv-stringify/sync'
 import { ExportSum } from '../../db/orders/archive-months.ts'
 import { archivedColumns } from '../../db/orders/archiving.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 
 export interface ExportFile {
   file: string
@@ -86,12 +86,13 @@ export async function verifyExport({ orders, checksum, files }: Export): Promise
   for (const { file, format, sha256 } of files) {
     const digest = createHash('sha256')
     for await (const part of createReadStream(file)) digest.update(part)
-    if (digest.digest('hex') !== sha256) throw new Refusal(`${file} is not as it was written; nothing was dropped.`)
+    if (digest.digest('hex') !== sha256)
+      throw new CommandRefusal(`${file} is not as it was written; nothing was dropped.`)
     if (format !== 'jsonl') continue
     const sum = new ExportSum()
     for await (const line of linesOf(file)) sum.add(line)
     if (sum.orders !== orders || sum.checksum !== checksum)
-      throw new Refusal(`${file} does not hold the orders of the month; nothing was dropped.`)
+      throw new CommandRefusal(`${file} does not hold the orders of the month; nothing was dropped.`)
   }
 }
 

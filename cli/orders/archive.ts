@@ -16,7 +16,7 @@ import { ArchiveDrop, ArchiveExport } from '../../schemas/commands/archive.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 import { type ExportFile, verifyExport, writeExport } from './archive-files.ts'
 
 /** Orders that may move are counted up to this. */
@@ -94,13 +94,13 @@ async function exportOf(db: Db, month: string, files: Pick<ExportFile, 'file' | 
   const written = await db.transaction(trx => writeExport(exportMonth(trx, month), files), {
     isolationLevel: 'repeatable read'
   })
-  if (written.orders === 0) throw new Refusal(`No order of ${month} is in the archive.`)
+  if (written.orders === 0) throw new CommandRefusal(`No order of ${month} is in the archive.`)
   return written
 }
 
 async function drop({ db: short, url, actor, confirm, note }: Opened, { before, directory }: ArchiveDrop) {
   const months = await listMonthsBefore(short, before)
-  if (months.length === 0) throw new Refusal(`The archive has no month before ${before}.`)
+  if (months.length === 0) throw new CommandRefusal(`The archive has no month before ${before}.`)
   await confirm(
     `Export and drop ${months.length} months, ${months[0]} to ${months.at(-1)}? Their orders are in the files alone afterwards.`
   )
@@ -108,7 +108,7 @@ async function drop({ db: short, url, actor, confirm, note }: Opened, { before, 
     const data = []
     for (const month of months) {
       if (await hasEvents(db, month))
-        throw new Refusal(
+        throw new CommandRefusal(
           `${month} has orders whose events are still kept (EVENT_DAYS); months before it were dropped.`
         )
       note(`exporting ${month}`)
@@ -121,7 +121,7 @@ async function drop({ db: short, url, actor, confirm, note }: Opened, { before, 
         // Readers of the archive wait behind this one while it waits for those before it.
         await trx.raw('set local lock_timeout = 5000')
         if (!(await dropMonth(trx, { month, orders, checksum })))
-          throw new Refusal(`${month} was changed while it was exported; remove its files and repeat.`)
+          throw new CommandRefusal(`${month} was changed while it was exported; remove its files and repeat.`)
         await recordAudit(trx, { actor, action: 'archive.drop', target: month, details: { orders, checksum, files } })
       })
       data.push({ month, orders, checksum, files: files.map(each => each.file) })

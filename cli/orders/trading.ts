@@ -15,7 +15,7 @@ import { Nothing } from '../../schemas/commands/operator.ts'
 import { TradingHalt, TradingResume } from '../../schemas/commands/orders.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
-import { Refusal, UsageError } from '../terminal/refusals.ts'
+import { CommandRefusal, UsageError } from '../terminal/refusals.ts'
 import { watchable } from '../terminal/watching.ts'
 import { withWorkers } from './doubt.ts'
 
@@ -137,7 +137,7 @@ async function inWords(opened: Opened, { scope, subject }: HaltedScope): Promise
       return `for ${(await getPartner(db, subject as string)).name} (${subject})`
     case 'application': {
       const partners = await countOfApplication(db, subject as string)
-      if (partners === 0) throw new Refusal(`No partner has the application ${subject} at the broker.`)
+      if (partners === 0) throw new CommandRefusal(`No partner has the application ${subject} at the broker.`)
       return `under the application ${subject}, which ${partners === 1 ? 'one partner has' : `${partners} partners have`}`
     }
     case 'asset': {

@@ -29,7 +29,7 @@ import { shown } from '../../schemas/fields/money.ts'
 import { brokerAppIdForms, NewPartner, SuspendPartner } from '../../schemas/partners.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
-import { Refusal, UsageError } from '../terminal/refusals.ts'
+import { CommandRefusal, UsageError } from '../terminal/refusals.ts'
 
 export function addPartners(program: Command): void {
   const partners = program.command('partners').description('Partners: create, look up, suspend, change plan and limits')
@@ -185,12 +185,12 @@ async function changeLimits({ db, actor }: Opened, { partnerId, perKey, perTrade
   })
 }
 
-/** The id must have the form of the dialect's application ids. Throws Refusal. */
+/** The id must have the form of the dialect's application ids. Throws CommandRefusal. */
 function checkAppId(dialect: 'v3' | 'next', appId: string | undefined, { given }: { given: boolean }): void {
   if (appId !== undefined && brokerAppIdForms[dialect].test(appId)) return
   const form = dialect === 'v3' ? 'a number' : 'the client id of an application registered there, which is no number'
-  if (given) throw new Refusal(`--broker-app-id must be ${form} in ${dialect}, not '${appId}'.`)
-  throw new Refusal(`--broker-app-id is required in ${dialect}: ${form}.`)
+  if (given) throw new CommandRefusal(`--broker-app-id must be ${form} in ${dialect}, not '${appId}'.`)
+  throw new CommandRefusal(`--broker-app-id is required in ${dialect}: ${form}.`)
 }
 
 /** Stops a partner's calls, after confirmation. */

@@ -17,7 +17,7 @@ import {
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 
 export function addTraders(program: Command): void {
   const traders = program
@@ -116,7 +116,7 @@ async function exportAll({ db, actor }: Opened, { trader: name, file }: TraderEx
           count += 1
           if (target) await target.appendFile(`${JSON.stringify({ table: of, row })}\n`)
           else if (count > MAX_IN_DOCUMENT)
-            throw new Refusal(`There are more than ${MAX_IN_DOCUMENT} rows: use --file.`)
+            throw new CommandRefusal(`There are more than ${MAX_IN_DOCUMENT} rows: use --file.`)
           else {
             tables[of] ??= []
             tables[of].push(row)

@@ -4,7 +4,7 @@ import { listAudit, verifyAudit } from '../../db/platform/audit.ts'
 import { AuditQuery } from '../../schemas/commands/operator.ts'
 import { withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 
 export function addAudit(program: Command): void {
   const audit = program.command('audit').description('The log of what operators did')
@@ -33,7 +33,7 @@ export function addAudit(program: Command): void {
       withStore(
         async ({ db }) => {
           const { broken, ...verified } = await verifyAudit(db)
-          if (broken) throw new Refusal(`The audit log is broken: ${broken}.`)
+          if (broken) throw new CommandRefusal(`The audit log is broken: ${broken}.`)
           return { ok: true, ...verified }
         },
         {

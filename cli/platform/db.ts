@@ -9,7 +9,7 @@ import { grantService, roleExists } from '../../db/postgres/roles.ts'
 import { RoleRef } from '../../schemas/commands/operator.ts'
 import { bare, type Context } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 
 export function addDatabase(program: Command): void {
   const db = program.command('db').description('The database: migrate it, see how far it is')
@@ -50,7 +50,7 @@ ${examples('db grant trading_service')}`
       bare(
         (context, { role }: RoleRef) =>
           withDatabase(context, async db => {
-            if (!(await roleExists(db, role))) throw new Refusal(`There is no role ${role}: create it first.`)
+            if (!(await roleExists(db, role))) throw new CommandRefusal(`There is no role ${role}: create it first.`)
             await db.transaction(async trx => {
               await grantService(trx, role)
               await recordAudit(trx, { actor: context.actor, action: 'db.grant', target: role })
@@ -65,7 +65,7 @@ ${examples('db grant trading_service')}`
     .description('Not offered: says how to go back')
     .action(
       bare(async () => {
-        throw new Refusal(
+        throw new CommandRefusal(
           'Migrations go forward only: to go back, stop api and workers, restore the backup taken before the migration, and start the version that belongs to it.'
         )
       })

@@ -10,7 +10,7 @@ import { resealWebhooks } from '../../db/webhooks/endpoints.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 
 const STEP = 200
 const IDS_SHOWN = 20
@@ -43,7 +43,7 @@ async function rotate({ db, vault, actor, json }: Opened) {
   const old = (await countSealed(db)).filter(({ keyId }) => keyId !== vault.keyId)
   const unknown = old.filter(({ keyId }) => !vault.keyIds.includes(keyId))
   if (unknown.length > 0)
-    throw new Refusal(
+    throw new CommandRefusal(
       `Tokens are sealed under ${unknown.map(({ keyId }) => `'${keyId}'`).join(', ')}, which TOKEN_KEYS does not have: add it behind the first key.`
     )
   const total = old.reduce((sum, { accounts }) => sum + accounts, 0)
@@ -102,7 +102,7 @@ async function rotate({ db, vault, actor, json }: Opened) {
     details: { ...done, answers, webhooks, reports, pepper, unreadable: unreadable.length }
   })
   if (unreadable.length > 0)
-    throw new Refusal(
+    throw new CommandRefusal(
       `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange, webhooks a new secret, partners a new token for reports.`
     )
   return { keyId: vault.keyId, ...done, answers, webhooks, reports, pepper, remaining: await countSealed(db) }

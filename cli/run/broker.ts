@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { acquire } from '../../db/embedded/lock.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 import { type Child, ChildEnded, startChild } from './children.ts'
 
 const JOIN_MS = 20_000
@@ -148,7 +148,7 @@ async function joinRunning(dir: string): Promise<Announced> {
     if (announced && (await listens(portOf(announced.url)))) return announced
     await sleep(LOOK_MS)
   }
-  throw new Refusal(`Another run has the simulated broker of ${dir} and did not get it to listen within 20 s.`)
+  throw new CommandRefusal(`Another run has the simulated broker of ${dir} and did not get it to listen within 20 s.`)
 }
 
 async function lastAnnounced(dir: string): Promise<Announced | undefined> {

@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 
 const TAIL_LINES = 8
 const READY_MS = 60_000
@@ -64,7 +64,7 @@ export function startChild({ name, file, args = [], nodeFlags = [], env, tell, r
     })
   })
   const timer = setTimeout(
-    () => announced.reject(new Refusal(`${name} was not ready within ${READY_MS / 1000} s.`)),
+    () => announced.reject(new CommandRefusal(`${name} was not ready within ${READY_MS / 1000} s.`)),
     READY_MS
   )
   void ended.then(how => announced.reject(new ChildEnded(how)))

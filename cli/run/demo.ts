@@ -9,7 +9,7 @@ import { defaultScopes } from '../../schemas/fields/scopes.ts'
 import type { BinaryOrder, Order } from '../../schemas/orders.ts'
 import { issueKey } from '../partners/keys.ts'
 import { createPartner } from '../partners/partners.ts'
-import { Refusal } from '../terminal/refusals.ts'
+import { CommandRefusal } from '../terminal/refusals.ts'
 
 const ANSWER_MS = 60_000
 const TRADER = 'demo-trader'
@@ -64,7 +64,7 @@ export function demoOrder(): BinaryOrder {
   }
 }
 
-/** Uploads the demo trader's token and places one order. Throws Refusal with the response when one is not 200. */
+/** Uploads the demo trader's token and places one order. Throws CommandRefusal with the response when one is not 200. */
 export async function placeDemoOrder(address: string, { key, accountId }: Demo): Promise<Order> {
   const accounts = [{ accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }]
   await must(address, key, '/v1/auth/broker/exchange', { traderExternalId: TRADER, accounts })
@@ -82,7 +82,7 @@ export function curlOf(address: string, { key }: Demo): string {
 
 async function must(address: string, key: string, path: string, body: object): Promise<unknown> {
   const { status, text } = await send(address, key, 'POST', path, body)
-  if (status !== 200) throw new Refusal(`POST ${path} was answered ${status}: ${text}`)
+  if (status !== 200) throw new CommandRefusal(`POST ${path} was answered ${status}: ${text}`)
   return JSON.parse(text)
 }
 

@@ -10,7 +10,7 @@ import type { Config } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Schema } from '../../schemas/fields/fields.ts'
 import { type Format, print, type Show } from './output.ts'
-import { endingOf, Refusal, SaidAlready, UsageError } from './refusals.ts'
+import { CommandRefusal, endingOf, SaidAlready, UsageError } from './refusals.ts'
 import { heading, pauseOf, repeat } from './watching.ts'
 
 /** What a command without database gets. */
@@ -22,7 +22,7 @@ export interface Context {
   readonly actor: string
   json: boolean
   /**
-   * Returns when the operator agrees or --yes was given. Throws Refusal when not, or when there is no terminal to
+   * Returns when the operator agrees or --yes was given. Throws CommandRefusal when not, or when there is no terminal to
    * confirm on.
    */
   confirm(question: string): Promise<void>
@@ -181,9 +181,10 @@ async function askName({ yes, input }: Globals): Promise<string | undefined> {
 
 async function confirm(question: string, { yes, input }: Globals): Promise<void> {
   if (yes) return
-  if (!input || !process.stdin.isTTY) throw new Refusal(`${question} Nobody can be asked here: repeat with --yes.`)
+  if (!input || !process.stdin.isTTY)
+    throw new CommandRefusal(`${question} Nobody can be asked here: repeat with --yes.`)
   // Loaded only for a prompt; on stderr, so that stdout carries the result alone.
   const prompts = await import('@inquirer/prompts')
   const agreed = await prompts.confirm({ message: question, default: false }, { output: process.stderr })
-  if (!agreed) throw new Refusal('Nothing was changed.')
+  if (!agreed) throw new CommandRefusal('Nothing was changed.')
 }

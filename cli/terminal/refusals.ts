@@ -6,7 +6,7 @@ import { ConfigError } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 
 /** The command cannot or may not do this; the message is a sentence for the operator. */
-export class Refusal extends Error {}
+export class CommandRefusal extends Error {}
 
 /** Arguments or options that do not fit; exit code 2. */
 export class UsageError extends Error {}
@@ -39,7 +39,7 @@ export function endingOf(error: unknown): CommandEnding {
     }
   }
   if (error instanceof ConfigError) return { exitCode: 1, line: `Wrong configuration: ${oneLine(error.message)}` }
-  if (error instanceof Refusal) return { exitCode: 1, line: oneLine(error.message) }
+  if (error instanceof CommandRefusal) return { exitCode: 1, line: oneLine(error.message) }
   // Ctrl-C at a prompt.
   if (error instanceof Error && error.name === 'ExitPromptError') return { exitCode: 1, line: 'Nothing was changed.' }
   const refused = systemErrorText(error)

@@ -3,7 +3,7 @@
 // A hint of something new may be lost.
 const REREAD_MS = 1000
 
-export interface Tail {
+export interface TailLoop {
   /** Whether the process was interrupted. */
   readonly stopped: boolean
   /** Reads at once instead of after the rest of the second. */
@@ -11,10 +11,10 @@ export interface Tail {
 }
 
 /** Calls the function that `prepare` returns again and again, until SIGINT or SIGTERM. */
-export async function tailUntilInterrupted(prepare: (tail: Tail) => Promise<() => Promise<void>>): Promise<void> {
+export async function tailUntilInterrupted(prepare: (tail: TailLoop) => Promise<() => Promise<void>>): Promise<void> {
   let stopped = false
   let wake = () => {}
-  const tail: Tail = {
+  const tail: TailLoop = {
     get stopped() {
       return stopped
     },

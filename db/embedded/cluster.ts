@@ -37,7 +37,7 @@ export interface Cluster {
   password: string
 }
 
-export interface Server {
+export interface EmbeddedServer {
   process: ChildProcess
   port: number
   url: string
@@ -69,7 +69,7 @@ export async function openCluster(
 export async function startServer(
   cluster: Cluster,
   { port, settings, logPath }: { port?: number; settings: Record<string, string>; logPath: string }
-): Promise<Server> {
+): Promise<EmbeddedServer> {
   for (let attempt = 1; ; attempt++) {
     const tried = port ?? (await listenBriefly(0))
     const child = await spawnServer(cluster, { port: tried, settings, logPath })

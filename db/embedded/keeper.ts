@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { type Cluster, openCluster, type Server, startServer, stopOrphan, stopServer } from './cluster.ts'
+import { type Cluster, type EmbeddedServer, openCluster, startServer, stopOrphan, stopServer } from './cluster.ts'
 import { acquire } from './lock.ts'
 import { filesIn, type KeeperOptions, type ServerFacts } from './standing.ts'
 
@@ -23,7 +23,7 @@ const files = filesIn(options.dataDir)
 const holders = new Set<Socket>()
 const restarts: number[] = []
 let cluster: Cluster
-let server: Server
+let server: EmbeddedServer
 let leaving = false
 let unlock: () => Promise<void> = async () => {}
 

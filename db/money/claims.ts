@@ -4,7 +4,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 
 const BATCH = 5000
 
-interface Claim {
+interface LedgerClaim {
   /** The finding about a record whose movements do not match its status. */
   broken: string
   /** Names the first such record of one batch of ids after :last, or null; always the batch's last id and its size. */
@@ -16,7 +16,7 @@ const batch = (table: string) => `batch as (select * from ${table} where id > :l
 const answer = `select (select id from wrong order by id limit 1) as wrong,
                        (select max(id) from batch) as last, (select count(*) from batch) as size`
 
-const claims: Claim[] = [
+const claims: LedgerClaim[] = [
   {
     broken: 'The purchase % does not have the movements of its status.',
     sql: `with ${batch('marketplace_purchases')}, wrong as (

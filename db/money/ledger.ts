@@ -85,7 +85,7 @@ export function move(from: string, to: string, amountUsd: string): TransferEntry
   ]
 }
 
-interface Attempt {
+interface TransferResult {
   id: string | null
   locked: number
   repeated: boolean
@@ -233,9 +233,9 @@ export async function findTransfer(db: Db, reference: string): Promise<FoundTran
   )
 }
 
-async function one(trx: Db, bindings: Record<string, unknown>): Promise<Attempt> {
-  const [made] = await rows<Attempt>(trx, attempt, bindings)
-  return made as Attempt
+async function one(trx: Db, bindings: Record<string, unknown>): Promise<TransferResult> {
+  const [made] = await rows<TransferResult>(trx, attempt, bindings)
+  return made as TransferResult
 }
 
 async function openAccounts(trx: Db, names: string[]): Promise<void> {

@@ -25,18 +25,18 @@ export interface OrderFilter {
 }
 
 /** What a list shows of an order: a third of its columns, and reading a page takes as much less of a process's time. */
-export type OrderEntry = Pick<OrderRow, (typeof entryColumns)[number]>
+export type ListedOrder = Pick<OrderRow, (typeof entryColumns)[number]>
 
-export interface OrderPage<Row extends OrderEntry> {
+export interface OrderPage<Row extends ListedOrder> {
   orders: Row[]
   nextCursor: string | null
 }
 
 /** Where a page begins: microseconds since 1970 and id of the order before it. */
-type Position = [string, string]
+type PagePosition = [string, string]
 
 /** An order of a page, with its place in microseconds: a Date would round it. */
-type Placed<Row extends OrderEntry> = Row & { created_micros: string }
+type Placed<Row extends ListedOrder> = Row & { created_micros: string }
 
 /**
  * A page of orders, newest first, by (created_at, id): stable while new ones arrive, and while old ones move to the archive.
@@ -47,18 +47,18 @@ export function listOrders(db: Db, filter: OrderFilter): Promise<OrderPage<Order
 }
 
 /** The same page with what a list shows of each order. */
-export function listEntries(db: Db, filter: OrderFilter): Promise<OrderPage<OrderEntry>> {
+export function listEntries(db: Db, filter: OrderFilter): Promise<OrderPage<ListedOrder>> {
   return page(db, entryColumns, filter)
 }
 
 /** The columns and orders of a page, and the place where it begins. */
-interface Reading {
+interface PageReading {
   columns: readonly string[]
   filter: OrderFilter
-  position: Position | undefined
+  position: PagePosition | undefined
 }
 
-async function page<Row extends OrderEntry>(
+async function page<Row extends ListedOrder>(
   db: Db,
   columns: readonly string[],
   filter: OrderFilter
@@ -74,7 +74,7 @@ async function page<Row extends OrderEntry>(
 }
 
 /** The page, read from the live orders alone where no archived ones belong to it. */
-async function pageOfBoth<Row extends OrderEntry>(db: Db, reading: Reading): Promise<Placed<Row>[]> {
+async function pageOfBoth<Row extends ListedOrder>(db: Db, reading: PageReading): Promise<Placed<Row>[]> {
   const { filter } = reading
   const live = await pageOf<Row>(db('orders'), reading)
   if (filter.review || filter.status === 'PENDING' || filter.status === 'OPEN') return live
@@ -121,9 +121,9 @@ function withArchived(db: Db, { partnerId, clientOrderId }: OrderFilter): Knex.R
 }
 
 /** One more order than the page has, of those that `query` selects from. */
-async function pageOf<Row extends OrderEntry>(
+async function pageOf<Row extends ListedOrder>(
   query: Knex.QueryBuilder,
-  { columns, filter, position }: Reading
+  { columns, filter, position }: PageReading
 ): Promise<Placed<Row>[]> {
   query
     .select(columns)
@@ -153,11 +153,11 @@ async function pageOf<Row extends OrderEntry>(
 }
 
 // A cursor holds the last entry's position; timestamps in microseconds, since a Date would round them.
-function writeCursor(position: Position): string {
+function writeCursor(position: PagePosition): string {
   return Buffer.from(JSON.stringify(position)).toString('base64url')
 }
 
-function readCursor(cursor: string): Position {
+function readCursor(cursor: string): PagePosition {
   let position: unknown
   try {
     position = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))

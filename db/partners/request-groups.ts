@@ -6,7 +6,7 @@
 // `ids` are 32-bit hashes of the request ids, in the index of the partner, so that an id is found without reading `data`.
 
 /** A finished request. */
-export interface RequestEntry {
+export interface LoggedRequest {
   partnerId: string
   requestId: string
   /** When it arrived, by performance.now() of this process. */
@@ -49,7 +49,7 @@ export function newGroup(partnerId: string, startedAt: number): RequestGroup {
 }
 
 /** Adds an entry of the group's partner and span. */
-export function addEntry(group: RequestGroup, entry: RequestEntry): void {
+export function addEntry(group: RequestGroup, entry: LoggedRequest): void {
   const { operation, method, status, error, keyId, path } = entry
   const text = `${operation}\t${method}\t${status}\t${error ?? ''}\t${keyId ?? ''}\t${path}`
   let shape = group.shapes.get(text)

@@ -5,10 +5,10 @@ import { countUnlogged } from '../platform/metrics.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { lacksPartition, makeDays } from '../postgres/day-partitions.ts'
 import { within } from '../postgres/within.ts'
-import { addEntry, GROUP, newGroup, type RequestEntry, type RequestGroup, shapesOf, spanOf } from './request-groups.ts'
+import { addEntry, GROUP, type LoggedRequest, newGroup, type RequestGroup, shapesOf, spanOf } from './request-groups.ts'
 
 export interface RequestLog {
-  note(entry: RequestEntry): void
+  note(entry: LoggedRequest): void
   /** Writes what was noted so far. Throws when the database does; the entries are kept then. */
   flush(): Promise<void>
   /** The last write at a stop; what cannot be written within that time is counted and lost. */
@@ -31,7 +31,7 @@ const SHARE = 0.25
 const LAST_WRITE_MS = 5000
 
 /** What of a partner is in memory: the groups that still grow, and the entries of all its groups. */
-interface Held {
+interface HeldEntries {
   entries: number
   open: RequestGroup[]
 }
@@ -39,7 +39,7 @@ interface Held {
 /** Starts the log of this process. A group that is full is written without waiting for the clock. */
 export function openRequestLog({ db, log, keepDays, everyMs = 1000, most = 10_000 }: RequestLogOptions): RequestLog {
   if (keepDays === 0) return { note() {}, async flush() {}, async close() {} }
-  const partners = new Map<string, Held>()
+  const partners = new Map<string, HeldEntries>()
   /** Groups that do not grow any more, in the order of writing. */
   const closed: RequestGroup[] = []
   const share = Math.ceil(most * SHARE)
@@ -97,7 +97,7 @@ export function openRequestLog({ db, log, keepDays, everyMs = 1000, most = 10_00
   }, everyMs)
   timer.unref()
 
-  function closeFull({ open }: Held, group: RequestGroup): void {
+  function closeFull({ open }: HeldEntries, group: RequestGroup): void {
     open.splice(open.indexOf(group), 1)
     closed.push(group)
     if (fullWaits) return

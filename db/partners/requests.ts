@@ -61,17 +61,17 @@ const later = (a: Date | undefined, b: Date) => (a && a > b ? a : b)
 const earlier = (a: Date | undefined, b: Date) => (a && a < b ? a : b)
 
 /** A place in the order of the list: `at` in milliseconds, the number of the group, the index in it. */
-type Place = [at: number, n: number, index: number]
+type EntryPlace = [at: number, n: number, index: number]
 
-const placeOf = ({ at, n, index }: PlacedRow): Place => [at.getTime(), n, index]
-const compare = (a: Place, b: Place) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]
+const placeOf = ({ at, n, index }: PlacedRow): EntryPlace => [at.getTime(), n, index]
+const compare = (a: EntryPlace, b: EntryPlace) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]
 
 /** Merges groups, which overlap in time: an entry is in the page once no group that was not read yet can have a later one. */
-async function readPage(db: Db, filter: RequestFilter, after: Place | undefined): Promise<RequestPageRows> {
+async function readPage(db: Db, filter: RequestFilter, after: EntryPlace | undefined): Promise<RequestPageRows> {
   const { from, to, limit } = filter
   const found: PlacedRow[] = []
   let wanted = filter.requestId === undefined ? limit + 1 : SCANNED_AT_MOST
-  for (let passed = 0, reached: Place | undefined; ; wanted = Math.min(BATCH, SCANNED_AT_MOST - passed)) {
+  for (let passed = 0, reached: EntryPlace | undefined; ; wanted = Math.min(BATCH, SCANNED_AT_MOST - passed)) {
     const { groups, next } = await readGroups(db, filter, { after, reached, wanted })
     for (const group of groups) {
       const entries = readGroup(group, filter).filter(
@@ -102,8 +102,8 @@ const latestFirst = 'order by last_at desc, n desc'
 async function readGroups(
   db: Db,
   { partnerId, requestId, status, error, from, to }: RequestFilter,
-  { after, reached, wanted }: { after: Place | undefined; reached: Place | undefined; wanted: number }
-): Promise<{ groups: StoredGroup[]; next: Place | null }> {
+  { after, reached, wanted }: { after: EntryPlace | undefined; reached: EntryPlace | undefined; wanted: number }
+): Promise<{ groups: StoredGroup[]; next: EntryPlace | null }> {
   const until = Math.min(after ? after[0] + 1 : Number.POSITIVE_INFINITY, to?.getTime() ?? Number.POSITIVE_INFINITY)
   const bindings = {
     partnerId,
@@ -157,7 +157,7 @@ async function readGroups(
 }
 
 /** After every entry of a group. */
-const endOf = (lastAt: Date, n: number): Place => [lastAt.getTime(), n, GROUP]
+const endOf = (lastAt: Date, n: number): EntryPlace => [lastAt.getTime(), n, GROUP]
 
 /** A group's columns; its data only where a status of `least` or more is in it. */
 const columns = (
@@ -192,9 +192,9 @@ export function presentRequest({
   }
 }
 
-const writeCursor = (place: Place): string => Buffer.from(place.join()).toString('base64url')
+const writeCursor = (place: EntryPlace): string => Buffer.from(place.join()).toString('base64url')
 
-function readCursor(cursor: string): Place {
+function readCursor(cursor: string): EntryPlace {
   const text = Buffer.from(cursor, 'base64url').toString('latin1')
   const [, at, n, index] = /^(\d{1,14}),(\d{1,15}),(\d{1,5})$/.exec(text) ?? []
   if (at === undefined) {

@@ -9,7 +9,7 @@ import type { Transport } from './bus-transport.ts'
 import { type Hint, linesOf, readHint } from './hints.ts'
 import type { Log } from './log.ts'
 
-type Listener = (hint: Hint) => void
+type HintListener = (hint: Hint) => void
 
 export interface Bus {
   /** The channel on which this process receives responses; stored with its requests. */
@@ -22,7 +22,7 @@ export interface Bus {
    */
   publish(channel: string, topic: string, id: string, carried?: string | null): void
   /** Subscribes to a channel until the returned function is called. */
-  listen(channel: string, listener: Listener): Promise<() => void>
+  listen(channel: string, listener: HintListener): Promise<() => void>
   /**
    * Resolves when the topic and id are published to this process, with what the hint carried; with undefined after
    * `timeoutMs` and on abort.
@@ -45,7 +45,7 @@ const MAX_PAYLOAD = 7000
 /** Opens the bus: through Redis when `redisUrl` is given, else through PostgreSQL. */
 export async function openBus(options: { url: string; redisUrl?: string | undefined; log: Log }): Promise<Bus> {
   const replyChannel = `svc_api_${randomBytes(6).toString('hex')}`
-  const listeners = new Map<string, Set<Listener>>()
+  const listeners = new Map<string, Set<HintListener>>()
   const waiters = new Map<string, Set<(carried?: string) => void>>()
   const outgoing = new Map<string, Set<string>>()
   let scheduled = false
@@ -87,7 +87,7 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
       .catch((error: unknown) => options.log.debug({ err: error }, 'a wake-up was not sent'))
   }
 
-  async function listen(channel: string, listener: Listener): Promise<() => void> {
+  async function listen(channel: string, listener: HintListener): Promise<() => void> {
     const known = listeners.get(channel)
     if (known) known.add(listener)
     else {

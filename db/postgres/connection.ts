@@ -141,7 +141,7 @@ export function sql(strings: TemplateStringsArray, ...parts: string[]): string {
 }
 
 // Knex's way to a connection without its compiler, which takes longer than some statements do.
-interface Client {
+interface KnexClient {
   acquireConnection(): Promise<pg.Client>
   releaseConnection(connection: pg.Client): Promise<void>
 }
@@ -177,7 +177,7 @@ export async function execute<T>(db: Db, text: string, values: unknown[]): Promi
 }
 
 async function executeOnce<T>(db: Db, run: { name: string; text: string; values: unknown[] }): Promise<T[]> {
-  const { client } = db as unknown as { client: Client }
+  const { client } = db as unknown as { client: KnexClient }
   const connection = await client.acquireConnection()
   try {
     return await new Promise<T[]>((resolve, reject) => {

@@ -132,7 +132,7 @@ export function openReads({ db, url, waitMs, pool, log }: ReadsOptions): Reads {
   }
 }
 
-interface Position {
+interface ReplicaPosition {
   lsn: string
   /** Of the database and its timeline. */
   identity: string
@@ -140,13 +140,13 @@ interface Position {
 }
 
 /** Up to where the primary's log is on disk: every acknowledged commit ends before it. */
-async function readPosition(primary: Db): Promise<Position> {
-  const [row] = await rows<Position>(
+async function readPosition(primary: Db): Promise<ReplicaPosition> {
+  const [row] = await rows<ReplicaPosition>(
     primary,
     `select pg_current_wal_flush_lsn()::text as lsn, ${databaseIdentity} as identity,
             extract(epoch from clock_timestamp())::float8 as epoch`
   )
-  return row as Position
+  return row as ReplicaPosition
 }
 
 /**
@@ -182,7 +182,7 @@ interface StandbyRow {
   ahead: number
 }
 
-async function readStandby(standby: Db, { lsn, epoch }: Position): Promise<StandbyRow> {
+async function readStandby(standby: Db, { lsn, epoch }: ReplicaPosition): Promise<StandbyRow> {
   const [row] = await rows<StandbyRow>(
     standby,
     `select pg_is_in_recovery() as standby, pg_wal_lsn_diff(:lsn::pg_lsn, pg_last_wal_replay_lsn())::float8 as behind,
@@ -192,7 +192,7 @@ async function readStandby(standby: Db, { lsn, epoch }: Position): Promise<Stand
   return row as StandbyRow
 }
 
-function wrongOf({ standby, behind, identity, ahead }: StandbyRow, wanted: Position): string | undefined {
+function wrongOf({ standby, behind, identity, ahead }: StandbyRow, wanted: ReplicaPosition): string | undefined {
   if (!standby || behind === null) return 'this server is no standby'
   // A log of another history has positions that mean nothing here.
   if (identity !== wanted.identity) return 'the standby is on another history than the primary'
@@ -202,7 +202,7 @@ function wrongOf({ standby, behind, identity, ahead }: StandbyRow, wanted: Posit
 }
 
 /** Waits until the standby has replayed the log up to a position. Throws Unserved. */
-async function replayed(standby: Db, wanted: Position, deadline: number): Promise<void> {
+async function replayed(standby: Db, wanted: ReplicaPosition, deadline: number): Promise<void> {
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
     const found = await readStandby(standby, wanted)
     const wrong = wrongOf(found, wanted)

@@ -5,7 +5,7 @@ import { listRequests, presentRequest } from '../partners/requests.ts'
 import type { Vault } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { sealToken } from './accounts.ts'
-import { type Decision, personalData } from './personal-data.ts'
+import { type ColumnDecision, personalData } from './personal-data.ts'
 
 interface Subject {
   traderId: string
@@ -122,7 +122,7 @@ async function deleteRows(trx: Db, table: string, mine: string, subject: Subject
 async function blankRows(
   trx: Db,
   table: string,
-  { mine, becomes, subject }: { mine: string; becomes: Record<string, Decision>; subject: Subject }
+  { mine, becomes, subject }: { mine: string; becomes: Record<string, ColumnDecision>; subject: Subject }
 ): Promise<number> {
   const changes = Object.entries(becomes).flatMap(([column, decision]) => {
     const value = sqlOf(decision)
@@ -147,7 +147,7 @@ async function blankRows(
   return count
 }
 
-function sqlOf(decision: Decision): string | undefined {
+function sqlOf(decision: ColumnDecision): string | undefined {
   if (decision === 'keep') return undefined
   if (decision === 'blank') return 'null'
   return decision === 'pseudonym' ? ':pseudonym::text' : `(${decision.set})`

@@ -5,7 +5,7 @@
  * keep: the law, the broker's books or other parties need it, and it names nobody once the names beside it are gone.
  * blank: null. pseudonym: `erased-` and our own id of the trader. { set }: an expression of SQL.
  */
-export type Decision = 'keep' | 'blank' | 'pseudonym' | { set: string }
+export type ColumnDecision = 'keep' | 'blank' | 'pseudonym' | { set: string }
 
 export interface TableDecision {
   /** The trader's rows, as SQL with the bindings traderId, partnerId and externalId; null where no column names the trader. */
@@ -14,13 +14,13 @@ export interface TableDecision {
    * By column, or for the whole table: delete, keep, or expires: rows that housekeeping deletes by their age, and that nothing
    * rewrites before.
    */
-  becomes: 'delete' | 'keep' | 'expires' | Record<string, Decision>
+  becomes: 'delete' | 'keep' | 'expires' | Record<string, ColumnDecision>
   /** Columns that an export leaves out: secrets, and what opens them. */
   secret?: string[]
   why: string
 }
 
-const kept = (...columns: string[]): Record<string, Decision> =>
+const kept = (...columns: string[]): Record<string, ColumnDecision> =>
   Object.fromEntries(columns.map(column => [column, 'keep']))
 
 const ofTrader = 'trader_id = :traderId'
@@ -30,7 +30,7 @@ const inEvents = 'partner_id = :partnerId and trader = :externalId'
 const accountsOf = 'account_id in (select account_id from broker_accounts where trader_id = :traderId)'
 
 /** Of live and of archived orders. */
-const ordersBecome: Record<string, Decision> = {
+const ordersBecome: Record<string, ColumnDecision> = {
   ...kept('id', 'partner_id', 'trader_id', 'broker_account_id', 'account_id', 'account_mode', 'currency'),
   ...kept('app_id', 'dialect', 'kind', 'client_order_id', 'request_hash', 'asset', 'contract_type', 'direction'),
   ...kept('multiplier', 'stake', 'duration', 'duration_unit', 'barrier', 'stop_loss', 'take_profit', 'phase'),

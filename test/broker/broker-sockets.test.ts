@@ -11,8 +11,8 @@ import * as assert from 'uvu/assert'
 import type { BrokerError } from '../../worker/broker/port.ts'
 import { breakOff } from '../../worker/broker/transport/opening.ts'
 import {
+  BrokerConnection,
   type CallOptions,
-  Connection,
   type ConnectionOptions,
   type Frame,
   type Stream
@@ -35,7 +35,7 @@ async function connected(script: Script, options: Partial<ConnectionOptions> = {
   const { log, lines } = keptLog()
   const gone = Promise.withResolvers<BrokerError>()
   const settings = { url: broker.url, connectTimeoutMs: 2_000, log, counters, onClose: gone.resolve, ...options }
-  const connection = await Connection.open(settings)
+  const connection = await BrokerConnection.open(settings)
   const close = async () => {
     connection.close()
     await broker.close()
@@ -55,12 +55,12 @@ opening('fails as not run when the port is closed, silent or refuses', async () 
     onClose() {},
     log: keptLog().log
   }
-  const nobody = await failure(Connection.open({ ...options, url: 'ws://127.0.0.1:1/' }))
+  const nobody = await failure(BrokerConnection.open({ ...options, url: 'ws://127.0.0.1:1/' }))
   assert.is(nobody.brokerCode, 'NotConnected')
   const silent = createServer(() => undefined).listen(0, '127.0.0.1')
   await once(silent, 'listening')
   const mute = await failure(
-    Connection.open({ ...options, url: `ws://127.0.0.1:${(silent.address() as AddressInfo).port}/` })
+    BrokerConnection.open({ ...options, url: `ws://127.0.0.1:${(silent.address() as AddressInfo).port}/` })
   )
   assert.is(mute.brokerCode, 'NotConnected')
   silent.close()
@@ -70,7 +70,7 @@ opening('fails as not run when the port is closed, silent or refuses', async () 
   )
   await once(refusing, 'listening')
   const refused = await failure(
-    Connection.open({ ...options, url: `ws://127.0.0.1:${(refusing.address() as AddressInfo).port}/` })
+    BrokerConnection.open({ ...options, url: `ws://127.0.0.1:${(refusing.address() as AddressInfo).port}/` })
   )
   assert.is(refused.brokerCode, 'Refused')
   assert.is(refused.cause, 'status 503')
@@ -102,7 +102,7 @@ opening('receives what comes in one packet with the consent to open, also the en
   const url = `ws://127.0.0.1:${(hasty.address() as AddressInfo).port}/`
   const ended = await within<BrokerError>('the end', onClose => {
     const { log } = keptLog()
-    void Connection.open({ url, connectTimeoutMs: 2_000, counters, log, onClose })
+    void BrokerConnection.open({ url, connectTimeoutMs: 2_000, counters, log, onClose })
   })
   assert.is(ended.cause, 'closed with 1001')
   assert.is(counters.invalid, 1)

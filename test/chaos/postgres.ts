@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { chmod, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { openCluster, type Server, startServer, stopServer } from '../../db/embedded/cluster.ts'
+import { type EmbeddedServer, openCluster, startServer, stopServer } from '../../db/embedded/cluster.ts'
 
 export interface Postgres {
   url: string
@@ -30,7 +30,7 @@ export async function openPostgres(dir: string, settings: Record<string, string>
   const cluster = await openCluster(dir, { note: () => {} })
   const logPath = join(dir, 'postgres.log')
   const all = { fsync: 'on', max_connections: '300', log_min_messages: 'warning', ...settings }
-  let server: Server = await startServer(cluster, { settings: all, logPath })
+  let server: EmbeddedServer = await startServer(cluster, { settings: all, logPath })
   const { port } = server
   let stopped: number[] = []
   const postgres: Postgres = {

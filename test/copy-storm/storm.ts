@@ -6,7 +6,7 @@ import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/mul
 import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
 import { rows } from '../../db/postgres/connection.ts'
-import { Refusal } from '../../worker/simulator/engine/refusal.ts'
+import { SimulatedRefusal } from '../../worker/simulator/engine/refusal.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { seeded } from '../money-storm/random.ts'
 import { brokerEnv } from '../support/dialects.ts'
@@ -156,7 +156,7 @@ export async function storm(options: StormOptions): Promise<Verdict & { placed: 
         takeProfit: random() < 0.5 ? null : money(1, 40)
       })
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error
+      if (!(error instanceof SimulatedRefusal)) throw error
     }
   }
   /** As if a process died after it stored the job and before it knew, and another one stored it again. */

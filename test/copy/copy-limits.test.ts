@@ -11,7 +11,7 @@ import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { markLimitsSet, takeLimitsToSet } from '../../db/copy/limits.ts'
 import { endLease, renewLease } from '../../db/orders/leases.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
-import { Refusal } from '../../worker/simulator/engine/refusal.ts'
+import { SimulatedRefusal } from '../../worker/simulator/engine/refusal.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
@@ -59,7 +59,7 @@ const changeAtBroker = ({ accountId }: TestTrader, contractId: string, changes: 
     try {
       return simulator.engine.update(account, Number(contractId), changes)
     } catch (error) {
-      assert.instance(error, Refusal)
+      assert.instance(error, SimulatedRefusal)
       return false
     }
   })

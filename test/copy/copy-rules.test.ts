@@ -11,7 +11,7 @@ import { settleByHand } from '../../db/orders/past-end.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { scale } from '../../worker/copy/terms.ts'
-import { Refusal } from '../../worker/simulator/engine/refusal.ts'
+import { SimulatedRefusal } from '../../worker/simulator/engine/refusal.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, frontOf } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
@@ -404,7 +404,7 @@ mirroring('closes the copies when limits that it changed at the broker end its c
     try {
       return simulator.engine.update(account, Number(brokerOrderId), { takeProfit: 0.1, stopLoss: 2.5 })
     } catch (error) {
-      assert.instance(error, Refusal)
+      assert.instance(error, SimulatedRefusal)
       return false
     }
   })

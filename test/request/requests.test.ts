@@ -11,7 +11,7 @@ import { listRequests } from '../../api/requests.ts'
 import { listAccounts } from '../../api/traders/accounts.ts'
 import { up as packRequests } from '../../db/migrations/0072_requests_packed.ts'
 import { revokeKey } from '../../db/partners/keys.ts'
-import { GROUP, hashOfId, type RequestEntry } from '../../db/partners/request-groups.ts'
+import { GROUP, hashOfId, type LoggedRequest } from '../../db/partners/request-groups.ts'
 import { newRequestId, timeOfRequestId } from '../../db/partners/request-ids.ts'
 import { openRequestLog } from '../../db/partners/request-log.ts'
 import {
@@ -39,7 +39,7 @@ const listed = async (partner: TestPartner, query: Record<string, string | numbe
 const ids = (entries: Record<string, unknown>[]) => entries.map(({ requestId }) => requestId)
 
 /** An entry as a process notes it. */
-const entry = (partnerId: string, changes: Partial<RequestEntry> = {}): RequestEntry => ({
+const entry = (partnerId: string, changes: Partial<LoggedRequest> = {}): LoggedRequest => ({
   partnerId,
   requestId: randomUUID(),
   startedAt: performance.now(),
@@ -58,7 +58,7 @@ const entry = (partnerId: string, changes: Partial<RequestEntry> = {}): RequestE
 async function write(
   partnerId: string,
   count: number,
-  changes: Partial<RequestEntry> | ((index: number) => Partial<RequestEntry>)
+  changes: Partial<LoggedRequest> | ((index: number) => Partial<LoggedRequest>)
 ): Promise<void> {
   const large = openRequestLog({ db, log, keepDays: 7, everyMs: 3_600_000, most: 4 * count })
   for (let index = 0; index < count; index++)
@@ -197,7 +197,7 @@ list('returns a short page with a cursor where filters pass over many entries', 
 list('is in the order of arrival on every page, however groups overlap', async () => {
   const { partnerId } = await harness.makePartner()
   const now = performance.now()
-  const all: RequestEntry[] = []
+  const all: LoggedRequest[] = []
   // Several processes at once; some requests lasted long, and some arrived in the same millisecond.
   for (let round = 0; round < 12; round++) {
     const process = openRequestLog({ db, log, keepDays: 7, everyMs: 3_600_000 })

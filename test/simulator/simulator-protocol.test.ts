@@ -7,7 +7,7 @@ import { type CallQuotas, Quota } from '../../worker/simulator/engine/quota.ts'
 import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import { type FaultRule, type FaultSettings, Faults } from '../../worker/simulator/faults.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { Connection } from '../../worker/simulator/v3/connection.ts'
+import { ClientConnection } from '../../worker/simulator/v3/connection.ts'
 import { V3 } from '../../worker/simulator/v3/v3.ts'
 import { BrokerSocket, type Frame, schemaDir } from '../broker/broker-socket.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
@@ -501,7 +501,7 @@ function converse(facts: { faults?: Partial<FaultSettings>; limits?: CallQuotas 
   const end = () => {
     ended = true
   }
-  const connection = new Connection(v3, 1, {
+  const connection = new ClientConnection(v3, 1, {
     send: text => frames.push(JSON.parse(text)) > 0,
     close: end,
     terminate: end

@@ -6,7 +6,7 @@ import { Engine, type EngineOptions } from '../../worker/simulator/engine/engine
 import { ledgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import { lastDigit, type MarketTick } from '../../worker/simulator/engine/market.ts'
 import type { SimulatedAccount, SimulatedContract } from '../../worker/simulator/engine/records.ts'
-import type { Refusal } from '../../worker/simulator/engine/refusal.ts'
+import type { SimulatedRefusal } from '../../worker/simulator/engine/refusal.ts'
 import { type SimulatedSymbol, symbols } from '../../worker/simulator/engine/symbols.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
@@ -58,7 +58,7 @@ function refusal(run: () => unknown): string {
   try {
     run()
   } catch (error) {
-    return (error as Refusal).reason
+    return (error as SimulatedRefusal).reason
   }
   return 'not refused'
 }

@@ -1,7 +1,7 @@
 // A seed whose simulated market leans. Prices are a function of seed and time, so no fixed seed leans at every hour.
 import { decideSignal } from '../../api/ai/signal.ts'
 import { systemClock } from '../../worker/simulator/engine/clock.ts'
-import { Market } from '../../worker/simulator/engine/market.ts'
+import { SimulatedMarket } from '../../worker/simulator/engine/market.ts'
 import { symbols } from '../../worker/simulator/engine/symbols.ts'
 
 const MAX_SEEDS = 200
@@ -18,7 +18,7 @@ export function findLeaningSeed({ asset, tickMs }: { asset: string; tickMs: numb
   if (!symbol) throw new Error(`the simulated broker has no ${asset}`)
   const now = Date.now()
   for (let seed = 1; seed <= MAX_SEEDS; seed++) {
-    const market = new Market(systemClock, { seed, tickMs })
+    const market = new SimulatedMarket(systemClock, { seed, tickMs })
     market.sessions.force(symbol, true)
     const leans = (seconds: number) => {
       const endMs = now + seconds * 1000

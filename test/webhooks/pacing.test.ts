@@ -16,7 +16,7 @@ import { type DeliveryResponse, openRequests } from '../../worker/webhooks/reque
 import { GIVEN_UP_MS, MAX_ATTEMPTS } from '../../worker/webhooks/schedule.ts'
 import { Sender } from '../../worker/webhooks/sender.ts'
 import type { Bounds } from '../../worker/webhooks/under-way.ts'
-import { FIRST_WINDOW, MAX_WINDOW, SHORTEST_MS, SLOW_MS, Window } from '../../worker/webhooks/window.ts'
+import { FIRST_WINDOW, MAX_WINDOW, SendWindow, SHORTEST_MS, SLOW_MS } from '../../worker/webhooks/window.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { openReceiver, type Receiver } from './receiver.ts'
 import { openWorld } from './world.ts'
@@ -26,7 +26,7 @@ const { register, tradeOrders } = openWorld(harness)
 
 /** Has a window's worth of requests settled after `ms(size)`, `rounds` times; returns the sizes between. */
 function settle(
-  window: Window,
+  window: SendWindow,
   rounds: number,
   ms: (size: number) => number,
   { full = true, from = 0 } = {}
@@ -41,7 +41,7 @@ function settle(
 const windows = suite('the window of an endpoint')
 
 windows('grows to its bound, by one a round, while requests take as long as one alone', () => {
-  const window = new Window(0)
+  const window = new SendWindow(0)
   assert.equal(
     settle(window, 4, () => 100),
     [FIRST_WINDOW + 1, FIRST_WINDOW + 2, FIRST_WINDOW + 3, FIRST_WINDOW + 4]
@@ -51,22 +51,22 @@ windows('grows to its bound, by one a round, while requests take as long as one 
 })
 
 windows('stays where fewer are under way than may be, and where the endpoint is slow', () => {
-  const idle = new Window(0)
+  const idle = new SendWindow(0)
   settle(idle, 50, () => 100, { full: false })
   assert.is(idle.size, FIRST_WINDOW)
-  const slow = new Window(0)
+  const slow = new SendWindow(0)
   settle(slow, 50, () => SLOW_MS)
   assert.is(slow.size, FIRST_WINDOW)
 })
 
 windows('does not grow into a queue, and shrinks out of one', () => {
   // Requests are handled one after the other, each for 30 ms.
-  const serial = new Window(0)
+  const serial = new SendWindow(0)
   for (let alone = 0; alone < FIRST_WINDOW; alone++) serial.settled({ ms: 30, full: false }, 0)
   settle(serial, 100, size => 30 * size)
   assert.is(serial.size, 4)
   // Many are handled at a time, until they are handled one after the other.
-  const window = new Window(0)
+  const window = new SendWindow(0)
   settle(window, MAX_WINDOW, () => 30)
   assert.is(window.size, MAX_WINDOW)
   settle(window, MAX_WINDOW, size => 30 * size, { from: 1000 })
@@ -74,7 +74,7 @@ windows('does not grow into a queue, and shrinks out of one', () => {
 })
 
 windows('is not moved by differences of a few milliseconds', () => {
-  const window = new Window(0)
+  const window = new SendWindow(0)
   settle(window, MAX_WINDOW, size => (size % 2 ? 1 : SHORTEST_MS))
   assert.is(window.size, MAX_WINDOW)
 })
@@ -82,7 +82,7 @@ windows('is not moved by differences of a few milliseconds', () => {
 windows(
   'takes the quickest round anew after a while: an endpoint that has become slower is not one with a queue',
   () => {
-    const window = new Window(0)
+    const window = new SendWindow(0)
     settle(window, 10, () => 10)
     settle(window, 20, () => 100, { from: 1000 })
     assert.is(window.size, 4)
@@ -115,7 +115,7 @@ windows('is for what is under way and for what has ended and is not written', ()
 })
 
 windows('is halved by a failure, and one for an endpoint that only fails', () => {
-  const window = new Window(0)
+  const window = new SendWindow(0)
   settle(window, 12, () => 100)
   assert.is(window.size, 16)
   window.failed(false)

@@ -2,7 +2,7 @@
 // budgets, bounds the number of connections, and closes unused ones.
 
 import type { CallRecords } from '../../db/platform/call-records.ts'
-import type { Dialect, Place } from './dialects/dialect.ts'
+import type { Dialect, DialectContext } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
 import type { BrokerLog, MarketSymbol, MarkupReport, ReportAccess, Unreachable } from './port.ts'
 import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
@@ -13,7 +13,7 @@ import { Budget } from './transport/quota.ts'
 import { Reachability } from './transport/reachability.ts'
 import { ReconnectingConnection } from './transport/reconnecting.ts'
 import { AccountSession } from './transport/session.ts'
-import { Connection, type FrameCounters } from './transport/sockets.ts'
+import { BrokerConnection, type FrameCounters } from './transport/sockets.ts'
 
 export interface ClientOptions {
   log: BrokerLog
@@ -58,10 +58,10 @@ const maxBlankBudgets = 2_000
 
 /** A Broker with the dialect. Opens nothing until it is used. */
 export function createClient(dialect: Dialect, options: ClientOptions): Broker {
-  return new Client(dialect, options)
+  return new BrokerClient(dialect, options)
 }
 
-class Client implements Broker {
+class BrokerClient implements Broker {
   readonly #dialect: Dialect
   readonly #options: Required<Omit<ClientOptions, 'records' | 'what'>> & Pick<ClientOptions, 'records'>
   readonly #sessions = new Map<string, ConnectionEntry & { session: AccountSession }>()
@@ -166,7 +166,7 @@ class Client implements Broker {
     const { connectTimeoutMs, log } = this.#options
     const url = this.#dialect.probeAddress(this.#lastAppId)
     const counters: FrameCounters = { invalid: 0, stray: 0, unreadable: 0 }
-    const connection = await Connection.open({ url, connectTimeoutMs, log, counters, onClose: () => {} })
+    const connection = await BrokerConnection.open({ url, connectTimeoutMs, log, counters, onClose: () => {} })
     connection.close()
   }
 
@@ -286,12 +286,12 @@ class Client implements Broker {
   async #open(
     entry: ConnectionEntry,
     opening: { appId: string; budget: Budget; onClose: (cause: BrokerError) => void }
-  ): Promise<Connection> {
+  ): Promise<BrokerConnection> {
     if (this.#closed) throw closed()
     this.#lastAppId = opening.appId
     this.#makeRoom(this.#connected, this.#options.maxConnections)
     this.#connected.add(entry)
-    const place: Place = {
+    const place: DialectContext = {
       ...this.#place({ ...opening, hurry: entry.hurry.signal }),
       claimSeat: (user, most) => {
         entry.user = user
@@ -315,7 +315,7 @@ class Client implements Broker {
     budget,
     hurry,
     onClose
-  }: Pick<Place, 'appId' | 'budget' | 'hurry'> & { onClose: (cause: BrokerError) => void }): Place {
+  }: Pick<DialectContext, 'appId' | 'budget' | 'hurry'> & { onClose: (cause: BrokerError) => void }): DialectContext {
     const { connectTimeoutMs, answerTimeoutMs, log } = this.#options
     const forgets = this.#dialect.classOf('forget')
     const forgetBudget = { take: () => budget.take(forgets), backOff: () => budget.backOff(forgets) }
@@ -332,7 +332,7 @@ class Client implements Broker {
       connect: url =>
         this.#handshakes.run(connectTimeoutMs, () =>
           this.#reachability.guard(() =>
-            Connection.open({ url, connectTimeoutMs, log, counters: this.#counters, forgetBudget, onClose })
+            BrokerConnection.open({ url, connectTimeoutMs, log, counters: this.#counters, forgetBudget, onClose })
           )
         ),
       claimSeat: () => {}

@@ -5,7 +5,7 @@ import { pauseAfter } from '../platform/pauses.ts'
 import { bodyOf, decimalOf, integerOf, optionalInteger, textOf } from './dialects/reading.ts'
 import { BrokerError, type BrokerLog, type Market, type Tick, type TickStreams } from './port.ts'
 import { type ReconnectingConnection, readResponse } from './transport/reconnecting.ts'
-import type { Connection, Frame, Stream } from './transport/sockets.ts'
+import type { BrokerConnection, Frame, Stream } from './transport/sockets.ts'
 
 export interface TicksOptions {
   reconnecting: ReconnectingConnection
@@ -21,10 +21,10 @@ export interface TicksOptions {
   keptMs: number
 }
 
-interface Subscription {
-  stream: Stream<Connection>
+interface SubscribedTicks {
+  stream: Stream<BrokerConnection>
   /** null until the broker has accepted it. */
-  connection: Connection | null
+  connection: BrokerConnection | null
   lastAt: number
 }
 
@@ -40,7 +40,7 @@ export class BrokerTicks implements TickStreams {
   readonly #options: TicksOptions
   readonly #silentMs: number
   readonly #listeners = new Set<(tick: Tick) => void>()
-  readonly #subscriptions = new Map<string, Subscription>()
+  readonly #subscriptions = new Map<string, SubscribedTicks>()
   /** Since when a subscribed asset is not wanted, monotonic ms. */
   readonly #unwanted = new Map<string, number>()
   /** Assets whose last subscription is not ended at the broker yet: another one would be refused. */
@@ -112,7 +112,7 @@ export class BrokerTicks implements TickStreams {
   }
 
   /** A connection is gone, and its subscriptions with it. */
-  down(connection: Connection): void {
+  down(connection: BrokerConnection): void {
     for (const [asset, subscription] of this.#subscriptions)
       if (subscription.connection === connection) this.#subscriptions.delete(asset)
     this.#fill()
@@ -132,7 +132,7 @@ export class BrokerTicks implements TickStreams {
     if (subscription?.connection) this.#forget(asset, subscription.connection, subscription.stream)
   }
 
-  #forget(asset: string, connection: Connection, stream: Stream<Connection>): void {
+  #forget(asset: string, connection: BrokerConnection, stream: Stream<BrokerConnection>): void {
     this.#leaving.add(asset)
     void connection.forget(stream).then(() => {
       this.#leaving.delete(asset)
@@ -210,7 +210,7 @@ export class BrokerTicks implements TickStreams {
   async #subscribe(asset: string): Promise<void> {
     if (!this.#wanted.has(asset)) return
     const { reconnecting, log } = this.#options
-    const subscription: Subscription = {
+    const subscription: SubscribedTicks = {
       connection: null,
       lastAt: performance.now(),
       stream: { receive: (frame, connection) => this.#receive(asset, { frame, connection, subscription }) }
@@ -238,7 +238,7 @@ export class BrokerTicks implements TickStreams {
   /** Returns whether the frame was of use. */
   #receive(
     asset: string,
-    { frame, connection, subscription }: { frame: Frame; connection: Connection; subscription: Subscription }
+    { frame, connection, subscription }: { frame: Frame; connection: BrokerConnection; subscription: SubscribedTicks }
   ): boolean {
     if (this.#subscriptions.get(asset) !== subscription) {
       // Given up while it was being opened; the broker's id of it is known only now.

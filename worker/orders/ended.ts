@@ -31,7 +31,7 @@ const SLACK_SECONDS = 10
 type EndedOrder = LeasedOrder & { opened_at: Date }
 
 /** What is done with an order that was taken. */
-interface Outcomes {
+interface EndedOrderHandlers {
   /** Writes the end of its contract. */
   write(order: LeasedOrder, state: ContractState): Promise<unknown>
   /** Watches it on its own. */
@@ -41,7 +41,7 @@ interface Outcomes {
 
 export class EndedContracts {
   readonly #services: WorkerServices
-  readonly #outcomes: Outcomes
+  readonly #outcomes: EndedOrderHandlers
   readonly #orders = new Set<string>()
   readonly #accounts = new Map<string, Promise<void>>()
   #stopped = false
@@ -49,7 +49,7 @@ export class EndedContracts {
   /** Whether there were more accounts at the last check than could be begun. */
   #more = false
 
-  constructor(services: WorkerServices, outcomes: Outcomes) {
+  constructor(services: WorkerServices, outcomes: EndedOrderHandlers) {
     this.#services = services
     this.#outcomes = outcomes
   }

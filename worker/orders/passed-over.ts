@@ -2,7 +2,7 @@
 // when it began; what is queued later is passed over by a claim that still finds the order being sent, and noted here. So the
 // end of an order needs no read of its own.
 
-interface Claim {
+interface PendingClaim {
   /** Its outcome: the accounts for which it claimed nothing. Returns those that are to be claimed for at once. */
   found(unclaimed: string[]): string[]
   /** Its outcome is not known: it may have passed over any account. */
@@ -16,7 +16,7 @@ export class PassedOver {
   readonly #claims = new Set<Set<string>>()
 
   /** A claiming statement begins. */
-  claiming(): Claim {
+  claiming(): PendingClaim {
     const ended = new Set<string>()
     this.#claims.add(ended)
     return {

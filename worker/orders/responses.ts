@@ -21,7 +21,7 @@ import type { Expected } from './settle.ts'
 import { refOf } from './terms.ts'
 
 /** An order's attempt, as the row that is to be written has to know it. */
-interface Attempt {
+interface AttemptKey {
   id: string
   attempt: number
 }
@@ -33,7 +33,7 @@ export class Responses {
     receipt: Receipt
   ) => Promise<Awaited<ReturnType<typeof openOrders>>['orders'][number] | undefined>
   readonly #saveFailed: (refusal: OrderRefusal) => Promise<OrderRefusal>
-  readonly #saveReset: (attempt: Attempt) => Promise<Attempt>
+  readonly #saveReset: (attempt: AttemptKey) => Promise<AttemptKey>
   readonly #findKept: (id: string) => Promise<OrderRow | undefined>
 
   constructor(services: WorkerServices, releases: Releases) {
@@ -66,7 +66,7 @@ export class Responses {
       { isolate: isDataError }
     )
     // Purchases without a response whose connection was reset, or carried later responses: nothing more can arrive.
-    this.#saveReset = batch(async (claims: Attempt[]) => {
+    this.#saveReset = batch(async (claims: AttemptKey[]) => {
       await persist(services, () => markReset(db, claims))
       return claims
     })

@@ -70,7 +70,7 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
     multiplierSpec: data =>
       multiplierSpec(services, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
     candles: data => candles(services, data as unknown as CandleRequest),
-    payout: data => payout(services, data as unknown as PayoutRequest),
+    payout: data => payout(services, data as unknown as ContractPayoutRequest),
     reconcileMarkups: data => reconcilePartner(services, data as unknown as { partnerId: string; day?: string })
   }
 
@@ -262,7 +262,7 @@ async function candles(
   return { candles: await brokers.of(dialect).market(appId).candles(asset, { granularitySeconds, count }) }
 }
 
-interface PayoutRequest {
+interface ContractPayoutRequest {
   dialect: string
   appId: string
   asset: string
@@ -275,7 +275,7 @@ interface PayoutRequest {
 /** What a contract would pay for a stake in USD, if it were bought now and won; no account is behind it. */
 async function payout(
   { brokers }: WorkerServices,
-  { dialect, appId, stake, ...terms }: PayoutRequest
+  { dialect, appId, stake, ...terms }: ContractPayoutRequest
 ): Promise<object> {
   const contract = { kind: 'BINARY', currency: stakeCurrency, barrier: null, stake: String(stake), ...terms } as const
   return { payout: await brokers.of(dialect).market(appId).payoutOf(contract) }

@@ -7,7 +7,7 @@ const byFlag = new Map(magics.map(magic => [magic.flag, magic]))
 const byCents = new Map(magics.map(magic => [Math.round(Number(magic.stake) * 100), magic]))
 
 /** An order as far as it may provoke something; the amount in hundredths of the currency. */
-interface Order {
+interface MagicOrder {
   cents: number
   currency: string | undefined
   asset: unknown
@@ -16,19 +16,22 @@ interface Order {
 }
 
 /** The order that a contract was bought by. */
-export function orderOf({ offer, account }: Pick<SimulatedContract, 'offer' | 'account'>): Order {
+export function orderOf({ offer, account }: Pick<SimulatedContract, 'offer' | 'account'>): MagicOrder {
   const { amountCents: cents, currency, symbol } = offer
   return { cents, currency, asset: symbol.code, flags: account.flags }
 }
 
-function magicOf({ cents, currency, asset, flags }: Order): Magic | undefined {
+function magicOf({ cents, currency, asset, flags }: MagicOrder): Magic | undefined {
   const named = typeof asset === 'string' && asset.startsWith(TEST_ASSET) ? asset.slice(TEST_ASSET.length) : ''
   const byToken = [...flags].map(flag => byFlag.get(flag)).find(magic => magic !== undefined)
   return (currency === 'USD' ? byCents.get(cents) : undefined) ?? byFlag.get(named.toLowerCase()) ?? byToken
 }
 
 /** What happens to a purchase; null: nothing. */
-export function magicOfPurchase({ amount, ...order }: Omit<Order, 'cents'> & { amount: unknown }): FaultRule | null {
+export function magicOfPurchase({
+  amount,
+  ...order
+}: Omit<MagicOrder, 'cents'> & { amount: unknown }): FaultRule | null {
   // A fraction of a cent is no stake, and none of these.
   const hundredths = Number(amount) * 100
   const cents = Math.abs(hundredths - Math.round(hundredths)) < 1e-6 ? Math.round(hundredths) : Number.NaN
@@ -37,12 +40,12 @@ export function magicOfPurchase({ amount, ...order }: Omit<Order, 'cents'> & { a
 }
 
 /** What the sale of a contract meets; null: nothing. */
-export function magicOfSale(order: Order): FaultRule | null {
+export function magicOfSale(order: MagicOrder): FaultRule | null {
   const magic = magicOf(order)
   return magic?.sell ? { ...magic.sell } : null
 }
 
 /** How much later than others a contract settles, in ms. */
-export function magicDelayMs(order: Order): number {
+export function magicDelayMs(order: MagicOrder): number {
   return magicOf(order)?.settlesAfterMs ?? 0
 }

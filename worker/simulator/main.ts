@@ -1,7 +1,7 @@
 // Starts a simulated broker, prints its addresses as one JSON line, and ends on SIGTERM or SIGINT.
 import { stopWithParent } from '../../db/platform/process.ts'
 import { systemErrorText } from '../../db/postgres/system-errors.ts'
-import { parseOptions, UsageError, usage } from './options.ts'
+import { OptionsError, parseOptions, usage } from './options.ts'
 import { startSimulator } from './server.ts'
 
 try {
@@ -17,5 +17,5 @@ try {
   } else process.stdout.write(`${usage}\n`)
 } catch (error) {
   process.stderr.write(`${systemErrorText(error) ?? (error instanceof Error ? error.message : String(error))}\n`)
-  process.exit(error instanceof UsageError ? 2 : 1)
+  process.exit(error instanceof OptionsError ? 2 : 1)
 }

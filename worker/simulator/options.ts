@@ -54,7 +54,7 @@ export interface SimulatorOptions {
 }
 
 /** A wrong command line; the message names the option. */
-export class UsageError extends Error {}
+export class OptionsError extends Error {}
 
 export const usage = `Options of the simulated broker:
   --port N                 port on 127.0.0.1 (0: any free one)
@@ -89,7 +89,7 @@ const numbers = {
   'markup-pct': { min: 0, max: 3 }
 } as const
 
-/** Parses a command line; returns null for --help. Throws UsageError. */
+/** Parses a command line; returns null for --help. Throws OptionsError. */
 export function parseOptions(argv: string[]): SimulatorOptions | null {
   const text = { type: 'string' } as const
   let values: Record<string, string | boolean | undefined>
@@ -109,7 +109,7 @@ export function parseOptions(argv: string[]): SimulatorOptions | null {
       }
     }).values
   } catch (cause) {
-    throw new UsageError((cause as Error).message, { cause })
+    throw new OptionsError((cause as Error).message, { cause })
   }
   if (values.help) return null
   const given = (name: keyof typeof numbers) => readNumber(name, values[name])
@@ -138,33 +138,33 @@ function readNumber(name: keyof typeof numbers, value: string | boolean | undefi
   const { min, max } = numbers[name]
   const number = Number(value)
   if (value === '' || !Number.isInteger(number) || number < min || number > max) {
-    throw new UsageError(`--${name} must be a whole number from ${min} to ${max}`)
+    throw new OptionsError(`--${name} must be a whole number from ${min} to ${max}`)
   }
   return number
 }
 
 function readLimits(value: string | boolean | undefined): 'published' | 'off' | undefined {
   if (value === undefined || value === 'published' || value === 'off') return value
-  throw new UsageError('--limits must be published or off')
+  throw new OptionsError('--limits must be published or off')
 }
 
 function readMarkup(pct: number | undefined, onTop: boolean): Markup | undefined {
   if (pct !== undefined) return { pct, onTop }
-  if (onTop) throw new UsageError('--markup-on-top needs --markup-pct')
+  if (onTop) throw new OptionsError('--markup-on-top needs --markup-pct')
   return undefined
 }
 
 function readBase(value: string | boolean | undefined): string | undefined {
   if (typeof value !== 'string') return undefined
   if (/^wss?:\/\/[^/?#]+$/.test(value)) return value
-  throw new UsageError('--socket-base must be ws://host:port')
+  throw new OptionsError('--socket-base must be ws://host:port')
 }
 
 function readIds(value: string | boolean | undefined): AppId[] | undefined {
   if (typeof value !== 'string') return undefined
   const ids = value.split(',')
   if (ids.every(id => /^[\w-]{1,64}$/.test(id))) return ids.map(id => (/^\d{1,15}$/.test(id) ? Number(id) : id))
-  throw new UsageError('--revoked-app-ids must be application ids between commas')
+  throw new OptionsError('--revoked-app-ids must be application ids between commas')
 }
 
 function defined(options: { [K in keyof SimulatorOptions]: SimulatorOptions[K] | undefined }): SimulatorOptions {

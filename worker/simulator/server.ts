@@ -15,7 +15,7 @@ import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
 import { OAuth } from './next/oauth.ts'
 import { nextRest, OF_ADDRESS } from './next/rest.ts'
 import type { SimulatorOptions } from './options.ts'
-import { Connection } from './v3/connection.ts'
+import { ClientConnection } from './v3/connection.ts'
 import { type Peer, V3 } from './v3/v3.ts'
 
 export interface Simulator {
@@ -120,7 +120,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       sockets.handleUpgrade(request, socket, head, ws => {
         const appId = appIdOf(url)
         if (appId === null || revokedAppIds.includes(appId)) dismiss(ws)
-        else serve(ws, socket, after, peer => new Connection(v3, appId, peer))
+        else serve(ws, socket, after, peer => new ClientConnection(v3, appId, peer))
       })
   })
   try {
@@ -182,7 +182,7 @@ function serve(
   ws: WebSocket,
   socket: Duplex,
   after: (run: () => void) => void,
-  connect: (peer: Peer) => Connection
+  connect: (peer: Peer) => ClientConnection
 ): void {
   let gathering = false
   // All frames of one turn leave in one write: at thousands of frames a second, writes are the main cost.

@@ -23,7 +23,7 @@ interface EndedRequest {
   quick: boolean
 }
 
-interface Owner {
+interface EndpointKey {
   id: string
   partnerId: string
 }
@@ -40,10 +40,10 @@ export interface MadeAttempt {
 const noChanges = (): Changes => ({ pending: [], done: [], attempts: [], ended: [] })
 
 export class UnwrittenChanges {
-  readonly #owner: Owner
+  readonly #owner: EndpointKey
   #changes = noChanges()
 
-  constructor(owner: Owner) {
+  constructor(owner: EndpointKey) {
     this.#owner = owner
   }
 

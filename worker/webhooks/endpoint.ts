@@ -12,7 +12,7 @@ import { type Item, Items, itemOf, itemOfRow } from './items.ts'
 import type { DeliveryResponse } from './request.ts'
 import { delayAfter, GIVEN_UP_MS, MAX_ATTEMPTS, probeDelay } from './schedule.ts'
 import type { DeliverableEvent } from './tail.ts'
-import { MAX_WINDOW, SLOW_MS, Window } from './window.ts'
+import { MAX_WINDOW, SendWindow, SLOW_MS } from './window.ts'
 
 /** Events read ahead. */
 const MAX_OPEN = 2 * MAX_WINDOW
@@ -50,7 +50,7 @@ export class Endpoint {
   /** When something last happened, ms. */
   activeAt: number
   disable: 'GONE' | 'FAILURES' | undefined
-  readonly #window: Window
+  readonly #window: SendWindow
   readonly #items = new Items()
   readonly #changes: UnwrittenChanges
   #dirty = false
@@ -72,7 +72,7 @@ export class Endpoint {
     this.failingSince = row.failing_ms === null ? null : now - row.failing_ms
     this.pausedUntil = now + Math.max(0, row.paused_ms)
     this.activeAt = now
-    this.#window = new Window(now)
+    this.#window = new SendWindow(now)
     this.#changes = new UnwrittenChanges(this)
   }
 

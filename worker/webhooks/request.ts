@@ -126,7 +126,7 @@ function lookupBy(resolver: dns.promises.Resolver, allowPrivate: boolean): Looku
   }
 }
 
-interface Sending {
+interface OutgoingRequest {
   url: URL
   headers: Record<string, string>
   body: string
@@ -145,7 +145,7 @@ function send({
   allowPrivate,
   secure,
   agent
-}: Sending): Promise<DeliveryResponse & { stale?: boolean }> {
+}: OutgoingRequest): Promise<DeliveryResponse & { stale?: boolean }> {
   return new Promise(resolve => {
     const begun = performance.now()
     const passed = () => Math.round(performance.now() - begun)

@@ -15,7 +15,7 @@ import type { Item } from './items.ts'
 import { keysOf } from './keys.ts'
 import { openLoading } from './loading.ts'
 import type { DeliveryResponse, Requests } from './request.ts'
-import { type DeliverableEvent, entryOf, Tail } from './tail.ts'
+import { type DeliverableEvent, DeliveryTail, entryOf } from './tail.ts'
 import { type Bounds, UnderWay } from './under-way.ts'
 
 const MAX_HELD = 5000
@@ -43,7 +43,7 @@ export class Sender {
   readonly #requests: Requests
   readonly #held = new Map<string, HeldEndpoint>()
   readonly #ofPartner = new Map<string, Set<HeldEndpoint>>()
-  readonly #tails = new Map<string, Tail>()
+  readonly #tails = new Map<string, DeliveryTail>()
   readonly #ready = new Set<HeldEndpoint>()
   readonly #wanted = new Set<string>()
   readonly #vainUntil = new Map<string, number>()
@@ -243,8 +243,8 @@ export class Sender {
     )
   }
 
-  #tailOf(partnerId: string): Tail {
-    const known = this.#tails.get(partnerId) ?? new Tail(this.#services.db, partnerId, row => this.#entry(row))
+  #tailOf(partnerId: string): DeliveryTail {
+    const known = this.#tails.get(partnerId) ?? new DeliveryTail(this.#services.db, partnerId, row => this.#entry(row))
     this.#tails.set(partnerId, known)
     return known
   }

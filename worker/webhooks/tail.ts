@@ -51,7 +51,7 @@ export function entryOf(
 }
 
 /** What is to be read: after a position, whose event is of `day`, at most `limit`, of some types or (null) all. */
-export interface Reading {
+export interface LogReading {
   position: number
   day: number
   limit: number
@@ -67,7 +67,7 @@ export interface Read {
   missed: number
 }
 
-export class Tail {
+export class DeliveryTail {
   readonly #db: Db
   readonly #partnerId: string
   readonly #entry: (row: EventRow) => DeliverableEvent
@@ -90,7 +90,7 @@ export class Tail {
   }
 
   /** The events after a position. */
-  async read(from: Reading): Promise<Read> {
+  async read(from: LogReading): Promise<Read> {
     if (this.#latest === undefined || from.position > this.#latest.position) {
       await this.#reading?.catch(() => {})
       // This one is further on than all before it.
@@ -115,7 +115,7 @@ export class Tail {
     return this.#kept(from) ?? this.#own(from)
   }
 
-  #kept({ position, limit, types }: Reading): Read | undefined {
+  #kept({ position, limit, types }: LogReading): Read | undefined {
     const latest = this.#latest
     const first = this.#entries[0]?.position
     if (position === latest?.position)
@@ -153,7 +153,7 @@ export class Tail {
     }
   }
 
-  async #own(from: Reading): Promise<Read> {
+  async #own(from: LogReading): Promise<Read> {
     try {
       const page = await this.#page(from, from.limit, from.types)
       return { entries: page.events.map(this.#entry), next: page.next, caughtUp: page.caughtUp, missed: 0 }
@@ -163,7 +163,7 @@ export class Tail {
   }
 
   /** Goes on after a gap: with the oldest event that is kept; reports how many are missing. */
-  #passOver(from: Reading, error: unknown): Read {
+  #passOver(from: LogReading, error: unknown): Read {
     if (!(error instanceof PointExpired)) throw error
     const { oldest, latest } = error.state
     this.#entries = []

@@ -18,7 +18,7 @@ const NO_QUEUE = 2
 // The quickest round is forgotten after one to two of these.
 const MEMORY_MS = 30_000
 
-export class Window {
+export class SendWindow {
   #size = FIRST_WINDOW
   #quickest = Number.POSITIVE_INFINITY
   #quickestBefore = Number.POSITIVE_INFINITY

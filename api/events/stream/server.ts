@@ -13,7 +13,7 @@ import { limitKey } from '../../request/limit.ts'
 import { respond } from '../../request/respond.ts'
 import { secure } from '../../request/secure.ts'
 import { type SocketHolder, StreamSocket } from './socket.ts'
-import { type Tail, Tails } from './tail.ts'
+import { type PartnerTail, Tails } from './tail.ts'
 import { Ticks } from './ticks.ts'
 
 const PATH = '/v1/stream'
@@ -216,7 +216,7 @@ export function openStream(services: ApiServices): EventStream {
 interface Admission {
   holder: SocketHolder
   held: SocketPlace
-  tail: Tail
+  tail: PartnerTail
   release(): void
 }
 

@@ -16,7 +16,7 @@ import {
   streamLimits
 } from '../../../schemas/stream.ts'
 import { Subscription } from './subscription.ts'
-import type { Tail, TailServices } from './tail.ts'
+import type { PartnerTail, TailServices } from './tail.ts'
 import type { TickMember, TickOutlet, Ticks } from './ticks.ts'
 
 // Written and not yet taken by the socket: beyond it subscriptions wait.
@@ -55,7 +55,7 @@ export class StreamSocket implements TickOutlet {
   readonly holder: SocketHolder
   readonly #ws: WebSocket
   readonly #open: TailServices
-  readonly #tail: Tail
+  readonly #tail: PartnerTail
   readonly #subscriptions = new Map<string, Subscription>()
   readonly #tickSubscriptions = new Map<string, TickSubscription>()
   readonly #ticks: Ticks
@@ -73,7 +73,7 @@ export class StreamSocket implements TickOutlet {
   constructor(
     services: TailServices,
     ws: WebSocket,
-    { holder, tail, ticks }: { holder: SocketHolder; tail: Tail; ticks: Ticks }
+    { holder, tail, ticks }: { holder: SocketHolder; tail: PartnerTail; ticks: Ticks }
   ) {
     this.#open = services
     this.#ticks = ticks

@@ -3,7 +3,7 @@
 import { type Point, writeCursor } from '../../../db/events/cursor.ts'
 import { type LogState, PointExpired, readEvents } from '../../../db/events/read.ts'
 import { observeFrame } from '../../../db/platform/metrics.ts'
-import { type Entry, entryOf, type Tail, type TailServices } from './tail.ts'
+import { type Entry, entryOf, type PartnerTail, type TailServices } from './tail.ts'
 
 // A page takes two or three milliseconds of the process, for which nothing else is sent.
 const REPLAYED_AT_ONCE = 50
@@ -27,7 +27,7 @@ export interface SubscriptionOptions {
   /** Begins after this point, as a replay. */
   after: Point | undefined
   services: TailServices
-  tail: Tail
+  tail: PartnerTail
   outlet: Outlet
   /** The subscription ends: its events are not kept any more. */
   expired(state: LogState): void

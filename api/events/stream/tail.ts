@@ -73,7 +73,7 @@ export interface TailListener {
   expired(state: LogState): void
 }
 
-export class Tail {
+export class PartnerTail {
   readonly partnerId: string
   readonly #open: TailServices
   readonly #replays: Places
@@ -199,18 +199,18 @@ export class Tail {
  * Opens a tail with the newest events of today and yesterday. When all sockets of a partner come back at once, after a restart, they
  * share this one reading instead of reading the log each for itself.
  */
-async function openTail(services: TailServices, partnerId: string, replays: Places): Promise<Tail> {
+async function openTail(services: TailServices, partnerId: string, replays: Places): Promise<PartnerTail> {
   const state = await readLogState(services.db, partnerId)
   const { epoch, position, day } = state.latest
   const point = { epoch, position: Math.max(state.oldest.position, position - READ_AT_ONCE), day: day - 1 }
   try {
     const page = await readEvents(services.db, { partnerId, point, limit: READ_AT_ONCE })
     const entries = page.events.map(row => entryOf(services, epoch, row))
-    return new Tail(services, partnerId, { state: { ...page.state, latest: page.next }, entries, replays })
+    return new PartnerTail(services, partnerId, { state: { ...page.state, latest: page.next }, entries, replays })
   } catch (error) {
     // Older days have some of them, or the log has another epoch by now.
     if (error instanceof PointExpired)
-      return new Tail(services, partnerId, { state: error.state, entries: [], replays })
+      return new PartnerTail(services, partnerId, { state: error.state, entries: [], replays })
     throw error
   }
 }
@@ -220,14 +220,14 @@ export class Tails {
   readonly #open: TailServices
   // Subscriptions are bounded, and each waits for one page at most.
   readonly #replays = openPlaces({ places: REPLAYS, waiting: Infinity })
-  readonly #tails = new Map<string, { tail: Promise<Tail>; users: number }>()
+  readonly #tails = new Map<string, { tail: Promise<PartnerTail>; users: number }>()
 
   constructor(services: TailServices) {
     this.#open = services
   }
 
   /** The partner's tail; call `release` once it is no longer needed. */
-  async take(partnerId: string): Promise<{ tail: Tail; release: () => void }> {
+  async take(partnerId: string): Promise<{ tail: PartnerTail; release: () => void }> {
     let held = this.#tails.get(partnerId)
     if (!held) {
       held = { tail: openTail(this.#open, partnerId, this.#replays), users: 0 }

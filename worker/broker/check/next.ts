@@ -1,10 +1,10 @@
 // What is assumed of the newer dialect's REST side and of its sockets.
 import { unknowns } from '../dialects/next-unknowns.ts'
 import type { Report } from './report.ts'
-import { requestAddress, rest, Talk, type Target } from './talk.ts'
+import { type CheckTarget, requestAddress, rest, Talk } from './talk.ts'
 
 /** Checks the way to the account's socket and opens it; null where that fails. Throws for an account of real money. */
-export async function openNext(target: Target, report: Report): Promise<Talk | null> {
+export async function openNext(target: CheckTarget, report: Report): Promise<Talk | null> {
   const { status, body } = await rest(target, 'GET', '/accounts')
   const rows = (body as { data?: unknown } | null)?.data
   report.note('the token and the application open the list of accounts', status === 200 && Array.isArray(rows), status)
@@ -43,7 +43,7 @@ export async function openNext(target: Target, report: Report): Promise<Talk | n
 }
 
 /** Opens sockets until one is refused, beside the one that is open, and closes them again. */
-export async function checkSockets(target: Target, report: Report): Promise<void> {
+export async function checkSockets(target: CheckTarget, report: Report): Promise<void> {
   const open: Talk[] = []
   const most = unknowns.socketsOfUser + 1
   try {

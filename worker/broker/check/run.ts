@@ -4,7 +4,7 @@ import { parseShortcode } from '../dialects/shortcode.ts'
 import type { Frame } from '../transport/streams.ts'
 import { checkSockets, openNext } from './next.ts'
 import { Report, type Result } from './report.ts'
-import { type Reply, Talk, type Target } from './talk.ts'
+import { type CheckReply, type CheckTarget, Talk } from './talk.ts'
 import { untriedOf } from './untried.ts'
 
 type CheckedBody = Record<string, unknown>
@@ -13,7 +13,7 @@ type Rows = CheckedBody[]
 const watchMs = 60_000
 
 /** Runs the check; rejects only where it must not go on: no connection, an account of real money. */
-export async function checkBroker(target: Target, { buys }: { buys: boolean }): Promise<Result[]> {
+export async function checkBroker(target: CheckTarget, { buys }: { buys: boolean }): Promise<Result[]> {
   const report = new Report()
   report.hide(target.token)
   report.hide(target.accountId)
@@ -37,7 +37,7 @@ export async function checkBroker(target: Target, { buys }: { buys: boolean }): 
   }
 }
 
-async function openV3(target: Target, report: Report): Promise<Talk> {
+async function openV3(target: CheckTarget, report: Report): Promise<Talk> {
   const address = new URL(target.url)
   address.searchParams.set('app_id', target.appId)
   address.searchParams.set('l', 'EN')
@@ -109,7 +109,7 @@ async function checkMarket(talk: Talk, report: Report, symbolKey: string): Promi
   )
 }
 
-async function checkAccount(talk: Talk, report: Report, { dialect, accountId }: Target): Promise<void> {
+async function checkAccount(talk: Talk, report: Report, { dialect, accountId }: CheckTarget): Promise<void> {
   const { frame } = await talk.ask({ balance: 1 })
   const { loginid, balance, currency } = (frame.balance ?? {}) as CheckedBody
   report.note('balance names the account by its id', loginid === undefined ? undefined : loginid === accountId)
@@ -158,7 +158,7 @@ const cheapest = (symbolKey: string, amount: number) => ({
 async function checkContract(
   talk: Talk,
   report: Report,
-  { target, symbolKey }: { target: Target; symbolKey: string }
+  { target, symbolKey }: { target: CheckTarget; symbolKey: string }
 ): Promise<void> {
   const { frame: quote } = await talk.ask({ proposal: 1, ...cheapest(symbolKey, 1) })
   const { validation_params: params, id } = (quote.proposal ?? {}) as CheckedBody
@@ -260,7 +260,7 @@ async function checkBooks(
   report.note('the profit table has it at once', closed !== undefined)
 }
 
-function isGone({ frame, error }: Reply): boolean {
+function isGone({ frame, error }: CheckReply): boolean {
   const state = frame.proposal_open_contract as CheckedBody | undefined
   return error !== null || (state !== undefined && Object.keys(state).length === 0)
 }

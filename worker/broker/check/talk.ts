@@ -5,7 +5,7 @@ import type { Body } from '../dialects/reading.ts'
 import type { Frame } from '../transport/streams.ts'
 import type { Report } from './report.ts'
 
-export interface Target {
+export interface CheckTarget {
   dialect: 'v3' | 'next'
   /** v3: the WebSocket address; next: the REST base. */
   url: string
@@ -15,7 +15,7 @@ export interface Target {
   token: string
 }
 
-export interface Reply {
+export interface CheckReply {
   frame: Frame
   error: { code: string; subcode?: string; message: string; code_args?: unknown[] } | null
 }
@@ -53,7 +53,7 @@ export class Talk {
   }
 
   /** One call; resolves with its first response. Rejects when there is none in 20 s. */
-  ask(request: Body): Promise<Reply> {
+  ask(request: Body): Promise<CheckReply> {
     const reqId = ++this.#last
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
@@ -62,7 +62,7 @@ export class Talk {
       }, timeoutMs)
       this.#waiting.set(reqId, frame => {
         clearTimeout(timer)
-        resolve({ frame, error: (frame.error as Reply['error']) ?? null })
+        resolve({ frame, error: (frame.error as CheckReply['error']) ?? null })
       })
       this.#socket.send(JSON.stringify({ ...request, req_id: reqId }))
     })
@@ -111,7 +111,7 @@ interface WebSocketLike {
 
 /** The address of the account's socket, by REST, in the newer dialect; with the status where it is refused. */
 export async function requestAddress(
-  target: Target,
+  target: CheckTarget,
   report: Report
 ): Promise<{ status: number; address: string | null }> {
   const { status, body } = await rest(target, 'POST', `/accounts/${target.accountId}/otp`)
@@ -123,7 +123,7 @@ export async function requestAddress(
 
 /** One REST call of the newer dialect. */
 export async function rest(
-  { url, appIdHeader, appId, token }: Target,
+  { url, appIdHeader, appId, token }: CheckTarget,
   method: 'GET' | 'POST',
   path: string
 ): Promise<{ status: number; body: unknown }> {

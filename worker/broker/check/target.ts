@@ -3,13 +3,13 @@
 import { parseArgs } from 'node:util'
 import type { Config } from '../../../schemas/config/config.ts'
 import { brokerAppIdForms } from '../../../schemas/partners.ts'
-import type { Target } from './talk.ts'
+import type { CheckTarget } from './talk.ts'
 
 /** Throws an Error that names what is missing. */
 export function readTarget(
   args: string[],
   { config, token }: { config: Config; token: string | undefined }
-): { target: Target; json: boolean; buys: boolean } {
+): { target: CheckTarget; json: boolean; buys: boolean } {
   const text = { type: 'string' } as const
   const flag = { type: 'boolean' } as const
   const options = { dialect: text, account: text, 'app-id': text, json: flag, 'read-only': flag }

@@ -1,7 +1,7 @@
 // Assumptions that one short run on a demo account cannot try: the report lists them as unknown, with the reason, so that it
 // is complete.
 import { unknowns } from '../dialects/next-unknowns.ts'
-import type { Target } from './talk.ts'
+import type { CheckTarget } from './talk.ts'
 
 interface Untried {
   assumption: string
@@ -54,5 +54,5 @@ const inNext: Untried[] = [
 ]
 
 /** The assumptions about a dialect that the check leaves open. */
-export const untriedOf = (dialect: Target['dialect']): Untried[] =>
+export const untriedOf = (dialect: CheckTarget['dialect']): Untried[] =>
   dialect === 'next' ? [...inBothDialects, ...inNext] : inBothDialects

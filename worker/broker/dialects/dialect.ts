@@ -14,17 +14,17 @@ import type {
 } from '../port.ts'
 import type { CallLimits } from '../transport/call-window.ts'
 import type { Budget } from '../transport/quota.ts'
-import type { Connection } from '../transport/sockets.ts'
+import type { BrokerConnection } from '../transport/sockets.ts'
 import type { Body } from './reading.ts'
 
 /** What a dialect is given to open a connection with. */
-export interface Place {
+export interface DialectContext {
   appId: string
   budget: Budget
   log: BrokerLog
   answerTimeoutMs: number
   /** Opens a socket at `url`; rejects with BrokerError. */
-  connect(url: string): Promise<Connection>
+  connect(url: string): Promise<BrokerConnection>
   /**
    * Counts this connection as one of the user's, of which there may be `most` at a time: at the bound the one unused
    * longest is closed, and where all are in use it throws BrokerError TooManyConnections.
@@ -59,11 +59,11 @@ export interface Dialect {
   unreachable?: () => Unreachable[]
   close?: () => void
   /** A connection for market data, no account behind it. */
-  openMarket(place: Place): Promise<Connection>
+  openMarket(place: DialectContext): Promise<BrokerConnection>
   /** A connection authorised for the account, and for no other; BROKER_DISCONNECTED when the token is refused. */
-  openAccount(place: Place, account: BrokerAccount): Promise<Connection>
+  openAccount(place: DialectContext, account: BrokerAccount): Promise<BrokerConnection>
   /** The application's markups on a day of UTC (YYYY-MM-DD), by the broker's report; over a connection of its own. */
-  reportMarkup(place: Place, access: ReportAccess, day: string): Promise<MarkupReport>
+  reportMarkup(place: DialectContext, access: ReportAccess, day: string): Promise<MarkupReport>
   /** A purchase without a quote, at `maxPrice` at most. */
   buy(contract: Contract, maxPrice: string): Request
   /** A quote for a multiplier, to read its commission from. */

@@ -16,8 +16,8 @@ import {
 } from '../port.ts'
 import type { CallLimits } from '../transport/call-window.ts'
 import { readResponse } from '../transport/reconnecting.ts'
-import type { Connection, Frame, Stream } from '../transport/sockets.ts'
-import type { Dialect, PipSizeOf, Place } from './dialect.ts'
+import type { BrokerConnection, Frame, Stream } from '../transport/sockets.ts'
+import type { Dialect, DialectContext, PipSizeOf } from './dialect.ts'
 import { isRateLimit } from './errors.ts'
 import { readEvidence, termsOfRequest, unsigned } from './mapping.ts'
 import {
@@ -133,7 +133,7 @@ function addressOf(url: string, appId: string): string {
   return address.href
 }
 
-async function openSocket(url: string, place: Place, watched = true): Promise<Connection> {
+async function openSocket(url: string, place: DialectContext, watched = true): Promise<BrokerConnection> {
   const connection = await place.connect(addressOf(url, place.appId))
   if (watched) watchSite(connection, place)
   return connection
@@ -142,8 +142,8 @@ async function openSocket(url: string, place: Place, watched = true): Promise<Co
 const wellFormedToken = /^[\w-]{1,128}$/
 
 async function authorise(asked: {
-  connection: Connection
-  place: Place
+  connection: BrokerConnection
+  place: DialectContext
   account: BrokerAccount
   token: string
 }): Promise<void> {
@@ -154,7 +154,7 @@ async function authorise(asked: {
   await confirmAccount(account, facts)
 }
 
-async function sendToken(connection: Connection, place: Place, token: string): Promise<Frame> {
+async function sendToken(connection: BrokerConnection, place: DialectContext, token: string): Promise<Frame> {
   try {
     return await connection.call({ authorize: token }, { answer: 'authorize', timeoutMs: place.answerTimeoutMs })
   } catch (error) {
@@ -173,7 +173,7 @@ function readAuthorised({ authorize }: Frame): AccountFacts & { loginid: string 
 }
 
 /** Reads the call limits and subscribes to the site's status; no caller waits for it. */
-function watchSite(connection: Connection, place: Place): void {
+function watchSite(connection: BrokerConnection, place: DialectContext): void {
   const stream: Stream = {
     receive: frame => {
       if (frame.website_status === undefined) return false
@@ -247,7 +247,7 @@ const reportWaitMs = 60_000
 /** Statistics and details of a day: who the token's owner is does not matter, the report is about the applications. */
 async function reportMarkup(
   url: string,
-  { place, access, day }: { place: Place; access: ReportAccess; day: string }
+  { place, access, day }: { place: DialectContext; access: ReportAccess; day: string }
 ): Promise<MarkupReport> {
   const token = await readToken(access, wellFormedToken)
   const connection = await openSocket(url, place, false)

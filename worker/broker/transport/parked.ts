@@ -5,7 +5,7 @@
 import { bodyOf, idOf } from '../dialects/reading.ts'
 import type { BrokerLog } from '../port.ts'
 import type { ReconnectingConnection } from './reconnecting.ts'
-import type { Connection, Frame, Stream } from './sockets.ts'
+import type { BrokerConnection, Frame, Stream } from './sockets.ts'
 
 export interface ParkedOptions {
   reconnecting: ReconnectingConnection
@@ -31,7 +31,7 @@ const movement = 'transaction'
 export class ParkedContracts {
   readonly #options: ParkedOptions
   readonly #timers = new Map<string, { timer: NodeJS.Timeout; endsAt: number }>()
-  #source: { connection: Connection; stream: Stream } | null = null
+  #source: { connection: BrokerConnection; stream: Stream } | null = null
   #opening: Promise<void> | null = null
   #openAgainAt = 0
   #behindSince: number | null = null
@@ -89,7 +89,7 @@ export class ParkedContracts {
   }
 
   /** A connection is gone. */
-  down(connection: Connection): void {
+  down(connection: BrokerConnection): void {
     if (this.#source?.connection === connection) this.#lost()
   }
 
@@ -125,7 +125,9 @@ export class ParkedContracts {
 
   async #subscribe(): Promise<void> {
     const { reconnecting } = this.#options
-    const stream: Stream<Connection> = { receive: (frame, connection) => this.#receive(frame, { connection, stream }) }
+    const stream: Stream<BrokerConnection> = {
+      receive: (frame, connection) => this.#receive(frame, { connection, stream })
+    }
     try {
       await reconnecting.read(movement, { transaction: 1, subscribe: 1 }, { stream })
     } catch (error) {
@@ -134,7 +136,7 @@ export class ParkedContracts {
     }
   }
 
-  #receive(frame: Frame, source: { connection: Connection; stream: Stream }): boolean {
+  #receive(frame: Frame, source: { connection: BrokerConnection; stream: Stream }): boolean {
     if (frame.error !== undefined) {
       if (this.#source?.stream === source.stream) this.#lost()
       return true

@@ -9,13 +9,13 @@ import { BadFrame } from '../dialects/reading.ts'
 import type { BrokerLog } from '../port.ts'
 import { BrokerError } from '../port.ts'
 import type { Budget } from './quota.ts'
-import type { CallOptions, Connection, Frame, Stream } from './sockets.ts'
+import type { BrokerConnection, CallOptions, Frame, Stream } from './sockets.ts'
 
 export interface ReconnectingOptions {
   /** Opens a connection and authorises it; `onClose` is to be called when that one is gone. */
-  open(onClose: (cause: BrokerError) => void): Promise<Connection>
+  open(onClose: (cause: BrokerError) => void): Promise<BrokerConnection>
   /** A connection is gone or retired: its streams bring nothing any more. */
-  onDown(connection: Connection, cause: BrokerError): void
+  onDown(connection: BrokerConnection, cause: BrokerError): void
   budget: Budget
   classOf(call: string): string
   answerTimeoutMs: number
@@ -47,8 +47,8 @@ export class ReconnectingConnection {
   /** Monotonic ms of the last call. */
   usedAt = performance.now()
   readonly #options: ReconnectingOptions
-  #current: Connection | null = null
-  #opening: Promise<Connection> | null = null
+  #current: BrokerConnection | null = null
+  #opening: Promise<BrokerConnection> | null = null
   #closed: BrokerError | null = null
   #failures = 0
   #failure: BrokerError | null = null
@@ -59,7 +59,7 @@ export class ReconnectingConnection {
   }
 
   /** The connection, if there is one that takes calls. */
-  get current(): Connection | null {
+  get current(): BrokerConnection | null {
     return this.#current?.open ? this.#current : null
   }
 
@@ -72,7 +72,7 @@ export class ReconnectingConnection {
    * The connection, opened if there is none; many callers share one opening. For a while after one that failed, longer
    * each time in a row, rejects at once with the same error.
    */
-  connect(): Promise<Connection> {
+  connect(): Promise<BrokerConnection> {
     if (this.#closed !== null) return Promise.reject(this.#closed)
     const up = this.current
     if (up !== null) return Promise.resolve(up)
@@ -126,7 +126,7 @@ export class ReconnectingConnection {
   }
 
   /** Sends new calls elsewhere; those under way on the connection may still end. */
-  retire(connection: Connection, cause: BrokerError): void {
+  retire(connection: BrokerConnection, cause: BrokerError): void {
     if (this.#current === connection) this.#current = null
     const wasUsable = connection.usable
     connection.retire(this.#options.answerTimeoutMs)
@@ -175,8 +175,8 @@ export class ReconnectingConnection {
     this.#openAgainAt = performance.now() + pauseAfter(this.#failures, openPauses)
   }
 
-  async #open(): Promise<Connection> {
-    let opened: Connection | null = null
+  async #open(): Promise<BrokerConnection> {
+    let opened: BrokerConnection | null = null
     let gone: BrokerError | null = null
     const connection = await this.#options.open(cause => {
       gone = cause

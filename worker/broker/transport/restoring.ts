@@ -5,15 +5,15 @@ import { backOff } from '../../../db/platform/back-off.ts'
 import type { BrokerLog } from '../port.ts'
 import type { ParkedContracts } from './parked.ts'
 import type { StreamPlaces } from './stream-places.ts'
-import type { Subscription } from './subscription.ts'
+import type { ContractSubscription } from './subscription.ts'
 
 interface RestoringOptions {
-  subscriptions: ReadonlyMap<string, Subscription>
+  subscriptions: ReadonlyMap<string, ContractSubscription>
   parked: ParkedContracts
   places: StreamPlaces
   log: BrokerLog
   /** Requests a contract's stream, or reads its state where there is no place; does not throw. */
-  request(subscription: Subscription): Promise<void>
+  request(subscription: ContractSubscription): Promise<void>
   /** Makes up for the sales that were missed while contracts are parked; does not throw. */
   catchUp(): Promise<void>
 }

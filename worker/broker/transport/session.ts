@@ -15,7 +15,7 @@ import {
 } from '../port.ts'
 import { exhausted } from './quota.ts'
 import { readResponse } from './reconnecting.ts'
-import type { Connection, Frame, Stream } from './sockets.ts'
+import type { BrokerConnection, Frame, Stream } from './sockets.ts'
 import { notFound, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 
 export interface SessionOptions extends Omit<SubscriptionsOptions, 'openContracts'> {
@@ -170,7 +170,7 @@ export class AccountSession implements Session {
     const early: Frame[] = []
     let bought: Bought | null = null
     let deliver: ((frame: Frame) => boolean) | null = null
-    const stream: Stream<Connection> = {
+    const stream: Stream<BrokerConnection> = {
       receive: (frame, connection) => {
         if (deliver !== null) return deliver(frame)
         if (frame.buy === undefined) {

@@ -43,7 +43,7 @@ const maxInvalidFrames = 50
 /** A frame that would queue behind this much would leave late, if at all. */
 const maxUnsentBytes = 256 * 1024
 
-export class Connection {
+export class BrokerConnection {
   /** False once it was retired: calls under way end, new ones belong elsewhere. */
   usable = true
   /** False while the broker announces that it is about to go down: no purchase starts here. */
@@ -62,8 +62,8 @@ export class Connection {
   #closed = false
 
   /** Opens a connection; rejects as `openSocket` does. */
-  static open(options: ConnectionOptions): Promise<Connection> {
-    return openSocket(options, open => new Connection(open, options))
+  static open(options: ConnectionOptions): Promise<BrokerConnection> {
+    return openSocket(options, open => new BrokerConnection(open, options))
   }
 
   private constructor({ socket, wire }: OpenSocket, options: ConnectionOptions) {

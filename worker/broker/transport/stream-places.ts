@@ -1,14 +1,14 @@
 // A connection carries only so many streams. A place is taken from the request for a stream until its end at the broker.
 import type { Dialect } from '../dialects/dialect.ts'
 import type { ReconnectingConnection } from './reconnecting.ts'
-import type { Source, Subscription } from './subscription.ts'
+import type { ContractSubscription, Source } from './subscription.ts'
 
-type Owner = Pick<Subscription, 'source' | 'subscribing'>
+type PlaceOwner = Pick<ContractSubscription, 'source' | 'subscribing'>
 
 export class StreamPlaces {
   readonly #dialect: Dialect
   readonly #reconnecting: ReconnectingConnection
-  readonly #subscriptions: ReadonlyMap<string, Owner>
+  readonly #subscriptions: ReadonlyMap<string, PlaceOwner>
   readonly #onFreed: () => void
   #reserved = 0
   /** Contracts whose last stream is not yet ended at the broker: another one would be refused. */
@@ -16,7 +16,7 @@ export class StreamPlaces {
 
   constructor(
     { dialect, reconnecting }: { dialect: Dialect; reconnecting: ReconnectingConnection },
-    subscriptions: ReadonlyMap<string, Owner>,
+    subscriptions: ReadonlyMap<string, PlaceOwner>,
     onFreed: () => void
   ) {
     this.#dialect = dialect

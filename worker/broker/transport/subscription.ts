@@ -1,14 +1,14 @@
 // One contract that an account's session is subscribed to.
 import type { ContractListener, ContractState } from '../port.ts'
-import type { Connection, Stream } from './sockets.ts'
+import type { BrokerConnection, Stream } from './sockets.ts'
 
 /** Where a contract streams. */
 export interface Source {
-  connection: Connection
+  connection: BrokerConnection
   stream: Stream
 }
 
-export interface Subscription {
+export interface ContractSubscription {
   contractId: string
   listeners: Set<ContractListener>
   last: ContractState | null
@@ -26,7 +26,7 @@ export interface Subscription {
   over: boolean
 }
 
-export function newSubscription(contractId: string): Subscription {
+export function newSubscription(contractId: string): ContractSubscription {
   return {
     contractId,
     listeners: new Set(),

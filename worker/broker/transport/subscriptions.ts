@@ -9,9 +9,9 @@ import { type Bought, BrokerError, type ContractListener, type ContractState } f
 import { ParkedContracts, type ParkedOptions } from './parked.ts'
 import { readResponse } from './reconnecting.ts'
 import { Restoring } from './restoring.ts'
-import type { Connection, Frame, Stream } from './sockets.ts'
+import type { BrokerConnection, Frame, Stream } from './sockets.ts'
 import { StreamPlaces } from './stream-places.ts'
-import { newSubscription, type Source, type Subscription } from './subscription.ts'
+import { type ContractSubscription, newSubscription, type Source } from './subscription.ts'
 
 export interface SubscriptionsOptions extends Omit<ParkedOptions, 'onOver' | 'onBehind'> {
   dialect: Dialect
@@ -26,7 +26,7 @@ const answer = 'proposal_open_contract'
 
 export class Subscriptions {
   readonly #options: SubscriptionsOptions
-  readonly #byContract = new Map<string, Subscription>()
+  readonly #byContract = new Map<string, ContractSubscription>()
   readonly #parked: ParkedContracts
   readonly #places: StreamPlaces
   readonly #restoring: Restoring
@@ -122,7 +122,7 @@ export class Subscriptions {
   }
 
   /** A connection is gone: its streams are sought again elsewhere. */
-  down(connection: Connection): void {
+  down(connection: BrokerConnection): void {
     const now = performance.now()
     for (const subscription of this.#byContract.values()) {
       if (subscription.source?.connection !== connection) continue
@@ -150,29 +150,29 @@ export class Subscriptions {
     for (const subscription of [...this.#byContract.values()]) this.#lose(subscription, cause)
   }
 
-  #add(contractId: string): Subscription {
+  #add(contractId: string): ContractSubscription {
     const subscription = newSubscription(contractId)
     this.#byContract.set(contractId, subscription)
     return subscription
   }
 
-  #remove(subscription: Subscription): void {
+  #remove(subscription: ContractSubscription): void {
     subscription.over = true
     this.#parked.end(subscription.contractId)
     if (this.#byContract.get(subscription.contractId) === subscription) this.#byContract.delete(subscription.contractId)
   }
 
   /** Opens the contract's stream; askers at the same time share one subscription. */
-  #openShared(subscription: Subscription): Promise<ContractState> {
+  #openShared(subscription: ContractSubscription): Promise<ContractState> {
     subscription.requesting ??= this.#request(subscription).finally(() => {
       subscription.requesting = null
     })
     return subscription.requesting
   }
 
-  async #request(subscription: Subscription): Promise<ContractState> {
+  async #request(subscription: ContractSubscription): Promise<ContractState> {
     const request = { proposal_open_contract: 1, contract_id: Number(subscription.contractId) }
-    const stream: Stream<Connection> = {
+    const stream: Stream<BrokerConnection> = {
       receive: (frame, connection) => this.#receive(subscription, frame, { connection, stream })
     }
     const { reconnecting } = this.#options
@@ -194,7 +194,7 @@ export class Subscriptions {
     return state
   }
 
-  #receive(subscription: Subscription, frame: Frame, source: Source): boolean {
+  #receive(subscription: ContractSubscription, frame: Frame, source: Source): boolean {
     if (subscription.over) return false
     if (subscription.source !== null && subscription.source.stream !== source.stream) {
       this.#places.release(source, subscription.contractId)
@@ -225,7 +225,7 @@ export class Subscriptions {
   }
 
   /** Parks a contract, if it may be: its stream ends. Returns whether it is parked. */
-  #park(subscription: Subscription): boolean {
+  #park(subscription: ContractSubscription): boolean {
     const ms = subscription.over || subscription.mustStream ? 0 : this.#parked.lengthOf(subscription.endsAt)
     if (ms === 0) return false
     const { source } = subscription
@@ -245,7 +245,7 @@ export class Subscriptions {
   }
 
   /** The stream brings nothing any more, though the connection is up: request it again. */
-  #away(subscription: Subscription): void {
+  #away(subscription: ContractSubscription): void {
     subscription.source = null
     subscription.awaySince = performance.now()
     this.#restoring.begin()
@@ -264,11 +264,12 @@ export class Subscriptions {
       await this.#parked.catchUp()
     } catch (error) {
       if (!isFinal(error) && (this.#parked.behindMs ?? 0) <= this.#options.lostAfterMs) return
-      for (const contractId of this.#parked.ids()) this.#lose(this.#byContract.get(contractId) as Subscription, error)
+      for (const contractId of this.#parked.ids())
+        this.#lose(this.#byContract.get(contractId) as ContractSubscription, error)
     }
   }
 
-  async #again(subscription: Subscription): Promise<void> {
+  async #again(subscription: ContractSubscription): Promise<void> {
     if (subscription.over || subscription.source !== null || subscription.requesting !== null) return
     try {
       await this.#openShared(subscription)
@@ -283,13 +284,13 @@ export class Subscriptions {
     }
   }
 
-  #lose(subscription: Subscription, cause: unknown): void {
+  #lose(subscription: ContractSubscription, cause: unknown): void {
     if (subscription.over) return
     this.#remove(subscription)
     for (const listener of subscription.listeners) this.#notify(subscription, () => listener.lost(cause))
   }
 
-  #notify(subscription: Subscription, notify: () => void): void {
+  #notify(subscription: ContractSubscription, notify: () => void): void {
     try {
       notify()
     } catch (cause) {

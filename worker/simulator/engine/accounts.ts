@@ -4,7 +4,7 @@
 
 import { currencies, startIn, toAmount, unitsWithin } from './currencies.ts'
 import type { Row, SimulatedAccount } from './records.ts'
-import { Refusal } from './refusal.ts'
+import { SimulatedRefusal } from './refusal.ts'
 
 export type TokenScope = 'read' | 'trade' | 'trading_information' | 'payments' | 'admin'
 
@@ -61,7 +61,7 @@ export class Accounts {
 
   /** Opens the token's account, creating it where the token's form allows it. Throws InvalidToken, AccountDisabled. */
   grant(token: string): Grant {
-    const invalid = () => new Refusal('InvalidToken', 'The token is invalid.')
+    const invalid = () => new SimulatedRefusal('InvalidToken', 'The token is invalid.')
     if (this.#revoked.has(token) || token.length < 10) throw invalid()
     const preset = this.#presets.get(token)
     const match = preset ? null : TOKEN.exec(token)
@@ -89,7 +89,7 @@ export class Accounts {
     if (grant.account.disabled) throw disabled(grant.account)
     if (this.#revoked.size === 0) return
     if (this.#revoked.has(grant.token) || this.#revoked.has(grant.account.loginid)) {
-      throw new Refusal('InvalidToken', 'The token is invalid.')
+      throw new SimulatedRefusal('InvalidToken', 'The token is invalid.')
     }
   }
 
@@ -141,6 +141,6 @@ export function enterRow(account: SimulatedAccount, row: Row): void {
   for (const listener of account.listeners) listener({ kind: 'row', row })
 }
 
-function disabled(account: SimulatedAccount): Refusal {
-  return new Refusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
+function disabled(account: SimulatedAccount): SimulatedRefusal {
+  return new SimulatedRefusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
 }

@@ -8,11 +8,11 @@ import { expiryOf, type PurchaseTerms, shortcodeOf } from './contracts.ts'
 import { printUnits, Rates } from './currencies.ts'
 import { type Journal, noJournal } from './journal.ts'
 import { finalCents, Lives } from './lives.ts'
-import { Market, type MarketTick } from './market.ts'
+import { type MarketTick, SimulatedMarket } from './market.ts'
 import { checkCeiling, checkPrice, limitsOf, offerOf } from './offers.ts'
 import { bidOf, multiplierProfit, type Price, priceOf } from './pricing.ts'
 import type { AppId, ContractExit, Offer, SimulatedAccount, SimulatedContract } from './records.ts'
-import { type Reason, Refusal } from './refusal.ts'
+import { type Reason, SimulatedRefusal } from './refusal.ts'
 import { restore } from './restore.ts'
 import type { SimulatedSymbol } from './symbols.ts'
 
@@ -83,7 +83,7 @@ const obstacles = {
 
 export class Engine {
   readonly clock: TimeSource
-  readonly market: Market
+  readonly market: SimulatedMarket
   readonly books: Books
   readonly lives: Lives
   readonly rates = new Rates()
@@ -95,7 +95,7 @@ export class Engine {
   constructor(options: EngineOptions = {}) {
     this.clock = options.clock ?? systemClock
     const tickMs = options.tickMs ?? null
-    this.market = new Market(this.clock, { seed: options.seed ?? 1, tickMs })
+    this.market = new SimulatedMarket(this.clock, { seed: options.seed ?? 1, tickMs })
     this.lives = new Lives({
       clock: this.clock,
       market: this.market,
@@ -121,14 +121,14 @@ export class Engine {
     return this.books.contracts
   }
 
-  /** Prices terms now. Throws Refusal. */
+  /** Prices terms now. Throws SimulatedRefusal. */
   quote(terms: PurchaseTerms, account: SimulatedAccount | null): Quote {
     const nowMs = this.clock.now()
     const { pct, onTop } = this.markup
     const offer = offerOf({ ...terms, markupPct: terms.markupPct ?? pct, markupOnTop: onTop }, nowMs)
     if (account && account.currency !== offer.currency) {
       const text = `The provided currency ${offer.currency} is not the currency of the account.`
-      throw new Refusal('NotDefaultCurrency', text, { field: 'currency', args: [offer.currency] })
+      throw new SimulatedRefusal('NotDefaultCurrency', text, { field: 'currency', args: [offer.currency] })
     }
     this.#checkOpen(offer, nowMs)
     const spot = this.market.latest(offer.symbol, nowMs)
@@ -138,9 +138,9 @@ export class Engine {
     return { offer, price, spot, startEpoch, expiryEpoch: expiryOf(offer, startEpoch) }
   }
 
-  /** Buys at most at `maxCents`. Throws Refusal; when it does nothing has changed. */
+  /** Buys at most at `maxCents`. Throws SimulatedRefusal; when it does nothing has changed. */
   buy(account: SimulatedAccount, facts: { appId: AppId; terms: PurchaseTerms; maxCents: number }): SimulatedContract {
-    if (account.disabled) throw new Refusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
+    if (account.disabled) throw new SimulatedRefusal('AccountDisabled', `The account ${account.loginid} is disabled.`)
     const { offer, price, spot, startEpoch, expiryEpoch } = this.quote(facts.terms, account)
     checkCeiling(offer, price.askCents, facts.maxCents)
     if (price.askCents > account.balanceCents) throw insufficient(account, price.askCents)
@@ -180,15 +180,15 @@ export class Engine {
     return contract
   }
 
-  /** Sells at the market, not below `floorCents`. Throws Refusal. */
+  /** Sells at the market, not below `floorCents`. Throws SimulatedRefusal. */
   sell(account: SimulatedAccount, facts: { appId: AppId; contractId: number; floorCents: number }): SimulatedContract {
     const contract = this.#own(account, facts.contractId)
     const { bidCents, spot, unsellable } = this.value(contract)
-    if (unsellable) throw new Refusal(unsellable.reason, unsellable.message)
+    if (unsellable) throw new SimulatedRefusal(unsellable.reason, unsellable.message)
     if (bidCents < facts.floorCents) {
       const { currency } = contract.offer
       const print = (cents: number) => printUnits(cents, currency)
-      throw new Refusal('PriceMoved', `The contract can only be sold for ${print(bidCents)}.`, {
+      throw new SimulatedRefusal('PriceMoved', `The contract can only be sold for ${print(bidCents)}.`, {
         args: [currency, print(facts.floorCents), print(bidCents)]
       })
     }
@@ -197,7 +197,7 @@ export class Engine {
     return contract
   }
 
-  /** Changes a multiplier contract's limits; null removes one, undefined leaves it. Throws Refusal. */
+  /** Changes a multiplier contract's limits; null removes one, undefined leaves it. Throws SimulatedRefusal. */
   update(
     account: SimulatedAccount,
     contractId: number,
@@ -205,11 +205,11 @@ export class Engine {
   ): SimulatedContract {
     const contract = this.#own(account, contractId)
     if (contract.offer.kind !== 'multiplier' || contract.status !== 'open') {
-      throw new Refusal('ContractUpdateNotAllowed', 'Update is not allowed for this contract.')
+      throw new SimulatedRefusal('ContractUpdateNotAllowed', 'Update is not allowed for this contract.')
     }
     const nowMs = this.clock.now()
     if (nowMs - contract.limitsChangedMs < LIMITS_PAUSE_MS) {
-      throw new Refusal('ContractUpdateTooFrequent', 'Only one update per second is allowed.')
+      throw new SimulatedRefusal('ContractUpdateTooFrequent', 'Only one update per second is allowed.')
     }
     const changed = limitsOf(contract.offer, limits)
     if (changed.takeProfitCents !== undefined) contract.offer.takeProfitCents = changed.takeProfitCents
@@ -223,7 +223,7 @@ export class Engine {
   /** Refuses: deal cancellation is not sold here, so there is never anything to cancel. */
   cancel(account: SimulatedAccount, contractId: number): never {
     this.#own(account, contractId)
-    throw new Refusal('CancelNotAvailable', 'Deal cancellation is not available for this contract.')
+    throw new SimulatedRefusal('CancelNotAvailable', 'Deal cancellation is not available for this contract.')
   }
 
   /** Settles every contract that has ended and waits for the settlements; returns how many. */
@@ -257,10 +257,10 @@ export class Engine {
   }
 
   /** The refusal of a closed market; when it opens is its first value, where that is known. */
-  closed(symbol: SimulatedSymbol): Refusal {
+  closed(symbol: SimulatedSymbol): SimulatedRefusal {
     const opensMs = this.market.sessions.nextOpening(symbol)
     const opens = opensMs === null ? [] : [new Date(Math.ceil(opensMs / 1000) * 1000)]
-    return new Refusal('MarketIsClosed', CLOSED_TEXT, {
+    return new SimulatedRefusal('MarketIsClosed', CLOSED_TEXT, {
       field: 'symbol',
       args: opens.map(time => time.toISOString().slice(0, 19).replace('T', ' '))
     })
@@ -275,12 +275,12 @@ export class Engine {
   #checkOpen(offer: Offer, nowMs: number): void {
     const { symbol } = offer
     if (this.market.sessions.isSuspended(symbol)) {
-      throw new Refusal('TradingSuspended', 'Trading is suspended for this asset.', { field: 'symbol' })
+      throw new SimulatedRefusal('TradingSuspended', 'Trading is suspended for this asset.', { field: 'symbol' })
     }
     if (!this.market.sessions.isOpen(symbol, nowMs)) throw this.closed(symbol)
     if (offer.kind === 'timed' && !this.market.sessions.isOpen(symbol, nowMs + offer.seconds * 1000)) {
       const text = 'Contract must expire during trading hours.'
-      throw new Refusal('TradingHoursExpiry', text, { field: 'duration' })
+      throw new SimulatedRefusal('TradingHoursExpiry', text, { field: 'duration' })
     }
   }
 
@@ -306,13 +306,13 @@ export class Engine {
 
   #own(account: SimulatedAccount, contractId: number): SimulatedContract {
     const contract = this.find(account, contractId)
-    if (!contract) throw new Refusal('ContractNotFound', 'Unknown contract.')
+    if (!contract) throw new SimulatedRefusal('ContractNotFound', 'Unknown contract.')
     return contract
   }
 }
 
-function insufficient(account: SimulatedAccount, askCents: number): Refusal {
+function insufficient(account: SimulatedAccount, askCents: number): SimulatedRefusal {
   const [has, needs] = [printUnits(account.balanceCents, account.currency), printUnits(askCents, account.currency)]
   const text = `Your account balance (${has} ${account.currency}) is insufficient to buy this contract (${needs} ${account.currency}).`
-  return new Refusal('InsufficientBalance', text, { args: [account.currency, has, needs] })
+  return new SimulatedRefusal('InsufficientBalance', text, { args: [account.currency, has, needs] })
 }

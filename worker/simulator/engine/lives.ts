@@ -2,7 +2,7 @@
 // Ticks are ordered by their number alone. A quiet timed contract costs nothing between purchase and end.
 import { Agenda, type TimeSource } from './clock.ts'
 import { BROKER_APP_ID, ticksNeeded, wins } from './contracts.ts'
-import type { Market, MarketTick } from './market.ts'
+import type { MarketTick, SimulatedMarket } from './market.ts'
 import { multiplierProfit } from './pricing.ts'
 import type { ContractExit, SimulatedContract } from './records.ts'
 import type { SimulatedSymbol } from './symbols.ts'
@@ -16,7 +16,7 @@ export class Lives {
   /** Between the end of a contract and its settlement. */
   settlementDelayMs: number
   #clock: TimeSource
-  #market: Market
+  #market: SimulatedMarket
   #agenda: Agenda
   #settlesLater: (contract: SimulatedContract) => number
   #close: (contract: SimulatedContract, sale: ContractExit) => void
@@ -25,7 +25,7 @@ export class Lives {
   /** `close` moves the money of a contract that is through. */
   constructor(open: {
     clock: TimeSource
-    market: Market
+    market: SimulatedMarket
     settlementDelayMs: number
     settlesLater: (contract: SimulatedContract) => number
     close: (contract: SimulatedContract, sale: ContractExit) => void

@@ -43,7 +43,7 @@ export function printPips(symbol: SimulatedSymbol, pips: number): string {
   return (pips / 10 ** symbol.decimals).toFixed(symbol.decimals)
 }
 
-export class Market {
+export class SimulatedMarket {
   /** When there are ticks, and when there is trade. */
   readonly sessions: Sessions
   #clock: TimeSource

@@ -3,7 +3,7 @@ import { isDigit, type PurchaseTerms } from './contracts.ts'
 import { digitsOf, isCurrency, limitIn, printUnits, toUnits } from './currencies.ts'
 import type { Price } from './pricing.ts'
 import { type Barrier, type ContractType, digitTypes, multiplierTypes, type Offer, riseFallTypes } from './records.ts'
-import { Refusal } from './refusal.ts'
+import { SimulatedRefusal } from './refusal.ts'
 import { type SimulatedSymbol, symbols } from './symbols.ts'
 
 const MIN_STAKE_CENTS = 35
@@ -35,28 +35,33 @@ export function typesOf(symbol: SimulatedSymbol): ContractType[] {
   ]
 }
 
-/** Checks terms at a moment (ms) and makes them an offer. Throws Refusal; money limits are checked with the price. */
+/** Checks terms at a moment (ms) and makes them an offer. Throws SimulatedRefusal; money limits are checked with the price. */
 export function offerOf(terms: PurchaseTerms, nowMs: number): Offer {
   const symbol = symbols.get(terms.symbol)
-  if (!symbol) throw new Refusal('InvalidSymbol', `Symbol ${terms.symbol} is invalid.`, { field: 'symbol' })
+  if (!symbol) throw new SimulatedRefusal('InvalidSymbol', `Symbol ${terms.symbol} is invalid.`, { field: 'symbol' })
   const type = terms.type as ContractType
   if (!known.has(type) || !typesOf(symbol).includes(type)) {
-    throw new Refusal('ContractNotOffered', 'Trading is not offered for this asset.', { field: 'contract_type' })
+    throw new SimulatedRefusal('ContractNotOffered', 'Trading is not offered for this asset.', {
+      field: 'contract_type'
+    })
   }
   if (!isCurrency(terms.currency)) {
-    throw new Refusal('NotDefaultCurrency', 'The provided currency is invalid.', { field: 'currency' })
+    throw new SimulatedRefusal('NotDefaultCurrency', 'The provided currency is invalid.', { field: 'currency' })
   }
   const markupPct = terms.markupPct ?? 0
   if (markupPct < 0 || markupPct > MAX_MARKUP_PCT) {
     const field = 'app_markup_percentage'
-    throw new Refusal('InvalidMarkup', `Markup must be between 0 and ${MAX_MARKUP_PCT}.`, { field })
+    throw new SimulatedRefusal('InvalidMarkup', `Markup must be between 0 and ${MAX_MARKUP_PCT}.`, { field })
   }
   if (terms.cancellation !== undefined) {
     const field = 'cancellation'
-    throw new Refusal('DealCancellationNotOffered', 'Deal cancellation is not offered for this asset.', { field })
+    throw new SimulatedRefusal('DealCancellationNotOffered', 'Deal cancellation is not offered for this asset.', {
+      field
+    })
   }
   const { basis } = terms
-  if (basis === undefined) throw new Refusal('InvalidBasis', 'Basis must be payout or stake.', { field: 'basis' })
+  if (basis === undefined)
+    throw new SimulatedRefusal('InvalidBasis', 'Basis must be payout or stake.', { field: 'basis' })
   const offer: Offer = {
     type,
     kind: 'ticks',
@@ -85,7 +90,7 @@ export function offerOf(terms: PurchaseTerms, nowMs: number): Offer {
 function amountOf(terms: PurchaseTerms): number {
   const amount = terms.amount
   if (amount === undefined || amount <= 0) {
-    throw new Refusal('InvalidStake', 'Please enter a stake amount.', { field: 'amount' })
+    throw new SimulatedRefusal('InvalidStake', 'Please enter a stake amount.', { field: 'amount' })
   }
   const cents = toUnits(amount, terms.currency)
   if (cents === undefined) {
@@ -93,7 +98,7 @@ function amountOf(terms: PurchaseTerms): number {
     const word = terms.basis === 'stake' ? 'Stake' : 'Payout'
     const reason = terms.basis === 'stake' ? 'IncorrectStakeDecimals' : 'IncorrectPayoutDecimals'
     const text = `${word} can not have more than ${digits} decimal places.`
-    throw new Refusal(reason, text, { field: 'amount', args: [digits] })
+    throw new SimulatedRefusal(reason, text, { field: 'amount', args: [digits] })
   }
   return cents
 }
@@ -102,19 +107,20 @@ function takeDuration(offer: Offer, terms: PurchaseTerms, nowMs: number): void {
   const { symbol } = offer
   const field = 'duration'
   const notAllowed = () =>
-    new Refusal('TradingDurationNotAllowed', 'Trading is not offered for this duration.', { field })
+    new SimulatedRefusal('TradingDurationNotAllowed', 'Trading is not offered for this duration.', { field })
   const nowEpoch = Math.floor(nowMs / 1000)
   if (terms.expiry !== undefined) {
-    if (terms.expiry <= nowEpoch) throw new Refusal('AlreadyExpired', 'Expiry time cannot be in the past.', { field })
+    if (terms.expiry <= nowEpoch)
+      throw new SimulatedRefusal('AlreadyExpired', 'Expiry time cannot be in the past.', { field })
     offer.seconds = terms.expiry - nowEpoch
     offer.fixedExpiry = true
   } else if (terms.duration === undefined || terms.unit === undefined || terms.duration < 1) {
-    throw new Refusal('InvalidExpiry', 'Please specify either duration or date_expiry.', { field })
+    throw new SimulatedRefusal('InvalidExpiry', 'Please specify either duration or date_expiry.', { field })
   } else if (terms.unit === 't') {
     if (symbol.maxTicks === 0) throw notAllowed()
     if (terms.duration > symbol.maxTicks) {
       const text = `Number of ticks must be between 1 and ${symbol.maxTicks}.`
-      throw new Refusal('TicksNumberLimits', text, { field, args: [1, symbol.maxTicks] })
+      throw new SimulatedRefusal('TicksNumberLimits', text, { field, args: [1, symbol.maxTicks] })
     }
     offer.ticks = terms.duration
     return
@@ -127,15 +133,15 @@ function digitOf(type: ContractType, barrier: string | undefined): number | null
   const field = 'barrier'
   if (type === 'DIGITEVEN' || type === 'DIGITODD') {
     if (barrier === undefined) return null
-    throw new Refusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', { field })
+    throw new SimulatedRefusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', { field })
   }
-  if (barrier === undefined) throw new Refusal('MissingRequiredDigit', 'Missing required digit.', { field })
+  if (barrier === undefined) throw new SimulatedRefusal('MissingRequiredDigit', 'Missing required digit.', { field })
   if (!/^[0-9]$/.test(barrier)) {
-    throw new Refusal('DigitOutOfRange', 'Digit must be in the range of 0 to 9.', { field, args: [0, 9] })
+    throw new SimulatedRefusal('DigitOutOfRange', 'Digit must be in the range of 0 to 9.', { field, args: [0, 9] })
   }
   const digit = Number(barrier)
   if ((type === 'DIGITOVER' && digit === 9) || (type === 'DIGITUNDER' && digit === 0)) {
-    throw new Refusal('NoReturn', 'This contract offers no return.', { field })
+    throw new SimulatedRefusal('NoReturn', 'This contract offers no return.', { field })
   }
   return digit
 }
@@ -146,25 +152,30 @@ function barrierOf(symbol: SimulatedSymbol, text: string): Barrier {
   const exact = Number(text) * 10 ** symbol.decimals
   const pips = Math.round(exact)
   if (!Number.isFinite(exact) || Math.abs(exact - pips) > 1e-4) {
-    throw new Refusal('InvalidBarrier', `Barrier can only be up to ${symbol.decimals} decimal places.`, { field })
+    throw new SimulatedRefusal('InvalidBarrier', `Barrier can only be up to ${symbol.decimals} decimal places.`, {
+      field
+    })
   }
-  if (!relative && pips === 0) throw new Refusal('InvalidBarrier', 'Absolute barrier cannot be zero.', { field })
+  if (!relative && pips === 0)
+    throw new SimulatedRefusal('InvalidBarrier', 'Absolute barrier cannot be zero.', { field })
   return { relative, pips }
 }
 
 function multiplierOffer(offer: Offer, terms: PurchaseTerms): Offer {
   const { symbol } = offer
   if (terms.barrier !== undefined) {
-    throw new Refusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', { field: 'barrier' })
+    throw new SimulatedRefusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', {
+      field: 'barrier'
+    })
   }
-  if (terms.basis !== 'stake') throw new Refusal('InvalidStake', 'Basis must be stake.', { field: 'basis' })
+  if (terms.basis !== 'stake') throw new SimulatedRefusal('InvalidStake', 'Basis must be stake.', { field: 'basis' })
   if (terms.duration !== undefined || terms.expiry !== undefined) {
-    throw new Refusal('InvalidExpiry', 'This contract takes no duration.', { field: 'duration' })
+    throw new SimulatedRefusal('InvalidExpiry', 'This contract takes no duration.', { field: 'duration' })
   }
   if (terms.multiplier === undefined || !symbol.multipliers.includes(terms.multiplier)) {
     const list = symbol.multipliers.join(',')
     const text = `Multiplier is not in acceptable range. Accepts ${list}.`
-    throw new Refusal('MultiplierOutOfRange', text, { field: 'multiplier', args: [list] })
+    throw new SimulatedRefusal('MultiplierOutOfRange', text, { field: 'multiplier', args: [list] })
   }
   offer.kind = 'multiplier'
   offer.multiplier = terms.multiplier
@@ -204,17 +215,17 @@ function limitOf(
   if (cents === undefined) {
     const digits = digitsOf(rule.currency)
     const text = `Only ${digits} decimal places are allowed.`
-    throw new Refusal('IncorrectStakeDecimals', text, { field: rule.field, args: [digits] })
+    throw new SimulatedRefusal('IncorrectStakeDecimals', text, { field: rule.field, args: [digits] })
   }
   if (cents < rule.min) {
     const min = printUnits(rule.min, rule.currency)
     const text = `Enter an amount equal to or higher than ${min}.`
-    throw new Refusal('LimitOrderAmountTooLow', text, { field: rule.field, args: [min] })
+    throw new SimulatedRefusal('LimitOrderAmountTooLow', text, { field: rule.field, args: [min] })
   }
   if (cents > rule.max) {
     const max = printUnits(rule.max, rule.currency)
     const text = `Enter an amount equal to or lower than ${max}.`
-    throw new Refusal('LimitOrderAmountTooHigh', text, { field: rule.field, args: [max] })
+    throw new SimulatedRefusal('LimitOrderAmountTooHigh', text, { field: rule.field, args: [max] })
   }
   return cents
 }
@@ -230,13 +241,13 @@ function checkMultiplierStake(offer: Offer): void {
   const { minMultiplierStake, maxMultiplierStake } = boundsOf(offer)
   const [min, max] = [printUnits(minMultiplierStake, currency), printUnits(maxMultiplierStake, currency)]
   if (amountCents < minMultiplierStake) {
-    throw new Refusal('StakeLimits', `Please enter a stake amount of at least ${min}.`, {
+    throw new SimulatedRefusal('StakeLimits', `Please enter a stake amount of at least ${min}.`, {
       field: 'amount',
       args: [min]
     })
   }
   if (amountCents > maxMultiplierStake) {
-    throw new Refusal('StakeLimits', `Maximum stake allowed is ${max}.`, { field: 'amount', args: [max] })
+    throw new SimulatedRefusal('StakeLimits', `Maximum stake allowed is ${max}.`, { field: 'amount', args: [max] })
   }
 }
 
@@ -248,16 +259,16 @@ function checkBinaryPrice({ askCents, payoutCents }: Price, offer: Offer): void 
   const bounds = `Minimum stake of ${min} and maximum payout of ${max}.`
   const field = 'amount'
   if (askCents < minStake) {
-    throw new Refusal('StakeLimits', `${bounds} Current stake is ${stake}.`, {
+    throw new SimulatedRefusal('StakeLimits', `${bounds} Current stake is ${stake}.`, {
       field,
       args: [`${min}`, `${max}`, `${stake}`]
     })
   }
   if (payoutCents > maxPayout) {
     const args = [`${min}`, `${max}`, `${payout}`]
-    throw new Refusal('PayoutLimits', `${bounds} Current payout is ${payout}.`, { field, args })
+    throw new SimulatedRefusal('PayoutLimits', `${bounds} Current payout is ${payout}.`, { field, args })
   }
-  if (askCents >= payoutCents) throw new Refusal('NoReturn', 'This contract offers no return.', { field })
+  if (askCents >= payoutCents) throw new SimulatedRefusal('NoReturn', 'This contract offers no return.', { field })
 }
 
 /** Throws where the price of an offer is above the most its buyer would pay. */
@@ -265,10 +276,10 @@ export function checkCeiling(offer: Offer, askCents: number, maxCents: number): 
   if (askCents <= maxCents) return
   if (offer.basis === 'stake') {
     const text = "Contract's stake amount is more than the maximum purchase price."
-    throw new Refusal('StakeMoreThanPrice', text, { field: 'price' })
+    throw new SimulatedRefusal('StakeMoreThanPrice', text, { field: 'price' })
   }
   const [was, is] = [printUnits(maxCents, offer.currency), printUnits(askCents, offer.currency)]
-  throw new Refusal('PriceMoved', `The contract price has moved from ${was} to ${is}.`, {
+  throw new SimulatedRefusal('PriceMoved', `The contract price has moved from ${was} to ${is}.`, {
     args: [offer.currency, was, is]
   })
 }

@@ -35,7 +35,7 @@ export interface Offer {
   markupOnTop: boolean
 }
 
-export type Status = 'open' | 'won' | 'lost' | 'sold' | 'cancelled'
+export type ContractStatus = 'open' | 'won' | 'lost' | 'sold' | 'cancelled'
 
 export interface SimulatedContract {
   id: number
@@ -63,7 +63,7 @@ export interface SimulatedContract {
   exit: MarketTick | null
   /** Ticks that count, for tick contracts. */
   ticks: MarketTick[]
-  status: Status
+  status: ContractStatus
   /** Ended, its result known, its money not yet moved. */
   ended: boolean
   sellCents: number | null
@@ -113,7 +113,7 @@ export interface SimulatedAccount {
 
 /** How a contract leaves the books. */
 export interface ContractExit {
-  status: Exclude<Status, 'open'>
+  status: Exclude<ContractStatus, 'open'>
   cents: number
   appId: AppId
 }

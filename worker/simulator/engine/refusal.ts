@@ -44,7 +44,7 @@ export type Reason =
   | 'TradingSuspended'
 
 /** `field` names the offending part of the terms; `args` are the values inside the message, in order. */
-export class Refusal extends Error {
+export class SimulatedRefusal extends Error {
   readonly reason: Reason
   readonly field: string | undefined
   readonly args: (string | number)[]

@@ -1,6 +1,6 @@
 // Errors of the newer dialect: the first dialect's codes, plus a finer reason code and the values of the text in order.
 // A closed market includes its opening time.
-import { type Reason, Refusal } from '../engine/refusal.ts'
+import { type Reason, SimulatedRefusal } from '../engine/refusal.ts'
 import { toV3Error, V3Error } from '../v3/errors.ts'
 
 /** Where the finer code is not the reason's own name; null: there is none. */
@@ -18,7 +18,7 @@ const subcodes: Partial<Record<Reason, string | null>> = {
 /** The error in this dialect's format. */
 export function toNextError(error: unknown, closedCode: string): V3Error {
   const older = toV3Error(error, closedCode)
-  if (!(error instanceof Refusal)) return older
+  if (!(error instanceof SimulatedRefusal)) return older
   const subcode = subcodes[error.reason] === undefined ? error.reason : subcodes[error.reason]
   const opens = error.reason === 'MarketIsClosed' ? error.args[0] : undefined
   const message = opens === undefined ? older.message : `${older.message} Market will open at ${opens}.`

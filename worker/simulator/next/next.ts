@@ -4,7 +4,7 @@
 import type { Grant } from '../engine/accounts.ts'
 import { type CallQuotas, Quota } from '../engine/quota.ts'
 import type { AppId, SimulatedAccount } from '../engine/records.ts'
-import { Connection } from '../v3/connection.ts'
+import { ClientConnection } from '../v3/connection.ts'
 import { type Peer, type SimulatedV3Options, V3 } from '../v3/v3.ts'
 import { nextSpeech } from './words.ts'
 
@@ -97,8 +97,8 @@ export class Next {
   }
 
   /** Begins the conversation of an admitted client; call `left` at its end. */
-  connect({ grant, appId }: AdmittedClient, peer: Peer): { connection: Connection; left: () => void } {
-    const connection = new Connection(this.front, appId, peer)
+  connect({ grant, appId }: AdmittedClient, peer: Peer): { connection: ClientConnection; left: () => void } {
+    const connection = new ClientConnection(this.front, appId, peer)
     if (!grant) return { connection, left: () => {} }
     const { loginid, userId } = grant.account
     connection.grants.set(loginid, grant)

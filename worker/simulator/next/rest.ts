@@ -6,12 +6,12 @@ import { startIn, toAmount } from '../engine/currencies.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { MarkupEntry } from '../engine/markup-book.ts'
 import type { AppId, SimulatedAccount, SimulatedContract } from '../engine/records.ts'
-import { Refusal } from '../engine/refusal.ts'
+import { SimulatedRefusal } from '../engine/refusal.ts'
 import { sumOf } from '../v3/markup.ts'
 import { APP_ID_HEADER, kindOf, type Next } from './next.ts'
 import type { OAuth } from './oauth.ts'
 
-interface Rest {
+interface RestServices {
   next: Next
   oauth: OAuth
   /** ws://host:port */
@@ -38,7 +38,7 @@ interface RestResult {
 }
 
 /** A failure, as sent in the response. */
-class RestError extends Error {
+class SimulatedRestError extends Error {
   readonly status: number
   readonly code: string
 
@@ -70,7 +70,7 @@ const isAccount = new Ajv().compile({
 })
 
 /** Serves the calls under /trading/v1 and the health check; `others` gets the rest. */
-export function nextRest(rest: Rest, others: RequestListener): RequestListener {
+export function nextRest(rest: RestServices, others: RequestListener): RequestListener {
   const counts = new Counts(rest.next)
   return (request, response) => {
     const { pathname: path, searchParams: query } = new URL(request.url ?? '/', 'http://localhost')
@@ -99,13 +99,14 @@ export function nextRest(rest: Rest, others: RequestListener): RequestListener {
 }
 
 async function answer(
-  rest: Rest,
+  rest: RestServices,
   counts: Counts,
   request: IncomingMessage,
   { path, query }: { path: string; query: URLSearchParams }
 ): Promise<RestResult | 'up' | 'cut' | 'silent'> {
   const { front } = rest.next
-  if (front.faults.settings.down) throw new RestError(503, 'InternalServerError', 'The service is unavailable.')
+  if (front.faults.settings.down)
+    throw new SimulatedRestError(503, 'InternalServerError', 'The service is unavailable.')
   if (path === '/v1/health') return 'up'
   const text = await readText(request)
   rest.next.restCalls++
@@ -115,7 +116,7 @@ async function answer(
   if (rest.next.limited) counts.check(`user ${grant.account.userId}`, OF_USER)
   const [, accountId, verb] = /^\/trading\/v1\/options\/accounts\/([^/]+)\/([\w-]+)$/.exec(path) ?? []
   const route = routes[`${request.method} ${accountId === undefined ? path : verb}`]
-  if (!route) throw new RestError(404, 'NotFound', 'There is no such call.')
+  if (!route) throw new SimulatedRestError(404, 'NotFound', 'There is no such call.')
   const account = accountId === undefined ? null : ownAccount(rest, grant, decodeURIComponent(accountId))
   const fate = front.faults.fate({
     call: verb ?? path.split('/').at(-1) ?? 'accounts',
@@ -128,14 +129,14 @@ async function answer(
   if (latencyMs > 0) await new Promise<void>(resolve => front.engine.clock.setTimeout(resolve, latencyMs))
   switch (fate?.effect) {
     case 'error':
-      throw new RestError(
+      throw new SimulatedRestError(
         statuses[fate.code ?? ''] ?? 500,
         fate.code ?? 'InternalServerError',
         fate.message ?? 'Failed.'
       )
     case 'timeout':
     case 'timeout-late':
-      throw new RestError(504, 'InternalServerError', 'The request timed out.')
+      throw new SimulatedRestError(504, 'InternalServerError', 'The request timed out.')
     case 'drop-before':
     case 'drop-after':
       return 'cut'
@@ -161,11 +162,11 @@ const statuses: Record<string, number> = {
   RateLimit: 429
 }
 
-const routes: Record<string, (rest: Rest, asked: RestRequest) => RestResult> = {
+const routes: Record<string, (rest: RestServices, asked: RestRequest) => RestResult> = {
   [`GET ${ROOT}/accounts`]: (rest, { grant }) => ({ data: accountsOf(rest, grant).map(presentAccount) }),
   [`POST ${ROOT}/accounts`]: (rest, { grant, body }) => {
     if (!isAccount(body))
-      throw new RestError(400, 'ValidationError', 'The account asked for is none that can be opened.')
+      throw new SimulatedRestError(400, 'ValidationError', 'The account asked for is none that can be opened.')
     const kind = (body as { account_type: string }).account_type
     const known = accountsOf(rest, grant).find(account => kindOf(account) === kind)
     if (known) return { data: presentAccount(known) }
@@ -178,7 +179,7 @@ const routes: Record<string, (rest: Rest, asked: RestRequest) => RestResult> = {
     data: { url: `${rest.socketBase()}${rest.next.issue({ ...grant, account: account as SimulatedAccount }, appId)}` }
   }),
   'POST reset-demo-balance': (rest, { account }) => {
-    if (!account?.isVirtual) throw new RestError(400, 'BadInputRequest', 'Only play money can be reset.')
+    if (!account?.isVirtual) throw new SimulatedRestError(400, 'BadInputRequest', 'Only play money can be reset.')
     rest.next.front.engine.books.deposited(account, startIn(account.currency, RESET_CENTS) - account.balanceCents)
     return { data: presentAccount(account) }
   }
@@ -187,32 +188,33 @@ const routes: Record<string, (rest: Rest, asked: RestRequest) => RestResult> = {
 function appIdOf(request: IncomingMessage, revoked: readonly AppId[]): AppId {
   const text = request.headers[APP_ID_HEADER.toLowerCase()]
   if (typeof text !== 'string' || !/^[\w-]{1,64}$/.test(text))
-    throw new RestError(401, 'Unauthorized', `The ${APP_ID_HEADER} header is required.`)
+    throw new SimulatedRestError(401, 'Unauthorized', `The ${APP_ID_HEADER} header is required.`)
   // The first dialect's numbers are no applications here.
-  if (/^\d+$/.test(text) || revoked.includes(text)) throw new RestError(401, 'Unauthorized', 'Invalid application.')
+  if (/^\d+$/.test(text) || revoked.includes(text))
+    throw new SimulatedRestError(401, 'Unauthorized', 'Invalid application.')
   return text
 }
 
 /** The broker's scope `application_read` is the first dialect's `read`. */
-function grantOf({ next }: Rest, request: IncomingMessage, scope: 'read' | 'trade'): Grant {
+function grantOf({ next }: RestServices, request: IncomingMessage, scope: 'read' | 'trade'): Grant {
   const [, token] = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '') ?? []
   const { accounts } = next.front.engine
   const grant = accounts.grant(token ?? '')
   accounts.check(grant)
-  if (!grant.scopes.has(scope)) throw new RestError(403, 'AccessDenied', `The token lacks the scope ${scope}.`)
+  if (!grant.scopes.has(scope)) throw new SimulatedRestError(403, 'AccessDenied', `The token lacks the scope ${scope}.`)
   return grant
 }
 
 /** A user's accounts go by the number in their ids. */
-function accountsOf({ next }: Rest, { account }: Grant): SimulatedAccount[] {
+function accountsOf({ next }: RestServices, { account }: Grant): SimulatedAccount[] {
   return [...next.front.engine.accounts.all.values()].filter(each => each.userId === account.userId)
 }
 
-function ownAccount(rest: Rest, grant: Grant, loginid: string): SimulatedAccount {
+function ownAccount(rest: RestServices, grant: Grant, loginid: string): SimulatedAccount {
   const account = rest.next.front.engine.accounts.all.get(loginid)
   if (account?.userId === grant.account.userId) return account
   // The documents give the call for a socket's address no status 404.
-  throw new RestError(400, 'AccountNotFound', 'There is no such account.')
+  throw new SimulatedRestError(400, 'AccountNotFound', 'There is no such account.')
 }
 
 function presentAccount(account: SimulatedAccount): Record<string, unknown> {
@@ -231,7 +233,7 @@ function statisticsOf(engine: Engine, query: URLSearchParams): Record<string, un
   const [from, to] = ['date_from', 'date_to'].map(name => {
     const text = query.get(name) ?? ''
     const day = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN
-    if (Number.isNaN(day)) throw new RestError(400, 'ValidationError', `${name} is no date.`)
+    if (Number.isNaN(day)) throw new SimulatedRestError(400, 'ValidationError', `${name} is no date.`)
     return day / 1000
   }) as [number, number]
   const entries = engine.books.markups.reported({ from, to: to + 86_399 }, engine.clock.now())
@@ -258,12 +260,12 @@ function statisticsOf(engine: Engine, query: URLSearchParams): Record<string, un
   }
 }
 
-function toRestError(error: unknown): RestError {
-  if (error instanceof RestError) return error
-  if (error instanceof Refusal && error.reason === 'InvalidToken')
-    return new RestError(401, 'Unauthorized', 'The token is invalid.')
-  if (error instanceof Refusal) return new RestError(403, 'AccessDenied', error.message)
-  return new RestError(500, 'InternalServerError', error instanceof Error ? error.message : String(error))
+function toRestError(error: unknown): SimulatedRestError {
+  if (error instanceof SimulatedRestError) return error
+  if (error instanceof SimulatedRefusal && error.reason === 'InvalidToken')
+    return new SimulatedRestError(401, 'Unauthorized', 'The token is invalid.')
+  if (error instanceof SimulatedRefusal) return new SimulatedRestError(403, 'AccessDenied', error.message)
+  return new SimulatedRestError(500, 'InternalServerError', error instanceof Error ? error.message : String(error))
 }
 
 /** Calls counted in fixed windows that begin with the first one. */
@@ -284,7 +286,7 @@ class Counts {
       if (!count || now - count.since >= ms) this.#counts.set(key, { since: now, calls: 1 })
       else if (++count.calls > most) {
         this.#next.refused.rest++
-        throw new RestError(429, 'RateLimit', 'Too many requests.')
+        throw new SimulatedRestError(429, 'RateLimit', 'Too many requests.')
       }
     }
   }
@@ -294,7 +296,7 @@ async function readText(request: IncomingMessage): Promise<string> {
   let text = ''
   for await (const chunk of request as AsyncIterable<Buffer>) {
     text += chunk
-    if (text.length > MAX_BODY_BYTES) throw new RestError(400, 'BadInputRequest', 'The body is too large.')
+    if (text.length > MAX_BODY_BYTES) throw new SimulatedRestError(400, 'BadInputRequest', 'The body is too large.')
   }
   return text
 }
@@ -303,7 +305,7 @@ function parse(text: string): unknown {
   try {
     return text === '' ? undefined : JSON.parse(text)
   } catch (cause) {
-    throw Object.assign(new RestError(400, 'BadInputRequest', 'The body is not JSON.'), { cause })
+    throw Object.assign(new SimulatedRestError(400, 'BadInputRequest', 'The body is not JSON.'), { cause })
   }
 }
 

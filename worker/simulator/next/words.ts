@@ -2,7 +2,7 @@
 // one's. Fields are renamed or left out; a contract's money and prices become strings.
 
 import { digitsOf } from '../engine/currencies.ts'
-import { Refusal } from '../engine/refusal.ts'
+import { SimulatedRefusal } from '../engine/refusal.ts'
 import type { Speech } from '../engine/speech.ts'
 import { toNextError } from './errors.ts'
 import { nextCalls, nextComplaints } from './requests.ts'
@@ -32,7 +32,9 @@ export const nextSpeech: Speech = {
 /** Up or down against a barrier has types of its own here, which this broker does not offer. */
 function hearTerms({ underlying_symbol: symbol, ...rest }: FrameBody): FrameBody {
   if (rest.barrier !== undefined && barrierless.has(rest.contract_type))
-    throw new Refusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', { field: 'barrier' })
+    throw new SimulatedRefusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', {
+      field: 'barrier'
+    })
   return { ...rest, symbol }
 }
 

@@ -1,6 +1,6 @@
 // Calls about what is traded, and when.
 import { isDigit } from '../engine/contracts.ts'
-import type { Market, MarketTick } from '../engine/market.ts'
+import type { MarketTick, SimulatedMarket } from '../engine/market.ts'
 import { typesOf } from '../engine/offers.ts'
 import { listedSymbols, type SimulatedSymbol, scheduledSession, symbols } from '../engine/symbols.ts'
 import { V3Error } from './errors.ts'
@@ -171,7 +171,7 @@ function midnightOf(text: string): number {
 }
 
 function timesOf(
-  market: Market,
+  market: SimulatedMarket,
   symbol: SimulatedSymbol,
   at: { midnightMs: number; nowMs: number }
 ): Record<string, unknown> {
@@ -188,7 +188,7 @@ function timesOf(
 
 /** A day's session by the calendar, unless a standing order changes that day. */
 function sessionOf(
-  market: Market,
+  market: SimulatedMarket,
   symbol: SimulatedSymbol,
   { midnightMs, nowMs }: { midnightMs: number; nowMs: number }
 ): { open: string; close: string } | null {

@@ -13,9 +13,9 @@ import { directoryCalls } from './directory.ts'
 import { V3Error } from './errors.ts'
 import { marketCalls } from './market.ts'
 import { markupCalls } from './markup.ts'
-import { Streams } from './stream.ts'
+import { ClientStreams } from './stream.ts'
 import { tradingCalls } from './trading.ts'
-import type { CallRequest, CallResponse, Handler, Peer, Session, V3 } from './v3.ts'
+import type { CallRequest, CallResponse, ClientSession, Handler, Peer, V3 } from './v3.ts'
 
 const LATE_MS = 1_000
 const HOLD_MS = 200
@@ -38,9 +38,9 @@ interface CheckedCall {
   grant: Grant | null
 }
 
-export class Connection implements Session {
+export class ClientConnection implements ClientSession {
   readonly appId: AppId
-  readonly streams: Streams
+  readonly streams: ClientStreams
   grants = new Map<string, Grant>()
   multi = false
   readonly proposals = new Map<string, PurchaseTerms>()
@@ -59,7 +59,7 @@ export class Connection implements Session {
     this.appId = appId
     this.#peer = peer
     this.#key = v3.newId()
-    this.streams = new Streams(
+    this.streams = new ClientStreams(
       () => v3.newId(),
       { say: (field, body) => v3.say(field, body), maxStreams: v3.speech.maxStreams },
       text => this.#peer.send(text)

@@ -1,5 +1,5 @@
 // Errors of the first dialect: the engine's reasons under the codes this dialect has for them.
-import { type Reason, Refusal } from '../engine/refusal.ts'
+import { type Reason, SimulatedRefusal } from '../engine/refusal.ts'
 
 /** A refusal in this dialect's own codes. */
 export class V3Error extends Error {
@@ -63,7 +63,7 @@ const codes: Record<Reason, string> = {
 /** The error in this dialect's format. `closedCode` is the form a closed market takes on this call. */
 export function toV3Error(error: unknown, closedCode: string): V3Error {
   if (error instanceof V3Error) return error
-  if (!(error instanceof Refusal)) throw error
+  if (!(error instanceof SimulatedRefusal)) throw error
   const code = error.reason === 'MarketIsClosed' ? closedCode : codes[error.reason]
   return new V3Error(code, error.message, error.field === undefined ? undefined : { field: error.field })
 }

@@ -27,7 +27,7 @@ interface OpenedStream extends SimulatedStream {
   detach: (() => void) | null
 }
 
-export class Streams {
+export class ClientStreams {
   #byId = new Map<string, OpenedStream>()
   #byKey = new Map<string, OpenedStream>()
   #newId: () => string

@@ -4,7 +4,7 @@ import { longcodeOf, type PurchaseTerms } from '../engine/contracts.ts'
 import { toAmount, unitsWithin } from '../engine/currencies.ts'
 import { priceMoves } from '../engine/pricing.ts'
 import type { SimulatedAccount, SimulatedContract } from '../engine/records.ts'
-import { Refusal } from '../engine/refusal.ts'
+import { SimulatedRefusal } from '../engine/refusal.ts'
 import { presentContract, presentLimits, presentQuote } from './contract.ts'
 import { V3Error } from './errors.ts'
 import { MAX_PROPOSAL_STREAMS } from './market.ts'
@@ -39,7 +39,7 @@ const proposal: Handler = (request, call) => {
         try {
           push('proposal', presentQuote(id, v3.engine.quote(terms, account)))
         } catch (error) {
-          if (!(error instanceof Refusal)) throw error
+          if (!(error instanceof SimulatedRefusal)) throw error
           end()
         }
       })
@@ -201,7 +201,7 @@ const contractUpdate: Handler = (request, { v3, account }) => {
 function termsOf(request: CallRequest): PurchaseTerms {
   const limits = (request.limit_order ?? {}) as { take_profit?: number; stop_loss?: number }
   if (request.date_start !== undefined || request.barrier2 !== undefined) {
-    throw new Refusal('ContractNotOffered', 'Neither a later start nor a second barrier is offered.')
+    throw new SimulatedRefusal('ContractNotOffered', 'Neither a later start nor a second barrier is offered.')
   }
   return {
     type: request.contract_type as string,

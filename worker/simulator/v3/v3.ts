@@ -8,7 +8,7 @@ import { hashNumber } from '../engine/random.ts'
 import type { AppId, SimulatedAccount } from '../engine/records.ts'
 import { type Speech, v3Speech } from '../engine/speech.ts'
 import type { Faults } from '../faults.ts'
-import type { SimulatedStream, Streams } from './stream.ts'
+import type { ClientStreams, SimulatedStream } from './stream.ts'
 
 /** The other end of a connection. */
 export interface Peer {
@@ -21,9 +21,9 @@ export interface Peer {
 }
 
 /** What calls read and change of the connection they come over. */
-export interface Session {
+export interface ClientSession {
   readonly appId: AppId
-  readonly streams: Streams
+  readonly streams: ClientStreams
   /** Authorised accounts, by login id. */
   grants: Map<string, Grant>
   /** Authorised for several accounts at once: account calls must name the account. */
@@ -47,7 +47,7 @@ export interface CallResponse {
 /** What a call is handed besides its request. */
 export interface CallContext {
   v3: V3
-  connection: Session
+  connection: ClientSession
   /** The account it is about; null where none is needed and none known. */
   grant: Grant | null
   /** The account; only for calls that need one. */
@@ -85,7 +85,7 @@ export class V3 {
   /** The calls' names in the order in which a request is taken for one. */
   readonly order: string[]
   /** A connection enters itself when it begins. */
-  readonly connections = new Set<Session>()
+  readonly connections = new Set<ClientSession>()
   /** The status that website_status reports. */
   siteStatus: 'up' | 'down' | 'updating' = 'up'
   /** Called at a change of the site's status. */
