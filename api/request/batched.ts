@@ -45,13 +45,13 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
       for (const name of new Set(requests.map(({ kind }) => queueOf(kind)))) bus.publish(WORK, name, 'new')
       return stored
     },
-    { partyOf: ({ partnerId = '' }) => partnerId, isolate: isDataError }
+    { ownerOf: ({ partnerId = '' }) => partnerId, isolate: isDataError }
   )
   const leaderboard = share(query => reads.run(db => readLeaderboard(db, JSON.parse(query) as LeaderboardFilter)))
   return {
     caller: batch((lookups: string[]) => findCallers(db, lookups)),
     trading: batch((request: { partnerId: string; externalId: string }[]) => findTrading(db, request), {
-      partyOf: ({ partnerId }) => partnerId
+      ownerOf: ({ partnerId }) => partnerId
     }),
     order: batch((ids: string[]) => findOutcomes(db, ids)),
     sendBrokerRequest: shareRequests({
@@ -70,7 +70,7 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
         if (phases.has('unproven')) bus.publish(WORK, 'account.prove', 'new')
         return stored
       },
-      { max: 100, concurrency: 2, partyOf: ({ partnerId }) => partnerId, isolate: isDataError }
+      { max: 100, concurrency: 2, ownerOf: ({ partnerId }) => partnerId, isolate: isDataError }
     ),
     storeBrokerRequest,
     leaderboard: query => leaderboard(JSON.stringify(query)),

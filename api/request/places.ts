@@ -4,6 +4,7 @@
 // pace (pace.ts).
 import { countTurnedAway } from '../../db/platform/metrics.ts'
 import { Shares } from '../../db/platform/shares.ts'
+import { Turns } from '../../db/platform/turns.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Pace } from './pace.ts'
 
@@ -36,24 +37,22 @@ export function openPlaces({
   waiting?: number
 }): Places {
   const shares = new Shares(places)
-  // Partners in the order of their turns, each with what waits.
-  const lines = new Map<string, (() => void)[]>()
+  const turns = new Turns<{ partnerId: string; begin: () => void }>()
   const paced = new Set<string>()
 
   function enter(partnerId: string): Promise<void> | undefined {
-    const line = lines.get(partnerId) ?? []
-    if (line.length === 0 && mayBegin(partnerId)) {
+    const count = turns.countOf(partnerId)
+    if (count === 0 && mayBegin(partnerId)) {
       shares.add(partnerId)
       return undefined
     }
-    if (line.length >= waiting) {
+    if (count >= waiting) {
       countTurnedAway('request')
       const message = 'Too many requests of this partner are waiting for the database: let some of them end first.'
       throw new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': '1' } })
     }
     return new Promise(begin => {
-      line.push(begin)
-      lines.set(partnerId, line)
+      turns.add(partnerId, { partnerId, begin })
       // Its pace may be all that it waits for.
       if (shares.free > 0) wakeInTime(partnerId)
     })
@@ -64,20 +63,15 @@ export function openPlaces({
 
   /** Begins with the next one that waits and may; returns whether there was one. */
   function beginNext(): boolean {
-    for (const [next, line] of lines) {
-      if (!mayBegin(next)) {
-        wakeInTime(next)
-        continue
-      }
-      lines.delete(next)
-      const first = line.shift()
-      // Behind all others for its next one.
-      if (line.length > 0) lines.set(next, line)
-      shares.add(next)
-      first?.()
-      return true
-    }
-    return false
+    const next = turns.take(partnerId => {
+      if (mayBegin(partnerId)) return true
+      wakeInTime(partnerId)
+      return false
+    })
+    if (!next) return false
+    shares.add(next.partnerId)
+    next.begin()
+    return true
   }
 
   /** Has the partner begin once its pace allows it; places that are taken wake it when they are free again. */

@@ -2,6 +2,7 @@
 // that memory stays bounded (19 MiB each).
 import { hash, verify } from '@node-rs/argon2'
 import { Overloaded } from '../postgres/batch.ts'
+import { Turns } from './turns.ts'
 
 // OWASP's first choice for argon2id: 19 MiB, two passes, one lane; some 15 ms of one core.
 const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
@@ -11,36 +12,23 @@ const NOBODY = '$argon2id$v=19$m=19456,t=2,p=1$sa/6BO4GIXD8MZ+AXjnTTg$OgCcg1P/8J
 
 const AT_ONCE = 2
 const MAX_WAITING_OF_PARTNER = 40
-// Partners in the order of their turns, each with what waits.
-const waiting = new Map<string, (() => void)[]>()
+const waiting = new Turns<() => void>()
 let active = 0
 
 /** Runs `work` when a place is free; partners take turns. Throws Overloaded when too much of this partner's waits already. */
 async function inTurn<T>(partnerId: string, work: () => Promise<T>): Promise<T> {
   if (active >= AT_ONCE) {
-    const own = waiting.get(partnerId) ?? []
-    if (own.length >= MAX_WAITING_OF_PARTNER) throw new Overloaded('Too many passwords are being checked.')
-    waiting.set(partnerId, own)
-    await new Promise<void>(resolve => own.push(resolve))
+    if (waiting.countOf(partnerId) >= MAX_WAITING_OF_PARTNER)
+      throw new Overloaded('Too many passwords are being checked.')
+    await new Promise<void>(resolve => waiting.add(partnerId, resolve))
   } else active += 1
   try {
     return await work()
   } finally {
-    const next = nextInTurn()
+    const next = waiting.take()
     if (next) next()
     else active -= 1
   }
-}
-
-function nextInTurn(): (() => void) | undefined {
-  const [turn] = waiting
-  if (!turn) return undefined
-  const [partnerId, own] = turn
-  const next = own.shift()
-  // Behind all others for the next one.
-  waiting.delete(partnerId)
-  if (own.length > 0) waiting.set(partnerId, own)
-  return next
 }
 
 // The same password typed on two keyboards may arrive composed or decomposed.

@@ -1,5 +1,6 @@
 // Many callers, one statement: what arrives while a statement is under way travels together in the next.
 // Under load this turns a round trip per request into one per group; alone it adds one turn of the loop.
+import { Turns } from '../platform/turns.ts'
 
 export interface BatchOptions<Item> {
   /** Items in one group at most. */
@@ -12,7 +13,7 @@ export interface BatchOptions<Item> {
    * The owner of an item: where more wait than one batch takes, owners take turns, so that a large owner cannot delay a
    * small one.
    */
-  partyOf?: (item: Item) => string
+  ownerOf?: (item: Item) => string
   /** Whether a failure may be the fault of one item, so that the group is to be run again one by one. */
   isolate?: (error: unknown) => boolean
 }
@@ -26,7 +27,7 @@ export class Overloaded extends Error {}
  */
 export function batch<Item, Value>(
   run: (items: Item[]) => Promise<Value[]>,
-  { max = 200, concurrency = 2, waiting = 20_000, partyOf, isolate }: BatchOptions<Item> = {}
+  { max = 200, concurrency = 2, waiting = 20_000, ownerOf, isolate }: BatchOptions<Item> = {}
 ): (item: Item) => Promise<Value> {
   type Caller = { item: Item; resolve(value: Value): void; reject(error: unknown): void }
   const callers: Caller[] = []
@@ -47,8 +48,8 @@ export function batch<Item, Value>(
   }
 
   function takeGroup(): Caller[] {
-    if (!partyOf || callers.length <= max) return callers.splice(0, max)
-    const group = new Set(byTurns(callers, ({ item }) => partyOf(item), max))
+    if (!ownerOf || callers.length <= max) return callers.splice(0, max)
+    const group = new Set(byTurns(callers, ({ item }) => ownerOf(item), max))
     const others = callers.filter(caller => !group.has(caller))
     callers.splice(0, callers.length, ...others)
     return [...group]
@@ -77,16 +78,11 @@ export function batch<Item, Value>(
     })
 }
 
-/** Up to `max` of the items, one of each party by turns; those of one party in their order. */
-function byTurns<Item>(items: Item[], partyOf: (item: Item) => string, max: number): Item[] {
-  const lines = [...Map.groupBy(items, partyOf).values()]
-  const chosen: Item[] = []
-  for (let turn = 0; chosen.length < max && turn < items.length; turn++)
-    for (const line of lines) {
-      const item = line[turn]
-      if (item !== undefined && chosen.length < max) chosen.push(item)
-    }
-  return chosen
+/** `count` of the items, of which there are more, one of each owner by turns; those of one owner in their order. */
+function byTurns<Item>(items: Item[], ownerOf: (item: Item) => string, count: number): Item[] {
+  const turns = new Turns<Item>()
+  for (const item of items) turns.add(ownerOf(item), item)
+  return Array.from({ length: count }, () => turns.take() as Item)
 }
 
 /**

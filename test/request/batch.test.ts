@@ -10,7 +10,7 @@ batching('takes turns among parties where more wait than one group takes', async
   const of = batch(async (items: string[]) => (await run(items.join(' '))).split(' '), {
     max: 4,
     concurrency: 1,
-    partyOf: item => item.slice(0, 1)
+    ownerOf: item => item.slice(0, 1)
   })
   const all = Promise.all(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'b1', 'c1', 'b2'].map(of))
   const groups: string[] = []

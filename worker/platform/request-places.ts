@@ -2,13 +2,14 @@
 // waits here, also within shares and by turns, so that it is not in front of others' requests in the queue.
 import type { BrokerRequestRow } from '../../db/platform/broker-requests.ts'
 import { Shares } from '../../db/platform/shares.ts'
+import { Turns } from '../../db/platform/turns.ts'
 
 const OPERATOR = 'operator'
 
 export class RequestPlaces<Request extends BrokerRequestRow = BrokerRequestRow> {
   readonly #underWay: Shares
   readonly #waiting: Shares
-  readonly #lines = new Map<string, Request[]>()
+  readonly #turns = new Turns<Request>()
   readonly #ids = new Set<string>()
 
   constructor({ underWay, waiting }: { underWay: number; waiting: number }) {
@@ -23,24 +24,18 @@ export class RequestPlaces<Request extends BrokerRequestRow = BrokerRequestRow> 
     if (this.#waiting.roomOf(partner) === 0) return false
     this.#waiting.add(partner)
     this.#ids.add(request.id)
-    const line = this.#lines.get(partner)
-    if (line) line.push(request)
-    else this.#lines.set(partner, [request])
+    this.#turns.add(partner, request)
     return true
   }
 
   /** The next request that has a place, by turns among partners: under way until it is `done`. */
   next(): Request | undefined {
-    for (const [partner, line] of this.#lines) {
-      if (this.#underWay.roomOf(partner) === 0) continue
-      const request = line.shift() as Request
-      this.#lines.delete(partner)
-      if (line.length > 0) this.#lines.set(partner, line)
-      this.#waiting.remove(partner)
-      this.#underWay.add(partner)
-      return request
-    }
-    return undefined
+    const request = this.#turns.take(partner => this.#underWay.roomOf(partner) > 0)
+    if (request === undefined) return undefined
+    const partner = partnerOf(request)
+    this.#waiting.remove(partner)
+    this.#underWay.add(partner)
+    return request
   }
 
   /** Gives its place back. */
