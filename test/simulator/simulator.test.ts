@@ -594,7 +594,7 @@ market('2 s indices tick on even seconds, 1 s indices on every second', () => {
 market('every last digit comes up about as often, 0 among them', () => {
   const { engine, clock } = stage()
   for (const code of ['R_10', 'R_25', 'R_50', 'R_75', 'R_100', '1HZ10V', '1HZ100V', 'JD10']) {
-    const ticks = engine.market.history(symbolOf(code), { startMs: 0, endMs: clock.now(), count: 5_000 })
+    const ticks = engine.market.history(symbolOf(code), { startMs: 0, endMs: clock.wall(), count: 5_000 })
     const counts = Array.from({ length: 10 }, (_, digit) => ticks.filter(tick => lastDigit(tick) === digit).length)
     assert.ok(
       counts.every(count => count > 400 && count < 600),
@@ -605,7 +605,7 @@ market('every last digit comes up about as often, 0 among them', () => {
 
 market('rises about as often as it falls', () => {
   const { engine, clock } = stage()
-  const ticks = engine.market.history(symbolOf('R_100'), { startMs: 0, endMs: clock.now(), count: 5_000 })
+  const ticks = engine.market.history(symbolOf('R_100'), { startMs: 0, endMs: clock.wall(), count: 5_000 })
   const rises = ticks.filter((tick, i) => i > 0 && tick.pips > ticks[i - 1]!.pips).length
   assert.ok(rises > 2_300 && rises < 2_700, String(rises))
 })
@@ -615,7 +615,7 @@ market('history is what was seen live', () => {
   const seen: number[] = []
   engine.market.watch(symbolOf('R_50'), tick => seen.push(tick.quote))
   clock.pass(20_000)
-  const history = engine.market.history(symbolOf('R_50'), { startMs: 0, endMs: clock.now(), count: 10 })
+  const history = engine.market.history(symbolOf('R_50'), { startMs: 0, endMs: clock.wall(), count: 10 })
   assert.equal(
     history.map(tick => tick.quote),
     seen
@@ -625,10 +625,10 @@ market('history is what was seen live', () => {
 market('candles agree between calls, and minutes with their ticks', () => {
   const { engine, clock } = stage()
   const R_100 = symbolOf('R_100')
-  const range = { startMs: 0, endMs: clock.now(), count: 100, granularitySeconds: 60 }
+  const range = { startMs: 0, endMs: clock.wall(), count: 100, granularitySeconds: 60 }
   const candles = engine.market.candles(R_100, range)
   clock.pass(3_600_000)
-  const later = engine.market.candles(R_100, { ...range, endMs: clock.now() })
+  const later = engine.market.candles(R_100, { ...range, endMs: clock.wall() })
   for (const candle of candles.slice(-40, -1))
     assert.equal(
       later.find(({ epoch }) => epoch === candle.epoch),
@@ -657,7 +657,7 @@ market('forex is closed at the weekend and its last price stays', () => {
   assert.ok(seen > 59)
   const weekend = {
     startMs: Date.parse('2026-03-06T20:00:00Z'),
-    endMs: clock.now(),
+    endMs: clock.wall(),
     count: 1000,
     granularitySeconds: 3_600
   }

@@ -1,6 +1,6 @@
 // A seed whose simulated market leans. Prices are a function of seed and time, so no fixed seed leans at every hour.
 import { decideSignal } from '../../api/ai/signal.ts'
-import { systemClock } from '../../worker/simulator/engine/clock.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
 import { SimulatedMarket } from '../../worker/simulator/engine/market.ts'
 import { symbols } from '../../worker/simulator/engine/symbols.ts'
 

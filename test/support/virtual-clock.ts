@@ -1,5 +1,5 @@
 // A clock that only moves on command: years of trading pass in a moment, in one order, every time the same.
-import type { TimeSource } from '../../worker/simulator/engine/clock.ts'
+import type { WallClock } from '../../worker/simulator/engine/agenda.ts'
 
 interface Timer {
   at: number
@@ -7,7 +7,7 @@ interface Timer {
   run: () => void
 }
 
-export class VirtualClock implements TimeSource {
+export class VirtualClock implements WallClock {
   #now: number
   #timers = new Set<Timer>()
   #order = 0
@@ -16,18 +16,14 @@ export class VirtualClock implements TimeSource {
     this.#now = new Date(start).getTime()
   }
 
-  now(): number {
+  wall(): number {
     return this.#now
   }
 
-  setTimeout(run: () => void, delayMs: number): unknown {
-    const timer = { at: this.#now + Math.max(0, delayMs), order: this.#order++, run }
+  after(ms: number, then: () => void): () => void {
+    const timer = { at: this.#now + Math.max(0, ms), order: this.#order++, run: then }
     this.#timers.add(timer)
-    return timer
-  }
-
-  clearTimeout(handle: unknown): void {
-    this.#timers.delete(handle as Timer)
+    return () => void this.#timers.delete(timer)
   }
 
   /** How many timers wait. */

@@ -95,7 +95,7 @@ const routes: Record<string, Route> = {
     body: shape({ symbol: text, open: { type: ['boolean', 'null'] }, seconds: number }, ['symbol', 'open']),
     handle(input, controlled) {
       const until =
-        input.seconds === undefined ? Infinity : controlled.engine.clock.now() + Number(input.seconds) * 1000
+        input.seconds === undefined ? Infinity : controlled.engine.clock.wall() + Number(input.seconds) * 1000
       controlled.engine.market.sessions.force(symbolOf(input.symbol), input.open as boolean | null, until)
       return state(controlled)
     }
@@ -222,7 +222,7 @@ function state({ engine, faults, quota, v3, next }: Controlled): unknown {
   let open = 0
   for (const account of accounts.all.values()) open += account.open.size
   return {
-    now: engine.clock.now(),
+    now: engine.clock.wall(),
     siteStatus: v3.siteStatus,
     connections: v3.connections.size + next.front.connections.size,
     contracts: { known: engine.contracts.size, open },

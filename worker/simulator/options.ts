@@ -1,7 +1,7 @@
 // The options of a simulated broker, in code and on the command line.
 import { parseArgs } from 'node:util'
 import type { AccountPreset } from './engine/accounts.ts'
-import type { TimeSource } from './engine/clock.ts'
+import type { WallClock } from './engine/agenda.ts'
 import type { Markup } from './engine/engine.ts'
 import type { Journal } from './engine/journal.ts'
 import type { CallQuotas } from './engine/quota.ts'
@@ -50,7 +50,7 @@ export interface SimulatorOptions {
   magic?: boolean
   /** Most contracts remembered; older closed ones are forgotten. Default 500 000. */
   maxContracts?: number
-  clock?: TimeSource
+  clock?: WallClock
 }
 
 /** A wrong command line; the message names the option. */

@@ -1,7 +1,7 @@
 // The broker's books: the only code that changes balances, statement rows, contracts and issued numbers. Every change
 // is written to the journal before a client is notified.
 import { type AccountPreset, Accounts, enterRow } from './accounts.ts'
-import type { TimeSource } from './clock.ts'
+import type { WallClock } from './agenda.ts'
 import type { Journal } from './journal.ts'
 import { MarkupBook } from './markup-book.ts'
 import type { ContractExit, Deposit, SaleEntry, SimulatedAccount, SimulatedContract } from './records.ts'
@@ -11,22 +11,22 @@ export class Books {
   /** In the order of purchase. */
   readonly contracts = new Map<number, SimulatedContract>()
   readonly markups = new MarkupBook()
-  #clock: TimeSource
+  #clock: WallClock
   #journal: Journal
   #maxContracts: number
   #nextContract: number
   #nextTransaction: number
   #restoring: { createdMs: number; transactionId: number } | null = null
 
-  constructor(open: { clock: TimeSource; journal: Journal; maxContracts: number }) {
+  constructor(open: { clock: WallClock; journal: Journal; maxContracts: number }) {
     this.#clock = open.clock
     this.#journal = open.journal
     this.#maxContracts = open.maxContracts
     // Ids grow with time, so that a broker started anew never gives one out a second time.
-    this.#nextContract = this.#clock.now() * 1000
-    this.#nextTransaction = this.#clock.now() * 2000
+    this.#nextContract = this.#clock.wall() * 1000
+    this.#nextTransaction = this.#clock.wall() * 2000
     this.accounts = new Accounts(
-      () => this.#clock.now(),
+      () => this.#clock.wall(),
       account => this.#welcome(account)
     )
   }
@@ -51,14 +51,14 @@ export class Books {
 
   /** Enters a sale, by the client or by the engine. */
   sold(contract: SimulatedContract, sale: ContractExit): void {
-    const entry = { ...sale, soldMs: this.#clock.now(), transactionId: this.#nextTransaction++ }
+    const entry = { ...sale, soldMs: this.#clock.wall(), transactionId: this.#nextTransaction++ }
     this.#journal.sold(contract, entry)
     this.#enterSale(contract, entry)
   }
 
   /** Enters money that came, or went, without a contract. */
   deposited(account: SimulatedAccount, cents: number): void {
-    const deposit = { cents, atMs: this.#clock.now(), transactionId: this.#nextTransaction++ }
+    const deposit = { cents, atMs: this.#clock.wall(), transactionId: this.#nextTransaction++ }
     this.#journal.deposited(account, deposit)
     this.#enterDeposit(account, deposit)
   }

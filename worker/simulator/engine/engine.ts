@@ -1,9 +1,11 @@
 // The simulated broker without a dialect: it prices, buys and sells contracts for its accounts. What is here
 // knows no requests and no sockets, waits only through the given clock, and keeps the one truth about every
 // contract, which tests and audits read as the ledger. How a contract lives and ends is in lives.ts.
+
+import { systemClock } from '../../platform/clock.ts'
 import type { AccountPreset, Accounts } from './accounts.ts'
+import type { WallClock } from './agenda.ts'
 import { Books } from './books.ts'
-import { systemClock, type TimeSource } from './clock.ts'
 import { expiryOf, type PurchaseTerms, shortcodeOf } from './contracts.ts'
 import { printUnits, Rates } from './currencies.ts'
 import { type Journal, noJournal } from './journal.ts'
@@ -17,7 +19,7 @@ import { restore } from './restore.ts'
 import type { SimulatedSymbol } from './symbols.ts'
 
 export interface EngineOptions {
-  clock?: TimeSource
+  clock?: WallClock
   /** Same seed, same prices. Default 1. */
   seed?: number
   /** Interval of all ticks in ms; null (default) for the symbols' real ones. */
@@ -82,7 +84,7 @@ const obstacles = {
 } satisfies Record<string, Obstacle>
 
 export class Engine {
-  readonly clock: TimeSource
+  readonly clock: WallClock
   readonly market: SimulatedMarket
   readonly books: Books
   readonly lives: Lives
@@ -123,7 +125,7 @@ export class Engine {
 
   /** Prices terms now. Throws SimulatedRefusal. */
   quote(terms: PurchaseTerms, account: SimulatedAccount | null): Quote {
-    const nowMs = this.clock.now()
+    const nowMs = this.clock.wall()
     const { pct, onTop } = this.markup
     const offer = offerOf({ ...terms, markupPct: terms.markupPct ?? pct, markupOnTop: onTop }, nowMs)
     if (account && account.currency !== offer.currency) {
@@ -144,7 +146,7 @@ export class Engine {
     const { offer, price, spot, startEpoch, expiryEpoch } = this.quote(facts.terms, account)
     checkCeiling(offer, price.askCents, facts.maxCents)
     if (price.askCents > account.balanceCents) throw insufficient(account, price.askCents)
-    const nowMs = this.clock.now()
+    const nowMs = this.clock.wall()
     const contract: SimulatedContract = {
       ...this.books.newIds(),
       offer,
@@ -207,7 +209,7 @@ export class Engine {
     if (contract.offer.kind !== 'multiplier' || contract.status !== 'open') {
       throw new SimulatedRefusal('ContractUpdateNotAllowed', 'Update is not allowed for this contract.')
     }
-    const nowMs = this.clock.now()
+    const nowMs = this.clock.wall()
     if (nowMs - contract.limitsChangedMs < LIMITS_PAUSE_MS) {
       throw new SimulatedRefusal('ContractUpdateTooFrequent', 'Only one update per second is allowed.')
     }
@@ -241,7 +243,7 @@ export class Engine {
 
   /** What the contract is worth now; of a closed one, what it was sold for. */
   value(contract: SimulatedContract): Valuation {
-    const nowMs = this.clock.now()
+    const nowMs = this.clock.wall()
     const spot = this.market.latest(contract.offer.symbol, nowMs)
     if (contract.sellCents !== null) return { bidCents: contract.sellCents, spot, unsellable: obstacles.sold }
     if (contract.ended) return { bidCents: finalCents(contract), spot, unsellable: obstacles.ended }

@@ -1,6 +1,6 @@
 // How contracts live: what a tick does to each kind, when one ends, and the pause before its money moves.
 // Ticks are ordered by their number alone. A quiet timed contract costs nothing between purchase and end.
-import { Agenda, type TimeSource } from './clock.ts'
+import { Agenda, type WallClock } from './agenda.ts'
 import { BROKER_APP_ID, ticksNeeded, wins } from './contracts.ts'
 import type { MarketTick, SimulatedMarket } from './market.ts'
 import { multiplierProfit } from './pricing.ts'
@@ -15,7 +15,7 @@ export function finalCents(contract: SimulatedContract): number {
 export class Lives {
   /** Between the end of a contract and its settlement. */
   settlementDelayMs: number
-  #clock: TimeSource
+  #clock: WallClock
   #market: SimulatedMarket
   #agenda: Agenda
   #settlesLater: (contract: SimulatedContract) => number
@@ -24,7 +24,7 @@ export class Lives {
 
   /** `close` moves the money of a contract that is through. */
   constructor(open: {
-    clock: TimeSource
+    clock: WallClock
     market: SimulatedMarket
     settlementDelayMs: number
     settlesLater: (contract: SimulatedContract) => number
@@ -172,7 +172,7 @@ export class Lives {
       this.settle(contract)
       return
     }
-    this.#agenda.at(this.#clock.now() + delayMs, () => this.settle(contract))
+    this.#agenda.at(this.#clock.wall() + delayMs, () => this.settle(contract))
     this.tell(contract)
   }
 }

@@ -2,7 +2,7 @@
 // price is a function of seed, symbol and n; so nothing runs without subscribers, and missed ticks can be computed
 // later. With an override of the period ticks outrun the seconds: order them by n only.
 import type { Candle } from '../../../schemas/market.ts'
-import type { TimeSource } from './clock.ts'
+import type { WallClock } from './agenda.ts'
 import { hashText, wander } from './random.ts'
 import { Sessions } from './sessions.ts'
 import { lastScheduledOpen, type SimulatedSymbol } from './symbols.ts'
@@ -25,7 +25,7 @@ interface Watched {
 interface PeriodGroup {
   periodMs: number
   watched: Map<SimulatedSymbol, Watched>
-  timer: unknown
+  cancel: (() => void) | null
 }
 
 const SECONDS_A_YEAR = 31_536_000
@@ -46,7 +46,7 @@ export function printPips(symbol: SimulatedSymbol, pips: number): string {
 export class SimulatedMarket {
   /** When there are ticks, and when there is trade. */
   readonly sessions: Sessions
-  #clock: TimeSource
+  #clock: WallClock
   #seed: number
   #keys = new Map<SimulatedSymbol, number>()
   #groups = new Map<number, PeriodGroup>()
@@ -55,14 +55,14 @@ export class SimulatedMarket {
   #scripts = new Map<SimulatedSymbol, Map<number, number>>()
 
   /** `tickMs` overrides every symbol's interval; null keeps the real ones. */
-  constructor(clock: TimeSource, { seed, tickMs }: { seed: number; tickMs: number | null }) {
+  constructor(clock: WallClock, { seed, tickMs }: { seed: number; tickMs: number | null }) {
     this.#clock = clock
     this.#seed = seed
     this.sessions = new Sessions(clock, tickMs)
   }
 
   /** The newest tick at or before `ms`. */
-  latest(symbol: SimulatedSymbol, ms: number = this.#clock.now()): MarketTick {
+  latest(symbol: SimulatedSymbol, ms: number = this.#clock.wall()): MarketTick {
     const n = this.sessions.newest(symbol, this.sessions.number(symbol, ms))
     const known = this.#latest.get(symbol)
     if (known?.n === n) return known
@@ -82,7 +82,7 @@ export class SimulatedMarket {
     const periodMs = this.sessions.periodMs(symbol)
     let group = this.#groups.get(periodMs)
     if (!group) {
-      group = { periodMs, watched: new Map(), timer: null }
+      group = { periodMs, watched: new Map(), cancel: null }
       this.#groups.set(periodMs, group)
     }
     let watched = group.watched.get(symbol)
@@ -96,9 +96,9 @@ export class SimulatedMarket {
     return () => {
       if (!listeners.delete(listener) || listeners.size > 0) return
       group.watched.delete(symbol)
-      if (group.watched.size > 0 || group.timer === null) return
-      this.#clock.clearTimeout(group.timer)
-      group.timer = null
+      if (group.watched.size > 0 || group.cancel === null) return
+      group.cancel()
+      group.cancel = null
     }
   }
 
@@ -174,14 +174,14 @@ export class SimulatedMarket {
   }
 
   #arm(group: PeriodGroup): void {
-    if (group.timer !== null || group.watched.size === 0) return
-    const now = this.#clock.now()
+    if (group.cancel !== null || group.watched.size === 0) return
+    const now = this.#clock.wall()
     const delayMs = (Math.floor(now / group.periodMs) + 1) * group.periodMs - now
-    group.timer = this.#clock.setTimeout(() => {
-      group.timer = null
+    group.cancel = this.#clock.after(delayMs, () => {
+      group.cancel = null
       for (const [symbol, watched] of group.watched) this.#pump(symbol, watched)
       this.#arm(group)
-    }, delayMs)
+    })
   }
 
   #pump(symbol: SimulatedSymbol, watched: Watched): void {

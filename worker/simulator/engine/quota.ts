@@ -1,6 +1,6 @@
 // The broker's call budgets: calls of a class share a counter, and minute and hour windows apply together.
 // A call over budget is refused before anything runs.
-import type { TimeSource } from './clock.ts'
+import type { WallClock } from './agenda.ts'
 
 /** The first dialect's classes, and the newer one's beside `general`. */
 export type CallClass = 'pricing' | 'outcome' | 'general' | 'trading' | 'money' | 'lists'
@@ -29,10 +29,10 @@ export class Quota {
   limits: CallQuotas | null
   /** Calls that were refused as one too many. */
   refused = 0
-  #clock: TimeSource
+  #clock: WallClock
   #counters = new Map<string, Counter>()
 
-  constructor(clock: TimeSource, limits: CallQuotas | null) {
+  constructor(clock: WallClock, limits: CallQuotas | null) {
     this.#clock = clock
     this.limits = limits
   }
@@ -57,7 +57,7 @@ export class Quota {
   }
 
   #counter(key: string): Counter {
-    const now = this.#clock.now()
+    const now = this.#clock.wall()
     let counter = this.#counters.get(key)
     if (!counter) {
       if (this.#counters.size >= MAX_COUNTERS) this.#sweep(now)

@@ -1,6 +1,6 @@
 // When there are ticks: the calendar, and what was ordered against it. A symbol can be forced open or closed,
 // frozen (open, but no ticks) and suspended (ticks, but no trades). Ticks are known here by number only.
-import type { TimeSource } from './clock.ts'
+import type { WallClock } from './agenda.ts'
 import { lastScheduledOpen, nextScheduledOpen, type SimulatedSymbol, scheduledOpen, symbols } from './symbols.ts'
 
 /** A stretch of ticks forced on or off, regardless of the calendar. */
@@ -19,14 +19,14 @@ export interface SessionOverride {
 const MAX_SPANS = 100
 
 export class Sessions {
-  #clock: TimeSource
+  #clock: WallClock
   #tickMs: number | null
   #spans = new Map<SimulatedSymbol, Span[]>()
   #orders = new Map<SimulatedSymbol, SessionOverride>()
   #frozen = new Set<SimulatedSymbol>()
   #suspended = new Set<SimulatedSymbol>()
 
-  constructor(clock: TimeSource, tickMs: number | null) {
+  constructor(clock: WallClock, tickMs: number | null) {
     this.#clock = clock
     this.#tickMs = tickMs
   }
@@ -37,11 +37,11 @@ export class Sessions {
   }
 
   /** The number of the symbol's newest tick at `ms`, happened or left out. */
-  number(symbol: SimulatedSymbol, ms: number = this.#clock.now()): number {
+  number(symbol: SimulatedSymbol, ms: number = this.#clock.wall()): number {
     return Math.floor(ms / this.periodMs(symbol))
   }
 
-  isOpen(symbol: SimulatedSymbol, ms: number = this.#clock.now()): boolean {
+  isOpen(symbol: SimulatedSymbol, ms: number = this.#clock.wall()): boolean {
     return this.#order(symbol, ms)?.open ?? scheduledOpen(symbol, ms)
   }
 
@@ -49,12 +49,12 @@ export class Sessions {
   nextOpening(symbol: SimulatedSymbol): number | null {
     const order = this.order(symbol)
     if (order?.untilMs === Infinity) return null
-    return nextScheduledOpen(symbol, order?.untilMs ?? this.#clock.now())
+    return nextScheduledOpen(symbol, order?.untilMs ?? this.#clock.wall())
   }
 
   /** The standing order that overrides the calendar now, if there is one. */
   order(symbol: SimulatedSymbol): SessionOverride | null {
-    return this.#order(symbol, this.#clock.now())
+    return this.#order(symbol, this.#clock.wall())
   }
 
   /** Opens or closes the market against the calendar until `untilMs`; `open: null` returns to the calendar. */

@@ -68,7 +68,7 @@ export class Next {
     const { clock } = this.front.engine
     if (this.#tickets.size >= MAX_TICKETS) this.#tickets.clear()
     const otp = this.front.newId().replaceAll('-', '')
-    this.#tickets.set(otp, { grant, appId, untilMs: clock.now() + TICKET_MS })
+    this.#tickets.set(otp, { grant, appId, untilMs: clock.wall() + TICKET_MS })
     return `${ROOT}${kindOf(grant.account)}?otp=${otp}`
   }
 
@@ -86,7 +86,7 @@ export class Next {
     if (!otp) return 400
     const ticket = this.#tickets.get(otp)
     this.#tickets.delete(otp)
-    if (!ticket || ticket.untilMs < this.front.engine.clock.now()) return 401
+    if (!ticket || ticket.untilMs < this.front.engine.clock.wall()) return 401
     const { account } = ticket.grant
     if (kindOf(account) !== kind) return 401
     if (this.limited && (this.#sockets.get(account.userId) ?? 0) >= SOCKETS_OF_USER) {

@@ -52,7 +52,7 @@ export class OAuth {
     if (this.#used.size >= MAX_USED) this.#used.clear()
     this.#used.add(refreshToken)
     const n = ++this.#given
-    const ends = Math.floor(this.#next.front.engine.clock.now() / 1000) + (this.tokenSeconds ?? 0)
+    const ends = Math.floor(this.#next.front.engine.clock.wall() / 1000) + (this.tokenSeconds ?? 0)
     send(response, 200, {
       access_token: this.tokenSeconds === null ? `sim-${loginid}-r${n}` : `sim-${loginid}-x${ends}-r${n}`,
       refresh_token: `simrefresh-${loginid}-${n}`,

@@ -126,7 +126,7 @@ async function answer(
     appId
   })
   const latencyMs = front.faults.latencyMs() + (fate?.effect === 'slow' ? (fate.delayMs ?? 1_000) : 0)
-  if (latencyMs > 0) await new Promise<void>(resolve => front.engine.clock.setTimeout(resolve, latencyMs))
+  if (latencyMs > 0) await new Promise<void>(resolve => void front.engine.clock.after(latencyMs, resolve))
   switch (fate?.effect) {
     case 'error':
       throw new SimulatedRestError(
@@ -236,7 +236,7 @@ function statisticsOf(engine: Engine, query: URLSearchParams): Record<string, un
     if (Number.isNaN(day)) throw new SimulatedRestError(400, 'ValidationError', `${name} is no date.`)
     return day / 1000
   }) as [number, number]
-  const entries = engine.books.markups.reported({ from, to: to + 86_399 }, engine.clock.now())
+  const entries = engine.books.markups.reported({ from, to: to + 86_399 }, engine.clock.wall())
   const byApp = Map.groupBy(
     entries.filter(({ appId }) => typeof appId === 'string'),
     ({ appId }) => appId
@@ -279,7 +279,7 @@ class Counts {
 
   check(who: string, windows: readonly { ms: number; most: number }[]): void {
     if (this.#counts.size > MAX_COUNTS) this.#counts.clear()
-    const now = this.#next.front.engine.clock.now()
+    const now = this.#next.front.engine.clock.wall()
     for (const { ms, most } of windows) {
       const key = `${ms} ${who}`
       const count = this.#counts.get(key)

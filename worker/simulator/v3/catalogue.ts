@@ -34,7 +34,7 @@ const activeSymbols: Handler = (request, { v3 }) => {
     submarket_display_name: symbol.submarketName,
     symbol: symbol.code,
     symbol_type: symbol.market === 'forex' ? 'forex' : 'stockindex',
-    ...(request.active_symbols === 'full' ? presentSpot(engine.market.latest(symbol), engine.clock.now()) : {})
+    ...(request.active_symbols === 'full' ? presentSpot(engine.market.latest(symbol), engine.clock.wall()) : {})
   }))
   return { body: { active_symbols } }
 }
@@ -51,7 +51,7 @@ function presentSpot(tick: MarketTick, nowMs: number): Record<string, unknown> {
 const contractsFor: Handler = (request, { v3: { engine } }) => {
   const symbol = symbolOf(request.contracts_for as string)
   const { market } = engine
-  const nowMs = engine.clock.now()
+  const nowMs = engine.clock.wall()
   const available = catalogueOf(symbol)
   const midnightMs = nowMs - (nowMs % DAY_MS)
   const session = sessionOf(market, symbol, { midnightMs, nowMs })
@@ -140,7 +140,7 @@ function digitsOf(type: string): number[] {
 const tradingTimes: Handler = (request, { v3 }) => {
   const { engine } = v3
   const asked = request.trading_times as string
-  const nowMs = engine.clock.now()
+  const nowMs = engine.clock.wall()
   const midnightMs = asked === 'today' ? nowMs - (nowMs % DAY_MS) : midnightOf(asked)
   const markets = new Map<string, Map<string, Record<string, unknown>[]>>()
   for (const symbol of listedSymbols(v3)) {

@@ -49,7 +49,7 @@ export class ClientConnection implements ClientSession {
   #peer: Peer
   #key: string
   #lastSeen: number
-  #idleTimer: unknown
+  #cancelIdle: (() => void) | undefined
   #held: (() => void)[] = []
   #closed = false
 
@@ -64,7 +64,7 @@ export class ClientConnection implements ClientSession {
       { say: (field, body) => v3.say(field, body), maxStreams: v3.speech.maxStreams },
       text => this.#peer.send(text)
     )
-    this.#lastSeen = v3.engine.clock.now()
+    this.#lastSeen = v3.engine.clock.wall()
     v3.connections.add(this)
     this.#watchIdle(v3.idleMs)
   }
@@ -72,7 +72,7 @@ export class ClientConnection implements ClientSession {
   /** Takes a frame from the peer. */
   receive(text: string): void {
     if (this.#closed) return
-    this.#lastSeen = this.#v3.engine.clock.now()
+    this.#lastSeen = this.#v3.engine.clock.wall()
     const request = readObject(text)
     if (!request) {
       this.#fail('error', tailOf({}), new V3Error('BadRequest', 'The frame is not a JSON object.'))
@@ -97,7 +97,7 @@ export class ClientConnection implements ClientSession {
     if (this.#closed) return
     this.#closed = true
     this.#v3.connections.delete(this)
-    this.#v3.engine.clock.clearTimeout(this.#idleTimer)
+    this.#cancelIdle?.()
     this.streams.forgetAll()
     this.#held = []
   }
@@ -182,7 +182,7 @@ export class ClientConnection implements ClientSession {
     const latencyMs = this.#v3.faults.latencyMs()
     const half = latencyMs / 2
     const later = (delayMs: number, run: () => void) => {
-      if (delayMs > 0) clock.setTimeout(run, delayMs)
+      if (delayMs > 0) clock.after(delayMs, run)
       else run()
     }
     switch (fate?.effect) {
@@ -243,7 +243,7 @@ export class ClientConnection implements ClientSession {
         deliver(1)
       }
       this.#held.push(release)
-      this.#v3.engine.clock.setTimeout(release, fate.delayMs ?? HOLD_MS)
+      this.#v3.engine.clock.after(fate.delayMs ?? HOLD_MS, release)
       return
     }
     deliver(fate?.effect === 'duplicate' ? 2 : 1)
@@ -269,15 +269,15 @@ export class ClientConnection implements ClientSession {
 
   #watchIdle(delayMs: number): void {
     const { clock } = this.#v3.engine
-    this.#idleTimer = clock.setTimeout(() => {
-      const quietMs = clock.now() - this.#lastSeen
+    this.#cancelIdle = clock.after(delayMs, () => {
+      const quietMs = clock.wall() - this.#lastSeen
       if (quietMs < this.#v3.idleMs) {
         this.#watchIdle(this.#v3.idleMs - quietMs)
         return
       }
       this.closed()
       this.#peer.close()
-    }, delayMs)
+    })
   }
 }
 

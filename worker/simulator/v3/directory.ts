@@ -36,7 +36,7 @@ const topupVirtual: Handler = (_request, { v3: { engine }, account }) => {
     throw new V3Error('TopupVirtualError', 'Sorry, this feature is available to virtual accounts only.')
   if (account.balanceCents >= startIn(account.currency, TOPUP_BELOW_CENTS))
     throw new V3Error('DemoTopupBalance', 'You can only request more demo money when your balance is low.')
-  const now = engine.clock.now()
+  const now = engine.clock.wall()
   if (now - (topups.get(account) ?? -TOPUP_PAUSE_MS) < TOPUP_PAUSE_MS)
     throw new V3Error('DemoTopupThrottle', 'You may only request more demo money once a minute.')
   topups.set(account, now)

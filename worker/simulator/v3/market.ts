@@ -15,7 +15,7 @@ const UNLIMITED = 1_000_000_000
 /** Live proposals a connection may have. */
 export const MAX_PROPOSAL_STREAMS = 5
 
-const time: Handler = (_request, { v3 }) => ({ body: { time: Math.floor(v3.engine.clock.now() / 1000) } })
+const time: Handler = (_request, { v3 }) => ({ body: { time: Math.floor(v3.engine.clock.wall() / 1000) } })
 
 const ping: Handler = () => ({ body: { ping: 'pong' } })
 
@@ -59,7 +59,7 @@ const exchangeRates: Handler = (request, { v3: { engine } }) => {
   }
   const asked = target === undefined ? rates : { [target]: rates[target] }
   return {
-    body: { exchange_rates: { base_currency: base, date: Math.floor(engine.clock.now() / 1000), rates: asked } }
+    body: { exchange_rates: { base_currency: base, date: Math.floor(engine.clock.wall() / 1000), rates: asked } }
   }
 }
 
@@ -96,7 +96,7 @@ const ticksHistory: Handler = (request, call) => {
   const { market, clock } = call.v3.engine
   const code = request.ticks_history as string
   const symbol = request.adjust_start_time === 1 ? symbolOf(code) : openSymbol(code, call)
-  const nowMs = clock.now()
+  const nowMs = clock.wall()
   const endMs = Math.min(request.end === 'latest' ? nowMs : Number(request.end) * 1000 + 999, nowMs)
   const startMs = ((request.start as number | undefined) ?? 0) * 1000
   const count = Math.min(Math.max((request.count as number | undefined) ?? DEFAULT_HISTORY, 1), MAX_HISTORY)

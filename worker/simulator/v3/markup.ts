@@ -67,7 +67,7 @@ const appMarkupStatistics: Handler = (request, { v3: { engine } }) => {
 /** What is reported of the range in a request; applications of the newer dialect are no numbers and cannot be shown here. */
 function entriesOf(request: CallRequest, engine: Engine): MarkupEntry[] {
   const range = { from: secondOf(request.date_from), to: secondOf(request.date_to) }
-  return engine.books.markups.reported(range, engine.clock.now()).filter(({ appId }) => typeof appId === 'number')
+  return engine.books.markups.reported(range, engine.clock.wall()).filter(({ appId }) => typeof appId === 'number')
 }
 
 /** An epoch or YYYY-MM-DD HH:MM:SS as epoch seconds. */

@@ -93,7 +93,7 @@ export class V3 {
   closed = false
   #seed: number
   #ids = 0
-  #maintenance: unknown
+  #cancelMaintenance: (() => void) | undefined
 
   constructor(options: SimulatedV3Options) {
     this.engine = options.engine
@@ -120,18 +120,18 @@ export class V3 {
   /** Announces maintenance on every status stream and cuts all connections `dropAfterMs` later. */
   maintain(dropAfterMs: number): void {
     const { clock } = this.engine
-    clock.clearTimeout(this.#maintenance)
+    this.#cancelMaintenance?.()
     this.#setStatus('updating')
-    this.#maintenance = clock.setTimeout(() => {
+    this.#cancelMaintenance = clock.after(dropAfterMs, () => {
       this.cutAll()
       this.#setStatus('up')
-    }, dropAfterMs)
+    })
   }
 
   /** Disconnects all clients; requests that have not run yet never run. */
   close(): void {
     this.closed = true
-    this.engine.clock.clearTimeout(this.#maintenance)
+    this.#cancelMaintenance?.()
     this.cutAll()
   }
 

@@ -1,19 +1,9 @@
-// Time of the simulated broker. Everything that waits uses a Clock, so a test can run years of trading in a virtual
-// second; the agenda keeps one timer for any number of appointments.
+// Appointments of the simulated broker. Everything that waits uses the given clock, so a test can run years of trading in a
+// virtual second; the agenda keeps one timer for any number of appointments.
+import type { Clock } from '../../platform/clock.ts'
 
-/** A source of time. `now` is in milliseconds since 1970 (UTC). */
-export interface TimeSource {
-  now(): number
-  setTimeout(run: () => void, delayMs: number): unknown
-  clearTimeout(handle: unknown): void
-}
-
-/** The machine's own clock. */
-export const systemClock: TimeSource = {
-  now: () => Date.now(),
-  setTimeout: (run, delayMs) => setTimeout(run, delayMs),
-  clearTimeout: handle => clearTimeout(handle as NodeJS.Timeout)
-}
+/** What the simulated broker uses of a clock: it knows wall time alone. */
+export type WallClock = Pick<Clock, 'wall' | 'after'>
 
 // Node's timers overflow at 2^31 ms; a contract may run for a year, so long waits are taken in steps.
 const MAX_WAIT_MS = 3_600_000
@@ -26,13 +16,13 @@ interface Appointment {
 
 /** Appointments by time, kept in a heap; with none there is no timer. */
 export class Agenda {
-  #clock: TimeSource
+  #clock: WallClock
   #heap: Appointment[] = []
   #order = 0
-  #timer: unknown = null
+  #cancel: (() => void) | null = null
   #timerAt = Infinity
 
-  constructor(clock: TimeSource) {
+  constructor(clock: WallClock) {
     this.#clock = clock
   }
 
@@ -53,24 +43,24 @@ export class Agenda {
   /** Forgets every appointment. */
   clear(): void {
     this.#heap = []
-    if (this.#timer !== null) this.#clock.clearTimeout(this.#timer)
-    this.#timer = null
+    this.#cancel?.()
+    this.#cancel = null
     this.#timerAt = Infinity
   }
 
   #arm(): void {
     const first = this.#heap[0]
     if (!first || this.#timerAt <= first.at) return
-    if (this.#timer !== null) this.#clock.clearTimeout(this.#timer)
-    const delayMs = Math.min(Math.max(first.at - this.#clock.now(), 0), MAX_WAIT_MS)
+    this.#cancel?.()
+    const delayMs = Math.min(Math.max(first.at - this.#clock.wall(), 0), MAX_WAIT_MS)
     this.#timerAt = first.at
-    this.#timer = this.#clock.setTimeout(() => this.#fire(), delayMs)
+    this.#cancel = this.#clock.after(delayMs, () => this.#fire())
   }
 
   #fire(): void {
-    this.#timer = null
+    this.#cancel = null
     this.#timerAt = Infinity
-    const now = this.#clock.now()
+    const now = this.#clock.wall()
     for (let first = this.#heap[0]; first && first.at <= now; first = this.#heap[0]) {
       this.#pop()
       first.run()
