@@ -11,6 +11,7 @@ import {
   type Outcome
 } from '../../db/orders/reading.ts'
 import { findStored, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
+import { backOff } from '../../db/platform/back-off.ts'
 import { disconnected } from '../../db/traders/accounts.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
@@ -115,7 +116,7 @@ async function store({ partner, signal, trace }: PlacingRequest, services: ApiSe
   const { bus, config, batched } = services
   // Subscribed before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
-  const early = bus.wait('order', id, Math.min(REREAD_MS, config.orderTtlMs), signal)
+  const early = bus.wait('order', id, Math.min(REREADS.firstMs, config.orderTtlMs), signal)
   const { proof } = partner
   const stored = await batched.storeOrder({
     id,
@@ -180,8 +181,7 @@ async function outcomeOf(
 }
 
 // How long a waiter sleeps without a wake-up before it reads the row again; longer each time, since many may wait.
-const REREAD_MS = 1000
-const LONGEST_REREAD_MS = 4000
+const REREADS = { firstMs: 1000, mostMs: 4000 }
 // How often a waiter tries to fail an order whose time is over by its own count.
 const EXPIRE_EVERY_MS = 200
 
@@ -223,10 +223,13 @@ async function settled(
     if (row && isDecided(row, settle)) return row
   }
   let expireAt = performance.now() + Math.max(0, first.ttl_left_ms)
-  let rereadMs = REREAD_MS
-  for (let { phase } = first; ; rereadMs = Math.min(2 * rereadMs, LONGEST_REREAD_MS)) {
+  for (let { phase } = first, reads = 0; ; reads++) {
     // Listen first, read then, sleep last: no wake-up is lost between them.
-    const until = Math.min(performance.now() + rereadMs, deadline, isWaiting(phase) ? expireAt : deadline)
+    const until = Math.min(
+      performance.now() + backOff(reads, REREADS),
+      deadline,
+      isWaiting(phase) ? expireAt : deadline
+    )
     const woken = bus.wait('order', first.id, until - performance.now(), signal)
     const row = await batched.order(first.id)
     if (!row) throw new Error(`order ${first.id} was stored and is not there`)

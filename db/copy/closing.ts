@@ -2,6 +2,7 @@
 // process and finds a copy whose purchase is still in doubt once it is open.
 
 import type { OrderRow } from '../orders/reading.ts'
+import { backOffInSql } from '../platform/back-off.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
 
@@ -48,8 +49,7 @@ export async function closeAtOnce(trx: Db, accountRowId: string): Promise<void> 
 }
 
 // After a try that did not close it: 4 s, then twice as long each time, up to a minute.
-const RETRY_SECONDS = 4
-const MAX_RETRY_SECONDS = 60
+const RETRIES = { firstMs: 4000, mostMs: 60_000 }
 
 /**
  * Open orders that are to be sold now, at most `limit`, of accounts that no living worker but `worker` serves; no other worker
@@ -59,7 +59,7 @@ export async function takeToClose(db: Db, { worker, limit }: { worker: string; l
   return rows<OrderRow>(
     db,
     `update orders
-        set close_at = clock_timestamp() + least(${MAX_RETRY_SECONDS}, ${RETRY_SECONDS} * 2 ^ least(close_tries, 10)) * interval '1 second',
+        set close_at = clock_timestamp() + ${backOffInSql('close_tries', RETRIES)},
             close_tries = close_tries + 1
       where id in (select id from orders where phase = 'open' and close_at <= clock_timestamp()
                       and ${servedByNoOther('orders.account_id', ':worker')}

@@ -1,7 +1,9 @@
 // The limits of contracts as they are changed at the broker: a row keeps those that the broker states. Where a leader's
 // order changes, its copies keep the ones that are still to be set, until the broker has taken them.
+
 import type { ContractLimits } from '../../schemas/market.ts'
 import type { OrderRow } from '../orders/reading.ts'
+import { backOffInSql } from '../platform/back-off.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
@@ -113,8 +115,7 @@ export async function changeCopies(
 }
 
 // After a try that did not set them: 2 s, then twice as long each time, up to a minute.
-const RETRY_SECONDS = 2
-const MAX_RETRY_SECONDS = 60
+const RETRIES = { firstMs: 2000, mostMs: 60_000 }
 
 /** An open copy whose limits are to be set now. */
 export type LimitsToSet = Pick<
@@ -140,7 +141,7 @@ export async function takeLimitsToSet(db: Db, options: { worker: string; limit: 
   return rows<LimitsToSet>(
     db,
     `update orders
-        set limits_at = clock_timestamp() + least(${MAX_RETRY_SECONDS}, ${RETRY_SECONDS} * 2 ^ least(limits_tries, 10)) * interval '1 second',
+        set limits_at = clock_timestamp() + ${backOffInSql('limits_tries', RETRIES)},
             limits_tries = limits_tries + 1
       where id in (select id from orders where phase = 'open' and limits_at <= clock_timestamp()
                       and ${servedByNoOther('orders.account_id', ':worker')}

@@ -1,4 +1,5 @@
-// The pauses between attempts at what fails: twice as long each time, up to a bound. How far they are spread is the caller's.
+// The pauses between attempts at what fails, or between reads of what does not change: twice as long each time, up to a bound. How
+// far they are spread is the caller's.
 
 export interface BackOff {
   firstMs: number
@@ -12,3 +13,7 @@ const MAX_DOUBLINGS = 20
 export function backOff(failures: number, { firstMs, mostMs }: BackOff): number {
   return Math.min(mostMs, firstMs * 2 ** Math.min(failures, MAX_DOUBLINGS))
 }
+
+/** The same as an interval of SQL; `failures` is an expression. */
+export const backOffInSql = (failures: string, { firstMs, mostMs }: BackOff): string =>
+  `least(${mostMs}, ${firstMs} * 2 ^ least(${failures}, ${MAX_DOUBLINGS})) * interval '1 millisecond'`

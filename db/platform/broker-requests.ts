@@ -4,6 +4,7 @@ import { ApiError, type ErrorCode, type ErrorExtras } from '../../schemas/errors
 import { newId } from '../../schemas/fields/ids.ts'
 import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
 import { serving } from '../traders/account-leases.ts'
+import { backOff } from './back-off.ts'
 import { type Bus, WORK } from './bus.ts'
 import type { Queue } from './queue.ts'
 
@@ -164,8 +165,7 @@ async function finish(
 
 // A lost wake-up costs at most this long, more of a request that has waited for long already: many that wait for a slow
 // broker must not keep the database and this process busy with reading.
-const REREAD_MS = 500
-const LONGEST_REREAD_MS = 4000
+const REREADS = { firstMs: 500, mostMs: 4000 }
 
 /**
  * Sends a broker request from a process that seldom does (the operator's tool). Throws the workers' refusal, or
@@ -206,9 +206,9 @@ export async function awaitEnd(
   { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal }
 ): Promise<BrokerRequestRow | undefined> {
   const deadline = performance.now() + timeoutMs
-  for (let rereadMs = REREAD_MS; ; rereadMs = Math.min(2 * rereadMs, LONGEST_REREAD_MS)) {
+  for (let reads = 0; ; reads++) {
     // Subscribe before the first read, so that a response between the two is not missed.
-    const woken = bus.wait('ask', id, Math.min(rereadMs, deadline - performance.now()), signal)
+    const woken = bus.wait('ask', id, Math.min(backOff(reads, REREADS), deadline - performance.now()), signal)
     const row = await read(id)
     if (row && row.state !== 'waiting') return row
     if (!row || performance.now() >= deadline || signal?.aborted) return undefined

@@ -47,8 +47,7 @@ class Unserved extends Error {
 
 // After a failure the primary serves everything for this long, and one read tries the standby again.
 const REST = { firstMs: 500, mostMs: 10_000 }
-const FIRST_PAUSE_MS = 1
-const LONGEST_PAUSE_MS = 10
+const REREADS = { firstMs: 1, mostMs: 10 }
 // now() of the standby's transaction becomes `asOf` of responses.
 const CLOCKS_APART_SECONDS = 1
 
@@ -203,11 +202,12 @@ function wrongOf({ standby, behind, identity, ahead }: StandbyRow, wanted: Repli
 
 /** Waits until the standby has replayed the log up to a position. Throws Unserved. */
 async function replayed(standby: Db, wanted: ReplicaPosition, deadline: number): Promise<void> {
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
+  for (let reads = 0; ; reads++) {
     const found = await readStandby(standby, wanted)
     const wrong = wrongOf(found, wanted)
     if (wrong !== undefined) throw new Unserved('away', wrong)
     if ((found.behind as number) <= 0) return
+    const pauseMs = backOff(reads, REREADS)
     if (performance.now() + pauseMs >= deadline) throw new Unserved('behind', 'the standby is too far behind')
     await sleep(pauseMs)
   }

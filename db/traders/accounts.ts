@@ -4,6 +4,7 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { type RejectedReason, rejectionMessages } from '../../schemas/traders/accounts.ts'
+import { backOffInSql } from '../platform/back-off.ts'
 import type { Sealed, Vault } from '../platform/crypto.ts'
 import { type Db, listing, rows, sql } from '../postgres/connection.ts'
 
@@ -204,9 +205,10 @@ export interface StoredToken extends Sealed {
 // Refusals of one account after which the next try has to wait, doubling from a second up to a minute; and refusals of all
 // of a partner's accounts in a minute after which none of its unproven ones is tried.
 const FREE_REFUSALS = 3
+const RETRIES = { firstMs: 1000, mostMs: 60_000 }
 const REFUSALS_OF_PARTNER = 30
 const restOfAccount = `case when a.refusals > ${FREE_REFUSALS}
-                            then extract(epoch from a.refused_at - clock_timestamp()) + least(60, 2 ^ (a.refusals - ${FREE_REFUSALS + 1})) end`
+                            then extract(epoch from a.refused_at - clock_timestamp() + ${backOffInSql(`a.refusals - ${FREE_REFUSALS + 1}`, RETRIES)}) end`
 // The oldest of so many refusals of the last minute has to be a minute old.
 const restOfPartner = `(select 60 + extract(epoch from r.refused_at - clock_timestamp()) from broker_accounts r
                          where r.partner_id = a.partner_id and r.refused_at > clock_timestamp() - interval '1 minute'

@@ -14,6 +14,7 @@ import {
   takeOver
 } from '../../db/orders/leases.ts'
 import { REVIEW_MESSAGE, resolveSettledBreaks, unmarkUnsettled } from '../../db/orders/review.ts'
+import { backOff } from '../../db/platform/back-off.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
 import { countUnreadable } from '../../db/platform/metrics.ts'
@@ -41,8 +42,7 @@ const RETRY_PAUSES = { firstMs: 1500, mostMs: 30_000 }
 const REJECTED_RETRY_MS = 60_000
 // A stream may fall silent without ending, as one does whose market is closed. A contract without updates for so long
 // is polled, then less and less often, a few in a round: the calls cost the account's budget.
-const SILENCE_MS = 30_000
-const MAX_SILENCE_MS = 15 * 60_000
+const SILENCE = { firstMs: 30_000, mostMs: 15 * 60_000 }
 const POLLED_AT_ONCE = 20
 // A contract that needs no attention for so long may be given to another worker.
 const QUIET_MS = 30_000
@@ -152,7 +152,7 @@ export function openSettling(services: WorkerServices): Settling {
     entry.last = state
     entry.marked = false
     entry.lastUpdateAt = clock.now()
-    entry.patienceMs = SILENCE_MS
+    entry.polls = 0
     for (const field of state.unreadable ?? []) countUnreadable(field)
     storeLimits(entry)
     if (state.settled || !entry.inReview || !entry.order || contradictions(entry.order, state).length > 0) return
@@ -187,7 +187,7 @@ export function openSettling(services: WorkerServices): Settling {
       marked: false,
       closing: false,
       lastUpdateAt: clock.now(),
-      patienceMs: SILENCE_MS,
+      polls: 0,
       rechecks: 0,
       cancelRecheck: undefined,
       pricesUntil: undefined,
@@ -278,10 +278,16 @@ export function openSettling(services: WorkerServices): Settling {
     const now = clock.now()
     let room = POLLED_AT_ONCE
     for (const [id, entry] of watched) {
-      if (!entry.order || entry.closing || entry.cancelRecheck || now - entry.lastUpdateAt < entry.patienceMs) continue
+      if (
+        !entry.order ||
+        entry.closing ||
+        entry.cancelRecheck ||
+        now - entry.lastUpdateAt < backOff(entry.polls, SILENCE)
+      )
+        continue
       if (--room < 0) return
       entry.lastUpdateAt = now
-      entry.patienceMs = Math.min(MAX_SILENCE_MS, entry.patienceMs * 2)
+      entry.polls += 1
       poll(id, entry, entry.order).catch((error: unknown) =>
         log.info({ err: error, orderId: id }, 'a silent contract could not be asked for')
       )

@@ -8,12 +8,10 @@ export interface WatchedContract {
   /** Whether the last update's value is stored as the order's current value. */
   marked: boolean
   closing: boolean
-  /**
-   * `heardAt`: the last update or read, or the end of parking. `patienceMs`: time since then after which the contract
-   * is polled again.
-   */
+  /** When it was last updated or read, or is no longer parked, by the monotonic clock. */
   lastUpdateAt: number
-  patienceMs: number
+  /** How often it was polled since its last update. */
+  polls: number
   /** Reads of the contract after a settled state that could not be booked, and the one that is due. */
   rechecks: number
   cancelRecheck: (() => void) | undefined
