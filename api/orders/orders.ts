@@ -12,7 +12,7 @@ import {
 } from '../../db/orders/reading.ts'
 import { findStored, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
 import { backOff } from '../../db/platform/back-off.ts'
-import { disconnected } from '../../db/traders/accounts.ts'
+import { rejectionOf } from '../../db/traders/accounts.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { newId } from '../../schemas/fields/ids.ts'
@@ -142,8 +142,7 @@ async function refusalOf(
 ): Promise<ApiError | undefined> {
   const trading = await batched.trading({ partnerId, externalId: traderExternalId })
   if (!trading) return new ApiError('TRADER_NOT_FOUND')
-  const { status, rejectedReason } = trading.account
-  return status === 'REJECTED' ? disconnected(rejectedReason) : undefined
+  return rejectionOf(trading.account)
 }
 
 /**

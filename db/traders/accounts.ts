@@ -23,49 +23,10 @@ export interface AccountRecord {
   connectedAt: Date
 }
 
-interface AccountRow {
-  id: string
-  partner_id: string
-  trader_id: string
-  account_id: string
-  account_mode: 'REAL' | 'DEMO'
-  currency: string | null
-  status: 'CONNECTED' | 'REJECTED'
-  rejected_reason: RejectedReason | null
-  token_version: number
-  proven_version: number | null
-  connected_at: Date
-}
-
-const columns = [
-  'id',
-  'partner_id',
-  'trader_id',
-  'account_id',
-  'account_mode',
-  'currency',
-  'status',
-  'rejected_reason',
-  'token_version',
-  'proven_version',
-  'connected_at'
-]
-
-function toAccount(row: AccountRow): AccountRecord {
-  return {
-    id: row.id,
-    partnerId: row.partner_id,
-    traderId: row.trader_id,
-    accountId: row.account_id,
-    accountMode: row.account_mode,
-    currency: row.currency,
-    status: row.status,
-    // A process of the version before gives no reason.
-    rejectedReason: row.status === 'REJECTED' ? (row.rejected_reason ?? 'TOKEN_REFUSED') : null,
-    proven: row.proven_version === row.token_version,
-    connectedAt: row.connected_at
-  }
-}
+/** The columns of an account, of `broker_accounts a`. A process of the version before gives no reason of a rejection. */
+const columns = `a.id, a.partner_id as "partnerId", a.trader_id as "traderId", a.account_id as "accountId", a.account_mode as "accountMode",
+  a.currency, a.status, case when a.status = 'REJECTED' then coalesce(a.rejected_reason, 'TOKEN_REFUSED') end as "rejectedReason",
+  a.proven_version is not distinct from a.token_version as proven, a.connected_at as "connectedAt"`
 
 const context = (accountRowId: string) => `broker_accounts:${accountRowId}`
 
@@ -88,15 +49,15 @@ export async function upsertAccount(
   // The caller has locked the trader's row, so the same account is not inserted meanwhile.
   const id = known?.id ?? newId('account')
   const { keyId, sealed } = vault.seal(account.token, context(id))
-  const [row] = await rows<AccountRow>(
+  const [row] = await rows<AccountRecord>(
     trx,
-    `insert into broker_accounts (id, partner_id, trader_id, account_id, account_mode, currency, token_key_id, token_sealed)
+    `insert into broker_accounts as a (id, partner_id, trader_id, account_id, account_mode, currency, token_key_id, token_sealed)
      values (:id, :partnerId, :traderId, :accountId, :accountMode, :currency, :keyId, :sealed)
      on conflict (trader_id, account_id) do update
-       set account_mode = excluded.account_mode, currency = coalesce(excluded.currency, broker_accounts.currency),
+       set account_mode = excluded.account_mode, currency = coalesce(excluded.currency, a.currency),
            token_key_id = excluded.token_key_id, token_sealed = excluded.token_sealed,
-           token_version = broker_accounts.token_version + 1, status = 'CONNECTED', rejected_reason = null, connected_at = now()
-     returning ${columns.join(', ')}`,
+           token_version = a.token_version + 1, status = 'CONNECTED', rejected_reason = null, connected_at = now()
+     returning ${columns}`,
     {
       id,
       partnerId: account.partnerId,
@@ -108,28 +69,28 @@ export async function upsertAccount(
       sealed
     }
   )
-  return toAccount(row as AccountRow)
+  return row as AccountRecord
 }
 
 /** The trader's accounts, oldest first. */
-export async function listAccounts(db: Db, traderId: string): Promise<AccountRecord[]> {
-  const found = (await db('broker_accounts')
-    .select(columns)
-    .where({ trader_id: traderId })
-    .orderBy('id')
-    .limit(1000)) as AccountRow[]
-  return found.map(toAccount)
+export function listAccounts(db: Db, traderId: string): Promise<AccountRecord[]> {
+  return rows<AccountRecord>(
+    db,
+    `select ${columns} from broker_accounts a where a.trader_id = :traderId order by a.id limit 1000`,
+    { traderId }
+  )
 }
 
 /** Makes one of the trader's accounts the active one. Throws ACCOUNT_NOT_FOUND. */
 export async function activateAccount(trx: Db, traderId: string, accountId: string): Promise<AccountRecord> {
-  const row = (await trx('broker_accounts')
-    .select(columns)
-    .where({ trader_id: traderId, account_id: accountId })
-    .first()) as AccountRow | undefined
-  if (!row) throw new ApiError('ACCOUNT_NOT_FOUND')
-  await trx('traders').where({ id: traderId }).update({ active_account_id: row.id })
-  return toAccount(row)
+  const [account] = await rows<AccountRecord>(
+    trx,
+    `select ${columns} from broker_accounts a where a.trader_id = :traderId and a.account_id = :accountId`,
+    { traderId, accountId }
+  )
+  if (!account) throw new ApiError('ACCOUNT_NOT_FOUND')
+  await trx('traders').where({ id: traderId }).update({ active_account_id: account.id })
+  return account
 }
 
 /** A trader with its active account, as placing an order needs them. */
@@ -139,19 +100,15 @@ export interface Trading {
   account: AccountRecord
 }
 
-interface TradingRow extends AccountRow {
-  external_id: string
-}
-
 /** Several traders with their active accounts at once, in the order given. */
 export async function findTrading(
   db: Db,
   asked: { partnerId: string; externalId: string }[]
 ): Promise<(Trading | undefined)[]> {
-  const found = await rows<TradingRow>(
+  const found = await rows<AccountRecord & { externalId: string }>(
     db,
     // One by one by their keys, also by a plan that was made when there were few.
-    sql`select t.external_id, ${columns.map(column => `a.${column}`).join(', ')}
+    sql`select t.external_id as "externalId", ${columns}
        from ${listing('partners', 'externals')} as asked (partner_id, external_id)
       cross join lateral (select t.external_id, t.active_account_id from traders t
                            where t.partner_id = asked.partner_id and t.external_id = asked.external_id
@@ -159,10 +116,10 @@ export async function findTrading(
       cross join lateral (select * from broker_accounts a where a.id = t.active_account_id limit 1) a`,
     { partners: asked.map(({ partnerId }) => partnerId), externals: asked.map(({ externalId }) => externalId) }
   )
-  const byTrader = new Map(found.map(row => [`${row.partner_id} ${row.external_id}`, row]))
+  const byTrader = new Map(found.map(row => [`${row.partnerId} ${row.externalId}`, row]))
   return asked.map(({ partnerId, externalId }) => {
-    const row = byTrader.get(`${partnerId} ${externalId}`)
-    return row && { traderId: row.trader_id, externalId: row.external_id, account: toAccount(row) }
+    const account = byTrader.get(`${partnerId} ${externalId}`)
+    return account && { traderId: account.traderId, externalId, account }
   })
 }
 
@@ -180,12 +137,20 @@ export const accountToTrade = (order: string) =>
      cross join lateral (select * from broker_accounts a where a.id = t.active_account_id and a.status = 'CONNECTED' limit 1) a)`
 
 /** Throws BROKER_DISCONNECTED with the reason when the broker refused the account. */
-export function requireConnected({ status, rejectedReason }: Pick<AccountRecord, 'status' | 'rejectedReason'>): void {
-  if (status === 'REJECTED') throw disconnected(rejectedReason)
+export function requireConnected(account: Pick<AccountRecord, 'status' | 'rejectedReason'>): void {
+  const refusal = rejectionOf(account)
+  if (refusal) throw refusal
 }
 
-/** BROKER_DISCONNECTED for an account that the broker refused for this reason. */
-export function disconnected(reason: RejectedReason | null): ApiError {
+/** BROKER_DISCONNECTED with the reason when the broker refused the account; undefined when it is connected. */
+export function rejectionOf({
+  status,
+  rejectedReason
+}: Pick<AccountRecord, 'status' | 'rejectedReason'>): ApiError | undefined {
+  return status === 'REJECTED' ? disconnected(rejectedReason) : undefined
+}
+
+function disconnected(reason: RejectedReason | null): ApiError {
   return new ApiError('BROKER_DISCONNECTED', reason === null ? undefined : rejectionMessages[reason])
 }
 
@@ -235,35 +200,21 @@ async function readToken(
   accountRowId: string,
   dialect: string
 ): Promise<{ usable: boolean; rejectedReason: RejectedReason; token: StoredToken } | undefined> {
-  const [row] = await rows<
-    AccountRow & { usable: boolean; expired: boolean; token_key_id: string; token_sealed: Buffer; rest_seconds: number }
-  >(
+  const [row] = await rows<StoredToken & { usable: boolean; rejectedReason: RejectedReason }>(
     db,
-    `select a.token_key_id, a.token_sealed, a.token_version, a.proven_version, a.account_mode, a.currency, a.rejected_reason,
+    `select a.token_key_id as "keyId", a.token_sealed as sealed, a.token_version as version, a.account_mode as "accountMode", a.currency,
+            a.proven_version is not distinct from a.token_version as proven,
             coalesce(a.renewal_version = a.token_version and a.token_expires_at <= now(), false) as expired,
-            a.status = 'CONNECTED' or p.broker_dialect <> :dialect as usable,
             case when a.proven_version = a.token_version then 0
-                 else greatest(0, ceil(coalesce(${restOfAccount}, 0)), ceil(coalesce(${restOfPartner}, 0))) end::int as rest_seconds
+                 else greatest(0, ceil(coalesce(${restOfAccount}, 0)), ceil(coalesce(${restOfPartner}, 0))) end::int as "restSeconds",
+            a.status = 'CONNECTED' or p.broker_dialect <> :dialect as usable, coalesce(a.rejected_reason, 'TOKEN_REFUSED') as "rejectedReason"
        from broker_accounts a join partners p on p.id = a.partner_id
       where a.id = :accountRowId`,
     { accountRowId, dialect }
   )
-  return (
-    row && {
-      usable: row.usable,
-      rejectedReason: row.rejected_reason ?? 'TOKEN_REFUSED',
-      token: {
-        keyId: row.token_key_id,
-        sealed: row.token_sealed,
-        version: row.token_version,
-        accountMode: row.account_mode,
-        currency: row.currency,
-        proven: row.proven_version === row.token_version,
-        expired: row.expired,
-        restSeconds: row.rest_seconds
-      }
-    }
-  )
+  if (!row) return undefined
+  const { usable, rejectedReason, ...token } = row
+  return { usable, rejectedReason, token }
 }
 
 /** A token as it is stored. */
