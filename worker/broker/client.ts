@@ -2,11 +2,12 @@
 // budgets, bounds the number of connections, and closes unused ones.
 
 import type { CallRecords } from '../../db/platform/call-records.ts'
+import { type ConnectionEntry, isIdle, makeRoom } from './connections.ts'
 import type { Dialect, DialectContext } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
-import type { BrokerLog, MarketSymbol, MarkupReport, ReportAccess, Unreachable } from './port.ts'
+import type { MarkupReport, ReportAccess } from './markup-report.ts'
+import type { BrokerLog, MarketSymbol, Unreachable } from './port.ts'
 import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
-import type { BrokerTicks } from './ticks.ts'
 import type { CallLimits } from './transport/call-window.ts'
 import { Gate } from './transport/gate.ts'
 import { Budget } from './transport/quota.ts'
@@ -38,22 +39,7 @@ export interface ClientOptions {
   records?: CallRecords | undefined
 }
 
-interface ConnectionEntry {
-  reconnecting: ReconnectingConnection
-  session: AccountSession | null
-  /** Of market data. */
-  ticks: BrokerTicks | null
-  /** The latest way to the account's token. */
-  account: BrokerAccount | null
-  /** Whose it is, where the dialect counts connections by user. */
-  user: string | null
-  /** Aborted when the next, or present, opening is urgent. */
-  hurry: AbortController
-}
-
 const maxHandshakes = 64
-/** Contracts parked for less keep their connection: they would be back at once. */
-const MIN_PARK_MS = 20_000
 const maxBlankBudgets = 2_000
 
 /** A Broker with the dialect. Opens nothing until it is used. */
@@ -289,13 +275,14 @@ class BrokerClient implements Broker {
   ): Promise<BrokerConnection> {
     if (this.#closed) throw closed()
     this.#lastAppId = opening.appId
-    this.#makeRoom(this.#connected, this.#options.maxConnections)
+    makeRoom(this.#connected, this.#options.maxConnections, each => this.#hangUp(each))
     this.#connected.add(entry)
     const place: DialectContext = {
       ...this.#place({ ...opening, hurry: entry.hurry.signal }),
       claimSeat: (user, most) => {
         entry.user = user
-        this.#makeRoom(new Set([...this.#connected].filter(each => each !== entry && each.user === user)), most)
+        const seats = [...this.#connected].filter(each => each !== entry && each.user === user)
+        makeRoom(new Set(seats), most, each => this.#hangUp(each))
       }
     }
     try {
@@ -339,30 +326,6 @@ class BrokerClient implements Broker {
     }
   }
 
-  /**
-   * At the bound, the longest unused connections of these make room, a hundredth at once; of the application that has
-   * most of them, so that one partner's many accounts do not close the connections of others. Where all are in use, the
-   * one whose contracts are parked longest does; they are subscribed to again before they end.
-   */
-  #makeRoom(among: ReadonlySet<ConnectionEntry>, most: number): void {
-    if (among.size < most) return
-    const byApp = [...Map.groupBy(among, ({ account }) => account?.appId).values()]
-    byApp.sort((a, b) => b.length - a.length)
-    const idle = byApp.map(entries => entries.filter(isIdle)).find(entries => entries.length > 0)
-    const parked = idle ? undefined : longestParked([...among])
-    const leaving = idle
-      ?.sort((a, b) => a.reconnecting.usedAt - b.reconnecting.usedAt)
-      .slice(0, Math.ceil(most / 100)) ?? [parked]
-    if (leaving[0] === undefined) {
-      throw new BrokerError('BROKER_UPSTREAM', 'There are too many connections to the broker.', {
-        brokerCode: 'TooManyConnections',
-        ran: 'no'
-      })
-    }
-    parked?.session?.subscriptions.giveWay()
-    for (const entry of leaving) if (entry) this.#hangUp(entry)
-  }
-
   #sweep(): void {
     const since = performance.now() - this.#options.idleCloseMs
     for (const entry of this.#connected) if (isIdle(entry) && entry.reconnecting.usedAt < since) this.#hangUp(entry)
@@ -399,23 +362,6 @@ function keyOf({
   credentialId
 }: Pick<BrokerAccount, 'appId' | 'accountId' | 'credentialId'>): string {
   return `${appId} ${accountId} ${credentialId ?? ''}`
-}
-
-function isIdle({ reconnecting, session, ticks }: ConnectionEntry): boolean {
-  return !reconnecting.busy && (session === null || session.subscriptions.size === 0) && ticks?.busy !== true
-}
-
-/** Of connections without a call under way, the one whose contracts are all parked, for the longest time. */
-function longestParked(entries: ConnectionEntry[]): ConnectionEntry | undefined {
-  let longest: ConnectionEntry | undefined
-  let longestMs = MIN_PARK_MS
-  for (const entry of entries) {
-    const parkedMs = entry.reconnecting.busy ? 0 : (entry.session?.subscriptions.parkedMs ?? 0)
-    if (parkedMs <= longestMs) continue
-    longest = entry
-    longestMs = parkedMs
-  }
-  return longest
 }
 
 function replaced(): BrokerError {

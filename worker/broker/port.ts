@@ -5,7 +5,9 @@
 import type { Logger } from 'pino'
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import type { Candle, ContractLimits, MultiplierSpec } from '../../schemas/market.ts'
+import type { contractTypes } from '../../schemas/orders.ts'
 import type { RejectedReason } from '../../schemas/traders/accounts.ts'
+import type { MarkupReport, ReportAccess } from './markup-report.ts'
 
 /** Where the client logs. */
 export type BrokerLog = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
@@ -19,19 +21,9 @@ export interface Unreachable {
   cause: string
 }
 
-export type BinaryType =
-  | 'CALL'
-  | 'PUT'
-  | 'DIGITMATCH'
-  | 'DIGITDIFF'
-  | 'DIGITOVER'
-  | 'DIGITUNDER'
-  | 'DIGITEVEN'
-  | 'DIGITODD'
-
 export interface BinaryContract {
   kind: 'BINARY'
-  contractType: BinaryType
+  contractType: (typeof contractTypes)[number]
   asset: string
   stake: string
   currency: string
@@ -351,35 +343,6 @@ export interface Market {
   /** The broker's clock minus ours, in seconds. */
   clockOffset(): Promise<number>
   readonly ticks: TickStreams
-}
-
-/** Access to the broker's own reports about an application. */
-export interface ReportAccess {
-  /** The application's id at the broker. */
-  appId: string
-  /** Whose token it is: calls with it share a budget. */
-  ownerId: string
-  /** Unseals the token; called once, the value is not kept. */
-  token(): Promise<string>
-}
-
-/** A contract in the broker's report of markups. */
-export interface ReportedMarkup {
-  /** The broker's id of the purchase: the report has no id of the contract. */
-  transactionId: string
-  accountId: string
-  currency: string
-  markup: string
-}
-
-/** What an application earned on a day, by the broker's own report. */
-export interface MarkupReport {
-  /** By currency of the accounts, or all in US dollars where `contracts` is null. */
-  sums: { currency: string; contracts: number; markup: string }[]
-  /** Each contract; null where the dialect reports sums only, or there are too many to be read. */
-  contracts: ReportedMarkup[] | null
-  /** Whether the broker's sums and its list agree: while it is still writing them they do not. */
-  consistent: boolean
 }
 
 /** A broker in one dialect. */

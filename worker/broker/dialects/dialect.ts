@@ -1,17 +1,8 @@
 // What differs between the broker's APIs, behind everything they share: how a connection is opened and authorised, how
 // requests are written and responses read. Requests and responses named here are the only ones we use.
 
-import type {
-  BrokerAccount,
-  BrokerLog,
-  Contract,
-  ContractState,
-  Evidence,
-  MarketSymbol,
-  MarkupReport,
-  ReportAccess,
-  Unreachable
-} from '../port.ts'
+import type { MarkupReport, ReportAccess } from '../markup-report.ts'
+import type { BrokerAccount, BrokerLog, Contract, ContractState, Evidence, MarketSymbol, Unreachable } from '../port.ts'
 import type { CallLimits } from '../transport/call-window.ts'
 import type { Budget } from '../transport/quota.ts'
 import type { BrokerConnection } from '../transport/sockets.ts'

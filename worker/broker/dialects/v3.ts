@@ -4,16 +4,8 @@ import Big from 'big.js'
 import { type ClientOptions, createClient } from '../client.ts'
 import { confirmAccount, readToken, tokenRefused } from '../credentials.ts'
 import { decimalsOf } from '../market.ts'
-import {
-  type AccountFacts,
-  type Broker,
-  type BrokerAccount,
-  BrokerError,
-  type ContractState,
-  type MarkupReport,
-  type ReportAccess,
-  type ReportedMarkup
-} from '../port.ts'
+import type { MarkupReport, ReportAccess, ReportedMarkup } from '../markup-report.ts'
+import { type AccountFacts, type Broker, type BrokerAccount, BrokerError, type ContractState } from '../port.ts'
 import type { CallLimits } from '../transport/call-window.ts'
 import { readResponse } from '../transport/reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from '../transport/sockets.ts'

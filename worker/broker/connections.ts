@@ -1,0 +1,68 @@
+// The connections of a client of the broker, and which of them make room when there are as many as there may be.
+import { type BrokerAccount, BrokerError } from './port.ts'
+import type { BrokerTicks } from './ticks.ts'
+import type { ReconnectingConnection } from './transport/reconnecting.ts'
+import type { AccountSession } from './transport/session.ts'
+
+export interface ConnectionEntry {
+  reconnecting: ReconnectingConnection
+  session: AccountSession | null
+  /** Of market data. */
+  ticks: BrokerTicks | null
+  /** The latest way to the account's token. */
+  account: BrokerAccount | null
+  /** Whose it is, where the dialect counts connections by user. */
+  user: string | null
+  /** Aborted when the next, or present, opening is urgent. */
+  hurry: AbortController
+}
+
+/** Contracts parked for less keep their connection: they would be back at once. */
+const MIN_PARK_MS = 20_000
+
+/** Whether nothing is under way over the connection, and nothing is subscribed to. */
+export function isIdle({ reconnecting, session, ticks }: ConnectionEntry): boolean {
+  return !reconnecting.busy && (session === null || session.subscriptions.size === 0) && ticks?.busy !== true
+}
+
+/**
+ * Has connections leave by `hangUp` when there are `most` of them: the longest unused ones, a hundredth at once; of the
+ * application that has most of them, so that one partner's many accounts do not close the connections of others. Where all are in
+ * use, the one whose contracts are parked longest leaves; they are subscribed to again before they end. Throws BrokerError
+ * TooManyConnections where none can leave.
+ */
+export function makeRoom(
+  among: ReadonlySet<ConnectionEntry>,
+  most: number,
+  hangUp: (entry: ConnectionEntry) => void
+): void {
+  if (among.size < most) return
+  const byApp = [...Map.groupBy(among, ({ account }) => account?.appId).values()]
+  byApp.sort((a, b) => b.length - a.length)
+  const idle = byApp.map(entries => entries.filter(isIdle)).find(entries => entries.length > 0)
+  const parked = idle ? undefined : longestParked([...among])
+  const leaving = idle
+    ?.sort((a, b) => a.reconnecting.usedAt - b.reconnecting.usedAt)
+    .slice(0, Math.ceil(most / 100)) ?? [parked]
+  if (leaving[0] === undefined) {
+    throw new BrokerError('BROKER_UPSTREAM', 'There are too many connections to the broker.', {
+      brokerCode: 'TooManyConnections',
+      ran: 'no'
+    })
+  }
+  parked?.session?.subscriptions.giveWay()
+  for (const entry of leaving) if (entry) hangUp(entry)
+}
+
+/** Of connections without a call under way, the one whose contracts are all parked, for the longest time. */
+function longestParked(entries: ConnectionEntry[]): ConnectionEntry | undefined {
+  let longest: ConnectionEntry | undefined
+  let longestMs = MIN_PARK_MS
+  for (const entry of entries) {
+    const parkedMs = entry.reconnecting.busy ? 0 : (entry.session?.subscriptions.parkedMs ?? 0)
+    if (parkedMs <= longestMs) continue
+    longest = entry
+    longestMs = parkedMs
+  }
+  return longest
+}
