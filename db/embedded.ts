@@ -18,7 +18,7 @@ const STOP_TIMEOUT_MS = 45_000
 const ANSWER_TIMEOUT_MS = 5_000
 const POLL_MS = 40
 
-export interface EmbeddedOptions {
+interface EmbeddedOptions {
   /** Where the data, the log and the lock live; made when missing. */
   dataDir: string
   /** Called with a sentence about a step that takes a while. */
@@ -29,7 +29,7 @@ export interface EmbeddedOptions {
   binDir?: string
 }
 
-export interface Embedded {
+interface Embedded {
   /** Of the superuser `operator` and the database of the same name. */
   url: string
   /** Lets go of the server; resolves once it has stopped, or at once when others still use it. */

@@ -104,7 +104,7 @@ const scheduled: Record<ClockQueue, (services: WorkerServices) => Promise<void>>
   'billing.check': checkBilling
 }
 
-export interface RunningWorker {
+interface RunningWorker {
   /** What an operator should know although the worker works, a sentence each; for /readyz. */
   warnings(): string[]
   /** This process's wall clock minus the database's, ms; null before it was measured. */

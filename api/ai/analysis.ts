@@ -8,7 +8,7 @@ const MIN_CANDLES = 30
 const LEVEL_CANDLES = 100
 const BREAKOUT_CANDLES = 20
 
-export type Analysis = Pick<
+type Analysis = Pick<
   BotAnalysis,
   'trend' | 'volatilityPct' | 'support' | 'resistance' | 'indicators' | 'strategies' | 'risks'
 >

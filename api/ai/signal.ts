@@ -27,7 +27,7 @@ export interface Purse {
   currency: string
 }
 
-export type SignalDecision = Pick<Signal, 'direction' | 'confidence' | 'suggestion' | 'rationale' | 'indicators'>
+type SignalDecision = Pick<Signal, 'direction' | 'confidence' | 'suggestion' | 'rationale' | 'indicators'>
 
 /**
  * What the candles suggest. The newest of them is still forming: it gives the price, the others the

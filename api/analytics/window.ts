@@ -8,7 +8,7 @@ const MOST_DAYS: Record<Interval, number> = { hour: 31, day: 731, week: 731, mon
 const FIRST_MS = Date.UTC(2000)
 const LAST_MS = Date.UTC(2200)
 
-export interface WindowQuery {
+interface WindowQuery {
   from?: string
   to?: string
   timezone?: string

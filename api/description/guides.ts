@@ -25,7 +25,7 @@ export const chapters = [
   'security'
 ] as const
 
-export type Chapter = (typeof chapters)[number]
+type Chapter = (typeof chapters)[number]
 
 /** The guides as one Markdown text, for a service at `baseUrl` with these operations. */
 export function guides(baseUrl: string, operations: Operation[]): string {

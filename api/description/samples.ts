@@ -4,7 +4,7 @@ import type { Schema } from '../../schemas/fields/fields.ts'
 import type { Operation } from '../operation.ts'
 import { exampleOf } from './schemas.ts'
 
-export interface CodeSample {
+interface CodeSample {
   lang: string
   label: string
   source: string

@@ -56,7 +56,7 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
 }
 
 /** A bought multiplier order as the wire shows it. */
-export function presentMultiplier(row: Outcome) {
+function presentMultiplier(row: Outcome) {
   const opened = {
     orderId: row.id,
     brokerOrderId: row.broker_order_id,

@@ -26,7 +26,7 @@ const PARTNER_DELAY_MS = 1000
 const WAITING_OF_LANE = 3
 const AT_ONCE_OF_PARTNER = 10
 
-export interface Guess {
+interface Guess {
   /** What is attempted; each is counted for itself. */
   what: 'login' | 'signup' | 'password'
   partnerId: string

@@ -8,7 +8,7 @@ const MAX_KEYS = 4000
 const MAX_AGE_MS = 60_000
 
 /** A key as it came with a request: its hash, not its secret. */
-export interface PresentedKey {
+interface PresentedKey {
   lookup: string
   hash: Buffer
 }

@@ -14,7 +14,7 @@ import { envelope, requestIdOf } from './respond.ts'
 import { PROTECTION } from './secure.ts'
 
 /** How long a client may take; milliseconds. */
-export interface Patience {
+interface Patience {
   /** For the header fields, and for the whole request. */
   headersMs: number
   requestMs: number

@@ -64,7 +64,7 @@ export function isUnavailable(error: unknown): boolean {
 const EXPECTED = new Set<ErrorCode>(['BROKER_UPSTREAM', 'TRADING_HALTED'])
 
 /** Any thrown thing as the error the caller sees. */
-export function toApiError(error: unknown): ApiError {
+function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (isUnavailable(error))
     return new ApiError('UNAVAILABLE', undefined, { cause: error, headers: { 'Retry-After': '1' } })

@@ -10,7 +10,7 @@ export type Mode =
   | { kind: 'confirm'; question: string; answer(agreed: boolean): void }
   | { kind: 'busy'; text: string }
 
-export interface Framed {
+interface Framed {
   tabs: string[]
   tab: number
   now: Date

@@ -23,7 +23,7 @@ interface Announced {
   appIdHeader?: string
 }
 
-export interface SharedBroker {
+interface SharedBroker {
   /** The settings under which our processes find it. */
   env: Record<string, string>
   url: string
@@ -37,7 +37,7 @@ export interface SharedBroker {
   close(): Promise<void>
 }
 
-export interface BrokerOptions {
+interface BrokerOptions {
   dataDir: string
   tickMs: number
   env: NodeJS.ProcessEnv

@@ -20,7 +20,7 @@ export interface Child {
   kill(): void
 }
 
-export interface ChildOptions {
+interface ChildOptions {
   name: string
   /** Path from the top of the project. */
   file: string

@@ -52,7 +52,7 @@ export async function openDemo({ address, store, config, actor }: DemoTarget): P
 }
 
 /** A five-tick contract that both the demonstration and the shown curl place. */
-export function demoOrder(): BinaryOrder {
+function demoOrder(): BinaryOrder {
   return {
     traderExternalId: TRADER,
     clientOrderId: randomUUID(),

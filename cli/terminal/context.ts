@@ -40,7 +40,7 @@ interface Globals {
   input: boolean
 }
 
-export interface Verb<Result> {
+interface Verb<Result> {
   /** Shape of arguments and options together, by their names; checked before anything is opened. */
   input?: Schema
   /** How a person sees the result; without it fields and lists are shown as they are. */

@@ -21,7 +21,7 @@ export class SaidAlready extends Error {
   }
 }
 
-export interface CommandEnding {
+interface CommandEnding {
   exitCode: number
   /** Without a line the command's output is complete. */
   line?: string

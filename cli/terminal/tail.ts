@@ -3,7 +3,7 @@
 // A hint of something new may be lost.
 const REREAD_MS = 1000
 
-export interface TailLoop {
+interface TailLoop {
   /** Whether the process was interrupted. */
   readonly stopped: boolean
   /** Reads at once instead of after the rest of the second. */

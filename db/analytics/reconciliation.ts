@@ -11,7 +11,7 @@ export interface ReportedApplication {
 }
 
 /** The broker's side of a day. */
-export interface TheirDay {
+interface TheirDay {
   sums: { currency: string; contracts: number; markup: string }[]
   /** Each contract, by the broker's id of its purchase; null where only sums are known. */
   contracts: { transactionId: string; currency: string; markup: string }[] | null

@@ -4,7 +4,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Sealed, Vault } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
-export type ReportTokenReason = 'TOKEN_REFUSED' | 'SCOPE_MISSING'
+type ReportTokenReason = 'TOKEN_REFUSED' | 'SCOPE_MISSING'
 
 /** What may be shown of a token. */
 export interface ReportToken {

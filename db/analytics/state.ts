@@ -2,7 +2,7 @@
 import { type Db, rows } from '../postgres/connection.ts'
 import { type Difference, findAnalyticsDifferences } from './verify.ts'
 
-export interface AnalyticsState {
+interface AnalyticsState {
   /** Up to when is added up. */
   until: Date
   behindSeconds: number

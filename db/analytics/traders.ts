@@ -6,7 +6,7 @@ import { closedContractsOf } from './contracts.ts'
 import { MOST_ROWS, plainWindow, refuseTooMany, type Window } from './windows.ts'
 
 export const traderSorts = ['pnl', 'volume', 'markup', 'trades', 'lastTradeAt'] as const
-export type TraderSort = (typeof traderSorts)[number]
+type TraderSort = (typeof traderSorts)[number]
 
 /** What a trader's closed contracts came to, in one currency. */
 export interface TraderSums {
@@ -24,7 +24,7 @@ export interface TraderSums {
   lastTradeAt: Date
 }
 
-export interface TraderPage {
+interface TraderPage {
   data: TraderSums[]
   nextCursor: string | null
   asOf: Date

@@ -47,7 +47,7 @@ const addressOf = ({ test, tenantSlug }: { test: boolean; tenantSlug: string }) 
 const withSite = ({ address, ...row }: DeploymentRow): DeploymentRecord => ({ ...row, ...siteOf(address) })
 
 /** A site as the partner requested it, and its address. */
-export interface DeploymentTerms {
+interface DeploymentTerms {
   partnerId: string
   test: boolean
   template: string
@@ -158,7 +158,7 @@ export async function failStaleDeployments(db: Db): Promise<number> {
     .update({ status: 'FAILED', updated_at: db.fn.now() })
 }
 
-export interface SiteFile {
+interface SiteFile {
   contentType: string
   body: Buffer
   etag: string

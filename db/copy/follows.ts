@@ -89,7 +89,7 @@ export async function listLeaders(
   )
 }
 
-export interface FollowRecord {
+interface FollowRecord {
   followId: string
   traderExternalId: string
   leaderId: string
@@ -176,7 +176,7 @@ export async function unfollow(
   return row
 }
 
-export interface FollowStandingRecord extends FollowRecord {
+interface FollowStandingRecord extends FollowRecord {
   copiedOrders: number
   pnl: string
   drawdownPct: string | null

@@ -9,7 +9,7 @@ const HEARTBEAT_MS = 5_000
 const FOREIGN_SILENCE_MS = 60_000
 const HALF_WRITTEN_MS = 5_000
 
-export interface LockHolder {
+interface LockHolder {
   pid: number
   /** When the process began, as the system counts it: a pid alone may have been given to another. */
   birth: string
@@ -64,13 +64,13 @@ export async function holderOf(path: string): Promise<LockHolder | undefined> {
 }
 
 /** Whether that very process, not a later one with its number, still runs. */
-export async function isAlive({ pid, birth }: Pick<LockHolder, 'pid' | 'birth'>): Promise<boolean> {
+async function isAlive({ pid, birth }: Pick<LockHolder, 'pid' | 'birth'>): Promise<boolean> {
   const now = await birthOf(pid)
   return now !== undefined && now === birth
 }
 
 /** When a process began; undefined when there is none by that number. */
-export async function birthOf(pid: number): Promise<string | undefined> {
+async function birthOf(pid: number): Promise<string | undefined> {
   if (process.platform !== 'linux') return ps(pid, 'lstart=')
   const stat = await readProc(pid, 'stat')
   if (stat === undefined) return undefined

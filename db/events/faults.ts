@@ -54,7 +54,7 @@ function noteFault(
 }
 
 /** An event that cannot be shown. */
-export interface EventFault {
+interface EventFault {
   partnerId: string
   position: number
   type: string

@@ -47,7 +47,7 @@ export class PointExpired extends Error {
   }
 }
 
-export interface EventSelection {
+interface EventSelection {
   types?: readonly string[] | undefined
   /** Of these traders only; events of the partner itself are left out. */
   traders?: readonly string[] | undefined

@@ -12,13 +12,13 @@ export const SEQUENCED_AT_ONCE = 500
 const LOCK = 724_202
 
 /** A partner whose log has grown. */
-export interface Grown {
+interface Grown {
   partnerId: string
   /** Its newest position. */
   position: number
 }
 
-export interface Sequenced {
+interface Sequenced {
   /** How many events were moved; SEQUENCED_AT_ONCE when there may be more. */
   count: number
   grown: Grown[]

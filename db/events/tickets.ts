@@ -6,7 +6,7 @@ import { hashSecret, newToken, type Pepper } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
 /** What a ticket opens. */
-export interface Ticket {
+interface Ticket {
   traderExternalId: string
   channels: string[]
   /** The assets whose ticks it may subscribe to; null for any. */
@@ -14,7 +14,7 @@ export interface Ticket {
 }
 
 /** A ticket that was used, and the caller behind the key that made it. */
-export interface UsedTicket extends Ticket, PartnerFacts {
+interface UsedTicket extends Ticket, PartnerFacts {
   keyId: string
   scopes: Scope[]
   revoked: boolean

@@ -68,7 +68,7 @@ export async function insertBot(
   return (await findBot(db, id)) as BotRow
 }
 
-export async function findBot(db: Db, botId: string): Promise<BotRow | undefined> {
+async function findBot(db: Db, botId: string): Promise<BotRow | undefined> {
   const [row] = await rows<BotRow>(db, `select ${botColumns} ${fromBots} where b.id = :botId`, { botId })
   return row
 }

@@ -13,7 +13,7 @@ export interface Filter {
 }
 
 /** Where a page may begin: at the newest bot that is not newer than this one. */
-export interface Bookmark {
+interface Bookmark {
   id: string
   publishedAt: Date
   /** How many of the found bots are newer. */

@@ -9,7 +9,7 @@ import { lockBot } from './listings.ts'
 import { periodDetails, type SubscriptionRow, saleEntries } from './sales.ts'
 
 /** How long an unpaid subscription stays usable after its period. */
-export const GRACE_DAYS = 3
+const GRACE_DAYS = 3
 
 // Small, so that few subscriptions are read again that another check has renewed meanwhile.
 const BATCH = 25

@@ -76,7 +76,7 @@ export function saleEntries(sale: {
 }
 
 /** The sale and its fee; `expectedUsd` is the price the buyer was shown, where the request has it. */
-export interface SaleOf {
+interface SaleOf {
   botId: string
   feePct: string
   expectedUsd?: string | undefined
@@ -139,7 +139,7 @@ export async function purchaseBot(
 }
 
 /** The side a record is looked for on; both where it is left out, for the operator. */
-export interface OnSide {
+interface OnSide {
   test?: boolean
 }
 

@@ -8,7 +8,7 @@ import { chargePartner, databaseNow, type Prices } from './billing.ts'
 import type { BillingContext } from './billing-context.ts'
 import { decideTestPayouts, refillTestWallets } from './play-money.ts'
 
-export interface BillingCounts {
+interface BillingCounts {
   /** Plan fees that moved. */
   charged: number
   activated: number
@@ -16,7 +16,7 @@ export interface BillingCounts {
 }
 
 /** One kind of thing that falls due. Adds to the counts what they count. */
-export type BillingStep = (db: Db, context: BillingContext) => Promise<Partial<BillingCounts>>
+type BillingStep = (db: Db, context: BillingContext) => Promise<Partial<BillingCounts>>
 
 /** In this order: a partner's own plan comes before what it subscribed to. */
 const steps: BillingStep[] = [
@@ -31,7 +31,7 @@ const steps: BillingStep[] = [
 const BATCH = 50
 const FAILURES_AT_MOST = 100
 
-export interface BillingOptions {
+interface BillingOptions {
   prices: Prices
   feePct: string
   /** The database's clock when left out. A later one is no rehearsal on paper: it charges as of that instant. */

@@ -61,7 +61,7 @@ export interface BilledRow {
 }
 
 /** What charging a partner came to. */
-export interface Charged {
+interface Charged {
   /** Fees that moved. */
   charged: number
   activated: boolean
@@ -157,7 +157,7 @@ async function enterPeriod(
 }
 
 /** The state of a partner's fee. */
-export interface FeeStanding {
+interface FeeStanding {
   balanceUsd: string
   /** What the next fee will be: the price of its plan, or of the one it changes to then. */
   feeUsd: string

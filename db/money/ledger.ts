@@ -49,7 +49,7 @@ export interface TransferEntry {
   amountUsd: string
 }
 
-export interface NewTransfer {
+interface NewTransfer {
   /** Unique for ever; the same movement again under it changes nothing. */
   reference: string
   kind: TransferKind
@@ -73,7 +73,7 @@ export interface Transfer {
 }
 
 /** An account that cannot pay: nothing moved. */
-export interface Shortage {
+interface Shortage {
   short: { account: string; requiredUsd: string; balanceUsd: string }
 }
 
@@ -206,7 +206,7 @@ export async function balanceOf(db: Db, account: string): Promise<string> {
   return row?.balance ?? '0.00'
 }
 
-export interface FoundTransfer {
+interface FoundTransfer {
   transferId: string
   kind: TransferKind
   entries: TransferEntry[]

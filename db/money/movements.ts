@@ -2,7 +2,7 @@
 // keep of it.
 import type { TransferKind } from './ledger.ts'
 
-export interface Movement {
+interface Movement {
   kind: TransferKind
   details: Record<string, unknown>
 }

@@ -49,7 +49,7 @@ const withAddressCheck = (row: PayoutRow): PayoutRecord => ({
   addressCheck: addressCheckOf(row.destinationAddress)
 })
 
-export interface PayoutRequest {
+interface PayoutRequest {
   partnerId: string
   /** The requester: the partner when left out, or one of its traders. */
   partyId?: string
@@ -151,7 +151,7 @@ async function transition(
   throw new ApiError('CONFLICT', `${payoutId} is ${found.status}: it cannot become ${to}.`)
 }
 
-export interface PayoutSelection {
+interface PayoutSelection {
   partnerId?: string
   partyId?: string
   status?: PayoutStatus

@@ -22,7 +22,7 @@ export async function getWallet(db: Db, partnerId: string, prices: Prices): Prom
   return { partnerId, balanceUsd, feeUsd, nextFeeAt }
 }
 
-export interface TopUp {
+interface TopUp {
   partnerId: string
   /** Above zero, in whole cents. */
   amountUsd: string

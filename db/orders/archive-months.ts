@@ -4,7 +4,7 @@ import { orderIdAt } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { archivedBefore, CLOCK_SLACK_MS, isOver } from './archiving.ts'
 
-export interface ArchiveMonth {
+interface ArchiveMonth {
   /** YYYY-MM. */
   month: string
   orders: number
@@ -14,7 +14,7 @@ export interface ArchiveMonth {
   droppedAt: Date | null
 }
 
-export interface ArchiveStatus {
+interface ArchiveStatus {
   months: ArchiveMonth[]
   orders: number
   bytes: number
@@ -39,7 +39,7 @@ export async function readArchive(db: Db): Promise<ArchiveStatus> {
   }
 }
 
-export interface Unmoved {
+interface Unmoved {
   /** Orders that may move now, counted up to `most`. */
   orders: number
   /** When the first of them ended; null when there is none. */

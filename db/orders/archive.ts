@@ -23,7 +23,7 @@ export function findArchived<Row>(db: Db, ids: string[], columns = '*'): Promise
 }
 
 /** An order that a clientOrderId named before it was archived. */
-export interface ArchivedName {
+interface ArchivedName {
   id: string
   partnerId: string
   clientOrderId: string

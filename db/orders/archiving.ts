@@ -5,7 +5,7 @@ import { orderIdAt } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
 /** Orders in one batch; fewer hold the processor for less time, more cost less each. */
-export const ARCHIVE_BATCH = 1000
+const ARCHIVE_BATCH = 1000
 // An id is made by a clock of its own, a moment before the order.
 export const CLOCK_SLACK_MS = 86_400_000
 
@@ -26,7 +26,7 @@ export const isOver = `phase in ('closed', 'failed') and created_at < :before an
 const month = `date_trunc('month', created_at at time zone 'UTC')::date`
 
 /** How far a run has come. */
-export interface ArchivingBatch {
+interface ArchivingBatch {
   /** Orders moved. */
   moved: number
   /** Go on after this id; null when nothing is left. */

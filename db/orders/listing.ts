@@ -7,7 +7,7 @@ import { allOrders, neverArchivedFrom, orderName } from './archive.ts'
 import { entryColumns } from './entry.ts'
 import type { OrderRow } from './reading.ts'
 
-export interface OrderFilter {
+interface OrderFilter {
   partnerId?: string
   traderExternalId?: string
   status?: OrderStatus
@@ -25,7 +25,7 @@ export interface OrderFilter {
 }
 
 /** What a list shows of an order: a third of its columns, and reading a page takes as much less of a process's time. */
-export type ListedOrder = Pick<OrderRow, (typeof entryColumns)[number]>
+type ListedOrder = Pick<OrderRow, (typeof entryColumns)[number]>
 
 export interface OrderPage<Row extends ListedOrder> {
   orders: Row[]

@@ -51,7 +51,7 @@ export async function listOverdue(
   )
 }
 
-export interface AccountPlace {
+interface AccountPlace {
   accountRowId: string
   accountId: string
   appId: string
@@ -74,7 +74,7 @@ export async function usablePlaces(
 }
 
 /** The operator's statement of how a contract ended. */
-export interface HandSettlement {
+interface HandSettlement {
   /** What the contract paid, as decimal text. */
   soldFor: string
   closedAt: Date

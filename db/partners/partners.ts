@@ -23,7 +23,7 @@ export interface PartnerRecord {
 }
 
 /** Calls a minute that a partner's own limits allow; null where the plan's or the configuration's limit holds. */
-export interface PartnerLimits {
+interface PartnerLimits {
   perKeyPerMinute: number | null
   perTraderPerMinute: number | null
 }

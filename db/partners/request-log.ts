@@ -15,7 +15,7 @@ export interface RequestLog {
   close(withinMs?: number): Promise<void>
 }
 
-export interface RequestLogOptions {
+interface RequestLogOptions {
   db: Db
   log: Log
   /** For how many days entries are kept; 0: none is written. */

@@ -14,7 +14,7 @@ import {
 } from './request-groups.ts'
 import { timeOfRequestId } from './request-ids.ts'
 
-export interface RequestFilter extends EntryFilter {
+interface RequestFilter extends EntryFilter {
   partnerId: string
   /** When it arrived: at or after, and before. */
   from?: Date | undefined
@@ -23,7 +23,7 @@ export interface RequestFilter extends EntryFilter {
   cursor?: string | undefined
 }
 
-export interface RequestPageRows {
+interface RequestPageRows {
   requests: RequestRow[]
   nextCursor: string | null
 }
@@ -205,7 +205,7 @@ function readCursor(cursor: string): EntryPlace {
 }
 
 /** Requests of one partner, or of all, that were written together. */
-export interface WrittenGroup {
+interface WrittenGroup {
   n: number
   requests: RequestRow[]
 }

@@ -13,7 +13,7 @@ import {
   partnerFactsOf
 } from './partners.ts'
 
-export interface IssuedSession {
+interface IssuedSession {
   sessionId: string
   /** Shown once, stored nowhere. */
   token: string
@@ -68,7 +68,7 @@ export async function insertTraderSession(
   return insertSession(trx, pepper, session)
 }
 
-export interface PartnerSession extends PartnerFacts {
+interface PartnerSession extends PartnerFacts {
   sessionId: string
 }
 
@@ -89,7 +89,7 @@ export async function findPartnerSession(db: Db, pepper: Pepper, token: string):
   return row && { sessionId: row.session_id, ...partnerFactsOf(row) }
 }
 
-export interface TraderSession {
+interface TraderSession {
   sessionId: string
   traderId: string
   traderExternalId: string
@@ -114,7 +114,7 @@ export async function findTraderSession(
   return row
 }
 
-export interface SessionRecord {
+interface SessionRecord {
   sessionId: string
   partnerId: string
   /** Whose session it is; null for the partner's own. */

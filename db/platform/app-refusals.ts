@@ -1,7 +1,7 @@
 // Applications the broker refuses: written by workers, read by the metrics and the doctor.
 import { type Db, rows } from '../postgres/connection.ts'
 
-export interface AppRefusal {
+interface AppRefusal {
   dialect: string
   appId: string
   brokerCode: string

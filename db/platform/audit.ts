@@ -3,7 +3,7 @@ import { userInfo } from 'node:os'
 import { newId } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
-export interface AuditEntry {
+interface AuditEntry {
   actor: string
   action: string
   target?: string | null
@@ -53,7 +53,7 @@ export async function listAudit(
   return { data, nextCursor: found.length > limit ? (data.at(-1)?.auditId ?? null) : null }
 }
 
-export interface AuditVerified {
+interface AuditVerified {
   entries: number
   /** Hash of the newest line; kept elsewhere, it shows later whether lines were cut off the end. Null without lines. */
   lastHash: string | null

@@ -189,7 +189,7 @@ const line = `o.id, o.phase, o.status, p.name as partner, o.trader_external_id, 
 /** How many of the newest orders a filter reads. */
 export const LOOKED_THROUGH = 10_000
 
-export interface OrderLineFilter {
+interface OrderLineFilter {
   /** PENDING, OPEN, CLOSED, FAILED or REVIEW. */
   status?: string
   /** Part of an order's, contract's, account's or trader's id, of clientOrderId or of the asset. */

@@ -144,7 +144,7 @@ export function newToken(): string {
   return randomBytes(32).toString('base64url')
 }
 
-export interface ApiKey {
+interface ApiKey {
   key: string
   lookup: string
   secret: string

@@ -8,9 +8,9 @@ import { type Db, rows } from '../postgres/connection.ts'
 import type { Vault } from './crypto.ts'
 
 /** How long a response is kept. */
-export const KEPT_HOURS = 24
+const KEPT_HOURS = 24
 
-export interface KeptAnswer {
+interface KeptAnswer {
   body: unknown
   headers: Record<string, string>
 }

@@ -31,7 +31,7 @@ export interface Limits {
 }
 
 /** A place that is held. */
-export interface HeldPlace {
+interface HeldPlace {
   release(): void
 }
 

@@ -21,7 +21,7 @@ export class SeveralFit extends ApiError {
 }
 
 /** A candidate order, with the fields that distinguish it from others of its name. */
-export interface OrderCandidate {
+interface OrderCandidate {
   orderId: string
   partnerId: string
   partner: string
@@ -60,7 +60,7 @@ export async function getNamedOrder(db: Db, name: string): Promise<OrderRow> {
 }
 
 /** A trader to choose. */
-export interface TraderCandidate {
+interface TraderCandidate {
   traderId: string
   partnerId: string
   partner: string
@@ -75,7 +75,7 @@ const traderCandidate = `t.id as "traderId", t.partner_id as "partnerId", p.name
   t.name, t.email, array(select account_id from broker_accounts where trader_id = t.id order by account_id limit 20) as "accountIds"`
 
 /** Traders whose id, external id, e-mail or broker account this is, e-mails compared without case, at most 20. */
-export async function findNamedTraders(db: Db, name: string): Promise<TraderCandidate[]> {
+async function findNamedTraders(db: Db, name: string): Promise<TraderCandidate[]> {
   return rows<TraderCandidate>(
     db,
     `select ${traderCandidate}
@@ -118,7 +118,7 @@ export async function searchTraders(db: Db, text: string, limit: number): Promis
 }
 
 /** A partner to choose. */
-export interface PartnerCandidate {
+interface PartnerCandidate {
   partnerId: string
   name: string
   plan: string

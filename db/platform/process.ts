@@ -58,7 +58,7 @@ const LAST_WORDS_MS = 100
  * Why a process cannot start, in one line for the operator, and its exit code: 78 (EX_CONFIG) for a wrong setting, else
  * 1. Undefined for an error that is unexpected at the start, which deserves its stack.
  */
-export function startFailure(error: unknown): { line: string; exitCode: number } | undefined {
+function startFailure(error: unknown): { line: string; exitCode: number } | undefined {
   if (error instanceof ConfigError) return { line: `Wrong configuration: ${error.message}`, exitCode: 78 }
   const text = error instanceof ApiError && error.code === 'UNAVAILABLE' ? error.message : systemErrorText(error)
   return text === undefined ? undefined : { line: `Cannot start: ${text}`, exitCode: 1 }

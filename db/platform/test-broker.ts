@@ -17,7 +17,7 @@ const PRUNED_AT_ONCE = 10_000
 const WRITTEN_AT_ONCE = 1000
 
 /** Something the test broker enters; `entry` is its own and comes back as it was given. */
-export interface TestBrokerEntry {
+interface TestBrokerEntry {
   kind: 'account' | 'deposit' | 'bought' | 'limits' | 'sold'
   account: string | null
   contract: number | null
@@ -25,7 +25,7 @@ export interface TestBrokerEntry {
   entry: object
 }
 
-export interface TestBrokerHost {
+interface TestBrokerHost {
   /** Whether a partner has a test side, so that somebody has to run the broker, and nobody does. */
   missing: boolean
   url: string | null

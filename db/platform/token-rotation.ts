@@ -6,7 +6,7 @@ import { resealToken } from '../traders/accounts.ts'
 import { resealRefresh } from '../traders/token-renewal.ts'
 import type { Vault } from './crypto.ts'
 
-export interface SealedUnder {
+interface SealedUnder {
   keyId: string
   accounts: number
   /** Tokens that renew others. */

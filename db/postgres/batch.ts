@@ -2,7 +2,7 @@
 // Under load this turns a round trip per request into one per group; alone it adds one turn of the loop.
 import { Turns } from '../platform/turns.ts'
 
-export interface BatchOptions<Item> {
+interface BatchOptions<Item> {
   /** Items in one group at most. */
   max?: number
   /** Groups under way at once. */

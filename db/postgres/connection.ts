@@ -22,7 +22,7 @@ interface TimeLimits {
 
 const ofTheService: TimeLimits = { statementMs: 30_000, silenceMs: 40_000 }
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   url: string
   /** Connections at most. */
   pool?: number
@@ -50,7 +50,7 @@ const REPLICATION_WAIT = 'SyncRepWaitForLSN'
  * Breaks a connection when PostgreSQL cancels a commit's wait for its standby. It then acknowledges the commit with a
  * warning alone, although a failover would undo it: the statement's outcome is unknown, and must not count as done.
  */
-export function breakOnLostReplication(client: pg.Client): void {
+function breakOnLostReplication(client: pg.Client): void {
   client.on('notice', notice => {
     if (notice.routine !== REPLICATION_WAIT) return
     const { connection } = client as unknown as { connection: NodeJS.EventEmitter & { stream: Socket } }

@@ -2,7 +2,7 @@
 import { type Db, rows } from './connection.ts'
 
 /** The tables with a partition for each day; check_day_partitions (schema.sql) has the same list. */
-export type DayTable = 'events' | 'webhook_attempts' | 'request_groups' | 'requests'
+type DayTable = 'events' | 'webhook_attempts' | 'request_groups' | 'requests'
 
 /** Days for which partitions are made ahead of time. */
 const DAYS_AHEAD = 3
@@ -16,7 +16,7 @@ const NO_PARTITION = '23514'
 /** Whether a statement failed because the table lacks the partition of a row. */
 export const lacksPartition = (error: unknown): boolean => (error as { code?: unknown })?.code === NO_PARTITION
 
-export interface DayOptions {
+interface DayOptions {
   /** An advisory lock to take first: that of the table's writer. */
   lock?: number
   /** The first day, as SQL; today unless given. */

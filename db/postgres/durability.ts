@@ -1,7 +1,7 @@
 // What the server promises about a commit it has acknowledged.
 import { type Db, rows } from './connection.ts'
 
-export interface Durability {
+interface Durability {
   /** Those of the settings `fsync` and `full_page_writes` that are off. */
   off: string[]
   /** Servers that stream from this one as standbys. */
@@ -24,7 +24,7 @@ export async function readDurability(db: Db): Promise<Durability> {
   return row as Durability
 }
 
-export interface StandbyState {
+interface StandbyState {
   /** Its application_name. */
   name: string
   /** `streaming` unless it is catching up. */

@@ -23,7 +23,7 @@ export interface Reads {
   close(): Promise<void>
 }
 
-export interface ReadsOptions {
+interface ReadsOptions {
   /** The primary. */
   db: Db
   /** The standby; without it the primary serves all. */
@@ -153,12 +153,12 @@ async function readPosition(primary: Db): Promise<ReplicaPosition> {
  * the new one shows as soon as the standby streams it, which it does only from a point that both histories share, where the
  * user may see that (pg_monitor); else once the standby has written pages of it, at its next restart point at the latest.
  */
-export const standbyIdentity = `(select system_identifier::text from pg_control_system()) || '/' ||
+const standbyIdentity = `(select system_identifier::text from pg_control_system()) || '/' ||
   lpad(upper(to_hex(greatest((select timeline_id from pg_control_checkpoint()),
                              (select min_recovery_end_timeline from pg_control_recovery()),
                              (select received_tli from pg_stat_wal_receiver)))), 8, '0')`
 
-export interface StandbyCheck {
+interface StandbyCheck {
   /** Why it cannot serve reads, if so. */
   wrong: string | undefined
   behindBytes: number

@@ -14,7 +14,7 @@ interface Subject {
 }
 
 /** The external id of a trader who was erased. */
-export const pseudonymOf = (traderId: string): string => `erased-${traderId}`
+const pseudonymOf = (traderId: string): string => `erased-${traderId}`
 
 const BATCH = 5000
 // 50 million rows: more is no trader.
@@ -32,7 +32,7 @@ async function lockTrader(trx: Db, traderId: string): Promise<Subject> {
 }
 
 /** Why a trader cannot be erased yet; empty when nothing is in the way. */
-export async function listObstacles(
+async function listObstacles(
   db: Db,
   { traderId, partnerId }: Pick<Subject, 'traderId' | 'partnerId'>
 ): Promise<string[]> {
@@ -57,7 +57,7 @@ export async function listObstacles(
   ]
 }
 
-export interface Erased {
+interface Erased {
   traderId: string
   /** Rows changed or deleted, by table; empty when there was nothing left to erase. */
   tables: Record<string, number>

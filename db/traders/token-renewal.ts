@@ -51,7 +51,7 @@ export async function storeRenewal(
   )
 }
 
-export interface DueRenewal {
+interface DueRenewal {
   id: string
   accountId: string
   version: number
@@ -143,7 +143,7 @@ async function takeFamily(db: Db, vault: Vault, { trader_id, refresh_digest }: D
 }
 
 /** What a renewal brought. */
-export interface Renewed {
+interface Renewed {
   token: string
   /** null: the old one stays good. */
   refreshToken: string | null

@@ -50,7 +50,7 @@ export async function upsertTrader(
 }
 
 /** A trader who signed up. */
-export interface StoredLogin {
+interface StoredLogin {
   trader: TraderRecord
   passwordHash: string
   /** When the partner disabled it; null for one that may log in. */

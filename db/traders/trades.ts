@@ -2,7 +2,7 @@
 import { newId } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
-export interface NewTrade {
+interface NewTrade {
   partnerId: string
   brokerContractId: string
   clientBrokerLoginid: string

@@ -2,7 +2,7 @@
 import { type Db, rows } from '../postgres/connection.ts'
 import { FAILING_FROM } from './endpoints.ts'
 
-export interface WebhookCounts {
+interface WebhookCounts {
   enabled: number
   failing: number
   /** By a response of 410 or by failures. */

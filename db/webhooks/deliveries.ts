@@ -10,7 +10,7 @@ import { type Db, rows, sql } from '../postgres/connection.ts'
 
 const DAY_ZERO = `date '1970-01-01'`
 
-export interface DeliveryRow {
+interface DeliveryRow {
   id: string
   event_id: string | null
   type: string
@@ -155,7 +155,7 @@ async function noticeWork(trx: Db, endpointId: string): Promise<void> {
 }
 
 /** Which events are to be sent again: after a point of the log or from an instant on, up to an instant, of some types. */
-export interface ReplayRange {
+interface ReplayRange {
   point: Point | null
   since: Date | null
   until: Date | null

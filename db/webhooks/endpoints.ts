@@ -14,9 +14,9 @@ export const FAILING_FROM = 5
 /** For how long a rotated secret signs beside the new one. */
 export const OLD_SECRET_HOURS = 24
 
-export type DisabledReason = 'PARTNER' | 'OPERATOR' | 'GONE' | 'FAILURES'
+type DisabledReason = 'PARTNER' | 'OPERATOR' | 'GONE' | 'FAILURES'
 
-export interface WebhookRow {
+interface WebhookRow {
   id: string
   partner_id: string
   url: string
@@ -113,7 +113,7 @@ export async function getWebhook(db: Db, id: string, partnerId: string | null): 
   return found(row, id)
 }
 
-export interface WebhookChanges {
+interface WebhookChanges {
   url?: string | undefined
   /** null: all. */
   types?: readonly string[] | null | undefined

@@ -15,7 +15,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { plans } from '../../schemas/partners.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
 
-export interface YearOptions {
+interface YearOptions {
   partners: number
   days: number
   seed: number

@@ -14,7 +14,7 @@ import { sharedFolder } from '../support/shared.ts'
 
 type Frame = Record<string, unknown>
 type Checks = Map<string, ValidateFunction>
-export type Target = Pick<Simulator, 'url' | 'nextUrl' | 'appIdHeader'>
+type Target = Pick<Simulator, 'url' | 'nextUrl' | 'appIdHeader'>
 
 export interface Relay extends Target {
   /** Names of the calls that went through. */

@@ -10,7 +10,7 @@ import { BrokerError } from '../../worker/broker/port.ts'
 
 export type Sent = Record<string, unknown> & { req_id: number }
 
-export interface Scripted {
+interface Scripted {
   url: string
   /** Every frame received, in order, from all connections. */
   received: Sent[]

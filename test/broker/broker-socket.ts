@@ -22,7 +22,7 @@ function findSchemas(): string | null {
 }
 
 /** The calls the folder has schemas for. */
-export function schemaCalls(): string[] {
+function schemaCalls(): string[] {
   return schemaDir === null ? [] : readdirSync(schemaDir)
 }
 

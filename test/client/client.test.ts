@@ -96,7 +96,7 @@ const order = {
 } as const
 
 /** What must not compile; never called. */
-export const mistakes = (client: Client) => [
+const mistakes = (client: Client) => [
   // @ts-expect-error a query parameter is missing
   client.get('/v1/balance', { query: {} }),
   // @ts-expect-error there is no such path

@@ -14,7 +14,7 @@ import { startApi, startTestWorker } from '../support/processes.ts'
 import { makeTestSide, newTestAccountId } from '../support/test-side.ts'
 import { openRelay } from './relay.ts'
 
-export interface KillsReport {
+interface KillsReport {
   kills: number
   intents: number
   /** Contracts at the broker. */

@@ -10,7 +10,7 @@ import { type Findings, openFindings, type Report } from './report.ts'
 import { type Ask, cursorOf, identifierIn, learn, type Scene } from './requests.ts'
 import { type Heard, type Line, openLine, type Wire } from './wire.ts'
 
-export interface CampaignOptions {
+interface CampaignOptions {
   scene: Scene
   seed: number
   requests: number

@@ -17,7 +17,7 @@ export interface Fault {
   answered?(answer: Passed, asked: { method: string; path: string }): void
 }
 
-export interface Crooked {
+interface Crooked {
   address: string
   fault: Fault
 }

@@ -17,7 +17,7 @@ export type Step = (
   expected?: { only?: number[]; check?: string; headers?: Record<string, string> }
 ) => Promise<Answer>
 
-export type Lifecycle = (step: Step, scene: Scene) => Promise<void>
+type Lifecycle = (step: Step, scene: Scene) => Promise<void>
 
 const AVAILABLE = 'ensure_resource_availability'
 const FREED = 'use_after_free'

@@ -8,7 +8,7 @@ const GRID_MS = 100
 
 type Listener = Parameters<Bus['listen']>[1]
 
-export interface Hub {
+interface Hub {
   of(actor: Actor): Bus
 }
 

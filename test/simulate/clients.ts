@@ -42,7 +42,7 @@ export interface Life {
   active: number
 }
 
-export interface ClientWorld {
+interface ClientWorld {
   schedule: Schedule
   chance: Chance
   counts: Counts

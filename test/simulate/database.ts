@@ -23,7 +23,7 @@ const realTimeout = setTimeout
 const realClear = clearTimeout
 
 /** A slow one is executed at once, and its response comes seconds later. */
-export type StatementFate = 'done' | 'slow' | 'lost' | 'unknown' | 'timed out'
+type StatementFate = 'done' | 'slow' | 'lost' | 'unknown' | 'timed out'
 
 interface Physical {
   client: pg.Client

@@ -14,7 +14,7 @@ import { type Asked, runEdited, runSeed } from './run.ts'
 import { withServers } from './server.ts'
 import type { Verdict } from './verdict.ts'
 
-export interface Caught {
+interface Caught {
   guard: Guard
   found: boolean
   /** The first seed that found it gone, where one did. */

@@ -27,7 +27,7 @@ import type { BrokerWorld, Line } from './line.ts'
 import type { Party } from './setup.ts'
 import { type Alarm, type Verdict, verdictOf } from './verdict.ts'
 
-export interface WorldOptions {
+interface WorldOptions {
   seed: number
   lives: number
   dialect: Dialect

@@ -48,7 +48,7 @@ export interface AuditedOrder {
   evidence: unknown
 }
 
-export type FindingKind = 'doubled' | 'lost' | 'late' | 'money' | 'stuck'
+type FindingKind = 'doubled' | 'lost' | 'late' | 'money' | 'stuck'
 
 export interface Finding {
   kind: FindingKind

@@ -105,7 +105,7 @@ export async function openTestDatabase(): Promise<string> {
   }
 }
 
-export interface HarnessOptions {
+interface HarnessOptions {
   /** Settings over the defaults of the tests. */
   env?: Record<string, string>
   /** Uses this database instead of a fresh one. */

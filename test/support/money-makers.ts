@@ -24,7 +24,7 @@ export async function partnerWith(db: Db, balanceUsd: string): Promise<string> {
   return partnerId
 }
 
-export interface BilledOptions {
+interface BilledOptions {
   plan?: Plan
   trialDays?: number
   balance?: string

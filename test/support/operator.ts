@@ -9,7 +9,7 @@ export interface Output {
   stderr: string
 }
 
-export interface Ran extends Output {
+interface Ran extends Output {
   /** The document on stdout; throws when that is anything but one JSON document. */
   // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
   json: any
@@ -47,7 +47,7 @@ export async function operator(env: Record<string, string>, ...args: string[]): 
 }
 
 /** The same in a process of its own. */
-export async function operatorProcess(env: Record<string, string>, ...args: string[]): Promise<Ran> {
+async function operatorProcess(env: Record<string, string>, ...args: string[]): Promise<Ran> {
   const child = spawn(process.execPath, ['cli/main.ts', ...args], {
     env: { ...inherited(), ...env },
     stdio: ['ignore', 'pipe', 'pipe']

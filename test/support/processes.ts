@@ -19,7 +19,7 @@ import { openSignal } from '../../worker/signal.ts'
 import { openTestBroker } from '../../worker/test-broker.ts'
 import { onClose, TOKEN_KEYS } from './harness.ts'
 
-export interface TestWorker {
+interface TestWorker {
   services: WorkerServices
   stop(): Promise<void>
 }

@@ -11,7 +11,7 @@ import { until } from './harness.ts'
 import { operator } from './operator.ts'
 import { startApi, startProcess, startWorker, type TestProcess } from './processes.ts'
 
-export interface RotationOptions {
+interface RotationOptions {
   db: Db
   /** Of every process; its TOKEN_KEYS are the old key alone. */
   env: Record<string, string>
@@ -27,7 +27,7 @@ export interface RotationOptions {
   pauseMs: number
 }
 
-export interface RotationReport {
+interface RotationReport {
   orders: number
   exchanges: number
   /** Calls repeated, by what ended the try before: an api on its way out refuses or closes. */

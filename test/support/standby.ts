@@ -14,7 +14,7 @@ import { until } from './until.ts'
 // A server that has to replay something first.
 const READY_MS = 60_000
 
-export interface Standby {
+interface Standby {
   url: string
   /** Kills the server with SIGKILL. */
   kill(): Promise<void>

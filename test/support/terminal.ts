@@ -15,7 +15,7 @@ const SHOWN_MS = 90_000
 /** Whether tmux is installed here. */
 export const hasTerminal = spawnSync('tmux', ['-V']).status === 0
 
-export interface Terminal {
+interface Terminal {
   /** What the screen shows, one string a line, without colours. */
   screen(): Promise<string[]>
   /** The same with the escape sequences of its colours. */

@@ -16,7 +16,7 @@ const PAGE = 50
 const LIMIT_MS = 1_200_000
 
 /** What a run did. */
-export interface Reconciled {
+interface Reconciled {
   /** Days compared. */
   compared: number
   /** Tokens that the broker refused. */

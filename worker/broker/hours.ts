@@ -11,7 +11,7 @@ export interface DaySessions {
 /** Symbol → sessions, for one day. */
 export type TradingDay = Map<string, DaySessions>
 
-export interface HoursOptions {
+interface HoursOptions {
   /** Requests a day from the broker, given as YYYY-MM-DD. */
   tradingDay(day: string): Promise<TradingDay>
   /** The broker's clock, epoch seconds. */

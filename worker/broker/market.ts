@@ -32,7 +32,7 @@ import { BrokerTicks } from './ticks.ts'
 import { type ReconnectingConnection, readResponse } from './transport/reconnecting.ts'
 import type { Frame } from './transport/sockets.ts'
 
-export interface MarketOptions {
+interface MarketOptions {
   reconnecting: ReconnectingConnection
   dialect: Dialect
   log: BrokerLog
@@ -356,6 +356,6 @@ export function decimalsOf(pip: number): number {
 }
 
 /** A body's text, or the field's name where the broker left it out. */
-export function namedOr(body: Body, field: string, otherwise: string): string {
+function namedOr(body: Body, field: string, otherwise: string): string {
   return optionalText(body, field) ?? otherwise
 }

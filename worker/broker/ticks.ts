@@ -7,7 +7,7 @@ import { BrokerError, type BrokerLog, type Market, type Tick, type TickStreams }
 import { type ReconnectingConnection, readResponse } from './transport/reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from './transport/sockets.ts'
 
-export interface TicksOptions {
+interface TicksOptions {
   reconnecting: ReconnectingConnection
   market: Pick<Market, 'symbols'>
   log: BrokerLog

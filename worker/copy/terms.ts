@@ -63,7 +63,7 @@ function inAccount(leading: Pick<Leading, 'buy_price' | 'stake'>, stake: string)
   return leading.buy_price === null ? new Big(stake) : new Big(stake).times(leading.buy_price).div(leading.stake)
 }
 
-export interface CopyTerms {
+interface CopyTerms {
   stake: string
   stopLoss: string | null
   takeProfit: string | null

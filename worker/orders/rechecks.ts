@@ -16,7 +16,7 @@ import type { WatchedContract } from './watched.ts'
 // The first pause; it doubles with every read.
 const RECHECKS = { firstMs: 1000, mostMs: 15 * 60_000 }
 
-export interface Rechecks {
+interface Rechecks {
   /** A settled state contradicts the order or itself: it is forgotten, and the contract read again. */
   doubt(id: string, entry: WatchedContract, why: string[]): void
   /** Reads a contract again after a pause, unless that is due already. */

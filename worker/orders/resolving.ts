@@ -35,7 +35,7 @@ const TAKE = 50
 // How far back purchases that are not ours show that another program trades on the account.
 const ALONE_SECONDS = 86_400
 
-export interface Resolving {
+interface Resolving {
   databaseClock: DatabaseClock
   settling: Settling
   placing: Placing

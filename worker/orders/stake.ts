@@ -12,7 +12,7 @@ import type { WorkerServices } from '../services.ts'
 const MAX_MARKUP_PCT = 3
 
 /** A stake in the account's currency, with all decimals of the currency, and the units of it that one USD was worth. */
-export type AccountStake = Pick<ConvertedStake, 'stakeInAccount' | 'exchangeRate'>
+type AccountStake = Pick<ConvertedStake, 'stakeInAccount' | 'exchangeRate'>
 
 /**
  * Converts a stake in USD at the broker's present rate, rounded down to the currency's decimals; null for a currency

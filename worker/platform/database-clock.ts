@@ -17,7 +17,7 @@ const SET_BACK_MS = 500
 // Longer than any configured waiting time (RECONCILE_CRASHED_MS and RECONCILE_AFTER_MS at their largest).
 const KEPT_MS = 3 * 3_600_000
 /** A worker whose wall clock differs from the database's by more than this reports it. */
-export const CLOCK_OFFSET_LIMIT_MS = 1000
+const CLOCK_OFFSET_LIMIT_MS = 1000
 
 export class DatabaseClock {
   #samples: Sample[] = []

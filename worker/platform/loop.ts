@@ -6,7 +6,7 @@ import type { Clock } from './clock.ts'
 
 const ERROR_PAUSES = { firstMs: 100, mostMs: 5000 }
 
-export interface Loop {
+interface Loop {
   /** There may be work now. */
   wake(): void
   /** Ends the loop; resolves when the round under way is over. */

@@ -38,7 +38,7 @@ export interface FaultSettings {
 }
 
 /** The facts of a call that rules match. */
-export interface CallFacts {
+interface CallFacts {
   call: string
   class: CallClass | null
   loginid: string | undefined

@@ -12,7 +12,7 @@ import { listedSymbols } from './engine/symbols.ts'
 import { assetOf, type Magic, magics } from './magic-list.ts'
 
 /** What leads to an error with the simulated broker: an account, an order, or a control call before the order. */
-export interface Provocation {
+interface Provocation {
   error: ErrorCode
   /** What the caller does, for people. */
   what: string

@@ -7,7 +7,7 @@ type Rgb = [number, number, number]
 export const READABLE = 4.5
 
 /** What a page needs of a brand colour. */
-export interface Palette {
+interface Palette {
   /** The colour as it was given. */
   brand: string
   /** Text on the brand colour: black or white. */

@@ -29,7 +29,7 @@ interface EndpointKey {
 }
 
 /** An attempt that ended, and what follows. */
-export interface MadeAttempt {
+interface MadeAttempt {
   deliveryId: string
   attempt: number
   status: AttemptRow['status']

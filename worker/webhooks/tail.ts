@@ -51,7 +51,7 @@ export function entryOf(
 }
 
 /** What is to be read: after a position, whose event is of `day`, at most `limit`, of some types or (null) all. */
-export interface LogReading {
+interface LogReading {
   position: number
   day: number
   limit: number

@@ -28,7 +28,7 @@ const STOP_STEP_MS = 2
 // For a client to close its side.
 const CLOSE_MS = 3000
 
-export interface EventStream {
+interface EventStream {
   /** Takes the upgrades of a server. */
   attach(server: Server): void
   /** Closes every socket, spread over time, so that not all reconnect at once. */

@@ -9,7 +9,7 @@ import { type Entry, entryOf, type PartnerTail, type TailServices } from './tail
 const REPLAYED_AT_ONCE = 50
 
 /** The socket, as far as a subscription needs it. */
-export interface Outlet {
+interface Outlet {
   /** Sends a text frame; false when more should wait for `drained`. */
   send(frame: string): boolean
   /** Resolves when the socket takes more, or is closed. */
@@ -17,7 +17,7 @@ export interface Outlet {
   readonly closed: boolean
 }
 
-export interface SubscriptionOptions {
+interface SubscriptionOptions {
   id: string
   partnerId: string
   /** Events carry their position. */

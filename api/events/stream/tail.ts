@@ -68,7 +68,7 @@ export function entryOf(
 const jsonOf = (shown: object | null): string | null => shown && JSON.stringify(shown)
 
 /** Events of a tail: it has more, or the log was restored and no point is good any more. */
-export interface TailListener {
+interface TailListener {
   grown(): void
   expired(state: LogState): void
 }

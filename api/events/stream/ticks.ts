@@ -61,7 +61,7 @@ interface Member {
   late: Set<string>
 }
 
-export type TicksServices = Pick<ApiServices, 'db' | 'bus' | 'log'>
+type TicksServices = Pick<ApiServices, 'db' | 'bus' | 'log'>
 
 /** The ticks of all dialects; nothing is wanted of the workers until a socket wants some. */
 export class Ticks {

@@ -26,7 +26,7 @@ function findMapping(code: string): ErrorMapping | undefined {
 }
 
 /** The `error` of a frame, as far as it can be read. */
-export interface BrokerRefusal {
+interface BrokerRefusal {
   code: string
   message: string
   /** Ordered values of the text; newer brokers put the opening time of a closed market first. */

@@ -16,7 +16,7 @@ import { isBusy, readRestError, restRefusal, unreachable } from './next-refusals
 import { unknowns } from './next-unknowns.ts'
 import { type Body, bodyOf, decimalOf, integerOf, listOf, optionalText, textOf } from './reading.ts'
 
-export interface RestOptions {
+interface RestOptions {
   /** Without a trailing slash. */
   base: string
   /** The header that carries the application id; the broker's documents name it. */
@@ -28,7 +28,7 @@ export interface RestOptions {
   log?: BrokerLog
 }
 
-export interface AddressRequest {
+interface AddressRequest {
   appId: string
   accountId: string
   token: string

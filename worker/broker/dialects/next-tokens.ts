@@ -5,7 +5,7 @@ import { BrokerError } from '../port.ts'
 import { unreachable } from './next-refusals.ts'
 import { unknowns } from './next-unknowns.ts'
 
-export interface TokenGrant {
+interface TokenGrant {
   token: string
   /** null: the one used stays good. */
   refreshToken: string | null

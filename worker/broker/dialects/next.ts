@@ -14,7 +14,7 @@ import { unknowns } from './next-unknowns.ts'
 import { type Body, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
 import { readContractState } from './states.ts'
 
-export interface NextOptions extends ClientOptions {
+interface NextOptions extends ClientOptions {
   /** The REST base address, without a trailing slash. */
   url: string
   /** The header that carries the application id. */

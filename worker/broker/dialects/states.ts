@@ -7,7 +7,7 @@ import type { Fields } from './reading.ts'
 const statuses = ['open', 'won', 'lost', 'sold', 'cancelled'] as const
 
 /** What each dialect reads in its own way. */
-export interface SpotPrices {
+interface SpotPrices {
   entryPrice: string | null
   exitPrice: string | null
   currentSpot: string | null

@@ -27,7 +27,7 @@ import {
 } from './reading.ts'
 import { readContractState } from './states.ts'
 
-export interface V3Options extends ClientOptions {
+interface V3Options extends ClientOptions {
   /** The WebSocket address, or what returns it whenever a socket is opened; `app_id` and `l` are added to it. */
   url: string | (() => string)
 }

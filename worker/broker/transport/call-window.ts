@@ -21,7 +21,7 @@ export interface CallWindows {
 
 export type CallLimits = Record<string, CallWindows>
 
-export interface WindowSize {
+interface WindowSize {
   limit: number
   windowMs: number
   steps: number

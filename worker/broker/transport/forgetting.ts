@@ -12,7 +12,7 @@ export interface ForgetBudget {
   backOff(): void
 }
 
-export interface ForgettingOptions {
+interface ForgettingOptions {
   /** Sends one forget call and resolves with its response. Rejects with BrokerError. */
   send(subscriptionId: string): Promise<unknown>
   budget: ForgetBudget | undefined

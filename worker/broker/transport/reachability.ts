@@ -3,7 +3,7 @@
 import { pauseAfter } from '../../platform/pauses.ts'
 import { BrokerError, type BrokerLog, type Unreachable } from '../port.ts'
 
-export interface ReachabilityOptions {
+interface ReachabilityOptions {
   what: string
   log?: BrokerLog | undefined
   /** Resolves when the broker gave any response, rejects when it cannot be reached. */

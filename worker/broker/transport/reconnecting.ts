@@ -11,7 +11,7 @@ import { BrokerError } from '../port.ts'
 import type { Budget } from './quota.ts'
 import type { BrokerConnection, CallOptions, Frame, Stream } from './sockets.ts'
 
-export interface ReconnectingOptions {
+interface ReconnectingOptions {
   /** Opens a connection and authorises it; `onClose` is to be called when that one is gone. */
   open(onClose: (cause: BrokerError) => void): Promise<BrokerConnection>
   /** A connection is gone or retired: its streams bring nothing any more. */
@@ -22,7 +22,7 @@ export interface ReconnectingOptions {
   log: BrokerLog
 }
 
-export interface ReconnectingCall {
+interface ReconnectingCall {
   /** The key of the response, where it is not the call's name. */
   answer?: string
   /** Buys and sells: first in the queue, in doubt without a response. */
@@ -36,7 +36,7 @@ export interface ReconnectingCall {
   stream?: Stream
 }
 
-export type ReadOptions = Pick<ReconnectingCall, 'answer' | 'timeoutMs' | 'stream'>
+type ReadOptions = Pick<ReconnectingCall, 'answer' | 'timeoutMs' | 'stream'>
 
 /** Pauses between attempts at a call that changes nothing. */
 const readPauses = { firstMs: 250, mostMs: 4_000 }

@@ -18,7 +18,7 @@ import { readResponse } from './reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from './sockets.ts'
 import { notFound, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
 
-export interface SessionOptions extends Omit<SubscriptionsOptions, 'openContracts'> {
+interface SessionOptions extends Omit<SubscriptionsOptions, 'openContracts'> {
   accountId: string
   answerTimeoutMs: number
   /**

@@ -6,7 +6,7 @@ import type { BrokerLog } from '../port.ts'
 import type { CallWindows } from './call-window.ts'
 import { exhausted, type TakeOptions } from './quota.ts'
 
-export interface SharedCallsOptions {
+interface SharedCallsOptions {
   records: CallRecords
   scope: string
   windows: CallWindows

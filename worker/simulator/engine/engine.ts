@@ -61,7 +61,7 @@ interface Obstacle {
 }
 
 /** What a contract is worth now, and whether it can be sold. */
-export interface Valuation {
+interface Valuation {
   bidCents: number
   spot: MarketTick
   /** Why it cannot be sold now, or null. */

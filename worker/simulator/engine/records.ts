@@ -35,7 +35,7 @@ export interface Offer {
   markupOnTop: boolean
 }
 
-export type ContractStatus = 'open' | 'won' | 'lost' | 'sold' | 'cancelled'
+type ContractStatus = 'open' | 'won' | 'lost' | 'sold' | 'cancelled'
 
 export interface SimulatedContract {
   id: number
@@ -92,7 +92,7 @@ export interface Row {
   appId: AppId | null
 }
 
-export type AccountEvent = { kind: 'bought'; contract: SimulatedContract } | { kind: 'row'; row: Row }
+type AccountEvent = { kind: 'bought'; contract: SimulatedContract } | { kind: 'row'; row: Row }
 
 export interface SimulatedAccount {
   loginid: string

@@ -11,7 +11,7 @@ interface Span {
 }
 
 /** A standing order to be open or closed. */
-export interface SessionOverride {
+interface SessionOverride {
   open: boolean
   untilMs: number
 }

@@ -19,7 +19,7 @@ export const nextLimits: CallQuotas = {
   general: { minute: 220, hour: 14_400 }
 }
 
-export interface SimulatedNextOptions extends Omit<SimulatedV3Options, 'quota' | 'speech'> {
+interface SimulatedNextOptions extends Omit<SimulatedV3Options, 'quota' | 'speech'> {
   /** null: no limits, on sockets neither. */
   limits: CallQuotas | null
 }
@@ -31,7 +31,7 @@ interface SocketTicket {
 }
 
 /** The client admitted by an address: an account's owner, or anyone for market data. */
-export interface AdmittedClient {
+interface AdmittedClient {
   grant: Grant | null
   appId: AppId
 }

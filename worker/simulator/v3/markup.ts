@@ -79,7 +79,7 @@ function secondOf(text: unknown): number {
 }
 
 /** A markup in US dollars, to the cent; what has no rate counts nothing. */
-export function inUsd({ units, currency }: MarkupEntry, engine: Engine): number {
+function inUsd({ units, currency }: MarkupEntry, engine: Engine): number {
   const rate = engine.rates.from('USD')?.[currency]
   return rate === undefined ? 0 : Math.round((Number(printUnits(units, currency)) / rate) * 100) / 100
 }
