@@ -9,7 +9,7 @@ import { CommandRefusal } from './terminal/refusals.ts'
 export function addConsole(program: Command): void {
   program
     .command('console')
-    .description('Look at orders, partners, queues and money in a full-screen view; every change asks first')
+    .description('Look at orders, partners, queues and money in a full-screen view; every change requires confirmation')
     .addHelpText('after', examples('console'))
     .action(bare(watch, { input: Nothing, acts: true }))
 }

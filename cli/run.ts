@@ -13,7 +13,7 @@ import { openSharedBroker } from './run/broker.ts'
 import { type Child, ChildEnded, startChild } from './run/children.ts'
 import { curlOf, type Demo, openDemo, placeDemoOrder } from './run/demo.ts'
 import { doctorLine, operatorLines, readEnvFile, settingsToRepeat, workerLine } from './run/others.ts'
-import { openTeller, type Teller } from './run/output.ts'
+import { openPrinter, type Printer } from './run/output.ts'
 import { choosePort } from './run/port.ts'
 import { bare, type Context } from './terminal/context.ts'
 import { examples } from './terminal/examples.ts'
@@ -37,7 +37,7 @@ export function addRun(program: Command): void {
 interface RunContext {
   context: Context
   options: RunOptions
-  tell: Teller
+  print: Printer
   /** Has `close` called when the run ends; the last one first. */
   opened(close: () => Promise<unknown>): void
   /** Ends the run as soon as this resolves with what went wrong. */
@@ -56,7 +56,7 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   const running: RunContext = {
     context,
     options,
-    tell: openTeller(json ? process.stderr : process.stdout),
+    print: openPrinter(json ? process.stderr : process.stdout),
     opened: close => closes.push(close),
     watch: sign => void sign.then(lost.resolve)
   }
@@ -84,20 +84,20 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
 }
 
 async function start(running: RunContext): Promise<void> {
-  const { context, tell } = running
+  const { context, print } = running
   const { config, env } = context
   const [url, broker] = await Promise.all([startDatabase(running), startBroker(running)])
   // A developer's endpoints are on this machine.
   const children = { WEBHOOK_ALLOW_PRIVATE: '1', ...env, ...broker }
   // The api has METRICS_PORT, the worker the one after it.
   const metrics = config.metricsPort > 0 ? { METRICS_PORT: String(config.metricsPort + 1) } : {}
-  const tellWorker = tell.as('worker')
+  const printWorker = print.as('worker')
   const worker = startChild({
     name: 'worker',
     file: 'worker/main.ts',
     nodeFlags: HEAP,
     env: { ...children, ...metrics },
-    tell: tellWorker
+    print: printWorker
   })
   running.opened(() => worker.stop())
   const [address] = await Promise.all([startApi(running, children), worker.ready])
@@ -109,7 +109,7 @@ async function start(running: RunContext): Promise<void> {
     const order = await placeDemoOrder(address, demo).catch((error: unknown): undefined => {
       // The broker of another run need not know our demo trader.
       if (!elsewhere(config) || running.options.once) throw error
-      tell.as('run')(`no first order at that broker: ${error instanceof Error ? error.message : error}`)
+      print.as('run')(`no first order at that broker: ${error instanceof Error ? error.message : error}`)
     })
     report(running, { address, demo, order, broker })
   } finally {
@@ -117,11 +117,11 @@ async function start(running: RunContext): Promise<void> {
   }
 }
 
-async function startDatabase({ context: { config }, opened, tell }: RunContext): Promise<string> {
-  const { url, stop } = await locateDatabase(config, tell.as('database'))
+async function startDatabase({ context: { config }, opened, print }: RunContext): Promise<string> {
+  const { url, stop } = await locateDatabase(config, print.as('database'))
   opened(stop)
   await reachDatabase(url)
-  for (const name of await migrate(url)) tell.as('database')(`applied ${name}`)
+  for (const name of await migrate(url)) print.as('database')(`applied ${name}`)
   return url
 }
 
@@ -131,32 +131,32 @@ function elsewhere({ brokerUrl, brokerNext }: Config): boolean {
 }
 
 /** The settings under which api and worker find the broker, where the environment names none. */
-async function startBroker({ context, options, opened, watch, tell }: RunContext): Promise<Record<string, string>> {
+async function startBroker({ context, options, opened, watch, print }: RunContext): Promise<Record<string, string>> {
   const { config, env } = context
   if (elsewhere(config)) return {}
   const { dataDir } = config
-  const broker = await openSharedBroker({ dataDir, tickMs: options.tickMs, env, tell: tell.as('broker') })
+  const broker = await openSharedBroker({ dataDir, tickMs: options.tickMs, env, print: print.as('broker') })
   opened(() => broker.close())
   watch(broker.lost)
   const controls = broker.control ? `, controlled at ${broker.control}` : ''
-  tell.as('broker')(`simulated at ${broker.url}${controls}${broker.own ? '' : ', shared with another run'}`)
+  print.as('broker')(`simulated at ${broker.url}${controls}${broker.own ? '' : ', shared with another run'}`)
   return broker.env
 }
 
 /** Starts the api and returns its address; without a configured port, on a free one when 8080 is busy. */
-async function startApi({ context, opened, watch, tell }: RunContext, env: NodeJS.ProcessEnv): Promise<string> {
+async function startApi({ context, opened, watch, print }: RunContext, env: NodeJS.ProcessEnv): Promise<string> {
   const { host, port: wanted } = context.config
   const fixed = Boolean(env.PORT)
   for (let tries = 1; ; tries++) {
     const port = await choosePort(wanted, { host, fixed })
     if (wanted !== 0 && port !== wanted)
-      tell.as('run')(`port ${wanted} is busy: taking ${port} (PORT=… asks for a certain one)`)
+      print.as('run')(`port ${wanted} is busy: taking ${port} (PORT=… asks for a certain one)`)
     const options = {
       name: 'api',
       file: 'api/main.ts',
       nodeFlags: HEAP,
       env: { ...env, PORT: String(port) },
-      tell: tell.as('api')
+      print: print.as('api')
     }
     const api: Child = startChild(options)
     opened(() => api.stop())

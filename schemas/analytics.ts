@@ -117,7 +117,7 @@ const window = {
   to: { ...timestamp, description: 'End of the window, exclusive.', examples: ['2026-11-22T00:00:00.000Z'] },
   timezone: { type: 'string', description: 'By whose clocks buckets begin.', examples: ['UTC'] },
   interval,
-  asOf: { ...timestamp, description: 'The instant of which the answer tells: what was committed by then is counted.' },
+  asOf: { ...timestamp, description: 'The instant that the response is of: what was committed by then is counted.' },
   complete: {
     type: 'boolean',
     description:

@@ -30,7 +30,7 @@ const avatarUrl = {
 } as const
 const isPublic = {
   type: 'boolean',
-  description: "Whether the profile stands on the leaderboard; of the partner's own, whether its leaders are global.",
+  description: "Whether the profile is on the leaderboard; of the partner's own, whether its leaders are global.",
   examples: [true]
 } as const
 
@@ -201,8 +201,8 @@ export const CommunityBot = {
   properties: {
     botId,
     name: botFields.name,
-    description: { ...nullable(botFields.description), description: 'What it does; null when not told.' },
-    symbol: { ...nullable(botFields.symbol), description: 'Broker symbol it is made for; null when not told.' },
+    description: { ...nullable(botFields.description), description: 'What it does; null when not given.' },
+    symbol: { ...nullable(botFields.symbol), description: 'Broker symbol it is made for; null when not given.' },
     config: { ...botFields.config, description: 'Its settings, as given; empty when none were.' },
     author: Author,
     likes,

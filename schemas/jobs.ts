@@ -67,12 +67,12 @@ export const queues = {
   /** A caller waits for the broker's response: balance, specification, candles, evidence. */
   ask: {
     wake: 'commit',
-    data: only({ brokerRequestId: idField('ask', 'The question.') })
+    data: only({ brokerRequestId: idField('ask', 'The broker request.') })
   },
   /** A caller wants a contract sold: apart from reads, which must not delay a sale. */
   sell: {
     wake: 'commit',
-    data: only({ brokerRequestId: idField('ask', 'The question.') })
+    data: only({ brokerRequestId: idField('ask', 'The broker request.') })
   },
   /** A site is to be rendered. */
   'template.deploy': {

@@ -182,12 +182,12 @@ export const MultiplierSpec = {
     minStake: { ...money, description: 'Smallest stake.', examples: [1] },
     maxStake: {
       ...nullable(money),
-      description: 'Largest stake; null when the broker does not tell.',
+      description: 'Largest stake; null when the broker does not state it.',
       examples: [2000]
     },
     commissionPct: {
       ...nullable({ type: 'number' } as const),
-      description: 'Commission in percent of stake × multiplier; null when the broker does not tell.',
+      description: 'Commission in percent of stake × multiplier; null when the broker does not state it.',
       examples: [0.03]
     },
     cancellation: {
@@ -200,7 +200,7 @@ export const MultiplierSpec = {
     secondsUntilOpen: {
       type: 'integer',
       minimum: 0,
-      description: 'While the market is closed, when the broker tells.',
+      description: 'While the market is closed, when the broker states it.',
       examples: [3600]
     }
   }

@@ -282,7 +282,7 @@ export const OrderQuery = {
       minimum: 0,
       maximum: 30,
       default: 0,
-      description: 'Seconds to wait for the order to be CLOSED or FAILED; 0: answer at once.',
+      description: 'Seconds to wait for the order to be CLOSED or FAILED; 0: return at once.',
       examples: [30]
     }
   }

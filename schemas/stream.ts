@@ -171,7 +171,7 @@ export const Subscribed = message(
   { id, channel, cursor: { ...cursor, description: 'Of events: nothing after it will be missed. Ticks have none.' } },
   ['cursor']
 )
-const told = {
+const sent = {
   id,
   cursor: { ...cursor, description: 'After this event.' },
   previous: {
@@ -180,9 +180,9 @@ const told = {
       'Cursor of the event before on this subscription; of the first: that of `subscribed`. Another one than expected is a gap.'
   }
 } as const
-export const EventMessage = message('event', 'An event.', { ...told, event: Event })
+export const EventMessage = message('event', 'An event.', { ...sent, event: Event })
 export const TicketEventMessage = message('event', 'An event, on the socket of a ticket.', {
-  ...told,
+  ...sent,
   event: TicketEvent
 })
 export const Ticks = message(
@@ -221,7 +221,7 @@ export const Heartbeat = message(
         type: 'object',
         additionalProperties: false,
         required: ['id', 'cursor'],
-        properties: { id, cursor: { ...cursor, description: 'Of the last event told: safe to resume from.' } },
+        properties: { id, cursor: { ...cursor, description: 'Of the last event sent: safe to resume from.' } },
         description: 'A subscription.'
       },
       description: 'Each subscription to events and how far it is.'

@@ -43,7 +43,7 @@ export const Usage = {
       type: 'object',
       additionalProperties: false,
       required: ['placed', 'closed', 'failed'],
-      description: 'Orders accepted in the period, as they stand now.',
+      description: 'Orders accepted in the period, as they are now.',
       properties: {
         placed: count('All of them.', 310),
         closed: count('Those that are CLOSED.', 298),

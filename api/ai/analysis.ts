@@ -176,8 +176,8 @@ function risksOf(candles: Candle[], price: number, { atr }: Indicators, volatili
   const last = candles.at(-1)
   if (last && atr !== null && Math.abs(price - last.close) > Math.max(10 * atr, price / 100))
     risks.push('The current price is far from the last close: check that both are of the same market and moment.')
-  if (atr === 0) risks.push('The price does not move at all; the feed may stand still.')
+  if (atr === 0) risks.push('The price does not move at all; the feed may have stopped.')
   if (volatilityPct !== null && volatilityPct > 1) risks.push('The price moves by more than one percent a candle.')
-  risks.push('Past prices do not tell the next one; a contract can lose its whole stake.')
+  risks.push('Past prices do not show the next one; a contract can lose its whole stake.')
   return risks
 }

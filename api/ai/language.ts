@@ -93,8 +93,8 @@ async function readText(response: Response): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-function contentOf(answer: unknown): string {
-  const content = (answer as { choices?: { message?: { content?: unknown } }[] } | null)?.choices?.[0]?.message?.content
+function contentOf(body: unknown): string {
+  const content = (body as { choices?: { message?: { content?: unknown } }[] } | null)?.choices?.[0]?.message?.content
   if (typeof content !== 'string') throw new Error('the language model answered without a message')
   return content
 }

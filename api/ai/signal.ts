@@ -87,7 +87,7 @@ export function isSynthetic(asset: string): boolean {
 
 /** Part of every signal on a synthetic index, with built-in or model words. */
 export const NO_MEMORY =
-  'The prices of this index are random and have no memory: the past does not tell the next one, so no stake is suggested.'
+  'The prices of this index are random and have no memory: the past does not show the next one, so no stake is suggested.'
 
 /** What the suggested contract must achieve and what the rules did achieve, in one sentence each. */
 export function trackRecord({ breakEvenPct, record }: { breakEvenPct: number | null; record: Backtest }): string[] {

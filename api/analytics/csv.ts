@@ -4,11 +4,11 @@ import { Reply } from '../request/respond.ts'
 
 type ColumnSchemas = Record<string, Schema>
 
-/** The rows of `answer[list]` under the columns of its schema; the response's other fields are in header fields. */
-export function csvOf(response: Schema, answer: Record<string, unknown>, list: string): Reply {
+/** The rows of `body[list]` under the columns of its schema; the response's other fields are in header fields. */
+export function csvOf(response: Schema, body: Record<string, unknown>, list: string): Reply {
   const lists = response.properties as Record<string, { items: { properties: ColumnSchemas } }>
   const columns = columnsOf(lists[list]?.items.properties ?? {})
-  const rows = answer[list] as Record<string, unknown>[]
+  const rows = body[list] as Record<string, unknown>[]
   // A column that no row has is left out: `group` without groupBy.
   const shown = columns.filter(({ path }) => rows.length === 0 || rows.some(row => at(row, path) !== undefined))
   const lines = [
@@ -17,9 +17,9 @@ export function csvOf(response: Schema, answer: Record<string, unknown>, list: s
   ]
   return new Reply(`${lines.map(line => line.join(',')).join('\r\n')}\r\n`, {
     'Content-Type': 'text/csv; charset=utf-8; header=present',
-    'X-As-Of': String(answer.asOf),
-    'X-Complete': String(answer.complete),
-    ...(typeof answer.nextCursor === 'string' ? { 'X-Next-Cursor': answer.nextCursor } : {})
+    'X-As-Of': String(body.asOf),
+    'X-Complete': String(body.complete),
+    ...(typeof body.nextCursor === 'string' ? { 'X-Next-Cursor': body.nextCursor } : {})
   })
 }
 

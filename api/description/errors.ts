@@ -66,7 +66,7 @@ export const ErrorEnvelope = {
     secondsUntilOpen: {
       type: ['integer', 'null'],
       minimum: 0,
-      description: 'With MARKET_CLOSED; null when the broker does not tell.',
+      description: 'With MARKET_CLOSED; null when the broker does not state it.',
       examples: [3600]
     },
     orderId: {

@@ -63,7 +63,7 @@ function listed(operations: Operation[]): string {
 export const tags: Record<Tag, string> = {
   Identity: 'Who the key belongs to and what it may do.',
   Accounts:
-    "A trader's broker accounts: upload the tokens once, choose the active account, read its balance live. Tokens are stored encrypted and never answered.",
+    "A trader's broker accounts: upload the tokens once, choose the active account, read its balance live. Tokens are stored encrypted and never returned.",
   Orders:
     'Binary, digit and multiplier contracts: place, close, list. Placing is idempotent on `clientOrderId`; a repeat never buys twice.',
   Positions: 'Contracts that are open now, with what a sale would bring.',

@@ -36,7 +36,7 @@ export const headers = {
     'The session of the trader for browsers, as the cookie `trader_session`; removed by logging out.',
     'trader_session=Zm9yIHRoZSBleGFtcGxlIG9ubHksIG5vdCBhIHRva2V; Path=/; HttpOnly; Secure; SameSite=Lax'
   ),
-  AsOf: header('With CSV: the instant of which the answer tells.', '2026-11-21T08:00:00.000Z'),
+  AsOf: header('With CSV: the instant that the response is of.', '2026-11-21T08:00:00.000Z'),
   Complete: header('With CSV: whether everything of the window is known.', 'true', { pattern: '^(true|false)$' }),
   NextCursor: header('With CSV, of a list with another page: pass as cursor.', 'WyJwbmwiLCIxMS4yNSIsInRyZF8wMSJd'),
   Challenge: header('Names the scheme of the key.', 'Bearer'),

@@ -64,8 +64,8 @@ function typescript(row: Operation, baseUrl: string): string {
     ...(Object.keys(parameters).length > 0 ? { params: parameters } : {}),
     ...(body ? { body } : {})
   }
-  const told = row.actor ? `  // ${WITHOUT_SESSION}\n` : ''
-  const trader = actsAsTrader(row) ? `${told}  headers: { 'X-Trader-Session': process.env.TRADER_SESSION }` : ''
+  const note = row.actor ? `  // ${WITHOUT_SESSION}\n` : ''
+  const trader = actsAsTrader(row) ? `${note}  headers: { 'X-Trader-Session': process.env.TRADER_SESSION }` : ''
   const written = Object.entries(options).map(([name, value]) => `  ${name}: ${literal(value, '  ')}`)
   const argument = trader ? `{\n${[...written, trader].join(',\n')}\n}` : written.length > 0 && literal(options)
   return `import createClient from 'openapi-fetch'

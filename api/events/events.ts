@@ -47,14 +47,14 @@ export const listEvents: Operation<{ query: EventsQuery }> = {
     const { partnerId } = partner
     const types = typesOf(query.types)
     const traders = query.traderExternalId === undefined ? undefined : [query.traderExternalId]
-    const answer = ({ events, next, caughtUp }: Pick<EventsPage, 'events' | 'next' | 'caughtUp'>) => ({
+    const pageOf = ({ events, next, caughtUp }: Pick<EventsPage, 'events' | 'next' | 'caughtUp'>) => ({
       data: showEvents(events, config, services),
       cursor: writeCursor(pepper, partnerId, next),
       caughtUp
     })
     if (query.after === 'now') {
       const { latest } = await readLogState(db, partnerId)
-      return answer({ events: [], next: latest, caughtUp: true })
+      return pageOf({ events: [], next: latest, caughtUp: true })
     }
     const filter = { partnerId, limit: query.limit ?? 50, types, traders }
     let point = query.after === undefined ? undefined : pointOf(services, partnerId, query.after)
@@ -63,7 +63,7 @@ export const listEvents: Operation<{ query: EventsQuery }> = {
         throw expiredOf(services, partnerId, error)
       })
     const until = performance.now() + (query.wait ?? 0) * 1000
-    if (!query.wait) return answer(await read())
+    if (!query.wait) return pageOf(await read())
     const { signal } = request
     // Before the first read, so that nothing can come between the two.
     const growth = watchGrowth(services, partnerId)
@@ -71,7 +71,7 @@ export const listEvents: Operation<{ query: EventsQuery }> = {
       for (;;) {
         const page = await read()
         const leftMs = until - performance.now()
-        if (page.events.length > 0 || !page.caughtUp || leftMs <= 0 || signal.aborted) return answer(page)
+        if (page.events.length > 0 || !page.caughtUp || leftMs <= 0 || signal.aborted) return pageOf(page)
         // What a filter has passed over is not read again.
         point = page.next
         await growth.next(Math.min(leftMs, REREAD_MS), signal)

@@ -8,7 +8,7 @@ export interface ApiTarget {
   key: string
 }
 
-export interface Answer {
+export interface CallResult {
   ok: boolean
   text: string
   body: unknown
@@ -27,7 +27,7 @@ export async function callOperation(
   row: Operation,
   given: Record<string, unknown>,
   { baseUrl, key }: ApiTarget
-): Promise<Answer> {
+): Promise<CallResult> {
   const within = (part?: { properties?: unknown }) => Object.keys((part?.properties ?? {}) as object)
   const pick = (names: string[]) =>
     Object.fromEntries(names.flatMap(name => (name in given ? [[name, given[name]]] : [])))
@@ -63,7 +63,7 @@ export async function callOperation(
 }
 
 /** A result: the response of the call, or why nothing was called. */
-export const refusal = (text: string): Answer => ({ ok: false, text, body: null })
+export const refusal = (text: string): CallResult => ({ ok: false, text, body: null })
 
 function parse(text: string): unknown {
   try {

@@ -6,7 +6,7 @@ import about from '../../package.json' with { type: 'json' }
 import { violations } from '../../schemas/checks/validator.ts'
 import { getOrder } from '../orders/by-id.ts'
 import { listAccounts } from '../traders/accounts.ts'
-import { type Answer, type ApiTarget, callOperation, refusal } from './calls.ts'
+import { type ApiTarget, type CallResult, callOperation, refusal } from './calls.ts'
 import { type Tool, toolsOf } from './tools.ts'
 
 const INSTRUCTIONS =
@@ -38,7 +38,7 @@ export function createMcpServer(target: ApiTarget & { allowOrders: boolean }): S
   return server
 }
 
-async function run(tool: Tool, given: Record<string, unknown>, target: ApiTarget): Promise<Answer> {
+async function run(tool: Tool, given: Record<string, unknown>, target: ApiTarget): Promise<CallResult> {
   const wrong = violations(tool.inputSchema, given)
   if (wrong.length > 0) return refusal(wrong.map(({ path, message }) => `${path || '/'} ${message}`).join('\n'))
   const reason = tool.orders ? await realMoney(tool, given, target) : undefined
@@ -50,14 +50,14 @@ async function realMoney(
   { row }: Tool,
   given: Record<string, unknown>,
   target: ApiTarget
-): Promise<Answer | undefined> {
+): Promise<CallResult | undefined> {
   if (TEST_KEY.test(target.key)) return undefined
   const [read, argument] = row.params
     ? [getOrder, { id: given.id ?? given.orderId }]
     : [listAccounts, { traderExternalId: given.traderExternalId }]
-  const answer = await callOperation(read, argument, target)
-  if (!answer.ok) return answer
-  const { data, ...order } = answer.body as { data?: { active: boolean; accountMode: string }[]; accountMode?: string }
+  const result = await callOperation(read, argument, target)
+  if (!result.ok) return result
+  const { data, ...order } = result.body as { data?: { active: boolean; accountMode: string }[]; accountMode?: string }
   const mode = data ? data.find(({ active }) => active)?.accountMode : order.accountMode
   if (mode === 'DEMO') return undefined
   return refusal(

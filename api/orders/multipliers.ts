@@ -19,7 +19,7 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
   tag: 'Orders',
   summary: 'Place a multiplier contract',
   description:
-    'Answers the open order; it closes by stop-out, stop loss, take profit or by request. Idempotent on clientOrderId, in one namespace with binary orders.',
+    'Returns the open order; it closes by stop-out, stop loss, take profit or by request. Idempotent on clientOrderId, in one namespace with binary orders.',
   auth: 'key',
   scope: 'trading:write',
   body: MultiplierOrderRequest,
@@ -88,7 +88,7 @@ export const closeMultiplierOrder: Operation<{ params: { orderId: string } }> = 
   path: '/v1/orders/multiplier/{orderId}/close',
   tag: 'Orders',
   summary: 'Close a multiplier order',
-  description: 'Sells the contract at the market. Closing a closed order answers it again.',
+  description: 'Sells the contract at the market. Closing a closed order returns it again.',
   auth: 'key',
   scope: 'trading:write',
   params: {

@@ -42,7 +42,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   tag: 'Orders',
   summary: 'Place a binary or digit contract',
   description:
-    'Tick contracts, and others with waitForSettle that last up to about 110 seconds, answer with their closed result; the rest answer OPEN and settle by themselves. Time-outs of the client and of proxies on the way must be longer than 140 seconds. Idempotent on clientOrderId: a repeat answers the same order (Idempotent-Replayed: true), other parameters under the same id are a 409. After a 502 or a lost connection, repeat the request with the same clientOrderId: it never buys twice.',
+    'Tick contracts, and others with waitForSettle that last up to about 110 seconds, return their closed result; the rest return OPEN and settle by themselves. Time-outs of the client and of proxies on the way must be longer than 140 seconds. Idempotent on clientOrderId: a repeat answers the same order (Idempotent-Replayed: true), other parameters under the same id are a 409. After a 502 or a lost connection, repeat the request with the same clientOrderId: it never buys twice.',
   auth: 'key',
   scope: 'trading:write',
   body: BinaryOrder,
@@ -291,7 +291,7 @@ export const closeOrder: Operation<{ params: { id: string } }> = {
   tag: 'Orders',
   summary: 'Force-close an open contract',
   description:
-    'Sells the contract at the market. Closing a closed order answers it again; a contract the broker will not buy back is a 422.',
+    'Sells the contract at the market. Closing a closed order returns it again; a contract the broker will not buy back is a 422.',
   auth: 'key',
   scope: 'trading:write',
   params: { type: 'object', required: ['id'], properties: { id: pathId('ord', 'orderId of the order.') } },

@@ -69,10 +69,10 @@ export async function once(
   }
 
   async function keeping(running: Promise<unknown>, trx: ApiServices['db']): Promise<unknown> {
-    const answer = await running
-    const { body, headers } = answer instanceof Reply ? answer : { body: answer, headers: {} }
+    const result = await running
+    const { body, headers } = result instanceof Reply ? result : { body: result, headers: {} }
     await keepAnswer(trx, vault, held, { body, headers })
-    return answer
+    return result
   }
 }
 

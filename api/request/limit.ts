@@ -22,7 +22,7 @@ export async function limitKey(ctx: Context, caller: Caller, services: ApiServic
   const { limits, config } = services
   const limit = rateLimitOf(caller, config).perKeyPerMinute
   const count = (name: string, most: number) => hit(ctx, limits, { name, limit: most, points: Math.min(weight, most) })
-  tell(ctx, 'key', await count(`key:${caller.keyId}`, limit))
+  setHeaders(ctx, 'key', await count(`key:${caller.keyId}`, limit))
   const { allowed, resetSeconds } = await count(`keys:${caller.partnerId}`, limit * KEYS_OF_PARTNER)
   if (!allowed)
     throw limited(
@@ -40,7 +40,7 @@ export async function limitTrader(
 ): Promise<void> {
   const { perTraderPerMinute } = rateLimitOf(caller, config)
   const name = `trader:${caller.partnerId}:${traderExternalId}`
-  tell(ctx, 'trader', await hit(ctx, limits, { name, limit: perTraderPerMinute, points: 1 }))
+  setHeaders(ctx, 'trader', await hit(ctx, limits, { name, limit: perTraderPerMinute, points: 1 }))
 }
 
 interface Hit {
@@ -62,7 +62,7 @@ export async function uncount(ctx: Context, { limits }: ApiServices): Promise<vo
   for (const field of ['RateLimit-Policy', 'RateLimit']) ctx.res.removeHeader(field)
 }
 
-function tell(ctx: Context, policy: 'key' | 'trader', count: Count): void {
+function setHeaders(ctx: Context, policy: 'key' | 'trader', count: Count): void {
   append(ctx, 'RateLimit-Policy', `"${policy}";q=${count.limit};w=${WINDOW_SECONDS}`)
   append(ctx, 'RateLimit', `"${policy}";r=${count.remaining};t=${count.resetSeconds}`)
   if (!count.allowed) {

@@ -60,11 +60,11 @@ export function createListener(app: Koa, { config, log }: { config: Config; log:
     server.on('error', error => log.error({ err: error }, 'a connection was not accepted'))
   )
 
-  const answers = new WeakMap<object, ServerResponse>()
-  server.on('request', (request, response) => answers.set(request.socket, response))
+  const responses = new WeakMap<object, ServerResponse>()
+  server.on('request', (request, response) => responses.set(request.socket, response))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    const answer = answers.get(socket)
-    const inside = answer?.headersSent && !answer.writableFinished
+    const response = responses.get(socket)
+    const inside = response?.headersSent && !response.writableFinished
     if (!socket.writable || inside || error.code === 'ECONNRESET') socket.destroy()
     else refuse(socket, new ApiError(codes[error.code ?? ''] ?? 'MALFORMED_REQUEST'), { config, log })
   })

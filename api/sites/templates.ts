@@ -46,7 +46,7 @@ export const deployTemplate: Operation<{ params: TemplatePath; body: NewDeployme
   tag: 'Templates',
   summary: 'Deploy a template as a site',
   description:
-    "Answers QUEUED at once; GET /v1/templates/mine tells when the site is LIVE at its url. A tenantSlug belongs to the partner who deployed it first: deploying to one's own again, with this template or another, replaces that site under the same deploymentId, and the old one is served until the new one is ready. A partner has at most 100 sites.",
+    "Returns QUEUED at once; GET /v1/templates/mine shows when the site is LIVE at its url. A tenantSlug belongs to the partner who deployed it first: deploying to one's own again, with this template or another, replaces that site under the same deploymentId, and the old one is served until the new one is ready. A partner has at most 100 sites.",
   auth: 'key',
   scope: 'templates:write',
   params: TemplatePath,

@@ -103,7 +103,7 @@ export const listAccounts: Operation<{ query: AccountQuery }> = {
   path: '/v1/accounts',
   tag: 'Accounts',
   summary: "A trader's broker accounts",
-  description: 'Every account that was exchanged for the trader, oldest first. Tokens are never answered.',
+  description: 'Every account that was exchanged for the trader, oldest first. Tokens are never returned.',
   auth: 'key',
   scope: 'trading:read',
   query: AccountQuery,

@@ -70,7 +70,7 @@ export const resetPassword: Operation<{ body: ResetRequest }> = {
   tag: 'Traders',
   summary: 'Begin a reset of a password',
   description:
-    "Answers a token with which the trader may choose a new password within an hour, once; a later one replaces it. Deliver it to the trader's e-mail address, and answer your page alike whether or not there is such a trader. The password stays as it is until then.",
+    "Returns a token with which the trader may choose a new password within an hour, once; a later one replaces it. Deliver it to the trader's e-mail address, and respond alike whether or not there is such a trader. The password stays as it is until then.",
   auth: 'key',
   scope: 'traders:write',
   body: ResetRequest,

@@ -20,7 +20,7 @@ export const signUpTrader: Operation<{ body: Signup }> = {
   tag: 'Traders',
   summary: 'Sign a trader up',
   description:
-    "Makes a trader with e-mail and password and logs it in. Its traderExternalId is its traderId: upload its broker tokens under it through the exchange, and it can trade. The session's token stands in the answer and in the cookie trader_session. A password that is used by everybody is refused.",
+    "Makes a trader with e-mail and password and logs it in. Its traderExternalId is its traderId: upload its broker tokens under it through the exchange, and it can trade. The session's token is in the response and in the cookie trader_session. A password that is used by everybody is refused.",
   auth: 'key',
   scope: 'traders:write',
   body: Signup,
@@ -53,7 +53,7 @@ export const logInTrader: Operation<{ body: Login }> = {
   tag: 'Traders',
   summary: 'Log a trader in',
   description:
-    'Answers as signing up does. A wrong password and an unknown e-mail are not told apart. After 10 failures within 15 minutes further logins of the e-mail take longer, up to 8 seconds, one at a time; pass the address of the end user in X-End-User-IP, and only that address is slowed.',
+    'Returns what signing up returns. A wrong password and an unknown e-mail have the same error. After 10 failures within 15 minutes further logins of the e-mail take longer, up to 8 seconds, one at a time; pass the address of the end user in X-End-User-IP, and only that address is slowed.',
   auth: 'key',
   scope: 'traders:write',
   body: Login,

@@ -18,7 +18,7 @@ export const collectTrade: Operation<{ body: TradeRecord }> = {
   tag: 'Trade records',
   summary: 'Record a trade',
   description:
-    'Records a trade that was made elsewhere. The same broker_contract_id again changes nothing and answers the first record with duplicate: true. Records of traders with a public profile count on the leaderboard; one of a contract that was placed here as an order counts once.',
+    'Records a trade that was made elsewhere. The same broker_contract_id again changes nothing and returns the first record with duplicate: true. Records of traders with a public profile count on the leaderboard; one of a contract that was placed here as an order counts once.',
   auth: 'key',
   scope: 'trades:write',
   body: TradeRecord,

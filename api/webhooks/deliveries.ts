@@ -55,7 +55,7 @@ export const testWebhook: Operation<{ params: WebhookPath }> = {
     const until = performance.now() + TEST_WAIT_MS
     for (;;) {
       const leftMs = until - performance.now()
-      const heard = bus.wait(TEST_TYPE, id, Math.max(1, Math.min(leftMs, REREAD_MS)), signal)
+      const woken = bus.wait(TEST_TYPE, id, Math.max(1, Math.min(leftMs, REREAD_MS)), signal)
       const result = await findTestResult(db, id)
       if (result) return result
       if (leftMs <= 0 || signal.aborted)
@@ -63,7 +63,7 @@ export const testWebhook: Operation<{ params: WebhookPath }> = {
           'UNAVAILABLE',
           'No worker has sent the test in time; see the deliveries of the endpoint later.'
         )
-      await heard
+      await woken
     }
   }
 }

@@ -117,7 +117,7 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
     go({ chosen: ids[Math.max(0, Math.min(last, at + by))] })
   }
 
-  const heard = (input: string, key: Key) => {
+  const onInput = (input: string, key: Key) => {
     if (mode.kind === 'busy') return
     if (mode.kind === 'confirm') {
       // One key and nothing pasted: only a y of its own agrees.
@@ -155,8 +155,8 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
     }
   }
   // Keys may come faster than the screen is drawn: each one acts on what the one before it has changed.
-  const latest = useRef(heard)
-  latest.current = heard
+  const latest = useRef(onInput)
+  latest.current = onInput
   const reading = useRef(false)
   reading.current = !look && !trouble
   const drawnNext = useRef<(() => void)[]>([])
@@ -227,7 +227,7 @@ function useLook({
   const { db, config } = opened
   const { opened: shown, filter, search } = place
   const key = JSON.stringify([tab, shown, filter, search])
-  const [looks, setLooks] = useState<Record<number, Look>>({})
+  const [views, setViews] = useState<Record<number, Look>>({})
   const [failure, setFailure] = useState<string>()
   const known = useRef<Record<number, Look>>({})
   const looking = useRef(Promise.resolve())
@@ -240,7 +240,7 @@ function useLook({
     try {
       const data = await readShortly(db, trx => view.read(trx, { opened: shown, filter, search }, { config, before }))
       known.current = { ...known.current, [tab]: { key, data, at: new Date() } }
-      setLooks(known.current)
+      setViews(known.current)
       setFailure(undefined)
     } catch (error) {
       setFailure(endingOf(error).line)
@@ -268,7 +268,7 @@ function useLook({
 
   const waited = since.current === undefined ? 0 : now.getTime() - since.current
   const slow = waited > PATIENCE_MS ? `The database has not answered for ${Math.round(waited / 1000)} s.` : undefined
-  const look = looks[tab]?.key === key ? looks[tab] : undefined
+  const look = views[tab]?.key === key ? views[tab] : undefined
   return { look, trouble: slow ?? (failure && `The database cannot be read: ${failure}.`.replace('..', '.')) }
 }
 

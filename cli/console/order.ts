@@ -84,7 +84,7 @@ export function drawStory({ order, audit }: Story, orderId: string, { columns }:
   for (const { event, at, offsetMs, note } of eventsOf(order))
     fact(event, `${instant(at)}  ${offsetText(offsetMs)}${note && `  ${note}`}`)
 
-  section('How it stands')
+  section('State')
   const status = statusOf(order)
   fact('Status', `${status}${order.phase === status.toLowerCase() ? '' : ` (${order.phase})`}`, toneOf(status))
   fact('Bought for', money(order.buy_price))
@@ -132,7 +132,7 @@ export function eventsOf(order: OrderRow): OrderEvent[] {
   add('Expires', order.expiry_at)
   add('Last value', order.marked_at, order.current_value)
   add('Closed', order.closed_at)
-  if (order.phase === 'sending') add('Looked up at', order.resolve_at, `${order.checks} looks so far`)
+  if (order.phase === 'sending') add('Looked up at', order.resolve_at, `${order.checks} checks so far`)
   return events
 }
 

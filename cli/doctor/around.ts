@@ -26,8 +26,8 @@ export async function checkSettings(config: Config): Promise<Finding[]> {
         'several machines need the same TOKEN_KEYS: set them'
       )
     )
-  for (const { severity, found: told, advice } of findContradictions(config))
-    found.push((severity === 'warn' ? warn : fail)(check, told, advice))
+  for (const { severity, found: text, advice } of findContradictions(config))
+    found.push((severity === 'warn' ? warn : fail)(check, text, advice))
   return found.length > 0 ? found : [ok(check, 'complete and valid')]
 }
 

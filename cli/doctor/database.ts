@@ -87,10 +87,10 @@ function checkVersion(version: number, place: string): Finding {
 }
 
 function checkSkew(skewMs: number): Finding {
-  const told = `${(skewMs / 1000).toFixed(1)} s apart from the database's`
-  if (skewMs > SKEW_FAIL_MS) return fail('clock', told, 'synchronise the clocks (NTP): orders would expire at once')
-  if (skewMs > SKEW_WARN_MS) return warn('clock', told, 'synchronise the clocks (NTP)')
-  return ok('clock', told)
+  const measured = `${(skewMs / 1000).toFixed(1)} s apart from the database's`
+  if (skewMs > SKEW_FAIL_MS) return fail('clock', measured, 'synchronise the clocks (NTP): orders would expire at once')
+  if (skewMs > SKEW_WARN_MS) return warn('clock', measured, 'synchronise the clocks (NTP)')
+  return ok('clock', measured)
 }
 
 /** Commits that count must survive the server's crash, and its loss where there is a standby. */
@@ -132,8 +132,8 @@ async function checkKeys(db: Db, config: Config): Promise<Finding[]> {
   const sealed = await countSealed(db)
   const unknown = sealed.filter(({ keyId }) => !vault.keyIds.includes(keyId))
   if (unknown.length > 0) {
-    const told = unknown.map(({ keyId, accounts }) => `${accounts} tokens are sealed under '${keyId}'`).join(', ')
-    return [fail(check, `${told}, which TOKEN_KEYS lacks`, 'add that key behind the first one of TOKEN_KEYS')]
+    const counts = unknown.map(({ keyId, accounts }) => `${accounts} tokens are sealed under '${keyId}'`).join(', ')
+    return [fail(check, `${counts}, which TOKEN_KEYS lacks`, 'add that key behind the first one of TOKEN_KEYS')]
   }
   try {
     // Only where there is one: the doctor must not be the first to seal something.
@@ -161,12 +161,12 @@ async function checkQueues(db: Db): Promise<Finding[]> {
   const late = standings.filter(({ oldestWaitingSeconds }) => (oldestWaitingSeconds ?? 0) > WAITING_WARN_SECONDS)
   const found: Finding[] = []
   if (late.length > 0) {
-    const told = late.map(({ queue, oldestWaitingSeconds }) => `${queue} for ${oldestWaitingSeconds} s`).join(', ')
-    found.push(warn('queues', `work waits: ${told}`, 'start workers, or more of them; see `operator queues status`'))
+    const waits = late.map(({ queue, oldestWaitingSeconds }) => `${queue} for ${oldestWaitingSeconds} s`).join(', ')
+    found.push(warn('queues', `work waits: ${waits}`, 'start workers, or more of them; see `operator queues status`'))
   }
   if (dead.length > 0) {
-    const told = dead.map(({ queue, deadLetters }) => `${deadLetters} in ${queue}`).join(', ')
-    found.push(warn('queues', `failed for good: ${told}`, 'see the log, then `operator queues retry QUEUE`'))
+    const counts = dead.map(({ queue, deadLetters }) => `${deadLetters} in ${queue}`).join(', ')
+    found.push(warn('queues', `failed for good: ${counts}`, 'see the log, then `operator queues retry QUEUE`'))
   }
   return found.length > 0 ? found : [ok('queues', `${standings.length} declared, nothing waits for long`)]
 }
@@ -231,9 +231,9 @@ async function checkSums(db: Db): Promise<Finding> {
   }
   const [first] = wrong
   if (!first) return ok('sums', `what traders made in the last ${SUMMED_DAYS} days agrees with their orders`)
-  const told = `${wrong.length} days of traders are not the sums of their orders, the first ${first.day} of ${first.traderId}`
+  const found = `${wrong.length} days of traders are not the sums of their orders, the first ${first.day} of ${first.traderId}`
   const mark = `insert into trader_days_late values ('${first.partnerId}', '${first.traderId}', '${first.day}')`
-  return warn('sums', told, `mark each for the workers to add up anew: ${mark}`)
+  return warn('sums', found, `mark each for the workers to add up anew: ${mark}`)
 }
 
 function said(error: unknown): string {

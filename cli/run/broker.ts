@@ -41,7 +41,7 @@ interface BrokerOptions {
   dataDir: string
   tickMs: number
   env: NodeJS.ProcessEnv
-  tell(line: string): void
+  print(line: string): void
 }
 
 interface HeldBroker {
@@ -70,7 +70,7 @@ export async function openSharedBroker(options: BrokerOptions): Promise<SharedBr
       held = await tryHold(dir, options, portOf(url))
     }
     if (!held) return
-    options.tell('the run that had it has ended; going on with it here')
+    options.print('the run that had it has ended; going on with it here')
     watch(held)
   }
   const taking = own ? Promise.resolve() : takeOver()
@@ -116,7 +116,7 @@ async function launch(
   dir: string,
   port: number,
   fixed: boolean,
-  { tickMs, env, tell }: BrokerOptions
+  { tickMs, env, print }: BrokerOptions
 ): Promise<{ child: Child; announced: Announced }> {
   for (let tries = 1; ; tries++) {
     // One that just ended may hold the port for a moment; if it stays taken, use another where no client has the
@@ -127,7 +127,7 @@ async function launch(
       file: 'worker/simulator/main.ts',
       args: ['--port', String(use), '--tick-ms', String(tickMs), '--journal', join(dir, 'journal'), '--magic'],
       env,
-      tell,
+      print,
       readyLine: line => (line.startsWith('{"url"') ? { address: line } : undefined)
     })
     try {

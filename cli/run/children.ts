@@ -28,13 +28,13 @@ interface ChildOptions {
   nodeFlags?: string[]
   env: NodeJS.ProcessEnv
   /** Called with each line of output, without prefix. */
-  tell(line: string): void
+  print(line: string): void
   /** For a process that announces itself by a line of output instead of the channel; that line is not passed on. */
   readyLine?: (line: string) => { address?: string } | undefined
 }
 
 /** Starts a main file of ours under the Node that runs us. */
-export function startChild({ name, file, args = [], nodeFlags = [], env, tell, readyLine }: ChildOptions): Child {
+export function startChild({ name, file, args = [], nodeFlags = [], env, print, readyLine }: ChildOptions): Child {
   const path = fileURLToPath(new URL(`../../${file}`, import.meta.url))
   // A group of its own: Ctrl-C reaches us alone, and we stop the processes in their order.
   const child = spawn(process.execPath, ['--max-semi-space-size=4', ...nodeFlags, path, ...args], {
@@ -44,12 +44,12 @@ export function startChild({ name, file, args = [], nodeFlags = [], env, tell, r
   })
   const tail: string[] = []
   const announced = Promise.withResolvers<{ address?: string }>()
-  hear(child, line => {
+  onLines(child, line => {
     tail.push(line)
     if (tail.length > TAIL_LINES) tail.shift()
     const facts = readyLine?.(line)
     if (facts) announced.resolve(facts)
-    else tell(line)
+    else print(line)
   })
   child.on('message', message => {
     const { ready, ...facts } = message as { ready?: boolean; address?: string }
@@ -88,6 +88,6 @@ export function startChild({ name, file, args = [], nodeFlags = [], env, tell, r
 /** A process ended that should not have; the message has its last lines. */
 export class ChildEnded extends Error {}
 
-function hear(child: ChildProcess, line: (text: string) => void): void {
+function onLines(child: ChildProcess, line: (text: string) => void): void {
   for (const stream of [child.stdout, child.stderr]) if (stream) createInterface({ input: stream }).on('line', line)
 }

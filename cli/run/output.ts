@@ -3,14 +3,14 @@
 import pc from 'picocolors'
 import pretty from 'pino-pretty'
 
-export interface Teller {
+export interface Printer {
   /** A writer of lines under this name. */
   as(name: string): (line: string) => void
 }
 
 const colours = { api: pc.cyan, worker: pc.magenta, broker: pc.yellow, database: pc.blue, run: pc.bold }
 
-export function openTeller(out: NodeJS.WriteStream): Teller {
+export function openPrinter(out: NodeJS.WriteStream): Printer {
   const readable = pretty.prettyFactory({
     colorize: pc.isColorSupported,
     ignore: 'pid,process,hostname',

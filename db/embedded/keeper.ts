@@ -84,19 +84,19 @@ async function revive(): Promise<void> {
 
 /** One connection: its first line is the token, and it is a holder until it sends "release" or closes. */
 function greet(socket: Socket): void {
-  let heard = ''
+  let received = ''
   const patience = setTimeout(() => socket.destroy(), GREETING_MS)
   socket.on('error', () => {})
   socket.on('data', chunk => {
-    heard += chunk
-    if (heard.length > 256) return socket.destroy()
-    if (!holders.has(socket) && heard.startsWith(`${token}\n`) && !leaving) {
+    received += chunk
+    if (received.length > 256) return socket.destroy()
+    if (!holders.has(socket) && received.startsWith(`${token}\n`) && !leaving) {
       clearTimeout(patience)
-      heard = heard.slice(token.length + 1)
+      received = received.slice(token.length + 1)
       holders.add(socket)
       socket.write('held\n')
     }
-    if (holders.has(socket) && heard === 'release\n') {
+    if (holders.has(socket) && received === 'release\n') {
       // The last one gets its response, the close, only when the server has stopped.
       if (holders.size === 1) void leave()
       else socket.end()

@@ -120,16 +120,16 @@ async function changesSince(
   filter: Filter,
   known: number
 ): Promise<{ version: number; changes: Change[] } | undefined> {
-  const [since] = await rows<{ version: number; told: number; changes: { sign: 1 | -1; id: string; at: number }[] }>(
+  const [since] = await rows<{ version: number; kept: number; changes: { sign: 1 | -1; id: string; at: number }[] }>(
     db,
     `select l.version,
-            (select count(distinct version) from marketplace_changes where version > :known) as told,
+            (select count(distinct version) from marketplace_changes where version > :known) as kept,
             (select coalesce(json_agg(json_build_object('sign', sign, 'id', bot_id, 'at', extract(epoch from published_at) * 1000)), '[]')
                from marketplace_changes where version > :known and ${conditionsOf(filter)}) as changes
        from marketplace_listing l`,
     { ...given(filter), known }
   )
-  if (since?.told !== (since?.version ?? 0) - known) return undefined
+  if (since?.kept !== (since?.version ?? 0) - known) return undefined
   const changes = since.changes.map(({ at, ...change }) => ({ ...change, publishedAt: new Date(Math.round(at)) }))
   return { version: since.version, changes }
 }
@@ -151,7 +151,7 @@ export async function relist(trx: Db, bot: BotRow, words: string[] | null): Prom
        delete from marketplace_words where bot_id = :id and :words::text[] is null
      ), made as (
        update marketplace_listing set version = version + 1 returning version
-     ), told as (
+     ), recorded as (
        insert into marketplace_changes (version, sign, bot_id, published_at, category, risk_level, test, words)
        select made.version, c.sign, :id, :publishedAt::timestamptz, c.category, c.risk_level, c.test, c.words
          from made cross join (select -1 as sign, * from before union all select 1, * from after) c

@@ -1,5 +1,5 @@
 // Orders at their end that have moved to the archive (archiving.ts), found by what names them. Orders move one way only, so
-// what is in neither table at two successive looks is nowhere: a lookup reads `orders` first, and the archive when the order
+// what is in neither table at two successive reads is nowhere: a lookup reads `orders` first, and the archive when the order
 // is not there. A list reads both in one statement.
 import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
 import { among, type Db, listing, rows } from '../postgres/connection.ts'

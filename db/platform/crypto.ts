@@ -44,7 +44,7 @@ export function openVault(tokenKeys: string): Vault {
     const [id, key] = part.split(/:(.*)/s) as [string, string]
     const bytes = Buffer.from(key, 'base64')
     if (bytes.length !== 32) throw new ConfigError(`TOKEN_KEYS: the key '${id}' is not 32 bytes in base64`)
-    if (keys.has(id)) throw new ConfigError(`TOKEN_KEYS: the key id '${id}' stands twice`)
+    if (keys.has(id)) throw new ConfigError(`TOKEN_KEYS: the key id '${id}' is there twice`)
     keys.set(id, bytes)
   }
   const [keyId, current] = keys.entries().next().value as [string, Buffer]

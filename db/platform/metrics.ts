@@ -87,7 +87,7 @@ export function countUnreadable(field: string): void {
 
 const frameSeconds = new client.Histogram({
   name: 'service_stream_frame_seconds',
-  help: 'From the change to the frame that tells of it, by the clocks of database and process; replays left out.',
+  help: 'From the change to the frame that reports it, by the clocks of database and process; replays left out.',
   buckets: [0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12, 0.25, 0.5, 1, 5]
 })
 

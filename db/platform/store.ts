@@ -28,13 +28,13 @@ export interface Store {
  */
 export async function locateDatabase(
   config: Config,
-  tell: (message: string) => void
+  print: (message: string) => void
 ): Promise<{ url: string; stop(): Promise<void> }> {
   if (config.databaseUrl) return { url: config.databaseUrl, stop: async () => {} }
   // Loaded only here: with DATABASE_URL the embedded PostgreSQL need not be installed.
   const { startEmbedded } = await import('../embedded.ts')
   try {
-    return await startEmbedded({ dataDir: config.dataDir, log: tell })
+    return await startEmbedded({ dataDir: config.dataDir, log: print })
   } catch (cause) {
     const reason = systemErrorText(cause) ?? (cause as Error).message
     throw new ApiError('UNAVAILABLE', `The embedded PostgreSQL: ${reason}`, { cause })

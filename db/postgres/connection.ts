@@ -68,7 +68,7 @@ function breakOnLostReplication(client: pg.Client): void {
  */
 export function openDatabase({ url, pool = 10, name = 'operator', limits = ofTheService, log }: DatabaseOptions): Db {
   // By itself knex would write to standard output, where others expect JSON.
-  const tell = (message: unknown) => log?.warn({ message }, 'the database pool')
+  const warn = (message: unknown) => log?.warn({ message }, 'the database pool')
   return knex({
     client: 'pg',
     connection: {
@@ -95,7 +95,7 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
       }
     },
     acquireConnectionTimeout: 10_000,
-    log: { warn: tell, error: tell, debug: tell, deprecate: tell }
+    log: { warn, error: warn, debug: warn, deprecate: warn }
   })
 }
 

@@ -184,7 +184,7 @@ export const personalData: Record<string, TableDecision> = {
   webhook_attempts: {
     rows: null,
     becomes: 'expires',
-    why: 'What the partner’s server said. What was sent to it is with the partner, which has to be told.'
+    why: 'What the partner’s server said. What was sent to it is with the partner, which has to be notified.'
   }
 }
 

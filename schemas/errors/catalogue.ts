@@ -34,7 +34,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
     message: 'Send a valid API key: Authorization: Bearer service_live_…'
   },
   INVALID_CREDENTIALS: {
-    cause: 'No trader has this e-mail with this password; which of the two is wrong is not told.',
+    cause: 'No trader has this e-mail with this password; which of the two is wrong is not shown.',
     remedy: 'Let the trader try again; after ten failures the next attempts take longer, up to 8 seconds.'
   },
   SUBSCRIPTION_INACTIVE: {

@@ -38,7 +38,7 @@ export const Exchange = {
             minLength: 10,
             maxLength: 4096,
             pattern: '^[\\u0021-\\u007e]+$',
-            description: "The broker's token for this account; stored encrypted (AES-256-GCM), never answered.",
+            description: "The broker's token for this account; stored encrypted (AES-256-GCM), never returned.",
             examples: ['sim-VRTC1234567']
           },
           refreshToken: {

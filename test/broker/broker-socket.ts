@@ -1,6 +1,6 @@
 // A bare conversation with a broker of the first dialect: what was sent, what came, and waiting for it. Every
 // answer that is no error is held against the broker's own schemas, where the shared folder has them.
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ValidateFunction } from 'ajv'
@@ -19,11 +19,6 @@ function findSchemas(): string | null {
   const shared = process.env.SHARED_DIR ?? resolve(import.meta.dirname, '../../../shared')
   const dir = join(shared, 'broker-api/v3')
   return existsSync(dir) ? dir : null
-}
-
-/** The calls the folder has schemas for. */
-function schemaCalls(): string[] {
-  return schemaDir === null ? [] : readdirSync(schemaDir)
 }
 
 /** One of a call's files: send, receive or example. */

@@ -95,8 +95,8 @@ const order = {
   durationUnit: 't'
 } as const
 
-/** What must not compile; never called. */
-const mistakes = (client: Client) => [
+/** What must not compile; never called, and exported so that it may be. */
+export const mistakes = (client: Client) => [
   // @ts-expect-error a query parameter is missing
   client.get('/v1/balance', { query: {} }),
   // @ts-expect-error there is no such path

@@ -72,8 +72,8 @@ export async function openSession(
 
 /** A refused token whose end has passed was refused for that. */
 function reasonOf({ reason }: Pick<BrokerError, 'reason'>, { expired }: Pick<StoredToken, 'expired'>): RejectedReason {
-  const told = reason ?? 'TOKEN_REFUSED'
-  return told === 'TOKEN_REFUSED' && expired ? 'TOKEN_EXPIRED' : told
+  const known = reason ?? 'TOKEN_REFUSED'
+  return known === 'TOKEN_REFUSED' && expired ? 'TOKEN_EXPIRED' : known
 }
 
 function refusedTooOften(restSeconds: number): BrokerError {
@@ -110,7 +110,7 @@ export async function currencyOf(
   { accountRowId, currency }: { accountRowId: string; currency: string | null }
 ): Promise<string> {
   if (currency) return currency
-  const told = await session.balance()
-  await learnCurrency(db, accountRowId, told.currency)
-  return told.currency
+  const { currency: stated } = await session.balance()
+  await learnCurrency(db, accountRowId, stated)
+  return stated
 }

@@ -5,16 +5,7 @@ import Big from 'big.js'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
 import type { Dialect, Request } from './dialects/dialect.ts'
 import { readDigits, readRates, saysNoRates } from './dialects/exchange.ts'
-import {
-  type Body,
-  bodyOf,
-  decimalOf,
-  integerOf,
-  listOf,
-  numberOf,
-  optionalDecimal,
-  optionalText
-} from './dialects/reading.ts'
+import { type Body, bodyOf, decimalOf, integerOf, listOf, numberOf, optionalDecimal } from './dialects/reading.ts'
 import { readTradingDay } from './dialects/trading-times.ts'
 import { Hours, secondsUntil, type TradingDay } from './hours.ts'
 import type { BrokerLog } from './port.ts'
@@ -353,9 +344,4 @@ export function decimalsOf(pip: number): number {
   const text = new Big(pip).toFixed()
   const point = text.indexOf('.')
   return point === -1 ? 0 : text.length - point - 1
-}
-
-/** A body's text, or the field's name where the broker left it out. */
-function namedOr(body: Body, field: string, otherwise: string): string {
-  return optionalText(body, field) ?? otherwise
 }

@@ -86,9 +86,9 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
       if (dialect !== undefined && appId !== undefined) await noteRefusal(services, { dialect, appId }, error)
       replyChannel = await storeRefusal(db, request.id, refusalOf(error))
       if (!(error instanceof BrokerError || error instanceof ApiError))
-        log.error({ err: error, ask: request.kind, trace: request.trace }, 'a question failed on our side')
+        log.error({ err: error, kind: request.kind, trace: request.trace }, 'a broker request failed on our side')
     }
-    log.info({ ask: request.kind, trace: request.trace }, 'answered')
+    log.info({ kind: request.kind, trace: request.trace }, 'a broker request has its response')
     if (replyChannel) services.bus.publish(replyChannel, 'ask', request.id)
   }
 

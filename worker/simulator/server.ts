@@ -184,14 +184,14 @@ function serve(
   after: (run: () => void) => void,
   connect: (peer: Peer) => ClientConnection
 ): void {
-  let gathering = false
+  let corked = false
   // All frames of one turn leave in one write: at thousands of frames a second, writes are the main cost.
-  const gather = () => {
-    if (gathering) return
-    gathering = true
+  const cork = () => {
+    if (corked) return
+    corked = true
     socket.cork()
     process.nextTick(() => {
-      gathering = false
+      corked = false
       socket.uncork()
     })
   }
@@ -205,7 +205,7 @@ function serve(
       }
       after(() => {
         if (ws.readyState !== ws.OPEN) return
-        gather()
+        cork()
         ws.send(text)
       })
       return true

@@ -2238,7 +2238,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description Seconds to wait for the order to be CLOSED or FAILED; 0: answer at once. */
+                    /** @description Seconds to wait for the order to be CLOSED or FAILED; 0: return at once. */
                     wait?: number;
                 };
                 header?: never;
@@ -3613,7 +3613,7 @@ export interface components {
         Activity: {
             /**
              * Format: date-time
-             * @description The instant of which the answer tells: what was committed by then is counted.
+             * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
             /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
@@ -4094,7 +4094,7 @@ export interface components {
              * @description ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description What it does; null when not told. */
+            /** @description What it does; null when not given. */
             description: string | null;
             /** @description Whether the acting party likes it. */
             liked: boolean;
@@ -4102,7 +4102,7 @@ export interface components {
             likes: number;
             /** @description Name of the bot. */
             name: string;
-            /** @description Broker symbol it is made for; null when not told. */
+            /** @description Broker symbol it is made for; null when not given. */
             symbol: string | null;
         };
         /** CommunityBotList */
@@ -4389,7 +4389,7 @@ export interface components {
              * @enum {string}
              */
             scope?: "all" | "partner" | "application" | "asset";
-            /** @description With MARKET_CLOSED; null when the broker does not tell. */
+            /** @description With MARKET_CLOSED; null when the broker does not state it. */
             secondsUntilOpen?: number | null;
             /**
              * @description With BROKER_UPSTREAM and TRADING_HALTED: FAILED means certainly no contract, PENDING that it is not known yet, OPEN that the settlement is under review.
@@ -4792,7 +4792,7 @@ export interface components {
                 currency?: string;
                 /** @description What the broker gave to renew the token with, where its tokens expire; stored like the token. The service renews ahead of the end; do not use it yourself meanwhile. */
                 refreshToken?: string;
-                /** @description The broker's token for this account; stored encrypted (AES-256-GCM), never answered. */
+                /** @description The broker's token for this account; stored encrypted (AES-256-GCM), never returned. */
                 token: string;
                 /**
                  * Format: date-time
@@ -5261,7 +5261,7 @@ export interface components {
         Marketplace: {
             /**
              * Format: date-time
-             * @description The instant of which the answer tells: what was committed by then is counted.
+             * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
             /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
@@ -5357,19 +5357,19 @@ export interface components {
             asset: string;
             /** @description Lengths of deal cancellation. */
             cancellation: string[];
-            /** @description Commission in percent of stake × multiplier; null when the broker does not tell. */
+            /** @description Commission in percent of stake × multiplier; null when the broker does not state it. */
             commissionPct: number | null;
             /** @description Account currency. */
             currency: string;
             /** @description Whether the market is open. */
             marketOpen: boolean;
-            /** @description Largest stake; null when the broker does not tell. */
+            /** @description Largest stake; null when the broker does not state it. */
             maxStake: number | null;
             /** @description Smallest stake. */
             minStake: number;
             /** @description Factors the broker offers. */
             multipliers: number[];
-            /** @description While the market is closed, when the broker tells. */
+            /** @description While the market is closed, when the broker states it. */
             secondsUntilOpen?: number;
         };
         /** NewBot */
@@ -5885,7 +5885,7 @@ export interface components {
             bio: string | null;
             /** @description Name shown to others; a default one until it is set: the partner's name, or Trader and four characters. */
             displayName: string;
-            /** @description Whether the profile stands on the leaderboard; of the partner's own, whether its leaders are global. */
+            /** @description Whether the profile is on the leaderboard; of the partner's own, whether its leaders are global. */
             isPublic: boolean;
             /**
              * Format: date-time
@@ -5904,7 +5904,7 @@ export interface components {
             bio?: string;
             /** @description Name shown to others; an empty one brings the default back. */
             displayName?: string;
-            /** @description Whether the profile stands on the leaderboard; of the partner's own, whether its leaders are global. */
+            /** @description Whether the profile is on the leaderboard; of the partner's own, whether its leaders are global. */
             isPublic?: boolean;
         };
         /** Purchase */
@@ -6070,7 +6070,7 @@ export interface components {
         Revenue: {
             /**
              * Format: date-time
-             * @description The instant of which the answer tells: what was committed by then is counted.
+             * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
             /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
@@ -6511,7 +6511,7 @@ export interface components {
         TraderAnalytics: {
             /**
              * Format: date-time
-             * @description The instant of which the answer tells: what was committed by then is counted.
+             * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
             /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
@@ -6651,7 +6651,7 @@ export interface components {
         Traders: {
             /**
              * Format: date-time
-             * @description The instant of which the answer tells: what was committed by then is counted.
+             * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
             /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
@@ -6720,7 +6720,7 @@ export interface components {
         };
         /** Usage */
         Usage: {
-            /** @description Orders accepted in the period, as they stand now. */
+            /** @description Orders accepted in the period, as they are now. */
             orders: {
                 /** @description Those that are CLOSED. */
                 closed: number;

@@ -55,7 +55,7 @@ export function openStream(services: ApiServices): EventStream {
   let stopping = false
 
   const gate = new Koa({ proxy: config.trustProxy > 0, maxIpsCount: config.trustProxy })
-  gate.on('error', (error: unknown) => log.error({ err: error }, 'after the answer'))
+  gate.on('error', (error: unknown) => log.error({ err: error }, 'after the response'))
   gate.use(respond(services))
   gate.use(secure(config))
   gate.use(async ctx => {
@@ -79,7 +79,7 @@ export function openStream(services: ApiServices): EventStream {
     ctx.respond = false
     ctx.status = 101
   })
-  const answer = gate.callback()
+  const handle = gate.callback()
 
   /** Authenticates an upgrade by its ticket or its key, after the checks of every request in their order. */
   async function admit(ctx: Context): Promise<SocketHolder & Pick<Caller, 'plan'>> {
@@ -128,7 +128,7 @@ export function openStream(services: ApiServices): EventStream {
     response.shouldKeepAlive = false
     response.assignSocket(socket as never)
     response.once('finish', () => (socket as Duplex & { destroySoon(): void }).destroySoon())
-    answer(request, response).then(
+    handle(request, response).then(
       () => {
         const { admitted } = request as AdmittedRequest
         if (!admitted) return

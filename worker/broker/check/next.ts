@@ -20,8 +20,8 @@ export async function openNext(target: CheckTarget, report: Report): Promise<Tal
     account && typeof account.balance === 'number',
     typeof account?.balance
   )
-  const stranger = await requestAddress({ ...target, accountId: 'DOT0000000' }, report)
-  report.note('an unknown account is refused with status 400', stranger.status === 400, stranger.status)
+  const other = await requestAddress({ ...target, accountId: 'DOT0000000' }, report)
+  report.note('an unknown account is refused with status 400', other.status === 400, other.status)
   const older = await rest({ ...target, appId: '1' }, 'GET', '/accounts')
   report.note('an application id of v3 is refused with status 401', older.status === 401, refusalOf(older))
   const wrong = await rest({ ...target, token: `${target.token}x` }, 'GET', '/accounts')

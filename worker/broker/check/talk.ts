@@ -53,7 +53,7 @@ export class Talk {
   }
 
   /** One call; resolves with its first response. Rejects when there is none in 20 s. */
-  ask(request: Body): Promise<CheckReply> {
+  call(request: Body): Promise<CheckReply> {
     const reqId = ++this.#last
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {

@@ -26,8 +26,8 @@ export function readRestError(body: unknown): RestError | null {
   if (first === undefined || first === null) return null
   if (typeof first === 'string') return { code: word(first), message: '', field: '' }
   const { code, message, detail, field } = first as Record<string, unknown>
-  const told = message ?? (detail as { message?: unknown } | undefined)?.message
-  return { code: word(code), message: text(told), field: text(field) }
+  const sentence = message ?? (detail as { message?: unknown } | undefined)?.message
+  return { code: word(code), message: text(sentence), field: text(field) }
 }
 
 /** Whether a response means that there were too many calls. */

@@ -62,12 +62,12 @@ function readLimit(orders: Fields, name: string): string | null | undefined {
 }
 
 /** The broker sends no status at times; a settled contract then counts by what it paid. */
-function statusOf(told: {
+function statusOf(facts: {
   settled: boolean
   status: ContractState['status'] | null
   sellPrice: string | null
 }): ContractState['status'] {
-  if (!told.settled) return 'open'
-  if (told.status !== null && told.status !== 'open') return told.status
-  return Number(told.sellPrice ?? 0) > 0 ? 'won' : 'lost'
+  if (!facts.settled) return 'open'
+  if (facts.status !== null && facts.status !== 'open') return facts.status
+  return Number(facts.sellPrice ?? 0) > 0 ? 'won' : 'lost'
 }

@@ -183,7 +183,7 @@ function watchSite(connection: BrokerConnection, place: DialectContext): void {
     .call(request, { answer: 'website_status', timeoutMs: place.answerTimeoutMs, stream })
     .catch((error: BrokerError) => {
       // The published limits go on to hold; a site that goes down is noticed when it is down.
-      place.log.info({ brokerCode: error.brokerCode }, 'the broker did not tell its status')
+      place.log.info({ brokerCode: error.brokerCode }, 'the broker did not send its status')
     })
 }
 
@@ -243,7 +243,7 @@ async function reportMarkup(
 ): Promise<MarkupReport> {
   const token = await readToken(access, wellFormedToken)
   const connection = await openSocket(url, place, false)
-  const ask = async (call: string, fields: Body): Promise<Frame> => {
+  const request = async (call: string, fields: Body): Promise<Frame> => {
     await place.budget.take('general', { waitMs: reportWaitMs })
     try {
       const frame = await connection.call({ [call]: 1, ...fields }, { answer: call, timeoutMs: place.answerTimeoutMs })
@@ -258,14 +258,14 @@ async function reportMarkup(
     await place.budget.take('general', { waitMs: reportWaitMs })
     await sendToken(connection, place, token)
     const range = { date_from: `${day} 00:00:00`, date_to: `${day} 23:59:59` }
-    const statistics = await ask('app_markup_statistics', range)
+    const statistics = await request('app_markup_statistics', range)
     const whole = readResponse(statistics, frame => readStatistics(frame, access.appId))
     if (whole.contracts > reportPage * maxReportPages)
       return { sums: [{ ...whole, currency: 'USD' }], contracts: null, consistent: true }
     const contracts: ReportedMarkup[] = []
     for (let page = 0; page < maxReportPages; page++) {
       const asked = { app_id: Number(access.appId), limit: reportPage, offset: page * reportPage, sort: 'ASC' }
-      const rows = readResponse(await ask('app_markup_details', { ...range, ...asked }), readDetails)
+      const rows = readResponse(await request('app_markup_details', { ...range, ...asked }), readDetails)
       contracts.push(...rows)
       if (rows.length < reportPage) break
     }

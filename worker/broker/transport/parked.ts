@@ -111,7 +111,10 @@ export class ParkedContracts {
     if (this.#opening !== null || performance.now() < this.#openAgainAt) return
     this.#open().catch((error: unknown) => {
       this.#openAgainAt = performance.now() + openAgainMs
-      this.#options.log.info({ err: error }, 'sales of an account cannot be heard; its contracts keep their streams')
+      this.#options.log.info(
+        { err: error },
+        'sales of an account cannot be subscribed to; its contracts keep their streams'
+      )
     })
   }
 

@@ -224,7 +224,7 @@ export class ReconnectingConnection {
       if (mayRun && error.brokerCode === 'NoAnswer') connection.reset('an order got no answer')
       else if (wantsReauthorising(error)) this.retire(connection, error)
       // Mostly a fault of ours or of our configuration; a strange symbol of the caller's may do it too.
-      if (isOurFault(error)) log.warn({ call, err: error }, 'the broker does not accept how we ask')
+      if (isOurFault(error)) log.warn({ call, err: error }, 'the broker does not accept our request')
       if (error.ran === 'unknown')
         log.warn({ call, brokerCode: error.brokerCode }, 'a call to the broker ended in doubt')
       throw error

@@ -300,7 +300,7 @@ export class Subscriptions {
 }
 
 function gaveWay(retryMs: number): BrokerError {
-  return new BrokerError('BROKER_UPSTREAM', 'The connection of resting contracts was needed for another account.', {
+  return new BrokerError('BROKER_UPSTREAM', 'The connection of parked contracts was needed for another account.', {
     brokerCode: 'GaveWay',
     ran: 'no',
     retryMs

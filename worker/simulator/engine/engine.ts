@@ -218,7 +218,7 @@ export class Engine {
     if (changed.stopLossCents !== undefined) contract.offer.stopLossCents = changed.stopLossCents
     contract.limitsChangedMs = nowMs
     this.books.changed(contract)
-    this.lives.tell(contract)
+    this.lives.notify(contract)
     return contract
   }
 
@@ -296,7 +296,7 @@ export class Engine {
   #close(contract: SimulatedContract, sale: ContractExit): void {
     this.lives.leave(contract)
     this.books.sold(contract, sale)
-    this.lives.tell(contract)
+    this.lives.notify(contract)
   }
 
   #unsellable(contract: SimulatedContract, leftMs: number): Obstacle | null {

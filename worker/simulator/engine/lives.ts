@@ -71,7 +71,7 @@ export class Lives {
   }
 
   /** Notifies the contract's watchers of a change. */
-  tell(contract: SimulatedContract): void {
+  notify(contract: SimulatedContract): void {
     for (const watcher of contract.watchers) watcher(contract)
   }
 
@@ -125,15 +125,15 @@ export class Lives {
         contract.entry ??= tick
         contract.ticks.push(tick)
         if (contract.ticks.length === ticksNeeded(contract.offer)) this.#end(contract, tick)
-        else this.tell(contract)
+        else this.notify(contract)
         break
       case 'timed':
         if (tick.n * contract.periodMs > contract.endMs) return
         this.takeEntry(contract)
-        this.tell(contract)
+        this.notify(contract)
         break
       case 'multiplier':
-        if (!this.#closeAtLimit(contract, tick)) this.tell(contract)
+        if (!this.#closeAtLimit(contract, tick)) this.notify(contract)
     }
   }
 
@@ -173,6 +173,6 @@ export class Lives {
       return
     }
     this.#agenda.at(this.#clock.wall() + delayMs, () => this.settle(contract))
-    this.tell(contract)
+    this.notify(contract)
   }
 }

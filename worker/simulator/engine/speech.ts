@@ -9,7 +9,7 @@ export interface Speech {
   calls: Record<string, CallRule>
   complaints: Complaints
   /** A request in the handlers' format. */
-  hear(call: string, request: Record<string, unknown>): Record<string, unknown>
+  read(call: string, request: Record<string, unknown>): Record<string, unknown>
   /** A body under its field, in the dialect's format. */
   say(field: string, body: unknown): unknown
   /** A refusal in the dialect's codes; `closedCode` is the form a closed market takes on this call. */
@@ -22,7 +22,7 @@ export interface Speech {
 export const v3Speech: Speech = {
   calls,
   complaints,
-  hear: (_call, request) => request,
+  read: (_call, request) => request,
   say: (_field, body) => body,
   refuse: toV3Error,
   maxStreams: 2_000

@@ -18,7 +18,7 @@ const isMarked = /_display$/
 export const nextSpeech: Speech = {
   calls: nextCalls,
   complaints: nextComplaints,
-  hear(call, request) {
+  read(call, request) {
     if (call === 'proposal') return hearTerms(request)
     if (call === 'buy' && request.parameters)
       return { ...request, parameters: hearTerms(request.parameters as FrameBody) }

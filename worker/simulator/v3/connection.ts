@@ -86,7 +86,7 @@ export class ClientConnection implements ClientSession {
       return
     }
     try {
-      this.#ask(name, request, tail)
+      this.#accept(name, request, tail)
     } catch (error) {
       this.#fail(name, tail, this.#speech.refuse(error, 'MarketIsClosed'))
     }
@@ -107,7 +107,7 @@ export class ClientConnection implements ClientSession {
     this.#peer.terminate()
   }
 
-  #ask(name: string, request: CallRequest, tail: string): void {
+  #accept(name: string, request: CallRequest, tail: string): void {
     const rule = this.#speech.calls[name] as CallRule
     checkPassthrough(request)
     const details = this.#speech.complaints(name, request, this.#v3.mode)
@@ -116,7 +116,7 @@ export class ClientConnection implements ClientSession {
       throw new V3Error('InputValidationFailed', text, details)
     }
     const grant = this.#grantFor(rule, request)
-    const asked: CheckedCall = { name, rule, request: this.#speech.hear(name, request), tail, grant }
+    const asked: CheckedCall = { name, rule, request: this.#speech.read(name, request), tail, grant }
     const fate = this.#fate(asked)
     if (fate?.effect === 'error') {
       const code = fate.code ?? 'InternalServerError'
@@ -226,9 +226,9 @@ export class ClientConnection implements ClientSession {
     } catch (error) {
       const closedCode =
         name === 'proposal' || name === 'buy' ? this.#v3.faults.settings.marketClosedCode : 'MarketIsClosed'
-      const told = this.#speech.refuse(error, closedCode)
+      const refusal = this.#speech.refuse(error, closedCode)
       return times => {
-        for (let i = 0; i < times; i++) this.#fail(name, tail, told)
+        for (let i = 0; i < times; i++) this.#fail(name, tail, refusal)
       }
     }
   }

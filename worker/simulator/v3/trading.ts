@@ -142,17 +142,17 @@ function listenForPurchases(account: SimulatedAccount, bought: (contract: Simula
   return () => account.listeners.delete(listener)
 }
 
-/** Opens the stream of one contract, open until it is forgotten. `told` is the state sent in the first response. */
+/** Opens the stream of one contract, open until it is forgotten. `sent` is the state sent in the first response. */
 function followContract(
   { v3, connection, tail }: Pick<CallContext, 'v3' | 'connection' | 'tail'>,
   contract: SimulatedContract,
-  told: string | null
+  sent: string | null
 ): SimulatedStream {
   const { engine } = v3
   return connection.streams.open({ kind: 'proposal_open_contract', key: String(contract.id), tail }, stream => {
     const push = () => stream.push('proposal_open_contract', { ...presentContract(engine, contract), id: stream.id })
     const stop = engine.lives.watch(contract, push)
-    if (versionOf(contract) !== told) push()
+    if (versionOf(contract) !== sent) push()
     return stop
   })
 }
