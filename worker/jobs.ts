@@ -306,7 +306,7 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
   // What other workers took from the queue for accounts that this one serves.
   const unsubscribe = await bus.listen(channelOf(worker), ({ topic, id }) => {
     if (topic === 'claim') placing.claimNow(id)
-    if (topic === 'ask') brokerRequests.answer(id)
+    if (topic === 'ask') brokerRequests.serve(id)
   })
 
   for (const name of Object.keys(scheduled) as ClockQueue[]) {

@@ -1,7 +1,7 @@
 // The maps of the tree against the tree: rooms list what is in them, and the order's life names statements, guards and tests
-// that exist.
+// that exist. Walks (.github/walks.md) pass files that lead to each other.
 import { readdirSync, readFileSync } from 'node:fs'
-import { basename, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { guards } from '../simulate/guards.ts'
@@ -70,4 +70,30 @@ for (const room of ['schemas', 'db', 'api', 'worker', 'cli', 'test'])
     assert.equal(missing, [])
   })
 
-for (const tests of [life, rooms]) tests.run()
+const walks = suite('a walk through the house')
+
+/** The files that a file imports, also while it runs. */
+const importsOf = (file: string) =>
+  [...read(file).matchAll(/'(\.[^']+\.ts)'/g)].map(([, path]) => join(dirname(file), path as string))
+
+for (const [title = '', ...lines] of read('.github/walks.md')
+  .split('\n## ')
+  .slice(1, -1)
+  .map(walk => walk.split('\n')))
+  walks(`${title}: enters each file once, by an import or as it says`, () => {
+    const passed: string[] = []
+    let explained = true
+    for (const line of lines) {
+      const [, file] = line.match(/^\d+\. `([^`]+)`/) ?? []
+      if (file === undefined) explained ||= line !== ''
+      else {
+        assert.not(passed.includes(file), `${file} is entered twice`)
+        assert.ok(explained || passed.some(before => importsOf(before).includes(file)), `nothing leads to ${file}`)
+        passed.push(file)
+        explained = false
+      }
+    }
+    assert.ok(passed.length > 5)
+  })
+
+for (const tests of [life, rooms, walks]) tests.run()

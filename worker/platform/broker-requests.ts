@@ -47,7 +47,7 @@ interface BrokerRequests {
    */
   take(name: 'ask' | 'sell'): Promise<number>
   /** Runs a broker request that another worker took for an account that this one serves. */
-  answer(brokerRequestId: string): void
+  serve(brokerRequestId: string): void
   drain(): Promise<void>
 }
 
@@ -74,11 +74,11 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
     reconcileMarkups: data => reconcilePartner(services, data as unknown as { partnerId: string; day?: string })
   }
 
-  async function answer(request: BrokerRequestRow): Promise<void> {
+  async function respond(request: BrokerRequestRow): Promise<void> {
     let replyChannel: string | undefined
     try {
       const find = handlers[request.kind]
-      if (!find) throw new Error(`no worker answers '${request.kind}'`)
+      if (!find) throw new Error(`no worker serves '${request.kind}'`)
       replyChannel = await storeResponse(db, request.id, await find(request.data))
     } catch (error) {
       const { dialect, appId } = request.data as { dialect?: string; appId?: string }
@@ -115,8 +115,8 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
       const taken = request
       // A request past its time has no waiter; running it would only spend the broker's budget.
       const late = taken.overAt < services.clock.now()
-      const life = (late ? Promise.resolve() : answer(taken))
-        .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
+      const life = (late ? Promise.resolve() : respond(taken))
+        .catch((error: unknown) => log.error({ err: error }, 'a response could not be stored'))
         .finally(() => {
           underWay.delete(taken.id)
           places[name].done(taken)
@@ -182,7 +182,7 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
             : await storeResponse(db, request.id, { marked: shares.length })
         if (replyChannel) bus.publish(replyChannel, 'ask', request.id)
       })
-      .catch((error: unknown) => log.error({ err: error }, 'an answer could not be stored'))
+      .catch((error: unknown) => log.error({ err: error }, 'a response could not be stored'))
       .finally(() => underWay.delete(request.id))
     underWay.set(request.id, life)
   }
@@ -194,7 +194,7 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
       if (jobs.length > 0) await route(jobs.map(({ brokerRequestId }) => brokerRequestId))
       return jobs.length
     },
-    answer(brokerRequestId) {
+    serve(brokerRequestId) {
       if (stopped) return
       read([brokerRequestId]).then(
         ([request]) => start(request),
