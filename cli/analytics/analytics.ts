@@ -6,6 +6,8 @@ import { findReportToken } from '../../db/analytics/report-tokens.ts'
 import { type RevenueRow, readRevenue } from '../../db/analytics/revenue.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { type Difference, findAnalyticsDifferences, markDifferences } from '../../db/analytics/verify.ts'
+import { beginningOfDays } from '../../db/analytics/windows.ts'
+import { findPartnerIds } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { requestFromWorkers } from '../../db/platform/broker-requests.ts'
 import { ReconcileAnalytics, ShowAnalytics, VerifyAnalytics } from '../../schemas/commands/analytics.ts'
@@ -110,15 +112,7 @@ async function reconcile(opened: Opened, { partner, day, days }: ReconcileAnalyt
 async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnalytics): Promise<Days> {
   const partnerId = await partnerOf(db, partner)
   const to = new Date()
-  // Whole days by the zone's clocks: the first begins `days - 1` days before today does.
-  const [first] = (
-    await db.raw(`select (date_trunc('day', now() at time zone ?) - ? * interval '1 day') at time zone ? as at`, [
-      timezone,
-      days - 1,
-      timezone
-    ])
-  ).rows as [{ at: Date }]
-  const from = first.at.toISOString()
+  const from = (await beginningOfDays(db, { timezone, days })).toISOString()
   const asked = {
     partnerId,
     from,
@@ -152,12 +146,8 @@ function dayOf(
 
 /** The partner that is named, or the only one there is. */
 async function partnerOf(db: Opened['db'], named: string | undefined): Promise<string> {
-  const found = (await db('partners')
-    .modify(query => named !== undefined && query.where({ id: named }))
-    .orderBy('id')
-    .limit(2)
-    .select('id')) as { id: string }[]
-  if (found.length === 1) return (found[0] as { id: string }).id
+  const found = await findPartnerIds(db, { named, limit: 2 })
+  if (found.length === 1) return found[0] as string
   if (named !== undefined || found.length === 0)
     throw new ApiError('NOT_FOUND', `There is no partner ${named ?? 'yet'}.`)
   throw new ApiError('VALIDATION_FAILED', 'There are several partners: say whose analytics with --partner.')

@@ -1,6 +1,7 @@
 // 7 Analytics: what partners' applications earned in the last 30 days; an opened partner shows its days as bars, exact to the last
 // commit.
 import { type RevenueRow, readRevenue } from '../../db/analytics/revenue.ts'
+import { findPartner } from '../../db/partners/partners.ts'
 import { type EarningLine, listEarningLines } from '../../db/platform/console.ts'
 import { type Column, clean, cut, fit, instant, sparkline, tones, usd } from './text.ts'
 import { type KeyAction, listing, MARK, next, open, type View } from './view.ts'
@@ -58,7 +59,7 @@ export const analytics: View<AnalyticsData> = {
       currency: null,
       groupBy: null
     })
-    const named = (await trx('partners').where({ id: partnerId }).first('name')) as { name: string } | undefined
+    const named = await findPartner(trx, partnerId)
     return { name: named?.name ?? partnerId, days: data, asOf, complete, readAtMs }
   },
 

@@ -118,8 +118,6 @@ async function drop({ db: short, url, actor, confirm, note }: Opened, { before, 
       const { orders, checksum, files } = written
       note(`dropping ${month}: ${orders} orders`)
       await db.transaction(async trx => {
-        // Readers of the archive wait behind this one while it waits for those before it.
-        await trx.raw('set local lock_timeout = 5000')
         if (!(await dropMonth(trx, { month, orders, checksum })))
           throw new CommandRefusal(`${month} was changed while it was exported; remove its files and repeat.`)
         await recordAudit(trx, { actor, action: 'archive.drop', target: month, details: { orders, checksum, files } })

@@ -1,6 +1,7 @@
 // Windows of analytics and their buckets, as parts of a statement: where each bucket begins by the clocks of a time zone, and
 // which parts of the window come from sums and which from the orders.
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { type Db, rows } from '../postgres/connection.ts'
 import { ORIGIN } from './contracts.ts'
 
 export type Interval = 'hour' | 'day' | 'week' | 'month'
@@ -18,6 +19,16 @@ export interface Window {
   accountMode: 'REAL' | 'DEMO' | 'ALL'
   /** Null: all. */
   currency: string | null
+}
+
+/** When the first of `days` whole days begins by the clocks of the zone, today being the last of them. */
+export async function beginningOfDays(db: Db, { timezone, days }: { timezone: string; days: number }): Promise<Date> {
+  const [first] = await rows<{ at: Date }>(
+    db,
+    `select (date_trunc('day', now() at time zone :timezone) - :before * interval '1 day') at time zone :timezone as at`,
+    { timezone, before: days - 1 }
+  )
+  return (first as { at: Date }).at
 }
 
 // More rows than this are refused: no client reads them.

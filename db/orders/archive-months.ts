@@ -122,11 +122,13 @@ export async function hasEvents(db: Db, month: string): Promise<boolean> {
   return found?.some ?? false
 }
 
-/** Drops the month if its orders are exactly those that were exported; returns whether it did. */
+/** Drops the month if its orders are exactly those that were exported; returns whether it did. Call it in a transaction. */
 export async function dropMonth(
   trx: Db,
   { month, orders, checksum }: { month: string; orders: number; checksum: string }
 ): Promise<boolean> {
+  // Readers of the archive wait behind this one while it waits for those before it.
+  await trx.raw('set local lock_timeout = 5000')
   const [done] = await rows<{ dropped: boolean }>(
     trx,
     'select drop_archive_month(:month::date, :orders, :checksum) as dropped',

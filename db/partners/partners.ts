@@ -194,6 +194,19 @@ export async function ensureTestSide(trx: Db, partnerId: string): Promise<string
   return id
 }
 
+/** The ids of partners, test sides among them: of the one that is named, or of the first ones. */
+export async function findPartnerIds(
+  db: Db,
+  { named, limit }: { named: string | undefined; limit: number }
+): Promise<string[]> {
+  const found = await rows<{ id: string }>(
+    db,
+    'select id from partners where :named::text is null or id = :named order by id limit :limit',
+    { named: named ?? null, limit }
+  )
+  return found.map(({ id }) => id)
+}
+
 /** How many partners have this application at the broker. */
 export async function countOfApplication(db: Db, appId: string): Promise<number> {
   const [row] = await rows<{ count: number }>(

@@ -81,6 +81,25 @@ export function listAccounts(db: Db, traderId: string): Promise<AccountRecord[]>
   )
 }
 
+/** Where an account is and under which application and dialect it is used. */
+export interface AccountRef {
+  accountRowId: string
+  accountId: string
+  appId: string
+  dialect: string
+}
+
+/** An account as its partner uses it now. */
+export async function findAccountRef(db: Db, accountRowId: string): Promise<AccountRef | undefined> {
+  const [found] = await rows<AccountRef>(
+    db,
+    `select a.id as "accountRowId", a.account_id as "accountId", p.broker_app_id as "appId", p.broker_dialect as dialect
+       from broker_accounts a join partners p on p.id = a.partner_id where a.id = :accountRowId`,
+    { accountRowId }
+  )
+  return found
+}
+
 /** Makes one of the trader's accounts the active one. Throws ACCOUNT_NOT_FOUND. */
 export async function activateAccount(trx: Db, traderId: string, accountId: string): Promise<AccountRecord> {
   const [account] = await rows<AccountRecord>(

@@ -1,5 +1,6 @@
 // A broker account's session: the token is opened here, for one use, and a refusal of it is remembered.
 import {
+  type AccountRef,
   findSealedToken,
   getSealedToken,
   learnCurrency,
@@ -13,14 +14,6 @@ import { tokenRefused } from '../broker/credentials.ts'
 import { type AccountFacts, type BrokerAccount, BrokerError, type Session } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { noteAdmission, noteRefusal } from './applications.ts'
-
-/** Where an account is and under which application and dialect it is used. */
-export interface AccountRef {
-  accountRowId: string
-  accountId: string
-  appId: string
-  dialect: string
-}
 
 /**
  * The account's session at the broker. Rejects with BrokerError; when the broker refuses the token the account becomes

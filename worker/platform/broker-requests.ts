@@ -15,11 +15,11 @@ import {
   storeResponse
 } from '../../db/platform/broker-requests.ts'
 import { countTurnedAway } from '../../db/platform/metrics.ts'
-import { rows } from '../../db/postgres/connection.ts'
 import { channelOf } from '../../db/traders/account-leases.ts'
+import { type AccountRef, findAccountRef } from '../../db/traders/accounts.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Candle } from '../../schemas/market.ts'
-import { type AccountRef, openSession, rejectToken } from '../accounts/accounts.ts'
+import { openSession, rejectToken } from '../accounts/accounts.ts'
 import { noteRefusal } from '../accounts/applications.ts'
 import { reconcileAccounts } from '../accounts/reconciliation.ts'
 import { reconcilePartner } from '../analytics/reconciling.ts'
@@ -218,26 +218,9 @@ function refusalOf(error: unknown): NonNullable<BrokerRequestRow['error']> {
   return { code: 'BROKER_UPSTREAM', message: 'The broker could not be asked.' }
 }
 
-interface LiveAccountRow {
-  id: string
-  account_id: string
-  broker_app_id: string
-  broker_dialect: string
-}
-
 async function balance(services: WorkerServices, accountRowId: string): Promise<{ balance: string; currency: string }> {
-  const [account] = await rows<LiveAccountRow>(
-    services.db,
-    `select a.id, a.account_id, p.broker_app_id, p.broker_dialect from broker_accounts a join partners p on p.id = a.partner_id where a.id = :accountRowId`,
-    { accountRowId }
-  )
-  if (!account) throw new ApiError('BROKER_DISCONNECTED')
-  const ref = {
-    accountRowId,
-    accountId: account.account_id,
-    appId: account.broker_app_id,
-    dialect: account.broker_dialect
-  }
+  const ref = await findAccountRef(services.db, accountRowId)
+  if (!ref) throw new ApiError('BROKER_DISCONNECTED')
   try {
     return await (await openSession(services, ref)).balance()
   } catch (error) {
