@@ -12,8 +12,8 @@ interface AppRefusal {
 }
 
 /** Workers repeat a refusal while it lasts, far more often than this. */
-const freshMinutes = 15
-const mostListed = 100
+const FRESH_MINUTES = 15
+const MOST_LISTED = 100
 
 /** Notes a refusal; one that had not been repeated for a while begins anew. */
 export async function noteAppRefused(
@@ -25,7 +25,7 @@ export async function noteAppRefused(
      on conflict (dialect, app_id) do update
        set broker_code = excluded.broker_code, last_at = now(),
            first_at = case when r.last_at < now() - make_interval(mins => :freshMinutes) then now() else r.first_at end`,
-    { ...refusal, freshMinutes }
+    { ...refusal, freshMinutes: FRESH_MINUTES }
   )
 }
 
@@ -44,6 +44,6 @@ export async function listAppRefusals(db: Db): Promise<AppRefusal[]> {
        from broker_app_refusals r
       where r.last_at > now() - make_interval(mins => :freshMinutes)
       order by r.dialect, r.app_id limit :mostListed`,
-    { freshMinutes, mostListed }
+    { freshMinutes: FRESH_MINUTES, mostListed: MOST_LISTED }
   )
 }

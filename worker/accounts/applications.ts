@@ -10,8 +10,8 @@ interface Application {
   appId: string
 }
 
-const noteEveryMs = 10_000
-const maxRemembered = 1_000
+const NOTE_EVERY_MS = 10_000
+const MAX_REMEMBERED = 1_000
 /** When each refused application was last noted, by this process. */
 const noted = new Map<string, number>()
 
@@ -25,8 +25,8 @@ export async function noteRefusal(
 ): Promise<void> {
   if (!(error instanceof BrokerError) || !isAppRefused(error.brokerCode)) return
   const key = keyOf(application)
-  if (performance.now() - (noted.get(key) ?? -noteEveryMs) < noteEveryMs) return
-  if (noted.size >= maxRemembered) noted.clear()
+  if (performance.now() - (noted.get(key) ?? -NOTE_EVERY_MS) < NOTE_EVERY_MS) return
+  if (noted.size >= MAX_REMEMBERED) noted.clear()
   noted.set(key, performance.now())
   const { dialect, appId } = application
   const { brokerCode } = error

@@ -39,8 +39,8 @@ export interface ClientOptions {
   records?: CallRecords | undefined
 }
 
-const maxHandshakes = 64
-const maxBlankBudgets = 2_000
+const MAX_HANDSHAKES = 64
+const MAX_BLANK_BUDGETS = 2_000
 
 /** A Broker with the dialect. Opens nothing until it is used. */
 export function createClient(dialect: Dialect, options: ClientOptions): Broker {
@@ -56,7 +56,7 @@ class BrokerClient implements Broker {
   readonly #budgets = new Map<string, Budget>()
   readonly #pipSizes = new Map<string, number>()
   readonly #counters: FrameCounters = { invalid: 0, stray: 0, unreadable: 0 }
-  readonly #handshakes = new Gate(maxHandshakes)
+  readonly #handshakes = new Gate(MAX_HANDSHAKES)
   readonly #sweeper: NodeJS.Timeout
   readonly #reachability: Reachability
   #lastAppId = ''
@@ -333,7 +333,7 @@ class BrokerClient implements Broker {
       if (entry.reconnecting.current === null && isIdle(entry) && entry.reconnecting.usedAt < since)
         this.#sessions.delete(key)
     }
-    if (this.#budgets.size <= maxBlankBudgets) return
+    if (this.#budgets.size <= MAX_BLANK_BUDGETS) return
     for (const [key, budget] of this.#budgets) if (budget.blank) this.#budgets.delete(key)
   }
 

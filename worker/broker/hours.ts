@@ -18,8 +18,8 @@ interface HoursOptions {
   now(): Promise<number>
 }
 
-const daysAhead = 8
-const surpriseEverySeconds = 60
+const DAYS_AHEAD = 8
+const SURPRISE_EVERY_SECONDS = 60
 
 export class Hours {
   readonly #options: HoursOptions
@@ -34,7 +34,7 @@ export class Hours {
   /** Seconds until the asset trades; 0 when it does; null when it is not listed or stays closed for eight days. */
   async secondsUntilOpen(asset: string): Promise<number | null> {
     const now = await this.#options.now()
-    for (let ahead = 0; ahead < daysAhead; ahead++) {
+    for (let ahead = 0; ahead < DAYS_AHEAD; ahead++) {
       const midnight = startOfDay(now) + ahead * 86_400
       const sessions = (await this.#day(now, midnight)).get(asset)
       if (sessions === undefined) return null
@@ -52,7 +52,7 @@ export class Hours {
     const believed = await this.secondsUntilOpen(asset)
     if (believed !== 0) return believed
     const now = await this.#options.now()
-    if (now - this.#readAt < surpriseEverySeconds) return null
+    if (now - this.#readAt < SURPRISE_EVERY_SECONDS) return null
     this.#days = new Map()
     return (await this.secondsUntilOpen(asset)) || null
   }
@@ -93,7 +93,7 @@ export function statedOpenings(texts: string[]): number[] {
 export function secondsUntil(openings: readonly number[], now: number): number | null {
   for (const epoch of openings) {
     const seconds = Math.ceil(epoch - now)
-    if (seconds >= 0 && seconds <= daysAhead * 86_400) return seconds
+    if (seconds >= 0 && seconds <= DAYS_AHEAD * 86_400) return seconds
   }
   return null
 }

@@ -35,17 +35,17 @@ interface MarketOptions {
   ticksKeptMs: number
 }
 
-const symbolsFreshMs = 5_000
-const clockFreshMs = 180_000
+const SYMBOLS_FRESH_MS = 5_000
+const CLOCK_FRESH_MS = 180_000
 // The wall clock is corrected by less than this from one minute to the next unless it is set.
 const CLOCK_STEP_MS = 500
 // At most thirty calls a minute of an application, of 180 that it has.
-const ratesFreshMs = 2_000
-const digitsFreshMs = 3_600_000
-const leastFreshMs = 300_000
-const maxCandles = 1_000
-const maxQuoted = 1_000
-const reopeningWithinMs = 4_000
+const RATES_FRESH_MS = 2_000
+const DIGITS_FRESH_MS = 3_600_000
+const LEAST_FRESH_MS = 300_000
+const MAX_CANDLES = 1_000
+const MAX_QUOTED = 1_000
+const REOPENING_WITHIN_MS = 4_000
 
 export class MarketData implements Market {
   readonly ticks: BrokerTicks
@@ -71,7 +71,7 @@ export class MarketData implements Market {
   }
 
   symbols(): Promise<MarketSymbol[]> {
-    this.#symbols = this.#fresh(this.#symbols, symbolsFreshMs, () => this.#readSymbols())
+    this.#symbols = this.#fresh(this.#symbols, SYMBOLS_FRESH_MS, () => this.#readSymbols())
     return this.#symbols.value
   }
 
@@ -88,7 +88,7 @@ export class MarketData implements Market {
     const roughly = () => secondsUntil(openings, this.#options.now() / 1000)
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<number | null>(resolve => {
-      timer = setTimeout(() => resolve(roughly()), reopeningWithinMs)
+      timer = setTimeout(() => resolve(roughly()), REOPENING_WITHIN_MS)
     })
     const known = this.#reopening(asset, openings).catch((error: unknown) => {
       // The refusal is what matters to the caller; when the market opens is an extra.
@@ -107,7 +107,7 @@ export class MarketData implements Market {
     asset: string,
     { granularitySeconds, count }: { granularitySeconds: number; count: number }
   ): Promise<Candle[]> {
-    const window = { end: 'latest', count: Math.max(1, Math.min(count, maxCandles)), adjust_start_time: 1 }
+    const window = { end: 'latest', count: Math.max(1, Math.min(count, MAX_CANDLES)), adjust_start_time: 1 }
     const request = { ticks_history: asset, style: 'candles', granularity: granularitySeconds, ...window }
     const frame = await this.#options.reconnecting.read('ticks_history', request, { answer: 'candles' })
     return readResponse(frame, ({ candles }) => listOf(candles, 'candles').map(readCandle))
@@ -125,7 +125,7 @@ export class MarketData implements Market {
     const quoted = multiplier === undefined ? null : await this.#quote(asset, { currency, multiplier, defaultStake })
     const key = `${asset} ${currency}`
     // While the market is closed there is no quote; the last one is the best there is.
-    if (quoted !== null && (this.#quoted.size < maxQuoted || this.#quoted.has(key))) this.#quoted.set(key, quoted)
+    if (quoted !== null && (this.#quoted.size < MAX_QUOTED || this.#quoted.has(key))) this.#quoted.set(key, quoted)
     return { asset, currency, ...offer, ...(this.#quoted.get(key) ?? unquoted), marketOpen, secondsUntilOpen }
   }
 
@@ -140,19 +140,19 @@ export class MarketData implements Market {
     const what = contract.kind === 'BINARY' ? contract.contractType : contract.multiplier
     const key = `${contract.kind} ${what} ${asset} ${currency}`
     const known = this.#least.get(key) ?? null
-    const fresh = this.#fresh(known, leastFreshMs, () => this.#readLeast(contract))
+    const fresh = this.#fresh(known, LEAST_FRESH_MS, () => this.#readLeast(contract))
     // The one requested last is evicted last.
     this.#least.delete(key)
     this.#least.set(key, fresh)
-    if (this.#least.size > maxQuoted) this.#least.delete(this.#least.keys().next().value as string)
+    if (this.#least.size > MAX_QUOTED) this.#least.delete(this.#least.keys().next().value as string)
     return fresh.value
   }
 
   async exchange(currency: string): Promise<ExchangeRate | null> {
     const calls = this.#options.dialect.exchange
     if (calls === null) return null
-    this.#rates = this.#fresh(this.#rates, ratesFreshMs, () => this.#readRates(calls.ratesFrom(stakeCurrency)))
-    this.#digits = this.#fresh(this.#digits, digitsFreshMs, () => this.#readDigits(calls.currencies))
+    this.#rates = this.#fresh(this.#rates, RATES_FRESH_MS, () => this.#readRates(calls.ratesFrom(stakeCurrency)))
+    this.#digits = this.#fresh(this.#digits, DIGITS_FRESH_MS, () => this.#readDigits(calls.currencies))
     const [rates, digits] = await Promise.all([this.#rates.value, this.#digits.value])
     const [rate, decimals] = [rates.get(currency), digits.get(currency)]
     return rate === undefined || decimals === undefined ? null : { rate, digits: decimals }
@@ -165,7 +165,7 @@ export class MarketData implements Market {
       this.#offset = null
       this.#offsetLeadMs = wallLeadMs
     }
-    this.#offset = this.#fresh(this.#offset, clockFreshMs, () => this.#readOffset())
+    this.#offset = this.#fresh(this.#offset, CLOCK_FRESH_MS, () => this.#readOffset())
     return this.#offset.value
   }
 
@@ -227,7 +227,7 @@ export class MarketData implements Market {
   ): Promise<Quoted | null> {
     const { dialect, reconnecting, log } = this.#options
     // The larger the stake, the less its commission is rounded; it may be more than the broker takes.
-    for (const stake of new Set([Math.max(preciseStake, defaultStake), defaultStake])) {
+    for (const stake of new Set([Math.max(PRECISE_STAKE, defaultStake), defaultStake])) {
       try {
         const frame = await reconnecting.read(
           'proposal',
@@ -284,8 +284,8 @@ interface Fresh<T> {
 type MultiplierOffer = Pick<MultiplierSpec, 'multipliers' | 'cancellation'> & { defaultStake: number }
 type Quoted = Pick<MultiplierSpec, 'minStake' | 'maxStake' | 'commissionPct'>
 
-const preciseStake = 100
-const usualStake = 10
+const PRECISE_STAKE = 100
+const USUAL_STAKE = 10
 /** Where the broker gives no limits, 1 has been the least stake it takes. */
 const unquoted: Quoted = { minStake: '1', maxStake: null, commissionPct: null }
 
@@ -303,10 +303,10 @@ function readCandle(value: unknown): Candle {
 function readMultiplierOffer({ contracts_for: answer }: Frame): MultiplierOffer {
   const available = listOf(bodyOf(answer, 'contracts_for').available, 'available').map(row => bodyOf(row, 'an offer'))
   const row = available.find(each => each.contract_type === 'MULTUP')
-  if (row === undefined) return { multipliers: [], cancellation: [], defaultStake: usualStake }
+  if (row === undefined) return { multipliers: [], cancellation: [], defaultStake: USUAL_STAKE }
   const multipliers = listOf(row.multiplier_range ?? [], 'multiplier_range').map(Number)
   const cancellation = listOf(row.cancellation_range ?? [], 'cancellation_range').map(String)
-  const defaultStake = Number(optionalDecimal(row, 'default_stake') ?? usualStake) || usualStake
+  const defaultStake = Number(optionalDecimal(row, 'default_stake') ?? USUAL_STAKE) || USUAL_STAKE
   return { multipliers: multipliers.filter(Number.isFinite), cancellation, defaultStake }
 }
 

@@ -10,7 +10,7 @@ export interface Result {
   seen: string
 }
 
-const maxSeen = 300
+const MAX_SEEN = 300
 
 export class Report {
   readonly results: Result[] = []
@@ -42,6 +42,6 @@ export class Report {
   #clean(seen: unknown): string {
     let text = typeof seen === 'string' ? seen : (JSON.stringify(seen) ?? '')
     for (const secret of this.#secrets) text = text.replaceAll(secret, '…')
-    return text.replace(/\b(otp|token)=[^\s&"]+/gi, '$1=…').slice(0, maxSeen)
+    return text.replace(/\b(otp|token)=[^\s&"]+/gi, '$1=…').slice(0, MAX_SEEN)
   }
 }

@@ -10,7 +10,7 @@ import { untriedOf } from './untried.ts'
 type CheckedBody = Record<string, unknown>
 type Rows = CheckedBody[]
 
-const watchMs = 60_000
+const WATCH_MS = 60_000
 
 /** Runs the check; rejects only where it must not go on: no connection, an account of real money. */
 export async function checkBroker(target: CheckTarget, { buys }: { buys: boolean }): Promise<Result[]> {
@@ -188,9 +188,9 @@ async function checkContract(
     (state as CheckedBody | undefined)?.contract_id === contractId
   const settled = await talk.until(
     each => isContract(each) && (each.proposal_open_contract as CheckedBody).is_sold === 1,
-    watchMs
+    WATCH_MS
   )
-  if (!settled) return report.note('the stream reports the settlement', false, `nothing within ${watchMs / 1000} s`)
+  if (!settled) return report.note('the stream reports the settlement', false, `nothing within ${WATCH_MS / 1000} s`)
   checkEnd(report, settled, symbolKey)
   const forgotten = await talk.call({ forget: idOf(frame) ?? 'x'.repeat(32) })
   report.note(

@@ -20,8 +20,8 @@ export interface CheckReply {
   error: { code: string; subcode?: string; message: string; code_args?: unknown[] } | null
 }
 
-const timeoutMs = 20_000
-const maxUpdates = 2_000
+const TIMEOUT_MS = 20_000
+const MAX_UPDATES = 2_000
 
 export class Talk {
   /** Every frame that is no response to a call, and the responses of subscriptions. */
@@ -40,7 +40,7 @@ export class Talk {
   static open(address: string): Promise<Talk> {
     const socket = new WebSocket(address)
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error('the socket did not open in time')), timeoutMs)
+      const timer = setTimeout(() => reject(new Error('the socket did not open in time')), TIMEOUT_MS)
       socket.addEventListener('open', () => {
         clearTimeout(timer)
         resolve(new Talk(socket as unknown as WebSocketLike))
@@ -58,8 +58,8 @@ export class Talk {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting.delete(reqId)
-        reject(new Error(`${Object.keys(request)[0]} was not answered within ${timeoutMs / 1000} s`))
-      }, timeoutMs)
+        reject(new Error(`${Object.keys(request)[0]} was not answered within ${TIMEOUT_MS / 1000} s`))
+      }, TIMEOUT_MS)
       this.#waiting.set(reqId, frame => {
         clearTimeout(timer)
         resolve({ frame, error: (frame.error as CheckReply['error']) ?? null })
@@ -98,7 +98,7 @@ export class Talk {
     const waiting = this.#waiting.get(reqId)
     this.#waiting.delete(reqId)
     waiting?.(frame)
-    if (this.updates.length < maxUpdates) this.updates.push({ at: Date.now(), frame })
+    if (this.updates.length < MAX_UPDATES) this.updates.push({ at: Date.now(), frame })
     for (const listener of [...this.#listeners]) listener()
   }
 }

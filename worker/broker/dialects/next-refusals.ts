@@ -87,8 +87,8 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value.slice(0, 300) : ''
 }
 
-const retryMs = 10_000
-const maxApplications = 1_000
+const RETRY_MS = 10_000
+const MAX_APPLICATIONS = 1_000
 
 /** Applications the broker refused a moment ago: their calls end at once, and the broker is not called for each. */
 export class RefusedApplications {
@@ -105,8 +105,8 @@ export class RefusedApplications {
   /** Remembers the error if it refuses the application; returns whether it does. */
   note(appId: string, error: unknown): boolean {
     if (!(error instanceof BrokerError) || !isAppRefused(error.brokerCode)) return false
-    if (this.#refused.size >= maxApplications) this.#refused.clear()
-    this.#refused.set(appId, { error, until: performance.now() + retryMs })
+    if (this.#refused.size >= MAX_APPLICATIONS) this.#refused.clear()
+    this.#refused.set(appId, { error, until: performance.now() + RETRY_MS })
     return true
   }
 }

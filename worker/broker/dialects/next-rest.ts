@@ -36,8 +36,8 @@ interface AddressRequest {
   hurry?: AbortSignal | undefined
 }
 
-const maxAnswerBytes = 65_536
-const maxBlankBudgets = 2_000
+const MAX_ANSWER_BYTES = 65_536
+const MAX_BLANK_BUDGETS = 2_000
 const only = 'rest'
 
 export class Rest {
@@ -207,7 +207,7 @@ export class Rest {
     const user = userOf(token)
     let budget = this.#ofUsers.get(user)
     if (budget === undefined) {
-      if (this.#ofUsers.size >= maxBlankBudgets)
+      if (this.#ofUsers.size >= MAX_BLANK_BUDGETS)
         for (const [key, each] of this.#ofUsers) if (each.blank) this.#ofUsers.delete(key)
       const records = this.#options.records?.of(`next user ${user}`)
       budget = new Budget({ [only]: unknowns.restOfUser }, { records })
@@ -264,7 +264,7 @@ async function readText(response: Response): Promise<string> {
   let text = ''
   for await (const chunk of response.body ?? []) {
     text += decoder.decode(chunk as Uint8Array, { stream: true })
-    if (text.length > maxAnswerBytes) throw new Error('the answer is too long')
+    if (text.length > MAX_ANSWER_BYTES) throw new Error('the answer is too long')
   }
   return text + decoder.decode()
 }

@@ -13,7 +13,7 @@ interface TokenGrant {
   expiresInSeconds: number | null
 }
 
-const maxAnswerBytes = 65_536
+const MAX_ANSWER_BYTES = 65_536
 
 /**
  * Exchanges a refresh token for a token. Rejects with BrokerError: BROKER_DISCONNECTED (rejected, TOKEN_EXPIRED) when the
@@ -68,7 +68,7 @@ async function readJson(response: Response): Promise<Record<string, unknown>> {
   let text = ''
   for await (const chunk of response.body ?? []) {
     text += decoder.decode(chunk as Uint8Array, { stream: true })
-    if (text.length > maxAnswerBytes) throw new Error('the answer is too long')
+    if (text.length > MAX_ANSWER_BYTES) throw new Error('the answer is too long')
   }
   try {
     const body = JSON.parse(text + decoder.decode()) as unknown

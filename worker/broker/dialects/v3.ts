@@ -231,10 +231,10 @@ function flag(body: Body, field: string): boolean {
   throw new BadFrame(`${field} is no flag`)
 }
 
-const reportPage = 1_000
+const REPORT_PAGE = 1_000
 /** More contracts of a day are not read one by one: each page is a call. */
-const maxReportPages = 50
-const reportWaitMs = 60_000
+const MAX_REPORT_PAGES = 50
+const REPORT_WAIT_MS = 60_000
 
 /** Statistics and details of a day: who the token's owner is does not matter, the report is about the applications. */
 async function reportMarkup(
@@ -244,7 +244,7 @@ async function reportMarkup(
   const token = await readToken(access, wellFormedToken)
   const connection = await openSocket(url, place, false)
   const request = async (call: string, fields: Body): Promise<Frame> => {
-    await place.budget.take('general', { waitMs: reportWaitMs })
+    await place.budget.take('general', { waitMs: REPORT_WAIT_MS })
     try {
       const frame = await connection.call({ [call]: 1, ...fields }, { answer: call, timeoutMs: place.answerTimeoutMs })
       place.budget.answered('general')
@@ -255,19 +255,19 @@ async function reportMarkup(
     }
   }
   try {
-    await place.budget.take('general', { waitMs: reportWaitMs })
+    await place.budget.take('general', { waitMs: REPORT_WAIT_MS })
     await sendToken(connection, place, token)
     const range = { date_from: `${day} 00:00:00`, date_to: `${day} 23:59:59` }
     const statistics = await request('app_markup_statistics', range)
     const whole = readResponse(statistics, frame => readStatistics(frame, access.appId))
-    if (whole.contracts > reportPage * maxReportPages)
+    if (whole.contracts > REPORT_PAGE * MAX_REPORT_PAGES)
       return { sums: [{ ...whole, currency: 'USD' }], contracts: null, consistent: true }
     const contracts: ReportedMarkup[] = []
-    for (let page = 0; page < maxReportPages; page++) {
-      const asked = { app_id: Number(access.appId), limit: reportPage, offset: page * reportPage, sort: 'ASC' }
+    for (let page = 0; page < MAX_REPORT_PAGES; page++) {
+      const asked = { app_id: Number(access.appId), limit: REPORT_PAGE, offset: page * REPORT_PAGE, sort: 'ASC' }
       const rows = readResponse(await request('app_markup_details', { ...range, ...asked }), readDetails)
       contracts.push(...rows)
-      if (rows.length < reportPage) break
+      if (rows.length < REPORT_PAGE) break
     }
     return { sums: sumsOf(contracts), contracts, consistent: contracts.length === whole.contracts }
   } finally {

@@ -26,7 +26,7 @@ export interface PendingCall {
   reject(error: BrokerError): void
 }
 
-const maxCalls = 500
+const MAX_CALLS = 500
 
 export class Calls {
   readonly #waiting = new Map<number, { call: PendingCall; stopWaiting(): void }>()
@@ -36,7 +36,7 @@ export class Calls {
   }
 
   get full(): boolean {
-    return this.#waiting.size >= maxCalls
+    return this.#waiting.size >= MAX_CALLS
   }
 
   /** Whether one of them changes something at the broker. */

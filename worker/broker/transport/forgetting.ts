@@ -25,11 +25,11 @@ interface WaitingForget {
   done(): void
 }
 
-const maxWaiting = 500
-const maxAttempts = 3
-const retryMs = 1_000
+const MAX_WAITING = 500
+const MAX_ATTEMPTS = 3
+const RETRY_MS = 1_000
 /** Ids whose late updates must not cause another forget. */
-const maxRemembered = 1_000
+const MAX_REMEMBERED = 1_000
 
 export class Forgetting {
   readonly #options: ForgettingOptions
@@ -55,7 +55,7 @@ export class Forgetting {
 
   /** Forgets a stream; resolves once the broker has ended it, or the connection is gone. */
   add(subscriptionId: string): Promise<void> {
-    if (this.#stop.signal.aborted || this.has(subscriptionId) || this.#waiting.length >= maxWaiting)
+    if (this.#stop.signal.aborted || this.has(subscriptionId) || this.#waiting.length >= MAX_WAITING)
       return Promise.resolve()
     this.#remember(subscriptionId)
     return new Promise(done => {
@@ -72,7 +72,7 @@ export class Forgetting {
 
   #remember(subscriptionId: string): void {
     this.#remembered.add(subscriptionId)
-    if (this.#remembered.size <= maxRemembered) return
+    if (this.#remembered.size <= MAX_REMEMBERED) return
     for (const oldest of this.#remembered) {
       this.#remembered.delete(oldest)
       break
@@ -88,7 +88,7 @@ export class Forgetting {
         if (wait !== undefined) await wait
       } catch (error) {
         this.#options.log.debug({ err: error, waiting: this.size }, 'streams wait to be forgotten')
-        await delay(retryMs, undefined, { signal }).catch(() => undefined)
+        await delay(RETRY_MS, undefined, { signal }).catch(() => undefined)
         continue
       }
       const next = this.#waiting.shift()
@@ -115,11 +115,11 @@ export class Forgetting {
     const slow = error instanceof BrokerError && isRateLimit(error)
     if (slow) budget?.backOff()
     else stream.attempts += 1
-    if (this.#stop.signal.aborted || stream.attempts >= maxAttempts) {
+    if (this.#stop.signal.aborted || stream.attempts >= MAX_ATTEMPTS) {
       log.debug({ err: error }, 'a stream could not be forgotten')
       return false
     }
-    await delay(retryMs, undefined, { signal: this.#stop.signal }).catch(() => undefined)
+    await delay(RETRY_MS, undefined, { signal: this.#stop.signal }).catch(() => undefined)
     if (this.#stop.signal.aborted) return false
     this.#waiting.push(stream)
     if (!this.#running) void this.#run()

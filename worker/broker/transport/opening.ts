@@ -4,7 +4,7 @@ import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls
 import WebSocket, { type ClientOptions } from 'ws'
 import { BrokerError } from '../port.ts'
 
-const maxFrameBytes = 16 * 1024 * 1024
+const MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 export interface OpenSocket {
   socket: WebSocket
@@ -32,7 +32,7 @@ export function openSocket<Attached>(
       }) as NonNullable<ClientOptions['createConnection']>,
       // Compression would write a frame later than send() is called, and a purchase must leave at that moment.
       perMessageDeflate: false,
-      maxPayload: maxFrameBytes,
+      maxPayload: MAX_FRAME_BYTES,
       followRedirects: false
     })
     const fail = (message: string, brokerCode: string, cause?: unknown) => {

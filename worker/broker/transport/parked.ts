@@ -24,8 +24,8 @@ export interface ParkedOptions {
 }
 
 // However far the end, a parked contract is read at least this often.
-const maxParkMs = 60 * 60_000
-const openAgainMs = 60_000
+const MAX_PARK_MS = 60 * 60_000
+const OPEN_AGAIN_MS = 60_000
 const movement = 'transaction'
 
 export class ParkedContracts {
@@ -72,7 +72,7 @@ export class ParkedContracts {
     const ms = endsAt * 1000 - now() - unparkAheadMs * (1 + Math.random() / 2)
     // A parked contract costs a call at its end, where its stream came with the purchase.
     if (ms < parkFromMs || !reconnecting.plenty('proposal_open_contract')) return 0
-    if (this.#receiving) return Math.min(ms, maxParkMs)
+    if (this.#receiving) return Math.min(ms, MAX_PARK_MS)
     this.#listen()
     return 0
   }
@@ -110,7 +110,7 @@ export class ParkedContracts {
   #listen(): void {
     if (this.#opening !== null || performance.now() < this.#openAgainAt) return
     this.#open().catch((error: unknown) => {
-      this.#openAgainAt = performance.now() + openAgainMs
+      this.#openAgainAt = performance.now() + OPEN_AGAIN_MS
       this.#options.log.info(
         { err: error },
         'sales of an account cannot be subscribed to; its contracts keep their streams'

@@ -14,11 +14,11 @@ export interface TakeOptions {
   signal?: AbortSignal
 }
 
-const defaultWaitMs = 5_000
-const maxWaiting = 500
+const DEFAULT_WAIT_MS = 5_000
+const MAX_WAITING = 500
 const reservedShare = 0.1
-const backOffStepMs = 2_500
-const backOffCapMs = 15_000
+const BACK_OFF_STEP_MS = 2_500
+const BACK_OFF_CAP_MS = 15_000
 
 /** Another process that lives may go on spending: what it recorded is read again so often. */
 const READ_AGAIN_MS = 60_000
@@ -215,7 +215,7 @@ class ClassBudget {
     return this.#windows.map(window => window.settle(now))
   }
 
-  take({ urgent = false, waitMs = defaultWaitMs, signal }: TakeOptions): Promise<void> | undefined {
+  take({ urgent = false, waitMs = DEFAULT_WAIT_MS, signal }: TakeOptions): Promise<void> | undefined {
     const now = this.#clock.now()
     const queued = this.#urgent.length + (urgent ? 0 : this.#ordinary.length)
     const ready = this.#readyAt(now, urgent)
@@ -223,7 +223,7 @@ class ClassBudget {
       this.#count(now)
       return
     }
-    if (ready - now > waitMs || queued >= maxWaiting)
+    if (ready - now > waitMs || queued >= MAX_WAITING)
       return Promise.reject(exhausted(`class ${this.#name}`, Math.max(0, ready - now)))
     return new Promise((resolve, reject) => {
       const stop = () => waiting.fail(exhausted(`class ${this.#name}`))
@@ -257,7 +257,7 @@ class ClassBudget {
 
   backOff(): void {
     this.#refusals += 1
-    const pause = Math.min(backOffStepMs * this.#refusals, backOffCapMs)
+    const pause = Math.min(BACK_OFF_STEP_MS * this.#refusals, BACK_OFF_CAP_MS)
     this.#blockedUntil = Math.max(this.#blockedUntil, this.#clock.now() + pause)
     if (this.#urgent.length + this.#ordinary.length > 0) this.#arm()
   }

@@ -10,7 +10,7 @@ interface ReachabilityOptions {
   probe(): Promise<unknown>
 }
 
-const failuresUntilDown = 2
+const FAILURES_UNTIL_DOWN = 2
 const probePauses = { firstMs: 250, mostMs: 2_000 }
 
 export class Reachability {
@@ -68,7 +68,7 @@ export class Reachability {
 
   #missed(error: BrokerError): void {
     this.#failures += 1
-    if (this.#failures < failuresUntilDown || this.#down !== null || this.#closed) return
+    if (this.#failures < FAILURES_UNTIL_DOWN || this.#down !== null || this.#closed) return
     const { what, log } = this.#options
     this.#down = { what, since: Date.now(), cause: typeof error.cause === 'string' ? error.cause : error.message }
     this.#probes = 0

@@ -30,7 +30,7 @@ interface SessionOptions extends Omit<SubscriptionsOptions, 'openContracts'> {
 
 /** Orders wait longer than the broker's own time-out, so that its response arrives before we record doubt. */
 const orderPatience = 1.2
-const maxEarlyFrames = 16
+const MAX_EARLY_FRAMES = 16
 
 export class AccountSession implements Session {
   readonly subscriptions: Subscriptions
@@ -174,7 +174,7 @@ export class AccountSession implements Session {
       receive: (frame, connection) => {
         if (deliver !== null) return deliver(frame)
         if (frame.buy === undefined) {
-          if (early.length < maxEarlyFrames) early.push(frame)
+          if (early.length < MAX_EARLY_FRAMES) early.push(frame)
           return early.at(-1) === frame
         }
         const source = frame.subscription === undefined ? null : { connection, stream }

@@ -37,11 +37,11 @@ export interface FrameCounters {
   unreadable: number
 }
 
-const defaultPingEveryMs = 30_000
-const defaultPongWithinMs = 5_000
-const maxInvalidFrames = 50
+const DEFAULT_PING_EVERY_MS = 30_000
+const DEFAULT_PONG_WITHIN_MS = 5_000
+const MAX_INVALID_FRAMES = 50
 /** A frame that would queue behind this much would leave late, if at all. */
-const maxUnsentBytes = 256 * 1024
+const MAX_UNSENT_BYTES = 256 * 1024
 
 export class BrokerConnection {
   /** False once it was retired: calls under way end, new ones belong elsewhere. */
@@ -71,13 +71,13 @@ export class BrokerConnection {
     this.#wire = wire
     this.#options = options
     const { log, forgetBudget: budget } = options
-    const send = (forget: string) => this.call({ forget }, { answer: 'forget', timeoutMs: defaultPongWithinMs })
+    const send = (forget: string) => this.call({ forget }, { answer: 'forget', timeoutMs: DEFAULT_PONG_WITHIN_MS })
     this.#forgetting = new Forgetting({ send, budget, log })
     socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
     // 'close' follows every error; the error only has the reason.
     socket.on('error', cause => this.#because(`socket: ${cause.message}`))
     socket.on('close', code => this.#end(code))
-    this.#pingTimer = setInterval(() => this.#ping(), options.pingEveryMs ?? defaultPingEveryMs)
+    this.#pingTimer = setInterval(() => this.#ping(), options.pingEveryMs ?? DEFAULT_PING_EVERY_MS)
   }
 
   /** Calls under way. */
@@ -174,7 +174,7 @@ export class BrokerConnection {
     if (signal?.aborted) return unsent('The call was given up before it was sent.', 'Aborted')
     if (!this.open) return this.#gone()
     if (this.#calls.full) return unsent('Too many calls to the broker are under way.', 'TooManyPending')
-    if (this.#socket.bufferedAmount > maxUnsentBytes)
+    if (this.#socket.bufferedAmount > MAX_UNSENT_BYTES)
       return unsent('The broker takes no frames right now.', 'Congested')
     return null
   }
@@ -279,7 +279,7 @@ export class BrokerConnection {
     this.#options.counters.invalid += 1
     this.#invalidFrames += 1
     if (this.#invalidFrames === 1) this.#options.log.warn('the broker sent a frame that is no JSON object')
-    if (this.#invalidFrames < maxInvalidFrames) return
+    if (this.#invalidFrames < MAX_INVALID_FRAMES) return
     this.reset('too many unreadable frames')
   }
 
@@ -287,7 +287,7 @@ export class BrokerConnection {
   #ping(): void {
     if (!this.open) return
     const requestedAt = performance.now()
-    this.call({ ping: 1 }, { answer: 'ping', timeoutMs: this.#options.pongWithinMs ?? defaultPongWithinMs }).catch(
+    this.call({ ping: 1 }, { answer: 'ping', timeoutMs: this.#options.pongWithinMs ?? DEFAULT_PONG_WITHIN_MS }).catch(
       (error: BrokerError) => {
         if (this.#receivedAt < requestedAt) this.reset(`no pong: ${error.brokerCode}`)
       }

@@ -10,7 +10,7 @@ export interface Stream<Source = unknown> {
   receive(frame: Frame, connection: Source): boolean
 }
 
-const maxHeldFrames = 64
+const MAX_HELD_FRAMES = 64
 
 export class Streams {
   readonly #byReqId = new Map<number, Stream>()
@@ -56,7 +56,7 @@ export class Streams {
 
   /** Keeps an update until its stream is named; false when too many are kept already. */
   hold(subscriptionId: string, frame: Frame): boolean {
-    if (this.#heldFrames >= maxHeldFrames) return false
+    if (this.#heldFrames >= MAX_HELD_FRAMES) return false
     const held = this.#held.get(subscriptionId)
     if (held === undefined) this.#held.set(subscriptionId, [frame])
     else held.push(frame)
