@@ -4,7 +4,7 @@ import type { RequestLog } from '../db/partners/request-log.ts'
 import type { UsageCounter } from '../db/partners/usage.ts'
 import type { Bus } from '../db/platform/bus.ts'
 import type { Pepper, Vault } from '../db/platform/crypto.ts'
-import type { Limits } from '../db/platform/limits.ts'
+import type { RateLimits } from '../db/platform/limits.ts'
 import type { Log } from '../db/platform/log.ts'
 import type { Queue } from '../db/platform/queue.ts'
 import type { Db } from '../db/postgres/connection.ts'
@@ -29,7 +29,7 @@ export interface ApiServices {
   queue: Queue
   bus: Bus
   reads: Reads
-  limits: Limits
+  limits: RateLimits
   log: Log
   vault: Vault
   pepper: Pepper

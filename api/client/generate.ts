@@ -10,7 +10,7 @@ export const TYPES_FILE = join(import.meta.dirname, 'src/service.ts')
 
 const BANNER = '// Written by `make client` from the description of the service. Do not edit.\n\n'
 
-interface Described {
+interface DescribedApi {
   paths: Record<string, Record<string, DescribedOperation> & { parameters?: unknown }>
   components: { schemas: object }
 }
@@ -23,7 +23,7 @@ interface DescribedOperation {
 
 /** The text of src/service.ts: paths, parameters, bodies, results and records, and nothing that the client does not use. */
 export async function clientTypes(): Promise<string> {
-  const { paths, components } = structuredClone(describe(operations, 'https://api.example.com')) as Described
+  const { paths, components } = structuredClone(describe(operations, 'https://api.example.com')) as DescribedApi
   const document = {
     openapi: '3.1.0',
     info: { title: 'Trading Operator Service', version: '1.0.0' },

@@ -131,11 +131,11 @@ function delayOf(failures: number, free: number): number {
   return backOff(failures - free, DELAYS)
 }
 
-interface Lane {
+interface AttemptLane {
   running: number
   waiting: (() => void)[]
 }
-const lanes = new Map<string, Lane>()
+const lanes = new Map<string, AttemptLane>()
 
 async function slowed<T>(
   { delayMs, lane: name, atOnce }: GuessCounters,

@@ -30,7 +30,7 @@ function keyOf(ctx: Context): string | undefined {
   return key
 }
 
-interface Run {
+interface OnceRun {
   row: Operation
   partner: Caller
   /** What makes two requests the same, beside the operation. */
@@ -43,7 +43,7 @@ interface Run {
 export async function once(
   ctx: Context,
   services: ApiServices,
-  { row, partner, asked: request, handle }: Run
+  { row, partner, asked: request, handle }: OnceRun
 ): Promise<unknown> {
   const key = takesKey(row) ? keyOf(ctx) : undefined
   if (key === undefined) return handle(services)

@@ -1,6 +1,6 @@
 // Rate limits per key and per trader, shown in the IETF draft's two header fields of every response.
 import type { Context } from 'koa'
-import type { Count, Limits } from '../../db/platform/limits.ts'
+import type { Count, RateLimits } from '../../db/platform/limits.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { ApiServices, Caller } from '../operation.ts'
 
@@ -49,7 +49,7 @@ interface Hit {
   points: number
 }
 
-function hit(ctx: Context, limits: Limits, counted: Hit): Promise<Count> {
+function hit(ctx: Context, limits: RateLimits, counted: Hit): Promise<Count> {
   ctx.state.hits = [...((ctx.state.hits as Hit[] | undefined) ?? []), counted]
   return limits.hit(counted.name, counted.limit, undefined, counted.points)
 }

@@ -30,7 +30,7 @@ const defaults: Record<string, string> = {
   jit: 'off'
 }
 
-export interface Cluster {
+export interface EmbeddedCluster {
   dir: string
   user: User
   bin: string
@@ -47,7 +47,7 @@ export interface EmbeddedServer {
 export async function openCluster(
   dataDir: string,
   { binDir, note }: { binDir?: string; note: (text: string) => void }
-): Promise<Cluster> {
+): Promise<EmbeddedCluster> {
   const wanted = filesIn(dataDir).cluster
   const user = await chooseUser(wanted)
   const { bin, major } = await findPrograms(user, binDir)
@@ -67,7 +67,7 @@ export async function openCluster(
 
 /** Starts the server, on `port` if it is free and on another otherwise. Resolves when it takes connections. */
 export async function startServer(
-  cluster: Cluster,
+  cluster: EmbeddedCluster,
   { port, settings, logPath }: { port?: number; settings: Record<string, string>; logPath: string }
 ): Promise<EmbeddedServer> {
   for (let attempt = 1; ; attempt++) {
@@ -165,7 +165,7 @@ async function removeHalfMade(wanted: string): Promise<void> {
 }
 
 async function spawnServer(
-  { dir, user, bin }: Cluster,
+  { dir, user, bin }: EmbeddedCluster,
   { port, settings, logPath }: { port: number; settings: Record<string, string>; logPath: string }
 ): Promise<ChildProcess> {
   const all = { ...defaults, port: String(port), ...settings }

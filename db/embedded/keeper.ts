@@ -7,7 +7,14 @@ import { once } from 'node:events'
 import { readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { type Cluster, type EmbeddedServer, openCluster, startServer, stopOrphan, stopServer } from './cluster.ts'
+import {
+  type EmbeddedCluster,
+  type EmbeddedServer,
+  openCluster,
+  startServer,
+  stopOrphan,
+  stopServer
+} from './cluster.ts'
 import { acquire } from './lock.ts'
 import { filesIn, type KeeperOptions, type ServerFacts } from './standing.ts'
 
@@ -22,7 +29,7 @@ const options = JSON.parse(process.argv[2] ?? '') as KeeperOptions
 const files = filesIn(options.dataDir)
 const holders = new Set<Socket>()
 const restarts: number[] = []
-let cluster: Cluster
+let cluster: EmbeddedCluster
 let server: EmbeddedServer
 let leaving = false
 let unlock: () => Promise<void> = async () => {}

@@ -5,7 +5,7 @@ import type { Log } from '../platform/log.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { within } from '../postgres/within.ts'
 
-export interface Counted {
+export interface CountedCalls {
   partnerId: string
   /** The good key the request came with. */
   keyId?: string | undefined
@@ -13,7 +13,7 @@ export interface Counted {
 }
 
 export interface UsageCounter {
-  count(request: Counted): void
+  count(request: CountedCalls): void
   /** Writes what was counted so far. Throws when the database does; the counts are kept then. */
   flush(): Promise<void>
   /** The last write at a stop; what cannot be written within that time is logged and lost. */

@@ -13,7 +13,7 @@ export interface Count {
   resetSeconds: number
 }
 
-export interface Limits {
+export interface RateLimits {
   /** Counts a hit on `name`, of one point or more, against `limit` a window (a minute unless it is given). */
   hit(name: string, limit: number, windowSeconds?: number, points?: number): Promise<Count>
   /** Takes one hit back: what was counted beforehand turned out not to count. */
@@ -50,7 +50,7 @@ export async function openLimits(options: {
   redisUrl?: string | undefined
   log: Log
   windowSeconds?: number
-}): Promise<Limits> {
+}): Promise<RateLimits> {
   const minute = options.windowSeconds ?? 60
   // Loaded only where there is one.
   const { Redis } = options.redisUrl ? await import('ioredis') : {}

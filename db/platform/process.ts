@@ -68,7 +68,7 @@ function startFailure(error: unknown): { line: string; exitCode: number } | unde
 let started = false
 
 /** Something to end before the process does. */
-export interface Ending {
+export interface ProcessEnding {
   /** For the log. */
   name: string
   end(): Promise<unknown>
@@ -143,7 +143,7 @@ export function stopOn(log: Log): Promise<void> {
  * Ends one thing after the other, each within its time-out, and then the process with exit code 0. One that an
  * unresponsive dependency keeps from ending is logged and left, which is as safe as a kill.
  */
-export async function endInOrder(log: Log, endings: Ending[]): Promise<void> {
+export async function endInOrder(log: Log, endings: ProcessEnding[]): Promise<void> {
   const startedAt = performance.now()
   const left: string[] = []
   for (const { name, end, untilMs } of endings) {

@@ -40,7 +40,7 @@ export async function countSealed(db: Db): Promise<SealedUnder[]> {
   )
 }
 
-interface Found {
+interface FoundTokens {
   id: string
   token_version: number
   /** null: sealed under another key. */
@@ -65,7 +65,7 @@ export async function resealStep(
   vault: Vault,
   { oldKeyId, after, limit }: { oldKeyId: string; after: string; limit: number }
 ): Promise<Step> {
-  const found = await rows<Found>(
+  const found = await rows<FoundTokens>(
     db,
     `select id, token_version, case when token_key_id = :oldKeyId then token_sealed end as token_sealed,
             case when refresh_key_id = :oldKeyId then refresh_sealed end as refresh_sealed

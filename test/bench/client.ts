@@ -2,7 +2,7 @@
 // needs: one request at a time on a kept connection, a response with a content length, no redirects, no TLS.
 import { connect, type Socket } from 'node:net'
 
-interface Answer {
+interface RawResponse {
   status: number
   text: string
 }
@@ -13,7 +13,7 @@ const ANSWER_MS = 150_000
 interface Line {
   socket: Socket
   heard: Buffer
-  waiting: { resolve(answer: Answer): void; reject(error: Error): void } | undefined
+  waiting: { resolve(answer: RawResponse): void; reject(error: Error): void } | undefined
 }
 
 const idle = new Map<string, Line[]>()
@@ -22,7 +22,7 @@ const idle = new Map<string, Line[]>()
 export function exchange(
   address: string,
   { method, path, headers, body = '' }: { method: string; path: string; headers: Record<string, string>; body?: string }
-): Promise<Answer> {
+): Promise<RawResponse> {
   const free = idle.get(address) ?? []
   idle.set(address, free)
   const line = free.pop() ?? open(address, free)
@@ -61,7 +61,7 @@ function open(address: string, free: Line[]): Line {
   return line
 }
 
-function readAnswer(heard: Buffer): Answer | undefined {
+function readAnswer(heard: Buffer): RawResponse | undefined {
   const end = heard.indexOf('\r\n\r\n')
   if (end === -1) return undefined
   const head = heard.toString('latin1', 0, end)

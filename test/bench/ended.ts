@@ -8,7 +8,7 @@ import { type Db, rows } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { type Simulator, startSimulator } from '../../worker/simulator/server.ts'
 import { audit, booksOf, readOrders } from '../support/auditor.ts'
-import { appIds, brokerEnv, type Dialect, dialects } from '../support/dialects.ts'
+import { appIds, brokerEnv, type DialectName, dialects } from '../support/dialects.ts'
 import { insertContracts } from '../support/ended-contracts.ts'
 import { closeAll, type Harness, openHarness } from '../support/harness.ts'
 import { startWorker } from '../support/processes.ts'
@@ -42,7 +42,7 @@ export async function ended(): Promise<void> {
   )
 }
 
-async function measure(size: number, dialect: Dialect): Promise<string[]> {
+async function measure(size: number, dialect: DialectName): Promise<string[]> {
   const dataDir = mkdtempSync(join(tmpdir(), 'service-ended-'))
   const embedded = await startEmbedded({ dataDir })
   try {
@@ -100,7 +100,7 @@ async function isSettled(db: Db): Promise<boolean> {
 /** Accounts with contracts that the broker has settled, whose orders are open and name workers that are gone. */
 async function makeEnded(
   { services: { db }, makePartner }: Harness,
-  { simulator, dialect, size }: { simulator: Simulator; dialect: Dialect; size: number }
+  { simulator, dialect, size }: { simulator: Simulator; dialect: DialectName; size: number }
 ): Promise<void> {
   const partner = await makePartner()
   await rows(db, 'update partners set broker_app_id = :appId, broker_dialect = :dialect', {

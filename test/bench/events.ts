@@ -38,7 +38,7 @@ const TICK_ROUNDS_A_SECOND = 25
 const SLOW = 20
 const FAST = 100
 
-interface Bench {
+interface EventBench {
   stage: Stage
   address: string
   pid: number
@@ -63,7 +63,7 @@ export async function events(seconds: number): Promise<void> {
   const pepper = await openPepper(stage.db, openVault(TOKEN_KEYS))
   const { partnerId } = stage
   const keys: string[] = []
-  const bench: Bench = {
+  const bench: EventBench = {
     stage,
     address,
     seconds,
@@ -96,7 +96,7 @@ export async function events(seconds: number): Promise<void> {
 }
 
 /** Time and throughput of orders with and without the events of orders; what is compared are neighbours, since the machine drifts. */
-async function cost({ stage, address, seconds, place }: Bench): Promise<void> {
+async function cost({ stage, address, seconds, place }: EventBench): Promise<void> {
   const emit = (on: boolean) => stage.db.raw(`alter table orders ${on ? 'enable' : 'disable'} trigger events`)
   const inTurns = async (turns: number, measure: () => Promise<number>) => {
     const figures = { with: [] as number[], without: [] as number[] }
@@ -141,7 +141,7 @@ async function cost({ stage, address, seconds, place }: Bench): Promise<void> {
   )
 }
 
-async function frames({ stage, address, seconds, place, sockets, keysFor }: Bench): Promise<void> {
+async function frames({ stage, address, seconds, place, sockets, keysFor }: EventBench): Promise<void> {
   const subscribe = { channel: 'events' } as const
   await sockets({ do: 'open', address, keys: await keysFor(1), count: 1, subscribe, note: true })
   await steady(RATE, seconds, place)
@@ -164,7 +164,7 @@ async function frames({ stage, address, seconds, place, sockets, keysFor }: Benc
   )
 }
 
-async function idle({ stage, address, pid, seconds, sockets, place }: Bench): Promise<void> {
+async function idle({ stage, address, pid, seconds, sockets, place }: EventBench): Promise<void> {
   const me = async () => {
     const startedAt = performance.now()
     await call({ address, key: stage.key, path: '/v1/me' })
@@ -234,7 +234,7 @@ async function idle({ stage, address, pid, seconds, sockets, place }: Bench): Pr
 }
 
 /** Ticks written by the bench as a worker forwards them, to sockets that share their assets. */
-async function ticks({ stage, address, seconds, keysFor, sockets }: Bench): Promise<void> {
+async function ticks({ stage, address, seconds, keysFor, sockets }: EventBench): Promise<void> {
   const bus = await openBus({ url: stage.url, log: openLog({ level: 'silent', name: 'bench' }) })
   const assets = Array.from({ length: TICK_ASSETS }, (_, index) => `A_${index}`)
   const keys = await keysFor(TICK_SOCKETS)
@@ -279,7 +279,7 @@ async function ticks({ stage, address, seconds, keysFor, sockets }: Bench): Prom
 }
 
 /** From the broker's frame to the socket: the same tick over a connection of the bench's own, and over worker, bus and api. */
-async function forwarding({ stage, address, seconds, keysFor }: Bench): Promise<void> {
+async function forwarding({ stage, address, seconds, keysFor }: EventBench): Promise<void> {
   const broker = createV3Broker({ url: stage.broker.url, log: openLog({ level: 'silent', name: 'bench' }) })
   const market = broker.market('1')
   const assets = (await market.symbols()).map(({ asset }) => asset).slice(0, 50)
@@ -326,7 +326,7 @@ async function listen(
   return ws
 }
 
-async function slow({ stage, address, pid, seconds, keysFor, sockets, place }: Bench): Promise<void> {
+async function slow({ stage, address, pid, seconds, keysFor, sockets, place }: EventBench): Promise<void> {
   const keys = await keysFor(FAST + SLOW)
   await sockets({ do: 'open', address, keys, count: FAST, subscribe: { channel: 'events' } })
   const fast = async () => {

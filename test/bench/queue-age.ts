@@ -13,7 +13,7 @@ const ROUNDS = 3
 const FINISHED = 1_000_000
 const WAITING = 100_000
 
-interface Theatre {
+interface QueueTheatre {
   stage: Stage
   place(): Promise<unknown>
 }
@@ -23,7 +23,7 @@ export async function queueAge(seconds: number, holdSeconds: number): Promise<vo
   const empty = await open()
   const old = await open()
   await fill(old.stage)
-  const place = ({ place: work }: Theatre) => load({ connections: CONNECTIONS, seconds, work })
+  const place = ({ place: work }: QueueTheatre) => load({ connections: CONNECTIONS, seconds, work })
   const figures = { empty: [] as Load[], old: [] as Load[] }
   for (let round = 0; round < ROUNDS; round++) {
     figures.empty.push(await place(empty))
@@ -63,7 +63,7 @@ export async function queueAge(seconds: number, holdSeconds: number): Promise<vo
   await old.stage.close()
 }
 
-async function open(): Promise<Theatre> {
+async function open(): Promise<QueueTheatre> {
   const stage = await setStage()
   const { address } = await stage.startApi()
   await stage.startWorker()
@@ -105,7 +105,7 @@ async function fill({ db }: Stage): Promise<void> {
 }
 
 /** Placing without a pause under an open transaction; the figures are those of its last seconds. */
-async function held(old: Theatre, holdSeconds: number, seconds: number): Promise<Load[]> {
+async function held(old: QueueTheatre, holdSeconds: number, seconds: number): Promise<Load[]> {
   const holder = new pg.Client({ connectionString: old.stage.url })
   await holder.connect()
   await holder.query('begin isolation level repeatable read')

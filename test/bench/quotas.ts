@@ -94,15 +94,15 @@ async function measure({ name, workers, accounts, orders, ttlMs }: Case): Promis
   ]
 }
 
-interface State {
+interface QuotaState {
   connections: number
   contracts: { known: number }
   refused: { calls: number; rest: number; sockets: number }
 }
 
-async function stateOf(stage: Stage): Promise<State> {
+async function stateOf(stage: Stage): Promise<QuotaState> {
   const response = await fetch(new URL('/control/state', stage.broker.control))
-  return (await response.json()) as State
+  return (await response.json()) as QuotaState
 }
 
 /**

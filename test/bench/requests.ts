@@ -28,13 +28,13 @@ const ALONE = 100_000
 // A process's last entries are written within this time; they belong to its load.
 const WRITTEN_MS = 1200
 
-interface Turn {
+interface RequestTurn {
   perSecond: number
   /** CPU of api and PostgreSQL, microseconds a request. */
   cpuMicros: number
 }
 
-type Load = (address: string) => Promise<{ perSecond: number; calls: number }>
+type RequestLoad = (address: string) => Promise<{ perSecond: number; calls: number }>
 
 /** Throughput and CPU with and without the request log. */
 export async function requests(seconds: number): Promise<void> {
@@ -58,7 +58,7 @@ export async function requests(seconds: number): Promise<void> {
     const body = tickOrder(traders[index % CONNECTIONS] as string, { duration: 60, durationUnit: 'm' })
     return call({ address, key: stage.key, path: '/v1/orders/binary', body })
   }
-  const loads: Record<string, Load> = {
+  const loads: Record<string, RequestLoad> = {
     [`${RATE} requests/s, a fifth of them orders`]: async address => {
       const startedAt = performance.now()
       const send = (index: number) => (index % 5 < ORDERS_OF_FIVE ? place(address, index) : me(address))
@@ -72,7 +72,7 @@ export async function requests(seconds: number): Promise<void> {
   }
   for (const [what, run] of Object.entries(loads).filter(([what]) => wanted(what))) {
     for (const { address } of apis) await run(address)
-    const turns: { on: Turn; off: Turn }[] = []
+    const turns: { on: RequestTurn; off: RequestTurn }[] = []
     for (let pair = 0; pair < PAIRS; pair++) {
       const [on, off] = (pair % 2 ? second : first) as [string, string]
       // Which comes first changes: the tables grow.
@@ -133,7 +133,7 @@ async function alone(stage: Stage): Promise<void> {
   )
 }
 
-async function turn(stage: Stage, run: Load, address: string): Promise<Turn> {
+async function turn(stage: Stage, run: RequestLoad, address: string): Promise<RequestTurn> {
   const before = await cpu(stage)
   const { perSecond, calls } = await run(address)
   await sleep(WRITTEN_MS)
@@ -145,8 +145,8 @@ async function cpu(stage: Stage): Promise<number> {
   return (used.api ?? 0) + (used.PostgreSQL ?? 0)
 }
 
-function report(what: string, turns: { on: Turn; off: Turn }[]): void {
-  const row = (title: string, of: (turn: Turn) => number, unit: string, sign: 1 | -1) => {
+function report(what: string, turns: { on: RequestTurn; off: RequestTurn }[]): void {
+  const row = (title: string, of: (turn: RequestTurn) => number, unit: string, sign: 1 | -1) => {
     const cost = medianWithInterval(turns.map(({ on, off }) => sign * 100 * (of(on) / of(off) - 1)))
     return [
       title,

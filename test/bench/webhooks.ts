@@ -29,7 +29,7 @@ const ROUNDS = 2
 const HANGING_MS = 17_000
 const goals = { slow: 1000, ok: 1500, p50: 10, p99: 50, beside: 1.2, backlog: 1.05, drained: 1000 }
 
-interface Partner {
+interface BenchPartner {
   partnerId: string
   key: string
 }
@@ -38,7 +38,7 @@ interface Bench {
   stage: Stage
   address: string
   worker: ChildProcess
-  partners: Partner[]
+  partners: BenchPartner[]
   /** An address where nobody listens. */
   refusing: string
   base: string
@@ -88,10 +88,10 @@ async function closedAddress(): Promise<string> {
 }
 
 /** Partners with a trader and closed orders each, whose events are then reported. */
-async function makePartners(stage: Stage, address: string): Promise<Partner[]> {
+async function makePartners(stage: Stage, address: string): Promise<BenchPartner[]> {
   const { db } = stage
   const pepper = await openPepper(db, openVault(TOKEN_KEYS))
-  const partners: Partner[] = []
+  const partners: BenchPartner[] = []
   await each(Array.from({ length: PARTNERS }), 4, async (_, index) => {
     const { partnerId } = await insertPartner(db, {
       name: `Bench ${index}`,
@@ -126,10 +126,10 @@ async function makePartners(stage: Stage, address: string): Promise<Partner[]> {
   return partners
 }
 
-const idsOf = (partners: readonly Partner[]): string[] => partners.map(({ partnerId }) => partnerId)
+const idsOf = (partners: readonly BenchPartner[]): string[] => partners.map(({ partnerId }) => partnerId)
 
 /** Has `count` orders of each partner closed, as far as the log is concerned. */
-async function publish({ stage: { db } }: Bench, partners: readonly Partner[], count: number): Promise<void> {
+async function publish({ stage: { db } }: Bench, partners: readonly BenchPartner[], count: number): Promise<void> {
   await rows(
     db,
     `insert into event_outbox (partner_id, type, subject, trader)
@@ -150,7 +150,7 @@ async function sequenced({ stage: { db } }: Bench): Promise<void> {
 const vault = openVault(TOKEN_KEYS)
 
 /** Registers an endpoint of a partner; returns its id. */
-async function register({ stage: { db } }: Bench, { partnerId }: Partner, url: string): Promise<string> {
+async function register({ stage: { db } }: Bench, { partnerId }: BenchPartner, url: string): Promise<string> {
   const { row } = await db.transaction(trx =>
     insertWebhook(trx, vault, { partnerId, url, types: null, description: null })
   )
@@ -315,7 +315,7 @@ async function hostile(bench: Bench, seconds: number): Promise<void> {
 async function backlog(bench: Bench, seconds: number): Promise<void> {
   const { stage, address, base, take } = bench
   const traders = await stage.makeTraders(address, 100)
-  const [late, other] = bench.partners as [Partner, Partner]
+  const [late, other] = bench.partners as [BenchPartner, BenchPartner]
   await sequenced(bench)
   const webhookId = await register(bench, late, `${base}/dead/late`)
   await register(bench, other, `${base}/ok/other`)
@@ -401,7 +401,7 @@ async function backlog(bench: Bench, seconds: number): Promise<void> {
 const none = async () => ({ orders: [] as number[], requests: [] as number[] })
 
 /** Writes events of a partner to its log, as the sequencer would: each of a record of its own. */
-async function fill({ db }: Stage, { partnerId }: Partner): Promise<void> {
+async function fill({ db }: Stage, { partnerId }: BenchPartner): Promise<void> {
   const size = Math.min(100_000, BACKLOG)
   for (let written = 0; written < BACKLOG; written += size)
     await rows(

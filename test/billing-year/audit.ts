@@ -3,7 +3,7 @@
 
 import { listStatement, type StatementEntry } from '../../db/money/wallets.ts'
 import type { Db } from '../../db/postgres/connection.ts'
-import type { Life, Span, Year } from './year.ts'
+import type { Life, Year, YearSpan } from './year.ts'
 
 /** What is wrong, in words; empty when nothing is. */
 export async function auditYear(db: Db, { lives, retired }: Year): Promise<{ broken: string[]; lines: number }> {
@@ -53,7 +53,7 @@ function timeOf({ explained }: StatementEntry): { start: Date; end: Date } {
   return { start: new Date(explained.periodStart ?? Number.NaN), end: new Date(explained.periodEnd ?? Number.NaN) }
 }
 
-const contains = ({ from, to }: Span, at: Date) => at >= from && (to === null || at < to)
+const contains = ({ from, to }: YearSpan, at: Date) => at >= from && (to === null || at < to)
 
 function botOf({ kind, explained }: StatementEntry): string | undefined {
   return kind === 'subscription' ? /bot_[0-9a-z]+/.exec(explained.description)?.[0] : undefined

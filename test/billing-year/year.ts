@@ -22,7 +22,7 @@ interface YearOptions {
 }
 
 /** A time in which something held; open when it has no end yet. */
-export interface Span {
+export interface YearSpan {
   from: Date
   to: Date | null
 }
@@ -31,15 +31,15 @@ export interface Span {
 export interface Life {
   partnerId: string
   /** Suspended, or the plan unpaid. */
-  lockedOut: Span[]
+  lockedOut: YearSpan[]
   /** Suspensions that began while the plan was paid: they make what is paid longer. */
-  suspended: Span[]
+  suspended: YearSpan[]
 }
 
 export interface Year {
   lives: Life[]
   /** Bot → the times in which it was retired. */
-  retired: Map<string, Span[]>
+  retired: Map<string, YearSpan[]>
   counts: Record<string, number>
 }
 
@@ -54,7 +54,7 @@ export async function liveYear(db: Db, { partners, days, seed }: YearOptions): P
   const counts: Record<string, number> = {}
   const lives = await makePartners(db, partners, random)
   const bots = await makeBots(db, lives.slice(0, Math.max(6, partners / 50)), random)
-  const retired = new Map<string, Span[]>(bots.map(({ botId }) => [botId, []]))
+  const retired = new Map<string, YearSpan[]>(bots.map(({ botId }) => [botId, []]))
   const act = async (name: string, work: () => Promise<unknown>) => {
     try {
       await work()
@@ -95,16 +95,16 @@ interface Bot {
   partnerId: string
 }
 
-type Step = (trx: Db, now: Date) => Promise<unknown>
+type YearStep = (trx: Db, now: Date) => Promise<unknown>
 
 /** What a partner does, or is done to it, on a day. */
 function draw(
   random: Random,
   { life, suspended, active, bots }: { life: Life; suspended: boolean; active: boolean; bots: Bot[] }
-): [string, Step][] {
+): [string, YearStep][] {
   const { partnerId } = life
   const often = (one: number) => random.below(one) === 0
-  const steps: [string, Step][] = []
+  const steps: [string, YearStep][] = []
   if (often(25)) {
     const amountUsd = random.amount(600)
     steps.push(['top up', (trx, now) => topUp(trx, { partnerId, amountUsd, prices, now })])
@@ -158,8 +158,8 @@ async function cancelOne(trx: Db, partnerId: string): Promise<void> {
   if (own) await cancelSubscription(trx, own.id, partnerId)
 }
 
-async function turn(db: Db, { botId, partnerId }: Bot, retired: Map<string, Span[]>, now: Date): Promise<void> {
-  const spans = retired.get(botId) as Span[]
+async function turn(db: Db, { botId, partnerId }: Bot, retired: Map<string, YearSpan[]>, now: Date): Promise<void> {
+  const spans = retired.get(botId) as YearSpan[]
   const last = spans.at(-1)
   if (last && last.to === null) {
     await db.transaction(trx => publishBot(trx, botId, partnerId))

@@ -9,17 +9,17 @@ import { sharedFolder } from '../support/shared.ts'
 const table = suite('the table of broker codes')
 const folder = sharedFolder('broker-api')
 
-interface Row {
+interface ErrorRow {
   codes: string[]
   map: string
   ran: 'no' | 'unknown'
 }
 
 /** The rows of section 9: codes, what they map to, whether the call may have run. */
-async function readDossier(): Promise<Row[]> {
+async function readDossier(): Promise<ErrorRow[]> {
   const text = await readFile(join(folder!, 'README.md'), 'utf8')
   const section = text.slice(text.indexOf('\n## 9.'), text.indexOf('\n## 10.'))
-  const rows: Row[] = []
+  const rows: ErrorRow[] = []
   for (const line of section.split('\n').filter(each => each.startsWith('| '))) {
     const [first = '', , map = '', ran = ''] = line.slice(2, -2).split(' | ')
     const names = first.replaceAll(/ \([^)]*\)/g, '').split(/[,;] ?/)

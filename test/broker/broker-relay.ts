@@ -12,7 +12,7 @@ import { WebSocket, WebSocketServer } from 'ws'
 import type { Simulator } from '../../worker/simulator/server.ts'
 import { sharedFolder } from '../support/shared.ts'
 
-type Frame = Record<string, unknown>
+type RelayFrame = Record<string, unknown>
 type Checks = Map<string, ValidateFunction>
 type Target = Pick<Simulator, 'url' | 'nextUrl' | 'appIdHeader'>
 
@@ -76,7 +76,7 @@ export async function openRelay(target: Target): Promise<Relay> {
       const early: string[] = []
       client.on('message', data => {
         const text = String(data)
-        judgeRequest(relay, schemas, JSON.parse(text) as Frame)
+        judgeRequest(relay, schemas, JSON.parse(text) as RelayFrame)
         if (broker.readyState === WebSocket.OPEN) broker.send(text)
         else early.push(text)
       })
@@ -84,7 +84,7 @@ export async function openRelay(target: Target): Promise<Relay> {
         for (const text of early.splice(0)) broker.send(text)
       })
       broker.on('message', data => {
-        judgeAnswer(relay, schemas, JSON.parse(String(data)) as Frame)
+        judgeAnswer(relay, schemas, JSON.parse(String(data)) as RelayFrame)
         client.send(String(data))
       })
       for (const [from, to] of [
@@ -99,7 +99,7 @@ export async function openRelay(target: Target): Promise<Relay> {
   return relay
 }
 
-function judgeRequest(relay: Relay, { requests }: Schemas, frame: Frame): void {
+function judgeRequest(relay: Relay, { requests }: Schemas, frame: RelayFrame): void {
   // Clients put the call's key anywhere; some calls take the name of another as a field.
   const call = [...requests.keys()].find(each => Object.hasOwn(frame, each)) ?? Object.keys(frame)[0]!
   relay.calls.add(call)
@@ -114,12 +114,12 @@ const maxComplaints = 50
 const callOf: Record<string, string> = { tick: 'ticks', history: 'ticks_history', candles: 'ticks_history' }
 
 /** Errors and candle updates are in no schema. */
-function judgeAnswer(relay: Relay, { answers }: Schemas, frame: Frame): void {
+function judgeAnswer(relay: Relay, { answers }: Schemas, frame: RelayFrame): void {
   const type = String(frame.msg_type)
   if (frame.error === undefined) complain(relay, `${type} answered`, answers.get(callOf[type] ?? type), frame)
 }
 
-function complain(relay: Relay, what: string, check: ValidateFunction | undefined, frame: Frame): void {
+function complain(relay: Relay, what: string, check: ValidateFunction | undefined, frame: RelayFrame): void {
   if (check === undefined || check(frame) || relay.complaints.length >= maxComplaints) return
   relay.complaints.push(`${what}: ${check.errors!.map(each => `${each.instancePath} ${each.message}`).join(', ')}`)
 }
@@ -175,7 +175,7 @@ async function readRest(): Promise<[path: RegExp, check: ValidateFunction][]> {
 
 function judgeRest(relay: Relay, checks: [RegExp, ValidateFunction][], path: string, text: string): void {
   const [, check] = checks.find(([pattern]) => pattern.test(path)) ?? []
-  complain(relay, `${path} answered`, check, JSON.parse(text) as Frame)
+  complain(relay, `${path} answered`, check, JSON.parse(text) as RelayFrame)
 }
 
 async function compile(path: string): Promise<ValidateFunction> {

@@ -8,20 +8,20 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import type { BrokerLog } from '../../worker/broker/port.ts'
 import { BrokerError } from '../../worker/broker/port.ts'
 
-export type Sent = Record<string, unknown> & { req_id: number }
+export type SentFrame = Record<string, unknown> & { req_id: number }
 
 interface Scripted {
   url: string
   /** Every frame received, in order, from all connections. */
-  received: Sent[]
+  received: SentFrame[]
   /** Connections accepted so far. */
   opened: number
   /** Resolves when `count` frames were received that have the key. */
-  got(key: string, count?: number): Promise<Sent[]>
+  got(key: string, count?: number): Promise<SentFrame[]>
   close(): Promise<void>
 }
 
-export type Script = (frame: Sent, socket: WebSocket) => void
+export type Script = (frame: SentFrame, socket: WebSocket) => void
 
 /** Starts a broker that runs the script for each frame. `welcome` runs when a connection opens. */
 export async function scriptedBroker(script: Script, welcome?: (socket: WebSocket) => void): Promise<Scripted> {
@@ -55,7 +55,7 @@ export async function scriptedBroker(script: Script, welcome?: (socket: WebSocke
     welcome?.(socket)
     socket.on('error', () => socket.terminate())
     socket.on('message', data => {
-      const frame = JSON.parse(String(data)) as Sent
+      const frame = JSON.parse(String(data)) as SentFrame
       scripted.received.push(frame)
       script(frame, socket)
       for (const check of [...waiting]) check()
@@ -68,7 +68,7 @@ export async function scriptedBroker(script: Script, welcome?: (socket: WebSocke
 }
 
 /** Responds to a frame with these fields. */
-export function reply(socket: WebSocket, { req_id }: Sent, fields: Record<string, unknown>): void {
+export function reply(socket: WebSocket, { req_id }: SentFrame, fields: Record<string, unknown>): void {
   socket.send(JSON.stringify({ ...fields, req_id }))
 }
 

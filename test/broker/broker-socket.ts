@@ -8,7 +8,7 @@ import draft04 from 'ajv-draft-04'
 import { WebSocket } from 'ws'
 
 // biome-ignore lint/suspicious/noExplicitAny: frames are read as the wire has them
-export type Frame = Record<string, any>
+export type SocketFrame = Record<string, any>
 
 const WAIT_MS = 5_000
 
@@ -22,7 +22,7 @@ function findSchemas(): string | null {
 }
 
 /** One of a call's files: send, receive or example. */
-export function readSchema(call: string, file: 'send' | 'receive' | 'example'): Frame {
+export function readSchema(call: string, file: 'send' | 'receive' | 'example'): SocketFrame {
   return JSON.parse(readFileSync(join(schemaDir as string, call, `${file}.json`), 'utf8'))
 }
 
@@ -38,14 +38,14 @@ export function schemaCheck(call: string, file: 'send' | 'receive'): ValidateFun
 }
 
 /** The call whose response a frame is. */
-function callOf(frame: Frame): string {
+function callOf(frame: SocketFrame): string {
   if (frame.msg_type === 'tick' && frame.echo_req.ticks_history === undefined) return 'ticks'
   const history = ['history', 'candles', 'ohlc', 'tick'].includes(frame.msg_type)
   return history ? 'ticks_history' : frame.msg_type
 }
 
 export class BrokerSocket {
-  readonly frames: Frame[] = []
+  readonly frames: SocketFrame[] = []
   /** Frames that broke their schema, with what is wrong. */
   readonly broken: string[] = []
   closed = false
@@ -83,20 +83,20 @@ export class BrokerSocket {
   }
 
   /** Sends a frame and does not wait. */
-  send(request: Frame | string): void {
+  send(request: SocketFrame | string): void {
     this.#ws.send(typeof request === 'string' ? request : JSON.stringify(request))
   }
 
   /** Sends a request and waits for its first response. */
-  ask(request: Frame): Promise<Frame> {
+  ask(request: SocketFrame): Promise<SocketFrame> {
     const req_id = this.#nextId++
     this.send({ ...request, req_id })
     return this.until(frame => frame.req_id === req_id)
   }
 
   /** The first frame, from now on or before, that fits. */
-  async until(fits: (frame: Frame) => boolean): Promise<Frame> {
-    let found: Frame | undefined
+  async until(fits: (frame: SocketFrame) => boolean): Promise<SocketFrame> {
+    let found: SocketFrame | undefined
     await this.eventually(() => {
       found = this.frames.find(fits)
       return found !== undefined || this.closed
@@ -121,7 +121,7 @@ export class BrokerSocket {
   }
 
   #take(text: string): void {
-    const frame = JSON.parse(text) as Frame
+    const frame = JSON.parse(text) as SocketFrame
     this.frames.push(frame)
     if (schemaDir !== null && !frame.error) {
       const check = schemaCheck(callOf(frame), 'receive')

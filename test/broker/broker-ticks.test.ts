@@ -11,16 +11,16 @@ import { clientOf, closeClients, simulator } from './broker-port.ts'
 
 const streaming = suite('live prices')
 
-type Seen = { asset: string; epoch: number; price: string }[]
+type SeenTicks = { asset: string; epoch: number; price: string }[]
 
 /** The ticks of a client of its own, and what they bring. */
 function ticksOf(client = clientOf({ ticksKeptMs: 100 })) {
   const { ticks } = client.market(appIds[dialect])
-  const seen: Seen = []
+  const seen: SeenTicks = []
   ticks.listen(tick => void seen.push(tick))
   return { ticks, seen }
 }
-const some = (seen: Seen, asset: string, least = 3) =>
+const some = (seen: SeenTicks, asset: string, least = 3) =>
   until(`ticks of ${asset}`, async () => seen.filter(each => each.asset === asset).length >= least, 30_000)
 /** Assets streamed to all connections of the simulator. */
 const streamed = () =>

@@ -12,7 +12,7 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { freePort } from '../chaos/ground.ts'
-import { Wire } from '../chaos/wire.ts'
+import { ChaosWire } from '../chaos/wire.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
@@ -30,7 +30,7 @@ const front = createTlsServer({ cert, key }, outside => {
 }).listen(0, '127.0.0.1')
 await once(front, 'listening')
 onClose(async () => void front.close())
-const wire = await Wire.open((front.address() as AddressInfo).port)
+const wire = await ChaosWire.open((front.address() as AddressInfo).port)
 onClose(() => wire.close())
 const here = `localhost:${wire.port}`
 const simulator = await startSimulator({ port, tickMs: 10, seed: 9, limits: 'off', socketBase: `wss://${here}` })

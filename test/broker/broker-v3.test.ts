@@ -23,7 +23,7 @@ import {
   up,
   upTo
 } from './broker-port.ts'
-import { courteous, failure, reply, type Script, type Sent, scriptedBroker } from './broker-script.ts'
+import { courteous, failure, reply, type Script, type SentFrame, scriptedBroker } from './broker-script.ts'
 
 const opening = suite('opening a session')
 const buying = suite('buying')
@@ -215,8 +215,8 @@ care('receives sales on the connection it has, whatever one that it left still s
   const purchaseTime = Math.floor(Date.now() / 1000)
   const shortcode = `CALL_R_100_19.53_${purchaseTime}_${purchaseTime + 3600}_S0P_0`
   const state = { proposal_open_contract: { ...poc, shortcode }, subscription: { id: 'prices' } }
-  const buys: Sent[] = []
-  const held: Sent[] = []
+  const buys: SentFrame[] = []
+  const held: SentFrame[] = []
   // The sockets on which sales are reported, in order.
   const sales: WebSocket[] = []
   const { session, close } = await scripted(

@@ -149,12 +149,12 @@ counted('of a quota that workers share is counted in one place, urgent calls fir
   assert.is(urgent[0] + urgent[1], 12)
 })
 
-interface Placed {
+interface PlacedInBurst {
   status: number
   body: { orderId?: string; message?: string }
 }
 
-const place = (trader: TestTrader, changes: object = {}): Promise<Placed> =>
+const place = (trader: TestTrader, changes: object = {}): Promise<PlacedInBurst> =>
   partner.call(placeBinaryOrder, {
     body: {
       traderExternalId: trader.traderExternalId,

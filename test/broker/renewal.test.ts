@@ -42,19 +42,19 @@ async function exchange(
 const accountsOf = async (traderExternalId: string) =>
   (await partner.call(listAccounts, { query: { traderExternalId } })).body.data
 
-interface Row {
+interface RenewalRow {
   token_version: number
   ends: number | null
   refresh_digest: string | null
 }
 const rowOf = async (accountId: string) => {
-  const [row] = await rows<Row>(
+  const [row] = await rows<RenewalRow>(
     db,
     `select token_version, refresh_digest, extract(epoch from token_expires_at - now())::float8 as ends
        from broker_accounts where account_id = :accountId`,
     { accountId }
   )
-  return row as Row
+  return row as RenewalRow
 }
 
 const renewal = suite('a token that expires')

@@ -3,12 +3,12 @@
 import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { summary } from '../support/auditor.ts'
-import type { Dialect } from '../support/dialects.ts'
+import type { DialectName } from '../support/dialects.ts'
 import { startConsumers } from './consumers.ts'
 import { openGround } from './ground.ts'
 import { type Judgement, judge } from './judge.ts'
-import { type Load, runLoad } from './load.ts'
-import { describeDoubts, story, type Violation } from './stories.ts'
+import { type ChaosLoad, runLoad } from './load.ts'
+import { describeDoubts, type StoryViolation, story } from './stories.ts'
 import { countKills, startTrouble, type Trouble } from './trouble.ts'
 
 export interface ChaosOptions {
@@ -20,7 +20,7 @@ export interface ChaosOptions {
   workers: number
   accounts: number
   redis: boolean
-  dialect: Dialect
+  dialect: DialectName
   stretch?: number
   /** Sockets of the stream that read along (0). */
   sockets?: number
@@ -34,9 +34,9 @@ export interface ChaosOptions {
 }
 
 export interface ChaosReport {
-  violations: Violation[]
+  violations: StoryViolation[]
   judgement: Judgement
-  load: Load
+  load: ChaosLoad
   trouble: Trouble
   kills: number
   seconds: number

@@ -12,7 +12,7 @@ import { allScopes } from '../../schemas/fields/scopes.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
 import { eventLies, LOGGED, type LoggedEvent } from '../simulate/events.ts'
 import { TOKEN_KEYS } from '../support/harness.ts'
-import type { Ground } from './ground.ts'
+import type { ChaosGround } from './ground.ts'
 
 /** Of a key; the places of a killed api are taken for up to 30 s. */
 const SOCKETS_A_KEY = 60
@@ -21,15 +21,15 @@ const SILENT_MS = 25_000
 const CATCH_UP_MS = 120_000
 const ASSETS = ['R_10', 'R_25', 'R_50', 'R_75', 'R_100']
 
-interface Filter {
+interface ConsumerFilter {
   types?: string[]
   traderExternalIds?: string[]
 }
 
-interface Consumer {
+interface StreamConsumer {
   name: string
   key: string
-  filter: Filter
+  filter: ConsumerFilter
   /** The assets whose ticks it wants, too. */
   assets: string[]
   cursor: string
@@ -46,7 +46,7 @@ export interface Consumers {
 
 /** Opens `count` sockets that read the whole log, and go on reading it. */
 export async function startConsumers(
-  ground: Ground,
+  ground: ChaosGround,
   { count, seed }: { count: number; seed: number }
 ): Promise<Consumers> {
   const { db, apis, traders } = ground
@@ -71,7 +71,7 @@ export async function startConsumers(
 
   const consumers = Array.from(
     { length: count },
-    (_, index): Consumer => ({
+    (_, index): StreamConsumer => ({
       name: `socket ${index}`,
       key: keys[index % keys.length]?.key as string,
       filter: filterOf(random, { index, trader: random.pick(traders).traderExternalId }),
@@ -83,7 +83,7 @@ export async function startConsumers(
   )
 
   /** One connection, until it ends in any way. */
-  function connect(consumer: Consumer, address: string): Promise<void> {
+  function connect(consumer: StreamConsumer, address: string): Promise<void> {
     const { name, filter, assets } = consumer
     return new Promise(resolve => {
       const ws = new WebSocket(`${address.replace('http', 'ws')}/v1/stream`, {
@@ -126,7 +126,7 @@ export async function startConsumers(
   }
 
   function take(
-    consumer: Consumer,
+    consumer: StreamConsumer,
     { cursor, previous, event }: { cursor: string; previous: string; event: { id: string; position: number } }
   ): void {
     const { id, position } = event
@@ -175,7 +175,7 @@ export async function startConsumers(
       for (const position of ids.keys()) if (position > logged.length) wrong(`position ${position} is not in the log`)
       const orders = await rows<{ id: string; phase: string }>(db, 'select id, phase from orders', {})
       for (const lie of eventLies(await rows<LoggedEvent>(db, LOGGED, {}), orders)) wrong(lie)
-      const sum = (of: (consumer: Consumer) => number) => consumers.reduce((total, each) => total + of(each), 0)
+      const sum = (of: (consumer: StreamConsumer) => number) => consumers.reduce((total, each) => total + of(each), 0)
       const received = sum(consumer => consumer.received.length)
       return {
         violations,
@@ -190,7 +190,7 @@ export async function startConsumers(
   }
 }
 
-function filterOf(random: Random, { index, trader }: { index: number; trader: string }): Filter {
+function filterOf(random: Random, { index, trader }: { index: number; trader: string }): ConsumerFilter {
   if (index % 10 === 3) return { types: ['order.closed', 'order.failed'] }
   if (index % 10 === 7) return { traderExternalIds: [trader] }
   if (index % 10 === 9) return { types: [random.pick(['order.opened', 'account.connected'])] }
@@ -199,7 +199,7 @@ function filterOf(random: Random, { index, trader }: { index: number; trader: st
 
 function fits(
   { type, trader }: { type: string; trader: string | null },
-  { types, traderExternalIds }: Filter
+  { types, traderExternalIds }: ConsumerFilter
 ): boolean {
   return (
     (!types || types.includes(type)) && (!traderExternalIds || (trader !== null && traderExternalIds.includes(trader)))

@@ -18,13 +18,13 @@ import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { APP_ID_HEADER } from '../../worker/simulator/next/next.ts'
 import { seeded } from '../money-storm/random.ts'
-import { appIds, brokerEnv, type Dialect } from '../support/dialects.ts'
+import { appIds, brokerEnv, type DialectName } from '../support/dialects.ts'
 import { call, newAccountId, TOKEN_KEYS } from '../support/harness.ts'
 import { findFaketime, withClock } from './clocks.ts'
-import { Member } from './members.ts'
+import { ChaosMember } from './members.ts'
 import { openPostgres, type Postgres } from './postgres.ts'
 import { recordSteps } from './record-steps.ts'
-import { Wire } from './wire.ts'
+import { ChaosWire } from './wire.ts'
 
 /** Short times, so that doubts are resolved in seconds. They keep the order of the real ones. */
 const times = { permit: 1000, answer: 1500, reconcile: 2500, crashed: 6000, ttl: 6000, settleWait: 9000 }
@@ -35,7 +35,7 @@ export interface GroundOptions {
   workers: number
   accounts: number
   redis: boolean
-  dialect: Dialect
+  dialect: DialectName
   /** Makes all times so many times as long, for a machine that cannot keep up with the short ones (1). */
   stretch?: number
   /** How far the workers' wall clocks are off at most, ms (0); each start draws one between. It takes libfaketime. */
@@ -58,7 +58,7 @@ export interface Trader {
   accountId: string
 }
 
-export interface Ground {
+export interface ChaosGround {
   dir: string
   logs: string
   times: Times
@@ -66,12 +66,12 @@ export interface Ground {
   env: Record<string, string>
   db: Db
   postgres: Postgres
-  apis: (Member & { address: string })[]
-  workers: Member[]
-  broker: Member
-  redis: Member | undefined
-  members: Member[]
-  network: { postgres: Wire; broker: Wire; redis: Wire | undefined }
+  apis: (ChaosMember & { address: string })[]
+  workers: ChaosMember[]
+  broker: ChaosMember
+  redis: ChaosMember | undefined
+  members: ChaosMember[]
+  network: { postgres: ChaosWire; broker: ChaosWire; redis: ChaosWire | undefined }
   key: string
   traders: Trader[]
   /** Sets the broker's faults, now and after each of its restarts; none: peace. */
@@ -93,7 +93,7 @@ export function hasRedis(): boolean {
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-export async function openGround(options: GroundOptions): Promise<Ground> {
+export async function openGround(options: GroundOptions): Promise<ChaosGround> {
   const dir = mkdtempSync(join(tmpdir(), 'operator-chaos-'))
   // Root's PostgreSQL runs as another user, who has to get through.
   chmodSync(dir, 0o711)
@@ -121,15 +121,15 @@ export async function openGround(options: GroundOptions): Promise<Ground> {
 
 async function open(
   options: GroundOptions,
-  place: Pick<Ground, 'dir' | 'logs' | 'close'> & { closing: (() => Promise<unknown>)[] }
-): Promise<Ground> {
+  place: Pick<ChaosGround, 'dir' | 'logs' | 'close'> & { closing: (() => Promise<unknown>)[] }
+): Promise<ChaosGround> {
   const { dir, logs, closing, close } = place
   const postgres = options.database
     ? beyondReach(options.database)
     : await openPostgres(options.postgresDir ?? join(dir, 'postgres'), options.postgresSettings)
   closing.push(() => postgres.stop())
   const wire = async (port: number) => {
-    const opened = await Wire.open(port)
+    const opened = await ChaosWire.open(port)
     closing.push(() => opened.close())
     return opened
   }
@@ -171,8 +171,8 @@ async function open(
     LOG_LEVEL: 'info',
     ...options.env
   }
-  const member = (facts: Omit<ConstructorParameters<typeof Member>[0], 'log'>) => {
-    const made = new Member({ ...facts, log: join(logs, `${facts.name}.log`) })
+  const member = (facts: Omit<ConstructorParameters<typeof ChaosMember>[0], 'log'>) => {
+    const made = new ChaosMember({ ...facts, log: join(logs, `${facts.name}.log`) })
     closing.push(() => made.retire())
     return made
   }
@@ -220,7 +220,7 @@ async function open(
         port: ports.redis
       })
     : undefined
-  const apis: Ground['apis'] = []
+  const apis: ChaosGround['apis'] = []
   for (const number of [1, 2]) {
     const port = String(await freePort())
     apis.push(Object.assign(own('api', number, { PORT: port }), { address: `http://127.0.0.1:${port}` }))

@@ -9,9 +9,9 @@ import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { ReconciliationSummary } from '../../worker/accounts/reconciliation.ts'
 import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import { type AuditReport, audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
-import type { Ground } from './ground.ts'
-import type { Load } from './load.ts'
-import { type Doubts, doubts, sendersBefore, type Violation } from './stories.ts'
+import type { ChaosGround } from './ground.ts'
+import type { ChaosLoad } from './load.ts'
+import { type Doubts, doubts, type StoryViolation, sendersBefore } from './stories.ts'
 
 // The window of the broker's tightest quota.
 const CALLS_AGAIN_MS = 61_000
@@ -19,7 +19,7 @@ const AUDITS_AGAIN = 4
 
 export interface Judgement {
   report: AuditReport
-  violations: Violation[]
+  violations: StoryViolation[]
   doubts: Doubts
   stillOpen: number
   markups: MarkupSums[]
@@ -49,7 +49,7 @@ export async function waitForEnd(db: Db, ms: number): Promise<number> {
 }
 
 /** Has the workers compare every account with the broker's books. */
-export async function askForAudit(ground: Ground): Promise<ReconciliationSummary> {
+export async function askForAudit(ground: ChaosGround): Promise<ReconciliationSummary> {
   const { db, postgres, traders } = ground
   const queue = await openQueue({ url: postgres.url, role: 'sender', log: openLog({ level: 'silent', name: 'chaos' }) })
   const total: ReconciliationSummary = {
@@ -98,9 +98,9 @@ async function countNotCompared(db: Db): Promise<number> {
 }
 
 /** Holds the rows, the books and what clients received against each other. */
-export async function judge(ground: Ground, load: Load): Promise<Judgement> {
+export async function judge(ground: ChaosGround, load: ChaosLoad): Promise<Judgement> {
   const { db, members } = ground
-  const violations: Violation[] = []
+  const violations: StoryViolation[] = []
   const violate = (what: string, orderId: string | null = null, contractId: string | null = null) =>
     violations.push({ what, orderId, contractId })
 
@@ -190,7 +190,7 @@ async function sumMarkups(db: Db, ledger: LedgerEntry[], reported: ReadonlySet<s
  * take it back: what a dead process has written its kernel still delivers, and a frozen one may write it late. The
  * audit has to find such a contract; from a sender that was well there must be none.
  */
-async function senderWasStruck({ db, workers }: Ground, entry: LedgerEntry): Promise<boolean> {
+async function senderWasStruck({ db, workers }: ChaosGround, entry: LedgerEntry): Promise<boolean> {
   const at = new Date(entry.boughtAtMs + 1000)
   const senders = await sendersBefore(db, { accountId: entry.loginid, at })
   const blows = workers.flatMap(({ blows }) => blows)
@@ -199,9 +199,13 @@ async function senderWasStruck({ db, workers }: Ground, entry: LedgerEntry): Pro
   )
 }
 
-type Row = Awaited<ReturnType<typeof readOrders>>[number]
+type JudgedRow = Awaited<ReturnType<typeof readOrders>>[number]
 
-function compareWithAnswers(load: Load, byClient: Map<string, Row>, violate: (what: string, id?: string) => void) {
+function compareWithAnswers(
+  load: ChaosLoad,
+  byClient: Map<string, JudgedRow>,
+  violate: (what: string, id?: string) => void
+) {
   for (const life of load.lives) {
     const row = byClient.get(life.body.clientOrderId)
     if (!row) {

@@ -8,7 +8,7 @@ import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/order
 import type { BinaryOrder } from '../../schemas/orders.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
 import { checkAnswer } from '../support/harness.ts'
-import type { Ground, Trader } from './ground.ts'
+import type { ChaosGround, Trader } from './ground.ts'
 
 const PATIENCE_MS = 60_000
 const MOST_PAUSE_MS = 4000
@@ -17,7 +17,7 @@ const CLIENT_TIMEOUT_MS = 40_000
 const again = new Set(['BROKER_UPSTREAM', 'UNAVAILABLE'])
 const final = new Set(['INVALID_CONTRACT', 'INSUFFICIENT_BALANCE', 'MARKET_CLOSED'])
 
-export interface Life {
+export interface OrderLife {
   body: BinaryOrder
   accountId: string
   tries: number
@@ -30,8 +30,8 @@ export interface Life {
   log: string[]
 }
 
-export interface Load {
-  lives: Life[]
+export interface ChaosLoad {
+  lives: OrderLife[]
   /** Responses by status and code, and failed requests by what ended them; with stages, by the stage they began in. */
   answers: Record<string, number>
   /** When the first 200 came to a request begun in a stage; performance.now(). */
@@ -41,13 +41,13 @@ export interface Load {
   retries: number
   requests: number
   /** Responses that break the contract or contradict each other. */
-  complaints: { what: string; life?: Life }[]
+  complaints: { what: string; life?: OrderLife }[]
   patienceMs: number
   stage(): string
 }
 
 /** What `runLoad` fills. */
-export function emptyLoad({ patienceMs, stage }: { patienceMs?: number; stage?: () => string } = {}): Load {
+export function emptyLoad({ patienceMs, stage }: { patienceMs?: number; stage?: () => string } = {}): ChaosLoad {
   return {
     lives: [],
     answers: {},
@@ -66,7 +66,7 @@ export function emptyLoad({ patienceMs, stage }: { patienceMs?: number; stage?: 
  * resolves when each has its end.
  */
 export async function runLoad(
-  ground: Ground,
+  ground: ChaosGround,
   options: {
     seed: number
     count: number
@@ -75,11 +75,11 @@ export async function runLoad(
     patienceMs?: number
     stage?: () => string
     /** Filled as the run goes on. */
-    load?: Load
+    load?: ChaosLoad
     /** Ends the sending before `count` and `ms` are reached. */
     signal?: AbortSignal
   }
-): Promise<Load> {
+): Promise<ChaosLoad> {
   const load = options.load ?? emptyLoad(options)
   const random = seeded(options.seed)
   const startedAt = performance.now()
@@ -91,7 +91,7 @@ export async function runLoad(
     if (early > 1) await sleep(early)
     while (living.size >= options.most) await Promise.race(living)
     const trader = pickTrader(random, ground.traders)
-    const life: Life = {
+    const life: OrderLife = {
       body: makeOrder(random, trader, index),
       accountId: trader.accountId,
       tries: 0,
@@ -145,12 +145,16 @@ function makeOrder(random: Random, { traderExternalId }: Trader, index: number):
   return { ...order, contractType, duration, durationUnit: 't', ...barrier }
 }
 
-interface Answer {
+interface LoadResponse {
   status: number
   body: Record<string, unknown>
 }
 
-async function live(ground: Ground, load: Load, { life, random }: { life: Life; random: Random }): Promise<void> {
+async function live(
+  ground: ChaosGround,
+  load: ChaosLoad,
+  { life, random }: { life: OrderLife; random: Random }
+): Promise<void> {
   const startedAt = performance.now()
   for (;;) {
     life.tries += 1
@@ -175,7 +179,7 @@ async function live(ground: Ground, load: Load, { life, random }: { life: Life; 
 }
 
 /** Holds a response against the ones before, and the order's end with it; `bought`: that was known when it was requested. */
-function take(load: Load, life: Life, answer: Answer | undefined, bought: boolean): void {
+function take(load: ChaosLoad, life: OrderLife, answer: LoadResponse | undefined, bought: boolean): void {
   if (!answer) return
   const { status, body } = answer
   const complain = (what: string) =>
@@ -204,7 +208,11 @@ function take(load: Load, life: Life, answer: Answer | undefined, bought: boolea
   }
 }
 
-async function close(ground: Ground, load: Load, { life, random }: { life: Life; random: Random }): Promise<void> {
+async function close(
+  ground: ChaosGround,
+  load: ChaosLoad,
+  { life, random }: { life: OrderLife; random: Random }
+): Promise<void> {
   const path = `/v1/orders/${life.orderId}/close`
   for (let tries = 0; tries < 6; tries++) {
     const answer = await request(ground, load, { api: random.below(2), life, row: closeOrder, path })
@@ -219,7 +227,11 @@ async function close(ground: Ground, load: Load, { life, random }: { life: Life;
   }
 }
 
-async function list(ground: Ground, load: Load, { life, random }: { life: Life; random: Random }): Promise<void> {
+async function list(
+  ground: ChaosGround,
+  load: ChaosLoad,
+  { life, random }: { life: OrderLife; random: Random }
+): Promise<void> {
   const path = `/v1/orders?traderExternalId=${life.body.traderExternalId}&limit=200`
   const answer = await request(ground, load, { api: random.below(2), life, row: listOrders, path })
   if (answer?.status !== 200) return
@@ -231,12 +243,12 @@ async function list(ground: Ground, load: Load, { life, random }: { life: Life; 
 
 /** One request; undefined when the connection was lost, which must have had a reason. */
 async function request(
-  ground: Ground,
-  load: Load,
-  asked: { api: number; life: Life; row: Operation; path: string; body?: object }
-): Promise<Answer | undefined> {
+  ground: ChaosGround,
+  load: ChaosLoad,
+  asked: { api: number; life: OrderLife; row: Operation; path: string; body?: object }
+): Promise<LoadResponse | undefined> {
   const { life, row, path, body } = asked
-  const api = ground.apis[asked.api] as Ground['apis'][number]
+  const api = ground.apis[asked.api] as ChaosGround['apis'][number]
   const startedAt = performance.now()
   const stage = load.stage()
   const count = (what: string) => {

@@ -8,10 +8,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-export type Kind = 'api' | 'worker' | 'broker' | 'redis'
+export type MemberKind = 'api' | 'worker' | 'broker' | 'redis'
 
 export interface MemberOptions {
-  kind: Kind
+  kind: MemberKind
   name: string
   command: string
   args: string[]
@@ -30,8 +30,8 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const READY_TIMEOUT_MS = 60_000
 const AGAIN_MS = 250
 
-export class Member {
-  readonly kind: Kind
+export class ChaosMember {
+  readonly kind: MemberKind
   readonly name: string
   /** Ready, and not being stopped. */
   up = false

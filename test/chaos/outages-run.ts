@@ -1,7 +1,7 @@
 // `make outages`: PostgreSQL and Redis away for 30 s, the broker for a minute in both dialects, PostgreSQL's disk full,
 // one after another. SECONDS_AWAY sets another length for all; ONLY=broker runs one; RATE is in orders a second.
 import { parseArgs } from 'node:util'
-import { type Dialect, dialects } from '../support/dialects.ts'
+import { type DialectName, dialects } from '../support/dialects.ts'
 import { hasRedis } from './ground.ts'
 import { canMount, type Outage, openOutageGround, outages, runOutage } from './outages.ts'
 
@@ -28,7 +28,7 @@ for (const outage of outages) {
 if (violations > 0) process.exitCode = 1
 
 /** Answers how many violations there were. */
-async function run(outage: Outage, dialect: Dialect): Promise<number> {
+async function run(outage: Outage, dialect: DialectName): Promise<number> {
   const seed = Number(values.seed)
   const ground = await openOutageGround({ seed, disk: outage === 'disk', redis: outage === 'redis', dialect })
   let keep = true

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { summary } from '../support/auditor.ts'
-import type { Dialect } from '../support/dialects.ts'
-import { type Ground, openGround } from './ground.ts'
+import type { DialectName } from '../support/dialects.ts'
+import { type ChaosGround, openGround } from './ground.ts'
 import { judge } from './judge.ts'
-import { type Load, runLoad } from './load.ts'
+import { type ChaosLoad, runLoad } from './load.ts'
 import { describeDoubts } from './stories.ts'
 import { startVisits } from './visits.ts'
 
@@ -26,7 +26,7 @@ export interface OutageOptions {
 }
 
 export interface OutageReport {
-  load: Load
+  load: ChaosLoad
   violations: string[]
   /** From the end of the outage to the first order bought that was sent after it. */
   recoveredMs: number | undefined
@@ -44,7 +44,7 @@ export function canMount(): boolean {
   return process.platform === 'linux' && process.getuid?.() === 0
 }
 
-export type OutageGround = Ground & {
+export type OutageGround = ChaosGround & {
   /** The small file system PostgreSQL's data lie on. */
   mount?: string
 }
@@ -54,7 +54,7 @@ export async function openOutageGround(options: {
   seed: number
   disk: boolean
   redis: boolean
-  dialect: Dialect
+  dialect: DialectName
 }): Promise<OutageGround> {
   const { disk, ...rest } = options
   const common = { ...rest, workers: 2, accounts: 60, direct: true }

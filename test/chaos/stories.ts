@@ -4,20 +4,20 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
-import type { Ground } from './ground.ts'
-import type { Life, Load } from './load.ts'
+import type { ChaosGround } from './ground.ts'
+import type { ChaosLoad, OrderLife } from './load.ts'
 
 /** Something an auditor found wrong. */
-export interface Violation {
+export interface StoryViolation {
   what: string
   orderId: string | null
   contractId: string | null
 }
 
 /** Orders in doubt and decided, by what became of them, and how long that took from `sent_at`. */
-export type Doubts = Record<'all' | 'found' | 'absent' | 'review', Waits>
+export type Doubts = Record<'all' | 'found' | 'absent' | 'review', StoryWaits>
 
-interface Waits {
+interface StoryWaits {
   count: number
   p50Ms: number
   p99Ms: number
@@ -26,7 +26,7 @@ interface Waits {
 
 /** An order counts as in doubt when nobody had decided it by the time its reconciliation was due. */
 export async function doubts(db: Db): Promise<Doubts> {
-  const found = await rows<Waits & { fate: keyof Doubts }>(
+  const found = await rows<StoryWaits & { fate: keyof Doubts }>(
     db,
     `with steps as (
        select phase, sent_at, resolve_at, lead(at) over next as decided_at, lead(phase) over next as decided
@@ -40,7 +40,7 @@ export async function doubts(db: Db): Promise<Doubts> {
             percentile_cont(0.5) within group (order by ms) as "p50Ms", percentile_cont(0.99) within group (order by ms) as "p99Ms"
        from waits group by grouping sets ((fate), ())`
   )
-  const none: Waits = { count: 0, p50Ms: 0, p99Ms: 0, maxMs: 0 }
+  const none: StoryWaits = { count: 0, p50Ms: 0, p99Ms: 0, maxMs: 0 }
   const told: Doubts = { all: none, found: none, absent: none, review: none }
   for (const { fate, count, p50Ms, p99Ms, maxMs } of found)
     if (count > 0) told[fate] = { count, p50Ms: Math.round(p50Ms), p99Ms: Math.round(p99Ms), maxMs: Math.round(maxMs) }
@@ -70,9 +70,9 @@ export async function sendersBefore(
 
 /** Everything that is known of an order or a contract. */
 export async function story(
-  ground: Ground,
-  load: Load,
-  about: Violation & { deeds: { at: Date; what: string }[]; ledger: LedgerEntry[] }
+  ground: ChaosGround,
+  load: ChaosLoad,
+  about: StoryViolation & { deeds: { at: Date; what: string }[]; ledger: LedgerEntry[] }
 ): Promise<string> {
   const { db, logs } = ground
   const lines: string[] = [`== ${about.what} (order ${about.orderId ?? '-'}, contract ${about.contractId ?? '-'})`]
@@ -120,6 +120,6 @@ export async function story(
   return lines.join('\n')
 }
 
-function tell({ body, tries, end, log }: Life): string[] {
+function tell({ body, tries, end, log }: OrderLife): string[] {
   return [`client: ${JSON.stringify(body)}, ${tries} tries, ${end}`, ...log.map(line => `client: ${line}`)]
 }

@@ -6,9 +6,9 @@
 // all else takes as long as it likes.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Random, seeded } from '../money-storm/random.ts'
-import type { Ground } from './ground.ts'
-import type { Member } from './members.ts'
-import type { Wire } from './wire.ts'
+import type { ChaosGround } from './ground.ts'
+import type { ChaosMember } from './members.ts'
+import type { ChaosWire } from './wire.ts'
 
 export interface Trouble {
   /** Deeds by kind, as in 'kill worker'. */
@@ -24,17 +24,17 @@ const MAX_BROKER_PAUSE_MS = 900
 const PATIENCE_MS = 20
 const ALL_DOWN_MS = 1000
 
-type Deed = (world: World) => Promise<boolean>
+type ChaosDeed = (world: ChaosWorld) => Promise<boolean>
 
-interface World {
-  ground: Ground
+interface ChaosWorld {
+  ground: ChaosGround
   random: Random
   note(what: string): void
   later(deed: Promise<unknown>): void
 }
 
 /** Kinds of deeds and how often each is drawn. */
-const deeds: [weight: number, kind: string, deed: Deed][] = [
+const deeds: [weight: number, kind: string, deed: ChaosDeed][] = [
   [13, 'kill worker', world => end(world, world.ground.workers, 'SIGKILL')],
   [5, 'restart worker', world => end(world, world.ground.workers, 'SIGTERM')],
   [28, 'freeze worker', world => freeze(world, world.ground.workers, MAX_FREEZE_MS)],
@@ -67,13 +67,13 @@ export function countKills(deedsDone: Record<string, number>): number {
  * `restartAll` everything ends at once half-way, as when a machine loses its power.
  */
 export function startTrouble(
-  ground: Ground,
+  ground: ChaosGround,
   options: { seed: number; kills: number; ms: number; restartAll: boolean }
 ): Trouble {
   const random = seeded(options.seed)
   const mending = new Set<Promise<unknown>>()
   const trouble: Trouble = { deeds: {}, log: [], done: Promise.resolve() }
-  const world: World = {
+  const world: ChaosWorld = {
     ground,
     random,
     note: what => trouble.log.push({ at: new Date(), what }),
@@ -118,12 +118,16 @@ export function startTrouble(
   return trouble
 }
 
-function standing(members: (Member | undefined)[], random: Random): Member | undefined {
-  const well = members.filter((member): member is Member => member?.up === true && !member.frozen)
+function standing(members: (ChaosMember | undefined)[], random: Random): ChaosMember | undefined {
+  const well = members.filter((member): member is ChaosMember => member?.up === true && !member.frozen)
   return well.length === 0 ? undefined : random.pick(well)
 }
 
-async function end(world: World, members: (Member | undefined)[], signal: 'SIGKILL' | 'SIGTERM'): Promise<boolean> {
+async function end(
+  world: ChaosWorld,
+  members: (ChaosMember | undefined)[],
+  signal: 'SIGKILL' | 'SIGTERM'
+): Promise<boolean> {
   const { random, note, later } = world
   const pauseMs = random.below(4) === 0 ? random.below(2500) : random.below(300)
   const member = standing(members, random)
@@ -142,7 +146,7 @@ async function end(world: World, members: (Member | undefined)[], signal: 'SIGKI
 }
 
 /** Kills every process, PostgreSQL and the broker too, and starts it all again; what lies already returns by itself. */
-function restartEverything({ ground, note, later }: World): void {
+function restartEverything({ ground, note, later }: ChaosWorld): void {
   const { postgres } = ground
   const members = ground.members.filter(({ up }) => up)
   const killed: Promise<unknown>[] = members.map(member => member.end('SIGKILL'))
@@ -160,7 +164,7 @@ function restartEverything({ ground, note, later }: World): void {
   )
 }
 
-async function freeze(world: World, members: (Member | undefined)[], mostMs: number): Promise<boolean> {
+async function freeze(world: ChaosWorld, members: (ChaosMember | undefined)[], mostMs: number): Promise<boolean> {
   const { random, note, later } = world
   // Most are short; one in four may outlast permits and time-outs.
   const ms = 100 + random.below(random.below(4) === 0 ? mostMs - 100 : Math.min(1500, mostMs - 100))
@@ -177,7 +181,7 @@ async function freeze(world: World, members: (Member | undefined)[], mostMs: num
   return true
 }
 
-async function killPostgres({ ground, random, note, later }: World): Promise<boolean> {
+async function killPostgres({ ground, random, note, later }: ChaosWorld): Promise<boolean> {
   const { postgres } = ground
   const pauseMs = random.below(1000)
   if (!postgres.up || postgres.frozen) return false
@@ -194,7 +198,7 @@ async function killPostgres({ ground, random, note, later }: World): Promise<boo
   return true
 }
 
-async function freezePostgres({ ground, random, note, later }: World, some: boolean): Promise<boolean> {
+async function freezePostgres({ ground, random, note, later }: ChaosWorld, some: boolean): Promise<boolean> {
   const { postgres } = ground
   const ms = 100 + random.below(random.below(4) === 0 ? 5000 : 1200)
   if (!postgres.up || postgres.frozen) return false
@@ -209,7 +213,7 @@ async function freezePostgres({ ground, random, note, later }: World, some: bool
   return true
 }
 
-async function cut({ random, note }: World, wire: Wire | undefined): Promise<boolean> {
+async function cut({ random, note }: ChaosWorld, wire: ChaosWire | undefined): Promise<boolean> {
   const all = random.below(5) === 0
   if (!wire || wire.connections === 0) return false
   const count = wire.cut(() => all || random.below(4) === 0)
@@ -217,7 +221,11 @@ async function cut({ random, note }: World, wire: Wire | undefined): Promise<boo
   return count > 0
 }
 
-async function hold({ random, note, later }: World, wire: Wire | undefined, mostMs: number): Promise<boolean> {
+async function hold(
+  { random, note, later }: ChaosWorld,
+  wire: ChaosWire | undefined,
+  mostMs: number
+): Promise<boolean> {
   const all = random.below(3) === 0
   const direction = random.pick(['both', 'there', 'back'] as const)
   const ms = 50 + random.below(mostMs - 50)

@@ -10,7 +10,7 @@ import { getBalance } from '../../api/traders/balance.ts'
 import { getUsage } from '../../api/usage.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
 import { checkAnswer } from '../support/harness.ts'
-import type { Ground, Trader } from './ground.ts'
+import type { ChaosGround, Trader } from './ground.ts'
 
 const EVERY_MS = 150
 const CLIENT_TIMEOUT_MS = 60_000
@@ -23,13 +23,13 @@ export interface Visits {
   complaints: string[]
 }
 
-interface Call {
+interface VisitCall {
   row: Operation
   query?: Record<string, string>
   body?: object
 }
 
-const calls: ((trader: Trader) => Call)[] = [
+const calls: ((trader: Trader) => VisitCall)[] = [
   () => ({ row: getMe }),
   () => ({ row: getUsage }),
   ({ traderExternalId }) => ({ row: listAccounts, query: { traderExternalId } }),
@@ -48,7 +48,7 @@ const calls: ((trader: Trader) => Call)[] = [
 
 /** Calls all along until stopped; then resolves when every call has its response. */
 export function startVisits(
-  ground: Ground,
+  ground: ChaosGround,
   { seed, stage }: { seed: number; stage: () => string }
 ): { stop(): Promise<Visits> } {
   const visits: Visits = { answers: {}, complaints: [] }
@@ -75,7 +75,7 @@ export function startVisits(
 }
 
 async function visit(
-  ground: Ground,
+  ground: ChaosGround,
   visits: Visits,
   { random, stage }: { random: Random; stage: string }
 ): Promise<void> {

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { breakOff } from '../../worker/broker/transport/opening.ts'
 
-type Direction = 'both' | 'there' | 'back'
+type WireDirection = 'both' | 'there' | 'back'
 
 /** One direction of a connection. */
 class Pipe {
@@ -56,7 +56,7 @@ interface Link {
   back: Pipe
 }
 
-export class Wire {
+export class ChaosWire {
   readonly #server: Server
   readonly #links = new Set<Link>()
   /** While it is there, what is sent over new connections is held in it. */
@@ -65,8 +65,8 @@ export class Wire {
   passing = true
 
   /** A wire to of 127.0.0.1:`target`. */
-  static async open(target: number): Promise<Wire> {
-    const wire = new Wire(target)
+  static async open(target: number): Promise<ChaosWire> {
+    const wire = new ChaosWire(target)
     wire.#server.listen(0, '127.0.0.1')
     await once(wire.#server, 'listening')
     return wire
@@ -106,7 +106,7 @@ export class Wire {
   }
 
   /** Holds the traffic of the connections `choose` says yes to until `release` is called; `bytes` reports how much there is. */
-  hold(choose: () => boolean, direction: Direction): { held: number; bytes(): number; release(): void } {
+  hold(choose: () => boolean, direction: WireDirection): { held: number; bytes(): number; release(): void } {
     const pipes = [...this.#links]
       .filter(() => choose())
       .flatMap(({ there, back }) => (direction === 'both' ? [there, back] : direction === 'there' ? [there] : [back]))

@@ -3,7 +3,7 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { onClose } from '../support/harness.ts'
 
-export interface Relay {
+export interface ClientRelay {
   address: string
   /** Sends connections to another api from now on. */
   lead(address: string): void
@@ -16,7 +16,7 @@ export interface Relay {
 }
 
 /** Opens a relay to the api at `address`. */
-export async function openRelay(address: string): Promise<Relay> {
+export async function openRelay(address: string): Promise<ClientRelay> {
   let target = new URL(address)
   const sockets = new Set<Socket>()
   const pass = (from: Socket, to: Socket, what: 'request' | 'response') => {
@@ -40,7 +40,7 @@ export async function openRelay(address: string): Promise<Relay> {
     pass(api, client, 'response')
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const relay: Relay = {
+  const relay: ClientRelay = {
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     lead: next => {
       target = new URL(next)

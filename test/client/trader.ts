@@ -6,7 +6,7 @@ import { Client, ServiceError } from '../../api/client/src/index.ts'
 const [baseUrl, key, file, accountId, orders] = process.argv.slice(2) as [string, string, string, string, string]
 const service = new Client({ baseUrl, key })
 
-interface Plan {
+interface TraderPlan {
   email: string
   password: string
   signUpId: string
@@ -14,7 +14,7 @@ interface Plan {
 }
 
 /** What is wanted, with an id for each wish: written down before the first call. */
-async function readPlan(): Promise<Plan> {
+async function readPlan(): Promise<TraderPlan> {
   const written = await readFile(file, 'utf8').catch(() => undefined)
   if (written !== undefined) return JSON.parse(written)
   const intents = Array.from({ length: Number(orders) }, (_, index) => ({

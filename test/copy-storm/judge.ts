@@ -7,7 +7,7 @@ import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import type { TestPartner, TestTrader } from '../support/harness.ts'
 
-export interface Verdict {
+export interface CopyVerdict {
   copies: number
   skipped: number
   paused: number
@@ -63,7 +63,7 @@ export async function judge({
   partner: TestPartner
   ledger: LedgerEntry[]
   followers: TestTrader[]
-}): Promise<Verdict> {
+}): Promise<CopyVerdict> {
   const broken: string[] = []
   const contracts = new Map(ledger.map(entry => [`${entry.loginid} ${entry.contractId}`, entry]))
   const follows = await rows<Follow>(db, 'select * from follows order by id')

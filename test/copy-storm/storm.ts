@@ -13,7 +13,7 @@ import { brokerEnv } from '../support/dialects.ts'
 import { newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startWorker, type TestProcess } from '../support/processes.ts'
-import { judge, type Verdict } from './judge.ts'
+import { type CopyVerdict, judge } from './judge.ts'
 
 export interface StormOptions {
   seed: number
@@ -31,7 +31,7 @@ const RECONCILE_AFTER_MS = 3000
 const QUIET_MS = 240_000
 
 /** Runs the storm on a database and a simulated broker of its own, and judges it once everything has ended. */
-export async function storm(options: StormOptions): Promise<Verdict & { placed: number; kills: number }> {
+export async function storm(options: StormOptions): Promise<CopyVerdict & { placed: number; kills: number }> {
   const { seed, tell } = options
   const { below, pick } = seeded(seed)
   const random = () => below(2 ** 32) / 2 ** 32

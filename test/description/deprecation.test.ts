@@ -14,14 +14,14 @@ const harness = await openHarness()
 const partner = await harness.makePartner()
 const deprecated = { since: '2026-12-01', until: '2027-12-01', instead: 'Use `GET /v1/usage`.' }
 
-interface Described {
+interface DescribedDeprecation {
   info: { description: string }
   paths: Record<
     string,
     Record<string, { deprecated?: boolean; description: string; responses: Record<string, { headers: object }> }>
   >
 }
-const described = (rows: Operation[]) => describe(rows, 'https://api.example.com') as unknown as Described
+const described = (rows: Operation[]) => describe(rows, 'https://api.example.com') as unknown as DescribedDeprecation
 
 const announcing = suite('a deprecated operation')
 

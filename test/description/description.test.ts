@@ -8,7 +8,7 @@ import { readConfig } from '../../schemas/config/config.ts'
 import { errors } from '../../schemas/errors/errors.ts'
 import { openValidator } from '../support/openapi.ts'
 
-interface Described {
+interface DescribedDocument {
   operationId: string
   summary: string
   description: string
@@ -18,29 +18,29 @@ interface Described {
   'x-codeSamples': { lang: string; source: string }[]
 }
 type Content = Record<string, { schema: object; example?: unknown; examples?: Record<string, { value: unknown }> }>
-type Part = Record<string, unknown>
+type DocumentPart = Record<string, unknown>
 
 const document = describe(operations, 'https://api.example.com') as {
   openapi: string
   tags: { name: string; description: string }[]
-  paths: Record<string, Record<string, Described>>
-  components: Record<string, Record<string, Part>>
+  paths: Record<string, Record<string, DescribedDocument>>
+  components: Record<string, Record<string, DocumentPart>>
 }
 const { problems } = openValidator(document)
 const rows = operations.map(row => ({
   row,
-  told: document.paths[row.path]?.[row.method.toLowerCase()] as Described
+  told: document.paths[row.path]?.[row.method.toLowerCase()] as DescribedDocument
 }))
 
 /** Every schema of the document with its place. */
-function* schemasIn(part: unknown, at: string): Generator<[string, Part]> {
+function* schemasIn(part: unknown, at: string): Generator<[string, DocumentPart]> {
   if (part === null || typeof part !== 'object') return
   if (Array.isArray(part)) {
     for (const [index, item] of part.entries()) yield* schemasIn(item, `${at}/${index}`)
     return
   }
-  const { example, examples, ...rest } = part as Part
-  if ('type' in rest || 'const' in rest || 'enum' in rest || 'properties' in rest) yield [at, part as Part]
+  const { example, examples, ...rest } = part as DocumentPart
+  if ('type' in rest || 'const' in rest || 'enum' in rest || 'properties' in rest) yield [at, part as DocumentPart]
   for (const [name, inner] of Object.entries(rest)) yield* schemasIn(inner, `${at}/${name}`)
 }
 
@@ -62,7 +62,7 @@ describing('states up to what length a result is inline, and what proxies must b
   const placing = rows.find(({ row }) => row.name === 'placeBinaryOrder')?.told
   assert.match(placing?.description ?? '', `up to about ${seconds - 10} seconds`)
   assert.match(placing?.description ?? '', `proxies on the way must be longer than ${seconds + 20} seconds`)
-  const { waitForSettle } = (document.components.schemas?.BinaryOrder?.properties ?? {}) as Record<string, Part>
+  const { waitForSettle } = (document.components.schemas?.BinaryOrder?.properties ?? {}) as Record<string, DocumentPart>
   assert.match(String(waitForSettle?.description), `waits for ${seconds} seconds`)
   const guide = await readFile(new URL('../../api/description/guides/going-live.md', import.meta.url), 'utf8')
   for (const said of ['nginx', 'HAProxy', `before ${seconds + 20} seconds`]) assert.match(guide, said)
@@ -126,10 +126,10 @@ describing('leaves no response open: no field that is not described, but where t
 })
 
 /** Where a schema of a response lets anything in: objects that are not closed, lists of whatever, values of any type. */
-function* openIn(schema: Part, at: string): Generator<string> {
+function* openIn(schema: DocumentPart, at: string): Generator<string> {
   const { oneOf, items, properties, additionalProperties } = schema as Record<string, never>
   if (oneOf) {
-    for (const [index, one] of (oneOf as Part[]).entries()) yield* openIn(one, `${at}/oneOf/${index}`)
+    for (const [index, one] of (oneOf as DocumentPart[]).entries()) yield* openIn(one, `${at}/oneOf/${index}`)
     return
   }
   const types = [schema.type].flat()
@@ -138,7 +138,7 @@ function* openIn(schema: Part, at: string): Generator<string> {
     (types.includes('object') && additionalProperties !== false) ||
     (types.includes('array') && !items)
   if (isOpen) yield at
-  for (const [name, field] of Object.entries((properties ?? {}) as Record<string, Part>))
+  for (const [name, field] of Object.entries((properties ?? {}) as Record<string, DocumentPart>))
     yield* openIn(field, `${at}/${name}`)
   if (items) yield* openIn(items, `${at}/items`)
 }

@@ -6,7 +6,7 @@ import { getSpec, operations } from '../../api/operations.ts'
 import { Exchange } from '../../schemas/traders/accounts.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
-interface Described {
+interface SpecDocument {
   security: object[]
 }
 
@@ -27,7 +27,7 @@ spec('states for each operation which credentials it takes', async () => {
   assert.equal(body.paths['/v1/keys'].post.security, [{ session: [] }])
   assert.equal(body.paths['/v1/traders/me'].get.security, [{ key: [], trader: [] }])
   assert.equal(body.paths['/v1/community/messages'].post.security, [{ key: [] }, { key: [], trader: [] }])
-  for (const { parameters: _, ...path } of Object.values(body.paths as Record<string, Record<string, Described>>))
+  for (const { parameters: _, ...path } of Object.values(body.paths as Record<string, Record<string, SpecDocument>>))
     for (const { security } of Object.values(path))
       for (const scheme of security.flatMap(Object.keys)) assert.ok(body.components.securitySchemes[scheme], scheme)
 })

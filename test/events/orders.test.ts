@@ -38,12 +38,12 @@ const place = (traderExternalId: string, changes: object = {}) =>
   })
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
-type Read = { type: string; position: number; data: any }
+type ReadEvent = { type: string; position: number; data: any }
 
 /** The trader's events, once there are `count` of orders. */
-const eventsOf = (traderExternalId: string, count: number): Promise<Read[]> =>
+const eventsOf = (traderExternalId: string, count: number): Promise<ReadEvent[]> =>
   until(`${count} events`, async () => {
-    const { events } = (await readAll(partner, { traderExternalId })) as { events: Read[] }
+    const { events } = (await readAll(partner, { traderExternalId })) as { events: ReadEvent[] }
     const ofOrders = events.filter(({ type }) => type.startsWith('order.'))
     return ofOrders.length >= count && ofOrders
   })

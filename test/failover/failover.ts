@@ -10,7 +10,7 @@ import { emptyLoad, runLoad } from '../chaos/load.ts'
 import { story } from '../chaos/stories.ts'
 import { seeded } from '../money-storm/random.ts'
 import { summary } from '../support/auditor.ts'
-import type { Dialect } from '../support/dialects.ts'
+import type { DialectName } from '../support/dialects.ts'
 import { operator } from '../support/operator.ts'
 import { until } from '../support/until.ts'
 import { openCluster } from './cluster.ts'
@@ -28,7 +28,7 @@ export interface FailoverOptions {
   accounts: number
   sockets: number
   redis: boolean
-  dialect: Dialect
+  dialect: DialectName
   /** No deed begins later than so long after the first one, ms. */
   withinMs: number
   tell(line: string): void

@@ -1,9 +1,9 @@
 // The hostile classes about the bytes of a body: what is written of a good one's text.
 import fc from 'fast-check'
 import { amplified } from '../support/amplified.ts'
-import type { Kind } from './kinds.ts'
+import type { FuzzKind } from './kinds.ts'
 import { type Ask, credentials, inputsFor, wireOf } from './requests.ts'
-import type { Wire } from './wire.ts'
+import type { FuzzWire } from './wire.ts'
 
 const refused = (...only: number[]) => ({ check: 'negative_data_rejection', only })
 
@@ -11,13 +11,13 @@ const refused = (...only: number[]) => ({ check: 'negative_data_rejection', only
 function rewritten(
   kind: string,
   rewrite: (text: string, pick: number) => { body: Buffer; headers?: Record<string, string>; only?: number[] }
-): Kind {
+): FuzzKind {
   return (operation, scene) => {
     if (!operation.body) return null
     return fc.tuple(inputsFor(operation, scene), fc.nat(100_000)).map(([input, pick]): Ask => {
       const wire = wireOf(operation, input, credentials(operation, scene))
       const { body, headers = {}, only } = rewrite(wire.body?.toString() ?? '{}', pick)
-      const sent: Wire = { ...wire, body, headers: { ...wire.headers, ...headers } }
+      const sent: FuzzWire = { ...wire, body, headers: { ...wire.headers, ...headers } }
       return { operation, kind, wire: sent, ...(only ? { expected: refused(...only) } : {}) }
     })
   }
@@ -65,7 +65,7 @@ export const charsets = rewritten('wrong-charset', (text, pick) => {
   return options[pick % options.length] as (typeof options)[number]
 })
 
-export const amplification: Kind = (operation, scene) => {
+export const amplification: FuzzKind = (operation, scene) => {
   const { body, bodyLimit } = operation
   if (!body || bodyLimit === undefined) return null
   const { resolve } = scene.description

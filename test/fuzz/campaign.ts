@@ -6,12 +6,12 @@ import { hostile } from './hostile.ts'
 import { judge } from './judge.ts'
 import { kinds } from './kinds.ts'
 import { BrokenPromise, lifecycles, stepsOver } from './lifecycles.ts'
-import { type Findings, openFindings, type Report } from './report.ts'
-import { type Ask, cursorOf, identifierIn, learn, type Scene } from './requests.ts'
-import { type Heard, type Line, openLine, type Wire } from './wire.ts'
+import { type Findings, type FuzzReport, openFindings } from './report.ts'
+import { type Ask, cursorOf, type FuzzScene, identifierIn, learn } from './requests.ts'
+import { type FuzzWire, type Heard, openLine, type WireLine } from './wire.ts'
 
 interface CampaignOptions {
-  scene: Scene
+  scene: FuzzScene
   seed: number
   requests: number
   /** Ends earlier after so long. */
@@ -31,7 +31,7 @@ const LIFECYCLE = 'lifecycle'
 const REPEATS = 5
 
 /** Runs until so many requests were sent, or the time is over. */
-export async function runCampaign(options: CampaignOptions): Promise<Report> {
+export async function runCampaign(options: CampaignOptions): Promise<FuzzReport> {
   const {
     scene,
     seed,
@@ -73,14 +73,14 @@ export async function runCampaign(options: CampaignOptions): Promise<Report> {
   return report
 }
 
-interface Open {
-  scene: Scene
-  line: Line
+interface OpenCampaign {
+  scene: FuzzScene
+  line: WireLine
   findings: Findings
 }
 
 /** Sends a request and holds the response to its description. */
-async function ask(asked: Ask, { scene, line, findings }: Open): Promise<Heard> {
+async function ask(asked: Ask, { scene, line, findings }: OpenCampaign): Promise<Heard> {
   const { operation, kind, wire } = asked
   findings.sent(asked)
   try {
@@ -107,8 +107,8 @@ const isLate = ({ status, text }: Heard): boolean =>
   status === 502 && /"status":"PENDING"|no answer from the broker in time/.test(text)
 
 /** Lives one thing's life. */
-async function live(name: string, services: Open): Promise<void> {
-  let last: Wire | null = null
+async function live(name: string, services: OpenCampaign): Promise<void> {
+  let last: FuzzWire | null = null
   const step = stepsOver(services.scene, (operation, wire, expected) => {
     last = wire
     return ask({ operation, kind: LIFECYCLE, wire, expected }, services)
@@ -121,7 +121,7 @@ async function live(name: string, services: Open): Promise<void> {
 
 /** Batches of requests of every class and operation, and between them lifecycles, without end. */
 function* schedule(
-  scene: Scene,
+  scene: FuzzScene,
   seed: number,
   { kinds: wanted, operations: named }: { kinds?: string[]; operations?: string[] }
 ): Generator<Ask[] | string, undefined> {
@@ -153,7 +153,7 @@ function* schedule(
 const sortIn = (path: string) => new URLSearchParams(path.split('?')[1]).get('sort')
 
 /** Identifiers of what was made, so that later requests get past the first look-up. */
-function remember(scene: Scene, { operation, wire }: Ask, text: string): void {
+function remember(scene: FuzzScene, { operation, wire }: Ask, text: string): void {
   const body = JSON.parse(text) as Record<string, unknown>
   if (operation.query.cursor && typeof body.nextCursor === 'string')
     learn(scene, cursorOf(operation, 'cursor', sortIn(wire.path)), body.nextCursor)

@@ -2,17 +2,17 @@
 // credentials. The fuzzer knows of the rows only what a partner can read.
 import { openValidator } from '../support/openapi.ts'
 
-export type Schema = { [key: string]: unknown }
+export type DescribedSchema = { [key: string]: unknown }
 
 export interface Described {
   name: string
   method: string
   /** With parameters in braces. */
   path: string
-  params: Record<string, Schema>
-  query: Record<string, Schema>
+  params: Record<string, DescribedSchema>
+  query: Record<string, DescribedSchema>
   requiredQuery: string[]
-  body: Schema | undefined
+  body: DescribedSchema | undefined
   /** Bytes a body may have, as the description of the body says. */
   bodyLimit: number | undefined
   answers: Record<string, DescribedAnswer>
@@ -22,7 +22,7 @@ export interface Described {
 }
 
 export interface DescribedAnswer {
-  schema: Schema
+  schema: DescribedSchema
   headers: Record<string, { required: boolean; pattern: RegExp | undefined }>
   /** Codes of the error envelope; empty for a success. */
   codes: string[]
@@ -33,9 +33,9 @@ export interface Description {
   /** The methods of each path. */
   methods: Map<string, string[]>
   /** What in a value breaks a schema of the document. */
-  problems(schema: Schema, value: unknown): string[]
+  problems(schema: DescribedSchema, value: unknown): string[]
   /** A schema with what it refers to in place. */
-  resolve(schema: Schema): Schema
+  resolve(schema: DescribedSchema): DescribedSchema
 }
 
 interface Raw {
@@ -43,14 +43,14 @@ interface Raw {
 }
 interface RawOperation {
   operationId: string
-  parameters?: { name: string; in: string; required: boolean; schema: Schema }[]
-  requestBody?: { description?: string; content: Record<string, { schema: Schema }> }
-  responses: Record<string, Schema>
+  parameters?: { name: string; in: string; required: boolean; schema: DescribedSchema }[]
+  requestBody?: { description?: string; content: Record<string, { schema: DescribedSchema }> }
+  responses: Record<string, DescribedSchema>
   security: Record<string, unknown>[]
 }
 interface RawAnswer {
-  headers?: Record<string, Schema>
-  content: Record<string, { schema: Schema; examples?: Record<string, unknown> }>
+  headers?: Record<string, DescribedSchema>
+  content: Record<string, { schema: DescribedSchema; examples?: Record<string, unknown> }>
 }
 
 /** The credential that the names of a row of `security` mean; a row that is missing needs none. */
@@ -65,7 +65,7 @@ export async function readDescription(address: string, key: string): Promise<Des
   const answer = await fetch(`${address}/v1/_spec`, { headers: { authorization: `Bearer ${key}` } })
   if (answer.status !== 200) throw new Error(`GET /v1/_spec answered ${answer.status}`)
   const document = (await answer.json()) as Raw
-  const resolve = (schema: Schema) => follow(document, schema)
+  const resolve = (schema: DescribedSchema) => follow(document, schema)
   const operations = Object.entries(document.paths).flatMap(([path, { parameters: _, ...methods }]) =>
     Object.entries(methods).map(([method, operation]) => read(path, method.toUpperCase(), operation, resolve))
   )
@@ -83,7 +83,12 @@ export async function readDescription(address: string, key: string): Promise<Des
   }
 }
 
-function read(path: string, method: string, raw: RawOperation, resolve: (schema: Schema) => Schema): Described {
+function read(
+  path: string,
+  method: string,
+  raw: RawOperation,
+  resolve: (schema: DescribedSchema) => DescribedSchema
+): Described {
   const parameters = raw.parameters ?? []
   const named = (place: string) =>
     Object.fromEntries(parameters.filter(({ in: at }) => at === place).map(({ name, schema }) => [name, schema]))
@@ -113,7 +118,10 @@ function limitIn(description = ''): number | undefined {
   return kib === undefined ? undefined : Number(kib) * 1024
 }
 
-function readAnswer({ headers = {}, content }: RawAnswer, resolve: (schema: Schema) => Schema): DescribedAnswer {
+function readAnswer(
+  { headers = {}, content }: RawAnswer,
+  resolve: (schema: DescribedSchema) => DescribedSchema
+): DescribedAnswer {
   const { schema = {}, examples = {} } = content['application/json'] ?? {}
   return {
     schema,
@@ -121,7 +129,10 @@ function readAnswer({ headers = {}, content }: RawAnswer, resolve: (schema: Sche
     codes: 'allOf' in schema ? Object.keys(examples) : [],
     headers: Object.fromEntries(
       Object.entries(headers).map(([name, header]) => {
-        const { required = false, schema: field = {} } = resolve(header) as { required?: boolean; schema?: Schema }
+        const { required = false, schema: field = {} } = resolve(header) as {
+          required?: boolean
+          schema?: DescribedSchema
+        }
         return [name, { required, pattern: field.pattern ? new RegExp(field.pattern as string, 'u') : undefined }]
       })
     )
@@ -129,7 +140,7 @@ function readAnswer({ headers = {}, content }: RawAnswer, resolve: (schema: Sche
 }
 
 // Requests do not refer in circles, so what is referred to can be put in place.
-function follow(document: object, part: Schema): Schema {
+function follow(document: object, part: DescribedSchema): DescribedSchema {
   const walk = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(walk)
     if (value === null || typeof value !== 'object') return value
@@ -138,8 +149,11 @@ function follow(document: object, part: Schema): Schema {
     const found = $ref
       .slice(2)
       .split('/')
-      .reduce<unknown>((at, name) => (at as Schema)[name.replaceAll('~1', '/').replaceAll('~0', '~')], document)
+      .reduce<unknown>(
+        (at, name) => (at as DescribedSchema)[name.replaceAll('~1', '/').replaceAll('~0', '~')],
+        document
+      )
     return walk(found)
   }
-  return walk(part) as Schema
+  return walk(part) as DescribedSchema
 }

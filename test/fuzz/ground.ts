@@ -11,14 +11,14 @@ import { revokeKey } from '../../db/partners/keys.ts'
 import { suspendPartner } from '../../db/partners/standing.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { audit, booksOf, type Finding, readOrders } from '../support/auditor.ts'
+import { type AuditFinding, audit, booksOf, readOrders } from '../support/auditor.ts'
 import { call, type Harness, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startApi, startWorker, type TestProcess } from '../support/processes.ts'
 import { readDescription } from './description.ts'
 import type { Sharing } from './requests.ts'
-import { learn, type Scene } from './requests.ts'
+import { type FuzzScene, learn } from './requests.ts'
 import { PASSWORD } from './values.ts'
 
 const CANARY = 'canary-5b1f0e'
@@ -26,16 +26,16 @@ const TRADERS = 12
 // Sessions must outlive every campaign: 200,000 requests take hours on a small or busy machine.
 const SESSION_HOURS = 72
 
-export interface Ground {
-  scene: Scene
+export interface FuzzGround {
+  scene: FuzzScene
   api: TestProcess
   worker: TestProcess
   /** What the broker's books hold against the orders on the shared account, once none is on its way. */
-  auditShared(): Promise<Finding[]>
+  auditShared(): Promise<AuditFinding[]>
 }
 
 /** Starts everything on a database of its own; closed by the harness. */
-export async function openGround(): Promise<Ground> {
+export async function openGround(): Promise<FuzzGround> {
   const simulator = await startSimulator({ tickMs: 50, seed: 3, limits: 'off', timeScale: 100 })
   onClose(() => simulator.close())
   const harness = await openHarness({
@@ -68,13 +68,13 @@ export async function openGround(): Promise<Ground> {
 }
 
 /** The same partners and things, requested at another address. */
-export const through = (scene: Scene, address: string): Scene => ({ ...scene, address })
+export const through = (scene: FuzzScene, address: string): FuzzScene => ({ ...scene, address })
 
-async function openScene(harness: Harness, address: string): Promise<Scene> {
+async function openScene(harness: Harness, address: string): Promise<FuzzScene> {
   const { services } = harness
   const partner = await harness.makePartner({ name: 'Fuzzing' })
   const bare = await harness.makePartner({ scopes: [] })
-  const scene: Scene = {
+  const scene: FuzzScene = {
     address,
     description: await readDescription(address, partner.key),
     key: partner.key,
@@ -140,7 +140,7 @@ async function makeSharing(harness: Harness): Promise<Sharing> {
 }
 
 /** Keys that are no good: revoked, of a partner that is suspended, of one that has not paid. */
-async function spentKeys(harness: Harness): Promise<Scene['badKeys']> {
+async function spentKeys(harness: Harness): Promise<FuzzScene['badKeys']> {
   const { db } = harness.services
   const [revoked, suspended, unpaid] = [
     await harness.makePartner(),
@@ -158,7 +158,7 @@ async function spentKeys(harness: Harness): Promise<Scene['badKeys']> {
 }
 
 /** Another partner's things; whatever of it is for itself only says so. */
-async function makeOthers(harness: Harness, scene: Scene, seller: TestPartner): Promise<void> {
+async function makeOthers(harness: Harness, scene: FuzzScene, seller: TestPartner): Promise<void> {
   const { db } = harness.services
   const other = await harness.makePartner({ name: CANARY, scopes: allScopes })
   const made = async (row: Parameters<TestPartner['call']>[0], input: object) => {

@@ -1,18 +1,18 @@
 // The classes of requests that nobody sends by mistake.
 import fc, { type Arbitrary } from 'fast-check'
 import { amplification, charsets, duplicateKeys, nesting, unreadable } from './bodies.ts'
-import type { Described, Schema } from './description.ts'
-import type { Kind } from './kinds.ts'
+import type { Described, DescribedSchema } from './description.ts'
+import type { FuzzKind } from './kinds.ts'
 import {
   type Ask,
   changed,
   credentials,
+  type FuzzScene,
   type Input,
   identifierIn,
   inputsFor,
   pathOf,
   placesIn,
-  type Scene,
   wireOf
 } from './requests.ts'
 import { sharedAccount } from './sharing.ts'
@@ -21,7 +21,7 @@ const ASSIGNED = 'assigned-by-the-fuzzer'
 const refused = (...only: number[]) => ({ check: 'negative_data_rejection', only })
 
 /** Fields that are not the caller's to set: those of every response, and the usual suspects. */
-function unassignable(operation: Described, { description }: Scene): string[] {
+function unassignable(operation: Described, { description }: FuzzScene): string[] {
   const own = Object.keys((description.resolve(operation.body ?? {}).properties ?? {}) as object)
   const answered = description.operations.flatMap(({ answers }) =>
     Object.keys((description.resolve(answers[200]?.schema ?? {}).properties ?? {}) as object)
@@ -41,7 +41,7 @@ function unassignable(operation: Described, { description }: Scene): string[] {
   return [...new Set([...answered, ...usual])].filter(name => !own.includes(name))
 }
 
-const massAssignment: Kind = (operation, scene) => {
+const massAssignment: FuzzKind = (operation, scene) => {
   if (!operation.body) return null
   const closed = scene.description.resolve(operation.body).additionalProperties === false
   const names = unassignable(operation, scene)
@@ -62,7 +62,7 @@ const massAssignment: Kind = (operation, scene) => {
 
 // What is another partner's answers as if it were not there. A filter fits nothing; the exchange would make a trader
 // of one's own of the name, and an admin key acts for the platform on anybody's purchase.
-const crossed: Kind = (operation, scene) => {
+const crossed: FuzzKind = (operation, scene) => {
   const [fine, owns] = [
     ['listOrders', 'listEvents', 'listRequests'],
     ['exchangeTokens', 'refundPurchase']
@@ -114,7 +114,7 @@ const NUMBERS = [
   '9223372036854775808'
 ]
 
-const hugeNumbers: Kind = (operation, scene) => {
+const hugeNumbers: FuzzKind = (operation, scene) => {
   const body = operation.body ? scene.description.resolve(operation.body) : undefined
   const places = (value: unknown) => placesIn(value).filter(place => typeof at(value, place) === 'number')
   const queries = Object.keys(operation.query)
@@ -141,7 +141,7 @@ const hugeNumbers: Kind = (operation, scene) => {
 const at = (value: unknown, place: (string | number)[]): unknown =>
   place.reduce<unknown>((part, key) => (part as Record<string | number, unknown>)[key], value)
 
-const unstorable: Kind = (operation, scene) => {
+const unstorable: FuzzKind = (operation, scene) => {
   const texts = Object.entries(operation.query).filter(([, schema]) => schema.type === 'string' && !schema.enum)
   if (!operation.body && texts.length === 0) return null
   return fc
@@ -158,12 +158,12 @@ const unstorable: Kind = (operation, scene) => {
         const place = places[pick % Math.max(1, places.length)] ?? ['unheardOf']
         return { ...ask, wire: wireOf(operation, { ...input, body: changed(input.body, place, text) }, headers) }
       }
-      const [name] = texts[pick % texts.length] as [string, Schema]
+      const [name] = texts[pick % texts.length] as [string, DescribedSchema]
       return { ...ask, wire: wireOf(operation, { ...input, query: { ...input.query, [name]: 'a\u0000' } }, headers) }
     })
 }
 
-const duplicateQuery: Kind = (operation, scene) => {
+const duplicateQuery: FuzzKind = (operation, scene) => {
   const names = Object.keys(operation.query)
   if (names.length === 0) return null
   return fc.tuple(inputsFor(operation, scene), fc.constantFrom(...names)).map(([input, name]) => {
@@ -196,7 +196,7 @@ const ESCAPES = [
   'a'.repeat(3000)
 ]
 
-const paths: Kind = (operation, scene) =>
+const paths: FuzzKind = (operation, scene) =>
   fc.tuple(inputsFor(operation, scene), fc.constantFrom(...ESCAPES), fc.nat(3)).map(([input, twist, way]): Ask => {
     const good = pathOf(operation, { ...input, query: {} })
     const names = Object.keys(operation.params)
@@ -226,14 +226,14 @@ const HEADERS: Record<string, string>[] = [
   { range: 'bytes=0-1', 'if-none-match': '*', 'if-modified-since': 'never' }
 ]
 
-const oddHeaders: Kind = (operation, scene) =>
+const oddHeaders: FuzzKind = (operation, scene) =>
   fc.tuple(inputsFor(operation, scene), fc.constantFrom(...HEADERS)).map(([input, headers]) => ({
     operation,
     kind: 'odd-headers',
     wire: wireOf(operation, input, { ...credentials(operation, scene), ...headers })
   }))
 
-export const hostile: Record<string, (operation: Described, scene: Scene) => Arbitrary<Ask> | null> = {
+export const hostile: Record<string, (operation: Described, scene: FuzzScene) => Arbitrary<Ask> | null> = {
   'mass-assignment': massAssignment,
   'other-partners': crossed,
   'huge-numbers': hugeNumbers,

@@ -1,7 +1,7 @@
 // What is wrong with a response: the checks that every response must pass, and what its request expected of it.
 
 import type { Described, DescribedAnswer } from './description.ts'
-import type { Ask, Scene } from './requests.ts'
+import type { Ask, FuzzScene } from './requests.ts'
 import { ANSWER_MS, type Heard } from './wire.ts'
 
 export interface Problem {
@@ -25,7 +25,7 @@ const isOwnDoing = (status: number, text: string) =>
   status === 502 && text.includes('The broker refused tokens of this account, or of too many accounts, again and again')
 
 /** The problems of a response, empty when it is as described and expected. */
-export function judge(ask: Ask, heard: Heard, scene: Scene): Problem[] {
+export function judge(ask: Ask, heard: Heard, scene: FuzzScene): Problem[] {
   const { expected, wire } = ask
   const operation = answering(ask, scene)
   const { status, headers, text } = heard
@@ -79,7 +79,7 @@ export function judge(ask: Ask, heard: Heard, scene: Scene): Problem[] {
 }
 
 /** The operation that answers: a path that was twisted may have become that of another one. */
-function answering({ operation, stray, wire }: Ask, { description }: Scene): Described {
+function answering({ operation, stray, wire }: Ask, { description }: FuzzScene): Described {
   if (!stray) return operation
   const [path = ''] = wire.path.split('?')
   const named = description.operations.filter(({ method }) => method === wire.method)
@@ -101,13 +101,13 @@ function checkHeaders({ headers: fields }: DescribedAnswer, { headers }: Heard, 
   }
 }
 
-function checkStray(status: number, body: unknown, { description }: Scene, say: Say): void {
+function checkStray(status: number, body: unknown, { description }: FuzzScene, say: Say): void {
   const broken = description.problems({ $ref: '#/components/schemas/Error' }, body)
   if (broken.length > 0) say('response_schema_conformance', broken.join('; '))
   if (!STRAY[status]?.includes(codeOf(body))) say('status_code_conformance', `${status} ${codeOf(body)}`)
 }
 
-function checkAllow({ operation, stray, kind }: Ask, allow: unknown, { description }: Scene, say: Say): void {
+function checkAllow({ operation, stray, kind }: Ask, allow: unknown, { description }: FuzzScene, say: Say): void {
   const told = String(allow ?? '').split(', ')
   const taken = description.methods.get(operation.path) ?? []
   const wanted = [...taken, ...(taken.includes('GET') ? ['HEAD'] : [])]

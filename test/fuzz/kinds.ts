@@ -7,16 +7,16 @@ import {
   changed,
   credentials,
   endsItsSession,
+  type FuzzScene,
   type Input,
   inputsFor,
   pathOf,
   placesIn,
-  type Scene,
   wireOf
 } from './requests.ts'
 
 /** Makes requests of one class for an operation; null where the class means nothing to it. */
-export type Kind = (operation: Described, scene: Scene) => Arbitrary<Ask> | null
+export type FuzzKind = (operation: Described, scene: FuzzScene) => Arbitrary<Ask> | null
 
 /** What says that the request itself is at fault. */
 export const REFUSALS = [400, 401, 403, 405, 408, 413, 415, 431] as const
@@ -25,7 +25,7 @@ export const REFUSALS = [400, 401, 403, 405, 408, 413, 415, 431] as const
 const mayBeUnknown = (operation: Described) =>
   endsItsSession(operation) || operation.answers[401]?.codes.includes('INVALID_CREDENTIALS')
 
-const fits: Kind = (operation, scene) =>
+const fits: FuzzKind = (operation, scene) =>
   fc.tuple(inputsFor(operation, scene), fc.nat(1000)).map(([input, pick]) => ({
     operation,
     kind: 'valid',
@@ -60,7 +60,7 @@ const WRONG = [
   ...[{ a: 1 }, ['x'], 'TRUE', '2026-13-45', 'not-an-e-mail', 'javascript:alert(1)', undefined]
 ]
 
-const breaks: Kind = (operation, scene) => {
+const breaks: FuzzKind = (operation, scene) => {
   const { body: schema, query } = operation
   const names = Object.keys(query)
   if (!schema && names.length === 0) return null
@@ -88,7 +88,7 @@ const breaks: Kind = (operation, scene) => {
     })
 }
 
-const missing: Kind = (operation, scene) => {
+const missing: FuzzKind = (operation, scene) => {
   const body = operation.body ? scene.description.resolve(operation.body) : {}
   const required = (body.required ?? []) as string[]
   const names = [...operation.requiredQuery.map(name => ['query', name]), ...required.map(name => ['body', name])]
@@ -101,7 +101,7 @@ const missing: Kind = (operation, scene) => {
   }))
 }
 
-const strangers: Kind = (operation, scene) => {
+const strangers: FuzzKind = (operation, scene) => {
   const right = credentials(operation, scene)
   const all: Record<string, string>[] = [
     {},
@@ -132,7 +132,7 @@ const strangers: Kind = (operation, scene) => {
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY', 'MKCOL']
 
-const methods: Kind = (operation, scene) => {
+const methods: FuzzKind = (operation, scene) => {
   const taken = scene.description.methods.get(operation.path) ?? []
   const others = METHODS.filter(name => !taken.includes(name) && !(name === 'HEAD' && taken.includes('GET')))
   return fc
@@ -146,4 +146,4 @@ const methods: Kind = (operation, scene) => {
     }))
 }
 
-export const kinds: Record<string, Kind> = { valid: fits, broken: breaks, missing, credentials: strangers, methods }
+export const kinds: Record<string, FuzzKind> = { valid: fits, broken: breaks, missing, credentials: strangers, methods }

@@ -1,23 +1,23 @@
 // Things that are made, used and given up: there once they were made, as they were made, and unusable once they are
 // gone. The checks are those that Schemathesis calls ensure_resource_availability and use_after_free.
 import { randomUUID } from 'node:crypto'
-import { credentials, type Input, type Scene, wireOf } from './requests.ts'
+import { credentials, type FuzzScene, type Input, wireOf } from './requests.ts'
 import type { Heard } from './wire.ts'
 
-export interface Answer {
+export interface StepResponse {
   status: number
   // biome-ignore lint/suspicious/noExplicitAny: many shapes
   body: any
 }
 
 /** Sends a request of an operation, through all checks; the response must have one of these statuses. */
-export type Step = (
+export type LifecycleStep = (
   operation: string,
   input: Partial<Input>,
   expected?: { only?: number[]; check?: string; headers?: Record<string, string> }
-) => Promise<Answer>
+) => Promise<StepResponse>
 
-type Lifecycle = (step: Step, scene: Scene) => Promise<void>
+type Lifecycle = (step: LifecycleStep, scene: FuzzScene) => Promise<void>
 
 const AVAILABLE = 'ensure_resource_availability'
 const FREED = 'use_after_free'
@@ -35,10 +35,10 @@ export class BrokenPromise extends Error {
   }
 }
 
-const first = (scene: Scene, name: string) => scene.known.get(name)?.[0] as string
+const first = (scene: FuzzScene, name: string) => scene.known.get(name)?.[0] as string
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 // biome-ignore lint/suspicious/noExplicitAny: many shapes
-const ids = (list: Answer, name: string): string[] => list.body.data.map((entry: any) => entry[name])
+const ids = (list: StepResponse, name: string): string[] => list.body.data.map((entry: any) => entry[name])
 
 const bot = {
   name: 'Fuzzed',
@@ -252,7 +252,7 @@ interface Room {
 }
 
 /** Gives up the oldest of what all requests have made, before the service lets no more be made. */
-async function makeRoom(step: Step, { list, id, remove, isThere = () => true }: Room): Promise<void> {
+async function makeRoom(step: LifecycleStep, { list, id, remove, isThere = () => true }: Room): Promise<void> {
   const there = (await step(list, {})).body.data.filter(isThere)
   if (there.length < CROWDED) return
   for (const entry of there.slice(CROWDED / 2)) await step(remove, { params: { id: entry[id] } }, { only: [200, 404] })
@@ -260,13 +260,13 @@ async function makeRoom(step: Step, { list, id, remove, isThere = () => true }: 
 
 /** Steps over a sender of whole requests. */
 export function stepsOver(
-  scene: Scene,
+  scene: FuzzScene,
   send: (
     ask: Parameters<typeof wireOf>[0],
     wire: ReturnType<typeof wireOf>,
     expected: { check: string; only: number[] }
   ) => Promise<Heard>
-): Step {
+): LifecycleStep {
   return async (name, { params = {}, query = {}, body }, { only = [200], check = AVAILABLE, headers = {} } = {}) => {
     const operation = scene.description.operations.find(candidate => candidate.name === name)
     if (!operation) throw new Error(`The description has no ${name}`)

@@ -2,9 +2,9 @@
 
 import type { Problem } from './judge.ts'
 import type { Ask } from './requests.ts'
-import { curlOf, type Wire } from './wire.ts'
+import { curlOf, type FuzzWire } from './wire.ts'
 
-export interface Violation extends Problem {
+export interface FuzzViolation extends Problem {
   operation: string
   kind: string
   curl: string
@@ -12,27 +12,27 @@ export interface Violation extends Problem {
   more: number
 }
 
-export interface Report {
+export interface FuzzReport {
   seed: number
   requests: number
   seconds: number
   byOperation: Map<string, number>
   byKind: Map<string, number>
   byStatus: Map<number, number>
-  violations: Violation[]
+  violations: FuzzViolation[]
 }
 
 export interface Findings {
-  report: Report
+  report: FuzzReport
   sent(ask: Ask): void
   answered(status: number): void
   /** Keeps the first of its kind with a curl, and counts the others. */
-  wrong(operation: string, kind: string, wire: Wire | null, problem: Problem): void
+  wrong(operation: string, kind: string, wire: FuzzWire | null, problem: Problem): void
 }
 
 /** The findings of a campaign against a server, none yet; `tell` hears of each kind as it is found. */
 export function openFindings(address: string, seed: number, tell?: (line: string) => void): Findings {
-  const report: Report = {
+  const report: FuzzReport = {
     seed,
     requests: 0,
     seconds: 0,
@@ -41,7 +41,7 @@ export function openFindings(address: string, seed: number, tell?: (line: string
     byStatus: new Map(),
     violations: []
   }
-  const known = new Map<string, Violation>()
+  const known = new Map<string, FuzzViolation>()
   const count = <Key>(counts: Map<Key, number>, key: Key) => counts.set(key, (counts.get(key) ?? 0) + 1)
   return {
     report,
@@ -74,7 +74,7 @@ export function* tellReport({
   byKind,
   byStatus,
   violations
-}: Report): Generator<string> {
+}: FuzzReport): Generator<string> {
   const table = (title: string, counts: Map<string | number, number>) =>
     `${title}:\n${[...counts]
       .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -87,6 +87,6 @@ export function* tellReport({
   yield `\nSeed ${seed}: ${requests} requests to ${byOperation.size} operations in ${Math.round(seconds)} s, ${Math.round(requests / seconds)}/s; ${violations.length === 0 ? 'no violation' : `${violations.length} kinds of violations`}.`
 }
 
-function inWords({ operation, kind, check, words, curl, more }: Violation): string {
+function inWords({ operation, kind, check, words, curl, more }: FuzzViolation): string {
   return `\n${check}: ${operation} (${kind})${more > 0 ? `, and ${more} more` : ''}\n  ${words}\n  ${curl}`
 }

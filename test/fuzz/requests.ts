@@ -2,13 +2,13 @@
 import fc, { type Arbitrary } from 'fast-check'
 import type { Described, Description } from './description.ts'
 import { valid } from './values.ts'
-import type { Wire } from './wire.ts'
+import type { FuzzWire } from './wire.ts'
 
 export interface Ask {
   operation: Described
   /** The class of requests this is one of. */
   kind: string
-  wire: Wire
+  wire: FuzzWire
   /** The only statuses that may be answered, or those that must not, the time for it; and the check that says so. */
   expected?: { check: string; only?: readonly number[]; never?: readonly number[]; withinMs?: number }
   /** Never to be found in the response. */
@@ -27,7 +27,7 @@ export interface Sharing {
 }
 
 /** Who sends the request, and what it has. */
-export interface Scene {
+export interface FuzzScene {
   address: string
   description: Description
   key: string
@@ -60,7 +60,7 @@ export interface Input {
 const KNOWN_LIMIT = 200
 
 /** Remembers the value of a field for later requests. */
-export function learn(scene: Scene, name: string, value: unknown): void {
+export function learn(scene: FuzzScene, name: string, value: unknown): void {
   const values = scene.known.get(name) ?? []
   scene.known.set(name, values)
   if (values.includes(value)) return
@@ -124,7 +124,7 @@ function withCursor(
 }
 
 /** Inputs that fit the description of an operation. */
-export function inputsFor(operation: Described, scene: Scene): Arbitrary<Input> {
+export function inputsFor(operation: Described, scene: FuzzScene): Arbitrary<Input> {
   const known = (name: string) => scene.known.get(name) ?? []
   const resolved = scene.description.resolve(operation.body ?? {})
   const required = [...((resolved.required ?? []) as string[]), ...(NEEDED[operation.name] ?? [])]
@@ -162,7 +162,7 @@ export function inputsFor(operation: Described, scene: Scene): Arbitrary<Input> 
 export const endsItsSession = ({ name }: Described) => name === 'logOutTrader' || name === 'endSessions'
 
 /** Header fields with the credentials an operation takes. */
-export function credentials(operation: Described, scene: Scene, pick = 0): Record<string, string> {
+export function credentials(operation: Described, scene: FuzzScene, pick = 0): Record<string, string> {
   const { auth, actor } = operation
   if (auth === 'session') return { cookie: scene.cookie }
   const sessions = endsItsSession(operation) ? scene.endingSessions : scene.traderSessions
@@ -181,7 +181,7 @@ export function pathOf({ path }: Described, { params, query }: Pick<Input, 'para
 }
 
 /** A request with a body of JSON, where there is one. */
-export function wireOf(operation: Described, input: Input, headers: Record<string, string>): Wire {
+export function wireOf(operation: Described, input: Input, headers: Record<string, string>): FuzzWire {
   const base = { method: operation.method, path: pathOf(operation, input) }
   if (input.body === undefined) return { ...base, headers }
   return {

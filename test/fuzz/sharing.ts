@@ -1,8 +1,8 @@
 // Requests of three partners about one broker account: two own it, a stranger has named it with made-up tokens. Whatever the
 // others ask, an owner is served in time, the stranger reaches nothing, and nobody is shown anything of another.
 import fc from 'fast-check'
-import type { Kind } from './kinds.ts'
-import type { Ask, Input, Scene, Sharing } from './requests.ts'
+import type { FuzzKind } from './kinds.ts'
+import type { Ask, FuzzScene, Input, Sharing } from './requests.ts'
 import { wireOf } from './requests.ts'
 
 const CURRENCY = { accountMode: 'DEMO', currency: 'USD' }
@@ -48,7 +48,7 @@ const concerned: Record<string, { input: Of; reachesBroker?: true }> = {
   }
 }
 
-export const sharedAccount: Kind = (operation, { sharing }: Scene) => {
+export const sharedAccount: FuzzKind = (operation, { sharing }: FuzzScene) => {
   const row = concerned[operation.name]
   if (!row) return null
   const { accountId, parties } = sharing

@@ -2,13 +2,13 @@
 // absent and null fields. Names that mean something get values that mean something, so that requests get past the
 // first look-up.
 import fc, { type Arbitrary } from 'fast-check'
-import type { Schema } from './description.ts'
+import type { DescribedSchema } from './description.ts'
 
 /** The password of the fuzzer's own traders. */
 export const PASSWORD = 'correct horse'
 
 /** Values known by the name of a field, from what the fuzzer has seen and made. */
-export type Known = (name: string) => readonly unknown[]
+export type KnownValues = (name: string) => readonly unknown[]
 
 const CHARACTERS = [
   ...'abcXYZ019 _-.,:;!?@#%&/\\\'"`<>{}[]()|~^$*+=',
@@ -49,7 +49,7 @@ const TROUBLE = [
 ]
 
 /** Texts of a length and a pattern. */
-function text(schema: Schema): Arbitrary<string> {
+function text(schema: DescribedSchema): Arbitrary<string> {
   const { minLength = 0, maxLength = 200, pattern, format } = schema as Record<string, never>
   const [least, most] = [Number(minLength), Math.min(Number(maxLength), Number(minLength) + 300)]
   if (format === 'email') {
@@ -80,7 +80,7 @@ function text(schema: Schema): Arbitrary<string> {
   return trouble.length === 0 ? made : fc.oneof({ weight: 4, arbitrary: made }, fc.constantFrom(...trouble))
 }
 
-function number(schema: Schema): Arbitrary<number> {
+function number(schema: DescribedSchema): Arbitrary<number> {
   const { minimum, maximum, exclusiveMinimum, type } = schema as Record<string, number | undefined> & { type: string }
   const least = minimum ?? (exclusiveMinimum === undefined ? -1e9 : exclusiveMinimum + 0.01)
   const most = maximum ?? 1e9
@@ -143,14 +143,14 @@ const meant: Record<string, Arbitrary<unknown>> = {
 }
 
 /** Values that fit `schema`; `name` is that of the field. */
-export function valid(schema: Schema, known: Known, name = ''): Arbitrary<unknown> {
+export function valid(schema: DescribedSchema, known: KnownValues, name = ''): Arbitrary<unknown> {
   if (name === 'accounts') return fc.oneof({ weight: 4, arbitrary: accounts }, bySchema(schema, known, name))
   const seen = known(name).filter(value => !schema.enum || (schema.enum as unknown[]).includes(value))
   const made = meant[name] ?? bySchema(schema, known, name)
   return seen.length === 0 ? made : fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...seen) }, made)
 }
 
-function bySchema(schema: Schema, known: Known, name: string): Arbitrary<unknown> {
+function bySchema(schema: DescribedSchema, known: KnownValues, name: string): Arbitrary<unknown> {
   const {
     type,
     enum: values,
@@ -159,8 +159,8 @@ function bySchema(schema: Schema, known: Known, name: string): Arbitrary<unknown
   } = schema as {
     type?: string | string[]
     enum?: unknown[]
-    properties?: Record<string, Schema>
-    items?: Schema
+    properties?: Record<string, DescribedSchema>
+    items?: DescribedSchema
   }
   if ('const' in schema) return fc.constant(schema.const)
   if (values) return fc.constantFrom(...values)

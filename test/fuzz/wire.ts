@@ -2,7 +2,7 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { gzipSync } from 'node:zlib'
 
-export interface Wire {
+export interface FuzzWire {
   method: string
   /** With the query, as it goes over the wire. */
   path: string
@@ -20,16 +20,16 @@ export interface Heard {
 /** No answer may take longer. */
 export const ANSWER_MS = 60_000
 
-export interface Line {
-  send(wire: Wire): Promise<Heard>
+export interface WireLine {
+  send(wire: FuzzWire): Promise<Heard>
   close(): void
 }
 
 /** Connections to a server, kept between requests. */
-export function openLine(address: string, connections: number): Line {
+export function openLine(address: string, connections: number): WireLine {
   const agent = new Agent({ keepAlive: true, maxSockets: connections })
   const { hostname, port } = new URL(address)
-  const attempt = ({ method, path, headers, body }: Wire) =>
+  const attempt = ({ method, path, headers, body }: FuzzWire) =>
     new Promise<Heard>((resolve, reject) => {
       const startedAt = performance.now()
       const length = body ? { 'content-length': String(body.length) } : {}
@@ -67,7 +67,7 @@ export function openLine(address: string, connections: number): Line {
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
 /** A shell command that sends the same bytes. */
-export function curlOf(address: string, { method, path, headers, body }: Wire): string {
+export function curlOf(address: string, { method, path, headers, body }: FuzzWire): string {
   const words = ['curl -sS -i --path-as-is', method === 'HEAD' ? '--head' : `-X ${method}`]
   words.push(...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`))
   if (body && !('content-type' in headers)) words.push("-H 'Content-Type:'")

@@ -13,18 +13,18 @@ const other = await openHarness({ url: harness.url })
 const creator = await harness.makePartner({ name: 'Acme' })
 const of = (id: string) => ({ params: { id } })
 
-interface Page {
+interface ListingPage {
   data: { botId: string; name: string; rating: number | null; downloads: number }[]
   page: number
   limit: number
   total: number
 }
-const list = async (query: Record<string, string | number> = {}): Promise<Page> => {
+const list = async (query: Record<string, string | number> = {}): Promise<ListingPage> => {
   const answer = await creator.call(listMarketplaceBots, { query })
   if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
   return answer.body
 }
-const names = ({ data }: Page) => data.map(({ name }) => name)
+const names = ({ data }: ListingPage) => data.map(({ name }) => name)
 
 const listing = suite('GET /v1/marketplace/bots')
 
@@ -58,7 +58,7 @@ listing('shows published bots only, with every field of an entry and no more', a
   const botId = await makeBot(creator, { name: 'Seen', oneTimePriceUsd: 19.9, supportedAssets: ['R_50'] })
   const { data, total } = await list()
   assert.is(total, 1)
-  const { publishedAt, ...entry } = data[0] as Page['data'][0] & { publishedAt: string }
+  const { publishedAt, ...entry } = data[0] as ListingPage['data'][0] & { publishedAt: string }
   assert.match(publishedAt, /^\d{4}-.*Z$/)
   assert.equal(entry, {
     botId,
@@ -268,7 +268,7 @@ pages('far back stay right whatever comes, goes and changes, in every process', 
       for (const page of [1, 43, 44]) {
         const headers = { authorization: `Bearer ${creator.key}` }
         const query = { search: 'flock', page, limit: 100 }
-        const { body } = await call<Page>(address, listMarketplaceBots, { headers, query })
+        const { body } = await call<ListingPage>(address, listMarketplaceBots, { headers, query })
         assert.is(body.total, flock.length, what)
         const ids = body.data.map(({ botId }) => botId)
         assert.equal(ids, flock.slice((page - 1) * 100, page * 100), `${what}, page ${page}`)
@@ -302,7 +302,7 @@ pages('count exactly in every process, whoever changes what is listed', async ()
   const totalOf = async () => {
     const headers = { authorization: `Bearer ${creator.key}` }
     const query = { search: 'counted', limit: 1 }
-    return (await call<Page>(other.address, listMarketplaceBots, { headers, query })).body.total
+    return (await call<ListingPage>(other.address, listMarketplaceBots, { headers, query })).body.total
   }
   assert.is(await totalOf(), 0)
   const botId = await makeBot(newcomer, { name: 'Counted one' })

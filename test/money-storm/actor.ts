@@ -6,32 +6,32 @@ import { openDatabase } from '../../db/postgres/connection.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { draw } from './operations.ts'
 import { type Random, seeded } from './random.ts'
-import type { Scene } from './scene.ts'
+import type { MoneyScene } from './scene.ts'
 
-export interface Share {
+export interface ActorShare {
   url: string
   seed: number
   operations: number
   concurrency: number
   /** Its instant as text. */
-  scene: Omit<Scene, 'now'> & { now: string }
+  scene: Omit<MoneyScene, 'now'> & { now: string }
 }
 
 export const STORM_NAME = 'money-storm'
 
 const expected: ErrorCode[] = ['WALLET_INSUFFICIENT', 'CONFLICT', 'NOT_FOUND']
 
-if (import.meta.main) await act(JSON.parse(process.argv[2] as string) as Share)
+if (import.meta.main) await act(JSON.parse(process.argv[2] as string) as ActorShare)
 
-async function act({ url, seed, operations, concurrency, scene }: Share): Promise<void> {
+async function act({ url, seed, operations, concurrency, scene }: ActorShare): Promise<void> {
   const db = openDatabase({ url, pool: concurrency, name: STORM_NAME })
-  const known: Scene = { ...scene, now: new Date(scene.now) }
+  const known: MoneyScene = { ...scene, now: new Date(scene.now) }
   let left = operations
   const lane = async (number: number) => {
     const random = seeded(seed * 1000 + number)
     while (left-- > 0) process.stdout.write(`${await once(random, known)}\n`)
   }
-  async function once(random: Random, scene: Scene): Promise<string> {
+  async function once(random: Random, scene: MoneyScene): Promise<string> {
     const operation = draw(random)
     try {
       const { made, repeated = [] } = await operation.run(db, random, scene)

@@ -2,15 +2,15 @@
 
 import { verifyLedger } from '../../db/money/verify.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
-import type { Scene } from './scene.ts'
+import type { MoneyScene } from './scene.ts'
 
 /** A rule: answers the first thing that breaks it, or nothing. */
-interface Rule {
+interface BookRule {
   name: string
   sql: string
 }
 
-const rules: Rule[] = [
+const rules: BookRule[] = [
   {
     name: 'no period is charged twice: the fees of a partner are at least 28 days apart',
     sql: `select reference from (
@@ -63,7 +63,7 @@ const rules: Rule[] = [
 /** The first promise that does not hold, in words; null when all do. */
 export async function audit(
   db: Db,
-  { scene, acknowledged }: { scene: Scene; acknowledged: Set<string> }
+  { scene, acknowledged }: { scene: MoneyScene; acknowledged: Set<string> }
 ): Promise<string | null> {
   const { broken } = await verifyLedger(db)
   if (broken) return broken

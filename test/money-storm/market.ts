@@ -4,10 +4,10 @@ import { insertBot, type MarketParty, publishBot, retireBot } from '../../db/mar
 import { cancelSubscription, purchaseBot, refundPurchase, subscribeToBot } from '../../db/marketplace/sales.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { type Random, seeded } from './random.ts'
-import type { Scene, StormBot, StormOperation } from './scene.ts'
+import type { MoneyScene, StormBot, StormOperation } from './scene.ts'
 
 /** Each partner acts itself and through one trader; a trader's money is its partner's. */
-function party(random: Random, { partners }: Scene): MarketParty {
+function party(random: Random, { partners }: MoneyScene): MarketParty {
   const partnerId = random.pick(partners)
   return { partnerId, partyId: random.below(2) === 0 ? partnerId : `trd_of_${partnerId}`, test: false }
 }

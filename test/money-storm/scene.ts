@@ -10,7 +10,7 @@ export interface StormBot {
 }
 
 /** What every process of the storm knows. */
-export interface Scene {
+export interface MoneyScene {
   partners: string[]
   bots: StormBot[]
   /** The storm's clock in this round: fees fall due by it. */
@@ -31,5 +31,5 @@ export interface StormOperation {
   name: string
   /** How often, compared with the others. */
   weight: number
-  run(db: Db, random: Random, scene: Scene): Promise<Done>
+  run(db: Db, random: Random, scene: MoneyScene): Promise<Done>
 }

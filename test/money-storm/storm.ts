@@ -8,13 +8,13 @@ import { checkBilling } from '../../db/money/billing-check.ts'
 import { insertPartner } from '../../db/partners/partners.ts'
 import { type Db, openDatabase, rows } from '../../db/postgres/connection.ts'
 import { plans } from '../../schemas/partners.ts'
-import { type Share, STORM_NAME } from './actor.ts'
+import { type ActorShare, STORM_NAME } from './actor.ts'
 import { audit } from './audit.ts'
 import { stock } from './market.ts'
 import { type Random, seeded } from './random.ts'
-import type { Scene } from './scene.ts'
+import type { MoneyScene } from './scene.ts'
 
-export interface StormOptions {
+export interface MoneyStormOptions {
   /** A migrated database of its own. */
   url: string
   seed: number
@@ -43,7 +43,7 @@ const DAY_MS = 86_400_000
 const BOTS = 30
 
 /** Runs a storm. Throws at the first promise that does not hold, naming it. */
-export async function storm(options: StormOptions): Promise<StormReport> {
+export async function storm(options: MoneyStormOptions): Promise<StormReport> {
   const { url, seed, rounds, tell } = options
   const db = openDatabase({ url, pool: 4, name: 'money-storm-eye' })
   const random = seeded(seed)
@@ -84,7 +84,7 @@ export async function storm(options: StormOptions): Promise<StormReport> {
   }
 }
 
-async function prepare(db: Db, { partners, operations, rounds, seed }: StormOptions): Promise<Scene> {
+async function prepare(db: Db, { partners, operations, rounds, seed }: MoneyStormOptions): Promise<MoneyScene> {
   const made: string[] = []
   for (let i = 0; i < partners; i++) {
     const plan = plans[i % plans.length] as (typeof plans)[number]
@@ -102,10 +102,10 @@ async function prepare(db: Db, { partners, operations, rounds, seed }: StormOpti
   }
 }
 
-interface Round extends StormOptions {
+interface Round extends MoneyStormOptions {
   round: number
   random: Random
-  scene: Scene
+  scene: MoneyScene
   acknowledged: Set<string>
   /** References some process was notified it made; each at most once. */
   made: Set<string>
@@ -150,7 +150,7 @@ async function blow(db: Db, round: Round): Promise<{ operations: number; kills: 
     let left = Math.ceil(total / processes)
     while (left > 0 && failures.length === 0) {
       const { url, seed, concurrency, scene } = round
-      const share: Share = {
+      const share: ActorShare = {
         url,
         seed: seed + round.round * 1_000 + ++generation,
         operations: left,

@@ -27,7 +27,7 @@ import {
 import type { Halt } from '../../db/platform/halts.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { deadLetterOf } from '../../schemas/jobs.ts'
-import { Wire } from '../chaos/wire.ts'
+import { ChaosWire } from '../chaos/wire.ts'
 import { closeAll, onClose, openHarness, type TestTrader } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -379,7 +379,7 @@ inTerminal('requires confirmation before it suspends or approves, and writes who
 
 inTerminal('says that the database is away, keeps what it knew, and goes on when it is back', async () => {
   const url = new URL(env.DATABASE_URL as string)
-  const wire = await Wire.open(Number(url.port || 5432))
+  const wire = await ChaosWire.open(Number(url.port || 5432))
   onClose(() => wire.close())
   url.host = `127.0.0.1:${wire.port}`
   const terminal = await openTerminal({ ...env, DATABASE_URL: url.href }, { args: ['console'], columns: 120, rows: 30 })

@@ -40,7 +40,7 @@ const { certFile, keyFile } = await makeCertificate()
 const other = await makeCertificate()
 const secret = 'not-the-password'
 
-interface Trouble {
+interface StartupTrouble {
   name: string
   env: Record<string, string>
   /** What the one line has to contain. */
@@ -50,8 +50,8 @@ interface Trouble {
   of: ('api/main.ts' | 'worker/main.ts')[]
 }
 
-const both: Trouble['of'] = ['api/main.ts', 'worker/main.ts']
-const troubles: Trouble[] = [
+const both: StartupTrouble['of'] = ['api/main.ts', 'worker/main.ts']
+const troubles: StartupTrouble[] = [
   {
     name: 'a wrong password',
     env: { DATABASE_URL: otherDatabase(each => Object.assign(each, { password: secret })) },

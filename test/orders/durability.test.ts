@@ -20,7 +20,7 @@ import { listStandbys, readDurability } from '../../db/postgres/durability.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { openPostgres } from '../chaos/postgres.ts'
-import { Wire } from '../chaos/wire.ts'
+import { ChaosWire } from '../chaos/wire.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startProcess, startWorker, type TestProcess } from '../support/processes.ts'
 
@@ -285,7 +285,7 @@ claiming('whose commit did not reach the standby sends nothing, and is given bac
 claiming(
   'whose acknowledgement is lost is recognised by its living worker, and sent within its time to live',
   async () => {
-    const wire = await Wire.open(postgres.port)
+    const wire = await ChaosWire.open(postgres.port)
     onClose(() => wire.close())
     const url = new URL(postgres.url)
     url.host = `127.0.0.1:${wire.port}`

@@ -8,7 +8,7 @@ import * as assert from 'uvu/assert'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
-import { type Answer, call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { call, closeAll, onClose, openHarness, type TestResponse, until } from '../support/harness.ts'
 import { startApi, startWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 20, seed: 11, limits: 'off', timeScale: 100 })
@@ -37,7 +37,7 @@ const order = (traderExternalId: string, changes: object = {}) => ({
   ...changes
 })
 // biome-ignore lint/suspicious/noExplicitAny: read field by field
-const send = (api: number, body: object): Promise<Answer<any>> =>
+const send = (api: number, body: object): Promise<TestResponse<any>> =>
   call((apis[api] as { address: string }).address, placeBinaryOrder, { body, headers: { authorization } })
 
 const alone = suite('no worker')
@@ -77,7 +77,7 @@ many('buy 500 contracts, return the same to each pair, and every result as the b
   assert.is(ledger.length, 500)
   const contracts = new Map(ledger.map(entry => [String(entry.contractId), entry]))
   for (let index = 0; index < answers.length; index += 2) {
-    const [a, b] = [answers[index], answers[index + 1]] as [Answer, Answer]
+    const [a, b] = [answers[index], answers[index + 1]] as [TestResponse, TestResponse]
     assert.is(a.status, 200, JSON.stringify(a.body))
     assert.equal(a.body, b.body)
     const contract = contracts.get(a.body.brokerOrderId as string)

@@ -45,7 +45,7 @@ async function startRefusing(how: Refusing): Promise<{ attempts(): number; port:
   return { attempts: () => attempts, port: (server.address() as AddressInfo).port, server }
 }
 
-interface Cost {
+interface OutageCost {
   transactions: number
   walBytes: number
 }
@@ -56,15 +56,15 @@ async function openGround(env: Record<string, string>) {
   const worker = await startTestWorker(harness.env)
   const partner = await harness.makePartner()
   const traders = await Promise.all(Array.from({ length: ACCOUNTS }, () => partner.makeTrader()))
-  async function read(): Promise<Cost> {
-    const [found] = await rows<Cost>(
+  async function read(): Promise<OutageCost> {
+    const [found] = await rows<OutageCost>(
       db,
       `select (select xact_commit + xact_rollback from pg_stat_database where datname = current_database())::float8 as transactions,
               -- Of this database's backends alone: other tests write to the same log.
               (select coalesce(sum(wal.wal_bytes), 0) from pg_stat_activity a
                 cross join lateral pg_stat_get_backend_wal(a.pid) wal where a.datname = current_database())::float8 as "walBytes"`
     )
-    return found as Cost
+    return found as OutageCost
   }
   const place = (index: number) =>
     partner.call(placeBinaryOrder, {
@@ -82,7 +82,7 @@ async function openGround(env: Record<string, string>) {
 }
 
 /** Places the orders, and returns what the outage cost until its time was over. */
-async function outageOf(ground: Awaited<ReturnType<typeof openGround>>): Promise<Cost> {
+async function outageOf(ground: Awaited<ReturnType<typeof openGround>>): Promise<OutageCost> {
   const { read, place } = ground
   const before = await read()
   const answers = Array.from({ length: ORDERS }, (_, index) => place(index).catch(() => undefined))
@@ -93,7 +93,7 @@ async function outageOf(ground: Awaited<ReturnType<typeof openGround>>): Promise
   return { transactions: after.transactions - before.transactions, walBytes: after.walBytes - before.walBytes }
 }
 
-function isCheap({ transactions, walBytes }: Cost): void {
+function isCheap({ transactions, walBytes }: OutageCost): void {
   console.log(`${dialect}: ${transactions} transactions, ${(walBytes / 1e6).toFixed(2)} MB of WAL`)
   assert.ok(transactions <= 2000, `${transactions} transactions`)
   assert.ok(walBytes > 0 && walBytes <= 5e6, `${walBytes} bytes of WAL`)

@@ -21,7 +21,7 @@ import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import { defaultScopes } from '../../schemas/fields/scopes.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
-import { type Answer, call, closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
+import { call, closeAll, newAccountId, onClose, openHarness, type TestResponse, until } from '../support/harness.ts'
 import { startApi, startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 27, limits: 'off' })
@@ -42,7 +42,7 @@ const processes = await Promise.all([startApi(harness.env), startApi(harness.env
 const [one, other] = processes.map(({ address }) => address) as [string, string]
 
 /** A partner, or its test side, with a key and a trader. */
-interface Subject {
+interface FactSubject {
   partnerId: string
   /** The partner itself, where `partnerId` is its test side. */
   realId: string
@@ -53,7 +53,7 @@ interface Subject {
   accountId: string
 }
 
-async function makeSubject({ test = false } = {}): Promise<Subject> {
+async function makeSubject({ test = false } = {}): Promise<FactSubject> {
   const partner = await harness.makePartner()
   const wanted = { partnerId: partner.partnerId, label: null, scopes: defaultScopes, test: true }
   const key = test ? await db.transaction(trx => insertKey(trx, pepper, wanted)) : partner
@@ -70,21 +70,21 @@ async function makeSubject({ test = false } = {}): Promise<Subject> {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: an order or an error
-type Placed = Answer<any>
+type PlacedOrder = TestResponse<any>
 
 /** Places an order of the subject's with one of the processes. */
-function place(address: string, { key, traderExternalId }: Subject, changes: object = {}): Promise<Placed> {
+function place(address: string, { key, traderExternalId }: FactSubject, changes: object = {}): Promise<PlacedOrder> {
   const terms = { asset: 'R_100', contractType: 'CALL', stake: 2, duration: 1, durationUnit: 't' }
   const body = { traderExternalId, clientOrderId: randomUUID(), ...terms, ...changes }
   return call(address, placeBinaryOrder, { body, headers: { authorization: `Bearer ${key}` } })
 }
 
-async function placeWell(address: string, subject: Subject): Promise<void> {
+async function placeWell(address: string, subject: FactSubject): Promise<void> {
   const { status, body } = await place(address, subject)
   assert.is(status, 200, JSON.stringify(body))
 }
 
-interface Row {
+interface FactRow {
   account_id: string
   app_id: string
   phase: string
@@ -92,8 +92,8 @@ interface Row {
 }
 
 /** The orders of a subject that are newer than the first `known`. */
-const ordersOf = ({ partnerId }: Subject, known = 0) =>
-  rows<Row>(db, 'select * from orders where partner_id = :partnerId order by created_at, id offset :known', {
+const ordersOf = ({ partnerId }: FactSubject, known = 0) =>
+  rows<FactRow>(db, 'select * from orders where partner_id = :partnerId order by created_at, id offset :known', {
     partnerId,
     known
   })
@@ -102,11 +102,11 @@ interface Fact {
   /** What changes, as the name of a test. */
   name: string
   /** Changes it, in a transaction. */
-  change(trx: Db, subject: Subject): Promise<unknown>
+  change(trx: Db, subject: FactSubject): Promise<unknown>
   /** The refusal of an order afterwards; without it the order is stored by the new fact. */
   refused?: [status: number, code: ErrorCode]
   /** What else an order shows afterwards: its response, and its row where it is stored. */
-  shows?(placed: Placed, row: Row | undefined, subject: Subject): void
+  shows?(placed: PlacedOrder, row: FactRow | undefined, subject: FactSubject): void
   /** That the first order, once the broker has refused it, may have the second one refused before it is stored. */
   endsWithFirst?: true
   /** Of a key of a test side. */
@@ -114,21 +114,22 @@ interface Fact {
   undo?(trx: Db): Promise<unknown>
 }
 
-const updateKey = (changes: object) => (trx: Db, s: Subject) => trx('api_keys').where({ id: s.keyId }).update(changes)
-const updatePartner = (changes: object) => (trx: Db, s: Subject) =>
+const updateKey = (changes: object) => (trx: Db, s: FactSubject) =>
+  trx('api_keys').where({ id: s.keyId }).update(changes)
+const updatePartner = (changes: object) => (trx: Db, s: FactSubject) =>
   trx('partners').where({ id: s.realId }).update(changes)
-const updateTrader = (changes: object) => (trx: Db, s: Subject) =>
+const updateTrader = (changes: object) => (trx: Db, s: FactSubject) =>
   trx('traders').where({ id: s.traderId }).update(changes)
-const rejected = (reason: string) => (trx: Db, s: Subject) =>
+const rejected = (reason: string) => (trx: Db, s: FactSubject) =>
   trx('broker_accounts').where({ trader_id: s.traderId }).update({ status: 'REJECTED', rejected_reason: reason })
-const allows = (policy: RegExp) => (placed: Placed) =>
+const allows = (policy: RegExp) => (placed: PlacedOrder) =>
   assert.match(placed.headers.get('ratelimit-policy') ?? '', policy)
 
 /** The subject's second account, or a new token for the first. */
-const exchange = (trx: Db, s: Subject, { accountId, token }: { accountId: string; token: string }) =>
+const exchange = (trx: Db, s: FactSubject, { accountId, token }: { accountId: string; token: string }) =>
   upsertAccount(trx, vault, { ...s, accountId, token, accountMode: 'DEMO', currency: 'USD' })
 
-function halt(scope: HaltedScope['scope'], subjectOf: (s: Subject) => string | null = () => null): Fact {
+function halt(scope: HaltedScope['scope'], subjectOf: (s: FactSubject) => string | null = () => null): Fact {
   let halted: HaltedScope
   return {
     name: `orders are halted: ${scope}`,
@@ -261,8 +262,8 @@ const facts: Fact[] = [
 /** Judges the orders placed after a change, of which those before it were `known`. */
 async function judge(
   { refused, shows, endsWithFirst }: Fact,
-  subject: Subject,
-  { placed, known }: { placed: Placed[]; known: number }
+  subject: FactSubject,
+  { placed, known }: { placed: PlacedOrder[]; known: number }
 ) {
   const stored = await ordersOf(subject, known)
   for (const [index, each] of placed.entries()) {
@@ -274,7 +275,7 @@ async function judge(
   assert.is(stored.length, refused ? 0 : placed.length, 'what was stored')
 }
 
-async function withFact(fact: Fact, run: (subject: Subject) => Promise<void>): Promise<void> {
+async function withFact(fact: Fact, run: (subject: FactSubject) => Promise<void>): Promise<void> {
   const subject = await makeSubject(fact.test ? { test: true } : {})
   try {
     await run(subject)

@@ -57,8 +57,8 @@ const won: ContractState = {
   sellable: false,
   shortcode: null
 }
-type Status = ContractState['status']
-const ended = (status: Status | null, sellPrice: string, profit: string, rest: Partial<ContractState> = {}) => ({
+type StatusOfEnd = ContractState['status']
+const ended = (status: StatusOfEnd | null, sellPrice: string, profit: string, rest: Partial<ContractState> = {}) => ({
   ...won,
   status: status ?? (Number(sellPrice) > 0 ? 'won' : 'lost'),
   said: { sold: true, status },

@@ -15,14 +15,14 @@ import { takeDoubts } from '../../db/orders/resolving.ts'
 import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { freePort } from '../chaos/ground.ts'
-import { Wire } from '../chaos/wire.ts'
+import { ChaosWire } from '../chaos/wire.ts'
 import { audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker, startWorker } from '../support/processes.ts'
 
 const port = await freePort()
-const wire = await Wire.open(port)
+const wire = await ChaosWire.open(port)
 onClose(() => wire.close())
 const here = `127.0.0.1:${wire.port}`
 const simulator = await startSimulator({ port, tickMs: 10, seed: 8, limits: 'off', socketBase: `ws://${here}` })

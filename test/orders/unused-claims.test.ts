@@ -8,7 +8,7 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { freePort } from '../chaos/ground.ts'
-import { Wire } from '../chaos/wire.ts'
+import { ChaosWire } from '../chaos/wire.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker, startWorker } from '../support/processes.ts'
@@ -16,7 +16,7 @@ import { startTestWorker, startWorker } from '../support/processes.ts'
 const WAIT_MS = 60_000
 
 const port = await freePort()
-const wire = await Wire.open(port)
+const wire = await ChaosWire.open(port)
 onClose(() => wire.close())
 const here = `127.0.0.1:${wire.port}`
 const simulator = await startSimulator({ port, tickMs: 10, seed: 16, limits: 'off', socketBase: `ws://${here}` })

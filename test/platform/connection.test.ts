@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { isUnavailable } from '../../api/request/respond.ts'
 import { type Db, openDatabase, rows } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
-import { Wire } from '../chaos/wire.ts'
+import { ChaosWire } from '../chaos/wire.ts'
 import { closeAll, onClose, openTestDatabase, until } from '../support/harness.ts'
 
 const url = await openTestDatabase()
@@ -117,7 +117,7 @@ columns('may be changed by a migration while connections have it prepared', asyn
 const silence = suite('a server that fell silent')
 
 silence('is given up, and the next statement takes another connection', async () => {
-  const wire = await Wire.open(Number(new URL(url).port))
+  const wire = await ChaosWire.open(Number(new URL(url).port))
   onClose(() => wire.close())
   const through = new URL(url)
   through.port = String(wire.port)

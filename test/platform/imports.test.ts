@@ -54,6 +54,42 @@ comments('use the field’s words, not private ones', async () => {
   assert.equal(found, [])
 })
 
+const names = suite('names of the service')
+
+names('mean one thing: a type is declared in one file', async () => {
+  const declaredIn = new Map<string, string[]>()
+  for (const [path, source] of await readSources('{schemas,db,api,worker,cli}'))
+    for (const [, name = ''] of source.matchAll(/^(?:export )?(?:abstract )?(?:interface|type|class) ([A-Z]\w*)/gm))
+      declaredIn.set(name, [...new Set([...(declaredIn.get(name) ?? []), path])])
+  assert.equal(
+    [...declaredIn].filter(([, paths]) => paths.length > 1).map(([name, paths]) => `${name}: ${paths.join(' ')}`),
+    []
+  )
+})
+
+names('are exported for another file', async () => {
+  const filesWith = new Map<string, number>()
+  const sources = await readSources('{schemas,db,api,worker,cli,test}')
+  for (const source of sources.values())
+    for (const word of new Set(source.match(/\b[A-Za-z_]\w*\b/g))) filesWith.set(word, (filesWith.get(word) ?? 0) + 1)
+  const idle: string[] = []
+  for (const [path, source] of sources) {
+    // The description takes the schemas of a file all together.
+    if (/^(?:schemas|test|db\/migrations)\//.test(path)) continue
+    for (const [, name = ''] of source.matchAll(/^export (?:async )?(?:function\*?|const|class) (\w+)/gm))
+      if (filesWith.get(name) === 1) idle.push(`${path} exports ${name}`)
+  }
+  assert.equal(idle, [])
+})
+
+/** The text of each source file, without the client for partners, which is a package of its own. */
+async function readSources(rooms: string): Promise<Map<string, string>> {
+  const found = new Map<string, string>()
+  for await (const path of glob(`${rooms}/**/*.{ts,tsx}`, { cwd: root }))
+    if (!path.startsWith('api/client/src/')) found.set(path, await readFile(join(root, path), 'utf8'))
+  return found
+}
+
 /** Every source file with the files of ours it imports. */
 async function readImports(): Promise<Imports> {
   const found = new Map<string, string[]>()
@@ -101,5 +137,4 @@ function upwardIn(graph: Imports): string[] {
   )
 }
 
-imports.run()
-comments.run()
+for (const tests of [imports, comments, names]) tests.run()

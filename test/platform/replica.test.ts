@@ -204,14 +204,14 @@ serving('has its reads served by the primary where the address is none of a stan
 
 const asking = suite('the doctor')
 
-interface Found {
+interface FoundRow {
   check: string
   status: string
   found: string
 }
-async function finding(check: string, more: Record<string, string> = {}): Promise<Found | undefined> {
+async function finding(check: string, more: Record<string, string> = {}): Promise<FoundRow | undefined> {
   const { json } = await operator({ ...harness.env, ...more, LOG_LEVEL: 'silent' }, 'doctor', '--json')
-  return (json.checks as Found[]).find(each => each.check === check)
+  return (json.checks as FoundRow[]).find(each => each.check === check)
 }
 
 asking('distinguishes a synchronous standby from one that commits do not wait for', async () => {

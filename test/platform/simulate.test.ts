@@ -6,7 +6,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { guards } from '../simulate/guards.ts'
 import { hunt, lineOf } from '../simulate/mutants.ts'
-import { type Asked, describe, runSeed } from '../simulate/run.ts'
+import { describe, type LivesRequest, runSeed } from '../simulate/run.ts'
 import { startServer } from '../simulate/server.ts'
 import { dialects } from '../support/dialects.ts'
 import { seed } from '../support/seed.ts'
@@ -17,7 +17,7 @@ const simulation = suite(`simulation, seed ${seed}`)
 const servers = await Promise.all([startServer(), startServer()])
 
 /** Lives these at once, each on a server of its own, and has nothing to complain of. */
-function live(...all: Pick<Asked, 'seed' | 'mode' | 'dialect'>[]) {
+function live(...all: Pick<LivesRequest, 'seed' | 'mode' | 'dialect'>[]) {
   return Promise.all(
     servers.map(async ({ url: admin }, index) => {
       const asked = { ...(all[index] as (typeof all)[number]), lives: LIVES, admin }

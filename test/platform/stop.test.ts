@@ -35,7 +35,7 @@ const { db } = harness.services
 const partner = await harness.makePartner()
 const traders = await Promise.all(Array.from({ length: 40 }, () => partner.makeTrader()))
 
-interface Sent {
+interface SentRequest {
   clientOrderId: string
   answer?: { status: number; body: Record<string, unknown> }
   lost?: string
@@ -43,12 +43,12 @@ interface Sent {
 
 /** Sends orders from 40 clients, one after another each, until stopped; every response must keep the contract. */
 function startLoad(address: string, { keepAlive, duration = 3 }: { keepAlive: boolean; duration?: number }) {
-  const sent: Sent[] = []
+  const sent: SentRequest[] = []
   const agent = new Agent({ keepAlive, maxSockets: 200 })
   let stopped = false
   const client = async (trader: TestTrader) => {
     while (!stopped) {
-      const order: Sent = { clientOrderId: randomUUID() }
+      const order: SentRequest = { clientOrderId: randomUUID() }
       sent.push(order)
       await place(address, agent, { trader, order, duration })
       // A server that is gone answers nobody any more.
@@ -69,7 +69,7 @@ function startLoad(address: string, { keepAlive, duration = 3 }: { keepAlive: bo
 function place(
   address: string,
   agent: Agent,
-  { trader, order, duration }: { trader: TestTrader; order: Sent; duration: number }
+  { trader, order, duration }: { trader: TestTrader; order: SentRequest; duration: number }
 ): Promise<void> {
   const { traderExternalId } = trader
   const { clientOrderId } = order
@@ -164,8 +164,8 @@ async function assertClean(): Promise<void> {
   assert.is(report.reported, 0)
 }
 
-const answered = (sent: Sent[]) => sent.filter(({ answer }) => answer?.status === 200)
-const storedOf = async (sent: Sent[]) =>
+const answered = (sent: SentRequest[]) => sent.filter(({ answer }) => answer?.status === 200)
+const storedOf = async (sent: SentRequest[]) =>
   db('orders').whereIn(
     'client_order_id',
     sent.map(({ clientOrderId }) => clientOrderId)

@@ -31,10 +31,10 @@ function wordsFor(error: ServiceError): string {
   }
 }
 
-type Contract = Omit<Schemas['BinaryOrder'], 'traderExternalId' | 'clientOrderId'>
+type BoughtContract = Omit<Schemas['BinaryOrder'], 'traderExternalId' | 'clientOrderId'>
 
 /** Places an order and waits for its end. */
-async function trade(contract: Contract): Promise<string> {
+async function trade(contract: BoughtContract): Promise<string> {
   try {
     const { orderId } = await service.placeBinary({ traderExternalId, ...contract })
     const { status, pnl, error } = await service.waitUntilSettled(orderId)

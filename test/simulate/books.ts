@@ -35,7 +35,7 @@ export interface Deal {
 const DOUBT_MS = 15_000
 const secondsIn = { t: 1, s: 1, m: 60, h: 3600, d: 86_400 } as const
 
-export class Books {
+export class WorldBooks {
   readonly deals = new Map<string, Deal>()
   readonly #byAccount = new Map<string, Deal[]>()
   /** Until when what an account's last request asked for may be executed. */

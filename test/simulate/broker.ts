@@ -20,7 +20,7 @@ import type {
 import type { Deal } from './books.ts'
 import { meetFate, waitMs } from './buys.ts'
 import type { Actor } from './clock.ts'
-import { announce, type BrokerWorld, disconnected, GRID_MS, Line, type Pending, refusal } from './line.ts'
+import { announce, type BrokerWorld, disconnected, GRID_MS, type Pending, refusal, SimulatedLine } from './line.ts'
 
 /** How long a caller waits for a response: 20 s and, for orders, a fifth more. */
 const ORDER_PATIENCE_MS = 24_000
@@ -29,8 +29,8 @@ const READ_PATIENCE_MS = 20_000
 const OFFSET_FRESH_MS = 60_000
 
 /** The brokers of one worker. */
-export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers & { line: Line } {
-  const line = new Line(world, actor)
+export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers & { line: SimulatedLine } {
+  const line = new SimulatedLine(world, actor)
   // As the dialects do, it is requested now and then only, and counted on the worker's own clock.
   let known = { at: -Infinity, seconds: 0 }
   const offset = () => {
@@ -67,7 +67,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
   }
 }
 
-async function openSession(line: Line, account: BrokerAccount, { anew = false } = {}): Promise<Session> {
+async function openSession(line: SimulatedLine, account: BrokerAccount, { anew = false } = {}): Promise<Session> {
   const key = `${account.credentialId}`
   if (line.world.revoked.has(key)) {
     line.authorised.delete(key)
@@ -86,7 +86,7 @@ async function openSession(line: Line, account: BrokerAccount, { anew = false } 
 }
 
 /** Waits for the line, not for ever. */
-async function connected(line: Line, label: string): Promise<void> {
+async function connected(line: SimulatedLine, label: string): Promise<void> {
   const { schedule, chance } = line.world
   await new Promise<void>(resolve =>
     schedule.onGrid(chance.int(1, 20), GRID_MS / 2, line.actor, label, () => resolve())
@@ -98,10 +98,10 @@ async function connected(line: Line, label: string): Promise<void> {
 }
 
 class SimulatedSession implements Session {
-  readonly line: Line
+  readonly line: SimulatedLine
   readonly account: BrokerAccount
 
-  constructor(line: Line, account: BrokerAccount) {
+  constructor(line: SimulatedLine, account: BrokerAccount) {
     this.line = line
     this.account = account
   }

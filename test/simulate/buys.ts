@@ -3,7 +3,7 @@ import { Big } from 'big.js'
 import type { BrokerAccount, BrokerError, Contract } from '../../worker/broker/port.ts'
 import type { Deal } from './books.ts'
 import type { BuyFate, Chance } from './chance.ts'
-import { announce, type BrokerWorld, type Line, refusal } from './line.ts'
+import { announce, type BrokerWorld, refusal, type SimulatedLine } from './line.ts'
 
 interface Written {
   account: BrokerAccount
@@ -20,19 +20,19 @@ interface Written {
 }
 
 /** What is special about a purchase; `lagMs` is how much later lists show it. */
-type Changes = Partial<Deal> & { lagMs?: number }
+type BuyChanges = Partial<Deal> & { lagMs?: number }
 
 /** A written request on its way, in the hands of its fate. */
 interface Way {
   /** The broker executes it after so long, unless it was lost on the way. */
-  run(ms: number, then?: (deal: Deal) => void, changes?: Changes): void
+  run(ms: number, then?: (deal: Deal) => void, changes?: BuyChanges): void
   /**
    * The network holds it until its sender breaks the connection off: its response is nobody's then, and the broker
    * executes what it has received so long after that, at most its own time-out.
    */
-  runHeld(ms: number, changes?: Changes): void
+  runHeld(ms: number, changes?: BuyChanges): void
   /** Somebody else buys the same after so long. */
-  others(ms: number, changes?: Changes): void
+  others(ms: number, changes?: BuyChanges): void
   /**
    * The same by the trader, who asks our clients for nothing more; unless what was sent may still arrive by then. What
    * is bought in the time of another attempt nobody could tell from it.
@@ -131,14 +131,14 @@ export function waitMs(chance: Chance, often: number): number {
 }
 
 /** Lets a written request's fate happen. */
-export function meetFate(line: Line, fate: BuyFate, written: Written): void {
+export function meetFate(line: SimulatedLine, fate: BuyFate, written: Written): void {
   const { world, generation } = line
   const { chance, counts, schedule } = world
   counts.add(`buy: ${fate}`)
   schedule.note('', () => `written for ${written.account.accountId}: ${fate}`)
   const wayMs = chance.is(0.01) ? chance.int(100, 1500) : chance.int(3, 40)
   const { now } = schedule
-  const byOthers = (changes: Changes) => {
+  const byOthers = (changes: BuyChanges) => {
     counts.add('bought by others')
     purchase(world, written, { foreign: true, writtenAt: null, ...changes })
   }
@@ -205,7 +205,7 @@ export function meetFate(line: Line, fate: BuyFate, written: Written): void {
   })
 }
 
-function purchase(world: BrokerWorld, { account, contract }: Written, { lagMs, ...changes }: Changes): Deal {
+function purchase(world: BrokerWorld, { account, contract }: Written, { lagMs, ...changes }: BuyChanges): Deal {
   const { books, schedule, chance, counts } = world
   const boughtAt = changes.boughtAt ?? schedule.now
   const deal = books.buy({

@@ -1,6 +1,6 @@
 // Everything a simulation leaves to chance, drawn from its seed, and the count of what came up.
 import { random } from '../../worker/simulator/engine/random.ts'
-import type { Dialect } from '../support/dialects.ts'
+import type { DialectName } from '../support/dialects.ts'
 
 export class Chance {
   readonly #next: () => number
@@ -282,7 +282,7 @@ export const modes = {
   }
 } as const satisfies Record<string, Troubles>
 
-export type Mode = keyof typeof modes
+export type SimulationMode = keyof typeof modes
 
 const inTurn = [
   ...(['database', 'broker', 'crashes', 'frozen', 'crowded', 'clocks'] as const),
@@ -290,12 +290,12 @@ const inTurn = [
 ]
 
 /** The mode of a seed where none is requested: each has its turn, and nearly a fifth of all are the usual mix. */
-export function modeOf(seed: number): Mode {
+export function modeOf(seed: number): SimulationMode {
   return inTurn[seed % 16] ?? 'usual'
 }
 
 /** The dialect of a seed where none is requested. The audit, by which `frozen` is judged, needs the first one. */
-export function dialectOf(seed: number, mode: Mode): Dialect {
+export function dialectOf(seed: number, mode: SimulationMode): DialectName {
   // Each mode comes in both.
   return mode !== 'frozen' && (seed + Math.floor(seed / 16)) % 4 === 1 ? 'next' : 'v3'
 }
@@ -305,13 +305,13 @@ export function dialectOf(seed: number, mode: Mode): Dialect {
 const FRAMED_NEXT = { lives: 1000, disconnect: 1 / 400 }
 
 /** The troubles of a mode in a dialect. */
-export function troublesOf(mode: Mode, dialect: Dialect): Troubles {
+export function troublesOf(mode: SimulationMode, dialect: DialectName): Troubles {
   const troubles: Troubles = modes[mode]
   return troubles.frames && dialect === 'next' ? { ...troubles, disconnect: FRAMED_NEXT.disconnect } : troubles
 }
 
 /** How many of `lives` one simulation of a mode takes. */
-export function livesOf(mode: Mode, dialect: Dialect, lives: number): number {
+export function livesOf(mode: SimulationMode, dialect: DialectName, lives: number): number {
   return modes[mode].frames && dialect === 'next' ? Math.min(lives, FRAMED_NEXT.lives) : lives
 }
 

@@ -8,7 +8,7 @@ import type { Outcome } from '../../db/orders/reading.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Chance, Counts } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'
-import type { Party } from './setup.ts'
+import type { WorldParty } from './setup.ts'
 
 /** An api process. */
 export interface Api {
@@ -30,9 +30,9 @@ export interface Told {
   halted?: boolean
 }
 
-export interface Life {
+export interface ClientLife {
   clientOrderId: string
-  party: Party
+  party: WorldParty
   terms: OrderTerms
   settle: boolean
   told: Told[]
@@ -60,7 +60,7 @@ const GRID_MS = 100
 const types = ['CALL', 'PUT', 'DIGITEVEN', 'DIGITOVER'] as const
 
 /** A life. With enough `stakes` they differ within an account, so that the books tell whose contract is whose. */
-export function makeLife(chance: Chance, party: Party, number: number, stakes: number): Life {
+export function makeLife(chance: Chance, party: WorldParty, number: number, stakes: number): ClientLife {
   const contractType = chance.of(types)
   const kind = chance.weighted({ ticks: 70, seconds: 22, minutes: 2, multiplier: 2 })
   const multiplier = kind === 'multiplier'
@@ -89,7 +89,7 @@ export function makeLife(chance: Chance, party: Party, number: number, stakes: n
 }
 
 /** Lives a life; nothing of it is `active` any more when the client is content or gives up. */
-export function live(world: ClientWorld, life: Life): void {
+export function live(world: ClientWorld, life: ClientLife): void {
   const { chance, counts, schedule } = world
   life.active += 1
   ask(world, life, 0)
@@ -105,11 +105,11 @@ export function live(world: ClientWorld, life: Life): void {
   }
 }
 
-function done(life: Life): void {
+function done(life: ClientLife): void {
   life.active -= 1
 }
 
-function ask(world: ClientWorld, life: Life, repeats: number): void {
+function ask(world: ClientWorld, life: ClientLife, repeats: number): void {
   const { schedule, chance, counts } = world
   if (world.gone.has(life.party.accountId)) {
     done(life)
@@ -147,7 +147,7 @@ function ask(world: ClientWorld, life: Life, repeats: number): void {
   })
 }
 
-function sell(world: ClientWorld, life: Life, orderId: string): void {
+function sell(world: ClientWorld, life: ClientLife, orderId: string): void {
   const { schedule, chance, counts } = world
   const again = () => {
     counts.add('client: repeats a close')
@@ -169,13 +169,13 @@ function sell(world: ClientWorld, life: Life, orderId: string): void {
   })
 }
 
-type Answer = Omit<Told, 'at'>
+type ClientResponse = Omit<Told, 'at'>
 
 /** Sends a request to some api process, and hears one of three ends of it. */
 function request(
   { schedule, chance, counts, api: find }: ClientWorld,
-  run: (api: Api) => Promise<Answer>,
-  ends: { answered(answer: Answer): void; lost(): void; impatient(): void }
+  run: (api: Api) => Promise<ClientResponse>,
+  ends: { answered(answer: ClientResponse): void; lost(): void; impatient(): void }
 ): void {
   const api = find()
   if (!api) return void schedule.after(500, null, 'refused', ends.lost)
@@ -202,7 +202,7 @@ function request(
   })
 }
 
-const callerOf = ({ partnerId, appId, dialect }: Party): Caller => ({
+const callerOf = ({ partnerId, appId, dialect }: WorldParty): Caller => ({
   keyId: 'key',
   scopes: [],
   partnerId,
@@ -222,32 +222,35 @@ const present = (row: Outcome) => ({
   pnl: row.pnl === null ? undefined : Number(row.pnl)
 })
 
-async function placeWith({ services }: Api, { party, clientOrderId, terms, settle }: Life): Promise<Answer> {
+async function placeWith(
+  { services }: Api,
+  { party, clientOrderId, terms, settle }: ClientLife
+): Promise<ClientResponse> {
   const asked = { partner: callerOf(party), trace: ''.padStart(32, '5'), signal: new AbortController().signal }
   try {
     const { traderExternalId } = party
     const { body } = await place(asked, services, { clientOrderId, traderExternalId, terms, settle, present })
-    return body as Answer
+    return body as ClientResponse
   } catch (error) {
     return refused(error)
   }
 }
 
-async function closeWith({ services }: Api, { party, terms }: Life, id: string): Promise<Answer> {
+async function closeWith({ services }: Api, { party, terms }: ClientLife, id: string): Promise<ClientResponse> {
   const asked = {
     partner: callerOf(party),
     trace: ''.padStart(32, '5'),
     signal: new AbortController().signal
   }
   try {
-    return present(await close(asked, services, { orderId: id, kind: terms.kind })) as Answer
+    return present(await close(asked, services, { orderId: id, kind: terms.kind })) as ClientResponse
   } catch (error) {
     return refused(error)
   }
 }
 
 /** An error as a client sees it: without an order's id nothing is known of the order. */
-function refused(error: unknown): Answer {
+function refused(error: unknown): ClientResponse {
   const extras = error instanceof ApiError ? error.extras : {}
   const orderId = (extras as { orderId?: string }).orderId
   const status = (extras as { status?: Told['status'] }).status

@@ -1,7 +1,7 @@
 // Copying in a simulation: who follows whom, and what must be true of the copies once everything has ended, read from
 // the rows and the broker's books alone.
 import { Big } from 'big.js'
-import type { Books } from './books.ts'
+import type { WorldBooks } from './books.ts'
 import type { Database } from './database.ts'
 
 /** Every so manieth account leads, and those between two leaders follow the first. */
@@ -34,7 +34,7 @@ export async function copiesUnderWay(database: Database): Promise<boolean> {
   return found?.some ?? false
 }
 
-interface Copy {
+interface SimulatedCopy {
   id: string
   follow_id: string
   copied_from: string
@@ -43,7 +43,7 @@ interface Copy {
 }
 
 /** What is wrong with the copies, a sentence each. */
-export async function copyLies(database: Database, books: Books): Promise<string[]> {
+export async function copyLies(database: Database, books: WorldBooks): Promise<string[]> {
   const lies: string[] = []
   const twice = await database.look<{ follow_id: string; copied_from: string; many: string }>(
     `select follow_id, copied_from, count(*) as many from orders where copied_from is not null
@@ -77,9 +77,9 @@ export async function copyLies(database: Database, books: Books): Promise<string
 }
 
 /** Follows that lost more than their limit at any moment, by when the broker ended their contracts. */
-async function lossesAboveLimits(database: Database, books: Books): Promise<string[]> {
+async function lossesAboveLimits(database: Database, books: WorldBooks): Promise<string[]> {
   const lies: string[] = []
-  const copies = await database.look<Copy>(
+  const copies = await database.look<SimulatedCopy>(
     `select o.id, o.follow_id, o.copied_from, o.broker_order_id, o.pnl from orders o join follows f on f.id = o.follow_id
       where f.base_balance = ${NARROW_BASE} and o.phase = 'closed' order by o.id`
   )

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import knex from 'knex'
 import pg from 'pg'
 import { type Db, openDatabase } from '../../db/postgres/connection.ts'
-import type { Statement as PreparedStatement } from '../../db/postgres/statement.ts'
+import type { SimulatedStatement as PreparedStatement } from '../../db/postgres/statement.ts'
 import type { Chance, Counts } from './chance.ts'
 import { type Actor, type Schedule, START_MS } from './clock.ts'
 
@@ -33,7 +33,7 @@ interface Physical {
 }
 
 /** A connection as a simulated process has it; it has a real one only while a transaction is open. */
-interface Session {
+interface DatabaseSession {
   actor: Actor
   inTransaction: boolean
   physical: Physical | null
@@ -45,8 +45,8 @@ interface Session {
 
 type Prepared = Pick<PreparedStatement<unknown>, 'text' | 'values' | 'callback'>
 
-interface Statement {
-  session: Session
+interface SimulatedStatement {
+  session: DatabaseSession
   text: string
   values: unknown[]
   fate: StatementFate
@@ -55,14 +55,14 @@ interface Statement {
 }
 
 /** What was sent over one real connection and is not done yet: one statement of a transaction, or several that stand alone. */
-interface Sent {
+interface SentStatement {
   physical: Physical
-  items: { statement: Statement; outcome: Promise<Outcome> }[]
+  items: { statement: SimulatedStatement; outcome: Promise<StatementOutcome> }[]
   /** The processes whose locks it waits for. */
   by: number[]
 }
 
-type Outcome = { result: pg.QueryResult } | { error: Error }
+type StatementOutcome = { result: pg.QueryResult } | { error: Error }
 
 export interface Database {
   /** A knex for an actor: what it asks goes through the schedule. */
@@ -95,10 +95,10 @@ export async function openSimulatedDatabase(options: {
   const { url, schedule, chance, counts, fateOf } = options
   const idle: Physical[] = []
   const all: Physical[] = []
-  const sessions = new Map<Actor, Set<Session>>()
-  const deferred: Statement[] = []
-  let blocked: Sent[] = []
-  const arrivals = new Map<number, Statement[]>()
+  const sessions = new Map<Actor, Set<DatabaseSession>>()
+  const deferred: SimulatedStatement[] = []
+  let blocked: SentStatement[] = []
+  const arrivals = new Map<number, SimulatedStatement[]>()
 
   async function connect(): Promise<Physical> {
     const client = new pg.Client({ connectionString: url, application_name: 'simulation', pipeline: true })
@@ -128,7 +128,7 @@ export async function openSimulatedDatabase(options: {
     physical.client.query(query).catch(() => {})
   }
 
-  async function end(session: Session, how: 'commit' | 'rollback'): Promise<undefined> {
+  async function end(session: DatabaseSession, how: 'commit' | 'rollback'): Promise<undefined> {
     session.inTransaction = false
     const { physical } = session
     if (!physical) return
@@ -143,13 +143,13 @@ export async function openSimulatedDatabase(options: {
   }
 
   /** Statements reach the server. While one waits for a lock, only those whose locks it waits for go on. */
-  async function arrive(statements: Statement[]): Promise<void> {
+  async function arrive(statements: SimulatedStatement[]): Promise<void> {
     if (database.dies && blocked.length === 0 && deferred.length === 0) return die(statements)
     deferred.push(...statements)
     for (;;) {
       const next = deferred.findIndex(mayRun)
       if (next < 0) return
-      const alone: Statement[] = []
+      const alone: SimulatedStatement[] = []
       // Those that stand alone and nothing befalls go over one connection, one behind the other.
       for (let i = next; blocked.length === 0 && i < deferred.length && isPlain(deferred[i]!); i++)
         alone.push(deferred[i]!)
@@ -165,7 +165,7 @@ export async function openSimulatedDatabase(options: {
    * The server acknowledges what arrives now, as far as it can, and dies: every connection breaks, and where the commits
    * were asynchronous it has never heard of them when it is back.
    */
-  async function die(statements: Statement[]): Promise<void> {
+  async function die(statements: SimulatedStatement[]): Promise<void> {
     database.dies = false
     counts.add(`database: dies, and ${insists ? 'keeps' : 'forgets'} its last commits`)
     const alive = statements.filter(({ session, fate }) => !session.actor.dead && !session.broken && fate === 'done')
@@ -201,19 +201,19 @@ export async function openSimulatedDatabase(options: {
     options.died()
   }
 
-  function mayRun({ session }: Statement): boolean {
+  function mayRun({ session }: SimulatedStatement): boolean {
     const last = blocked.at(-1)
     return !last || (session.physical !== null && last.by.includes(session.physical.pid))
   }
 
-  const isPlain = ({ session, text, fate }: Statement) =>
+  const isPlain = ({ session, text, fate }: SimulatedStatement) =>
     !session.inTransaction &&
     !session.broken &&
     !session.actor.dead &&
     (fate === 'done' || fate === 'slow' || fate === 'unknown') &&
     !/^(commit|rollback)/i.test(text)
 
-  async function perform(statement: Statement): Promise<void> {
+  async function perform(statement: SimulatedStatement): Promise<void> {
     const { session, text, fate } = statement
     session.waiting -= 1
     if (session.actor.dead) {
@@ -237,14 +237,14 @@ export async function openSimulatedDatabase(options: {
     await execute(statement)
   }
 
-  async function execute(statement: Statement): Promise<void> {
+  async function execute(statement: SimulatedStatement): Promise<void> {
     const { session, text } = statement
     const how = /^(commit|rollback)/i.exec(text)?.[0].toLowerCase() as 'commit' | 'rollback' | undefined
     if (how) return finish(statement, await outcomeOf(end(session, how)))
     await send(session, [statement])
   }
 
-  async function send(session: Session, statements: Statement[]): Promise<void> {
+  async function send(session: DatabaseSession, statements: SimulatedStatement[]): Promise<void> {
     const physical = session.physical ?? idle.pop() ?? (await connect())
     // All of it leaves in one write.
     const { stream } = physical.client.connection
@@ -263,7 +263,7 @@ export async function openSimulatedDatabase(options: {
   }
 
   /** Reports the outcomes in order, as far as they are there. */
-  async function complete(sent: Sent): Promise<void> {
+  async function complete(sent: SentStatement): Promise<void> {
     const { physical, items } = sent
     for (let item = items[0]; item; item = items[0]) {
       const seen = await untilDone(item.outcome, physical)
@@ -284,7 +284,7 @@ export async function openSimulatedDatabase(options: {
     }
   }
 
-  async function finish(statement: Statement, outcome: Outcome): Promise<void> {
+  async function finish(statement: SimulatedStatement, outcome: StatementOutcome): Promise<void> {
     schedule.note('', () => `${statement.session.actor.name} got ${gist(outcome)}`)
     if ('error' in outcome) {
       // What the database itself refuses: two that raced are expected, a statement that is wrong is not.
@@ -300,7 +300,7 @@ export async function openSimulatedDatabase(options: {
   }
 
   /** The connection breaks: an open transaction is undone, the sender gets an error without an outcome. */
-  async function lose(statement: Statement): Promise<void> {
+  async function lose(statement: SimulatedStatement): Promise<void> {
     const { session } = statement
     counts.add(`database: connection lost ${statement.fate === 'unknown' ? 'after' : 'before'} a statement`)
     session.broken = failure('Connection terminated unexpectedly', '08006')
@@ -311,7 +311,7 @@ export async function openSimulatedDatabase(options: {
     }
   }
 
-  function answer({ session, fate, resolve, reject }: Statement, outcome: Outcome): void {
+  function answer({ session, fate, resolve, reject }: SimulatedStatement, outcome: StatementOutcome): void {
     if (fate === 'slow') counts.add('database: slow response')
     const ms = fate === 'slow' ? chance.int(...SLOW_MS) : chance.int(1, 6)
     schedule.onGrid(ms, ANSWER_GRID_MS, session.actor, 'row', () => {
@@ -329,7 +329,10 @@ export async function openSimulatedDatabase(options: {
   }
 
   /** The outcome, or the processes it waits for. Nothing else happens meanwhile, so it is one or the other for good. */
-  async function untilDone(outcome: Promise<Outcome>, { pid }: Physical): Promise<Outcome | number[]> {
+  async function untilDone(
+    outcome: Promise<StatementOutcome>,
+    { pid }: Physical
+  ): Promise<StatementOutcome | number[]> {
     for (let patienceMs = 5; ; patienceMs = Math.min(50, patienceMs * 2)) {
       let timer: NodeJS.Timeout | undefined
       const seen = await Promise.race([
@@ -345,10 +348,10 @@ export async function openSimulatedDatabase(options: {
     }
   }
 
-  function submit(session: Session, text: string, values: unknown[]): Promise<pg.QueryResult> {
+  function submit(session: DatabaseSession, text: string, values: unknown[]): Promise<pg.QueryResult> {
     return new Promise((resolve, reject) => {
       const fate = /^(begin|rollback)/i.test(text) ? 'done' : fateOf(session.actor)
-      const statement: Statement = { session, text, values, fate, resolve, reject }
+      const statement: SimulatedStatement = { session, text, values, fate, resolve, reject }
       // The begin of a transaction has no effect by itself, and travels with its first statement.
       if (/^begin/i.test(text)) {
         session.inTransaction = true
@@ -362,7 +365,7 @@ export async function openSimulatedDatabase(options: {
       else {
         arrivals.set(at, [statement])
         schedule.really(at - schedule.now, 'statements', () => {
-          const statements = arrivals.get(at) as Statement[]
+          const statements = arrivals.get(at) as SimulatedStatement[]
           arrivals.delete(at)
           for (const { session, text, values, fate } of statements)
             schedule.note(
@@ -378,7 +381,7 @@ export async function openSimulatedDatabase(options: {
   class SimulatedClient extends PostgresClient {
     async acquireConnection() {
       const actor = this.config.actor
-      const session: Session = {
+      const session: DatabaseSession = {
         ...{ actor, inTransaction: false, physical: null, broken: null, waiting: 0 },
         query: ({ text, values, callback }) =>
           void submit(session, text, values).then(
@@ -390,11 +393,11 @@ export async function openSimulatedDatabase(options: {
       return session
     }
 
-    async releaseConnection(session: Session) {
+    async releaseConnection(session: DatabaseSession) {
       sessionsOf(session.actor).delete(session)
     }
 
-    _query(session: Session, query: { sql: string; bindings?: unknown[]; response?: unknown }) {
+    _query(session: DatabaseSession, query: { sql: string; bindings?: unknown[]; response?: unknown }) {
       return submit(session, query.sql, query.bindings ?? []).then(response => {
         query.response = response
         return query
@@ -402,7 +405,7 @@ export async function openSimulatedDatabase(options: {
     }
   }
 
-  function sessionsOf(actor: Actor): Set<Session> {
+  function sessionsOf(actor: Actor): Set<DatabaseSession> {
     const known = sessions.get(actor) ?? new Set()
     sessions.set(actor, known)
     return known
@@ -452,9 +455,9 @@ function nameOf(text: string): string {
   return nameOf(text)
 }
 
-const nothing: Outcome = { result: { rows: [], rowCount: 0, command: '', oid: 0, fields: [] } }
+const nothing: StatementOutcome = { result: { rows: [], rowCount: 0, command: '', oid: 0, fields: [] } }
 
-function outcomeOf(work: Promise<pg.QueryResult | undefined>): Promise<Outcome> {
+function outcomeOf(work: Promise<pg.QueryResult | undefined>): Promise<StatementOutcome> {
   return work.then(
     result => (result ? { result } : nothing),
     (error: Error) => ({ error })
@@ -462,7 +465,7 @@ function outcomeOf(work: Promise<pg.QueryResult | undefined>): Promise<Outcome> 
 }
 
 /** What came back, for traces. */
-function gist(outcome: Outcome): string {
+function gist(outcome: StatementOutcome): string {
   if ('error' in outcome) return outcome.error.message
   const told = [
     'id',

@@ -5,16 +5,16 @@ import type { Log } from '../../db/platform/log.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { type Brokers, openBrokers } from '../../worker/broker/brokers.ts'
 import type { Contract, ContractListener, ContractState } from '../../worker/broker/port.ts'
-import type { Dialect } from '../support/dialects.ts'
+import type { DialectName } from '../support/dialects.ts'
 import type { Deal } from './books.ts'
 import { meetFate } from './buys.ts'
 import type { Actor } from './clock.ts'
-import { announce, type BrokerWorld, Line, type Pending } from './line.ts'
-import { type Peer, Socket, serveSockets } from './socket.ts'
+import { announce, type BrokerWorld, type Pending, SimulatedLine } from './line.ts'
+import { Socket, type SocketPeer, serveSockets } from './socket.ts'
 import { receiptOf, rowOf, stateOf } from './speech.ts'
 import { spoiled } from './spoiling.ts'
 
-type Body = Record<string, unknown>
+type SimulatedBody = Record<string, unknown>
 
 const PATIENCE_MS = 24_000
 const GRID_MS = 20
@@ -26,17 +26,17 @@ const CALLS_A_MINUTE = 300
 export function openFramedBrokers(
   world: BrokerWorld,
   actor: Actor,
-  { config, log, dialect }: { config: Config; log: Log; dialect: Dialect }
-): Brokers & { line: Line } {
-  const line = new Line(world, actor)
+  { config, log, dialect }: { config: Config; log: Log; dialect: DialectName }
+): Brokers & { line: SimulatedLine } {
+  const line = new SimulatedLine(world, actor)
   const brokers = openBrokers({ ...config, brokerDialect: dialect }, log)
   return { line, ...brokers }
 }
 
 /** Serves the sockets and the REST calls of whoever runs now. */
-export function serveFrames(world: BrokerWorld, dialect: Dialect): void {
+export function serveFrames(world: BrokerWorld, dialect: DialectName): void {
   const lineOfNow = () => [...world.lines].find(({ actor }) => actor === world.schedule.current)
-  const calls = new Map<Line, number[]>()
+  const calls = new Map<SimulatedLine, number[]>()
 
   serveSockets(async url => {
     const line = lineOfNow()
@@ -44,11 +44,11 @@ export function serveFrames(world: BrokerWorld, dialect: Dialect): void {
     await reached(line)
     const { pathname, searchParams } = new URL(url)
     const accountId = pathname.startsWith('/account/') ? pathname.split('/').at(2) : undefined
-    const ofAccount = [...line.served].filter(each => (each as Served).account?.accountId === accountId)
+    const ofAccount = [...line.served].filter(each => (each as ServedFrames).account?.accountId === accountId)
     if (dialect === 'next' && accountId && ofAccount.length >= SOCKETS_OF_USER) throw new Error('too many sockets')
     const appId = searchParams.get('app_id') ?? searchParams.get('app') ?? ''
     const socket = new Socket()
-    socket.peer = new Served({ line, socket, dialect, appId, accountId })
+    socket.peer = new ServedFrames({ line, socket, dialect, appId, accountId })
     return socket
   })
 
@@ -84,7 +84,7 @@ export function serveFrames(world: BrokerWorld, dialect: Dialect): void {
 export const APP_HEADER = 'app-id'
 
 /** Waits until the broker can be reached, not for ever. */
-async function reached(line: Line): Promise<void> {
+async function reached(line: SimulatedLine): Promise<void> {
   const { schedule, chance } = line.world
   const after = (ms: number) =>
     new Promise<void>(resolve => schedule.onGrid(ms, GRID_MS, line.actor, 'connects', () => resolve()))
@@ -96,10 +96,10 @@ async function reached(line: Line): Promise<void> {
 }
 
 /** One connection, as the broker sees it. */
-class Served implements Peer {
-  readonly line: Line
+class ServedFrames implements SocketPeer {
+  readonly line: SimulatedLine
   readonly #socket: Socket
-  readonly #dialect: Dialect
+  readonly #dialect: DialectName
   readonly #appId: string
   account: { accountId: string; appId: string } | undefined
   #over = false
@@ -108,9 +108,9 @@ class Served implements Peer {
   readonly #streams = new Map<string, { id: string; reqId: unknown; listener?: ContractListener }>()
 
   constructor(given: {
-    line: Line
+    line: SimulatedLine
     socket: Socket
-    dialect: Dialect
+    dialect: DialectName
     appId: string
     accountId: string | undefined
   }) {
@@ -123,7 +123,7 @@ class Served implements Peer {
   }
 
   receive(text: string): void {
-    const frame = JSON.parse(text) as Body
+    const frame = JSON.parse(text) as SimulatedBody
     if (frame.buy !== undefined) return void this.#buy(frame)
     const { schedule, chance, counts, troubles, spentUntil, books } = this.line.world
     const call = ['authorize', ...Object.keys(this.#calls)].find(name => frame[name] !== undefined) as string
@@ -143,7 +143,7 @@ class Served implements Peer {
         return void this.#refuse(frame, 'AuthorizationRequired')
       const body = read?.(frame, books)
       if (typeof body === 'string') this.#refuse(frame, body)
-      else this.#answer(frame, call, body as Body, slow ? chance.int(1000, 8000) : chance.int(5, 60))
+      else this.#answer(frame, call, body as SimulatedBody, slow ? chance.int(1000, 8000) : chance.int(5, 60))
     })
   }
 
@@ -172,7 +172,7 @@ class Served implements Peer {
 
   readonly #pending = new Set<Pending>()
 
-  readonly #calls: Record<string, (frame: Body, books: BrokerWorld['books']) => Body | string> = {
+  readonly #calls: Record<string, (frame: SimulatedBody, books: BrokerWorld['books']) => SimulatedBody | string> = {
     authorize: ({ authorize }) => {
       const token = authorize as string
       const accountId = this.line.world.accountOf.get(token)
@@ -230,18 +230,18 @@ class Served implements Peer {
     }
   }
 
-  #rows(list: 'portfolio' | 'statement' | 'profit_table', shows: (deal: Deal) => boolean): Body[] {
+  #rows(list: 'portfolio' | 'statement' | 'profit_table', shows: (deal: Deal) => boolean): SimulatedBody[] {
     const { books, schedule } = this.line.world
     const deals = books.of(this.account?.accountId ?? '').filter(deal => deal.visibleAt <= schedule.now && shows(deal))
     return deals.map(deal => rowOf(list, deal, books)).reverse()
   }
 
-  #stateOf(deal: Deal): Body {
+  #stateOf(deal: Deal): SimulatedBody {
     const { world } = this.line
     return spoiled(world, deal, stateOf(world.books, deal, this.#dialect))
   }
 
-  #buy(frame: Body): void {
+  #buy(frame: SimulatedBody): void {
     const { line, account } = this
     const { world } = line
     const { schedule, chance, troubles } = world
@@ -333,7 +333,13 @@ class Served implements Peer {
   }
 
   /** Answers a call; `then` runs right before, and may name the stream that the response opens. */
-  #answer(frame: Body, call: string, body: Body, ms: number, then: () => string | undefined = () => undefined): void {
+  #answer(
+    frame: SimulatedBody,
+    call: string,
+    body: SimulatedBody,
+    ms: number,
+    then: () => string | undefined = () => undefined
+  ): void {
     const plain = call === 'ping' || call === 'time' || call === 'forget'
     this.line.deliver(ms, call, () => {
       if (this.#over) return
@@ -344,7 +350,7 @@ class Served implements Peer {
     })
   }
 
-  #refuse(frame: Body, code: string, ms = 10, then = () => {}): void {
+  #refuse(frame: SimulatedBody, code: string, ms = 10, then = () => {}): void {
     this.line.deliver(ms, `refused ${code}`, () => {
       if (this.#over) return
       then()
@@ -352,14 +358,14 @@ class Served implements Peer {
     })
   }
 
-  #send(frame: Body, ms: number): void {
+  #send(frame: SimulatedBody, ms: number): void {
     this.line.deliver(ms, 'frame', () => this.#over || this.#socket.arrive(frame))
   }
 }
 
 /** The contract that a frame asks for. */
-function contractOf({ parameters }: Body): Contract {
-  const terms = parameters as Body
+function contractOf({ parameters }: SimulatedBody): Contract {
+  const terms = parameters as SimulatedBody
   const common = {
     asset: (terms.symbol ?? terms.underlying_symbol) as string,
     stake: Number(terms.amount).toFixed(2),

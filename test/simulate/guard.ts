@@ -1,7 +1,7 @@
 // What a guard of an order's life or of the event log is, and how it is taken out: edits of the source, statements on the
 // simulation's database, or both where one guard backs another and either alone would do.
-import type { Dialect } from '../support/dialects.ts'
-import type { Mode, Troubles } from './chance.ts'
+import type { DialectName } from '../support/dialects.ts'
+import type { SimulationMode, Troubles } from './chance.ts'
 
 export interface Edit {
   file: string
@@ -26,9 +26,9 @@ interface Gap {
 /** One that simulations miss when it is gone. */
 export interface SimulatedGuard extends Gap {
   /** Only there it guards; by default the first. */
-  dialect?: Dialect
+  dialect?: DialectName
   /** What the simulation that misses the guard concentrates on. */
-  mode: Mode
+  mode: SimulationMode
   buys?: Partial<Troubles['buys']>
   /** Lives of one simulation. */
   lives: number

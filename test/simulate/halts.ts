@@ -3,7 +3,7 @@
 import type { Halt, HaltedScope } from '../../db/platform/halts.ts'
 import type { Chance, Counts } from './chance.ts'
 import type { Database } from './database.ts'
-import type { Party } from './setup.ts'
+import type { WorldParty } from './setup.ts'
 
 /** Within this a halt is effective on every process whose machine and database are well. */
 const KNOWN_MS = 1000
@@ -13,14 +13,14 @@ export const RECOVERED_MS = 6000
 const MORE_RESUMED = 0.7
 const SCOPES = { all: 1, partner: 2, application: 2, asset: 3 } as const
 
-type Purchase = Pick<Party, 'appId'> & { asset: string }
+type Purchase = Pick<WorldParty, 'appId'> & { asset: string }
 
 /** The halts in force, as the operator of a simulation knows them. Times are virtual milliseconds. */
 export class HaltWatch {
   readonly #since = new Map<string, HaltedScope & { at: number }>()
   readonly #partnerOf: ReadonlyMap<string, string>
 
-  constructor(parties: Party[]) {
+  constructor(parties: WorldParty[]) {
     this.#partnerOf = new Map(parties.map(({ appId, partnerId }) => [appId, partnerId]))
   }
 

@@ -1,7 +1,7 @@
 // A worker's line to the broker of a simulation, over which requests, responses and streams travel, get lost, come late,
 // and break off, and the world that all lines share.
 import { BrokerError, type ContractListener } from '../../worker/broker/port.ts'
-import type { Books, Deal } from './books.ts'
+import type { Deal, WorldBooks } from './books.ts'
 import type { Chance, Counts, Troubles } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'
 
@@ -9,8 +9,8 @@ export interface BrokerWorld {
   schedule: Schedule
   chance: Chance
   counts: Counts
-  books: Books
-  lines: Set<Line>
+  books: WorldBooks
+  lines: Set<SimulatedLine>
   /** Until when an account's calls for lists are used up. */
   spentUntil: Map<string, number>
   /** Accounts whose traders have turned to other software. */
@@ -42,7 +42,7 @@ export interface Pending {
   reset?: () => void
 }
 
-export class Line {
+export class SimulatedLine {
   readonly world: BrokerWorld
   readonly actor: Actor
   generation = 0

@@ -10,9 +10,9 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { Edit, Guard, TestedGuard } from './guard.ts'
 import { guards } from './guards.ts'
-import { type Asked, runEdited, runSeed } from './run.ts'
+import { type LivesRequest, runEdited, runSeed } from './run.ts'
 import { withServers } from './server.ts'
-import type { Verdict } from './verdict.ts'
+import type { LifeVerdict } from './verdict.ts'
 
 interface Caught {
   guard: Guard
@@ -85,9 +85,9 @@ async function complaintOfTest(test: string, edits: Edit[], admin: string): Prom
   }
 }
 
-const controls = new Map<string, Promise<Verdict>>()
+const controls = new Map<string, Promise<LifeVerdict>>()
 
-function unharmed(asked: Asked): Promise<Verdict> {
+function unharmed(asked: LivesRequest): Promise<LifeVerdict> {
   const key = JSON.stringify({ ...asked, admin: '' })
   const verdict = controls.get(key) ?? runSeed(asked)
   controls.set(key, verdict)
@@ -95,7 +95,7 @@ function unharmed(asked: Asked): Promise<Verdict> {
 }
 
 /** What went wrong; that little was bought may have been the seed's bad luck. */
-function complaintOf({ report, lies, trouble }: Verdict): string | undefined {
+function complaintOf({ report, lies, trouble }: LifeVerdict): string | undefined {
   const [finding] = report.findings
   return finding ? `${finding.kind}: ${finding.what}` : (lies[0] ?? trouble[0])
 }

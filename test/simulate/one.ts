@@ -1,11 +1,11 @@
 // One seed in a process of its own: `one.ts <options as JSON>`; its verdict is a line of JSON on stdout.
 import { troublesOf } from './chance.ts'
 import { makeFollows } from './copying.ts'
-import type { Asked } from './run.ts'
+import type { LivesRequest } from './run.ts'
 import { makeDatabase } from './setup.ts'
 import './hooks.ts'
 
-const { admin, seed, lives, mode, dialect, buys, sql, traced } = JSON.parse(process.argv[2] ?? '{}') as Asked
+const { admin, seed, lives, mode, dialect, buys, sql, traced } = JSON.parse(process.argv[2] ?? '{}') as LivesRequest
 const usual = troublesOf(mode, dialect)
 const troubles = { ...usual, buys: { ...usual.buys, ...buys } }
 const accounts = Math.ceil(lives / troubles.livesOfAccount)

@@ -10,21 +10,21 @@ import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 import { summary } from '../support/auditor.ts'
-import { type Dialect, dialects } from '../support/dialects.ts'
-import { dialectOf, livesOf, type Mode, modeOf, modes, type Troubles } from './chance.ts'
+import { type DialectName, dialects } from '../support/dialects.ts'
+import { dialectOf, livesOf, modeOf, modes, type SimulationMode, type Troubles } from './chance.ts'
 import type { Edit } from './guard.ts'
 import { withServers } from './server.ts'
-import type { Verdict } from './verdict.ts'
+import type { LifeVerdict } from './verdict.ts'
 
 const ONE_MS = 20 * 60_000
 const MAX_OUTPUT = 64 * 2 ** 20
 
-export interface Asked {
+export interface LivesRequest {
   admin: string
   seed: number
   lives: number
-  mode: Mode
-  dialect: Dialect
+  mode: SimulationMode
+  dialect: DialectName
   /** Fates of purchases that are to come up more often, or less. */
   buys?: Partial<Troubles['buys']>
   /** Statements that change the simulation's database before it begins. */
@@ -36,9 +36,9 @@ export interface Asked {
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url))
 
 /** Runs one seed in a process of its own, its source edited if need be. Rejects when it ends without a verdict. */
-export async function runSeed(asked: Asked, { edits = [] }: { edits?: Edit[] } = {}): Promise<Verdict> {
+export async function runSeed(asked: LivesRequest, { edits = [] }: { edits?: Edit[] } = {}): Promise<LifeVerdict> {
   const stdout = await runEdited([here('one.ts'), JSON.stringify(asked)], { edits })
-  return JSON.parse(stdout) as Verdict
+  return JSON.parse(stdout) as LifeVerdict
 }
 
 /** Runs a file of ours with its arguments, its source edited if need be; returns what it wrote. */
@@ -56,7 +56,12 @@ export async function runEdited(
 }
 
 /** A verdict in a line, and what is wrong in the next ones. */
-export function describe({ seed, mode, dialect, ...verdict }: Verdict & Pick<Asked, 'mode' | 'dialect'>): string {
+export function describe({
+  seed,
+  mode,
+  dialect,
+  ...verdict
+}: LifeVerdict & Pick<LivesRequest, 'mode' | 'dialect'>): string {
   const { lives, ms, hash, report, lies, trouble, excused, events, statements, virtualMs, good } = verdict
   const speed = Math.round((lives / ms) * 1000)
   const frozen = excused.contracts > 0 ? `, ${excused.contracts} sent by a frozen process` : ''
@@ -96,8 +101,8 @@ async function main(): Promise<number> {
     throw new Error(`--mode is one of ${Object.keys(modes).join(', ')}`)
   const given = dialects.find(each => each === values.dialect)
   if (values.dialect !== undefined && !given) throw new Error(`--dialect is one of ${dialects.join(', ')}`)
-  const ask = (admin: string, seed: number, lives: number): Asked => {
-    const mode = (values.mode as Mode | undefined) ?? modeOf(seed)
+  const ask = (admin: string, seed: number, lives: number): LivesRequest => {
+    const mode = (values.mode as SimulationMode | undefined) ?? modeOf(seed)
     const dialect = given ?? dialectOf(seed, mode)
     return { admin, seed, lives: livesOf(mode, dialect, lives), mode, dialect }
   }
@@ -115,7 +120,7 @@ async function main(): Promise<number> {
 }
 
 /** Lives a seed that failed again, for the record of the first order, contract or client that has to do with it. */
-async function printTrace(asked: Asked, { report, lies }: Verdict): Promise<void> {
+async function printTrace(asked: LivesRequest, { report, lies }: LifeVerdict): Promise<void> {
   const [{ orderId, contractId } = {}] = report.findings
   const [lie = ''] = lies
   const traced = [orderId, contractId, ...(orderId || contractId ? [] : lie.split(' ', 1))].flatMap(id => id || [])
@@ -125,7 +130,7 @@ async function printTrace(asked: Asked, { report, lies }: Verdict): Promise<void
   for (const line of trace) console.log(`  ${line}`)
 }
 
-async function runOne(asked: Asked, twice: boolean): Promise<number> {
+async function runOne(asked: LivesRequest, twice: boolean): Promise<number> {
   const verdict = await runSeed(asked)
   console.log(describe({ ...asked, ...verdict }))
   printCounts([verdict])
@@ -139,11 +144,11 @@ async function runOne(asked: Asked, twice: boolean): Promise<number> {
 
 async function runMany(
   plan: { first: number; batch: number; jobs: number; lives: number; until: number },
-  ask: (admin: string, seed: number, lives: number) => Asked,
+  ask: (admin: string, seed: number, lives: number) => LivesRequest,
   keepGoing: boolean
 ): Promise<number> {
   const began = performance.now()
-  const verdicts: Verdict[] = []
+  const verdicts: LifeVerdict[] = []
   let next = plan.first
   let begun = 0
   let bad = 0
@@ -161,7 +166,7 @@ async function runMany(
   await withServers(plan.jobs, job)
   printCounts(verdicts)
   const seconds = (performance.now() - began) / 1000
-  const sum = (of: (verdict: Verdict) => number) => verdicts.reduce((total, verdict) => total + of(verdict), 0)
+  const sum = (of: (verdict: LifeVerdict) => number) => verdicts.reduce((total, verdict) => total + of(verdict), 0)
   const lived = sum(({ lives }) => lives)
   console.log(
     `${lived} lives of ${verdicts.length} seeds in ${seconds.toFixed(0)} s (${(lived / seconds).toFixed(0)}/s): ` +
@@ -173,7 +178,7 @@ async function runMany(
   return bad > 0 ? 1 : 0
 }
 
-function printCounts(verdicts: Verdict[]): void {
+function printCounts(verdicts: LifeVerdict[]): void {
   const totals = new Map<string, number>()
   for (const { counts } of verdicts)
     for (const [kind, count] of Object.entries(counts)) totals.set(kind, (totals.get(kind) ?? 0) + count)

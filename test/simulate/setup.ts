@@ -2,7 +2,7 @@
 // tell the virtual time and whose ids repeat, and with the partners, traders and accounts that will trade.
 import pg from 'pg'
 import { migrate } from '../../db/postgres/migrate.ts'
-import type { Dialect } from '../support/dialects.ts'
+import type { DialectName } from '../support/dialects.ts'
 
 // A tree whose migrations differ needs a template of its own.
 const TEMPLATE = process.env.SIMULATION_TEMPLATE ?? 'simulation_template'
@@ -72,10 +72,10 @@ export async function makeTemplate(admin: string): Promise<void> {
   )
 }
 
-export interface Party {
+export interface WorldParty {
   partnerId: string
   appId: string
-  dialect: Dialect
+  dialect: DialectName
   traderExternalId: string
   accountRowId: string
   accountId: string
@@ -92,8 +92,8 @@ export async function makeDatabase(
     accounts,
     dialect,
     sql = []
-  }: { name: string; accounts: number; dialect: Dialect; sql?: string[] | undefined }
-): Promise<{ url: string; parties: Party[]; drop(): Promise<void> }> {
+  }: { name: string; accounts: number; dialect: DialectName; sql?: string[] | undefined }
+): Promise<{ url: string; parties: WorldParty[]; drop(): Promise<void> }> {
   await asAdmin(admin, async client => {
     await client.query(`drop database if exists ${name} with (force)`)
     await client.query(`create database ${name} template ${TEMPLATE}`)
@@ -104,7 +104,7 @@ export async function makeDatabase(
     await client.query(`alter database ${name} set enable_seqscan = off`)
   })
   const url = databaseUrl(admin, name)
-  const parties = Array.from({ length: accounts }, (_, i): Party[] => {
+  const parties = Array.from({ length: accounts }, (_, i): WorldParty[] => {
     const both = i % 8 === 0 ? ['1', '2'] : [i % 8 < 5 ? '1' : '2']
     return both.map(app => ({
       partnerId: `ptn_${app.padStart(26, '0')}`,

@@ -4,7 +4,7 @@ import { EventEmitter } from 'node:events'
 import { BrokerError } from '../../worker/broker/port.ts'
 
 /** The other end of a socket. */
-export interface Peer {
+export interface SocketPeer {
   receive(text: string): void
   /** The socket is closed, or broken off: `reset` means that nothing more of it is delivered. */
   ended(reset: boolean): void
@@ -14,7 +14,7 @@ export interface Peer {
 export class Socket extends EventEmitter {
   readyState = 1
   readonly bufferedAmount = 0
-  peer: Peer | undefined
+  peer: SocketPeer | undefined
 
   send(text: string): void {
     this.peer?.receive(text)

@@ -1,13 +1,13 @@
 // Deals of the books in the words of both dialects, as their frames carry them.
-import type { Dialect } from '../support/dialects.ts'
-import type { Books, Deal } from './books.ts'
+import type { DialectName } from '../support/dialects.ts'
+import type { Deal, WorldBooks } from './books.ts'
 
-type Body = Record<string, unknown>
+type SpeechBody = Record<string, unknown>
 
 const SECONDS = { s: 1, m: 60, h: 3600, d: 86_400 } as const
 
 /** Amounts: numbers in the first dialect, text in the newer one. */
-const amount = (dialect: Dialect, value: string) => (dialect === 'v3' ? Number(value) : value)
+const amount = (dialect: DialectName, value: string) => (dialect === 'v3' ? Number(value) : value)
 
 export function shortcodeOf({ contract, boughtEpoch, payout, readable }: Deal): string {
   if (!readable) return `UNREADABLE ${boughtEpoch}`
@@ -22,7 +22,7 @@ export function shortcodeOf({ contract, boughtEpoch, payout, readable }: Deal): 
 }
 
 /** The contract as it is. */
-export function stateOf(books: Books, deal: Deal, dialect: Dialect): Body {
+export function stateOf(books: WorldBooks, deal: Deal, dialect: DialectName): SpeechBody {
   const state = books.state(deal)
   const money = (value: string | null) => (value === null ? undefined : amount(dialect, value))
   const price = (field: string, value: string | null) =>
@@ -50,7 +50,7 @@ export function stateOf(books: Books, deal: Deal, dialect: Dialect): Body {
 }
 
 /** The receipt of a purchase. */
-export function receiptOf(deal: Deal, dialect: Dialect): Body {
+export function receiptOf(deal: Deal, dialect: DialectName): SpeechBody {
   return {
     contract_id: Number(deal.id),
     transaction_id: Number(`${deal.id}1`),
@@ -64,7 +64,11 @@ export function receiptOf(deal: Deal, dialect: Dialect): Body {
 }
 
 /** A row of a list of the account's. */
-export function rowOf(list: 'portfolio' | 'statement' | 'profit_table', deal: Deal, { tellsApps }: Books): Body {
+export function rowOf(
+  list: 'portfolio' | 'statement' | 'profit_table',
+  deal: Deal,
+  { tellsApps }: WorldBooks
+): SpeechBody {
   const dialect = tellsApps ? 'v3' : 'next'
   const row = {
     contract_id: Number(deal.id),

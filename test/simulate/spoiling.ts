@@ -2,7 +2,7 @@
 import type { Deal } from './books.ts'
 import type { BrokerWorld } from './line.ts'
 
-type Body = Record<string, unknown>
+type SpoiledBody = Record<string, unknown>
 
 // What a settlement, or a sale, rests on comes right in the end; of the rest the broker may say nonsense for ever.
 const needed = new Set(['contract_id', 'is_sold', 'status', 'sell_price', 'buy_price', 'profit', 'is_valid_to_sell'])
@@ -22,7 +22,7 @@ const nonsense: ((value: unknown) => unknown)[] = [
 const unreadable = [0, 1, 3, 8]
 
 /** The state, or what a broker out of its mind makes of it. */
-export function spoiled(world: BrokerWorld, deal: Deal, body: Body): Body {
+export function spoiled(world: BrokerWorld, deal: Deal, body: SpoiledBody): SpoiledBody {
   const { chance, counts, troubles } = world
   const { spoil } = troubles()
   if (spoil === 0 && !deal.odd) return body
@@ -41,7 +41,7 @@ export function spoiled(world: BrokerWorld, deal: Deal, body: Body): Body {
   return told
 }
 
-function optionalOf({ chance, counts }: BrokerWorld, body: Body): string {
+function optionalOf({ chance, counts }: BrokerWorld, body: SpoiledBody): string {
   const field = chance.of(Object.keys(body).filter(name => !needed.has(name)))
   counts.add('state: a field that is not needed is odd for good')
   return field

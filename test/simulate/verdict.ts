@@ -1,15 +1,15 @@
 // The verdict on a simulation: the auditor's, and whether every client received the truth.
 import { Big } from 'big.js'
 import { type AuditedOrder, type AuditReport, audit } from '../support/auditor.ts'
-import type { Books } from './books.ts'
+import type { WorldBooks } from './books.ts'
 import { KERNEL_MS } from './buys.ts'
 import type { Counts } from './chance.ts'
-import type { Life } from './clients.ts'
+import type { ClientLife } from './clients.ts'
 import type { Schedule } from './clock.ts'
 import type { Database } from './database.ts'
 import { eventLies, LOGGED, type LoggedEvent } from './events.ts'
 
-export interface Verdict {
+export interface LifeVerdict {
   seed: number
   lives: number
   /** What two runs of the seed must agree on. */
@@ -50,12 +50,12 @@ export async function verdictOf(end: {
   lies: string[]
   schedule: Schedule
   database: Database
-  books: Books
-  lives: Life[]
+  books: WorldBooks
+  lives: ClientLife[]
   counts: Counts
   trouble: string[]
   alarms: Alarm[]
-}): Promise<Omit<Verdict, 'ms' | 'trace'>> {
+}): Promise<Omit<LifeVerdict, 'ms' | 'trace'>> {
   const { schedule, database, books, lives, counts, trouble } = end
   const orders = await database.look<AuditedOrder>('select * from orders order by id')
   const found = await database.look<{ kind: string; broker_order_id: string }>(
@@ -109,7 +109,7 @@ export async function verdictOf(end: {
 }
 
 /** What clients received, and what they may not be, against the rows as they ended. */
-function* liesOf(lives: Life[], orders: AuditedOrder[]): Iterable<string> {
+function* liesOf(lives: ClientLife[], orders: AuditedOrder[]): Iterable<string> {
   const byClient = new Map<string, AuditedOrder>()
   for (const order of orders) {
     // A copy is nobody's request.

@@ -12,27 +12,27 @@ import { readConfig } from '../../schemas/config/config.ts'
 import { startWork } from '../../worker/jobs.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
-import type { Dialect } from '../support/dialects.ts'
-import { Books } from './books.ts'
+import type { DialectName } from '../support/dialects.ts'
+import { WorldBooks } from './books.ts'
 import { openSimulatedBrokers } from './broker.ts'
 import { openHub } from './bus.ts'
 import { Chance, Counts, modes, type Troubles } from './chance.ts'
-import { type Api, type Life, live, makeLife } from './clients.ts'
+import { type Api, type ClientLife, live, makeLife } from './clients.ts'
 import { type Actor, clockOf, Schedule, takeOverGlobals } from './clock.ts'
 import { copiesUnderWay, copyLies } from './copying.ts'
 import { openSimulatedDatabase } from './database.ts'
 import { APP_HEADER, openFramedBrokers, serveFrames } from './frames.ts'
 import { HaltWatch, RECOVERED_MS } from './halts.ts'
-import type { BrokerWorld, Line } from './line.ts'
-import type { Party } from './setup.ts'
-import { type Alarm, type Verdict, verdictOf } from './verdict.ts'
+import type { BrokerWorld, SimulatedLine } from './line.ts'
+import type { WorldParty } from './setup.ts'
+import { type Alarm, type LifeVerdict, verdictOf } from './verdict.ts'
 
 interface WorldOptions {
   seed: number
   lives: number
-  dialect: Dialect
+  dialect: DialectName
   url: string
-  parties: Party[]
+  parties: WorldParty[]
   troubles: Troubles
   /** Whether the service's own audit runs as well. */
   audit: boolean
@@ -57,7 +57,7 @@ const VACUUM_STATEMENTS = 2500
 const PATIENCE_MS = 6 * 60_000
 
 /** Runs one seed; takes over the process's timers and chance for good. */
-export async function simulate(options: WorldOptions): Promise<Verdict> {
+export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   const { seed, lives: count, url, parties, audit } = options
   const began = process.hrtime.bigint()
   const schedule = new Schedule()
@@ -98,9 +98,9 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   })
   takeOverGlobals(schedule, new Chance(seed + 2))
 
-  const lines = new Set<Line>()
+  const lines = new Set<SimulatedLine>()
   const { clocks, standstillMs } = options.troubles
-  const books = new Books({
+  const books = new WorldBooks({
     offset: chance.int(-clocks.broker, clocks.broker) / 1000,
     tellsApps: options.dialect === 'v3'
   })
@@ -139,7 +139,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   let databaseDownUntil = 0
   let made = 0
   const apis: Api[] = []
-  const workers = new Map<Actor, { db: Db; line: Line; audit: () => Promise<void>; stop(): Promise<void> }>()
+  const workers = new Map<Actor, { db: Db; line: SimulatedLine; audit: () => Promise<void>; stop(): Promise<void> }>()
 
   const newActor = (kind: string): Actor => ({
     name: `${kind}${++made}`,
@@ -317,7 +317,7 @@ export async function simulate(options: WorldOptions): Promise<Verdict> {
   const busy = parties.slice(0, Math.ceil(parties.length / 20))
   const anyParty = () => chance.of(chance.is(0.15) ? busy : parties)
 
-  const lives: Life[] = []
+  const lives: ClientLife[] = []
   const bunch = Math.ceil((options.troubles.livesPerSecond * BUNCH_MS) / 1000)
   const clients = { schedule, chance, counts, gone: broker.gone, api: anyApi }
   function bear(): void {

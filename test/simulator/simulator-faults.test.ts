@@ -13,7 +13,7 @@ import { openJournal } from '../../worker/simulator/engine/journal.ts'
 import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { parseOptions } from '../../worker/simulator/options.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { BrokerSocket, type Frame } from '../broker/broker-socket.ts'
+import { BrokerSocket, type SocketFrame } from '../broker/broker-socket.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 const simulator = await startSimulator({ tickMs: 20, limits: 'off', seed: 5 })
@@ -252,12 +252,12 @@ site('under maintenance announces it, then drops', async () => {
 
 const control = suite('/control')
 
-async function http(method: string, path: string, body?: unknown): Promise<{ status: number; body: Frame }> {
+async function http(method: string, path: string, body?: unknown): Promise<{ status: number; body: SocketFrame }> {
   const response = await fetch(`${simulator.control}${path}`, {
     method,
     ...(body === undefined ? {} : { body: JSON.stringify(body) })
   })
-  return { status: response.status, body: (await response.json()) as Frame }
+  return { status: response.status, body: (await response.json()) as SocketFrame }
 }
 
 control('refuses what it does not know, and names what is wrong', async () => {
@@ -333,8 +333,8 @@ control('frozen ticks let contracts wait', async () => {
 control('shows the ledger, whole or in pages', async () => {
   const whole = (await http('GET', '/ledger')).body
   assert.equal(whole, simulator.ledger())
-  const first = (await http('GET', '/ledger?limit=3')).body as unknown as Frame[]
-  const rest = (await http('GET', `/ledger?after=${first.at(-1)?.contractId}`)).body as unknown as Frame[]
+  const first = (await http('GET', '/ledger?limit=3')).body as unknown as SocketFrame[]
+  const rest = (await http('GET', `/ledger?after=${first.at(-1)?.contractId}`)).body as unknown as SocketFrame[]
   assert.equal([...first, ...rest], whole)
 })
 
@@ -392,7 +392,7 @@ journal('gives contracts, money and rows back after a restart', async () => {
   assert.equal([rows[0].action_type, rows[0].contract_id], ['sell', tick.contract_id])
   const { contracts } = (await again.ask({ portfolio: 1 })).portfolio
   assert.equal(
-    contracts.map((each: Frame) => each.shortcode),
+    contracts.map((each: SocketFrame) => each.shortcode),
     open.map(each => each.shortcode)
   )
   const ledger = after.ledger()
@@ -519,7 +519,7 @@ program('comes back with its contracts after being killed', async () => {
   const answers = await Promise.all(Array.from({ length: 50 }, () => socket.ask(buying(1))))
   await first.kill('SIGKILL')
   const second = await run(args)
-  const ledger = (await (await fetch(`${second.control}/ledger`)).json()) as Frame[]
+  const ledger = (await (await fetch(`${second.control}/ledger`)).json()) as SocketFrame[]
   assert.equal(
     ledger.map(entry => entry.contractId),
     answers.map(({ buy }) => buy.contract_id)

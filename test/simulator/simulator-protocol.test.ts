@@ -9,7 +9,7 @@ import { type FaultRule, type FaultSettings, Faults } from '../../worker/simulat
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { ClientConnection } from '../../worker/simulator/v3/connection.ts'
 import { V3 } from '../../worker/simulator/v3/v3.ts'
-import { BrokerSocket, type Frame, schemaDir } from '../broker/broker-socket.ts'
+import { BrokerSocket, type SocketFrame, schemaDir } from '../broker/broker-socket.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 const simulator = await startSimulator({ tickMs: 20, limits: 'off', timeScale: 60, seed: 11 })
@@ -37,7 +37,7 @@ const terms = { contract_type: 'DIGITEVEN', symbol: 'R_100', currency: 'USD', ba
 const oneTick = { ...terms, duration: 1, duration_unit: 't' }
 const oneMinute = { ...terms, contract_type: 'CALL', duration: 1, duration_unit: 'm' }
 const multiplier = { ...terms, contract_type: 'MULTUP', multiplier: 100 }
-const buying = (parameters: Frame) => ({ buy: '1', price: 10, parameters })
+const buying = (parameters: SocketFrame) => ({ buy: '1', price: 10, parameters })
 
 const requests = suite('requests')
 
@@ -163,7 +163,7 @@ authorising('several accounts at once must be named in every call', async () => 
   const socket = await open()
   const { authorize } = await socket.ask({ authorize: 'MULTI', tokens: ['sim-CR9300001', 'sim-VRTC9300002'] })
   assert.equal(
-    authorize.account_list.map((each: Frame) => each.loginid),
+    authorize.account_list.map((each: SocketFrame) => each.loginid),
     ['CR9300001', 'VRTC9300002']
   )
   assert.is((await socket.ask({ balance: 1 })).error.code, 'InputValidationFailed')
@@ -186,8 +186,8 @@ const trading = suite('buy')
 
 trading('refuses what cannot be bought, under the codes of this dialect', async () => {
   const socket = await trader()
-  const code = async (parameters: Frame, price = 10) => (await socket.ask({ buy: '1', price, parameters })).error
-  const cases: [string, Frame][] = [
+  const code = async (parameters: SocketFrame, price = 10) => (await socket.ask({ buy: '1', price, parameters })).error
+  const cases: [string, SocketFrame][] = [
     ['InvalidSymbol', { ...oneTick, symbol: 'R_99' }],
     ['OfferingsValidationError', { ...oneTick, symbol: 'BOOM1000' }],
     ['OfferingsValidationError', { ...oneTick, duration: 5, duration_unit: 'm' }],
@@ -339,11 +339,11 @@ lists('portfolio, statement and profit table agree with the contracts', async ()
   await socket.eventually(() => settled().length === 5)
   const { contracts } = (await socket.ask({ portfolio: 1 })).portfolio
   assert.equal(
-    contracts.map((each: Frame) => [each.contract_id, each.app_id, each.buy_price]),
+    contracts.map((each: SocketFrame) => [each.contract_id, each.app_id, each.buy_price]),
     [[long.contract_id, 1, 10]]
   )
   assert.equal((await socket.ask({ portfolio: 1, contract_type: ['PUT'] })).portfolio.contracts, [])
-  const rows: Frame[] = (await socket.ask({ statement: 1, date_from: t0 - 2, limit: 999 })).statement.transactions
+  const rows: SocketFrame[] = (await socket.ask({ statement: 1, date_from: t0 - 2, limit: 999 })).statement.transactions
   assert.is(rows.length, 12)
   rows.reverse().reduce((balance, row) => {
     assert.is(row.balance_after, Math.round((balance + row.amount) * 100) / 100)
@@ -354,13 +354,13 @@ lists('portfolio, statement and profit table agree with the contracts', async ()
   const table = (await socket.ask({ profit_table: 1, sort: 'ASC' })).profit_table
   assert.is(table.count, 5)
   for (const { proposal_open_contract: state } of settled()) {
-    const row = table.transactions.find((each: Frame) => each.contract_id === state.contract_id)
+    const row = table.transactions.find((each: SocketFrame) => each.contract_id === state.contract_id)
     const sale = sells.find(each => each.contract_id === state.contract_id)
     assert.equal([row.sell_price, sale?.amount, row.buy_price], [state.sell_price, state.sell_price, state.buy_price])
   }
   const page = (await socket.ask({ statement: 1, action_type: 'buy', limit: 2, offset: 1 })).statement.transactions
   assert.equal(
-    page.map((each: Frame) => each.transaction_id),
+    page.map((each: SocketFrame) => each.transaction_id),
     rows
       .filter(row => row.action_type === 'buy')
       .reverse()
@@ -439,18 +439,20 @@ market('lists its symbols, their contracts and their hours', async () => {
   const { active_symbols } = await socket.ask({ active_symbols: 'full' })
   assert.is(active_symbols.length, 14)
   assert.equal(
-    active_symbols.filter((each: Frame) => each.symbol.startsWith('R_')).map((each: Frame) => each.pip),
+    active_symbols.filter((each: SocketFrame) => each.symbol.startsWith('R_')).map((each: SocketFrame) => each.pip),
     [0.001, 0.001, 0.0001, 0.0001, 0.01]
   )
   const { contracts_for } = await socket.ask({ contracts_for: 'R_100', currency: 'USD' })
-  const multipliers = contracts_for.available.find((each: Frame) => each.contract_type === 'MULTUP')
+  const multipliers = contracts_for.available.find((each: SocketFrame) => each.contract_type === 'MULTUP')
   assert.equal(multipliers.multiplier_range, [40, 100, 200, 300, 400])
   const forex = (await socket.ask({ contracts_for: 'frxEURUSD' })).contracts_for.available
-  assert.ok(forex.every((each: Frame) => each.expiry_type !== 'tick' && !each.contract_type.startsWith('DIGIT')))
+  assert.ok(forex.every((each: SocketFrame) => each.expiry_type !== 'tick' && !each.contract_type.startsWith('DIGIT')))
   const times = async (day: string) => {
     const { markets } = (await socket.ask({ trading_times: day })).trading_times
-    const rows = markets.flatMap(({ submarkets }: Frame) => submarkets).flatMap(({ symbols }: Frame) => symbols)
-    return rows.find((each: Frame) => each.symbol === 'frxEURUSD').times
+    const rows = markets
+      .flatMap(({ submarkets }: SocketFrame) => submarkets)
+      .flatMap(({ symbols }: SocketFrame) => symbols)
+    return rows.find((each: SocketFrame) => each.symbol === 'frxEURUSD').times
   }
   assert.equal((await times('2026-03-04')).open, ['00:00:00'])
   assert.equal((await times('2026-03-06')).close, ['20:55:00'])
@@ -474,7 +476,7 @@ market('a closed one is refused under either code', async () => {
     5
   )
   const { active_symbols } = await socket.ask({ active_symbols: 'brief' })
-  assert.is(active_symbols.find((each: Frame) => each.symbol === 'frxEURUSD').exchange_is_open, 0)
+  assert.is(active_symbols.find((each: SocketFrame) => each.symbol === 'frxEURUSD').exchange_is_open, 0)
   simulator.faults.reset()
   simulator.engine.market.sessions.force(symbol, true)
   assert.ok((await socket.ask(buying(minutes))).buy)
@@ -496,7 +498,7 @@ function converse(facts: { faults?: Partial<FaultSettings>; limits?: CallQuotas 
   const engine = new Engine({ clock })
   const quota = new Quota(clock, facts.limits ?? null)
   const v3 = new V3({ engine, faults: new Faults(1, facts.faults), quota })
-  const frames: Frame[] = []
+  const frames: SocketFrame[] = []
   let ended = false
   const end = () => {
     ended = true
@@ -506,7 +508,7 @@ function converse(facts: { faults?: Partial<FaultSettings>; limits?: CallQuotas 
     close: end,
     terminate: end
   })
-  const say = (request: Frame) => connection.receive(JSON.stringify(request))
+  const say = (request: SocketFrame) => connection.receive(JSON.stringify(request))
   say({ authorize: 'sim-VRTC600001' })
   return { clock, v3, frames, say, ended: () => ended }
 }

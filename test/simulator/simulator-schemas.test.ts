@@ -10,7 +10,7 @@ import * as assert from 'uvu/assert'
 import { calls, complaints } from '../../worker/simulator/engine/requests.ts'
 import type { CallRule, Complaints } from '../../worker/simulator/engine/shapes.ts'
 import { nextCalls, nextComplaints } from '../../worker/simulator/next/requests.ts'
-import { type Frame, readSchema, schemaCheck, schemaDir } from '../broker/broker-socket.ts'
+import { readSchema, type SocketFrame, schemaCheck, schemaDir } from '../broker/broker-socket.ts'
 import { sharedFolder } from '../support/shared.ts'
 
 const RUNS = Number(process.env.SCHEMA_RUNS ?? 1_500)
@@ -91,8 +91,8 @@ const oddities: unknown[] = [
 ]
 
 /** Values a property's own schema names, and the example's. */
-function likely(schema: Frame, example: unknown): unknown[] {
-  const named = [schema, ...(schema.oneOf ?? [])].flatMap((each: Frame) => each.enum ?? [])
+function likely(schema: SocketFrame, example: unknown): unknown[] {
+  const named = [schema, ...(schema.oneOf ?? [])].flatMap((each: SocketFrame) => each.enum ?? [])
   return [...named, ...(example === undefined ? [] : [example])]
 }
 
@@ -101,14 +101,14 @@ interface Compared {
   name: string
   calls: Record<string, CallRule>
   complaints: Complaints
-  send(call: string): Frame
+  send(call: string): SocketFrame
   check(call: string): ValidateFunction
   /** A request that is right. */
-  sample(call: string): Frame
+  sample(call: string): SocketFrame
 }
 
 /** A valid request of the call: the example, and where that leaves the parameters out, some. */
-function sampleOf(call: string): Frame {
+function sampleOf(call: string): SocketFrame {
   const example = readSchema(call, 'example')
   if (call !== 'buy') return example
   const { proposal, ...parameters } = readSchema('proposal', 'example')
@@ -116,10 +116,10 @@ function sampleOf(call: string): Frame {
 }
 
 /** Requests from a valid one by changing, adding and leaving out a few properties. */
-function variants(dialect: Compared, call: string): fc.Arbitrary<Frame> {
+function variants(dialect: Compared, call: string): fc.Arbitrary<SocketFrame> {
   const send = dialect.send(call)
   const sample = dialect.sample(call)
-  const change = (schema: Frame, from: Frame) => {
+  const change = (schema: SocketFrame, from: SocketFrame) => {
     const keys = [...Object.keys(schema.properties), 'unknown_key']
     return fc.array(
       fc.constantFrom(...keys).chain(key => {
@@ -129,7 +129,7 @@ function variants(dialect: Compared, call: string): fc.Arbitrary<Frame> {
       { maxLength: 3 }
     )
   }
-  const inner = send.properties.parameters as Frame | undefined
+  const inner = send.properties.parameters as SocketFrame | undefined
   const changes = fc.tuple(change(send, sample), change(inner ?? { properties: {} }, sample.parameters ?? {}))
   return changes.map(([outside, inside]) => {
     const request = apply(sample, outside)
@@ -147,7 +147,7 @@ function variants(dialect: Compared, call: string): fc.Arbitrary<Frame> {
   })
 }
 
-function apply(from: Frame, changes: { key: string; drop: number; value: unknown }[]): Frame {
+function apply(from: SocketFrame, changes: { key: string; drop: number; value: unknown }[]): SocketFrame {
   const request = { ...from }
   for (const { key, drop, value } of changes) {
     if (drop === 0) delete request[key]
@@ -167,11 +167,11 @@ const v3: Compared = {
 
 const nextDir = sharedFolder('broker-api/next/schemas')
 const ajv = new draft04.default({ strict: false, allErrors: true })
-const readNext = (call: string): Frame =>
+const readNext = (call: string): SocketFrame =>
   JSON.parse(readFileSync(join(nextDir as string, `${call}_request.schema.json`), 'utf8'))
 
 const terms = { contract_type: 'CALL', currency: 'USD', underlying_symbol: 'R_100', amount: 10, basis: 'stake' }
-const samples: Record<string, Frame> = {
+const samples: Record<string, SocketFrame> = {
   active_symbols: { active_symbols: 'brief', contract_type: ['CALL'] },
   contracts_for: { contracts_for: 'R_100' },
   trading_times: { trading_times: '2026-03-04' },

@@ -13,7 +13,7 @@ import { VirtualClock } from '../support/virtual-clock.ts'
 // A Wednesday; the first 2 s tick after it is at :02.
 const WEDNESDAY = '2026-03-04T10:00:00.400Z'
 
-interface Stage {
+interface MarketStage {
   clock: VirtualClock
   engine: Engine
   account: SimulatedAccount
@@ -22,7 +22,7 @@ interface Stage {
   script(quotes: number[], code?: string): void
 }
 
-function stage(options: EngineOptions & { at?: string } = {}): Stage {
+function stage(options: EngineOptions & { at?: string } = {}): MarketStage {
   const clock = new VirtualClock(options.at ?? WEDNESDAY)
   const engine = new Engine({ clock, settlementDelayMs: 0, ...options })
   const account = engine.accounts.create({ loginid: 'VRTC1000001' })

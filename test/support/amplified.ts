@@ -3,7 +3,7 @@
 // more to refuse than any other request.
 
 /** A JSON Schema, as far as this file reads it. */
-export type Shape = { readonly [key: string]: unknown }
+export type AmplifiedShape = { readonly [key: string]: unknown }
 
 const FILLERS = ['{}', '[]', '0', 'null', '""', '"\\u0000"', '{"a":{}}'] as const
 
@@ -49,13 +49,13 @@ function* fillings(bytes: number): Generator<Filling> {
 
 /** Every place of the schema: names of fields, and 0 for the first element of an array. */
 function* placesOf(
-  schema: Shape,
-  resolve: (schema: Shape) => Shape,
+  schema: AmplifiedShape,
+  resolve: (schema: AmplifiedShape) => AmplifiedShape,
   at: string[] = []
 ): Generator<{ at: string[]; composite: boolean }> {
   const { properties, items, type } = resolve(schema) as Record<string, never> & {
-    properties?: Record<string, Shape>
-    items?: Shape
+    properties?: Record<string, AmplifiedShape>
+    items?: AmplifiedShape
   }
   yield { at, composite: Boolean(properties ?? items) || [type].flat().includes('object' as never) }
   for (const [name, inner] of Object.entries(properties ?? {})) yield* placesOf(inner, resolve, [...at, name])
@@ -69,9 +69,9 @@ function around(place: string[], text: string): string {
 
 /** Bodies of just under `limit` bytes for a schema, one for each of its places and each way to fill it. */
 export function* amplified(
-  schema: Shape,
+  schema: AmplifiedShape,
   limit: number,
-  resolve: (schema: Shape) => Shape = same => same
+  resolve: (schema: AmplifiedShape) => AmplifiedShape = same => same
 ): Generator<Filling> {
   for (const { at, composite } of [...placesOf(schema, resolve), { at: ['unheardOf'], composite: true }]) {
     for (const { what, text } of composite ? fillings(limit - 200) : scalars(limit - 200))

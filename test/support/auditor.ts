@@ -50,7 +50,7 @@ export interface AuditedOrder {
 
 type FindingKind = 'doubled' | 'lost' | 'late' | 'money' | 'stuck'
 
-export interface Finding {
+export interface AuditFinding {
   kind: FindingKind
   orderId: string | null
   contractId: string | null
@@ -91,13 +91,13 @@ export interface AuditReport {
   stuck: number
   /** Contracts without an order that the service's own audit reported. */
   reported: number
-  findings: Finding[]
+  findings: AuditFinding[]
 }
 
 /** Compares the books with the rows. Pure: the same input gives the same report. */
 export function audit(input: AuditInput): AuditReport {
   const { orders, foreign = new Set(), reported = new Set() } = input
-  const findings: Finding[] = []
+  const findings: AuditFinding[] = []
   const find = (kind: FindingKind, what: string, about: { order?: AuditedOrder; contract?: BookedContract }) =>
     findings.push({ kind, what, orderId: about.order?.id ?? null, contractId: about.contract?.contractId ?? null })
 

@@ -5,13 +5,13 @@ import type { StreamKind } from '../../worker/simulator/v3/stream.ts'
 import type { V3 } from '../../worker/simulator/v3/v3.ts'
 
 export const dialects = ['v3', 'next'] as const
-export type Dialect = (typeof dialects)[number]
+export type DialectName = (typeof dialects)[number]
 
 /** An application id that each dialect takes. */
-export const appIds: Record<Dialect, string> = { v3: '7', next: 'app-7Q2' }
+export const appIds: Record<DialectName, string> = { v3: '7', next: 'app-7Q2' }
 
 /** The dialect of this run of the file. */
-export const dialect: Dialect = dialects.find(each => each === process.env.TEST_DIALECT) ?? 'v3'
+export const dialect: DialectName = dialects.find(each => each === process.env.TEST_DIALECT) ?? 'v3'
 
 /** The side of a simulated broker that speaks the dialect of the run. */
 export function frontOf({ v3, next }: Simulator): V3 {
@@ -27,7 +27,7 @@ export function countStreams(simulator: Simulator, accountId: string, kind: Stre
 /** Where the simulated broker is, for processes of ours that speak `speak` with it. */
 export function brokerEnv(
   simulator: Pick<Simulator, 'url' | 'nextUrl' | 'appIdHeader'>,
-  speak: Dialect = dialect
+  speak: DialectName = dialect
 ): Record<string, string> {
   return {
     BROKER_URL: simulator.url,

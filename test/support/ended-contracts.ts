@@ -3,7 +3,7 @@
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { SimulatedContract } from '../../worker/simulator/engine/records.ts'
 import type { Simulator } from '../../worker/simulator/server.ts'
-import { appIds, type Dialect } from './dialects.ts'
+import { appIds, type DialectName } from './dialects.ts'
 import type { TestTrader } from './harness.ts'
 
 /**
@@ -11,7 +11,7 @@ import type { TestTrader } from './harness.ts'
  * worker, or one that is gone (`holder`); their rows have ended `endedSecondsAgo`.
  */
 export async function insertContracts(
-  { db, simulator, dialect }: { db: Db; simulator: Pick<Simulator, 'engine'>; dialect: Dialect },
+  { db, simulator, dialect }: { db: Db; simulator: Pick<Simulator, 'engine'>; dialect: DialectName },
   { traderId, accountId }: Pick<TestTrader, 'traderId' | 'accountId'>,
   {
     count,

@@ -189,7 +189,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   return { url, address, services, env, close, makePartner: options => makePartner(services, address, options) }
 }
 
-export interface Answer<Body = Record<string, unknown>> {
+export interface TestResponse<Body = Record<string, unknown>> {
   status: number
   headers: Headers
   body: Body
@@ -208,7 +208,7 @@ export interface TestPartner {
   key: string
   /** Calls an operation with this partner's key and checks the response against the row's schemas. */
   // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
-  call<Body = any>(row: Operation, input?: CallInput): Promise<Answer<Body>>
+  call<Body = any>(row: Operation, input?: CallInput): Promise<TestResponse<Body>>
   /** Issues a session of the partner; the response is a Cookie header. */
   /** A session of the partner's, of one hour by default. */
   makeSession(options?: { ttlHours?: number }): Promise<{ cookie: string; sessionId: string }>
@@ -287,7 +287,7 @@ export async function call<Body = any>(
   address: string,
   row: Operation,
   { params = {}, query = {}, body, headers = {} }: CallInput = {}
-): Promise<Answer<Body>> {
+): Promise<TestResponse<Body>> {
   const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? `{${name}}`))
   const search = new URLSearchParams(
     Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])

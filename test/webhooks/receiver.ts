@@ -6,18 +6,18 @@ import { Webhook } from 'standardwebhooks'
 import { onClose } from '../support/harness.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
-export type Received = { event: any; headers: Record<string, string>; verified: boolean; at: number }
+export type ReceivedDelivery = { event: any; headers: Record<string, string>; verified: boolean; at: number }
 
 export interface Receiver {
   url: string
   /** Everything received so far, in order. */
-  book: Received[]
+  book: ReceivedDelivery[]
   /** Connections so far. */
   connections(): number
   /** The secrets with which requests may be signed. */
   secrets: string[]
   /** The response to the next requests; 204 at first. */
-  answer: (received: Received, response: ServerResponse, request: IncomingMessage) => void
+  answer: (received: ReceivedDelivery, response: ServerResponse, request: IncomingMessage) => void
   close(): Promise<void>
 }
 

@@ -9,7 +9,7 @@ import { startWorker, type TestProcess } from '../support/processes.ts'
 import { openReceiver, type Receiver } from './receiver.ts'
 import { openWorld } from './world.ts'
 
-export interface StormOptions {
+export interface WebhookStormOptions {
   harness: Harness
   seed: number
   workers: number
@@ -23,7 +23,7 @@ export interface StormOptions {
   say?: (line: string) => void
 }
 
-export interface StormReport {
+export interface WebhookStormReport {
   kills: number
   events: number
   deliveries: number
@@ -81,7 +81,7 @@ async function openBook(random: () => number, failing: boolean): Promise<Book> {
 }
 
 /** Runs it to the end and judges the books. */
-export async function storm(options: StormOptions): Promise<StormReport> {
+export async function storm(options: WebhookStormOptions): Promise<WebhookStormReport> {
   const { harness, seed, workers: count, kills, endpoints, failing, orders, killEveryMs, say = () => {} } = options
   const { db } = harness.services
   const random = randomOf(seed)

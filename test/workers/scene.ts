@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { type Simulator, startSimulator } from '../../worker/simulator/server.ts'
-import { Member } from '../chaos/members.ts'
+import { ChaosMember } from '../chaos/members.ts'
 import { onClose, openHarness } from '../support/harness.ts'
 import type { Owned } from './load.ts'
 
@@ -26,10 +26,10 @@ export interface SceneOptions {
 export interface Scene {
   db: Db
   simulator: Simulator
-  workers: Member[]
+  workers: ChaosMember[]
   accounts: Owned[]
   /** Names of leases by worker, of those that live. */
-  namesOf(members: Member[]): Promise<string[]>
+  namesOf(members: ChaosMember[]): Promise<string[]>
 }
 
 const MADE_AT_ONCE = 8
@@ -62,7 +62,7 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
   onClose(() => rm(logs, { recursive: true, force: true }))
   const workers = Array.from({ length: options.workers }, (_, index) => {
     const name = `worker-${index + 1}`
-    const member = new Member({
+    const member = new ChaosMember({
       kind: 'worker',
       name,
       command: process.execPath,

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { rows } from '../../db/postgres/connection.ts'
 import { OF_ADDRESS } from '../../worker/simulator/next/rest.ts'
-import type { Member } from '../chaos/members.ts'
+import type { ChaosMember } from '../chaos/members.ts'
 import { audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
 import { until } from '../support/until.ts'
 import { type Watch, watchBroker } from './broker.ts'
@@ -91,14 +91,14 @@ export async function workersAtWork(options: WorkersOptions): Promise<Outcome> {
   return { figures, wrong }
 }
 
-async function inPeace({ scene, options, watch, figure }: Run, members: Member[]): Promise<void> {
+async function inPeace({ scene, options, watch, figure }: Run, members: ChaosMember[]): Promise<void> {
   await even(scene, members)
   watch.since()
   await sleep(options.peaceMs)
   figure('connections an account, mean in peace', watch.since().mean, SESSIONS, '')
 }
 
-async function join({ scene, options, figure }: Run, members: Member[]): Promise<void> {
+async function join({ scene, options, figure }: Run, members: ChaosMember[]): Promise<void> {
   const at = performance.now()
   await Promise.all(members.map(each => each.start()))
   await even(scene, scene.workers)
@@ -107,7 +107,7 @@ async function join({ scene, options, figure }: Run, members: Member[]): Promise
 }
 
 /** SIGTERM, and started again, all at once. */
-async function restart({ scene, options, watch, load, wrong, figure }: Run, members: Member[]): Promise<void> {
+async function restart({ scene, options, watch, load, wrong, figure }: Run, members: ChaosMember[]): Promise<void> {
   const at = performance.now()
   await Promise.all(
     members.map(async each => {
@@ -129,13 +129,13 @@ async function restart({ scene, options, watch, load, wrong, figure }: Run, memb
   figure('connections an account, mean since the join', watch.since().mean, SESSIONS, '')
 }
 
-async function die(run: Run, members: Member[]): Promise<void> {
+async function die(run: Run, members: ChaosMember[]): Promise<void> {
   await takenOver(run, members, 'killed', () => Promise.all(members.map(each => each.end('SIGKILL'))))
   await Promise.all(members.map(each => each.start()))
   await even(run.scene, run.scene.workers)
 }
 
-async function freeze(run: Run, members: Member[]): Promise<void> {
+async function freeze(run: Run, members: ChaosMember[]): Promise<void> {
   const { scene, options, watch, figure } = run
   await takenOver(run, members, 'frozen', async () => {
     for (const each of members) each.freeze()
@@ -151,7 +151,7 @@ async function freeze(run: Run, members: Member[]): Promise<void> {
 /** Takes workers away by `act`, and measures until others serve their accounts and follow their contracts. */
 async function takenOver(
   { scene, options: { probes, leaseMs }, figure }: Run,
-  members: Member[],
+  members: ChaosMember[],
   how: string,
   act: () => Promise<unknown>
 ): Promise<void> {
@@ -190,7 +190,7 @@ async function takenOver(
 }
 
 /** Waits until no living worker has clearly more accounts than its share. */
-async function even(scene: Scene, members: Member[]): Promise<void> {
+async function even(scene: Scene, members: ChaosMember[]): Promise<void> {
   await until(
     'the accounts to be shared evenly',
     async () => {

@@ -71,7 +71,7 @@ const isAccount = new Ajv().compile({
 
 /** Serves the calls under /trading/v1 and the health check; `others` gets the rest. */
 export function nextRest(rest: RestServices, others: RequestListener): RequestListener {
-  const counts = new Counts(rest.next)
+  const counts = new CallCounts(rest.next)
   return (request, response) => {
     const { pathname: path, searchParams: query } = new URL(request.url ?? '/', 'http://localhost')
     if (path === '/oauth2/token' && request.method === 'POST') {
@@ -100,7 +100,7 @@ export function nextRest(rest: RestServices, others: RequestListener): RequestLi
 
 async function answer(
   rest: RestServices,
-  counts: Counts,
+  counts: CallCounts,
   request: IncomingMessage,
   { path, query }: { path: string; query: URLSearchParams }
 ): Promise<RestResult | 'up' | 'cut' | 'silent'> {
@@ -269,7 +269,7 @@ function toRestError(error: unknown): SimulatedRestError {
 }
 
 /** Calls counted in fixed windows that begin with the first one. */
-class Counts {
+class CallCounts {
   #next: Next
   #counts = new Map<string, { since: number; calls: number }>()
 
