@@ -3,29 +3,17 @@
 // A broker that is away: a worker logs it once and once when it is back; metrics, /readyz and the doctor report
 // it all the while, with the address.
 
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import type { Finding } from '../../cli/doctor/finding.ts'
 import { checkReach } from '../../cli/doctor/reach.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { startWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
-
-/** A port that is free now. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 const [brokerPort, metricsPort] = [await freePort(), await freePort()]
 const url = `ws://127.0.0.1:${brokerPort}/websockets/v3`

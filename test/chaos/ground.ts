@@ -1,9 +1,9 @@
 // What chaos happens to: PostgreSQL, the simulated broker, Redis where there is one, two APIs and some workers,
 // each a process, with a network that can be made bad between them; one partner and its traders.
+
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
@@ -19,6 +19,7 @@ import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { APP_ID_HEADER } from '../../worker/simulator/next/next.ts'
 import { seeded } from '../money-storm/random.ts'
 import { appIds, brokerEnv, type DialectName } from '../support/dialects.ts'
+import { freePort } from '../support/free-port.ts'
 import { call, newAccountId, TOKEN_KEYS } from '../support/harness.ts'
 import { findFaketime, withClock } from './clocks.ts'
 import { ChaosMember } from './members.ts'
@@ -296,15 +297,4 @@ async function makeTrader(address: string, key: string, traderExternalId: string
   })
   if (answer.status !== 200) throw new Error(`The exchange answered ${answer.status}: ${JSON.stringify(answer.body)}`)
   return { traderExternalId, accountId }
-}
-
-export function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
-    const probe = createServer()
-    probe.once('error', fail)
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address()
-      probe.close(() => done(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
 }

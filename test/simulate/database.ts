@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import knex from 'knex'
 import pg from 'pg'
 import { type Db, openDatabase } from '../../db/postgres/connection.ts'
-import type { SimulatedStatement as PreparedStatement } from '../../db/postgres/statement.ts'
+import type { Statement as PreparedStatement } from '../../db/postgres/statement.ts'
 import type { Chance, Counts } from './chance.ts'
 import { type Actor, type Schedule, START_MS } from './clock.ts'
 

@@ -1,11 +1,12 @@
 // A Redis of a test's own, on a free port. Where no redis-server is installed the test says so and is skipped.
+
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import { freePort } from './free-port.ts'
 import { onClose, until } from './harness.ts'
 
 export interface TestRedis {
@@ -54,13 +55,4 @@ export async function startRedis(): Promise<TestRedis | undefined> {
     rmSync(dir, { recursive: true, force: true })
   })
   return redis
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -1,14 +1,15 @@
 // A standby of a PostgreSQL of `openPostgres`, streaming for real. Its data are a copy of the primary's files, made while the
 // primary is down, so that no program is needed beside the server itself.
+
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { open, realpath, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
 import { chooseUser, findPrograms, serverEnv } from '../../db/embedded/place.ts'
 import { filesIn } from '../../db/embedded/standing.ts'
 import type { Postgres } from '../chaos/postgres.ts'
+import { freePort } from './free-port.ts'
 import { until } from './until.ts'
 
 // A server that has to replay something first.
@@ -98,15 +99,4 @@ export async function caughtUp(primaryUrl: string, standby: Standby): Promise<vo
     () => standby.ask(`select pg_last_wal_replay_lsn() >= '${rows[0].lsn}'`),
     READY_MS
   )
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer()
-    probe.once('error', reject)
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address()
-      probe.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
 }

@@ -100,7 +100,7 @@ export class PartnerTail {
     this.#entries = entries
     this.#unwatch = services.feed.watch(partnerId, () => this.#read())
     this.#timer = setInterval(() => this.#read(), REREAD_MS)
-    // What was written between the state and the watching.
+    // Events that were written after the state was read and before the log was watched.
     this.#read()
   }
 

@@ -162,7 +162,7 @@ export class Subscriptions {
     if (this.#byContract.get(subscription.contractId) === subscription) this.#byContract.delete(subscription.contractId)
   }
 
-  /** Opens the contract's stream; askers at the same time share one subscription. */
+  /** Opens the contract's stream; callers at the same time share one subscription. */
   #openShared(subscription: ContractSubscription): Promise<ContractState> {
     subscription.requesting ??= this.#request(subscription).finally(() => {
       subscription.requesting = null

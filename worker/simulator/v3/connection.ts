@@ -92,7 +92,7 @@ export class ClientConnection implements ClientSession {
     }
   }
 
-  /** The peer is gone: streams end, what is running runs on unheard. */
+  /** The peer is gone: streams end; calls under way run to their end, and their responses are dropped. */
   closed(): void {
     if (this.#closed) return
     this.#closed = true
