@@ -93,7 +93,7 @@ billing-year: install ## Bill 1,000 partners day by day for a year and hold each
 copy-storm: install ## Copy orders to 200 followers while leaders close, accounts switch, tokens go and workers die (SEED=, FOLLOWERS=, ORDERS=, BROKER_DIALECT=)
 	@TEST_DIALECT="$(BROKER_DIALECT)" $(node) test/copy-storm/run.ts
 
-questions: install ## Ask analytics random questions while orders close late and processes are killed (QUESTIONS=, ORDERS=, SEED=)
+questions: install ## Ask analytics random questions while orders close late and processes are killed (QUESTIONS=, MINUTES=, ORDERS=, SEED=)
 	@$(node) test/analytics/run.ts
 
 fuzz: install ## Send every kind of request to every operation, and judge the answers (REQUESTS=, MINUTES=, SEED=)

@@ -20,6 +20,28 @@ create table analytics_checks (
   constraint analytics_checks_single_check CHECK (single)
 );
 
+create table analytics_closes (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  quarter timestamp with time zone not null,
+  numbers integer[] not null,
+  closed_at timestamp with time zone[] not null,
+  stake numeric[] not null,
+  pnl numeric[] not null,
+  markup numeric[] not null,
+  markup_unknown integer not null,
+  constraint analytics_closes_pkey PRIMARY KEY (partner_id, account_mode, currency, quarter)
+);
+
+create table analytics_closes_until (
+  single boolean default true not null,
+  until timestamp with time zone not null,
+  since timestamp with time zone default now() not null,
+  constraint analytics_closes_until_pkey PRIMARY KEY (single),
+  constraint analytics_closes_until_single_check CHECK (single)
+);
+
 create table analytics_days (
   partner_id text collate "C" not null,
   grouping_by text collate "C" not null,
@@ -37,6 +59,11 @@ create table analytics_days (
   traders_pnl numeric not null,
   traders integer not null,
   constraint analytics_days_pkey PRIMARY KEY (partner_id, grouping_by, account_mode, day, currency, value)
+);
+
+create table analytics_late_closes (
+  partner_id text collate "C" not null,
+  quarter timestamp with time zone not null
 );
 
 create table analytics_late_days (
@@ -83,8 +110,10 @@ create table analytics_total_chunks (
   currency text collate "C" not null,
   chunk integer not null,
   traders text[] collate "C" not null,
+  numbers integer[],
   constraint analytics_total_chunks_pkey PRIMARY KEY (partner_id, account_mode, currency, chunk)
 );
+CREATE TRIGGER number_chunk BEFORE INSERT OR UPDATE ON analytics_total_chunks FOR EACH ROW WHEN ((cardinality(new.numbers) IS DISTINCT FROM cardinality(new.traders))) EXECUTE FUNCTION number_chunk();
 
 create table analytics_total_groups (
   partner_id text collate "C" not null,
@@ -1345,6 +1374,7 @@ create table traders (
   constraint traders_password_hash_check CHECK (((length(password_hash) >= 50) AND (length(password_hash) <= 200)))
 );
 CREATE UNIQUE INDEX traders_login ON traders USING btree (partner_id, lower((email COLLATE "C"))) WHERE (password_hash IS NOT NULL);
+CREATE UNIQUE INDEX traders_number ON traders USING btree (number);
 
 create table trading_halts (
   scope text collate "C" not null,
@@ -1836,6 +1866,8 @@ AS $function$
         values (new.partner_id, date_bin('15 minutes', new.opened_at, timestamptz '2000-01-01 00:00+00'));
       end if;
       if new.closed_at < now() - interval '5 minutes' then
+        insert into analytics_late_closes
+        values (new.partner_id, date_bin('15 minutes', new.closed_at, timestamptz '2000-01-01 00:00+00'));
         insert into analytics_late_days values (new.partner_id, new.trader_id, (new.closed_at at time zone 'UTC')::date);
         insert into analytics_late_totals values (new.partner_id, new.trader_id, (new.closed_at at time zone 'UTC')::date);
       end if;
@@ -1845,6 +1877,8 @@ AS $function$
           values (old.partner_id, date_bin('15 minutes', old.opened_at, timestamptz '2000-01-01 00:00+00'));
         end if;
         if old.closed_at <> new.closed_at and old.closed_at < now() - interval '5 minutes' then
+          insert into analytics_late_closes
+          values (old.partner_id, date_bin('15 minutes', old.closed_at, timestamptz '2000-01-01 00:00+00'));
           insert into analytics_late_days values (old.partner_id, old.trader_id, (old.closed_at at time zone 'UTC')::date);
           insert into analytics_late_totals values (old.partner_id, old.trader_id, (old.closed_at at time zone 'UTC')::date);
         end if;
@@ -1879,6 +1913,16 @@ AS $function$
       select trader_id, partner_id, max(created_at) from fresh group by 1, 2 order by 1
       on conflict (trader_id) do update set newest = excluded.newest where a.newest < excluded.newest;
       return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION number_chunk()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      new.numbers := coalesce(new.numbers, '{}') || array(
+        select t.number from unnest(new.traders[coalesce(cardinality(new.numbers), 0) + 1:]) with ordinality u (id, place)
+          join traders t on t.id = u.id order by u.place);
+      return new;
     end $function$;
 CREATE OR REPLACE FUNCTION of_the_bots_side()
  RETURNS trigger
@@ -2076,3 +2120,4 @@ AS $function$
         select count(*), coalesce(sum(('x' || encode(substring(sha256(convert_to(to_jsonb(o)::text, 'UTF8')) for 7), 'hex'))::bit(56)::bigint), 0)::text
           from %I o $sum$, archive_partition(month)) into orders, checksum;
     end $function$;
+create aggregate sum_few(numeric) (sfunc = numeric_add, stype = numeric);

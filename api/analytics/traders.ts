@@ -1,5 +1,6 @@
 // GET /v1/analytics/traders: what each trader's closed contracts came to, and one trader's by time.
-import { listTraderSums, readTrader, type TraderSeriesRow, type TraderSums } from '../../db/analytics/traders.ts'
+import { listTraderSums } from '../../db/analytics/trader-pages.ts'
+import { readTrader, type TraderSeriesRow, type TraderSums } from '../../db/analytics/traders.ts'
 import { AnalyticsQuery, TraderAnalytics, TraderPath, Traders, TradersQuery } from '../../schemas/analytics.ts'
 import type { Operation } from '../operation.ts'
 import { presentWindow, windowOf, within } from './window.ts'

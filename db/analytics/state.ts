@@ -19,13 +19,14 @@ interface AnalyticsState {
 export async function readAnalyticsState(db: Db): Promise<AnalyticsState> {
   const [state] = await rows<AnalyticsState>(
     db,
-    `select until, greatest(0, extract(epoch from now() - until))::float8 as "behindSeconds",
-            greatest(0, extract(epoch from now() - greatest(until, since)))::float8 as "overdueSeconds",
+    `select least(u.until, l.until) as until, greatest(0, extract(epoch from now() - least(u.until, l.until)))::float8 as "behindSeconds",
+            greatest(0, extract(epoch from now() - least(greatest(u.until, u.since), greatest(l.until, l.since))))::float8 as "overdueSeconds",
             (select count(*)::int from (select from analytics_late_quarters limit 10000) l)
               + (select count(*)::int from (select from analytics_late_days limit 10000) l)
-              + (select count(*)::int from (select from analytics_late_totals limit 10000) l) as late,
+              + (select count(*)::int from (select from analytics_late_totals limit 10000) l)
+              + (select count(*)::int from (select from analytics_late_closes limit 10000) l) as late,
             c.checked_at as "checkedAt", c.differences
-       from analytics_until left join analytics_checks c on true`
+       from analytics_until u cross join analytics_closes_until l left join analytics_checks c on true`
   )
   return state as AnalyticsState
 }

@@ -2,6 +2,7 @@
 // closed ones by trader and day. A reader takes these up to the point that they reach and the rest from the orders, in one
 // statement and so in one snapshot: its sums are those of the orders, however far behind the addition is.
 import { type Db, rows } from '../postgres/connection.ts'
+import { addUpCloses } from './closes.ts'
 import { closedContractsOf, contractsOf, ORIGIN, quarterOf } from './contracts.ts'
 import { addUpTotals, beginTotals } from './totals.ts'
 
@@ -12,10 +13,11 @@ const BEHIND = `interval '10 minutes'`
 const STEP_SECONDS = 86_400
 const LATE_QUARTERS = 64
 const LATE_DAYS = 256
-// Each brings along the totals of all days since.
-const LATE_TOTALS = 32
-// The contracts of a day are sorted several times. With the server's default each sort of more than some 50,000 goes to disk.
-const SORT_MEMORY = `set local work_mem = '64MB'`
+// Each brings along the days since.
+const LATE_TOTALS = 256
+// The contracts of a day are hashed several times; with the server's default the half of them goes to disk. By the planner's guess of how long
+// lists of traders are, it would sort by keys of many columns instead.
+const MEMORY = `set local work_mem = '64MB'; set local enable_sort = off`
 
 export const facts = 'contracts, open, stake, payout, markup, markup_unknown, commission, traders_pnl'
 export const sumsOfFacts = facts
@@ -39,12 +41,12 @@ export const quartersOfBought = `
       from bought group by 1, 2, 3, 4, 5, 6, 7
   ), spread as materialized (
     -- Numbered, since comparing two numbers is much cheaper than comparing the whole key.
-    select *, dense_rank() over (order by ${key}) as place
+    select *, dense_rank() over (order by ${key})::int as place
       from (select partner_id, g.grouping_by, m.account_mode, quarter, currency, g.value, ${facts}, numbers from fine ${spread}) keyed
   ), sums as (
     select place, ${key}, ${sumsOfFacts} from spread group by place, ${key}
   ), sets as (
-    select place, array_agg(distinct n.number) as traders from spread cross join lateral unnest(numbers) n (number) group by place
+    select place, array_agg(distinct number) as traders from (select place, unnest(numbers) as number from spread) each_once group by place
   ), quarters as (
     select ${key}, ${facts}, traders from sums join sets using (place)
   )`
@@ -54,11 +56,10 @@ const dayKey = 'partner_id, grouping_by, account_mode, day, currency, value'
 /** Rows of analytics_days, from the quarters in `touched_quarters`. */
 const daysOfQuarters = `
   sums as materialized (
-    select ${dayKey}, ${sumsOfFacts}, row_number() over () as place from touched_quarters group by ${dayKey}
+    select ${dayKey}, ${sumsOfFacts}, row_number() over ()::int as place from touched_quarters group by ${dayKey}
   ), counts as (
     select place, count(*)::int as traders
-      from (select distinct place, n.number
-              from touched_quarters join sums using (${dayKey}) cross join lateral unnest(touched_quarters.traders) n (number)) each_once
+      from (select distinct place, unnest(touched_quarters.traders) as number from touched_quarters join sums using (${dayKey})) each_once
      group by place
   )
   insert into analytics_days (${dayKey}, ${facts}, traders)
@@ -66,8 +67,8 @@ const daysOfQuarters = `
 
 /** Rows of analytics_trader_days, from `closed (partner_id, trader_id, day, …)`. */
 export const traderDaysOfClosed = `
-  select partner_id, day, account_mode, currency, trader_id, count(*)::int as trades, sum(won)::int as won, sum(stake) as stake, sum(payout) as payout,
-         sum(pnl) as pnl, sum(markup) as markup, sum(markup_unknown)::int as markup_unknown, sum(copied)::int as copied,
+  select partner_id, day, account_mode, currency, trader_id, count(*)::int as trades, sum(won)::int as won, sum_few(stake) as stake, sum_few(payout) as payout,
+         sum_few(pnl) as pnl, sum_few(markup) as markup, sum(markup_unknown)::int as markup_unknown, sum(copied)::int as copied,
          min(closed_at) as first_at, max(closed_at) as last_at
     from closed group by 1, 2, 3, 4, 5`
 
@@ -82,6 +83,9 @@ const ADDED_TO_DAY = `
 const utcDay = (instant: string) => `(${instant} at time zone 'UTC')::date`
 const dayStart = (day: string) => `${day}::timestamp at time zone 'UTC'`
 
+// What was opened or closed before this instant is added up, as SQL.
+const ENDED = quarterOf(`now() - ${BEHIND}`)
+
 /**
  * Adds up what was bought and closed since the last time, and adds up anew some of what is marked as late; returns whether there
  * is more of either. One caller at a time works. A step is a day by default; `halvings` makes it smaller. `busy` is the number of
@@ -91,12 +95,29 @@ export async function addUpAnalytics(
   db: Db,
   { halvings = 0, stepSeconds = STEP_SECONDS, busy }: { halvings?: number; stepSeconds?: number; busy?: number } = {}
 ): Promise<boolean> {
-  // Each in a transaction of its own: what takes too long does not keep the others from going on.
-  const behind = await addNew(db, { stepSeconds: Math.max(900, stepSeconds / 2 ** halvings), busy })
-  const quarters = await addUpLateQuarters(db, Math.ceil(LATE_QUARTERS / 2 ** halvings))
-  const days = await addUpLateDays(db, Math.ceil(LATE_DAYS / 2 ** halvings))
-  const totals = await addUpTotals(db, { limit: Math.ceil(LATE_TOTALS / 2 ** halvings) })
-  return behind || quarters || days || totals
+  const seconds = Math.max(900, stepSeconds / 2 ** halvings)
+  const limited = (limit: number) => Math.ceil(limit / 2 ** halvings)
+  // Each in a transaction of its own: what takes too long does not keep the others from going on. What has a high-water mark of its own, or
+  // is made from days that were added up before, goes on beside the sums.
+  const inTurn = async () => {
+    const behind = await addNew(db, { stepSeconds: seconds, busy })
+    const quarters = await addUpLateQuarters(db, limited(LATE_QUARTERS))
+    const days = await addUpLateDays(db, limited(LATE_DAYS))
+    return behind || quarters || days
+  }
+  const beside = async () => {
+    const closes = await addUpCloses(db, {
+      stepSeconds: seconds,
+      limit: limited(LATE_QUARTERS),
+      ended: ENDED,
+      memory: MEMORY
+    })
+    const totals = await addUpTotals(db, { limit: limited(LATE_TOTALS) })
+    return closes || totals
+  }
+  const ends = await Promise.allSettled([inTurn(), beside()])
+  for (const end of ends) if (end.status === 'rejected') throw end.reason
+  return ends.some(end => end.status === 'fulfilled' && end.value)
 }
 
 /** The rows and the point up to which they reach are written in one transaction, so that each order counts once. */
@@ -105,14 +126,14 @@ async function addNew(
   { stepSeconds, busy }: { stepSeconds: number; busy?: number | undefined }
 ): Promise<boolean> {
   return db.transaction(async trx => {
-    await trx.raw(SORT_MEMORY)
+    await trx.raw(MEMORY)
     // The lock is taken by a statement of its own, so that the next one sees what its last holder wrote.
     const [span] = await rows<{ from: string; until: string; more: boolean; wholeDays: boolean }>(
       trx,
-      `select until::text as "from", date_bin('1 day', until, ${ORIGIN}) = until as "wholeDays", least(until + step, ${quarterOf(`now() - ${BEHIND}`)})::text as until,
-              until + step < ${quarterOf(`now() - ${BEHIND}`)} as more
+      `select until::text as "from", date_bin('1 day', until, ${ORIGIN}) = until as "wholeDays", least(until + step, ${ENDED})::text as until,
+              until + step < ${ENDED} as more
          from analytics_until cross join make_interval(secs => :stepSeconds::float8) step
-        where until < ${quarterOf(`now() - ${BEHIND}`)} for update of analytics_until skip locked`,
+        where until < ${ENDED} for update of analytics_until skip locked`,
       { stepSeconds: Math.floor(stepSeconds / 900) * 900 }
     )
     if (!span) return false
@@ -147,8 +168,8 @@ async function addNew(
        )
        insert into analytics_trader_days as d (partner_id, day, account_mode, currency, trader_id, trades, won, stake, payout, pnl, markup,
               markup_unknown, copied, first_at, last_at)
-       -- In the order of the key: readers walk along it, and find each page of the table once.
-       ${traderDaysOfClosed} order by 1, 2, 3, 4, 5
+       -- In the order of the last column of the key, which the others hardly change, readers find each page of the table once.
+       ${traderDaysOfClosed} order by trader_id
        ${span.wholeDays ? '' : ADDED_TO_DAY}`,
       { from, until }
     )

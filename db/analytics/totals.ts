@@ -39,10 +39,12 @@ export async function addUpTotals(db: Db, { limit }: { limit: number }): Promise
   return db.transaction(async trx => {
     const [held] = await rows<{ until: string }>(
       trx,
-      `select (until at time zone 'UTC')::date::text as until from analytics_until u
+      // The lock is not that of the sums, beside which this goes on. A process of the version before holds that one here; of two that
+      // make the same totals, one ends with a unique violation and does it again.
+      `select (u.until at time zone 'UTC')::date::text as until from analytics_until u cross join analytics_closes_until c
         where exists (select from analytics_late_totals)
            or exists (select from analytics_total_groups g where g.until < (u.until at time zone 'UTC')::date)
-          for update skip locked`
+          for update of c skip locked`
     )
     if (!held) return false
     const late = await makeAnew(trx, limit)
@@ -85,7 +87,10 @@ async function addDay(trx: Db, until: string): Promise<boolean> {
   return next.more
 }
 
-/** Makes the totals of at most `limit` late days of traders, and of all days since, anew; returns whether it took so many. */
+/**
+ * Makes the totals of at most `limit` late days of traders, and of all days since, anew; those of the other traders of their chunks stay.
+ * Returns whether it took so many.
+ */
 async function makeAnew(trx: Db, limit: number): Promise<boolean> {
   // The rows that the totals are made from come first.
   const taken = await rows<{ partnerId: string; traderId: string; day: string }>(
@@ -111,42 +116,81 @@ async function makeAnew(trx: Db, limit: number): Promise<boolean> {
       select d.partner_id, d.account_mode, d.currency, d.trader_id
         from ${listed} join analytics_trader_days d on ${sameGroup('d', 'g')} and d.day = l.day and d.trader_id = l."traderId" collate "C")`
   await placeTraders(trx, { source: closed, traders: 'closed' }, { touched })
-  const chunks = await rows<{ first: string; until: string }>(
+  const places = await rows<object>(
     trx,
-    `select ${chunkKey}, min(first)::text as first, max(until)::text as until
-       from (select c.*, l.day as first, g.until, l."traderId" from ${listed}
-               join (select ${chunkKey}, trader_id from analytics_total_chunks cross join lateral unnest(traders) t (trader_id)) c
-                 on ${sameGroup('c', 'g')} and c.trader_id = l."traderId" collate "C") f
-      group by ${chunkKey}`,
+    `with late as materialized (
+       select ${group}, l."traderId" collate "C" as trader_id, min(l.day)::text as first, max(g.until)::text as until from ${listed} group by 1, 2, 3, 4
+     )
+     select l.*, c.chunk, c.place
+       from late l join (select ${chunkKey}, u.trader_id, u.place
+                           from (select distinct ${group} from late) g join analytics_total_chunks using (${group})
+                          cross join lateral unnest(traders) with ordinality u (trader_id, place)) c using (${group}, trader_id)`,
     { touched }
   )
-  const of = `jsonb_to_recordset(:chunks::jsonb) as l (partner_id text, account_mode text, currency text, chunk int, first date, until date)`
-  const is = (c: string) =>
-    `${c}.partner_id = l.partner_id collate "C" and ${c}.account_mode = l.account_mode collate "C"
-       and ${c}.currency = l.currency collate "C" and ${c}.chunk = l.chunk`
-  const bound = { chunks: JSON.stringify(chunks) }
+  if (places.length > 0) await writePlaces(trx, places)
+  return taken.length === limit
+}
+
+/** Writes the totals of single traders anew: `places` are the traders' groups, chunks and places, with the days that are written. */
+async function writePlaces(trx: Db, places: object[]): Promise<void> {
+  const source = `places as materialized (
+      select partner_id collate "C" as partner_id, account_mode collate "C" as account_mode, currency collate "C" as currency, chunk, place,
+             trader_id collate "C" as trader_id, first, until
+        from jsonb_to_recordset(:places::jsonb) as p (partner_id text, account_mode text, currency text, chunk int, place int, trader_id text, first date,
+             until date)
+    ), of_days as materialized (
+      select p.*, d.*
+        from places p cross join lateral generate_series(0, p.until - p.first - 1) k
+       cross join lateral (select day, trades, stake, pnl, markup, markup_unknown, last_at from analytics_trader_days t
+                            where ${sameGroup('t', 'p')} and t.day = p.first + k and t.trader_id = p.trader_id offset 0) d
+    )`
+  const bindings = { places: JSON.stringify(places) }
+  // A chunk has a row for each day on which one of its traders closed something.
   await rows(
     trx,
-    `delete from analytics_totals t using (select * from ${of}) l where ${is('t')} and t.day >= l.first`,
-    bound
+    `with ${source}
+     insert into analytics_totals (${chunkKey}, day, trades, stake, pnl, markup, last_at, markup_unknown)
+     select ${chunkKey}, o.day, coalesce(b.trades, '{}'), coalesce(b.stake, '{}'), coalesce(b.pnl, '{}'), coalesce(b.markup, '{}'),
+            coalesce(b.last_at, '{}'), b.markup_unknown
+       from (select distinct ${chunkKey}, day from of_days) o
+       left join lateral (select trades, stake, pnl, markup, last_at, markup_unknown from analytics_totals t
+                           where ${sameGroup('t', 'o')} and t.chunk = o.chunk and t.day < o.day order by t.day desc limit 1) b on true
+     on conflict (${chunkKey}, day) do nothing`,
+    bindings
   )
-  const days = await rows<{ day: string }>(
+  await rows(
     trx,
-    `select generate_series(min(first), max(until) - 1, interval '1 day')::date::text as day from ${of}`,
-    bound
+    `with ${source}, written as materialized (
+       select p.partner_id, p.account_mode, p.currency, p.chunk, p.place, t.day, coalesce(b.trades, 0) + coalesce(sum(d.trades) over upto, 0)::int as trades,
+              coalesce(b.stake, 0) + coalesce(sum(d.stake) over upto, 0) as stake, coalesce(b.pnl, 0) + coalesce(sum(d.pnl) over upto, 0) as pnl,
+              coalesce(b.markup, 0) + coalesce(sum(d.markup) over upto, 0) as markup, greatest(b.last_at, max(d.last_at) over upto) as last_at,
+              coalesce(b.markup_unknown, 0) + coalesce(sum(d.markup_unknown) over upto, 0)::int as markup_unknown
+         from places p join analytics_totals t on ${sameGroup('t', 'p')} and t.chunk = p.chunk and t.day >= p.first
+         left join of_days d on ${sameGroup('d', 'p')} and d.trader_id = p.trader_id and d.day = t.day
+         left join lateral (select trades[p.place] as trades, stake[p.place] as stake, pnl[p.place] as pnl, markup[p.place] as markup,
+                                   last_at[p.place] as last_at, markup_unknown[p.place] as markup_unknown
+                              from analytics_totals b where ${sameGroup('b', 'p')} and b.chunk = p.chunk and b.day < p.first
+                             order by b.day desc limit 1) b on true
+       window upto as (partition by p.partner_id, p.account_mode, p.currency, p.chunk, p.place order by t.day)
+     ), made as (
+       -- A list is made as long as its last place needs; what has no sum in between has 0.
+       select ${chunkKey}, day, array_agg(coalesce(w.trades, u.trades, 0) order by place) as trades, array_agg(coalesce(w.stake, u.stake, 0) order by place) as stake,
+              array_agg(coalesce(w.pnl, u.pnl, 0) order by place) as pnl, array_agg(coalesce(w.markup, u.markup, 0) order by place) as markup,
+              array_agg(case when w.trades is null then u.last_at else w.last_at end order by place) as last_at,
+              array_agg(coalesce(w.markup_unknown, u.markup_unknown, 0) order by place) as markup_unknown,
+              max(coalesce(w.markup_unknown, u.markup_unknown)) as most_unknown
+         from (select ${chunkKey}, day, max(place)::int as last from written group by ${chunkKey}, day) l join analytics_totals t using (${chunkKey}, day)
+        cross join lateral unnest(t.trades, t.stake, t.pnl, t.markup, t.last_at, t.markup_unknown, array_fill(0, array[l.last]))
+                   with ordinality u (trades, stake, pnl, markup, last_at, markup_unknown, filler, place)
+         left join written w using (${chunkKey}, day, place)
+        group by ${chunkKey}, day
+     )
+     update analytics_totals t
+        set trades = m.trades, stake = m.stake, pnl = m.pnl, markup = m.markup, last_at = m.last_at,
+            markup_unknown = case when m.most_unknown > 0 then m.markup_unknown end
+       from made m where ${sameGroup('t', 'm')} and t.chunk = m.chunk and t.day = m.day`,
+    bindings
   )
-  for (const { day } of days)
-    await writeDay(
-      trx,
-      {
-        source: `asked as materialized (select * from ${of} where l.first <= :day::date and l.until > :day::date)`,
-        chunks: `select c.* from asked l join analytics_total_chunks c on ${is('c')}`,
-        closed: `left join lateral (select * from analytics_trader_days d
-                                     where ${sameGroup('d', 'c')} and d.day = :day::date and d.trader_id = b.trader_id offset 0) d on true`
-      },
-      { ...bound, day }
-    )
-  return taken.length === limit
 }
 
 /** Gives a place to each of `traders (partner_id, account_mode, currency, trader_id)`, a table of `source`, that has none in its group. */

@@ -1,5 +1,6 @@
 // Whether the sums of analytics are those of the orders: computed anew from all of them, in one snapshot.
 import { type Db, rows } from '../postgres/connection.ts'
+import { closesKey, closesOfClosed, lists } from './closes.ts'
 import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
 import { facts, quartersOfBought, sumsOfFacts, traderDaysOfClosed } from './sums.ts'
 import { growthOfTotals } from './totals.ts'
@@ -7,8 +8,11 @@ import { growthOfTotals } from './totals.ts'
 /** Something that is added up and differs from its orders. */
 export interface Difference {
   partnerId: string
-  /** 'quarter' and 'day' are sums of purchases, 'traderDay' those of a trader's closed contracts, 'total' what a running total grew by. */
-  what: 'quarter' | 'day' | 'traderDay' | 'total'
+  /**
+   * 'quarter' and 'day' are sums of purchases, 'traderDay' those of a trader's closed contracts, 'total' what a running total grew by, 'closes'
+   * a list of closed contracts.
+   */
+  what: 'quarter' | 'day' | 'traderDay' | 'total' | 'closes'
   /** Its start, ISO 8601. */
   at: string
   /** What it is grouped by, and of which mode, currency and trader. */
@@ -111,6 +115,22 @@ export async function findAnalyticsDifferences(
            )
            ${reported(traderKey, 'total', `w.day::timestamp at time zone 'UTC'`, `(partner_id, day, trader_id) not in (select partner_id, day, trader_id from analytics_late_totals union all select partner_id, day, trader_id from analytics_late_days)`)}`,
           bindings
+        )),
+        ...(await rows<Difference>(
+          trx,
+          `with ${span}, listed as materialized (
+             select f, least((last_day + 1)::timestamp at time zone 'UTC', c.until) as t from span cross join analytics_closes_until c
+           ), closed as (
+             select o.* from asked cross join listed cross join ${closedContractsOf('asked.id', 'closed_at >= f and closed_at < listed.t')}
+           ), computed as (${closesOfClosed}), stored as (
+             select c.* from analytics_closes c cross join listed
+              where c.partner_id in (select id from asked) and c.quarter >= f and c.quarter < listed.t
+           ), wrong as (
+             (select 's' as side, ${closesKey}, ${lists} from stored except select 's', ${closesKey}, ${lists} from computed)
+             union all (select 'c', ${closesKey}, ${lists} from computed except select 'c', ${closesKey}, ${lists} from stored)
+           )
+           ${reported(closesKey, 'closes', 'w.quarter', `(partner_id, quarter) not in (select partner_id, quarter from analytics_late_closes)`)}`,
+          bindings
         ))
       )
       return found.slice(0, MOST)
@@ -150,6 +170,11 @@ export async function markDifferences(trx: Db, differences: Difference[]): Promi
   await rows(
     trx,
     `insert into analytics_late_totals select distinct "partnerId", "traderId", (at at time zone 'UTC')::date from ${listed} where what in ('traderDay', 'total')`,
+    { marks }
+  )
+  await rows(
+    trx,
+    `insert into analytics_late_closes select distinct "partnerId", at from ${listed} where what = 'closes'`,
     { marks }
   )
 }

@@ -68,7 +68,7 @@ function localBeginnings(interval: string): string {
  */
 export function quarterlyWindow(interval: Interval): string {
   return `given as materialized (
-    select :from::timestamptz as f, :to::timestamptz as t, until from analytics_until
+    select :from::timestamptz as f, :to::timestamptz as t, (select until from analytics_until) as until
   ), span as materialized (
     select f, t, until, wf, greatest(wf, date_bin('15 minutes', t, ${ORIGIN})) as wt
       from given cross join lateral (

@@ -68,6 +68,7 @@ import * as traderTotals from '../migrations/0073_trader_totals.ts'
 import * as ordersArchive from '../migrations/0076_orders_archive.ts'
 import * as archiveSums from '../migrations/0077_archive_sums.ts'
 import * as archivedTraders from '../migrations/0078_archived_traders.ts'
+import * as traderCloses from '../migrations/0079_trader_closes.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -141,7 +142,8 @@ const migrations: Migration[] = [
   { name: '0073_trader_totals', up: traderTotals.up },
   { name: '0076_orders_archive', up: ordersArchive.up },
   { name: '0077_archive_sums', up: archiveSums.up },
-  { name: '0078_archived_traders', up: archivedTraders.up }
+  { name: '0078_archived_traders', up: archivedTraders.up },
+  { name: '0079_trader_closes', up: traderCloses.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -50,13 +50,18 @@ const FUNCTIONS = `
     from pg_proc p where p.pronamespace = current_schema()::regnamespace and p.prokind in ('f', 'p')
    order by p.proname, p.oid::regprocedure::text`
 
+const AGGREGATES = `
+  select format('create aggregate %s(%s) (sfunc = %s, stype = %s)', p.proname, pg_get_function_arguments(p.oid), a.aggtransfn, format_type(a.aggtranstype, null)) as text
+    from pg_proc p join pg_aggregate a on a.aggfnoid = p.oid where p.pronamespace = current_schema()::regnamespace order by 1`
+
 /** The statements that would make the tables, indexes, triggers and functions of a migrated database, in order of their names. */
 export async function readSchema(db: Db): Promise<string> {
   const tables = await rows<Table>(db, TABLES)
   const functions = await rows<{ text: string }>(db, FUNCTIONS)
+  const aggregates = await rows<{ text: string }>(db, AGGREGATES)
   const parts = [
     ...tables.map(textOf),
-    ...functions.map(({ text }) => `${text.replaceAll(/[ \t]+$/gm, '').trim()};`)
+    ...[...functions, ...aggregates].map(({ text }) => `${text.replaceAll(/[ \t]+$/gm, '').trim()};`)
   ].map(unqualified)
   return `${[HEAD, ...parts].join('\n').trimEnd()}\n`
 }

@@ -154,6 +154,7 @@ export const personalData: Record<string, TableDecision> = {
   trader_days_late: { rows: ofTrader, becomes: 'keep', why: 'Marks of sums to be made.' },
   analytics_trader_days: { rows: ofTrader, becomes: 'keep', why: 'Sums of orders.' },
   analytics_late_days: { rows: ofTrader, becomes: 'keep', why: 'Marks of sums to be made.' },
+  analytics_closes: { rows: null, becomes: 'keep', why: 'Amounts of orders of many traders, by our own numbers.' },
   analytics_total_chunks: { rows: null, becomes: 'keep', why: 'Lists of many traders, by our own ids.' },
   analytics_totals: { rows: null, becomes: 'keep', why: 'Sums of orders of many traders.' },
   analytics_late_totals: { rows: ofTrader, becomes: 'keep', why: 'Marks of sums to be made.' },
@@ -191,7 +192,9 @@ export const personalData: Record<string, TableDecision> = {
 /** Tables in which nothing is a trader's. */
 export const withoutTraders = [
   'analytics_checks',
+  'analytics_closes_until',
   'analytics_days',
+  'analytics_late_closes',
   'analytics_late_quarters',
   'analytics_quarters',
   'analytics_total_groups',

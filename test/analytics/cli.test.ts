@@ -19,8 +19,10 @@ await insertOrderRows(db, trader, { at: ago(50), count: 3 })
 await insertOrderRows(db, trader, { at: ago(2), count: 2 })
 await db('orders').update({ markup: '0.25' })
 await db.raw(`update analytics_until set until = until - interval '3 days'`)
+await db.raw(`update analytics_closes_until set until = until - interval '3 days'`)
 await db.raw('delete from analytics_late_quarters')
 await db.raw('delete from analytics_late_days')
+await db.raw('delete from analytics_late_closes')
 while (await addUpAnalytics(db));
 
 const analytics = suite('operator analytics')

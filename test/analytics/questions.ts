@@ -1,13 +1,8 @@
 // Random questions of analytics over orders that keep changing, each held against a plain sum over the orders of the same snapshot.
 import { Big } from 'big.js'
 import { type Revenue, type RevenueGroup, readRevenue } from '../../db/analytics/revenue.ts'
-import {
-  listTraderSums,
-  readTrader,
-  type TraderAnalytics,
-  type TraderSums,
-  traderSorts
-} from '../../db/analytics/traders.ts'
+import { listTraderSums } from '../../db/analytics/trader-pages.ts'
+import { readTrader, type TraderAnalytics, type TraderSums, traderSorts } from '../../db/analytics/traders.ts'
 import type { Interval, Window } from '../../db/analytics/windows.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'

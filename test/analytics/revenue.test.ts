@@ -27,7 +27,10 @@ const forget = async (since: string) => {
   await db.raw(
     `update analytics_until set until = date_bin('1 day', now() - interval '${since}', timestamptz '2000-01-01 00:00+00')`
   )
+  await db.raw('update analytics_closes_until set until = u.until from analytics_until u')
   for (const table of [
+    'closes',
+    'late_closes',
     'quarters',
     'days',
     'trader_days',
@@ -61,7 +64,8 @@ questions('have the sums of the orders, whatever was added up, while orders keep
   assert.equal(
     await rows(
       db,
-      `select * from analytics_late_quarters union all select partner_id, day::timestamptz from analytics_late_days
+      `select * from analytics_late_quarters union all select * from analytics_late_closes
+        union all select partner_id, day::timestamptz from analytics_late_days
         union all select partner_id, day::timestamptz from analytics_late_totals`
     ),
     []
@@ -136,6 +140,16 @@ for (const [what, spoil, named] of [
     'a day without its running totals',
     `delete from analytics_totals where ctid = (select ctid from analytics_totals order by day offset 3 limit 1)`,
     'total'
+  ],
+  [
+    'an amount of a list of closes',
+    `update analytics_closes set pnl[1] = pnl[1] + 0.01 where ctid = (select ctid from analytics_closes limit 1)`,
+    'closes'
+  ],
+  [
+    'a list of closes',
+    `delete from analytics_closes where ctid = (select ctid from analytics_closes offset 3 limit 1)`,
+    'closes'
   ]
 ] as const)
   verifying(`names ${what} that differs, with both sides`, async () => {

@@ -1,6 +1,7 @@
 // `make questions`: random questions over orders that keep closing late, while processes that add them up are killed, each held
 // against a plain sum over the orders of its snapshot.
 //   QUESTIONS  how many (10000)     ORDERS  orders to begin with (4000)     SEED  of the questions (1)
+//   MINUTES    ends after so many minutes, however many questions those were (unbounded)
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { findAnalyticsDifferences } from '../../db/analytics/verify.ts'
@@ -10,6 +11,7 @@ import { changeOrders, differencesOf, insertRandomOrders, questionOf, random } f
 const setting = (name: string, otherwise: number) => Number(process.env[name] || otherwise)
 const asked = setting('QUESTIONS', 10_000)
 const seed = setting('SEED', 1)
+const limitMs = setting('MINUTES', Number.POSITIVE_INFINITY) * 60_000
 const DAYS = 200
 const ADDERS = 2
 const ASKED_BETWEEN_KILLS = 25
@@ -23,8 +25,10 @@ await insertRandomOrders(db, { traders, count: setting('ORDERS', 4000), days: DA
 await db.raw(
   `update analytics_until set until = date_bin('1 day', now() - interval '201 days', timestamptz '2000-01-01 00:00+00')`
 )
+await db.raw('update analytics_closes_until set until = u.until from analytics_until u')
 await db.raw('delete from analytics_late_quarters')
 await db.raw('delete from analytics_late_days')
+await db.raw('delete from analytics_late_closes')
 await db.raw('delete from analytics_late_totals')
 
 const adders: ChildProcess[] = []
@@ -38,7 +42,8 @@ for (let i = 0; i < ADDERS; i++) adders.push(startAdder())
 const next = random(seed)
 const startedAt = performance.now()
 let [kills, differing] = [0, 0]
-for (let done = 1; done <= asked; done++) {
+for (let done = 1, over = false; done <= asked && !over; done++) {
+  over = done === asked || performance.now() - startedAt > limitMs
   if (done % 3 === 0) await changeOrders(db, partner, next)
   if (done % 50 === 0) await insertRandomOrders(db, { traders, count: 5, days: 1, seconds: 1800 })
   if (done % 200 === 0) await insertRandomOrders(db, { traders, count: 5, days: DAYS })
@@ -54,7 +59,7 @@ for (let done = 1; done <= asked; done++) {
     differing++
     console.error(JSON.stringify({ question, found: found.slice(0, 5) }))
   }
-  if (done % 100 === 0 || done === asked)
+  if (done % 100 === 0 || over)
     console.log(
       `${done} questions, ${kills} kills, ${differing} with a difference, ${Math.round((performance.now() - startedAt) / 1000)} s`
     )

@@ -3,42 +3,88 @@
 // that nearly every trader has a row for nearly every day: the worst case of what a page of traders has to sum. Ten million take
 // some quarter of an hour to insert and add up, and 15 GB where temporary files are (TMPDIR).
 //   BENCH_ORDERS   how many orders (1,000,000)     BENCH_TRADERS  of how many traders (100,000)
+//   BENCH_DATA     a folder whose database is kept for the next run     BENCH_CASES    of adding, reads, late, path (all)
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { traderSorts } from '../../db/analytics/traders.ts'
 import { type Db, openDatabase, rows } from '../../db/postgres/connection.ts'
+import { DAYS, fill, forget, ORDERS, TRADERS } from './analytics-orders.ts'
 import { print, verdict } from './report.ts'
 import { call, cpuOf, median, ms, type Stage, setStage, spread } from './stage.ts'
 import { orders } from './throughput.ts'
 
-const ORDERS = Number(process.env.BENCH_ORDERS ?? 1_000_000)
-const TRADERS = Number(process.env.BENCH_TRADERS ?? 100_000)
-const DAYS = 91
-const GROUP = 500_000
 const REQUESTS = 100
 const DAY_MS = 86_400_000
 
 /** The part `analytics` of the benchmark. `seconds` is the length of the load that an order's cost is compared with. */
 export async function analytics(seconds: number): Promise<void> {
-  const stage = await setStage()
+  const stage = await setStage([], 'v3', { keepIn: process.env.BENCH_DATA })
   // Without the service's bound on statements.
   const db = openDatabase({ url: stage.url, pool: 4, name: 'bench', limits: null })
   const { address } = await stage.startApi()
-  const filledMs = await timed(() => fill(db, stage.partnerId))
-  const addedMs = await timed(() => addUpAll(db))
-  await db.raw(
-    'vacuum analyze analytics_quarters, analytics_days, analytics_trader_days, analytics_total_chunks, analytics_totals'
-  )
-  const perSecond = ORDERS / (addedMs / 1000)
-  print(
-    `Adding up ${count(ORDERS)} orders of ${count(TRADERS)} traders in ${DAYS} days (inserted in ${Math.round(filledMs / 1000)} s)`,
-    ['took', 'orders/s', 'goal'],
-    [[`${(addedMs / 1000).toFixed(1)} s`, count(perSecond), verdict('≥ 50,000', perSecond >= 50_000)]]
-  )
-  await reads(stage, address)
-  await orderPath(stage, { db, address, seconds })
+  await fill(db, stage.partnerId)
+  if (runs('adding')) await adding(db)
+  else await addUpAll(db)
+  if (runs('reads')) await reads(stage, address)
+  if (runs('late')) await late(stage, db)
+  if (runs('path')) await orderPath(stage, { db, address, seconds })
   await db.destroy()
   await stage.close()
 }
+
+// So many of the last days are added up anew where all of them are already.
+const AGAIN = 20
+
+async function adding(db: Db): Promise<void> {
+  const [{ added }] = (await rows<{ added: boolean }>(db, 'select exists (select from analytics_days) as added')) as [
+    { added: boolean }
+  ]
+  if (added) await forget(db, AGAIN)
+  const [{ until }] = (await rows<{ until: string }>(db, 'select until::text as until from analytics_until')) as [
+    { until: string }
+  ]
+  const addedMs = await timed(() => addUpAll(db))
+  await db.raw(
+    'vacuum analyze analytics_quarters, analytics_days, analytics_trader_days, analytics_closes, analytics_total_chunks, analytics_totals'
+  )
+  const [{ orders }] = (await rows<{ orders: number }>(
+    db,
+    `select sum(contracts)::int as orders from analytics_quarters where grouping_by = '' and account_mode = 'ALL' and quarter >= :until::timestamptz`,
+    { until }
+  )) as [{ orders: number }]
+  const perSecond = orders / (addedMs / 1000)
+  print(
+    `Adding up ${count(orders)} orders of ${count(TRADERS)} traders in ${added ? AGAIN : DAYS} days`,
+    ['took', 'orders/s', 'goal'],
+    [[`${(addedMs / 1000).toFixed(1)} s`, count(perSecond), verdict('≥ 50,000', perSecond >= 50_000)]]
+  )
+}
+
+/** What late changes cost: of some orders of each of these days ago the markup becomes known in the end. */
+async function late(stage: Stage, db: Db): Promise<void> {
+  const body: string[][] = []
+  for (const [orders, back] of [
+    [1, 20],
+    [40, 20],
+    [40, 80]
+  ] as const) {
+    await rows(
+      db,
+      `update orders set markup = markup + 0.01
+        where id in (select id from orders where partner_id = :partnerId and phase = 'closed'
+                        and closed_at >= now() - (:back::int + 1) * interval '1 day' and closed_at < now() - :back::int * interval '1 day'
+                      order by random() limit :orders::int)`,
+      { partnerId: stage.partnerId, orders, back }
+    )
+    const before = (await stage.cpuSeconds()).PostgreSQL ?? 0
+    const tookMs = await timed(() => addUpAll(db))
+    const cpu = ((await stage.cpuSeconds()).PostgreSQL ?? 0) - before
+    body.push([String(orders), String(back), `${cpu.toFixed(1)} s`, `${(tookMs / 1000).toFixed(1)} s`])
+  }
+  print('Late changes, added up anew', ['orders of one day', 'days ago', 'CPU of PostgreSQL', 'took'], body)
+}
+
+const cases = process.env.BENCH_CASES?.split(',')
+const runs = (name: string) => cases?.includes(name) ?? true
 
 const count = (value: number) => Math.round(value).toLocaleString('en')
 
@@ -56,23 +102,29 @@ type Asked = [what: string, path: string, goal: { p50?: number; p95: number } | 
 
 async function reads(stage: Stage, address: string): Promise<void> {
   const midnight = Math.floor(Date.now() / DAY_MS) * DAY_MS
-  const days = (first: number, last: number) =>
-    `from=${new Date(midnight - first * DAY_MS).toISOString()}&to=${new Date(midnight - last * DAY_MS).toISOString()}`
-  const back = (length: number) => `from=${new Date(Date.now() - length * DAY_MS).toISOString()}`
-  const top = (what: string, window: string): Asked => [
-    `top 100 traders, ${what}`,
-    `traders?${window}&limit=100`,
-    { p95: 80 }
+  const window = (fromMs: number, toMs: number) =>
+    `from=${new Date(fromMs).toISOString()}&to=${new Date(toMs).toISOString()}`
+  const whole = (days: number) => window(midnight - days * DAY_MS, midnight)
+  const toNow = (days: number) => `from=${new Date(Date.now() - days * DAY_MS).toISOString()}`
+  // What lies beside whole days is the most then.
+  const fromNoonToNoon = (days: number) => window(midnight - (days + 0.5) * DAY_MS, midnight - 0.5 * DAY_MS)
+  const revenue = (what: string, of: string): Asked => [
+    `revenue by day, ${what}`,
+    `revenue?${of}`,
+    { p50: 15, p95: 50 }
   ]
+  const top = (what: string, of: string): Asked => [`top 100 traders, ${what}`, `traders?${of}&limit=100`, { p95: 80 }]
   const asked: Asked[] = [
-    ['revenue, 90 days by day, to now', `revenue?${back(90)}`, { p50: 15, p95: 50 }],
-    ['the same, by asset', `revenue?${back(90)}&groupBy=asset`, null],
-    ['the same, days of Kolkata', `revenue?${back(90)}&timezone=Asia/Kolkata`, null],
-    ...[1, 7, 30, 90].map(length => top(`whole days: ${length}`, days(length, 0))),
-    ...traderSorts.slice(1).map(sort => top(`30 whole days by ${sort}`, `${days(30, 0)}&sort=${sort}`)),
-    top('30 whole days, both modes', `${days(30, 0)}&accountMode=ALL`),
-    top('29 days and today', `from=${new Date(midnight - 29 * DAY_MS).toISOString()}`),
-    top('30 days to now', back(30))
+    revenue('90 whole days', whole(90)),
+    revenue('90 days to now', toNow(90)),
+    revenue('89 days from noon to noon', fromNoonToNoon(89)),
+    ['the same by asset', `revenue?${fromNoonToNoon(89)}&groupBy=asset`, null],
+    ['90 days of Kolkata to now', `revenue?${toNow(90)}&timezone=Asia/Kolkata`, null],
+    ...[1, 7, 30, 90].map(days => top(`whole days: ${days}`, whole(days))),
+    ...[1, 7, 30].map(days => top(`${days} days to now`, toNow(days))),
+    ...[1, 7, 30].map(days => top(`${days} days from noon to noon`, fromNoonToNoon(days))),
+    ...traderSorts.slice(1).map(sort => top(`30 days to now by ${sort}`, `${toNow(30)}&sort=${sort}`)),
+    ['the same by pnl, both modes', `traders?${toNow(30)}&limit=100&accountMode=ALL`, null]
   ]
   const body: string[][] = []
   for (const [what, path, goal] of asked) {
@@ -165,57 +217,4 @@ async function lifeOfOrders(db: Db, withAnalytics: boolean): Promise<number> {
   } finally {
     await trx.rollback()
   }
-}
-
-/** Traders with an account each, and closed orders of them; then all is as if nothing had been added up. */
-async function fill(db: Db, partnerId: string): Promise<void> {
-  await long(
-    db,
-    `with made as (
-       insert into traders (id, partner_id, external_id) select 'trd_bench' || n, :partnerId, 'bench-' || n from generate_series(1, :traders::int) n
-       returning id, partner_id
-     ) insert into broker_accounts (id, partner_id, trader_id, account_id, account_mode, currency, token_key_id, token_sealed)
-       select 'acc' || id, partner_id, id, 'CR' || substr(id, 10), 'REAL', 'USD', 'b1', '\\x00' from made`,
-    { partnerId, traders: TRADERS }
-  )
-  await long(db, `update traders set active_account_id = 'acc' || id, connected_at = now()`)
-  // Indexes are built after the rows.
-  const indexes = await rows<{ name: string; definition: string }>(
-    db,
-    `select indexname as name, indexdef as definition from pg_indexes
-      where tablename = 'orders' and indexname not in (select conname from pg_constraint)`
-  )
-  for (const { name } of indexes) await db.raw('drop index ??', [name])
-  for (let first = 0; first < ORDERS; first += GROUP)
-    await long(db, INSERT, { partnerId, first, size: Math.min(GROUP, ORDERS - first), all: ORDERS, traders: TRADERS })
-  for (const { definition } of indexes) await long(db, definition)
-  await db.raw('vacuum analyze orders, traders, broker_accounts')
-  await db.raw(
-    `update analytics_until set until = date_bin('1 day', now() - interval '${DAYS + 1} days', timestamptz '2000-01-01 00:00+00')`
-  )
-}
-
-// In the order of time, as orders come; of a day there are as many as of any other.
-const INSERT = `
-  insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency, app_id,
-       dialect, kind, client_order_id, request_hash, asset, contract_type, stake, duration, duration_unit, phase, created_at, queued_at,
-       expires_at, broker_order_id, buy_price, payout, opened_at, answered_at, pnl, entry_price, exit_price, closed_at, markup)
-  select 'ord_' || lpad(n::text, 12, '0'), :partnerId, 'trd_bench' || trader, 'bench-' || trader, 'acctrd_bench' || trader, 'CR' || trader,
-         case when n % 10 = 0 then 'DEMO' else 'REAL' end, 'USD', '1', 'v3', 'BINARY', lpad(n::text, 12, '0'), '\\x00',
-         (array['R_100', 'R_50', 'R_25', '1HZ100V', 'frxEURUSD'])[1 + n % 5], (array['CALL', 'PUT', 'DIGITEVEN'])[1 + n % 3],
-         stake, 1, 't', 'closed', at, at, at, lpad(n::text, 12, '0'), stake, round(stake * 1.95, 2), at, at,
-         case when random() < 0.5 then -stake else round(stake * 0.95, 2) end, 100, 101, at + interval '10 seconds', round(stake * 0.02, 2)
-    from generate_series(:first::int + 1, :first::int + :size::int) n
-   cross join lateral (select now() - interval '${DAYS} days' + n * (interval '${DAYS} days' / :all::float8) - interval '1 hour' as at,
-                              1 + floor(random() * :traders)::int as trader, round((1 + random() * 99)::numeric, 2) as stake) d`
-
-/** A statement of minutes, without triggers and foreign keys, which would judge each row alone. */
-async function long(db: Db, statement: string, bindings: Record<string, unknown> = {}): Promise<void> {
-  await db.transaction(async trx => {
-    await trx.raw(
-      `set local synchronous_commit = off; set local session_replication_role = replica;
-       set local maintenance_work_mem = '1GB'`
-    )
-    await rows(trx, statement, bindings)
-  })
 }

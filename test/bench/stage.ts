@@ -40,18 +40,20 @@ export interface StageOptions {
   settings?: Record<string, string>
   /** The checkout whose service is measured, an absolute path; this one by default. */
   checkout?: string
+  /** A folder whose database is kept for the next run. Without it the database is deleted at the end. */
+  keepIn?: string | undefined
 }
 
 /** Sets the stage. `simulator` are options of the simulated broker's command line, `dialect` is the partner's. */
 export async function setStage(
   simulator: string[] = [],
   dialect: 'v3' | 'next' = 'v3',
-  { settings = {}, checkout = process.cwd() }: StageOptions = {}
+  { settings = {}, checkout = process.cwd(), keepIn }: StageOptions = {}
 ): Promise<Stage> {
   const children = new Map<ChildProcess, string>()
   const start = (file: string, env: Record<string, string>, args: string[], pattern: RegExp | null) =>
     startProgram(children, { file, env, args, pattern, checkout: file === SIMULATOR ? process.cwd() : checkout })
-  const dataDir = mkdtempSync(join(tmpdir(), 'service-bench-'))
+  const dataDir = keepIn ?? mkdtempSync(join(tmpdir(), 'service-bench-'))
   const embedded = await startEmbedded({ dataDir, settings })
   const db = openDatabase({ url: embedded.url, pool: 4, name: 'bench' })
   const { migrate, insertPartner, insertKey } = await tablesOf(checkout)
@@ -72,12 +74,17 @@ export async function setStage(
     RATE_LIMIT_SCALE: '1000000000',
     RATE_LIMIT_TRADER: '1000000000'
   }
-  const { partnerId } = await insertPartner(db, {
-    name: 'Bench',
-    plan: 'SCALE',
-    brokerAppId: dialect === 'v3' ? '1' : 'bench-app',
-    brokerDialect: dialect
-  })
+  const kept: { id: string } | undefined = await db('partners').where({ name: 'Bench' }).first('id')
+  const partnerId =
+    kept?.id ??
+    (
+      await insertPartner(db, {
+        name: 'Bench',
+        plan: 'SCALE',
+        brokerAppId: dialect === 'v3' ? '1' : 'bench-app',
+        brokerDialect: dialect
+      })
+    ).partnerId
   const pepper = await openPepper(db, openVault(TOKEN_KEYS))
   const { key } = await insertKey(db, pepper, { partnerId, label: null, scopes: allScopes })
   return {
@@ -120,7 +127,7 @@ export async function setStage(
       await Promise.all(all.map(child => child.exitCode ?? once(child, 'exit')))
       await db.destroy()
       await embedded.stop()
-      await removeEmbedded(dataDir)
+      if (keepIn === undefined) await removeEmbedded(dataDir)
     }
   }
 }

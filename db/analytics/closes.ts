@@ -1,0 +1,104 @@
+// Closed contracts by quarters of an hour, each contract by the number of its trader in a list: what a window of traders has
+// beside whole days. They have a high-water mark of their own, so that they are made while sums are added up.
+import { type Db, rows } from '../postgres/connection.ts'
+import { closedContractsOf, quarterOf } from './contracts.ts'
+
+export const closesKey = 'partner_id, account_mode, currency, quarter'
+export const lists = 'numbers, closed_at, stake, pnl, markup, markup_unknown'
+
+// Of closes of a trader in one instant too there is one order.
+const order = 'order by number, closed_at, stake, pnl, markup'
+
+/** Rows of analytics_closes, from `closed (partner_id, trader_id, closed_at, …)`. */
+export const closesOfClosed = `
+  select ${closesKey}, sorted.*
+    -- Grouped first: sorting all by the whole key took most of the time.
+    from (select c.partner_id, c.account_mode, c.currency, ${quarterOf('c.closed_at')} as quarter, array_agg(t.number) as n, array_agg(c.closed_at) as c,
+                 array_agg(c.stake) as s, array_agg(c.pnl) as p, array_agg(case when c.markup_unknown = 0 then c.markup end) as m
+            from closed c join traders t on t.id = c.trader_id group by 1, 2, 3, 4 offset 0) grouped
+   cross join lateral (
+     select array_agg(number ${order}) as numbers, array_agg(closed_at ${order}) as closed_at, array_agg(stake ${order}) as stake,
+            array_agg(pnl ${order}) as pnl, array_agg(markup ${order}) as markup, (count(*) - count(markup))::int as markup_unknown
+       from unnest(n, c, s, p, m) u (number, closed_at, stake, pnl, markup)) sorted`
+
+/**
+ * Lists what was closed since the last time, at most `stepSeconds` of it, and what is marked as late anew; returns whether there is
+ * more. `ended` is SQL: what was closed before it is listed; `memory` are settings of a transaction. One caller at a time works.
+ */
+export async function addUpCloses(
+  db: Db,
+  { stepSeconds, limit, ended, memory }: { stepSeconds: number; limit: number; ended: string; memory: string }
+): Promise<boolean> {
+  const behind = await addNew(db, { stepSeconds, ended, memory })
+  const late = await addLate(db, limit)
+  return behind || late
+}
+
+/** The lists and the point up to which they reach are written in one transaction, so that each contract counts once. */
+async function addNew(
+  db: Db,
+  { stepSeconds, ended, memory }: { stepSeconds: number; ended: string; memory: string }
+): Promise<boolean> {
+  return db.transaction(async trx => {
+    await trx.raw(memory)
+    const [span] = await rows<{ from: string; until: string; more: boolean }>(
+      trx,
+      `select until::text as "from", least(until + step, ${ended})::text as until, until + step < ${ended} as more
+         from analytics_closes_until cross join make_interval(secs => :stepSeconds::float8) step
+        where until < ${ended} for update of analytics_closes_until skip locked`,
+      { stepSeconds: Math.floor(stepSeconds / 900) * 900 }
+    )
+    if (!span) return false
+    const { from, until } = span
+    await rows(
+      trx,
+      `with closed as (
+         select o.* from partners p
+          cross join ${closedContractsOf('p.id', 'closed_at >= :from::timestamptz and closed_at < :until::timestamptz')}
+       )
+       insert into analytics_closes (${closesKey}, ${lists}) ${closesOfClosed}`,
+      { from, until }
+    )
+    await rows(trx, 'update analytics_closes_until set until = :until::timestamptz', { until })
+    return span.more
+  })
+}
+
+async function addLate(db: Db, limit: number): Promise<boolean> {
+  return db.transaction(async trx => {
+    const [held] = await rows<{ until: string }>(
+      trx,
+      `select until::text as until from analytics_closes_until where exists (select from analytics_late_closes) for update skip locked`
+    )
+    if (!held) return false
+    const taken = await rows<{ partnerId: string; quarter: string }>(
+      trx,
+      `with late as (
+         delete from analytics_late_closes
+          where (partner_id, quarter) in (select distinct partner_id, quarter from analytics_late_closes order by 1, 2 limit :limit)
+         returning partner_id, quarter
+       )
+       select distinct partner_id as "partnerId", quarter::text as quarter from late`,
+      { limit }
+    )
+    const touched = JSON.stringify(taken)
+    const listed = `(select "partnerId" collate "C" as partner_id, quarter
+                       from jsonb_to_recordset(:touched::jsonb) as l ("partnerId" text, quarter timestamptz)) l`
+    await rows(
+      trx,
+      `delete from analytics_closes c using ${listed} where c.partner_id = l.partner_id and c.account_mode in ('REAL', 'DEMO') and c.quarter = l.quarter`,
+      { touched }
+    )
+    await rows(
+      trx,
+      `with closed as (
+         select o.* from ${listed}
+          cross join ${closedContractsOf('l.partner_id', `closed_at >= l.quarter and closed_at < l.quarter + interval '15 minutes'`)}
+          where l.quarter < :until::timestamptz
+       )
+       insert into analytics_closes (${closesKey}, ${lists}) ${closesOfClosed}`,
+      { touched, until: held.until }
+    )
+    return taken.length === limit
+  })
+}
