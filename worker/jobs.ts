@@ -64,6 +64,8 @@ const GIVEN_AT_ONCE = 500
 const ACCOUNT_IDLE_MS = 5 * 60_000
 // Tokens are renewed minutes ahead.
 const RENEWAL_MS = 5000
+// Where more contracts than this were taken over in one go, more are sought at once.
+const TAKEN_AGAIN = 50
 
 type ClockQueue = { [Name in QueueName]: (typeof queues)[Name]['wake'] extends 'clock' ? Name : never }[QueueName]
 
@@ -257,10 +259,23 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
       await proving.expire()
       const waiting = { worker, ageMs: config.sweepMs, limit: 1000 }
       await placing.claim(await listWaitingAccounts(db, waiting, placing.rooms()))
-      const doubts = await resolveDoubts(services, { databaseClock, settling, placing })
-      const taken = await settling.sweep()
-      return doubts + taken > 50
+      return false
     }
+  })
+  // Each in a loop of its own: a doubt waits for the broker, and orders and contracts of other accounts do not wait for it.
+  const doubts = startLoop({
+    name: 'doubts',
+    everyMs: config.sweepMs,
+    log,
+    clock,
+    round: () => resolveDoubts(services, { databaseClock, settling, placing })
+  })
+  const takeOvers = startLoop({
+    name: 'take over',
+    everyMs: config.sweepMs,
+    log,
+    clock,
+    round: async () => (await settling.sweep()) > TAKEN_AGAIN
   })
   const lease = startLoop({
     name: 'lease',
@@ -326,7 +341,7 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
     async stop() {
       deaf()
       unsubscribe()
-      await Promise.all([...Object.values(loops), sweep, renewal, evening].map(loop => loop.stop()))
+      await Promise.all([...Object.values(loops), sweep, doubts, takeOvers, renewal, evening].map(loop => loop.stop()))
       await ticks.stop().catch((error: unknown) => log.warn({ err: error }, 'the lease of ticks could not be released'))
       // Others take orders of these accounts at once, while what is under way here ends.
       await releaseAccounts(db, worker).catch((error: unknown) =>

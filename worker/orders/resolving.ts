@@ -41,8 +41,8 @@ interface Resolving {
   placing: Placing
 }
 
-/** Checks the doubts that are due; returns how many there were. */
-export async function resolveDoubts(services: WorkerServices, resolving: Resolving): Promise<number> {
+/** Checks the doubts that are due; returns whether there may be more. */
+export async function resolveDoubts(services: WorkerServices, resolving: Resolving): Promise<boolean> {
   const { db, config, clock, worker } = services
   const wallBefore = clock.wall()
   const orders = await takeDoubts(db, {
@@ -59,7 +59,7 @@ export async function resolveDoubts(services: WorkerServices, resolving: Resolvi
     orders.map(({ account_id }) => account_id)
   )
   await Promise.all(orders.map(order => resolveOrder(services, resolving, order, wallMs)))
-  return orders.length
+  return orders.length === TAKE
 }
 
 async function resolveOrder(

@@ -1,0 +1,82 @@
+// A broker that does not return one account's lists keeps nobody else waiting: while an order in doubt is looked up, the same
+// worker places the orders and takes over the contracts of other accounts.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { insertContracts } from '../support/ended-contracts.ts'
+import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+// Much longer than the others may wait.
+const ANSWER_MS = 60_000
+const OTHERS_MS = 15_000
+
+const simulator = await startSimulator({ tickMs: 20, seed: 5, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(simulator),
+    BROKER_ANSWER_TIMEOUT_MS: String(ANSWER_MS),
+    ORDER_TTL_MS: '30000',
+    PERMIT_MS: '500',
+    RECONCILE_AFTER_MS: '1000',
+    SWEEP_MS: '100',
+    SETTLE_WAIT_MS: '1000'
+  }
+})
+const { db } = harness.services
+const worker = await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+const beside = suite('beside an order in doubt')
+
+beside('that the broker does not let be looked up, others are placed and taken over', async () => {
+  const doubtful = await partner.makeTrader()
+  const { accountId } = doubtful
+  simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+  // The first call of the look-up.
+  simulator.faults.add({ effect: 'ignore', loginid: accountId, times: 1 })
+  const { body } = await partner.call(placeBinaryOrder, {
+    body: {
+      traderExternalId: doubtful.traderExternalId,
+      clientOrderId: randomUUID(),
+      asset: 'R_100',
+      contractType: 'CALL',
+      stake: 1,
+      duration: 10,
+      durationUnit: 'm'
+    }
+  })
+  assert.is(body.status, 'PENDING')
+  await until('the look-up', () => simulator.faults.settings.rules.every(({ loginid }) => loginid !== accountId))
+
+  const [follows, waits] = [await partner.makeTrader(), await partner.makeTrader()]
+  await insertContracts({ db, simulator, dialect: 'v3' }, follows, { count: 1, seconds: 600, endedSecondsAgo: -600 })
+  // Its job is gone: the sweep finds it.
+  await insertOrderRows(db, waits, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const orderOf = async (trader: TestTrader) => {
+    const [order] = await rows<{ phase: string; holder: string | null }>(
+      db,
+      'select phase, lease_holder as holder from orders where account_id = :accountId',
+      { accountId: trader.accountId }
+    )
+    return order
+  }
+  await until(
+    'the others',
+    async () =>
+      (await orderOf(follows))?.holder === worker.services.worker && (await orderOf(waits))?.phase !== 'queued',
+    OTHERS_MS
+  )
+  assert.is((await orderOf(doubtful))?.phase, 'sending')
+  // The calls that are ignored end with their connections.
+  simulator.faults.set({ down: true })
+})
+
+beside.after(closeAll)
+beside.run()
