@@ -308,8 +308,10 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
   })
   const byTopic = new Map(Object.entries(loops))
   let auditing = false
-  const deaf = await bus.listen(WORK, ({ topic }) => {
+  const deaf = await bus.listen(WORK, ({ topic, id }) => {
     byTopic.get(topic)?.wake()
+    // A worker that stops has given up this account, of which orders wait.
+    if (topic === 'claim') placing.claimNow(id)
     if (topic !== 'orders.audit' || auditing) return
     auditing = true
     reconcileAccounts(services, { everyMinutes: config.auditMinutes })
@@ -340,13 +342,18 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
     clockOffsetMs: () => databaseClock.offsetMs,
     async stop() {
       deaf()
+      const { 'order.place': place, 'order.copy': copy, ...others } = loops
+      await Promise.all([place, copy, sweep, takeOvers].map(loop => loop.stop()))
+      // Others take orders of these accounts at once, while what is under way here ends. Until then what they pass on is
+      // claimed here: an order whose hint is lost waits for their sweeps.
       unsubscribe()
-      await Promise.all([...Object.values(loops), sweep, doubts, takeOvers, renewal, evening].map(loop => loop.stop()))
-      await ticks.stop().catch((error: unknown) => log.warn({ err: error }, 'the lease of ticks could not be released'))
-      // Others take orders of these accounts at once, while what is under way here ends.
-      await releaseAccounts(db, worker).catch((error: unknown) =>
+      const waiting = await releaseAccounts(db, worker).catch((error: unknown) => {
         log.warn({ err: error }, 'accounts could not be released')
-      )
+        return []
+      })
+      for (const accountId of waiting) bus.publish(WORK, 'claim', accountId)
+      await Promise.all([...Object.values(others), doubts, renewal, evening].map(loop => loop.stop()))
+      await ticks.stop().catch((error: unknown) => log.warn({ err: error }, 'the lease of ticks could not be released'))
       await Promise.all([proving.drain(), placing.drain(), brokerRequests.drain(), webhooks.stop()])
       await lease.stop()
       await settling.release()

@@ -159,15 +159,20 @@ export async function releaseIdle(
   return released.map(({ account_id }) => account_id)
 }
 
-/** Gives up all accounts of a worker that is about to end, which takes none from now on. */
-export async function releaseAccounts(db: Db, worker: string): Promise<void> {
+/**
+ * Gives up all accounts of a worker that is about to end, which takes none from now on; returns those of which orders wait
+ * to be placed.
+ */
+export async function releaseAccounts(db: Db, worker: string): Promise<string[]> {
   await rows(db, 'update lease_holders set takes_accounts = false where name = :worker', { worker })
-  await rows(
+  const waiting = await rows<{ account_id: string; waits: boolean }>(
     db,
-    `delete from account_leases where account_id in
-      (select account_id from account_leases where worker = :worker order by account_id for update skip locked)`,
+    `delete from account_leases l where account_id in
+      (select account_id from account_leases where worker = :worker order by account_id for update skip locked)
+     returning account_id, exists (select from orders o where o.account_id = l.account_id and o.phase = 'queued') as waits`,
     { worker }
   )
+  return waiting.filter(({ waits }) => waits).map(({ account_id }) => account_id)
 }
 
 /** Forgets accounts whose worker has been gone for a day. */
