@@ -4,8 +4,8 @@ import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
-/** Orders in one batch; fewer hold the processor for less time, more cost less each. */
-const ARCHIVE_BATCH = 1000
+/** Orders in one batch: with a fifth of them each takes 1.4 times as much CPU, with five times as many 1.2 times. */
+export const ARCHIVE_BATCH = 1000
 // An id is made by a clock of its own, a moment before the order.
 export const CLOCK_SLACK_MS = 86_400_000
 
@@ -31,6 +31,8 @@ interface ArchivingBatch {
   moved: number
   /** Go on after this id; null when nothing is left. */
   after: string | null
+  /** Other sessions that ran a statement when the batch began. */
+  others: number
 }
 
 /** The instant before which orders that ended may move, for a setting of so many days. */
@@ -47,17 +49,19 @@ export async function archiveOrders(
   // Lists rely on it that no younger order is in the archive.
   const bound = new Date(Math.min(before.getTime(), archivedBefore(ARCHIVE_LEAST_DAYS).getTime()))
   const range = { after, beyond: orderIdAt(bound.getTime() + CLOCK_SLACK_MS), before: bound }
-  const [next] = await rows<{ last: string | null; months: string[]; lacking: boolean }>(
+  const [next] = await rows<{ last: string | null; months: string[]; lacking: boolean; others: number }>(
     db,
-    `select max(id) as last, array_agg(distinct month::text) as months, bool_or(lacking) as lacking
+    `select max(id) as last, array_agg(distinct month::text) as months, bool_or(lacking) as lacking,
+            (select count(*)::int from pg_stat_activity
+              where datname = current_database() and backend_type = 'client backend' and state = 'active' and pid <> pg_backend_pid()) as others
        from (select id, month, to_regclass(archive_partition(month)) is null as lacking
                from (select id, ${month} as month from orders where id > :after and id < :beyond and ${isOver} order by id limit :limit) o) c`,
     { ...range, limit }
   )
-  if (!next?.last) return { moved: 0, after: null }
+  if (!next?.last) return { moved: 0, after: null, others: 0 }
   if (next.lacking) await rows(db, 'select make_archive_months(:months::date[])', { months: next.months })
   const moved = await moveOrders(db, { ...range, last: next.last, limit, months: next.months })
-  return { moved: moved ?? 0, after: moved === undefined ? null : next.last }
+  return { moved: moved ?? 0, after: moved === undefined ? null : next.last, others: next.others }
 }
 
 // The key of the advisory lock of the one who moves orders.

@@ -8,10 +8,12 @@ import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { dropMonth, ExportSum, exportMonth, readUnmoved } from '../../db/orders/archive-months.ts'
 import { rows } from '../../db/postgres/connection.ts'
-import { archiveDue } from '../../worker/orders/archiving.ts'
+import { archiveDue, paceBeside } from '../../worker/orders/archiving.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { binaryOrder, daysAgo, insertOldOrder } from '../support/old-orders.ts'
 import { operator } from '../support/operator.ts'
+
+type Pace = ReturnType<typeof paceBeside>
 
 const harness = await openHarness({ env: { ORDER_TTL_MS: '200', SETTLE_WAIT_MS: '200', ARCHIVE_AFTER_DAYS: '60' } })
 const { services, env } = harness
@@ -58,6 +60,14 @@ archive('shows the months, and what is to move', async () => {
     ]
   )
   assert.match((await run('status')).stdout, new RegExp(monthOf(monthsAgo(5))))
+})
+
+archive('moves orders without pauses alone, and beside others in short batches with pauses that have a bound', () => {
+  const [alone, few, many, most] = [0, 0.5, 1.5, 100].map(paceBeside) as [Pace, Pace, Pace, Pace]
+  assert.is(alone.pauses, 0)
+  assert.ok(few.batch < alone.batch)
+  assert.ok(alone.pauses < few.pauses && few.pauses < many.pauses && many.pauses < most.pauses)
+  assert.is(most.pauses, paceBeside(1000).pauses)
 })
 
 archive('exports a month into a new file, as CSV and as JSON lines', async () => {

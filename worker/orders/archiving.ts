@@ -1,14 +1,23 @@
-// The move of orders at their end to the archive, as the workers' clock starts it: batch after batch, with pauses, so that
-// orders that are placed meanwhile have the database for themselves for most of the time.
+// The move of orders at their end to the archive, as the workers' clock starts it: batch after batch, without pauses while
+// nobody else uses the database, and beside others in short batches with long pauses.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { archivedBefore, archiveOrders } from '../../db/orders/archiving.ts'
+import { ARCHIVE_BATCH, archivedBefore, archiveOrders } from '../../db/orders/archiving.ts'
 import { countArchived } from '../../db/platform/metrics.ts'
 import type { WorkerServices } from '../services.ts'
 
 // Shorter than the period of the job: the next one goes on where this one stopped.
 const LIMIT_MS = 55_000
-// A pause is this many times as long as the batch before it took.
-const PAUSES = 1
+// Of the mean number of other sessions at work, what one more batch counts.
+const FRESH = 0.2
+const BESIDE = { batch: 200, load: 0.1 }
+// A pause is as many times as long as the batch before it took: so many times beside one session, and beside any number.
+const PAUSES = { aSession: 4, most: 8 }
+
+/** How to go on beside a mean number of other sessions at work: orders in a batch, and the pause as a multiple of its time. */
+export function paceBeside(load: number): { batch: number; pauses: number } {
+  const batch = load > BESIDE.load ? BESIDE.batch : ARCHIVE_BATCH
+  return { batch, pauses: Math.min(PAUSES.most, load * PAUSES.aSession) }
+}
 
 /** Moves what is due until nothing is left or its time is over. */
 export async function archiveDue(
@@ -19,13 +28,16 @@ export async function archiveDue(
   const before = archivedBefore(config.archiveAfterDays)
   const signal = AbortSignal.timeout(limitMs)
   let total = 0
+  let load = 0
   for (let after: string | null = ''; after !== null && !signal.aborted; ) {
     const begun = performance.now()
-    const batch = await archiveOrders(db, { before, after })
+    const { batch: limit, pauses } = paceBeside(load)
+    const batch = await archiveOrders(db, { before, after, limit })
     total += batch.moved
     countArchived(batch.moved)
     after = batch.after
-    if (after !== null) await sleep((performance.now() - begun) * PAUSES)
+    load += (batch.others - load) * FRESH
+    if (after !== null && pauses > 0) await sleep((performance.now() - begun) * pauses)
   }
   if (total > 0) log.info({ orders: total, before }, 'archived orders')
 }
