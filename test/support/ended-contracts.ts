@@ -34,9 +34,9 @@ export async function insertContracts(
        app_id, dialect, kind, contract_type, duration, duration_unit, client_order_id, request_hash, asset, stake, phase,
        created_at, expires_at, broker_order_id, buy_price, payout, opened_at, expiry_at, lease_holder)
      select 'ord_' || left(replace(gen_random_uuid()::text, '-', ''), 26), t.partner_id, t.id, t.external_id, a.id, a.account_id,
-       a.account_mode, a.currency, :appId, :dialect, 'BINARY', 'CALL', :seconds, 's', gen_random_uuid()::text, '\\x00', 'R_100', 10,
+       a.account_mode, a.currency, :appId, :dialect, 'BINARY', c.type, :seconds, 's', gen_random_uuid()::text, '\\x00', 'R_100', 10,
        'open', c.opened, c.opened, c.id, c.price, c.payout, c.opened, now() - :endedSecondsAgo * interval '1 second', :holder
-     from jsonb_to_recordset(:contracts::jsonb) as c (id text, price numeric, payout numeric, opened timestamptz),
+     from jsonb_to_recordset(:contracts::jsonb) as c (id text, type text, price numeric, payout numeric, opened timestamptz),
           traders t join broker_accounts a on a.trader_id = t.id and a.account_id = :accountId
      where t.id = :traderId`,
     {
@@ -48,8 +48,9 @@ export async function insertContracts(
       endedSecondsAgo,
       holder,
       contracts: JSON.stringify(
-        contracts.map(({ id, buyCents, payoutCents, boughtMs }) => ({
+        contracts.map(({ id, offer, buyCents, payoutCents, boughtMs }) => ({
           id: String(id),
+          type: offer.type,
           price: buyCents / 100,
           payout: payoutCents / 100,
           opened: new Date(boughtMs).toISOString()
