@@ -27,6 +27,8 @@ export interface FailoverOptions {
   workers: number
   accounts: number
   sockets: number
+  /** Makes the times of orders so many times as long, for a machine that cannot keep up with the short ones. */
+  stretch: number
   redis: boolean
   dialect: DialectName
   /** No deed begins later than so long after the first one, ms. */

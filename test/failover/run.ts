@@ -1,7 +1,8 @@
 // `make failover`: primaries, standbys and etcd of a Patroni cluster killed, frozen, cut off and switched over under load,
-// then the audit. Options as DEEDS=100, SEED, ONLY=switchover,etcd (deeds whose kind contains one of these), RATE (orders a second),
-// WORKERS, ACCOUNTS, SOCKETS, REDIS=off, BROKER_DIALECT=next, KEEP=on, MINUTES (no deed begins later). FIGURES=FILE records
-// the run in a file and prints the sum of all that are in it: a hundred deeds are several runs, each with its own seed.
+// then the audit. Options as DEEDS=100, SEED, ONLY=switchover,etcd (deeds whose kind contains one of these), RATE (orders a
+// second), WORKERS, ACCOUNTS, SOCKETS, REDIS=off, BROKER_DIALECT=next, KEEP=on, MINUTES (no deed begins later), STRETCH (times of
+// orders so many times as long: beside other work the simulated broker may miss its own time-out). FIGURES=FILE records the
+// run in a file and prints the sum of all that are in it: a hundred deeds are several runs, each with its own seed.
 import { hasRedis } from '../chaos/ground.ts'
 import { dialects } from '../support/dialects.ts'
 import { failover } from './failover.ts'
@@ -28,6 +29,7 @@ if (env[INSIDE]) {
     workers: number('WORKERS', 2),
     accounts: number('ACCOUNTS', 60),
     sockets: number('SOCKETS', 8),
+    stretch: number('STRETCH', 1),
     redis: env.REDIS !== 'off' && hasRedis(),
     dialect,
     withinMs: number('MINUTES', 24 * 60) * 60_000,
