@@ -24,8 +24,8 @@ node_modules/.installed: package-lock.json
 run: install ## Run everything on this machine: database, broker simulator, api and worker
 	@$(node) cli/main.ts run
 
-test: check ## Check types and style, then run every test
-	@$(call node,$(limit)) test/run.ts --all --again
+test: install ## Run every test, and beside them check types, style and the description
+	@$(call node,$(limit)) test/run.ts --all --again --beside 'npm run -s check'
 
 test-times: install ## Run every test, print what each file took, and write test/times.json, the order of the next run
 	@$(call node,$(limit)) test/run.ts --all --times

@@ -8,6 +8,8 @@ import { parseArgs } from 'node:util'
 import pc from 'picocolors'
 import { acquire, holderOf } from '../db/embedded/lock.ts'
 import { removeEmbedded, startEmbedded } from '../db/embedded.ts'
+import { runBeside } from './beside.ts'
+import { inLanes, type Lane } from './lanes.ts'
 import { type Outcome, runFile } from './run-file.ts'
 import { SharedProcess } from './shared-files.ts'
 import { dialects } from './support/dialects.ts'
@@ -20,6 +22,8 @@ const ROOM_BYTES = 3 * 1024 ** 3
 const TIMEOUT_SECONDS = '300'
 const FULL_RUN_ONLY = '// test in the full run only'
 const OWN_PROCESS = '// test in a process of its own'
+// Of V8's own in each process: with more of them dozens of processes beside each other wait for one another.
+const ONE_THREAD = '--v8-pool-size=1'
 const TIMES = join(import.meta.dirname, 'times.json')
 const USAGE = `Usage: npm test [-- [options] [NAME ...]]
 
@@ -28,6 +32,7 @@ with the line "${FULL_RUN_ONLY}" (kills, outages, starts of processes), with one
 
   --all              without names, run every file
   --times            print what each file took at the end, most CPU first; a run of all writes test/times.json
+  --beside COMMAND   a command that runs beside the files; that it fails is a failure
   --again            a file that fails beside others runs once more alone at the end, and counts by that run
   --timeout SECONDS  for a file without a time-out of its own (${TIMEOUT_SECONDS})
   --dir DIRECTORY    where the files are (test)
@@ -37,7 +42,7 @@ with the line "${FULL_RUN_ONLY}" (kills, outages, starts of processes), with one
 Environment:
   TEST_DATABASE_URL  a PostgreSQL (as superuser) to test against instead of starting one
   TEST_PG_BIN        another PostgreSQL's programs for the one we start, e.g. /usr/lib/postgresql/15/bin
-  TEST_CONCURRENCY   files at a time (two for each core, at most 8)
+  TEST_CONCURRENCY   files at a time (two for each core, three while cores are idle)
   TEST_DIALECT       v3 or next: speak only this one with the broker`
 
 const { flags, filters } = readArguments()
@@ -68,6 +73,7 @@ function readArguments() {
         timeout: { type: 'string', default: TIMEOUT_SECONDS },
         all: { type: 'boolean', default: false },
         times: { type: 'boolean', default: false },
+        beside: { type: 'string' },
         // Tells a test that fails from one that fails on a full machine, which is a defect as well, but not of the service.
         again: { type: 'boolean', default: false },
         verbose: { type: 'boolean', short: 'v', default: false },
@@ -102,7 +108,10 @@ async function run(): Promise<void> {
   try {
     const verbose = flags.verbose || files.length === 1
     const again: TestRun[] = []
-    await inParallel(files, () => openLane(server.url, { verbose, again: flags.again ? again : undefined }))
+    await Promise.all([
+      inParallel(files, () => openLane(server.url, { verbose, again: flags.again ? again : undefined })),
+      flags.beside && beside(flags.beside)
+    ])
     // Each in a process of its own.
     const alone = openLane(server.url, { verbose })
     for (const file of again) if (!interrupted.signal.aborted) await alone.run({ ...file, shares: false })
@@ -117,28 +126,41 @@ async function run(): Promise<void> {
   report(counts.failed > 0 ? 1 : 0)
 }
 
-interface Lane {
-  run(file: TestRun): Promise<void>
-  close(): Promise<void>
+async function beside(command: string): Promise<void> {
+  const { passed, output, tookMs, cpuMs } = await runBeside(command, interrupted.signal)
+  if (interrupted.signal.aborted) return
+  if (!passed) {
+    counts.failed++
+    unhappy.push(command)
+    console.log(`\n${output.trimEnd()}\n`)
+  }
+  console.log(`${passed ? pc.green('✔') : pc.red('✘')} ${command}  ${pc.dim(costOf(tookMs, cpuMs))}`)
+}
+
+function costOf(tookMs: number, cpuMs: number): string {
+  return `${(tookMs / 1000).toFixed(1)} s, CPU ${(cpuMs / 1000).toFixed(1)} s`
 }
 
 /**
  * Runs files one after the other, those that share a process in one for each dialect. With `again` those that fail are put there
  * instead of being counted, as long as they are few.
  */
-function openLane(url: string, { verbose, again }: { verbose: boolean; again?: TestRun[] | undefined }): Lane {
-  const processes = new Map<string | undefined, SharedProcess>()
+function openLane(url: string, { verbose, again }: { verbose: boolean; again?: TestRun[] | undefined }): Lane<TestRun> {
+  const processes = new Map<string, SharedProcess>()
   const timeoutMs = Number(flags.timeout) * 1000
   return {
     async run({ path, dialect, shares }) {
+      const spoken = dialect ?? (process.env.TEST_DIALECT || dialects[0])
       const env = {
         ...process.env,
         TEST_PG_URL: url,
-        ...(dialect ? { TEST_DIALECT: dialect } : {}),
+        NODE_OPTIONS: [process.env.NODE_OPTIONS, ONE_THREAD].filter(Boolean).join(' '),
+        // One process for files that say nothing of dialects and for those of the dialect they are run in.
+        ...(dialect || shares ? { TEST_DIALECT: spoken } : {}),
         ...(pc.isColorSupported ? { FORCE_COLOR: '1' } : {})
       }
-      const shared = shares ? (processes.get(dialect) ?? new SharedProcess(env)) : undefined
-      if (shared) processes.set(dialect, shared)
+      const shared = shares ? (processes.get(spoken) ?? new SharedProcess(env)) : undefined
+      if (shared) processes.set(spoken, shared)
       const outcome = await runFile(path, { env, timeoutMs, shared, signal: interrupted.signal })
       if (interrupted.signal.aborted) return
       times.push({ name: keyOf(path, dialect), tookMs: outcome.tookMs, cpuMs: outcome.cpuMs })
@@ -222,17 +244,13 @@ function keyOf(path: string, dialect?: string): string {
   return `${relative(flags.dir, path)}${dialect ? ` (${dialect})` : ''}`
 }
 
-async function inParallel(files: TestRun[], open: () => Lane): Promise<void> {
-  // Tests wait for events a good part of the time: two files for each core keep the cores busy.
-  const width = Number(process.env.TEST_CONCURRENCY) || Math.min(8, 2 * availableParallelism())
+async function inParallel(files: TestRun[], open: () => Lane<TestRun>): Promise<void> {
+  const cores = availableParallelism()
+  const given = Number(process.env.TEST_CONCURRENCY)
+  const width = given || Math.min(8, 2 * cores)
   // What takes longest begins first, so that no long file is left for the end.
-  const waiting = [...files].sort((a, b) => secondsOf(b) - secondsOf(a))
-  const runLane = async () => {
-    const lane = open()
-    for (let file = waiting.shift(); file && !interrupted.signal.aborted; file = waiting.shift()) await lane.run(file)
-    await lane.close()
-  }
-  await Promise.all(Array.from({ length: Math.min(width, files.length) }, runLane))
+  const longest = files.toSorted((a, b) => secondsOf(b) - secondsOf(a))
+  await inLanes(longest, { width, most: given || Math.min(12, 3 * cores), open, signal: interrupted.signal })
 }
 
 function tell(name: string, outcome: Outcome, verbose: boolean): void {
@@ -245,9 +263,7 @@ function tell(name: string, outcome: Outcome, verbose: boolean): void {
   const mark = failed > 0 ? pc.red('✘') : pc.green('✔')
   if (failed > 0) unhappy.push(name)
   if ((failed > 0 || verbose) && output) console.log(`\n${output.trimEnd()}\n`)
-  console.log(
-    `${mark} ${name}  ${words.filter(Boolean).join(', ')}  ${pc.dim(`${(tookMs / 1000).toFixed(1)} s, CPU ${(cpuMs / 1000).toFixed(1)} s`)}`
-  )
+  console.log(`${mark} ${name}  ${words.filter(Boolean).join(', ')}  ${pc.dim(costOf(tookMs, cpuMs))}`)
   for (const complaint of complaints) console.log(`  ${pc.red(`${name} ${complaint}.`)}`)
 }
 

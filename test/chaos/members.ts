@@ -29,6 +29,8 @@ export interface MemberOptions {
 const ROOT = resolve(import.meta.dirname, '../..')
 const READY_TIMEOUT_MS = 60_000
 const AGAIN_MS = 250
+/** What was compiled before, which a process that is killed does not keep for the next one. */
+const COMPILED = process.env.NODE_COMPILE_CACHE ?? join(tmpdir(), 'operator-chaos-cache')
 
 export class ChaosMember {
   readonly kind: MemberKind
@@ -86,7 +88,7 @@ export class ChaosMember {
     const file = openSync(log, 'a')
     const child = spawn(command, args, {
       cwd: ROOT,
-      env: { ...inherited, NODE_COMPILE_CACHE: join(tmpdir(), 'operator-chaos-cache'), ...env, ...envOfStart?.() },
+      env: { ...inherited, NODE_COMPILE_CACHE: COMPILED, ...env, ...envOfStart?.() },
       stdio: port === undefined ? ['ignore', file, file, 'ipc'] : ['ignore', file, file]
     })
     closeSync(file)

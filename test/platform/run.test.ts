@@ -125,6 +125,20 @@ test('hangs', async () => {
   await until('the child to be gone', () => !lives(pid))
 })
 
+failing('is one of the run as well when what runs beside the files fails, and then alone is shown', async () => {
+  const files = { 'a.test.ts': `${uvu}test('x', () => {})\ntest.run()` }
+  const [bad, good] = await Promise.all([
+    run(files, ['--beside', 'echo the reason; exit 3']),
+    run(files, ['--beside', 'echo all is well'])
+  ])
+  assert.is(bad.code, 1)
+  assert.is(bad.last, '1 passed, 1 failed')
+  assert.match(bad.out, /the reason\n\n✘ echo the reason; exit 3/)
+  assert.is(good.code, 0)
+  assert.is(good.last, '1 passed, 0 failed')
+  assert.not.match(good.out, /^all is well/m)
+})
+
 failing('ends the whole run with an error when no file matches', async () => {
   const { code, last, out } = await run({ 'a.test.ts': `${uvu}test('x', () => {})\ntest.run()` }, ['nothing-like-it'])
   assert.is(code, 1)
