@@ -3,7 +3,7 @@ import { rotateUnderLoad } from '../support/rotation.ts'
 import { print } from './report.ts'
 import { ms, setStage, spread } from './stage.ts'
 
-const SIZES = { accounts: 1000, rate: 200, callers: 40, pauseMs: 5000 }
+const SIZES = { accounts: 1000, rate: 200, callers: 40, pauseMs: 5000, processes: 2 }
 
 /** The part `rotation` of the benchmark. */
 export async function rotation(): Promise<void> {

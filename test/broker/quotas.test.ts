@@ -178,11 +178,12 @@ const quota = dialect === 'v3' ? 80 : 360
 
 const burst = suite('a burst of orders')
 
-burst('over many accounts and four workers is placed within the quotas', async () => {
+burst('over many accounts and several workers is placed within the quotas', async () => {
   // A busy machine may need long for them.
   config.orderTtlMs = 120_000
   const traders = await Promise.all(Array.from({ length: 20 }, () => partner.makeTrader()))
-  const workers = await Promise.all([1, 2, 3, 4].map(() => startWorker(harness.env)))
+  // With four of them below, in the dialect whose connections are counted.
+  const workers = await Promise.all(Array.from({ length: dialect === 'v3' ? 4 : 2 }, () => startWorker(harness.env)))
   const placed = await Promise.all(Array.from({ length: 200 }, (_, index) => place(traders[index % 20]!)))
   for (const { status, body } of placed) assert.is(status, 200, JSON.stringify(body))
   assert.equal([front.quota.refused, simulator.next.refused], [0, { rest: 0, sockets: 0 }])
@@ -195,6 +196,8 @@ const killed = suite('a worker that is killed in the middle of a burst')
 killed(
   'leaves a quota that the next one does not exceed; orders beyond it have the reason why they were not placed',
   async () => {
+    // A busy machine may need long for half of the quota, and all have to end within the minute that it is counted in.
+    config.orderTtlMs = 45_000
     const trader = await partner.makeTrader()
     const worker = await startWorker(harness.env)
     assert.is((await place(trader)).status, 200)
@@ -215,6 +218,7 @@ killed(
       assert.not.match(body.message ?? 'none', /none|it was not placed\.$/)
     }
     await kill(next)
+    config.orderTtlMs = ORDER_TTL_MS
   }
 )
 
@@ -229,6 +233,7 @@ connected(
     simulator.engine.accounts.create({ loginid: demo })
     simulator.engine.accounts.create({ loginid: real, virtual: true })
     const token = `sim-${demo}`
+    config.orderTtlMs = 120_000
     const workers = await Promise.all([1, 2, 3, 4].map(() => startWorker(harness.env)))
     // Three partners' traders of one user; one of them has both accounts.
     const externalId = `user-${randomUUID()}`
@@ -259,6 +264,7 @@ connected(
     assert.is(simulator.next.refused.sockets, 0)
     assert.ok(most > 0 && most <= 4, `${most} connections at a time`)
     for (const worker of workers) await kill(worker)
+    config.orderTtlMs = ORDER_TTL_MS
   }
 )
 

@@ -30,7 +30,13 @@ if (violations > 0) process.exitCode = 1
 /** Answers how many violations there were. */
 async function run(outage: Outage, dialect: DialectName): Promise<number> {
   const seed = Number(values.seed)
-  const ground = await openOutageGround({ seed, disk: outage === 'disk', redis: outage === 'redis', dialect })
+  const ground = await openOutageGround({
+    seed,
+    disk: outage === 'disk',
+    redis: outage === 'redis',
+    dialect,
+    accounts: 60
+  })
   let keep = true
   try {
     const report = await runOutage(ground, outage, {

@@ -55,9 +55,10 @@ export async function openOutageGround(options: {
   disk: boolean
   redis: boolean
   dialect: DialectName
+  accounts: number
 }): Promise<OutageGround> {
   const { disk, ...rest } = options
-  const common = { ...rest, workers: 2, accounts: 60, direct: true }
+  const common = { ...rest, workers: 2, direct: true }
   if (!disk) return openGround(common)
   const mount = mkdtempSync(join(tmpdir(), 'operator-chaos-disk-'))
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES},mode=0755`, 'tmpfs', mount])

@@ -14,7 +14,7 @@ import { closeAll, onClose, openHarness, type TestTrader, until } from '../suppo
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startWorker, type TestProcess } from '../support/processes.ts'
 
-const FOLLOWERS = 240
+const FOLLOWERS = 120
 const RECONCILE_AFTER_MS = 3000
 
 const simulator = await startSimulator({ tickMs: 20, seed: 11, limits: 'off' })

@@ -1,5 +1,5 @@
-// test once for each dialect
-// The rules of a follow: the account it belongs to, what it may lose, and what a leader's close does to its copies.
+// The rules of a follow: the account it belongs to, what it may lose, and what a leader's close does to its copies. They are
+// the service's own: in one dialect; copy.test.ts speaks both.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -5,7 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Client as ServiceClient } from '../../api/client/src/index.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
-import { startApi, startWorker } from '../support/processes.ts'
+import { startApi, startWorker, type TestProcess } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
 import { type Client, openClient, refusedUpgrade } from './client.ts'
 import { readAll } from './reading.ts'
@@ -21,14 +21,15 @@ const connected = (client: Client, traderExternalId: string) =>
 
 const across = suite('the stream across processes')
 
-for (const [name, more] of [['PostgreSQL', {}], ...(redis ? [['Redis', { REDIS_URL: redis.url }] as const] : [])] as [
-  string,
-  Record<string, string>
-][]) {
+type Processes = { worker: TestProcess; apis: Awaited<ReturnType<typeof startApi>>[] }
+/** Those of the last kind of wake-ups, for the test after it. */
+let processes: Processes
+
+function reaches(name: string, more: Record<string, string>): void {
   across(`sends to sockets of every process what a worker logs, through ${name}`, async () => {
     const env = { ...harness.env, ...more, SWEEP_MS: '60000' }
-    const worker = await startWorker(env)
-    const apis = await Promise.all([startApi(env), startApi(env)])
+    const [worker, ...apis] = await Promise.all([startWorker(env), startApi(env), startApi(env)])
+    processes = { worker, apis }
     const partner = await harness.makePartner()
     const clients = await Promise.all(apis.map(({ address }) => openClient(address, { key: partner.key })))
     for (const client of clients) await subscribe(client)
@@ -39,15 +40,15 @@ for (const [name, more] of [['PostgreSQL', {}], ...(redis ? [['Redis', { REDIS_U
       await service.post('/v1/auth/broker/exchange', { body: { traderExternalId, accounts: [account] } })
       for (const client of clients) await connected(client, traderExternalId)
     }
-    for (const process of [worker, ...apis]) process.kill('SIGTERM')
-    await Promise.all([worker, ...apis].map(({ ended }) => ended))
+    for (const client of clients) client.close()
   })
 }
 
+if (redis) reaches('Redis', { REDIS_URL: redis.url })
+
 across('counts the sockets of a key over all processes with Redis', async () => {
   if (!redis) return
-  const env = { ...harness.env, REDIS_URL: redis.url }
-  const apis = await Promise.all([startApi(env), startApi(env)])
+  const { worker, apis } = processes
   const partner = await harness.makePartner({ plan: 'LAUNCH' })
   const [first, second] = apis.map(({ address }) => address) as [string, string]
   const key = partner.key
@@ -55,11 +56,15 @@ across('counts the sockets of a key over all processes with Redis', async () => 
   for (const address of [first, second]) assert.is((await refusedUpgrade(address, { key })).body.error, 'LIMIT_REACHED')
   open[0]?.close()
   await until('a free place', () => openClient(second, { key }).catch(() => undefined))
+  for (const process of [worker, ...apis]) process.kill('SIGTERM')
+  await Promise.all([worker, ...apis].map(({ ended }) => ended))
 })
 
+reaches('PostgreSQL', {})
+
 across('announces that a process stops, closes with 1012, and misses nothing after a reconnect', async () => {
-  const worker = await startWorker({ ...harness.env, SWEEP_MS: '60000' })
-  const [old, next] = await Promise.all([startApi(harness.env), startApi(harness.env)])
+  const { worker, apis } = processes
+  const [old, next] = apis as [Processes['apis'][0], Processes['apis'][0]]
   const partner: TestPartner = await harness.makePartner()
   const client = await openClient(old.address, { key: partner.key })
   const { cursor: begun } = await subscribe(client)

@@ -11,7 +11,7 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
-import { startApi, startProcess, startTestWorker, startWorker } from '../support/processes.ts'
+import { startApi, startProcess, startTestWorker, startWorker, type TestProcess } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 21, limits: 'off' })
@@ -109,12 +109,14 @@ config('stops each process at its start with one line that names the variable', 
 })
 
 const metrics = suite('the private port')
+// For what comes next as well.
+let api: Awaited<ReturnType<typeof startApi>>
+let worker: TestProcess
 
 metrics('show requests, orders, queues, budget and ledger, and whether the process is ready', async () => {
-  const worker = await startWorker({ ...harness.env, METRICS_PORT: '0' })
-  worker.kill('SIGTERM')
+  worker = await startWorker({ ...harness.env, METRICS_PORT: '0' })
   const port = 20_000 + Math.floor(Math.random() * 12_000) // Below those that connections take for themselves.
-  const api = await startApi({ ...harness.env, METRICS_PORT: String(port) })
+  api = await startApi({ ...harness.env, METRICS_PORT: String(port) })
   await api.line(/"msg":"metrics"/)
   await call(api.address, getMe, { headers: { authorization } })
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
@@ -135,8 +137,6 @@ metrics('show requests, orders, queues, budget and ledger, and whether the proce
 const traces = suite('a trace')
 
 traces('given with a request is found on the api’s line and on the worker’s', async () => {
-  const api = await startApi(harness.env)
-  const worker = await startWorker(harness.env)
   const trace = randomBytes(16).toString('hex')
   const headers = { authorization, traceparent: `00-${trace}-${randomBytes(8).toString('hex')}-01` }
   const answer = await call(api.address, placeBinaryOrder, { body: order(), headers })

@@ -12,7 +12,7 @@ import { listWrongClocks } from '../../db/orders/leases.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import { DatabaseClock } from '../../worker/platform/database-clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { brokerEnv } from '../support/dialects.ts'
+import { brokerEnv, dialect } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -60,7 +60,8 @@ const withClockOff = (ms: number): Record<string, string> => ({
 
 const wrong = suite("a worker whose wall clock is off the database's")
 
-for (const ms of [2500, -2500, 5000, -5000, 3_600_000, -3_600_000]) {
+// What differs between the dialects is where the broker's clock is read.
+for (const ms of dialect === 'v3' ? [2500, -2500, 5000, -5000, 3_600_000, -3_600_000] : [5000, -3_600_000]) {
   wrong(`by ${ms} ms finds the contract of a purchase without a response, and buys once`, async () => {
     const worker = await startWorker({ ...harness.env, ...withClockOff(ms) })
     const { traderExternalId, accountId } = await partner.makeTrader()
@@ -76,7 +77,7 @@ for (const ms of [2500, -2500, 5000, -5000, 3_600_000, -3_600_000]) {
   })
 }
 
-for (const ms of [3_600_000, -3_600_000]) {
+for (const ms of dialect === 'v3' ? [3_600_000, -3_600_000] : []) {
   wrong(`by ${ms} ms serves broker requests, and copies orders as old as they are`, async () => {
     const worker = await startWorker({ ...harness.env, ...withClockOff(ms) })
     const [leader, follower] = [await partner.makeTrader(), await partner.makeTrader()]

@@ -21,13 +21,13 @@ const short = suite('chaos')
 short('ends with every order once, in time, and its money right', async () => {
   const { violations, judgement, load, kills } = await chaos({
     seed: 20,
-    orders: 120,
-    kills: 10,
+    orders: 100,
+    kills: 7,
     minutes: 0.25,
     workers: 2,
-    accounts: 24,
+    accounts: 20,
     // Consumers of the stream, which have to receive everything, in order.
-    sockets: 12,
+    sockets: 8,
     redis,
     skewMs,
     restartAll: true,
@@ -37,8 +37,8 @@ short('ends with every order once, in time, and its money right', async () => {
   })
   assert.equal(violations, [])
   assert.is(judgement.stillOpen, 0)
-  // How many of the 10 fall into the time there is depends on the machine.
-  assert.ok(kills >= 4)
+  // How many of the 7 fall into the time there is depends on the machine.
+  assert.ok(kills >= 3)
   assert.ok(load.lives.filter(({ end }) => end === 'closed' || end === 'open').length > 0)
 })
 

@@ -16,7 +16,7 @@ const redis = all && hasRedis()
 const disk = all && canMount()
 if (all && !redis) console.log('SKIPPED: Redis away, there is no redis-server here')
 if (all && !disk) console.log('SKIPPED: disk full, only root can mount a small one')
-const ground = await openOutageGround({ seed: 4, disk, redis, dialect })
+const ground = await openOutageGround({ seed: 4, disk, redis, dialect, accounts: 24 })
 onClose(() => ground.close())
 
 async function away(outage: Outage, awayMs: number): Promise<Record<string, number>> {
@@ -34,18 +34,18 @@ const outage = suite('without')
 
 if (all)
   outage('PostgreSQL, requests get 503 or wait, and everything goes on when it is back', async () => {
-    const answers = await away('postgres', 4000)
+    const answers = await away('postgres', 3000)
     assert.ok(count(answers, /^during: 503 UNAVAILABLE/) + count(answers, /^during: 200/) > 0)
   })
 
 outage('the broker, requests get 502, and orders in doubt are resolved when it is back', async () => {
-  const answers = await away('broker', 5000)
+  const answers = await away('broker', 4000)
   assert.is(count(answers, /^during: 5(?!02)/), 0, JSON.stringify(answers))
 })
 
 if (redis)
   outage('Redis, orders are placed all the same', async () => {
-    const answers = await away('redis', 4000)
+    const answers = await away('redis', 3000)
     assert.ok(count(answers, /^during: 200/) > 0)
     // Wake-ups come late, and an order that nobody reached in time fails as such; nothing is refused.
     assert.is(count(answers, /^during: 503/), 0, JSON.stringify(answers))
@@ -53,7 +53,7 @@ if (redis)
 
 if (disk)
   outage('space on its disk, PostgreSQL loses nothing it had accepted', async () => {
-    await away('disk', 4000)
+    await away('disk', 3000)
   })
 
 outage.after(closeAll)

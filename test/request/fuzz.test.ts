@@ -19,7 +19,7 @@ const crooked = await startCrooked(scene.address)
 const fuzzing = suite(`fuzzing, seed ${seed}`)
 
 fuzzing('finds nothing wrong in any operation, with any class of requests', async () => {
-  const report = await runCampaign({ scene, seed, requests: 2400 })
+  const report = await runCampaign({ scene, seed, requests: 1200 })
   const told = [...tellReport(report)]
   assert.equal(report.violations, [], told.slice(3).join('\n'))
   assert.is(report.byOperation.size, scene.description.operations.length)

@@ -188,8 +188,7 @@ export const simulatedGuards: SimulatedGuard[] = [
     name: 'a clientOrderId names one order',
     sql: ['alter table orders drop constraint orders_client_order_id'],
     mode: 'database',
-    lives: 300,
-    quick: true
+    lives: 300
   },
   {
     name: 'only a failed order is queued again under its id',
@@ -268,8 +267,7 @@ export const simulatedGuards: SimulatedGuard[] = [
     name: 'a claim whose acknowledgement was lost is given back',
     edits: [edit(releases, 'if (this.#lostClaims.size === 0) return', 'if (this.#lostClaims.size >= 0) return')],
     mode: 'database',
-    lives: 300,
-    quick: true
+    lives: 300
   },
   {
     name: 'a halt stops what a worker has claimed and not sent',

@@ -25,6 +25,8 @@ interface RotationOptions {
   callers: number
   /** How long orders run between two steps of the change. */
   pauseMs: number
+  /** Apis, and workers. */
+  processes: number
 }
 
 interface RotationReport {
@@ -53,8 +55,9 @@ export async function rotateUnderLoad(options: RotationOptions): Promise<Rotatio
   const { db, env, newKey, accounts, pauseMs } = options
   const both = { ...env, TOKEN_KEYS: `${newKey},${env.TOKEN_KEYS}` }
   const alone = { ...env, TOKEN_KEYS: newKey }
-  let apis: Awaited<ReturnType<typeof startApi>>[] = await Promise.all([startApi(env), startApi(env)])
-  let workers: TestProcess[] = await Promise.all([startWorker(env), startWorker(env)])
+  const startAll = <P>(start: () => Promise<P>) => Promise.all(Array.from({ length: options.processes }, start))
+  let apis = await startAll(() => startApi(env))
+  let workers = await startAll(() => startWorker(env))
   const load = openLoad(options, () => apis.map(({ address }) => address))
   const traders = Array.from({ length: accounts }, (_, index) => ({
     traderExternalId: `rotating-${index}`,
