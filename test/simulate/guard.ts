@@ -60,7 +60,8 @@ export const files = {
   evidence: 'worker/orders/evidence.ts',
   storing: 'db/orders/storing.ts',
   leases: 'db/orders/leases.ts',
-  settling: 'worker/orders/settle.ts',
+  closing: 'worker/orders/closing.ts',
+  contractLeases: 'worker/orders/contract-leases.ts',
   archiving: 'db/orders/archiving.ts',
   listing: 'db/orders/listing.ts',
   archive: 'db/migrations/0076_orders_archive.ts'

@@ -1,8 +1,20 @@
 // Guards that simulations miss when they are taken out.
 import { edit, files, type SimulatedGuard } from './guard.ts'
 
-const { claiming, deciding, evidence, leases, placing, releases, resolving, responses, sending, settling, storing } =
-  files
+const {
+  claiming,
+  closing,
+  contractLeases,
+  deciding,
+  evidence,
+  leases,
+  placing,
+  releases,
+  resolving,
+  responses,
+  sending,
+  storing
+} = files
 
 // Guards that replace each other are taken out together.
 const uncapped = edit(
@@ -216,7 +228,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'a worker lets go of orders that name it and that it knows nothing of',
-    edits: [edit(settling, 'if (lost.length > 0) handBack(lost, 0)', '')],
+    edits: [edit(contractLeases, 'if (lost.length > 0) handBack(lost, 0)', '')],
     mode: 'database',
     lives: 600
   },
@@ -290,7 +302,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'a settlement that contradicts itself is not booked',
-    edits: [edit(settling, 'if (why.length > 0) {', 'if (why.length > 99) {')],
+    edits: [edit(closing, 'if (why.length > 0) {', 'if (why.length > 99) {')],
     mode: 'spoiled',
     lives: 600
   },

@@ -6,6 +6,7 @@ const {
   archive,
   archiving,
   claiming,
+  contractLeases,
   evidence,
   leases,
   listing,
@@ -14,7 +15,6 @@ const {
   resolving,
   rows,
   sending,
-  settling,
   storing
 } = files
 
@@ -214,7 +214,7 @@ const orderGuards: TestedGuard[] = [
   },
   {
     name: 'a contract whose stream fell silent is asked for',
-    edits: [edit(settling, '      pollSilent()\n', '')],
+    edits: [edit(contractLeases, '      watching.pollSilent()\n', '')],
     test: 'test/orders/contract-leases.test.ts'
   }
 ]

@@ -1,4 +1,4 @@
-// Whether a settlement that the broker reports can be true. What fails here is never booked: worker/orders/settle.ts reads the
+// Whether a settlement that the broker reports can be true. What fails here is never booked: worker/orders/rechecks.ts reads the
 // contract again until it is plausible. The checks are one pure function, so that each can be tested, and taken out, alone.
 import { Big } from 'big.js'
 import type { OrderRow } from '../../db/orders/reading.ts'

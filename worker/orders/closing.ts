@@ -1,0 +1,122 @@
+// The ends of contracts: what an update of a contract changes here, and how an end that is plausible gets onto the order.
+import { type Closed, closeOrders, type LeasedOrder, type Settlement } from '../../db/orders/leases.ts'
+import { REVIEW_MESSAGE, resolveSettledBreaks, unmarkUnsettled } from '../../db/orders/review.ts'
+import { WORK } from '../../db/platform/bus.ts'
+import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
+import { countUnreadable } from '../../db/platform/metrics.ts'
+import { batch, isDataError } from '../../db/postgres/batch.ts'
+import { BrokerError, type ContractState } from '../broker/port.ts'
+import { openLimitStore } from '../copy/limits.ts'
+import type { WorkerServices } from '../services.ts'
+import { notifyCallers } from './notify.ts'
+import { settlementOf } from './outcome.ts'
+import { persist } from './persist.ts'
+import { contradictions, lacksPrices } from './plausible.ts'
+import { openRechecks } from './rechecks.ts'
+import type { WatchedContract } from './watched.ts'
+
+// How long a plausible settlement waits for an entry or exit price that is missing.
+const PRICES_MS = 60_000
+
+export interface Closing {
+  /** Takes a state of a watched contract: its values, its limits, whether it is plausible again. */
+  take(entry: WatchedContract, state: ContractState): void
+  /** Writes the end of a watched contract once its state shows one; what is not plausible is read again. */
+  settle(id: string, entry: WatchedContract): void
+  /** Writes an end of which nothing contradicts the order; undefined when the order was closed before. */
+  write(order: LeasedOrder, state: ContractState): Promise<Closed | undefined>
+  /** As `write`; where the state contradicts the order or itself, the order is marked and BROKER_UPSTREAM thrown. */
+  close(order: LeasedOrder, state: ContractState): Promise<Closed | undefined>
+  /** Marks an order whose settlement cannot be booked; false when it is not open any more. */
+  review(order: LeasedOrder, why: string[]): Promise<boolean>
+  /** Resolves once the ends under way are written. */
+  written(): Promise<void>
+}
+
+/** The ends of the contracts in `watched`, which they are taken out of. */
+export function openClosing(services: WorkerServices, watched: Map<string, WatchedContract>): Closing {
+  const { db, queue, bus, log, clock } = services
+  const closings = new Set<Promise<unknown>>()
+  const { doubt, recheck, review } = openRechecks(services, { watched, take, settle })
+  const storeLimits = openLimitStore(services)
+
+  const saveClosed = batch(
+    async (settlements: Settlement[]) => {
+      const end = (notify: boolean) => closeOrders(db, queue, settlements, { notify })
+      const itself = notifiesItself(bus, settlements.length)
+      const orders = await persist(services, () => withRoom(itself, end))
+      notifyCallers(services, orders)
+      if (orders.some(({ closes_copies }) => closes_copies)) bus.publish(WORK, 'copy.close', 'new')
+      const byId = new Map(orders.map(order => [order.id, order]))
+      return settlements.map(({ id }) => byId.get(id))
+    },
+    { isolate: isDataError }
+  )
+
+  const write = (order: LeasedOrder, state: ContractState) => saveClosed(settlementOf(order, state))
+
+  async function close(order: LeasedOrder, state: ContractState): Promise<Closed | undefined> {
+    const why = contradictions(order, state)
+    if (why.length === 0) return write(order, state)
+    if (!(await review(order, why))) return undefined
+    throw new BrokerError('BROKER_UPSTREAM', REVIEW_MESSAGE, { brokerCode: 'Implausible' })
+  }
+
+  function settle(id: string, entry: WatchedContract): void {
+    const { order, last } = entry
+    if (watched.get(id) !== entry || !order || !last?.settled || entry.closing) return
+    const why = contradictions(order, last)
+    if (why.length > 0) {
+      doubt(id, entry, why)
+      return
+    }
+    if (lacksPrices(last)) {
+      entry.pricesUntil ??= clock.now() + PRICES_MS
+      if (clock.now() < entry.pricesUntil) {
+        recheck(id, entry)
+        return
+      }
+    }
+    entry.cancelRecheck?.()
+    entry.closing = true
+    const closing = write(order, last).then(
+      () => {
+        watched.delete(id)
+        if (entry.inReview) resolveSettledBreaks(db).catch((error: unknown) => log.warn({ err: error }, 'findings'))
+      },
+      (error: unknown) => {
+        // A sweep reads the contract again, once its lease holder is found missing.
+        watched.delete(id)
+        log.error({ err: error, orderId: id }, 'a settlement could not be written')
+      }
+    )
+    closings.add(closing)
+    void closing.then(() => closings.delete(closing))
+  }
+
+  function take(entry: WatchedContract, state: ContractState): void {
+    entry.last = state
+    entry.marked = false
+    entry.lastUpdateAt = clock.now()
+    entry.polls = 0
+    for (const field of state.unreadable ?? []) countUnreadable(field)
+    storeLimits(entry)
+    if (state.settled || !entry.inReview || !entry.order || contradictions(entry.order, state).length > 0) return
+    entry.inReview = false
+    unmarkUnsettled(db, entry.order.id).catch((error: unknown) => {
+      entry.inReview = true
+      log.warn({ err: error }, 'a mark could not be taken back')
+    })
+  }
+
+  return {
+    take,
+    settle,
+    write,
+    close,
+    review,
+    async written() {
+      await Promise.all(closings)
+    }
+  }
+}
