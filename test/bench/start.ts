@@ -37,7 +37,7 @@ export async function start(): Promise<void> {
     'Start, with dependencies installed and compiled code cached',
     ['what', 'takes', 'goal'],
     [
-      ['API process to its first answer', range(times, ' ms'), verdict('< 1000 ms', median(times) < 1000)],
+      ['API process to its first response', range(times, ' ms'), verdict('< 1000 ms', median(times) < 1000)],
       ['make run to the settled five-tick order, first time', range(fresh, ' s', 1), ''],
       ['make run to the settled five-tick order, again', range(again, ' s', 1), '']
     ]

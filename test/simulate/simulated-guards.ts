@@ -48,7 +48,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   // The index by itself backs the question where two claims race: test/orders/placing.test.ts waits for its refusal.
   {
-    name: 'one order in doubt per account, asked for and indexed',
+    name: 'one order in doubt per account, checked and indexed',
     edits: [edit(claiming, 'where s.sending = 0', 'where s.sending >= 0')],
     sql: ['drop index orders_one_in_doubt'],
     mode: 'crowded',
@@ -133,7 +133,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     // Each of the three lists backs the two others.
-    name: 'a look that failed proves nothing',
+    name: 'a check that failed proves nothing',
     edits: [
       edit(evidence, 'await session.portfolio()', 'await session.portfolio().catch(() => [])'),
       edit(evidence, 'session.statement({ from, ...page }))', 'session.statement({ from, ...page }).catch(() => []))'),
@@ -184,7 +184,7 @@ export const simulatedGuards: SimulatedGuard[] = [
     lives: 1500
   },
   {
-    name: 'a contract has one order, asked for and indexed',
+    name: 'a contract has one order, checked and indexed',
     edits: [unowned],
     sql: ['drop index orders_contract'],
     mode: 'crowded',
@@ -255,7 +255,7 @@ export const simulatedGuards: SimulatedGuard[] = [
     lives: 600
   },
   {
-    name: 'a connection on which an order got no answer is reset',
+    name: 'a connection on which an order got no response is reset',
     edits: [
       edit('worker/broker/transport/reconnecting.ts', "connection.reset('an order got no answer')", 'void connection')
     ],
@@ -307,7 +307,7 @@ export const simulatedGuards: SimulatedGuard[] = [
     lives: 600
   },
   {
-    name: 'an order is copied once for each follow, asked for and indexed',
+    name: 'an order is copied once for each follow, checked and indexed',
     edits: [edit('worker/copy/fanout.ts', '.filter(({ copied }) => !copied)', '')],
     sql: ['drop index orders_copy'],
     mode: 'copying',

@@ -53,7 +53,7 @@ const orderGuards: TestedGuard[] = [
     test: 'test/orders/archive.test.ts'
   },
   {
-    name: 'a clientOrderId is looked for in the archive again once its unique key has waited for a move',
+    name: 'a clientOrderId is searched in the archive again once its unique key has waited for a move',
     edits: [edit(archive, 'if exists (select from archived_names', 'if false and exists (select from archived_names')],
     test: 'test/orders/archive.test.ts'
   },
@@ -69,7 +69,7 @@ const orderGuards: TestedGuard[] = [
     test: 'test/orders/archive.test.ts'
   },
   {
-    name: 'only orders at their end are archived, asked for and checked',
+    name: 'only orders at their end are archived, selected and checked',
     edits: [
       edit(archiving, `phase in ('closed', 'failed') and `, ''),
       edit(archive, `check (phase in ('closed', 'failed'))`, `check (phase is not null)`)
@@ -88,7 +88,7 @@ const orderGuards: TestedGuard[] = [
     test: 'test/orders/doubt.test.ts'
   },
   {
-    name: 'an answer is written to the attempt it belongs to',
+    name: 'a response is written to the attempt it belongs to',
     edits: [
       edit(
         rows,
@@ -131,7 +131,7 @@ const orderGuards: TestedGuard[] = [
   },
   // Rows that hardly any life gets to.
   {
-    name: 'an answer opens the attempt it belongs to',
+    name: 'a response opens the attempt it belongs to',
     edits: [
       edit(
         rows,
@@ -213,7 +213,7 @@ const orderGuards: TestedGuard[] = [
     test: 'test/orders/wrong-clocks.test.ts'
   },
   {
-    name: 'a contract whose stream fell silent is asked for',
+    name: 'a contract whose stream fell silent is polled',
     edits: [edit(contractLeases, '      watching.pollSilent()\n', '')],
     test: 'test/orders/contract-leases.test.ts'
   }
