@@ -111,7 +111,7 @@ async function decide(
     once(ctx, services, {
       row,
       partner,
-      asked: { party: actor?.traderId ?? partner.partnerId, params, query, body },
+      requested: { party: actor?.traderId ?? partner.partnerId, params, query, body },
       handle: opened =>
         row.replica ? opened.reads.run(db => row.handle(request, { ...opened, db })) : row.handle(request, opened)
     })

@@ -63,11 +63,11 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   const close = async () => {
     for (let last = closes.pop(); last; last = closes.pop()) await last()
   }
-  const asked = askedToStop(() => stopping)
+  const requested = stopRequested(() => stopping)
   const started = start(running)
-  const work = started.then(() => (options.once ? undefined : asked))
+  const work = started.then(() => (options.once ? undefined : requested))
   try {
-    const how = await Promise.race([work, asked, lost.promise])
+    const how = await Promise.race([work, requested, lost.promise])
     if (how) throw new ChildEnded(how)
   } catch (error) {
     if (!(error instanceof ChildEnded)) throw error
@@ -237,7 +237,7 @@ function indent(text: string): string {
 const SAME_SIGNAL_MS = 1500
 
 /** Resolves on the first signal; one that comes later, while stopping, ends the process, and the others follow. */
-function askedToStop(stopping: () => boolean): Promise<undefined> {
+function stopRequested(stopping: () => boolean): Promise<undefined> {
   return new Promise(resolve => {
     let first: number | undefined
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)

@@ -60,11 +60,11 @@ export const requestPayout: Operation<{ body: NewPayout }> = {
   response: Payout,
   atomic: true,
   errors: ['CONFLICT'],
-  async handle(asked, { db }) {
+  async handle(requested, { db }) {
     const wanted = {
-      ...partyOf(asked),
-      amountUsd: usdOf(asked.body.amountUsd, '/body/amountUsd'),
-      destinationAddress: asked.body.destinationAddress
+      ...partyOf(requested),
+      amountUsd: usdOf(requested.body.amountUsd, '/body/amountUsd'),
+      destinationAddress: requested.body.destinationAddress
     }
     await requireRoom(db, 'payouts', wanted.partnerId)
     return presentPayout(await db.transaction(trx => request(trx, wanted)))

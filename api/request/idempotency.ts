@@ -34,7 +34,7 @@ interface OnceRun {
   row: Operation
   partner: Caller
   /** What makes two requests the same, beside the operation. */
-  asked: { party: string; params: unknown; query: unknown; body: unknown }
+  requested: { party: string; params: unknown; query: unknown; body: unknown }
   /** Runs the operation with what is open, on a transaction where it is atomic. */
   handle(services: ApiServices): Promise<unknown>
 }
@@ -43,7 +43,7 @@ interface OnceRun {
 export async function once(
   ctx: Context,
   services: ApiServices,
-  { row, partner, asked: request, handle }: OnceRun
+  { row, partner, requested: request, handle }: OnceRun
 ): Promise<unknown> {
   const key = takesKey(row) ? keyOf(ctx) : undefined
   if (key === undefined) return handle(services)

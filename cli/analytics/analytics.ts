@@ -113,7 +113,7 @@ async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnaly
   const partnerId = await partnerOf(db, partner)
   const to = new Date()
   const from = (await beginningOfDays(db, { timezone, days })).toISOString()
-  const asked = {
+  const requested = {
     partnerId,
     from,
     to: to.toISOString(),
@@ -123,7 +123,7 @@ async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnaly
     currency: null,
     groupBy: null
   } as const
-  const { data, asOf, complete } = await readRevenue(db, asked)
+  const { data, asOf, complete } = await readRevenue(db, requested)
   return { partnerId, timezone, asOf: asOf.toISOString(), complete, data: data.map(row => dayOf(row, timezone)) }
 }
 

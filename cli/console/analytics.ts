@@ -52,9 +52,15 @@ export const analytics: View<AnalyticsData> = {
     if (!opened) return { earnings: await listEarningLines(trx, { mode, days: DAYS, limit: LISTED }), readAtMs }
     const partnerId = opened.slice(0, opened.indexOf(' '))
     const from = new Date(Math.floor(readAtMs / DAY_MS) * DAY_MS - (DAYS - 1) * DAY_MS).toISOString()
-    const asked = { partnerId, from, to: new Date(readAtMs).toISOString(), timezone: 'UTC', interval: 'day' } as const
+    const requested = {
+      partnerId,
+      from,
+      to: new Date(readAtMs).toISOString(),
+      timezone: 'UTC',
+      interval: 'day'
+    } as const
     const { data, asOf, complete } = await readRevenue(trx, {
-      ...asked,
+      ...requested,
       accountMode: mode,
       currency: null,
       groupBy: null

@@ -118,19 +118,21 @@ interface PayoutStep {
 
 /** Confirms, showing the amount and the whole address, and takes one step in a payout's life. */
 async function decide({ db, actor, confirm }: Opened, payoutId: string, { action, why, question, step }: PayoutStep) {
-  const asked = await getPayout(db, payoutId)
-  if (asked.test)
+  const requested = await getPayout(db, payoutId)
+  if (requested.test)
     throw new CommandRefusal(
       `${payoutId} is play money of a test side: the billing check decides it, and nobody is paid.`
     )
-  const { availableUsd } = await getEarnings(db, { partnerId: asked.partnerId, partyId: asked.partnerId })
+  const { availableUsd } = await getEarnings(db, { partnerId: requested.partnerId, partyId: requested.partnerId })
   const warning = isLess(availableUsd, '0')
-    ? `After refunds the earnings of ${asked.partnerId} are ${shown(availableUsd)} USD: what is paid out now has been paid back to buyers.`
+    ? `After refunds the earnings of ${requested.partnerId} are ${shown(availableUsd)} USD: what is paid out now has been paid back to buyers.`
     : undefined
   const whose =
-    asked.traderExternalId === null ? asked.partnerId : `${asked.partnerId}, asked for by ${asked.traderExternalId},`
-  const doubt = asked.addressCheck === 'FAILED' ? ', an address whose checksum is wrong' : ''
-  const what = `${payoutId} (${asked.status}), ${shown(asked.amountUsd)} USD of ${whose} to ${asked.destinationAddress}${doubt}`
+    requested.traderExternalId === null
+      ? requested.partnerId
+      : `${requested.partnerId}, asked for by ${requested.traderExternalId},`
+  const doubt = requested.addressCheck === 'FAILED' ? ', an address whose checksum is wrong' : ''
+  const what = `${payoutId} (${requested.status}), ${shown(requested.amountUsd)} USD of ${whose} to ${requested.destinationAddress}${doubt}`
   await confirm(warning ? `${warning} ${question(what)}` : question(what))
   return db.transaction(async trx => {
     const payout = await step(trx)

@@ -122,8 +122,8 @@ async function evidenceOf(
   stored: unknown
 ): Promise<{ candidates: Candidate[]; live: boolean }> {
   try {
-    const asked = { kind: 'evidence', key: orderId, data: { orderId }, timeoutMs: EVIDENCE_TIMEOUT_MS }
-    const { candidates } = await requestFromWorkers<{ candidates: Candidate[] }>(opened.db, tools, asked)
+    const requested = { kind: 'evidence', key: orderId, data: { orderId }, timeoutMs: EVIDENCE_TIMEOUT_MS }
+    const { candidates } = await requestFromWorkers<{ candidates: Candidate[] }>(opened.db, tools, requested)
     return { candidates, live: true }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error

@@ -93,13 +93,13 @@ export async function issueKey(
 
 function readScopes(list: string | undefined): readonly Scope[] {
   if (list === undefined) return defaultScopes
-  const asked = [...new Set(list.split(',').map(scope => scope.trim()))]
-  const unknown = asked.filter(scope => !isScope(scope))
+  const requested = [...new Set(list.split(',').map(scope => scope.trim()))]
+  const unknown = requested.filter(scope => !isScope(scope))
   if (unknown.length > 0)
     throw new UsageError(
       `--scopes has no scope ${unknown.map(s => `'${s}'`).join(', ')}; there are ${allScopes.join(', ')}`
     )
-  return asked as Scope[]
+  return requested as Scope[]
 }
 
 function presentKey(key: KeyRecord) {

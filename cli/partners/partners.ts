@@ -136,7 +136,7 @@ export async function changePlan({ db, config, actor, confirm }: Opened, { partn
   await confirm(`${sayChange(preview)} Change the plan of ${partnerId}?`)
   return db.transaction(async trx => {
     // The instant of the preview, so that the charge is the amount shown.
-    const now = preview.takesEffect === 'NOW' ? preview.asked : undefined
+    const now = preview.takesEffect === 'NOW' ? preview.requested : undefined
     const { partner, change } = await setPlan(trx, { partnerId, plan, prices, now, expectedUsd: preview.chargeUsd })
     const { from, to, takesEffect, chargeUsd } = change
     const details = { from, to, takesEffect, chargeUsd }

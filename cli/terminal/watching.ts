@@ -24,14 +24,14 @@ export function pauseOf(command: Command): number | undefined {
 
 /** Calls `round` again and again until Ctrl-C; its errors end it. */
 export async function repeat(round: () => Promise<void>, seconds: number): Promise<void> {
-  const asked = new AbortController()
-  const stop = () => asked.abort()
+  const requested = new AbortController()
+  const stop = () => requested.abort()
   process.once('SIGINT', stop)
   process.once('SIGTERM', stop)
   try {
-    while (!asked.signal.aborted) {
+    while (!requested.signal.aborted) {
       await round()
-      await pause(seconds * 1000, asked.signal)
+      await pause(seconds * 1000, requested.signal)
     }
   } finally {
     process.off('SIGINT', stop)

@@ -167,20 +167,20 @@ interface SiteFile {
 /** Files of sites, several at once, in the order given. Sites of suspended partners are not served. */
 export async function findSiteFiles(
   db: Db,
-  asked: { tenantSlug: string; path: string }[]
+  wanted: { tenantSlug: string; path: string }[]
 ): Promise<(SiteFile | undefined)[]> {
-  const unique = new Map(asked.map(({ tenantSlug, path }) => [`${tenantSlug}/${path}`, { tenantSlug, path }]))
+  const unique = new Map(wanted.map(({ tenantSlug, path }) => [`${tenantSlug}/${path}`, { tenantSlug, path }]))
   const found = await rows<{ tenant_slug: string; path: string; content_type: string; body: Buffer; etag: string }>(
     db,
     `select d.tenant_slug, f.path, f.content_type, f.body, f.etag
-       from jsonb_to_recordset(:asked::jsonb) as a ("tenantSlug" text, path text)
+       from jsonb_to_recordset(:wanted::jsonb) as a ("tenantSlug" text, path text)
        join deployments d on d.tenant_slug = a."tenantSlug"
        join partners p on p.id = d.partner_id and p.suspended_at is null
        join site_files f on f.deployment_id = d.id and f.path = a.path`,
-    { asked: JSON.stringify([...unique.values()]) }
+    { wanted: JSON.stringify([...unique.values()]) }
   )
   const byPath = new Map(found.map(row => [`${row.tenant_slug}/${row.path}`, row]))
-  return asked.map(({ tenantSlug, path }) => {
+  return wanted.map(({ tenantSlug, path }) => {
     const row = byPath.get(`${tenantSlug}/${path}`)
     return row && { contentType: row.content_type, body: row.body, etag: row.etag }
   })

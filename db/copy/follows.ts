@@ -125,7 +125,7 @@ const withAccount = `join traders t on t.id = f.trader_id join broker_accounts a
  */
 export async function follow(
   db: Db,
-  asked: {
+  requested: {
     partnerId: string
     traderId: string
     traderExternalId: string
@@ -155,7 +155,7 @@ export async function follow(
        returning *
      )
      select ${columns} from f ${withAccount}`,
-    { id: newId('follow'), ...asked }
+    { id: newId('follow'), ...requested }
   )
   return row as FollowRecord
 }

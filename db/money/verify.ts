@@ -171,14 +171,14 @@ const checkAccounts: Check = async (trx, verified) => {
 
 // The amount held for a partner equals the sum of its open payouts.
 const checkHeld: Check = async trx => {
-  const [wrong] = await rows<{ id: string; held: string; asked: string }>(
+  const [wrong] = await rows<{ id: string; held: string; requested: string }>(
     trx,
-    `select id, coalesce(a.balance, 0)::text as held, coalesce(p.asked, 0)::text as asked
+    `select id, coalesce(a.balance, 0)::text as held, coalesce(p.requested, 0)::text as requested
        from (select id, balance from ledger_accounts where kind = 'held') a
-       full join (select 'held:' || partner_id as id, sum(amount) as asked from payouts
+       full join (select 'held:' || partner_id as id, sum(amount) as requested from payouts
                    where status in ('REQUESTED', 'APPROVED') group by partner_id) p using (id)
-      where coalesce(a.balance, 0) <> coalesce(p.asked, 0)
+      where coalesce(a.balance, 0) <> coalesce(p.requested, 0)
       order by id limit 1`
   )
-  return wrong ? `Account ${wrong.id} holds ${wrong.held}, but its open payouts ask for ${wrong.asked}.` : null
+  return wrong ? `Account ${wrong.id} holds ${wrong.held}, but its open payouts ask for ${wrong.requested}.` : null
 }

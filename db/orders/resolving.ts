@@ -143,9 +143,9 @@ export async function ownedContracts(db: Db, accountId: string, contractIds: str
 export async function paysMarkupOnTop(db: Db, order: Pick<OrderRow, 'partner_id' | 'app_id'>): Promise<boolean> {
   const found = await rows(
     db,
-    `select from (select buy_price, coalesce(stake_in_account, stake) as asked, app_id from orders
+    `select from (select buy_price, coalesce(stake_in_account, stake) as requested, app_id from orders
                    where partner_id = :partnerId order by created_at desc, id desc limit 1000) o
-      where buy_price > asked and app_id = :appId limit 1`,
+      where buy_price > requested and app_id = :appId limit 1`,
     { partnerId: order.partner_id, appId: order.app_id }
   )
   return found.length > 0

@@ -20,7 +20,7 @@ export interface PlanPreview {
   at: Date
   suspended: boolean
   /** The instant it was computed for. */
-  asked: Date
+  requested: Date
   /** What leaves the wallet now, in USD. */
   chargeUsd: string
   /** Until when that is paid: the end of the period. */
@@ -38,8 +38,8 @@ interface PlanChangeRequest {
 }
 
 /** What putting a partner on another plan at `now` would do; nothing changes. Throws NOT_FOUND. */
-export async function previewPlan(db: Db, asked: PlanChangeRequest): Promise<PlanPreview> {
-  return db.transaction(trx => planOf(trx, asked).then(({ change }) => change))
+export async function previewPlan(db: Db, requested: PlanChangeRequest): Promise<PlanPreview> {
+  return db.transaction(trx => planOf(trx, requested).then(({ change }) => change))
 }
 
 /**
@@ -48,10 +48,10 @@ export async function previewPlan(db: Db, asked: PlanChangeRequest): Promise<Pla
  */
 export async function setPlan(
   trx: Db,
-  asked: PlanChangeRequest & { expectedUsd?: string }
+  requested: PlanChangeRequest & { expectedUsd?: string }
 ): Promise<{ partner: PartnerRecord; change: PlanPreview }> {
-  const { change, now } = await planOf(trx, asked)
-  const { partnerId, plan, expectedUsd } = asked
+  const { change, now } = await planOf(trx, requested)
+  const { partnerId, plan, expectedUsd } = requested
   if (expectedUsd !== undefined && expectedUsd !== change.chargeUsd)
     throw new ApiError(
       'CONFLICT',
@@ -82,7 +82,7 @@ async function planOf(
   const partner = await lockPartner(trx, partnerId)
   const now = given ?? (await databaseNow(trx))
   const { suspended, period_end: periodEnd } = partner
-  const shared = { from: partner.plan, to: plan, asked: now, suspended, periodEnd, feeUsd: prices[plan] }
+  const shared = { from: partner.plan, to: plan, requested: now, suspended, periodEnd, feeUsd: prices[plan] }
   const atOnce = { ...shared, takesEffect: 'NOW', at: now, chargeUsd: '0.00' } as const
   if (plan === partner.plan || !(await isPaid(trx, partner, prices))) return { change: atOnce, now }
   if (suspended || isLess(prices[plan], prices[partner.plan]))

@@ -85,19 +85,19 @@ async function loadCalls(db: Db, worker: string, scopes: string[]): Promise<Past
     ageMs: number
   }>(
     db,
-    sql`with asked as (select distinct scope from ${listing('scopes')} as a (scope)),
+    sql`with requested as (select distinct scope from ${listing('scopes')} as a (scope)),
      noted as (
-       insert into call_counters (scope, worker) select scope, :worker from asked order by scope
+       insert into call_counters (scope, worker) select scope, :worker from requested order by scope
        on conflict (scope, worker) do nothing
      )
      select c.scope, null as class, 0 as "windowMs", 0 as calls,
             greatest(0, extract(epoch from clock_timestamp() - f.lease_until) * 1000)::float8 as "ageMs"
-       from asked join call_counters c using (scope) left join lease_holders f on f.name = c.worker
+       from requested join call_counters c using (scope) left join lease_holders f on f.name = c.worker
       where c.worker <> :worker and (f.lease_until is null or f.lease_until > clock_timestamp() - interval '1 hour')
       union all
      select r.scope, r.class, r.window_ms, r.calls,
             greatest(0, extract(epoch from clock_timestamp() - r.spent_until) * 1000)::float8
-       from asked join call_records r using (scope)
+       from requested join call_records r using (scope)
       where r.worker <> :worker and r.spent_until > clock_timestamp() - r.window_ms * interval '1 millisecond'`,
     { scopes: [...new Set(scopes)], worker }
   )

@@ -122,17 +122,17 @@ export function stopOn(log: Log): Promise<void> {
     setTimeout(() => process.exit(1), LAST_WORDS_MS)
   })
   return new Promise(resolve => {
-    let asked = false
+    let requested = false
     const stop = (why: string) => {
-      if (asked) process.exit(1)
-      asked = true
+      if (requested) process.exit(1)
+      requested = true
       log.info({ why }, 'stopping')
       setTimeout(() => process.exit(1), HARD_STOP_MS).unref()
       resolve()
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stop)
     const stopAlone = () => {
-      if (!asked) stop('parent gone')
+      if (!requested) stop('parent gone')
     }
     stopWithParent(stopAlone)
     stopWithNpm(stopAlone)

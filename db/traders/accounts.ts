@@ -122,21 +122,21 @@ export interface Trading {
 /** Several traders with their active accounts at once, in the order given. */
 export async function findTrading(
   db: Db,
-  asked: { partnerId: string; externalId: string }[]
+  requested: { partnerId: string; externalId: string }[]
 ): Promise<(Trading | undefined)[]> {
   const found = await rows<AccountRecord & { externalId: string }>(
     db,
     // One by one by their keys, also by a plan that was made when there were few.
     sql`select t.external_id as "externalId", ${columns}
-       from ${listing('partners', 'externals')} as asked (partner_id, external_id)
+       from ${listing('partners', 'externals')} as requested (partner_id, external_id)
       cross join lateral (select t.external_id, t.active_account_id from traders t
-                           where t.partner_id = asked.partner_id and t.external_id = asked.external_id
+                           where t.partner_id = requested.partner_id and t.external_id = requested.external_id
                              and t.connected_at is not null limit 1) t
       cross join lateral (select * from broker_accounts a where a.id = t.active_account_id limit 1) a`,
-    { partners: asked.map(({ partnerId }) => partnerId), externals: asked.map(({ externalId }) => externalId) }
+    { partners: requested.map(({ partnerId }) => partnerId), externals: requested.map(({ externalId }) => externalId) }
   )
   const byTrader = new Map(found.map(row => [`${row.partnerId} ${row.externalId}`, row]))
-  return asked.map(({ partnerId, externalId }) => {
+  return requested.map(({ partnerId, externalId }) => {
     const account = byTrader.get(`${partnerId} ${externalId}`)
     return account && { traderId: account.traderId, externalId, account }
   })

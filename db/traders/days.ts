@@ -195,26 +195,26 @@ export function tradedSegments(partners: string): string {
     select o.partner_id, o.trader_id, o.account_mode, o.currency, o.closed_at, 1, (o.pnl > 0)::int, o.pnl, own::int, (own and o.pnl > 0)::int,
            case when own then o.pnl else 0 end, case when own then o.stake else 0 end, case when own then greatest(0, o.pnl) else 0 end,
            case when own then least(0, o.pnl) else 0 end, case when own then greatest(0, -o.pnl) else 0 end
-      from ${spans} cross join span cross join ${ordersOf('asked.id', bounds)}`
+      from ${spans} cross join span cross join ${ordersOf('requested.id', bounds)}`
   return `span as materialized (
     select until, now() - interval '30 days' as since, (now() at time zone 'UTC' - interval '30 days')::date as first_day,
            ((now() at time zone 'UTC' - interval '30 days')::date + 1)::timestamp at time zone 'UTC' as whole_from
       from trader_days_until
   ), late as materialized (
     select distinct l.partner_id, l.trader_id, l.day from trader_days_late l cross join span where l.day > span.first_day
-  ), asked as materialized (
+  ), requested as materialized (
     select p.id from partners p where ${partners}
   ), traded (partner_id, trader_id, account_mode, currency, at, trades, wins, pnl, own_trades, own_wins, own_pnl, own_stake,
             own_peak, own_low, own_fall) as (
     select d.partner_id, d.trader_id, d.account_mode, d.currency, d.day::timestamp at time zone 'UTC', d.trades, d.wins, d.pnl, d.own_trades, d.own_wins,
            d.own_pnl, d.own_stake, d.own_peak, d.own_low, d.own_fall
-      from asked cross join span cross join lateral (
-             select * from trader_days where partner_id = asked.id and day > span.first_day offset 0) d
+      from requested cross join span cross join lateral (
+             select * from trader_days where partner_id = requested.id and day > span.first_day offset 0) d
      where (d.partner_id, d.trader_id, d.day) not in (select partner_id, trader_id, day from late)
-    union all ${orders('asked', 'closed_at > span.since and closed_at < span.whole_from')}
-    union all ${orders('asked', 'closed_at >= greatest(span.whole_from, span.until)')}
+    union all ${orders('requested', 'closed_at > span.since and closed_at < span.whole_from')}
+    union all ${orders('requested', 'closed_at >= greatest(span.whole_from, span.until)')}
     union all ${orders(
-      'asked join (select distinct partner_id, day from late) l on l.partner_id = asked.id',
+      'requested join (select distinct partner_id, day from late) l on l.partner_id = requested.id',
       duringDay('l', 'span.until')
     )}
      where (o.partner_id, o.trader_id, (o.closed_at at time zone 'UTC')::date) in (select partner_id, trader_id, day from late)

@@ -27,7 +27,7 @@ export async function openSession(
 ): Promise<Session> {
   let read: StoredToken | undefined
   try {
-    const asked: BrokerAccount = {
+    const requested: BrokerAccount = {
       accountId: account.accountId,
       appId: account.appId,
       // Live sessions are shared only within the row whose token opened them.
@@ -48,7 +48,7 @@ export async function openSession(
         read.proven = true
       }
     }
-    const session = await brokers.of(account.dialect).session(asked, { anew })
+    const session = await brokers.of(account.dialect).session(requested, { anew })
     await noteAdmission({ db, log }, account)
     return session
   } catch (error) {

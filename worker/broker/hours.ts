@@ -68,12 +68,12 @@ export class Hours {
     const day = printDay(midnight)
     const known = this.#days.get(day)
     if (known !== undefined) return known
-    const asked = this.#options.tradingDay(day)
+    const requested = this.#options.tradingDay(day)
     const days = this.#days
-    days.set(day, asked)
+    days.set(day, requested)
     // All waiters get a failure, and the next call tries again.
-    asked.catch(() => days.delete(day))
-    return asked
+    requested.catch(() => days.delete(day))
+    return requested
   }
 }
 

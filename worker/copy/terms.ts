@@ -82,10 +82,10 @@ type Scaled = Pick<
  * `bounds` is in the account's currency.
  */
 export function scale(leading: Scaled, riskPct: string, bounds: Least): CopyTerms {
-  const asked = new Big(leading.stake).times(riskPct).div(100).round(2, Big.roundHalfUp)
+  const wanted = new Big(leading.stake).times(riskPct).div(100).round(2, Big.roundHalfUp)
   const least = leastStake(leading, bounds)
-  const raisedToMinimum = asked.lt(least)
-  const stake = raisedToMinimum ? new Big(least) : asked
+  const raisedToMinimum = wanted.lt(least)
+  const stake = raisedToMinimum ? new Big(least) : wanted
   const limits = scaleLimits(leading, stake, bounds)
   const worstCase = worstOf(limits, inAccount(leading, stake.toFixed()))
   return { stake: stake.toFixed(), ...limits, raisedToMinimum, worstCase }

@@ -165,7 +165,7 @@ export function openWatching(
       entry.lastUpdateAt = now
       entry.polls += 1
       poll(id, entry, entry.order).catch((error: unknown) =>
-        log.info({ err: error, orderId: id }, 'a silent contract could not be asked for')
+        log.info({ err: error, orderId: id }, 'a silent contract could not be polled')
       )
     }
   }

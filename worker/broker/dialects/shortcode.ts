@@ -91,15 +91,15 @@ export function termsOf(contract: Contract, startTime = 0): ContractTerms {
 
 /** Whether a listed contract can be this one, judged by its terms alone: not by time, price or whose it is. */
 export function matches(listed: ContractTerms, contract: Contract): boolean {
-  const asked = termsOf(contract, listed.startTime)
+  const wanted = termsOf(contract, listed.startTime)
   return (
-    listed.contractType === asked.contractType &&
-    listed.asset.toUpperCase() === asked.asset &&
+    listed.contractType === wanted.contractType &&
+    listed.asset.toUpperCase() === wanted.asset &&
     sameBarrier(listed.barrier, contract) &&
-    listed.durationTicks === asked.durationTicks &&
-    sameSeconds(listed.durationSeconds, asked.durationSeconds, contract) &&
-    listed.multiplier === asked.multiplier &&
-    (asked.stake === null || (listed.stake !== null && new Big(listed.stake).eq(asked.stake)))
+    listed.durationTicks === wanted.durationTicks &&
+    sameSeconds(listed.durationSeconds, wanted.durationSeconds, contract) &&
+    listed.multiplier === wanted.multiplier &&
+    (wanted.stake === null || (listed.stake !== null && new Big(listed.stake).eq(wanted.stake)))
   )
 }
 
@@ -115,9 +115,9 @@ export function secondsOf(contract: Contract): number | null {
 
 const secondsIn = { s: 1, m: 60, h: 3_600, d: 86_400 } as const
 
-function sameSeconds(listed: number | null, asked: number | null, contract: Contract): boolean {
-  if (listed === null || asked === null) return listed === asked
-  if (contract.kind !== 'BINARY' || contract.durationUnit !== 'd') return listed === asked
+function sameSeconds(listed: number | null, wanted: number | null, contract: Contract): boolean {
+  if (listed === null || wanted === null) return listed === wanted
+  if (contract.kind !== 'BINARY' || contract.durationUnit !== 'd') return listed === wanted
   // Days end with the trading day, and days without trading do not count: a Friday's one day may end on Tuesday.
-  return listed > asked - secondsIn.d && listed <= asked + (4 + (contract.duration / 5) * 2) * secondsIn.d
+  return listed > wanted - secondsIn.d && listed <= wanted + (4 + (contract.duration / 5) * 2) * secondsIn.d
 }

@@ -133,13 +133,13 @@ async function openSocket(url: string, place: DialectContext, watched = true): P
 
 const wellFormedToken = /^[\w-]{1,128}$/
 
-async function authorise(asked: {
+async function authorise(requested: {
   connection: BrokerConnection
   place: DialectContext
   account: BrokerAccount
   token: string
 }): Promise<void> {
-  const { connection, place, account, token } = asked
+  const { connection, place, account, token } = requested
   await place.budget.take('general', { urgent: true })
   const { loginid, ...facts } = readResponse(await sendToken(connection, place, token), readAuthorised)
   if (loginid !== account.accountId) throw tokenRefused('WrongAccount', 'ACCOUNT_NOT_FOUND')
@@ -264,8 +264,8 @@ async function reportMarkup(
       return { sums: [{ ...whole, currency: 'USD' }], contracts: null, consistent: true }
     const contracts: ReportedMarkup[] = []
     for (let page = 0; page < MAX_REPORT_PAGES; page++) {
-      const asked = { app_id: Number(access.appId), limit: REPORT_PAGE, offset: page * REPORT_PAGE, sort: 'ASC' }
-      const rows = readResponse(await request('app_markup_details', { ...range, ...asked }), readDetails)
+      const requested = { app_id: Number(access.appId), limit: REPORT_PAGE, offset: page * REPORT_PAGE, sort: 'ASC' }
+      const rows = readResponse(await request('app_markup_details', { ...range, ...requested }), readDetails)
       contracts.push(...rows)
       if (rows.length < REPORT_PAGE) break
     }

@@ -162,7 +162,7 @@ const statuses: Record<string, number> = {
   RateLimit: 429
 }
 
-const routes: Record<string, (rest: RestServices, asked: RestRequest) => RestResult> = {
+const routes: Record<string, (rest: RestServices, requested: RestRequest) => RestResult> = {
   [`GET ${ROOT}/accounts`]: (rest, { grant }) => ({ data: accountsOf(rest, grant).map(presentAccount) }),
   [`POST ${ROOT}/accounts`]: (rest, { grant, body }) => {
     if (!isAccount(body))

@@ -68,8 +68,8 @@ const logout: Handler = (_request, { connection }) => {
 }
 
 const balance: Handler = (request, { account, connection, tail }) => {
-  const asked = request.account as string | undefined
-  if (asked !== undefined && asked !== 'current' && asked !== account.loginid) {
+  const requested = request.account as string | undefined
+  if (requested !== undefined && requested !== 'current' && requested !== account.loginid) {
     throw new V3Error('PermissionDenied', 'This token does not open that account.')
   }
   const present = (id?: string) => ({

@@ -139,9 +139,9 @@ function digitsOf(type: string): number[] {
 
 const tradingTimes: Handler = (request, { v3 }) => {
   const { engine } = v3
-  const asked = request.trading_times as string
+  const requested = request.trading_times as string
   const nowMs = engine.clock.wall()
-  const midnightMs = asked === 'today' ? nowMs - (nowMs % DAY_MS) : midnightOf(asked)
+  const midnightMs = requested === 'today' ? nowMs - (nowMs % DAY_MS) : midnightOf(requested)
   const markets = new Map<string, Map<string, Record<string, unknown>[]>>()
   for (const symbol of listedSymbols(v3)) {
     const submarkets = markets.get(symbol.marketName) ?? new Map<string, Record<string, unknown>[]>()

@@ -116,18 +116,18 @@ export class ClientConnection implements ClientSession {
       throw new V3Error('InputValidationFailed', text, details)
     }
     const grant = this.#grantFor(rule, request)
-    const asked: CheckedCall = { name, rule, request: this.#speech.read(name, request), tail, grant }
-    const fate = this.#fate(asked)
+    const requested: CheckedCall = { name, rule, request: this.#speech.read(name, request), tail, grant }
+    const fate = this.#fate(requested)
     if (fate?.effect === 'error') {
       const code = fate.code ?? 'InternalServerError'
       throw new V3Error(code, fate.message ?? `The broker answers ${code}.`, fate.details)
     }
-    const account = asked.grant?.account.loginid
+    const account = requested.grant?.account.loginid
     const who = account === undefined ? this.#key : `${account} ${this.appId}`
     if (rule.class !== null && !this.#v3.quota.take(who, rule.class)) {
       throw new V3Error('RateLimit', `You have reached the rate limit for ${name}.`)
     }
-    this.#run(asked, fate)
+    this.#run(requested, fate)
   }
 
   #grantFor(rule: CallRule, request: CallRequest): Grant | null {
@@ -177,7 +177,7 @@ export class ClientConnection implements ClientSession {
     )
   }
 
-  #run(asked: CheckedCall, fate: FaultRule | null): void {
+  #run(requested: CheckedCall, fate: FaultRule | null): void {
     const { clock } = this.#v3.engine
     const latencyMs = this.#v3.faults.latencyMs()
     const half = latencyMs / 2
@@ -193,22 +193,24 @@ export class ClientConnection implements ClientSession {
         return
       case 'timeout':
       case 'timeout-late':
-        later(latencyMs, () => this.#fail(asked.name, asked.tail, new V3Error('Timeout', 'The request timed out.')))
-        if (fate.effect === 'timeout-late') later(fate.delayMs ?? LATE_MS, () => void this.#execute(asked))
+        later(latencyMs, () =>
+          this.#fail(requested.name, requested.tail, new V3Error('Timeout', 'The request timed out.'))
+        )
+        if (fate.effect === 'timeout-late') later(fate.delayMs ?? LATE_MS, () => void this.#execute(requested))
         return
       case 'drop-after':
         later(half, () => {
-          this.#execute(asked)
+          this.#execute(requested)
           this.cut()
         })
         return
       case 'mute':
-        later(half + (fate.delayMs ?? 0), () => void this.#execute(asked))
+        later(half + (fate.delayMs ?? 0), () => void this.#execute(requested))
         return
     }
     const wait = half + (fate?.effect === 'slow' ? (fate.delayMs ?? LATE_MS) : 0)
     later(half, () => {
-      const deliver = this.#execute(asked)
+      const deliver = this.#execute(requested)
       later(wait, () => this.#deliver(deliver, fate))
     })
   }

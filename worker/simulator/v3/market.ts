@@ -57,9 +57,9 @@ const exchangeRates: Handler = (request, { v3: { engine } }) => {
   if (!rates || (target !== undefined && rates[target] === undefined)) {
     throw new V3Error('InvalidCurrency', 'There is no exchange rate for this currency.')
   }
-  const asked = target === undefined ? rates : { [target]: rates[target] }
+  const requested = target === undefined ? rates : { [target]: rates[target] }
   return {
-    body: { exchange_rates: { base_currency: base, date: Math.floor(engine.clock.wall() / 1000), rates: asked } }
+    body: { exchange_rates: { base_currency: base, date: Math.floor(engine.clock.wall() / 1000), rates: requested } }
   }
 }
 
