@@ -140,7 +140,7 @@ async function receive(
   kept.bytes = held
   const bytes = await readBody(ctx, limit)
   held.resize(bytes.length)
-  // Of several that waited the first one spends before the next is looked at. Small ones are no burden, and never wait.
+  // Of several that waited the first one spends before the next is admitted. Small ones are no burden, and never wait.
   if (bytes.length > LARGE_BYTES) {
     for (let waitMs = pace.waitMs(partnerId); waitMs > 0; waitMs = pace.waitMs(partnerId)) await sleep(waitMs)
     pace.spend(partnerId, bytes.length)

@@ -76,11 +76,7 @@ function pageOf({ state, at, api, workers, queue, broker, trading, markets, late
     ],
     ['Broker', broker.state, `reached by ${broker.reachedBy} workers, not by ${broker.unreachedBy}`],
     ['Trading', trading.state, trading.halted ? 'placing is halted, closing goes on' : 'orders are placed'],
-    [
-      'Markets',
-      markets?.state ?? '–',
-      markets ? `${markets.open} open, ${markets.closed} closed` : 'not looked at lately'
-    ],
+    ['Markets', markets?.state ?? '–', markets ? `${markets.open} open, ${markets.closed} closed` : 'not read lately'],
     [
       'Latency',
       '',

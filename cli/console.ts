@@ -15,8 +15,7 @@ export function addConsole(program: Command): void {
 }
 
 async function watch(context: Context): Promise<undefined> {
-  if (context.json)
-    throw new CommandRefusal('The console is for looking at: it has no JSON. The other commands take --json.')
+  if (context.json) throw new CommandRefusal('The console is a screen: it has no JSON. The other commands take --json.')
   if (!process.stdout.isTTY || !process.stdin.isTTY) {
     throw new CommandRefusal('The console needs a terminal: run it in one, or use the other commands.')
   }

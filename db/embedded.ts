@@ -64,7 +64,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
 export async function runningEmbedded(dataDir: string): Promise<string | undefined> {
   const standing = await readStanding(resolve(dataDir))
   if (!standing) return undefined
-  return (await answers(standing.url)) ? standing.url : undefined
+  return (await accepts(standing.url)) ? standing.url : undefined
 }
 
 /**
@@ -88,7 +88,7 @@ async function attach(dataDir: string): Promise<Embedded | undefined> {
   if (!standing) return undefined
   const socket = await hold(standing)
   if (!socket) return undefined
-  if (!(await answers(standing.url))) {
+  if (!(await accepts(standing.url))) {
     socket.destroy()
     return undefined
   }
@@ -179,7 +179,7 @@ async function readStanding(dataDir: string): Promise<ServerFacts | undefined> {
   }
 }
 
-async function answers(url: string): Promise<boolean> {
+async function accepts(url: string): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: ANSWER_TIMEOUT_MS })
   client.on('error', () => {})
   try {

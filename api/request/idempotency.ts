@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
 import { requireRoom } from '../../db/platform/bounds.ts'
 import { hashSecret } from '../../db/platform/crypto.ts'
-import { freeKey, type HeldKey, keepAnswer, takeKey } from '../../db/platform/idempotency.ts'
+import { freeKey, type HeldKey, keepResponse, takeKey } from '../../db/platform/idempotency.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
 import type { ApiServices, Caller, Operation } from '../operation.ts'
 import { Reply } from './respond.ts'
@@ -71,7 +71,7 @@ export async function once(
   async function keeping(running: Promise<unknown>, trx: ApiServices['db']): Promise<unknown> {
     const result = await running
     const { body, headers } = result instanceof Reply ? result : { body: result, headers: {} }
-    await keepAnswer(trx, vault, held, { body, headers })
+    await keepResponse(trx, vault, held, { body, headers })
     return result
   }
 }

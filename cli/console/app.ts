@@ -230,7 +230,7 @@ function useLook({
   const [views, setViews] = useState<Record<number, Look>>({})
   const [failure, setFailure] = useState<string>()
   const known = useRef<Record<number, Look>>({})
-  const looking = useRef(Promise.resolve())
+  const reading = useRef(Promise.resolve())
   const since = useRef<number | undefined>(undefined)
 
   const turn = useCallback(async (): Promise<void> => {
@@ -254,7 +254,7 @@ function useLook({
     let stopped = false
     let timer: NodeJS.Timeout | undefined
     const next = () => {
-      looking.current = looking.current.then(async () => {
+      reading.current = reading.current.then(async () => {
         if (!stopped) await turn()
         if (!stopped) timer = globalThis.setTimeout(next, REFRESH_MS)
       })

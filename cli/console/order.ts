@@ -64,7 +64,7 @@ export function drawStory({ order, audit }: Story, orderId: string, { columns }:
   const section = (name: string) => lines.push(...(lines.length > 0 ? [''] : []), tones.title(name))
   const money = (amount: string | null) => (amount === null ? null : `${amount} ${order.currency ?? ''}`.trim())
 
-  section('Asked for')
+  section('Request')
   fact('Contract', `${order.kind} ${contractOf(order)} on ${order.asset}`)
   fact('Stake', `${order.stake} USD`)
   if (order.stake_in_account !== null)

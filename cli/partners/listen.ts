@@ -84,9 +84,9 @@ async function post(
   }
   try {
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(TIMEOUT_MS)])
-    const answer = await fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal })
-    await answer.body?.cancel()
-    return { httpStatus: answer.status, error: null, ms: passed() }
+    const response = await fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal })
+    await response.body?.cancel()
+    return { httpStatus: response.status, error: null, ms: passed() }
   } catch (error) {
     const { cause, message } = error as Error & { cause?: { code?: string } }
     return { httpStatus: null, error: cause?.code ?? message, ms: passed() }

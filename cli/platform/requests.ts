@@ -12,7 +12,7 @@ import { tailUntilInterrupted } from '../terminal/tail.ts'
 /** Groups of requests that are read at once. */
 const PAGE = 100
 const REFUSED = 400
-// Processes write at the same time, so a group may become visible after others with greater numbers: so far back is looked again.
+// Processes write at the same time, so a group may become visible after others with greater numbers: groups are read again from so far back.
 const OVERLAP = 2000
 
 export function addRequests(program: Command): void {
@@ -20,7 +20,7 @@ export function addRequests(program: Command): void {
 
   requests
     .command('tail')
-    .description('Show requests as they are answered, of all partners or of one, until interrupted')
+    .description('Show requests as they end, of all partners or of one, until interrupted')
     .option('--partner <partnerId>', 'of one partner')
     .option('--errors', 'only those that were refused or failed')
     .addHelpText('after', examples('requests tail', 'requests tail --partner ptn_01jd… --errors --json'))
@@ -35,7 +35,7 @@ async function tail(context: Context, { partner, errors = false }: RequestsTail)
       const from = await newestRequest(store.db)
       let newest = from
       let shown = new Set<number>()
-      context.note('Requests as they are answered; Ctrl-C ends.')
+      context.note('Requests as they end; Ctrl-C ends.')
       return async () => {
         for (let after = Math.max(from, newest - OVERLAP); !running.stopped; ) {
           const least = errors ? REFUSED : 0

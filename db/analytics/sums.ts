@@ -72,7 +72,7 @@ export const traderDaysOfClosed = `
          min(closed_at) as first_at, max(closed_at) as last_at
     from closed group by 1, 2, 3, 4, 5`
 
-// A day of which a part was added before; looking for that takes time.
+// A day of which a part was added before; finding that takes time.
 const ADDED_TO_DAY = `
     on conflict (partner_id, day, account_mode, currency, trader_id) do update
       set trades = d.trades + excluded.trades, won = d.won + excluded.won, stake = d.stake + excluded.stake,

@@ -13,7 +13,7 @@ interface LedgerClaim {
 
 // Each statement reads one batch by primary key and joins the ledger by reference.
 const batch = (table: string) => `batch as (select * from ${table} where id > :last order by id limit ${BATCH})`
-const answer = `select (select id from wrong order by id limit 1) as wrong,
+const result = `select (select id from wrong order by id limit 1) as wrong,
                        (select max(id) from batch) as last, (select count(*) from batch) as size`
 
 const claims: LedgerClaim[] = [
@@ -25,7 +25,7 @@ const claims: LedgerClaim[] = [
               left join ledger_transfers r on r.reference = 'refund:' || b.id and r.kind = 'refund'
              where s.amount is distinct from nullif(b.price, 0)
                 or r.amount is distinct from case b.status when 'REFUNDED' then nullif(b.price, 0) end
-          ) ${answer}`
+          ) ${result}`
   },
   {
     broken: 'The subscription % is not paid once for each of its periods.',
@@ -36,7 +36,7 @@ const claims: LedgerClaim[] = [
                                     and t.reference < 'subscription:' || b.id || ';' and t.kind = 'subscription') t
              where (b.price > 0 and (t.paid <> b.periods or t.least <> b.price or t.most <> b.price))
                 or (b.price = 0 and t.paid <> 0)
-          ) ${answer}`
+          ) ${result}`
   },
   {
     broken: 'The payout % does not have the movements of its status.',
@@ -48,7 +48,7 @@ const claims: LedgerClaim[] = [
              where q.amount is distinct from b.amount
                 or p.amount is distinct from case b.status when 'PAID' then b.amount end
                 or r.amount is distinct from case b.status when 'REJECTED' then b.amount end
-          ) ${answer}`
+          ) ${result}`
   },
   {
     broken: 'The transfer % moved money for a record that does not exist.',
@@ -63,7 +63,7 @@ const claims: LedgerClaim[] = [
                      when 'payout_paid' then exists (select from payouts where id = split_part(b.reference, ':', 2))
                      when 'payout_release' then exists (select from payouts where id = split_part(b.reference, ':', 2))
                      else true end
-          ) ${answer}`
+          ) ${result}`
   }
 ]
 

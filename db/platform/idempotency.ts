@@ -10,7 +10,7 @@ import type { Vault } from './crypto.ts'
 /** How long a response is kept. */
 const KEPT_HOURS = 24
 
-interface KeptAnswer {
+interface KeptResponse {
   body: unknown
   headers: Record<string, string>
 }
@@ -41,7 +41,7 @@ export async function takeKey(
   vault: Vault,
   held: HeldKey,
   { fingerprint, leaseSeconds }: { fingerprint: Buffer; leaseSeconds: number }
-): Promise<KeptAnswer | undefined> {
+): Promise<KeptResponse | undefined> {
   const { partnerId, key, holder } = held
   // What has expired counts as absent; so does a request whose process died, for its own repeat only.
   const [taken] = await rows(
@@ -66,7 +66,7 @@ export async function takeKey(
   if (row && !row.fingerprint.equals(fingerprint)) throw new ApiError('IDEMPOTENCY_KEY_REUSED')
   if (row?.answer && row.token_key_id) {
     const text = vault.open({ keyId: row.token_key_id, sealed: row.answer }, contextOf(held))
-    return JSON.parse(text) as KeptAnswer
+    return JSON.parse(text) as KeptResponse
   }
   // Without a row the first request was refused this moment.
   const seconds = Math.min(row?.waits ?? 1, 5)
@@ -77,8 +77,8 @@ export async function takeKey(
  * Stores the response, in the transaction of the request's changes where there is one. Throws UNAVAILABLE when a repeat
  * has taken the key over meanwhile, so that the transaction is rolled back.
  */
-export async function keepAnswer(trx: Db, vault: Vault, held: HeldKey, answer: KeptAnswer): Promise<void> {
-  const { keyId, sealed } = vault.seal(JSON.stringify(answer), contextOf(held))
+export async function keepResponse(trx: Db, vault: Vault, held: HeldKey, response: KeptResponse): Promise<void> {
+  const { keyId, sealed } = vault.seal(JSON.stringify(response), contextOf(held))
   const [kept] = await rows(
     trx,
     `update idempotency_keys set answered_at = now(), token_key_id = :keyId, answer = :sealed

@@ -47,7 +47,7 @@ export async function serveMetrics(options: {
 }): Promise<{ close(): Promise<void>; port: number }> {
   if (options.port === 0) return { port: 0, close: async () => {} }
   const server = createServer((request, response) => {
-    answer(request.url ?? '/', options).then(
+    respond(request.url ?? '/', options).then(
       ({ status, type, body }) =>
         response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body),
       (error: unknown) => {
@@ -70,7 +70,7 @@ export async function serveMetrics(options: {
   }
 }
 
-async function answer(
+async function respond(
   url: string,
   { ready, warnings }: { ready: Ready; warnings?: () => string[] }
 ): Promise<{ status: number; type: string; body: string }> {

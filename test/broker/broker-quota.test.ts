@@ -138,7 +138,7 @@ quota('pauses after the broker refused a call as one too many, longer each time,
     await clock.move(100)
     assert.is(drain(budget, true, 1), 1, `free after ${pause}`)
   }
-  budget.answered('pricing')
+  budget.succeeded('pricing')
   budget.backOff('pricing')
   await clock.move(2_500)
   assert.is(drain(budget, true, 1), 1)

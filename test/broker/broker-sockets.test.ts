@@ -25,8 +25,8 @@ const calls = suite('a call over a connection')
 const streams = suite('a stream over a connection')
 const opening = suite('opening a connection')
 
-const order: CallOptions = { answer: 'buy', timeoutMs: 5_000, mayRun: true }
-const read: CallOptions = { answer: 'balance', timeoutMs: 5_000 }
+const order: CallOptions = { responseKey: 'buy', timeoutMs: 5_000, mayRun: true }
+const read: CallOptions = { responseKey: 'balance', timeoutMs: 5_000 }
 
 /** A connection to a scripted broker. */
 async function connected(script: Script, options: Partial<ConnectionOptions> = {}) {
@@ -384,7 +384,7 @@ calls('survives values that cannot be written as text', async () => {
       throw new Error('not for me')
     }
   }
-  assert.ok(await connection.call({ ticks: 1 }, { answer: 'tick', timeoutMs: 5_000, stream: deaf }))
+  assert.ok(await connection.call({ ticks: 1 }, { responseKey: 'tick', timeoutMs: 5_000, stream: deaf }))
   assert.is(counters.unreadable, 1)
   assert.ok(await connection.call({ balance: 1 }, read))
   await close()
@@ -399,8 +399,11 @@ streams('receives its response first, then every update, by number or by id', as
     reply(socket, { req_id: 2 } as never, { balance: {} })
   })
   const { stream, frames } = heard()
-  const balance = { answer: 'balance', timeoutMs: 2_000 }
-  await connection.call({ proposal_open_contract: 1 }, { answer: 'proposal_open_contract', timeoutMs: 2_000, stream })
+  const balance = { responseKey: 'balance', timeoutMs: 2_000 }
+  await connection.call(
+    { proposal_open_contract: 1 },
+    { responseKey: 'proposal_open_contract', timeoutMs: 2_000, stream }
+  )
   await connection.call({ balance: 1 }, balance).catch(() => undefined)
   assert.equal(
     frames.slice(0, 3).map(each => (each.proposal_open_contract as { n: number }).n),
@@ -461,7 +464,7 @@ streams('that fails on a frame harms nobody else', async () => {
       throw new Error('unreadable')
     }
   }
-  await connection.call({ x: 1 }, { answer: 'proposal_open_contract', timeoutMs: 2_000, stream })
+  await connection.call({ x: 1 }, { responseKey: 'proposal_open_contract', timeoutMs: 2_000, stream })
   assert.is(counters.unreadable, 1)
   await close()
 })
@@ -471,7 +474,7 @@ streams('is forgotten at the broker when it is no longer wanted', async () => {
     if (frame.forget === undefined) reply(socket, frame, poc({}, 'sub-9'))
   })
   const { stream } = heard()
-  await connection.call({ x: 1 }, { answer: 'proposal_open_contract', timeoutMs: 2_000, stream })
+  await connection.call({ x: 1 }, { responseKey: 'proposal_open_contract', timeoutMs: 2_000, stream })
   void connection.forget(stream)
   void connection.forget(stream)
   assert.is((await broker.got('forget'))[0]!.forget, 'sub-9')

@@ -257,7 +257,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   {
     name: 'a connection on which an order got no response is reset',
     edits: [
-      edit('worker/broker/transport/reconnecting.ts', "connection.reset('an order got no answer')", 'void connection')
+      edit('worker/broker/transport/reconnecting.ts', "connection.reset('an order got no response')", 'void connection')
     ],
     mode: 'frames',
     buys: { 'held, run after the reset': 20 },

@@ -109,7 +109,7 @@ export class MarketData implements Market {
   ): Promise<Candle[]> {
     const window = { end: 'latest', count: Math.max(1, Math.min(count, MAX_CANDLES)), adjust_start_time: 1 }
     const request = { ticks_history: asset, style: 'candles', granularity: granularitySeconds, ...window }
-    const frame = await this.#options.reconnecting.read('ticks_history', request, { answer: 'candles' })
+    const frame = await this.#options.reconnecting.read('ticks_history', request, { responseKey: 'candles' })
     return readResponse(frame, ({ candles }) => listOf(candles, 'candles').map(readCandle))
   }
 
@@ -254,12 +254,12 @@ export class MarketData implements Market {
     const quote = (stake: string) =>
       reconnecting.read('proposal', dialect.quoteMultiplier(asset, { currency, multiplier, stake: Number(stake) }))
     const frame = await quote(contract.stake)
-    const stake = readResponse(frame, answer => leastIn(answer, 'stake'))
+    const stake = readResponse(frame, body => leastIn(body, 'stake'))
     const smallest = stake === null || Number(stake) === Number(contract.stake) ? frame : await quote(stake)
-    return readResponse(smallest, answer => ({
+    return readResponse(smallest, body => ({
       stake,
-      stopLoss: leastIn(answer, 'stop_loss'),
-      takeProfit: leastIn(answer, 'take_profit')
+      stopLoss: leastIn(body, 'stop_loss'),
+      takeProfit: leastIn(body, 'take_profit')
     }))
   }
 
@@ -300,8 +300,8 @@ function readCandle(value: unknown): Candle {
   }
 }
 
-function readMultiplierOffer({ contracts_for: answer }: Frame): MultiplierOffer {
-  const available = listOf(bodyOf(answer, 'contracts_for').available, 'available').map(row => bodyOf(row, 'an offer'))
+function readMultiplierOffer({ contracts_for: offers }: Frame): MultiplierOffer {
+  const available = listOf(bodyOf(offers, 'contracts_for').available, 'available').map(row => bodyOf(row, 'an offer'))
   const row = available.find(each => each.contract_type === 'MULTUP')
   if (row === undefined) return { multipliers: [], cancellation: [], defaultStake: USUAL_STAKE }
   const multipliers = listOf(row.multiplier_range ?? [], 'multiplier_range').map(Number)

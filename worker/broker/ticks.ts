@@ -217,7 +217,11 @@ export class BrokerTicks implements TickStreams {
     }
     this.#subscriptions.set(asset, subscription)
     try {
-      await reconnecting.call('ticks', { ticks: asset, subscribe: 1 }, { answer: 'tick', stream: subscription.stream })
+      await reconnecting.call(
+        'ticks',
+        { ticks: asset, subscribe: 1 },
+        { responseKey: 'tick', stream: subscription.stream }
+      )
       this.#later.delete(asset)
     } catch (error) {
       if (this.#subscriptions.get(asset) === subscription) this.#subscriptions.delete(asset)

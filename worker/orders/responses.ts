@@ -147,7 +147,7 @@ export class Responses {
     const kept = await this.#findKept(order.id)
     if (kept?.broker_order_id !== contractId) {
       expected.cancel()
-      return log.error({ orderId: order.id, contractId }, 'the broker answered after the order was decided')
+      return log.error({ orderId: order.id, contractId }, 'the broker responded after the order was decided')
     }
     // It was this worker when the acknowledgement of the write was lost and the write was repeated; otherwise the
     // worker that adopted the order holds its lease.

@@ -187,7 +187,7 @@ const checks = new Map<object, ValidateFunction>()
 /** Serves the control calls; everything else is 404. */
 export function control(controlled: Controlled): RequestListener {
   return (request, response) => {
-    answer(controlled, request, response).catch((error: unknown) => {
+    respond(controlled, request, response).catch((error: unknown) => {
       if (response.headersSent) {
         response.destroy()
         return
@@ -198,7 +198,7 @@ export function control(controlled: Controlled): RequestListener {
   }
 }
 
-async function answer(controlled: Controlled, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respond(controlled: Controlled, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://localhost')
   if (request.method === 'GET' && url.pathname === '/control/ledger') {
     await sendLedger(controlled.engine, url.searchParams, response)

@@ -83,8 +83,8 @@ export function openRequests({
         agent: agents[secure ? 'https:' : 'http:']
       }
       // A server may close an idle connection at the moment it is used again: that is no failure of the endpoint.
-      return send(sending).then(({ stale, ...answer }) =>
-        stale ? send(sending).then(({ stale: _, ...second }) => second) : answer
+      return send(sending).then(({ stale, ...first }) =>
+        stale ? send(sending).then(({ stale: _, ...second }) => second) : first
       )
     },
     close() {
@@ -154,12 +154,12 @@ function send({
       agent,
       headers: { 'content-type': 'application/json', ...headers, 'content-length': String(Buffer.byteLength(body)) }
     })
-    let answered = false
-    const end = (answer: DeliveryResponse & { stale?: boolean }) => {
-      if (answered) return
-      answered = true
+    let ended = false
+    const end = (outcome: DeliveryResponse & { stale?: boolean }) => {
+      if (ended) return
+      ended = true
       clearTimeout(timer)
-      resolve(answer)
+      resolve(outcome)
     }
     const timer = setTimeout(() => {
       end(failed('TIMEOUT', passed()))

@@ -299,23 +299,23 @@ export class Sender {
     endpoint.begin(item, this.#now())
     const end = this.underWay.begin({ partnerId, slow, quick: item.quick })
     const deliveryId = item.deliveryId ?? newDeliveryId()
-    let answer: DeliveryResponse | undefined
+    let outcome: DeliveryResponse | undefined
     try {
       item.entry ??= await this.#load.later({ partnerId, day: item.day, position: item.position })
-      if (this.#held.get(endpoint.id) === held) answer = await this.#attempt(held, item)
+      if (this.#held.get(endpoint.id) === held) outcome = await this.#attempt(held, item)
     } catch (error) {
       this.#log.warn({ err: error, webhook: endpoint.id }, 'an event for a webhook could not be read, trying again')
     }
     end()
     if (this.#held.get(endpoint.id) !== held) return this.pump()
-    if (!answer) {
+    if (!outcome) {
       endpoint.cancel(item)
       item.dueAt = this.#now() + READ_RETRY_MS
     } else {
-      endpoint.end(item, deliveryId, answer, this.#now())
+      endpoint.end(item, deliveryId, outcome, this.#now())
       this.underWay.unwritten += 1
       if (item.quick) this.underWay.quickUnwritten += 1
-      countDelivery(answer)
+      countDelivery(outcome)
       this.#onOutcome()
     }
     this.wake(endpoint)

@@ -22,8 +22,8 @@ export function openTesting(services: WorkerServices, requests: Requests): Testi
   let underWay = 0
 
   async function run(test: TestRow): Promise<void> {
-    const answer = await sendTest(test)
-    const { error, httpStatus, ms, response } = answer
+    const outcome = await sendTest(test)
+    const { error, httpStatus, ms, response } = outcome
     const uuid = readDeliveryId(test.id) as string
     await writeTestAttempt(db, {
       endpointId: test.endpoint_id,

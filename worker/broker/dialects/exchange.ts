@@ -5,8 +5,8 @@ import type { Frame } from '../transport/sockets.ts'
 import { bodyOf, integerOf, optionalDecimal } from './reading.ts'
 
 /** Currency → units of it that one unit of the base is worth. */
-export function readRates({ exchange_rates: answer }: Frame): Map<string, string> {
-  const rates = bodyOf(bodyOf(answer, 'exchange_rates').rates, 'rates')
+export function readRates({ exchange_rates: body }: Frame): Map<string, string> {
+  const rates = bodyOf(bodyOf(body, 'exchange_rates').rates, 'rates')
   return new Map(
     Object.keys(rates).flatMap(currency => {
       const rate = optionalDecimal(rates, currency)
@@ -16,8 +16,8 @@ export function readRates({ exchange_rates: answer }: Frame): Map<string, string
 }
 
 /** Currency → decimals of its amounts. */
-export function readDigits({ website_status: answer }: Frame): Map<string, number> {
-  const currencies = bodyOf(bodyOf(answer, 'website_status').currencies_config, 'currencies_config')
+export function readDigits({ website_status: body }: Frame): Map<string, number> {
+  const currencies = bodyOf(bodyOf(body, 'website_status').currencies_config, 'currencies_config')
   return new Map(
     Object.entries(currencies).map(([currency, config]) => [
       currency,

@@ -36,7 +36,7 @@ interface AddressRequest {
   hurry?: AbortSignal | undefined
 }
 
-const MAX_ANSWER_BYTES = 65_536
+const MAX_RESPONSE_BYTES = 65_536
 const MAX_BLANK_BUDGETS = 2_000
 const only = 'rest'
 
@@ -97,7 +97,7 @@ export class Rest {
     const body = await this.#ask('GET', '/trading/v1/options/accounts', { appId, token, hurry })
     let account: Body | undefined
     try {
-      const accounts = listOf(bodyOf(body, 'the answer').data, 'data').map(row => bodyOf(row, 'an account'))
+      const accounts = listOf(bodyOf(body, 'the response').data, 'data').map(row => bodyOf(row, 'an account'))
       account = accounts.find(row => row.account_id === accountId)
     } catch (cause) {
       throw unreadable(cause)
@@ -116,7 +116,7 @@ export class Rest {
     const path = `/applications/v1/markup-statistics?date_from=${day}&date_to=${day}`
     const body = await this.#ask('GET', path, { appId, token, hurry })
     try {
-      const data = bodyOf(bodyOf(body, 'the answer').data, 'data')
+      const data = bodyOf(bodyOf(body, 'the response').data, 'data')
       const rows = listOf(data.breakdown ?? [], 'breakdown').map(row => bodyOf(row, 'a row of breakdown'))
       const own = rows.find(row => row.app_id === appId)
       if (own === undefined) return { contracts: 0, markup: '0' }
@@ -138,15 +138,15 @@ export class Rest {
     const machine = this.#ofMachine
     if (machine !== null) await takeInTurn(options => machine.take(options), hurry)
     const { status, body } = await this.#reachability.guard(async () => {
-      const answer = await this.#send(method, path, { appId, token })
-      if (answer.status >= 500 && !isBusy(answer.status, answer.body))
-        throw restRefusal(answer.status, answer.body, this.#options)
-      return answer
+      const result = await this.#send(method, path, { appId, token })
+      if (result.status >= 500 && !isBusy(result.status, result.body))
+        throw restRefusal(result.status, result.body, this.#options)
+      return result
     })
     // The broker does not show whose limit was exceeded: the user's, or this address's by others behind it.
     for (const each of [budget, this.#ofAddress]) {
       if (isBusy(status, body)) each.backOff(only)
-      else if (status === 200) each.answered(only)
+      else if (status === 200) each.succeeded(only)
     }
     if (status !== 200 || readRestError(body) !== null) throw restRefusal(status, body, this.#options)
     return body
@@ -192,7 +192,7 @@ export class Rest {
   #trusted(body: unknown): string {
     let address: string
     try {
-      address = textOf(bodyOf(bodyOf(body, 'the answer').data, 'data'), 'url')
+      address = textOf(bodyOf(bodyOf(body, 'the response').data, 'data'), 'url')
     } catch (cause) {
       throw unreadable(cause)
     }
@@ -264,7 +264,7 @@ async function readText(response: Response): Promise<string> {
   let text = ''
   for await (const chunk of response.body ?? []) {
     text += decoder.decode(chunk as Uint8Array, { stream: true })
-    if (text.length > MAX_ANSWER_BYTES) throw new Error('the answer is too long')
+    if (text.length > MAX_RESPONSE_BYTES) throw new Error('the response is too long')
   }
   return text + decoder.decode()
 }

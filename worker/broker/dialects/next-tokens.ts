@@ -13,7 +13,7 @@ interface TokenGrant {
   expiresInSeconds: number | null
 }
 
-const MAX_ANSWER_BYTES = 65_536
+const MAX_RESPONSE_BYTES = 65_536
 
 /**
  * Exchanges a refresh token for a token. Rejects with BrokerError: BROKER_DISCONNECTED (rejected, TOKEN_EXPIRED) when the
@@ -42,7 +42,7 @@ export async function renewToken(
   }
   if (status !== 200) throw refusal(status, body)
   const { access_token: token, refresh_token: next, expires_in: seconds } = body
-  if (typeof token !== 'string' || !unknowns.tokenForm.test(token)) throw unreachable('the answer has no token')
+  if (typeof token !== 'string' || !unknowns.tokenForm.test(token)) throw unreachable('the response has no token')
   return {
     token,
     refreshToken: typeof next === 'string' && unknowns.tokenForm.test(next) ? next : null,
@@ -68,7 +68,7 @@ async function readJson(response: Response): Promise<Record<string, unknown>> {
   let text = ''
   for await (const chunk of response.body ?? []) {
     text += decoder.decode(chunk as Uint8Array, { stream: true })
-    if (text.length > MAX_ANSWER_BYTES) throw new Error('the answer is too long')
+    if (text.length > MAX_RESPONSE_BYTES) throw new Error('the response is too long')
   }
   try {
     const body = JSON.parse(text + decoder.decode()) as unknown

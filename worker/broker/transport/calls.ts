@@ -5,7 +5,7 @@ import type { Frame, Stream } from './streams.ts'
 
 export interface CallOptions {
   /** The key under which the response comes; a frame without it is an update that overtook the response. */
-  answer: string
+  responseKey: string
   timeoutMs: number
   /** The call changes something at the broker: without a response it may have run. */
   mayRun?: boolean
@@ -19,7 +19,7 @@ export interface CallOptions {
 
 /** A call that waits for its response. */
 export interface PendingCall {
-  answer: string
+  responseKey: string
   mayRun: boolean
   stream: Stream | null
   resolve(frame: Frame): void
@@ -67,7 +67,7 @@ export class Calls {
   /** The call that a frame responds to: an update of the call's stream may carry its number, but not its response. */
   respondedBy(frame: Frame, reqId: number | null): PendingCall | undefined {
     const call = reqId === null ? undefined : this.#waiting.get(reqId)?.call
-    return call && (frame.error !== undefined || frame[call.answer] !== undefined) ? call : undefined
+    return call && (frame.error !== undefined || frame[call.responseKey] !== undefined) ? call : undefined
   }
 
   /** Takes a call out, so that it can end; undefined when it has ended. */

@@ -74,8 +74,8 @@ export class Budget {
   }
 
   /** A call of this class succeeded: the back-off starts anew. */
-  answered(name: string): void {
-    this.#classes.get(name)?.answered()
+  succeeded(name: string): void {
+    this.#classes.get(name)?.succeeded()
   }
 
   /** What is left of a class, as a fraction of its tightest window. */
@@ -262,7 +262,7 @@ class ClassBudget {
     if (this.#urgent.length + this.#ordinary.length > 0) this.#arm()
   }
 
-  answered(): void {
+  succeeded(): void {
     this.#refusals = 0
   }
 

@@ -24,7 +24,7 @@ interface ReconnectingOptions {
 
 interface ReconnectingCall {
   /** The key of the response, where it is not the call's name. */
-  answer?: string
+  responseKey?: string
   /** Buys and sells: first in the queue, in doubt without a response. */
   mayRun?: boolean
   /** Refused while the broker announces that it goes down. */
@@ -36,7 +36,7 @@ interface ReconnectingCall {
   stream?: Stream
 }
 
-type ReadOptions = Pick<ReconnectingCall, 'answer' | 'timeoutMs' | 'stream'>
+type ReadOptions = Pick<ReconnectingCall, 'responseKey' | 'timeoutMs' | 'stream'>
 
 /** Pauses between attempts at a call that changes nothing. */
 const readPauses = { firstMs: 250, mostMs: 4_000 }
@@ -204,7 +204,7 @@ export class ReconnectingConnection {
     if (options.purchase === true && !connection.buying) throw goingDown()
     const { beforeSend, stream } = options
     const callOptions: CallOptions = {
-      answer: options.answer ?? call,
+      responseKey: options.responseKey ?? call,
       timeoutMs: options.timeoutMs ?? answerTimeoutMs,
       mayRun,
       beforeSend,
@@ -213,7 +213,7 @@ export class ReconnectingConnection {
     }
     try {
       const frame = await connection.call(request, callOptions)
-      budget.answered(className)
+      budget.succeeded(className)
       this.usedAt = performance.now()
       return frame
     } catch (error) {
@@ -221,7 +221,7 @@ export class ReconnectingConnection {
       if (isRateLimit(error)) budget.backOff(className)
       // A connection that lost an order's response is not trusted to resolve it, and is closed so that it cannot
       // deliver the order late, should it be buffered on the way.
-      if (mayRun && error.brokerCode === 'NoAnswer') connection.reset('an order got no answer')
+      if (mayRun && error.brokerCode === 'NoAnswer') connection.reset('an order got no response')
       else if (wantsReauthorising(error)) this.retire(connection, error)
       // Mostly a fault of ours or of our configuration; a strange symbol of the caller's may do it too.
       if (isOurFault(error)) log.warn({ call, err: error }, 'the broker does not accept our request')

@@ -89,8 +89,8 @@ export class AccountSession implements Session {
     const { dialect, reconnecting, pipSizeOf } = this.#options
     if (leisurely && !reconnecting.plenty('proposal_open_contract')) throw exhausted('kept for what is urgent')
     const frame = await this.#read('proposal_open_contract', { contract_id: Number(contractId) })
-    return readResponse(frame, ({ proposal_open_contract: answer }) => {
-      const body = bodyOf(answer, 'proposal_open_contract')
+    return readResponse(frame, ({ proposal_open_contract: contract }) => {
+      const body = bodyOf(contract, 'proposal_open_contract')
       if (Object.keys(body).length === 0) throw notFound()
       return dialect.readState(body, pipSizeOf)
     })
@@ -233,8 +233,8 @@ function readSold({ sell }: Frame): { contractId: string; soldFor: string; trans
 /**
  * The rows of a list in a response. An unreadable row spoils the whole: a contract left out would be taken for absent.
  */
-function rowsOf(answer: unknown, field: string): Body[] {
-  return listOf(bodyOf(answer, 'the answer')[field] ?? [], field).map(row => bodyOf(row, `a row of ${field}`))
+function rowsOf(response: unknown, field: string): Body[] {
+  return listOf(bodyOf(response, 'the response')[field] ?? [], field).map(row => bodyOf(row, `a row of ${field}`))
 }
 
 function paged({ limit, offset, most }: { limit: number; offset?: number; most: number }): Request {

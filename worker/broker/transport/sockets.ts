@@ -71,7 +71,7 @@ export class BrokerConnection {
     this.#wire = wire
     this.#options = options
     const { log, forgetBudget: budget } = options
-    const send = (forget: string) => this.call({ forget }, { answer: 'forget', timeoutMs: DEFAULT_PONG_WITHIN_MS })
+    const send = (forget: string) => this.call({ forget }, { responseKey: 'forget', timeoutMs: DEFAULT_PONG_WITHIN_MS })
     this.#forgetting = new Forgetting({ send, budget, log })
     socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
     // 'close' follows every error; the error only has the reason.
@@ -112,7 +112,7 @@ export class BrokerConnection {
       if (this.#socket.readyState !== WebSocket.OPEN) return reject(this.#gone())
       this.#socket.send(text)
 
-      const call: PendingCall = { answer: options.answer, mayRun, stream, resolve, reject }
+      const call: PendingCall = { responseKey: options.responseKey, mayRun, stream, resolve, reject }
       const giveUp = () => this.#settle(reqId, noResponse(call))
       this.#calls.add(reqId, call, { timeoutMs: options.timeoutMs, signal, giveUp })
       if (stream !== null) this.#streams.add(reqId, stream)
@@ -195,7 +195,7 @@ export class BrokerConnection {
   #route(frame: Frame, reqId: number | null): void {
     const call = this.#calls.respondedBy(frame, reqId)
     if (call) {
-      this.#answer(reqId as number, call, frame)
+      this.#complete(reqId as number, call, frame)
       return
     }
     const subscriptionId = subscriptionOf(frame)
@@ -223,7 +223,7 @@ export class BrokerConnection {
     return unsent('The connection to the broker is gone.', 'NotConnected')
   }
 
-  #answer(reqId: number, { stream, mayRun }: PendingCall, frame: Frame): void {
+  #complete(reqId: number, { stream, mayRun }: PendingCall, frame: Frame): void {
     const subscriptionId = stream === null ? null : subscriptionOf(frame)
     if (frame.error !== undefined) {
       this.#settle(reqId, refused(readRefusal(frame.error), mayRun))
@@ -287,11 +287,12 @@ export class BrokerConnection {
   #ping(): void {
     if (!this.open) return
     const requestedAt = performance.now()
-    this.call({ ping: 1 }, { answer: 'ping', timeoutMs: this.#options.pongWithinMs ?? DEFAULT_PONG_WITHIN_MS }).catch(
-      (error: BrokerError) => {
-        if (this.#receivedAt < requestedAt) this.reset(`no pong: ${error.brokerCode}`)
-      }
-    )
+    this.call(
+      { ping: 1 },
+      { responseKey: 'ping', timeoutMs: this.#options.pongWithinMs ?? DEFAULT_PONG_WITHIN_MS }
+    ).catch((error: BrokerError) => {
+      if (this.#receivedAt < requestedAt) this.reset(`no pong: ${error.brokerCode}`)
+    })
   }
 
   #because(cause: string): void {

@@ -22,7 +22,7 @@ export interface SubscriptionsOptions extends Omit<ParkedOptions, 'onOver' | 'on
 
 // A sale by another program is found so late at most.
 const AWAY_MS = 10 * 60_000
-const answer = 'proposal_open_contract'
+const CALL = 'proposal_open_contract'
 
 export class Subscriptions {
   readonly #options: SubscriptionsOptions
@@ -181,7 +181,7 @@ export class Subscriptions {
     let frame: Frame
     try {
       subscription.subscribing = subscribing
-      frame = await reconnecting.read(answer, subscribing ? { ...request, subscribe: 1 } : request, { stream })
+      frame = await reconnecting.read(CALL, subscribing ? { ...request, subscribe: 1 } : request, { stream })
     } catch (error) {
       reconnecting.leaveDoubled(error)
       throw error
@@ -252,7 +252,7 @@ export class Subscriptions {
   }
 
   #read(frame: Frame): ContractState {
-    const body = bodyOf(frame.proposal_open_contract, answer)
+    const body = bodyOf(frame.proposal_open_contract, CALL)
     if (Object.keys(body).length === 0) throw notFound()
     return this.#options.dialect.readState(body, this.#options.pipSizeOf)
   }

@@ -30,7 +30,7 @@ export class OAuth {
   }
 
   /** Handles POST /oauth2/token. */
-  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let text = ''
     for await (const chunk of request as AsyncIterable<Buffer>) {
       text += chunk

@@ -75,7 +75,7 @@ export function nextRest(rest: RestServices, others: RequestListener): RequestLi
   return (request, response) => {
     const { pathname: path, searchParams: query } = new URL(request.url ?? '/', 'http://localhost')
     if (path === '/oauth2/token' && request.method === 'POST') {
-      rest.oauth.answer(request, response).catch(() => response.destroy())
+      rest.oauth.respond(request, response).catch(() => response.destroy())
       return
     }
     if (path !== '/v1/health' && path !== STATISTICS && !path.startsWith(`${ROOT}/`)) {
@@ -84,7 +84,7 @@ export function nextRest(rest: RestServices, others: RequestListener): RequestLi
     }
     const began = performance.now()
     const meta = () => ({ endpoint: path, method: request.method, timing: Math.round(performance.now() - began) })
-    answer(rest, counts, request, { path, query })
+    respond(rest, counts, request, { path, query })
       .then(found => {
         if (found === 'cut') response.destroy()
         else if (found === 'up') send(response, 200, 'OK')
@@ -98,7 +98,7 @@ export function nextRest(rest: RestServices, others: RequestListener): RequestLi
   }
 }
 
-async function answer(
+async function respond(
   rest: RestServices,
   counts: CallCounts,
   request: IncomingMessage,
