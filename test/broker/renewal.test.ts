@@ -74,7 +74,7 @@ renewal(
     const accountId = newAccountId()
     // The same user's other account: users go by the number in their ids.
     const other = `DOT${accountId.slice('VRTC'.length)}`
-    const asked = simulator.oauth.asked
+    const before = simulator.oauth.requests
     simulator.oauth.tokenSeconds = 6
     const traderExternalId = await exchange([accountId, other], { seconds: 6 })
     assert.is((await partner.call(getBalance, { query: { traderExternalId } })).status, 200)
@@ -86,7 +86,7 @@ renewal(
     assert.is(two.token_version, one.token_version)
     assert.is(two.refresh_digest, one.refresh_digest)
     assert.ok(one.token_version > version || version > 3)
-    assert.is(simulator.oauth.asked - asked, one.token_version - 1, 'refresh tokens used')
+    assert.is(simulator.oauth.requests - before, one.token_version - 1, 'refresh tokens used')
     // A new connection needs the new token: the first one has ended.
     simulator.next.front.cutAll(accountId)
     const { status, body } = await partner.call(getBalance, { query: { traderExternalId } })
@@ -138,8 +138,8 @@ renewal(
     const accountId = newAccountId()
     simulator.oauth.failing = 503
     const traderExternalId = await exchange([accountId], { seconds: 2 })
-    const asked = simulator.oauth.asked
-    await until('a failed renewal', async () => simulator.oauth.asked > asked)
+    const before = simulator.oauth.requests
+    await until('a failed renewal', async () => simulator.oauth.requests > before)
     const hurry = () =>
       rows(db, 'update broker_accounts set renew_at = now() where account_id = :accountId', { accountId })
     await until('the rejection', async () => {

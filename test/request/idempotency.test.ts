@@ -203,7 +203,7 @@ secrets('are sealed anew when the token keys change', async () => {
     {
       row: createCommunityBot,
       partner: { partnerId: partner.partnerId } as never,
-      asked: { party: partner.partnerId, params: {}, query: {}, body: bot('rotated') },
+      requested: { party: partner.partnerId, params: {}, query: {}, body: bot('rotated') },
       handle: () => Promise.reject(new Error('ran again'))
     }
   )
@@ -232,7 +232,7 @@ crashing('leaves neither effect nor response when its lease was lost before the 
   const running = once({ request: { headers: { 'idempotency-key': key } } } as never, services, {
     row: createCommunityBot,
     partner: { partnerId: partner.partnerId } as never,
-    asked: { party: partner.partnerId, params: {}, query: {}, body },
+    requested: { party: partner.partnerId, params: {}, query: {}, body },
     async handle(opened) {
       const asked = { partner: { partnerId: partner.partnerId }, params: {}, query: {}, body }
       const answer = await createCommunityBot.handle(asked as never, opened)

@@ -13,7 +13,7 @@ export class OAuth {
   /** While set, every request gets this status. */
   failing: number | null = null
   /** Number of exchanges requested. */
-  wanted = 0
+  requests = 0
   readonly #next: Next
   readonly #revoked: readonly unknown[]
   readonly #used = new Set<string>()
@@ -36,7 +36,7 @@ export class OAuth {
       text += chunk
       if (text.length > MAX_BODY_BYTES) return send(response, 400, { error: 'invalid_request' })
     }
-    this.wanted += 1
+    this.requests += 1
     const down = this.#next.front.faults.settings.down ? 503 : this.failing
     if (down !== null) return send(response, down, { error: 'temporarily_unavailable' })
     const form = new URLSearchParams(text)
