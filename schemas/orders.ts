@@ -62,6 +62,7 @@ const durationUnit = {
   description: 'Ticks, seconds, minutes, hours or days.',
   examples: ['t']
 } as const
+export type DurationUnit = (typeof durationUnit.enum)[number]
 export const contractType = {
   type: 'string',
   enum: contractTypes,
@@ -74,6 +75,7 @@ export const direction = {
   description: 'Which way the market is expected to go.',
   examples: ['up']
 } as const
+export type MultiplierDirection = (typeof direction.enum)[number]
 const barrier = {
   type: 'string',
   pattern: '^[0-9]$',

@@ -1,4 +1,5 @@
 // Copy trading: leaders by record, follows, and the followers an order is copied to.
+import type { AccountMode } from '../../schemas/fields/fields.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -11,7 +12,7 @@ export interface LeaderRecord {
   leaderId: string
   displayName: string | null
   /** Of the active account; the currency is null while it is not known. */
-  accountMode: 'REAL' | 'DEMO'
+  accountMode: AccountMode
   currency: string | null
   followers: number
   trades: number
@@ -95,7 +96,7 @@ interface FollowRecord {
   leaderId: string
   /** Where the copies go, whatever account is active. */
   accountId: string
-  accountMode: 'REAL' | 'DEMO'
+  accountMode: AccountMode
   /** null while it is not known. */
   currency: string | null
   riskPct: string

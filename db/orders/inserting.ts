@@ -1,15 +1,17 @@
 // What orders of requests (storing.ts) and copies (copies.ts) share: the terms of a purchase, how a draft is bound to a
 // statement, and the insert itself, which takes rows from wherever the statement has them.
+
 import { hash } from 'node:crypto'
 import { newId } from '../../schemas/fields/ids.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
+import type { MultiplierDirection } from '../../schemas/orders.ts'
 
 /** The terms of the purchase; a repeat under the same clientOrderId must have the same. */
 export interface OrderTerms {
   kind: 'BINARY' | 'MULTIPLIER'
   asset: string
   contractType: string | null
-  direction: 'up' | 'down' | null
+  direction: MultiplierDirection | null
   multiplier: string | null
   stake: string
   duration: number | null

@@ -1,9 +1,11 @@
 // Orders as rows, found by their ids. Lists are in listing.ts, storing is in storing.ts, buying in placing.ts, contract leases and settlement in
 // leases.ts.
+
 import { createHash } from 'node:crypto'
 import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { OrderStatus } from '../../schemas/orders.ts'
+import type { AccountMode } from '../../schemas/fields/fields.ts'
+import type { DurationUnit, MultiplierDirection, OrderStatus } from '../../schemas/orders.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import { findArchived } from './archive.ts'
 import { expiredMessageOf } from './expired.ts'
@@ -18,7 +20,7 @@ export interface OrderRow {
   trader_external_id: string
   broker_account_id: string
   account_id: string
-  account_mode: 'REAL' | 'DEMO'
+  account_mode: AccountMode
   currency: string | null
   app_id: string
   dialect: string
@@ -27,7 +29,7 @@ export interface OrderRow {
   request_hash: Buffer
   asset: string
   contract_type: string | null
-  direction: 'up' | 'down' | null
+  direction: MultiplierDirection | null
   multiplier: string | null
   /** In USD. */
   stake: string
@@ -36,7 +38,7 @@ export interface OrderRow {
   /** Units of the account's currency that one USD was worth; null with the former. */
   exchange_rate: string | null
   duration: number | null
-  duration_unit: 't' | 's' | 'm' | 'h' | 'd' | null
+  duration_unit: DurationUnit | null
   barrier: string | null
   stop_loss: string | null
   take_profit: string | null

@@ -1,5 +1,6 @@
 // Statements of the operator's console beyond those of the commands. It refreshes every second, so every statement here
 // reads a bounded part of a table by one of its indexes.
+import type { AccountMode } from '../../schemas/fields/fields.ts'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import type { Plan, SaasStatus } from '../../schemas/partners.ts'
 import type { Phase } from '../orders/reading.ts'
@@ -302,7 +303,7 @@ export interface EarningLine {
 /** Earnings of the last `days` days as far as they are added up, the largest markup first, at most `limit`. */
 export async function listEarningLines(
   db: Db,
-  { mode, days, limit }: { mode: 'REAL' | 'DEMO' | 'ALL'; days: number; limit: number }
+  { mode, days, limit }: { mode: AccountMode | 'ALL'; days: number; limit: number }
 ): Promise<EarningLine[]> {
   return rows<EarningLine>(
     db,

@@ -2,6 +2,7 @@
 // the worker's business.
 
 import { ApiError } from '../../schemas/errors/errors.ts'
+import type { AccountMode } from '../../schemas/fields/fields.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { type RejectedReason, rejectionMessages } from '../../schemas/traders/accounts.ts'
 import { backOffInSql } from '../platform/back-off.ts'
@@ -13,7 +14,7 @@ export interface AccountRecord {
   partnerId: string
   traderId: string
   accountId: string
-  accountMode: 'REAL' | 'DEMO'
+  accountMode: AccountMode
   currency: string | null
   status: 'CONNECTED' | 'REJECTED'
   /** null unless status is REJECTED. */
@@ -176,7 +177,7 @@ function disconnected(reason: RejectedReason | null): ApiError {
 /** A stored token, sealed, with the facts of its account from the exchange. */
 export interface StoredToken extends Sealed {
   version: number
-  accountMode: 'REAL' | 'DEMO'
+  accountMode: AccountMode
   currency: string | null
   /** Whether the broker has accepted this version for this account. */
   proven: boolean

@@ -1,12 +1,13 @@
 // The leaderboard of a partner's community: closed orders of 30 days, added up by the day beforehand, and collected
 // trades, added up for each request.
+import type { AccountMode } from '../../schemas/fields/fields.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { tradedSegments } from './days.ts'
 
 export interface RankedRecord {
   /** Within one mode and currency. */
   rank: number
-  accountMode: 'REAL' | 'DEMO'
+  accountMode: AccountMode
   currency: string | null
   partyId: string
   displayName: string | null
@@ -18,7 +19,7 @@ export interface RankedRecord {
 
 interface RankedRow {
   rank: number
-  account_mode: 'REAL' | 'DEMO'
+  account_mode: AccountMode
   currency: string | null
   party_id: string
   display_name: string | null

@@ -36,6 +36,7 @@ export const accountMode = {
   description: 'Real money or a demo account.',
   examples: ['DEMO']
 } as const
+export type AccountMode = (typeof accountMode.enum)[number]
 
 export const currency = {
   type: 'string',

@@ -4,8 +4,9 @@
 
 import type { Logger } from 'pino'
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
+import type { AccountMode } from '../../schemas/fields/fields.ts'
 import type { Candle, ContractLimits, MultiplierSpec } from '../../schemas/market.ts'
-import type { contractTypes } from '../../schemas/orders.ts'
+import type { contractTypes, DurationUnit, MultiplierDirection } from '../../schemas/orders.ts'
 import type { RejectedReason } from '../../schemas/traders/accounts.ts'
 import type { MarkupReport, ReportAccess } from './markup-report.ts'
 
@@ -28,13 +29,13 @@ export interface BinaryContract {
   stake: string
   currency: string
   duration: number
-  durationUnit: 't' | 's' | 'm' | 'h' | 'd'
+  durationUnit: DurationUnit
   barrier: string | null
 }
 
 export interface MultiplierContract {
   kind: 'MULTIPLIER'
-  direction: 'up' | 'down'
+  direction: MultiplierDirection
   asset: string
   stake: string
   currency: string
@@ -102,7 +103,7 @@ export interface BrokerAccount {
 
 /** The broker's facts of an account; null where unknown. */
 export interface AccountFacts {
-  mode: 'REAL' | 'DEMO' | null
+  mode: AccountMode | null
   currency: string | null
 }
 

@@ -1,5 +1,7 @@
 // The order as the broker port takes it: the account it is on, and the contract it is for.
+
 import type { OrderRow } from '../../db/orders/reading.ts'
+import type { MultiplierDirection } from '../../schemas/orders.ts'
 import type { Contract } from '../broker/port.ts'
 
 /** Where an order's account is. */
@@ -34,7 +36,7 @@ export function contractOf(order: Pick<OrderRow, TermColumn>): Contract {
     return {
       ...shared,
       kind: 'MULTIPLIER',
-      direction: order.direction as 'up' | 'down',
+      direction: order.direction as MultiplierDirection,
       multiplier: Number(order.multiplier),
       stopLoss: order.stop_loss,
       takeProfit: order.take_profit
