@@ -77,7 +77,7 @@ export class BrokerSocket {
   /** Connects and authorises with one token. */
   static async authorised(url: string, token: string, query?: string): Promise<BrokerSocket> {
     const socket = await BrokerSocket.open(url, query)
-    const { error } = await socket.ask({ authorize: token })
+    const { error } = await socket.call({ authorize: token })
     if (error) throw new Error(`${error.code}: ${error.message}`)
     return socket
   }
@@ -88,7 +88,7 @@ export class BrokerSocket {
   }
 
   /** Sends a request and waits for its first response. */
-  ask(request: SocketFrame): Promise<SocketFrame> {
+  call(request: SocketFrame): Promise<SocketFrame> {
     const req_id = this.#nextId++
     this.send({ ...request, req_id })
     return this.until(frame => frame.req_id === req_id)

@@ -56,7 +56,7 @@ async function eventually(holds: () => boolean): Promise<void> {
   const witness = await BrokerSocket.open(url, 'app_id=9')
   for (let i = 0; !holds(); i++) {
     if (i > 5_000) throw new Error('It never came to hold')
-    await witness.ask({ ping: 1 })
+    await witness.call({ ping: 1 })
   }
   witness.close()
 }
@@ -88,10 +88,10 @@ calls('dropped after it ran leaves a contract without a notification', async () 
 calls('timed out has run never, or runs late', async () => {
   const socket = await trader()
   await under({ effect: 'timeout', call: 'buy' }, async () => {
-    assert.is((await socket.ask(buying())).error.code, 'Timeout')
+    assert.is((await socket.call(buying())).error.code, 'Timeout')
   })
   await under({ effect: 'timeout-late', call: 'buy', delayMs: 100 }, async () => {
-    assert.is((await socket.ask(buying(11))).error.code, 'Timeout')
+    assert.is((await socket.call(buying(11))).error.code, 'Timeout')
     assert.equal(books(socket.loginid), [])
   })
   await eventually(() => books(socket.loginid).length > 0)
@@ -105,11 +105,11 @@ calls('muted has run, ignored has not, and neither gets a response', async () =>
   const socket = await trader()
   await under({ effect: 'mute', call: 'buy' }, async () => {
     socket.send({ ...buying(), req_id: 50 })
-    await socket.ask({ ping: 1 })
+    await socket.call({ ping: 1 })
   })
   await under({ effect: 'ignore', call: 'buy' }, async () => {
     socket.send({ ...buying(12), req_id: 51 })
-    await socket.ask({ ping: 1 })
+    await socket.call({ ping: 1 })
   })
   assert.not.ok(socket.frames.some(frame => frame.req_id === 50 || frame.req_id === 51))
   assert.equal(
@@ -138,7 +138,7 @@ calls('gets its response twice, or after the next one, with one contract each', 
 calls('a held response comes by itself when no other does', async () => {
   const socket = await trader()
   await under({ effect: 'reorder', call: 'buy', delayMs: 30 }, async () => {
-    assert.ok((await socket.ask(buying())).buy)
+    assert.ok((await socket.call(buying())).buy)
   })
 })
 
@@ -158,17 +158,17 @@ calls('refused with any code does not run, as often and for whom the rule has it
       { effect: 'error', class: 'outcome', code: 'RateLimit' }
     ]
   })
-  assert.ok((await other.ask(buying())).buy)
-  assert.is((await socket.ask(buying())).error.code, 'PriceMoved')
-  assert.is((await socket.ask(buying())).error.code, 'PriceMoved')
-  assert.ok((await socket.ask(buying())).buy)
+  assert.ok((await other.call(buying())).buy)
+  assert.is((await socket.call(buying())).error.code, 'PriceMoved')
+  assert.is((await socket.call(buying())).error.code, 'PriceMoved')
+  assert.ok((await socket.call(buying())).buy)
   const elsewhere = { buy: '1', price: 10, parameters: { ...oneTick, symbol: 'R_50' } }
-  assert.equal((await socket.ask(elsewhere)).error, {
+  assert.equal((await socket.call(elsewhere)).error, {
     code: 'InvalidContractProposal',
     message: 'Unknown contract proposal'
   })
-  assert.is((await socket.ask({ statement: 1 })).error.code, 'RateLimit')
-  assert.ok((await socket.ask({ balance: 1 })).balance)
+  assert.is((await socket.call({ statement: 1 })).error.code, 'RateLimit')
+  assert.ok((await socket.call({ balance: 1 })).balance)
   faults.reset()
   assert.is(books(socket.loginid).length, 1)
 })
@@ -182,7 +182,7 @@ calls('chance repeats with the seed', async () => {
     })
     const socket = await BrokerSocket.open(shaky.url)
     const seen: boolean[] = []
-    for (let i = 0; i < 200; i++) seen.push((await socket.ask({ time: 1 })).error !== undefined)
+    for (let i = 0; i < 200; i++) seen.push((await socket.call({ time: 1 })).error !== undefined)
     socket.close()
     await shaky.close()
     return seen
@@ -233,19 +233,19 @@ site('down cuts everybody and refuses connections until it is up', async () => {
   assert.ok(refused)
   faults.reset()
   const again = await BrokerSocket.open(url)
-  assert.is((await again.ask({ ping: 1 })).ping, 'pong')
+  assert.is((await again.call({ ping: 1 })).ping, 'pong')
   again.close()
 })
 
 site('under maintenance announces it, then drops', async () => {
   const lone = await startSimulator()
   const socket = await BrokerSocket.open(lone.url)
-  await socket.ask({ website_status: 1, subscribe: 1 })
+  await socket.call({ website_status: 1, subscribe: 1 })
   lone.v3.maintain(30)
   assert.is((await socket.until(frame => frame.website_status?.site_status === 'updating')).msg_type, 'website_status')
   await socket.eventually(() => socket.closed)
   const again = await BrokerSocket.open(lone.url)
-  assert.is((await again.ask({ website_status: 1 })).website_status.site_status, 'up')
+  assert.is((await again.call({ website_status: 1 })).website_status.site_status, 'up')
   again.close()
   await lone.close()
 })
@@ -272,9 +272,9 @@ control('refuses what it does not know, and names what is wrong', async () => {
     ['/ticks', { symbol: 'R_100', quotes: [0] }]
   ]
   for (const [path, body] of cases) {
-    const answer = await http('POST', path, body)
-    assert.is(answer.status, 400, path)
-    assert.is(typeof answer.body.error, 'string')
+    const response = await http('POST', path, body)
+    assert.is(response.status, 400, path)
+    assert.is(typeof response.body.error, 'string')
   }
   assert.is((await http('GET', '/ledger?limit=x')).status, 400)
 })
@@ -285,19 +285,19 @@ control('sets faults, the market, ticks, tokens and accounts while it runs', asy
     add: { effect: 'error', call: 'time', code: 'CallError', times: 1 },
     suspended: ['R_10']
   })
-  assert.is((await socket.ask({ time: 1 })).error.code, 'CallError')
-  assert.ok((await socket.ask({ time: 1 })).time)
-  const suspended = await socket.ask({ buy: '1', price: 10, parameters: { ...oneTick, symbol: 'R_10' } })
+  assert.is((await socket.call({ time: 1 })).error.code, 'CallError')
+  assert.ok((await socket.call({ time: 1 })).time)
+  const suspended = await socket.call({ buy: '1', price: 10, parameters: { ...oneTick, symbol: 'R_10' } })
   assert.match(suspended.error.message, /suspended/)
   await http('POST', '/market', { symbol: 'R_25', open: false })
   assert.is(
-    (await socket.ask({ buy: '1', price: 10, parameters: { ...oneTick, symbol: 'R_25' } })).error.code,
+    (await socket.call({ buy: '1', price: 10, parameters: { ...oneTick, symbol: 'R_25' } })).error.code,
     'MarketIsClosed'
   )
   assert.equal((await http('GET', '/state')).body.closed.includes('R_25'), true)
   await http('POST', '/market', { symbol: 'R_25', open: null })
   await http('POST', '/ticks', { symbol: 'JD10', quotes: Array.from({ length: 200 }, () => 1219.5) })
-  const { buy } = await socket.ask({
+  const { buy } = await socket.call({
     buy: '1',
     price: 10,
     parameters: { ...oneTick, symbol: 'JD10', contract_type: 'DIGITMATCH', barrier: '0' }
@@ -307,12 +307,12 @@ control('sets faults, the market, ticks, tokens and accounts while it runs', asy
   )
   await http('POST', '/accounts', { loginid: 'CR4000001', token: 'preset-token', balance: 20, scopes: ['read'] })
   const preset = await BrokerSocket.authorised(url, 'preset-token')
-  assert.is((await preset.ask({ balance: 1 })).balance.balance, 20)
-  assert.is((await preset.ask(buying())).error.code, 'PermissionDenied')
+  assert.is((await preset.call({ balance: 1 })).balance.balance, 20)
+  assert.is((await preset.call(buying())).error.code, 'PermissionDenied')
   await http('POST', '/tokens', { revoke: 'preset-token' })
-  assert.is((await preset.ask({ balance: 1 })).error.code, 'InvalidToken')
+  assert.is((await preset.call({ balance: 1 })).error.code, 'InvalidToken')
   await http('POST', '/accounts', { loginid: socket.loginid, disabled: true })
-  assert.is((await socket.ask(buying())).error.code, 'AccountDisabled')
+  assert.is((await socket.call(buying())).error.code, 'AccountDisabled')
   const state = (await http('DELETE', '/faults')).body
   assert.equal([state.faults.rules, state.suspended], [[], []])
 })
@@ -320,8 +320,8 @@ control('sets faults, the market, ticks, tokens and accounts while it runs', asy
 control('frozen ticks let contracts wait', async () => {
   const socket = await trader()
   await http('POST', '/faults', { frozen: ['R_75'] })
-  const { buy } = await socket.ask({ buy: '1', price: 10, parameters: { ...oneTick, symbol: 'R_75' }, subscribe: 1 })
-  await socket.ask({ ticks: 'R_10', subscribe: 1 })
+  const { buy } = await socket.call({ buy: '1', price: 10, parameters: { ...oneTick, symbol: 'R_75' }, subscribe: 1 })
+  await socket.call({ ticks: 'R_10', subscribe: 1 })
   await socket.eventually(() => socket.frames.filter(frame => frame.tick?.symbol === 'R_10').length > 5)
   assert.is(books(socket.loginid)[0]?.status, 'open')
   await http('POST', '/faults', { frozen: [] })
@@ -342,7 +342,7 @@ control('cuts the connections of one account', async () => {
   const [one, other] = [await trader(), await trader()]
   assert.equal((await http('POST', '/disconnect', { loginid: one.loginid })).body, { cut: 1 })
   await one.eventually(() => one.closed)
-  assert.is((await other.ask({ ping: 1 })).ping, 'pong')
+  assert.is((await other.call({ ping: 1 })).ping, 'pong')
 })
 
 const journal = suite('the journal')
@@ -369,14 +369,14 @@ journal('gives contracts, money and rows back after a restart', async () => {
     duration_unit: undefined,
     limit_order: { take_profit: 400 }
   }
-  await socket.ask({ ...buying(), subscribe: 1 })
+  await socket.call({ ...buying(), subscribe: 1 })
   await socket.until(frame => frame.proposal_open_contract?.is_sold === 1)
   const open = [
-    (await socket.ask({ buy: '1', price: 5, parameters: day })).buy,
-    (await socket.ask({ buy: '1', price: 5, parameters: up })).buy
+    (await socket.call({ buy: '1', price: 5, parameters: day })).buy,
+    (await socket.call({ buy: '1', price: 5, parameters: up })).buy
   ]
-  const tick = (await socket.ask({ buy: '1', price: 10, parameters: { ...oneTick, duration: 10 } })).buy
-  const statement = (await socket.ask({ statement: 1, description: 1 })).statement.transactions
+  const tick = (await socket.call({ buy: '1', price: 10, parameters: { ...oneTick, duration: 10 } })).buy
+  const statement = (await socket.call({ statement: 1, description: 1 })).statement.transactions
   socket.close()
   await before.close()
   const known = before.ledger()
@@ -384,13 +384,13 @@ journal('gives contracts, money and rows back after a restart', async () => {
   const after = await startSimulator(options)
   const again = await BrokerSocket.authorised(after.url, 'sim-CR5000001')
   const follow = { proposal_open_contract: 1, contract_id: tick.contract_id, subscribe: 1 }
-  const first = await again.ask(follow)
+  const first = await again.call(follow)
   if (first.proposal_open_contract.is_sold === 0)
     await again.until(frame => frame.proposal_open_contract?.is_sold === 1)
-  const rows = (await again.ask({ statement: 1, description: 1 })).statement.transactions
+  const rows = (await again.call({ statement: 1, description: 1 })).statement.transactions
   assert.equal(rows.slice(1), statement)
   assert.equal([rows[0].action_type, rows[0].contract_id], ['sell', tick.contract_id])
-  const { contracts } = (await again.ask({ portfolio: 1 })).portfolio
+  const { contracts } = (await again.call({ portfolio: 1 })).portfolio
   assert.equal(
     contracts.map((each: SocketFrame) => each.shortcode),
     open.map(each => each.shortcode)
@@ -402,7 +402,7 @@ journal('gives contracts, money and rows back after a restart', async () => {
   )
   assert.equal({ ...ledger[0], delivered: true }, known[0])
   assert.is(ledger[2]?.takeProfit, '400.00')
-  const next = (await again.ask(buying())).buy
+  const next = (await again.call(buying())).buy
   assert.ok(next.contract_id > tick.contract_id && next.transaction_id > rows[0].transaction_id)
   again.close()
   await after.close()
@@ -436,7 +436,7 @@ journal('survives a line cut off by a kill, and stops at any other broken one', 
   const path = join(dir, 'torn.journal')
   const first = await startSimulator({ journal: path, tickMs: 20 })
   const socket = await BrokerSocket.authorised(first.url, 'sim-CR5000002')
-  await socket.ask(buying())
+  await socket.call(buying())
   socket.close()
   await first.close()
   const lines = readFileSync(path, 'utf8')
@@ -444,7 +444,7 @@ journal('survives a line cut off by a kill, and stops at any other broken one', 
   const second = await startSimulator({ journal: path, tickMs: 20 })
   assert.is(second.ledger().length, 1)
   const again = await BrokerSocket.authorised(second.url, 'sim-CR5000002')
-  await again.ask(buying())
+  await again.call(buying())
   again.close()
   await second.close()
   assert.ok(readFileSync(path, 'utf8').startsWith(lines))
@@ -516,13 +516,13 @@ program('comes back with its contracts after being killed', async () => {
   ]
   const first = await run(args)
   const socket = await BrokerSocket.authorised(first.url, 'sim-CR5000003')
-  const answers = await Promise.all(Array.from({ length: 50 }, () => socket.ask(buying(1))))
+  const responses = await Promise.all(Array.from({ length: 50 }, () => socket.call(buying(1))))
   await first.kill('SIGKILL')
   const second = await run(args)
   const ledger = (await (await fetch(`${second.control}/ledger`)).json()) as SocketFrame[]
   assert.equal(
     ledger.map(entry => entry.contractId),
-    answers.map(({ buy }) => buy.contract_id)
+    responses.map(({ buy }) => buy.contract_id)
   )
   assert.is(await second.kill('SIGTERM'), 0)
 })

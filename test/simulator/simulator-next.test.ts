@@ -68,11 +68,11 @@ sockets('takes no barrier for a rise or a fall', async () => {
   const socket = await open(newId())
   const terms = { currency: 'USD', underlying_symbol: 'R_100', amount: 10, basis: 'stake' }
   for (const contract_type of ['CALL', 'PUT']) {
-    const asked = { ...terms, contract_type, duration: 5, duration_unit: 't' }
-    assert.is((await socket.ask({ proposal: 1, ...asked, barrier: '+0.10' })).error.subcode, 'BarrierNotAllowed')
-    const bought = await socket.ask({ buy: '1', price: 10, parameters: { ...asked, barrier: '+0.10' } })
+    const offered = { ...terms, contract_type, duration: 5, duration_unit: 't' }
+    assert.is((await socket.call({ proposal: 1, ...offered, barrier: '+0.10' })).error.subcode, 'BarrierNotAllowed')
+    const bought = await socket.call({ buy: '1', price: 10, parameters: { ...offered, barrier: '+0.10' } })
     assert.is(bought.error.subcode, 'BarrierNotAllowed')
-    assert.ok((await socket.ask({ proposal: 1, ...asked })).proposal.id)
+    assert.ok((await socket.call({ proposal: 1, ...offered })).proposal.id)
   }
 })
 
@@ -82,14 +82,14 @@ sockets('carries a hundred streams, those of ended contracts among them, until t
     ...{ contract_type: 'DIGITEVEN', currency: 'USD', underlying_symbol: 'R_100', amount: 1, basis: 'stake' },
     ...{ duration: 1, duration_unit: 't' }
   }
-  const buy = () => socket.ask({ buy: '1', price: 1, parameters, subscribe: 1 })
+  const buy = () => socket.call({ buy: '1', price: 1, parameters, subscribe: 1 })
   const bought = await Promise.all(Array.from({ length: 100 }, buy))
   for (const { error } of bought) assert.is(error, undefined)
   const settled = ({ buy: { contract_id: id } }: (typeof bought)[number]) =>
     socket.until(({ proposal_open_contract: each }) => each?.contract_id === id && each.is_sold === 1)
   await Promise.all(bought.map(settled))
   assert.is((await buy()).error.code, 'RateLimit')
-  assert.is((await socket.ask({ forget: bought[0]!.subscription.id })).forget, 1)
+  assert.is((await socket.call({ forget: bought[0]!.subscription.id })).forget, 1)
   assert.is((await buy()).error, undefined)
 })
 
@@ -97,11 +97,11 @@ sockets(
   'names limits of the stake in the quote of a multiplier, and in contracts_for only those of turbos',
   async () => {
     const socket = await open(newId())
-    const { contracts_for } = await socket.ask({ contracts_for: 'R_100' })
+    const { contracts_for } = await socket.call({ contracts_for: 'R_100' })
     for (const offer of contracts_for.available)
       assert.equal([offer.min_stake, offer.max_stake], [undefined, undefined])
     const terms = { contract_type: 'MULTUP', currency: 'USD', underlying_symbol: 'R_100', amount: 10, basis: 'stake' }
-    const { proposal } = await socket.ask({ proposal: 1, ...terms, multiplier: 40 })
+    const { proposal } = await socket.call({ proposal: 1, ...terms, multiplier: 40 })
     assert.equal(proposal.validation_params.stake, { min: '1.00', max: '2000.00' })
   }
 )
