@@ -66,10 +66,10 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
     setPlaces(all => all.map((each, i) => (i === tab ? { ...each, ...changed } : each)))
 
   const act = (move: Move) => {
-    const { place: changed, ask, run } = move
+    const { place: changed, input, run } = move
     if (changed) go(changed)
-    if (ask) {
-      const { label, initial: text = '', use } = ask
+    if (input) {
+      const { label, initial: text = '', use } = input
       setMode({
         kind: 'type',
         label,

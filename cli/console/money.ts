@@ -124,7 +124,7 @@ function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Key
       addressCheck === 'OK'
         ? { run: opened => agree(opened, { payoutId }) }
         : {
-            ask: {
+            input: {
               label: `The checksum of the address is wrong. Reason to approve ${what} all the same`,
               use: reason => ({
                 run: opened => agree(opened, check<PayoutApproval>(PayoutApproval, { payoutId, reason }, ''))
@@ -136,7 +136,7 @@ function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Key
     key: 'p',
     says: 'paid',
     press: () => ({
-      ask: {
+      input: {
         label: `Reference of the payment of ${what}`,
         use: reference => ({
           run: async opened => {
@@ -151,7 +151,7 @@ function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Key
     key: 'x',
     says: 'reject',
     press: () => ({
-      ask: {
+      input: {
         label: `Reason to reject ${what}, for its creator`,
         use: reason => ({
           run: async opened => {

@@ -148,7 +148,7 @@ function standing(partner: PartnerLine | undefined): KeyAction[] {
       key: 's',
       says: 'suspend',
       press: () => ({
-        ask: {
+        input: {
           label: `Reason to suspend ${name}`,
           use: reason => ({
             run: async opened => {

@@ -42,10 +42,9 @@ export interface Size {
 export interface Move {
   place?: Partial<ViewPosition>
   /** A line of text to type first. */
-  ask?: { label: string; initial?: string; use(text: string): Move }
+  input?: { label: string; initial?: string; use(text: string): Move }
   /** Runs with `confirm` being the confirmation line of the console; returns the message to show. */
   run?(opened: Opened): Promise<string>
-  tell?: string
 }
 
 export interface KeyAction {
@@ -79,7 +78,7 @@ export function searching(place: ViewPosition): KeyAction {
     key: '/',
     says: 'search',
     press: () => ({
-      ask: {
+      input: {
         label: 'Search for (empty: everything)',
         initial: place.search,
         use: search => ({ place: { search, chosen: undefined } })

@@ -85,7 +85,7 @@ export class Rest {
    */
   async socketAddress({ appId, accountId, token, hurry }: AddressRequest): Promise<string> {
     if (!unknowns.accountForm.test(accountId)) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
-    const body = await this.#ask('POST', `/trading/v1/options/accounts/${accountId}/otp`, { appId, token, hurry })
+    const body = await this.#request('POST', `/trading/v1/options/accounts/${accountId}/otp`, { appId, token, hurry })
     return this.#trusted(body)
   }
 
@@ -94,7 +94,7 @@ export class Rest {
    * (rejected) when the token is refused or does not have the account, else with BROKER_UPSTREAM.
    */
   async accountFacts({ appId, accountId, token, hurry }: AddressRequest): Promise<AccountFacts> {
-    const body = await this.#ask('GET', '/trading/v1/options/accounts', { appId, token, hurry })
+    const body = await this.#request('GET', '/trading/v1/options/accounts', { appId, token, hurry })
     let account: Body | undefined
     try {
       const accounts = listOf(bodyOf(body, 'the response').data, 'data').map(row => bodyOf(row, 'an account'))
@@ -114,7 +114,7 @@ export class Rest {
     hurry
   }: Omit<AddressRequest, 'accountId'> & { day: string }): Promise<{ contracts: number; markup: string }> {
     const path = `/applications/v1/markup-statistics?date_from=${day}&date_to=${day}`
-    const body = await this.#ask('GET', path, { appId, token, hurry })
+    const body = await this.#request('GET', path, { appId, token, hurry })
     try {
       const data = bodyOf(bodyOf(body, 'the response').data, 'data')
       const rows = listOf(data.breakdown ?? [], 'breakdown').map(row => bodyOf(row, 'a row of breakdown'))
@@ -127,7 +127,7 @@ export class Rest {
   }
 
   /** One call within the budgets of the user and of this machine's address. */
-  async #ask(
+  async #request(
     method: 'GET' | 'POST',
     path: string,
     { appId, token, hurry }: Omit<AddressRequest, 'accountId'>
