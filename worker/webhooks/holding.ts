@@ -2,7 +2,7 @@
 import { listHeld, releaseEndpoints, renewSender } from '../../db/webhooks/leases.ts'
 import type { WorkerServices } from '../services.ts'
 import type { Sender } from './sender.ts'
-import type { Writing } from './writing.ts'
+import type { OutcomeWriting } from './writing.ts'
 
 // An endpoint with nothing to do is given back after so long.
 const IDLE_MS = 30_000
@@ -13,7 +13,7 @@ const IDLE_MS = 30_000
  */
 export async function renewHeld(
   { db, config, clock, worker }: WorkerServices,
-  { sender, writing, take }: { sender: Sender; writing: Writing; take: () => void }
+  { sender, writing, take }: { sender: Sender; writing: OutcomeWriting; take: () => void }
 ): Promise<void> {
   const from = clock.now()
   await renewSender(db, worker, config.leaseMs)

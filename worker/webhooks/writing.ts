@@ -12,7 +12,7 @@ import type { Sender } from './sender.ts'
 
 const WRITE_RETRY_MS = 500
 
-export interface Writing {
+export interface OutcomeWriting {
   /** Writes what there is to write, in groups, one after the other: what ends while one is written is in the next. */
   write(): Promise<void>
   /** Writes positions, too, where nothing but the position has changed. */
@@ -23,7 +23,7 @@ export interface Writing {
 
 type Taken = { endpoint: Endpoint; progress: Outcomes['progress'][number]; changes: Changes }
 
-export function openWriting(services: WorkerServices, sender: Sender): Writing {
+export function openWriting(services: WorkerServices, sender: Sender): OutcomeWriting {
   const { db, bus, log, clock, worker } = services
   let writing: Promise<void> | undefined
   let even = false
