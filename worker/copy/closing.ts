@@ -7,7 +7,7 @@ import type { OrderRow } from '../../db/orders/reading.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import type { Job } from '../../db/platform/queue.ts'
 import type { Settling } from '../orders/settle.ts'
-import { close } from '../platform/broker-requests.ts'
+import { close } from '../platform/request-handlers.ts'
 import type { WorkerServices } from '../services.ts'
 
 const PART = 500

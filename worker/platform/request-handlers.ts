@@ -1,0 +1,193 @@
+// What a worker does for each kind of broker request: a function from the request's data to its response.
+import { type Mark, markValues } from '../../db/orders/leases.ts'
+import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
+import { claimedContracts, inDoubt } from '../../db/orders/reconciliation.ts'
+import { arrivalTimes, findDoubt } from '../../db/orders/resolving.ts'
+import { type AccountRef, findAccountRef } from '../../db/traders/accounts.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
+import type { Candle } from '../../schemas/market.ts'
+import { openSession, rejectToken } from '../accounts/accounts.ts'
+import { reconcileAccounts } from '../accounts/reconciliation.ts'
+import { reconcilePartner } from '../analytics/reconciling.ts'
+import { BrokerError, type ContractState, type Evidence, stakeCurrency } from '../broker/port.ts'
+import { candidatesOf } from '../orders/evidence.ts'
+import { markOf } from '../orders/outcome.ts'
+import type { Settling } from '../orders/settle.ts'
+import { refOf } from '../orders/terms.ts'
+import type { WorkerServices } from '../services.ts'
+
+/** The handlers by the kind of the request. */
+export function handlersOf(
+  services: WorkerServices,
+  settling: Settling
+): Record<string, (data: Record<string, unknown>) => Promise<object>> {
+  return {
+    balance: data => balance(services, data.accountRowId as string),
+    close: data => close(services, settling, data.orderId as string),
+    evidence: data => evidence(services, data.orderId as string),
+    audit: () => reconcileAccounts(services, { everyMinutes: 0, all: true }),
+    sellOrphan: data => sellOrphan(services, data as unknown as OrphanSale),
+    mark: data => mark(services, data.orderIds as string[]),
+    markSome: data => markSome(services, data.orderIds as string[]),
+    multiplierSpec: data =>
+      multiplierSpec(services, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
+    candles: data => candles(services, data as unknown as CandleRequest),
+    payout: data => payout(services, data as unknown as ContractPayoutRequest),
+    reconcileMarkups: data => reconcilePartner(services, data as unknown as { partnerId: string; day?: string })
+  }
+}
+
+async function balance(services: WorkerServices, accountRowId: string): Promise<{ balance: string; currency: string }> {
+  const ref = await findAccountRef(services.db, accountRowId)
+  if (!ref) throw new ApiError('BROKER_DISCONNECTED')
+  try {
+    return await (await openSession(services, ref)).balance()
+  } catch (error) {
+    if (error instanceof BrokerError && error.rejected) await rejectToken(services, ref, error)
+    throw error
+  }
+}
+
+interface CandleRequest {
+  dialect: string
+  appId: string
+  asset: string
+  granularitySeconds: number
+  count: number
+}
+
+/** An asset's newest candles under a partner's application; no account is behind them. */
+async function candles(
+  { brokers }: WorkerServices,
+  { dialect, appId, asset, granularitySeconds, count }: CandleRequest
+): Promise<{ candles: Candle[] }> {
+  return { candles: await brokers.of(dialect).market(appId).candles(asset, { granularitySeconds, count }) }
+}
+
+interface ContractPayoutRequest {
+  dialect: string
+  appId: string
+  asset: string
+  contractType: 'CALL' | 'PUT'
+  duration: number
+  durationUnit: 't' | 'm'
+  stake: number
+}
+
+/** What a contract would pay for a stake in USD, if it were bought now and won; no account is behind it. */
+async function payout(
+  { brokers }: WorkerServices,
+  { dialect, appId, stake, ...terms }: ContractPayoutRequest
+): Promise<object> {
+  const contract = { kind: 'BINARY', currency: stakeCurrency, barrier: null, stake: String(stake), ...terms } as const
+  return { payout: await brokers.of(dialect).market(appId).payoutOf(contract) }
+}
+
+/** Sells an open order's contract. Repeating is safe: the broker sells once, and the contract's own state decides. */
+export async function close(services: WorkerServices, settling: Settling, orderId: string): Promise<object> {
+  const [order] = await findOrders(services.db, [orderId])
+  if (order?.phase !== 'open') return { orderId }
+  const session = await openSession(services, refOf(order))
+  const contractId = order.broker_order_id as string
+  let refusal: unknown
+  try {
+    await session.sell(contractId)
+  } catch (error) {
+    // Whatever the broker's response to the sale, the contract's state shows whether it was sold or settled already.
+    refusal = error
+  }
+  const state = await sold(session, contractId)
+  if (state.settled) {
+    await settling.close(order as OrderRow, state)
+    return { orderId }
+  }
+  throw refusal ?? new BrokerError('BROKER_UPSTREAM', 'The sale is not confirmed yet.', { brokerCode: 'NotSettled' })
+}
+
+interface OrphanSale extends AccountRef {
+  contractId: string
+}
+
+/** Sells a contract that no order owns. Throws CONFLICT when one does, or may turn out to. */
+async function sellOrphan(services: WorkerServices, { contractId, ...account }: OrphanSale): Promise<object> {
+  const claims = await claimedContracts(services.db, account.accountId, [contractId])
+  if (claims.size > 0 || (await inDoubt(services.db, account.accountId)))
+    throw new ApiError('CONFLICT', 'An order owns this contract, or may: it is not sold.')
+  const session = await openSession(services, account)
+  let refusal: unknown
+  try {
+    await session.sell(contractId)
+  } catch (error) {
+    refusal = error
+  }
+  const { contractId: shown, settled, status, sellPrice, sellTime } = await sold(session, contractId)
+  if (shown !== contractId || !settled)
+    throw refusal ?? new BrokerError('BROKER_UPSTREAM', 'The sale is not confirmed yet.', { brokerCode: 'NotSettled' })
+  const closedAt = sellTime === null ? null : new Date(sellTime * 1000).toISOString()
+  return { contractId, status, soldFor: sellPrice, closedAt }
+}
+
+// After a sale the contract may show as open for a moment more.
+async function sold(
+  session: { contract(id: string): Promise<ContractState> },
+  contractId: string
+): Promise<ContractState> {
+  let state = await session.contract(contractId)
+  for (let attempt = 0; attempt < 3 && !state.settled; attempt++) state = await session.contract(contractId)
+  return state
+}
+
+/** What the broker shows about an order in doubt, for the operator to decide by. */
+async function evidence(services: WorkerServices, orderId: string): Promise<{ candidates: Evidence[] }> {
+  const wallBefore = services.clock.wall()
+  const order = await findDoubt(services.db, orderId, arrivalTimes(services.config))
+  if (!order) return { candidates: [] }
+  const { inWindow, near } = await candidatesOf(services, order, (wallBefore + services.clock.wall()) / 2)
+  return { candidates: [...inWindow, ...near] }
+}
+
+// Contracts read live for one request at most; the rest keep their last known values.
+const MAX_MARKED = 50
+
+/** Reads open contracts live and notes what they are worth. */
+async function mark(services: WorkerServices, orderIds: string[]): Promise<object> {
+  const marks = await Promise.all((await openAmong(services, orderIds)).map(order => markNow(services, order)))
+  return noteMarks(services, marks)
+}
+
+/** The same for contracts of many accounts, at leisure: those that cannot be read now keep their last known values. */
+async function markSome(services: WorkerServices, orderIds: string[]): Promise<object> {
+  const orders = await openAmong(services, orderIds)
+  const read = await Promise.allSettled(orders.map(order => markNow(services, order, { leisurely: true })))
+  return noteMarks(
+    services,
+    read.map(each => (each.status === 'fulfilled' ? each.value : undefined))
+  )
+}
+
+async function openAmong({ db }: WorkerServices, orderIds: string[]): Promise<OrderRow[]> {
+  const orders = await findOrders(db, orderIds.slice(0, MAX_MARKED))
+  return orders.filter(order => order?.phase === 'open') as OrderRow[]
+}
+
+async function markNow(
+  services: WorkerServices,
+  order: OrderRow,
+  { leisurely = false } = {}
+): Promise<Mark | undefined> {
+  const session = await openSession(services, refOf(order))
+  return markOf(order, await session.contract(order.broker_order_id as string, { leisurely }))
+}
+
+async function noteMarks({ db }: WorkerServices, marks: (Mark | undefined)[]): Promise<object> {
+  const found = marks.filter(mark => mark !== undefined)
+  await markValues(db, found)
+  return { marked: found.length }
+}
+
+async function multiplierSpec(
+  { brokers }: WorkerServices,
+  { asset, currency, appId, dialect }: { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }
+) {
+  return brokers.of(dialect).market(appId).multiplierSpec(asset, currency)
+}
