@@ -31,7 +31,7 @@ interface SubscribedTicks {
 const OPENED_AT_ONCE = 10
 // While half of the call budget is used, subscriptions are opened one by one.
 const SHORT_OF_CALLS_MS = 1000
-const pauses = { firstMs: 500, mostMs: 15_000 }
+const PAUSES = { firstMs: 500, mostMs: 15_000 }
 // How often the list of symbols is read while markets of wanted assets are closed.
 const CLOSED_MS = 10_000
 const MOST_DECIMALS = 12
@@ -156,7 +156,7 @@ export class BrokerTicks implements TickStreams {
         },
         (error: unknown) => {
           this.#failures += 1
-          const pauseMs = pauseAfter(this.#failures, pauses)
+          const pauseMs = pauseAfter(this.#failures, PAUSES)
           this.#options.log.info({ err: error, pauseMs }, 'ticks could not be subscribed to, trying again')
           return pauseMs
         }
@@ -199,7 +199,7 @@ export class BrokerTicks implements TickStreams {
       const some = known.slice(0, Math.max(0, Math.min(room, plenty ? OPENED_AT_ONCE : 1)))
       if (room <= 0) {
         this.#options.log.warn({ assets: known.length }, 'a connection to the broker carries no more ticks')
-        for (const asset of known) this.#later.set(asset, performance.now() + pauses.mostMs)
+        for (const asset of known) this.#later.set(asset, performance.now() + PAUSES.mostMs)
       }
       await Promise.all(some.map(asset => this.#subscribe(asset)))
       if (!plenty) await new Promise(resolve => setTimeout(resolve, SHORT_OF_CALLS_MS))

@@ -11,7 +11,7 @@ interface ReachabilityOptions {
 }
 
 const FAILURES_UNTIL_DOWN = 2
-const probePauses = { firstMs: 250, mostMs: 2_000 }
+const PROBE_PAUSES = { firstMs: 250, mostMs: 2_000 }
 
 export class Reachability {
   readonly #options: ReachabilityOptions
@@ -79,7 +79,7 @@ export class Reachability {
   #probeLater(): void {
     if (this.#closed || this.#down === null) return
     this.#probes += 1
-    const pauseMs = pauseAfter(this.#probes, probePauses)
+    const pauseMs = pauseAfter(this.#probes, PROBE_PAUSES)
     this.#nextProbeAt = performance.now() + pauseMs
     this.#timer = setTimeout(() => {
       this.#options.probe().then(

@@ -39,9 +39,9 @@ interface ReconnectingCall {
 type ReadOptions = Pick<ReconnectingCall, 'responseKey' | 'timeoutMs' | 'stream'>
 
 /** Pauses between attempts at a call that changes nothing. */
-const readPauses = { firstMs: 250, mostMs: 4_000 }
+const READ_PAUSES = { firstMs: 250, mostMs: 4_000 }
 /** Pauses between attempts to open the connection after failures in a row. */
-const openPauses = { firstMs: 250, mostMs: 8_000 }
+const OPEN_PAUSES = { firstMs: 250, mostMs: 8_000 }
 
 export class ReconnectingConnection {
   /** Monotonic ms of the last call. */
@@ -118,7 +118,7 @@ export class ReconnectingConnection {
       try {
         return await this.call(call, request, { ...rest, waitMs: leftMs, timeoutMs: leftMs })
       } catch (error) {
-        const pauseMs = backOff(attempt, readPauses) * (0.5 + Math.random() / 2)
+        const pauseMs = backOff(attempt, READ_PAUSES) * (0.5 + Math.random() / 2)
         if (!passes(error) || this.#closed !== null || performance.now() + pauseMs >= deadline) throw error
         await delay(pauseMs)
       }
@@ -172,7 +172,7 @@ export class ReconnectingConnection {
     if (error.retryMs !== undefined) return
     this.#failures += 1
     this.#failure = error
-    this.#openAgainAt = performance.now() + pauseAfter(this.#failures, openPauses)
+    this.#openAgainAt = performance.now() + pauseAfter(this.#failures, OPEN_PAUSES)
   }
 
   async #open(): Promise<BrokerConnection> {
