@@ -33,7 +33,7 @@ export interface Closing {
   written(): Promise<void>
 }
 
-/** The ends of the contracts in `watched`, which they are taken out of. */
+/** Writes the ends of the contracts in `watched`, and takes them out of it. */
 export function openClosing(services: WorkerServices, watched: Map<string, WatchedContract>): Closing {
   const { db, queue, bus, log, clock } = services
   const closings = new Set<Promise<unknown>>()

@@ -19,7 +19,7 @@ export interface ContractLeases {
   busyAccounts(): Set<string>
   /** Lets go of the contracts of accounts that another worker serves from now on. */
   leave(accountIds: string[]): Promise<void>
-  /** Renews the lease, and compares the orders that it is of with the contracts that are watched. */
+  /** Renews the lease, and compares the orders under it with the contracts that are watched. */
   renew(): Promise<void>
 }
 
