@@ -1,4 +1,4 @@
-// Closing the copies of an order that its leader closed. The wish is a column of each copy, so that it outlives every
+// Closing the copies of an order that its leader closed. The request to close is a column of each copy, so that it outlives every
 // process and finds a copy whose purchase is still in doubt once it is open.
 
 import type { OrderRow } from '../orders/reading.ts'
