@@ -59,7 +59,7 @@ for (const [query, path] of [
     }
   })
 
-asking('is the last 30 days in UTC, of real money, where nothing is said', async () => {
+asking('is by default the last 30 days in UTC, of real money', async () => {
   const { body } = await partner.call(getRevenue, {})
   assert.equal([body.timezone, body.interval, body.data], ['UTC', 'day', []])
   assert.is(Date.parse(body.to) - Date.parse(body.from), 30 * 86_400_000)
@@ -248,7 +248,7 @@ const csvOf = async (path: string, query: Record<string, string>, accept = 'text
   return { answer, lines: (await answer.text()).split('\r\n') }
 }
 
-csv('has a header line, the rows, and in header fields what the rows do not say', async () => {
+csv('has a header line, the rows, and in header fields what is not in the rows', async () => {
   const { answer, lines } = await csvOf('/v1/analytics/revenue', { ...inOctober, groupBy: 'asset', interval: 'month' })
   assert.match(answer.headers.get('content-type') ?? '', /^text\/csv/)
   assert.is(answer.headers.get('x-complete'), 'false')

@@ -1,6 +1,6 @@
 // test in the full run only
 // test once for each dialect
-// `operator broker check` against the simulated broker: every assumption that can be told there holds, and no secret shows.
+// `operator broker check` against the simulated broker: every assumption that can be tried there holds, and no secret shows.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startSimulator } from '../../worker/simulator/server.ts'

@@ -135,7 +135,7 @@ table('distinguishes a closed market from missing data where only the text does'
   assert.is(told('Minimum stake of 0.35 and maximum payout of 5000.00.'), 'INVALID_CONTRACT')
 })
 
-table('says that the token is refused, and only then', () => {
+table('reports that the token is refused, and only then', () => {
   const rejected = (code: string) => refused(readRefusal({ code, message: 'x' }), false).rejected
   for (const code of ['InvalidToken', 'AuthorizationRequired', 'DisabledClient', 'PermissionDenied']) {
     assert.ok(rejected(code), code)

@@ -88,15 +88,18 @@ hours('requests a day once, and again after midnight', async () => {
   assert.equal(clock.asked.slice(4), ['2026-09-26', '2026-09-27', '2026-09-28'])
 })
 
-hours('requests it again when the broker says closed and the table says open, at most once a minute', async () => {
-  const { clock, walker } = clocked('2026-09-25T10:00:00', {})
-  await walker.secondsUntilOpen('X')
-  assert.is(await walker.secondsUntilReopening('X'), null, 'nothing new within the minute')
-  assert.is(clock.asked.length, 1)
-  clock.now += 61
-  clock.tables['2026-09-25'] = { open: ['11:00:00'], close: ['17:00:00'] }
-  assert.is(await walker.secondsUntilReopening('X'), 3_539)
-})
+hours(
+  'requests it again when the broker refuses as closed what the table has as open, at most once a minute',
+  async () => {
+    const { clock, walker } = clocked('2026-09-25T10:00:00', {})
+    await walker.secondsUntilOpen('X')
+    assert.is(await walker.secondsUntilReopening('X'), null, 'nothing new within the minute')
+    assert.is(clock.asked.length, 1)
+    clock.now += 61
+    clock.tables['2026-09-25'] = { open: ['11:00:00'], close: ['17:00:00'] }
+    assert.is(await walker.secondsUntilReopening('X'), 3_539)
+  }
+)
 
 hours('does not remember a failed request', async () => {
   let fails = true

@@ -1,5 +1,5 @@
 // For tests of the newer dialect alone: clients of it, a REST side that returns the configured response, and sessions with a broker that
-// does what a script says.
+// does what a script has.
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -45,7 +45,7 @@ export async function scripted(script: Script, options: Partial<ClientOptions> =
 }
 
 /**
- * A REST side that answers every call alike. Sockets opened at its own address are led to `socketPort`, as those for
+ * A REST side that responds to every call alike. Sockets opened at its own address are led to `socketPort`, as those for
  * market data are at the broker.
  */
 export async function answering(

@@ -1,5 +1,5 @@
 // test in a process of its own
-// What the newer dialect reads: texts for numbers, ends of contracts, finer error codes, and opening times told by the
+// What the newer dialect reads: texts for numbers, ends of contracts, finer error codes, and opening times stated by the
 // error itself.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -229,7 +229,7 @@ function spell(error: unknown): string {
   return `${error.message} ${error.stack} ${JSON.stringify(error)} ${spell(error.cause)}`
 }
 
-/** The status with which an address is answered. */
+/** The status of the response for an address. */
 async function upgrade(address: string): Promise<number> {
   const socket = new WebSocket(address)
   return new Promise(resolve => {

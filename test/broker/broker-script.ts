@@ -1,4 +1,4 @@
-// For tests of the broker's client: a broker that does exactly what a test tells it, frame by frame, and what is
+// For tests of the broker's client: a broker that does exactly what a test has it do, frame by frame, and what is
 // needed around it.
 
 import { once } from 'node:events'

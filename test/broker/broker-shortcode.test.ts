@@ -1,4 +1,4 @@
-// Shortcodes: what a list of an account says about a contract, and whether that is the one we requested.
+// Shortcodes: what a list of an account shows of a contract, and whether that is the one we requested.
 import fc from 'fast-check'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -72,7 +72,7 @@ streaming('end at the broker when no subscription wants them', async () => {
 })
 
 streaming('come back after the connection broke, with no tick twice', async () => {
-  // At their real pace, so that the seconds tell ticks apart.
+  // At their real pace, so that the seconds distinguish ticks.
   const real = await startSimulator({ limits: 'off' })
   const { ticks, seen } = ticksOf(clientOf({}, real))
   ticks.want(new Set(['1HZ100V']))

@@ -167,7 +167,7 @@ calling('that changes something is done once when its responses are lost, and an
   assert.is(messages.at(-1)?.messageId, first.messageId)
 })
 
-/** A server that answers each call with the next of these codes, then with 200. */
+/** A server that responds to each call with the next of these codes, then with 200. */
 async function scripted(...codes: string[]) {
   const server = createServer((_, response) => {
     const code = codes.shift()

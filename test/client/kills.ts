@@ -57,7 +57,7 @@ export async function runKills({
   const args = [PROGRAM, relay.address, key, join(dir, 'plan.json'), accountId, String(orders)]
   const random = seeded(seed)
 
-  /** Runs the program. `onPass` is called with each request and response, its number and the program, and says whether it passes. */
+  /** Runs the program. `onPass` is called with each request and response, its number and the program, and returns whether it passes. */
   async function runOnce(onPass: (passed: number, text: string, child: ChildProcess) => boolean) {
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
     let passed = 0

@@ -13,7 +13,7 @@ interface TraderPlan {
   intents: { clientOrderId: string; contractType: 'CALL' | 'PUT'; stake: number }[]
 }
 
-/** What is wanted, with an id for each wish: written down before the first call. */
+/** The intents, each with its id: written down before the first call. */
 async function readPlan(): Promise<TraderPlan> {
   const written = await readFile(file, 'utf8').catch(() => undefined)
   if (written !== undefined) return JSON.parse(written)

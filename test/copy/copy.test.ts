@@ -42,7 +42,7 @@ const copiesOf = async (owner: TestPartner, traderExternalId: string) =>
   (await owner.call(listOrders, { query: { traderExternalId } })).body.data.filter(
     (entry: { copiedFrom: string | null }) => entry.copiedFrom
   )
-/** Waits until every order that was answered has been copied to whom it is to be copied. */
+/** Waits until every order that has a response has been copied to whom it is to be copied. */
 const fannedOut = () =>
   // The job is stored with the purchase, and goes in the transaction that stores the copies.
   until('the fan-outs', async () => {

@@ -1,5 +1,5 @@
 // A campaign: requests of every class to every operation, in an order that a seed decides, and a report of what was
-// sent and what was wrong. The requests are the same for a seed as far as they do not hang on what was answered.
+// sent and what was wrong. The requests are the same for a seed as far as they do not depend on responses.
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { hostile } from './hostile.ts'
@@ -27,7 +27,7 @@ interface CampaignOptions {
 const BATCH = 10
 const PAUSE_MS = 1000
 const LIFECYCLE = 'lifecycle'
-// Of a request that the broker answered too late: each waits for some seconds, all of them for longer than an order lives.
+// Of a request whose broker response came too late: each waits for some seconds, all of them for longer than an order lives.
 const REPEATS = 5
 
 /** Runs until so many requests were sent, or the time is over. */
@@ -85,7 +85,7 @@ async function ask(asked: Ask, { scene, line, findings }: OpenCampaign): Promise
   findings.sent(asked)
   try {
     let heard = await line.send(wire)
-    // On a busy machine the broker's answer may come too late. The service says so, and a repeat shows the outcome.
+    // On a busy machine the broker's response may come too late. The service reports that, and a repeat shows the outcome.
     for (let repeats = 0; repeats < REPEATS && isLate(heard); repeats++) {
       const { ms } = heard
       heard = await line.send(wire)
@@ -102,7 +102,7 @@ async function ask(asked: Ask, { scene, line, findings }: OpenCampaign): Promise
   }
 }
 
-/** Whether the broker's answer came too late for this request, which is to be sent again. */
+/** Whether the broker's response came too late for this request, which is to be sent again. */
 const isLate = ({ status, text }: Heard): boolean =>
   status === 502 && /"status":"PENDING"|no answer from the broker in time/.test(text)
 

@@ -6,7 +6,7 @@ import { onClose } from '../support/harness.ts'
 export interface Passed {
   status: number
   headers: Record<string, string | string[] | undefined>
-  // biome-ignore lint/suspicious/noExplicitAny: whatever the service answered
+  // biome-ignore lint/suspicious/noExplicitAny: whatever the service returned
   body: any
 }
 

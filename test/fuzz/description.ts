@@ -1,4 +1,4 @@
-// The description as the service serves it, and nothing else: operations with their requests, answers and
+// The description as the service serves it, and nothing else: operations with their requests, responses and
 // credentials. The fuzzer knows of the rows only what a partner can read.
 import { openValidator } from '../support/openapi.ts'
 
@@ -13,7 +13,7 @@ export interface Described {
   query: Record<string, DescribedSchema>
   requiredQuery: string[]
   body: DescribedSchema | undefined
-  /** Bytes a body may have, as the description of the body says. */
+  /** Bytes a body may have, as the description of the body has it. */
   bodyLimit: number | undefined
   answers: Record<string, DescribedAnswer>
   auth: 'none' | 'key' | 'session' | 'trader'

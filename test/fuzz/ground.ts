@@ -157,7 +157,7 @@ async function spentKeys(harness: Harness): Promise<FuzzScene['badKeys']> {
   ]
 }
 
-/** Another partner's things; whatever of it is for itself only says so. */
+/** Another partner's things; whatever of it is for itself only is marked. */
 async function makeOthers(harness: Harness, scene: FuzzScene, seller: TestPartner): Promise<void> {
   const { db } = harness.services
   const other = await harness.makePartner({ name: CANARY, scopes: allScopes })

@@ -60,7 +60,7 @@ const massAssignment: FuzzKind = (operation, scene) => {
     })
 }
 
-// What is another partner's answers as if it were not there. A filter fits nothing; the exchange would make a trader
+// What is another partner's is as if it were not there. A filter fits nothing; the exchange would make a trader
 // of one's own of the name, and an admin key acts for the platform on anybody's purchase.
 const crossed: FuzzKind = (operation, scene) => {
   const [fine, owns] = [

@@ -9,7 +9,7 @@ export interface Problem {
   words: string
 }
 
-/** What answers before there is an operation: unknown paths, other methods, and what is hardly HTTP. */
+/** What responds before there is an operation: unknown paths, other methods, and what is hardly HTTP. */
 const STRAY: Record<number, string[]> = {
   400: ['MALFORMED_REQUEST', 'VALIDATION_FAILED'],
   404: ['NOT_FOUND'],
@@ -78,7 +78,7 @@ export function judge(ask: Ask, heard: Heard, scene: FuzzScene): Problem[] {
   return found
 }
 
-/** The operation that answers: a path that was twisted may have become that of another one. */
+/** The operation that responds: a path that was twisted may have become that of another one. */
 function answering({ operation, stray, wire }: Ask, { description }: FuzzScene): Described {
   if (!stray) return operation
   const [path = ''] = wire.path.split('?')

@@ -18,7 +18,7 @@ import {
 /** Makes requests of one class for an operation; null where the class means nothing to it. */
 export type FuzzKind = (operation: Described, scene: FuzzScene) => Arbitrary<Ask> | null
 
-/** What says that the request itself is at fault. */
+/** What means that the request itself is at fault. */
 export const REFUSALS = [400, 401, 403, 405, 408, 413, 415, 431] as const
 
 // The session may have been ended by an earlier request of such an operation, and a password may be wrong.

@@ -26,7 +26,7 @@ function must(holds: boolean, check: string, words: string): void {
   if (!holds) throw new BrokenPromise(check, words)
 }
 
-/** A step went as it may, but what it told is not what had been done. */
+/** A step went as it may, but what it returned is not what had been done. */
 export class BrokenPromise extends Error {
   readonly check: string
   constructor(check: string, words: string) {

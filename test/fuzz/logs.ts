@@ -1,4 +1,4 @@
-// What the processes themselves had to say: a request may be answered in order and still leave an error behind.
+// What the processes themselves logged: a request may have a right response and still leave an error behind.
 import type { TestProcess } from '../support/processes.ts'
 
 const ERROR = 50

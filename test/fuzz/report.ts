@@ -1,4 +1,4 @@
-// What a campaign saw: how much was sent, what was answered, and what was wrong.
+// What a campaign saw: how much was sent, what was returned, and what was wrong.
 
 import type { Problem } from './judge.ts'
 import type { Ask } from './requests.ts'
@@ -30,7 +30,7 @@ export interface Findings {
   wrong(operation: string, kind: string, wire: FuzzWire | null, problem: Problem): void
 }
 
-/** The findings of a campaign against a server, none yet; `tell` hears of each kind as it is found. */
+/** The findings of a campaign against a server, none yet; `tell` is called with each kind as it is found. */
 export function openFindings(address: string, seed: number, tell?: (line: string) => void): Findings {
   const report: FuzzReport = {
     seed,

@@ -9,13 +9,13 @@ export interface Ask {
   /** The class of requests this is one of. */
   kind: string
   wire: FuzzWire
-  /** The only statuses that may be answered, or those that must not, the time for it; and the check that says so. */
+  /** The only statuses that may be returned, or those that must not, the time for it; and the check that demands it. */
   expected?: { check: string; only?: readonly number[]; never?: readonly number[]; withinMs?: number }
   /** Never to be found in the response. */
   secret?: string
   /** Never to be found in the response, in place of the scene's canary: the request is not of the partner that fuzzes. */
   hidden?: string[]
-  /** The request need not reach its operation: what answers unknown paths and methods may answer it. */
+  /** The request need not reach its operation: what responds to unknown paths and methods may respond to it. */
   stray?: true
 }
 
@@ -38,7 +38,7 @@ export interface FuzzScene {
   traderSessions: string[]
   /** Sessions for the operations that end the one they are sent. */
   endingSessions: string[]
-  /** Values of fields by name: what was made before and what answers told. */
+  /** Values of fields by name: what was made before and what responses had. */
   known: Map<string, unknown[]>
   /** The same of another partner: nobody but that one may know them. */
   others: Record<string, string[]>
@@ -89,7 +89,7 @@ export function identifierIn(path: string): string {
   return identified.find(([pattern]) => pattern.test(path))?.[1] ?? 'id'
 }
 
-// Fields that an operation needs where another part of the request is left out: schemas of bodies cannot say so.
+// Fields that an operation needs where another part of the request is left out: schemas of bodies cannot express that.
 const NEEDED: Record<string, string[]> = { endSessions: ['traderId'], replayWebhook: ['since'] }
 // Fields of bodies that are good only beside another one, or that only the service can make.
 const LEFT_OUT: Record<string, string[]> = {
@@ -105,7 +105,7 @@ const CURSORS = new Set(['cursor', 'after'])
 export const cursorOf = ({ name }: Described, cursor: string, sort: unknown = null) => `${cursor} of ${name} ${sort}`
 const DAY_MS = 86_400_000
 const dayFromToday = (days: number) => new Date((Math.floor(Date.now() / DAY_MS) + days) * DAY_MS).toISOString()
-// Parts of a window of time, any of which go together: schemas cannot say that one lies before the other, or how far.
+// Parts of a window of time, any of which go together: schemas cannot express that one lies before the other, or how far.
 const WINDOW: Record<string, Arbitrary<unknown>> = {
   from: fc.integer({ min: -20, max: -1 }).map(dayFromToday),
   to: fc.integer({ min: 1, max: 9 }).map(dayFromToday),
@@ -201,7 +201,7 @@ export function placesIn(value: unknown, at: (string | number)[] = []): (string 
   return at.length > 0 ? [at, ...inner] : inner
 }
 
-/** The value with what stands at a place changed; `undefined` takes it away. */
+/** The value with what is at a place changed; `undefined` takes it away. */
 export function changed(value: unknown, [key, ...rest]: (string | number)[], change: unknown): unknown {
   if (key === undefined) return change
   const copy = (Array.isArray(value) ? [...value] : { ...(value as object) }) as Record<string | number, unknown>

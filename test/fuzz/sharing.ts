@@ -1,5 +1,5 @@
-// Requests of three partners about one broker account: two own it, a stranger has named it with made-up tokens. Whatever the
-// others ask, an owner is served in time, the stranger reaches nothing, and nobody is shown anything of another.
+// Requests of three partners about one broker account: two own it, a third one has named it with made-up tokens. Whatever the
+// others request, an owner is served in time, the third one reaches nothing, and nobody is shown anything of another.
 import fc from 'fast-check'
 import type { FuzzKind } from './kinds.ts'
 import type { Ask, FuzzScene, Input, Sharing } from './requests.ts'
@@ -20,7 +20,7 @@ const told =
     body: { traderExternalId: parts.party.traderExternalId, ...fields(parts) }
   })
 
-/** The operations that concern an account, with good inputs; those that reach the broker answer strangers a refusal. */
+/** The operations that concern an account, with good inputs; those that reach the broker refuse a partner that does not own it. */
 const concerned: Record<string, { input: Of; reachesBroker?: true }> = {
   exchangeTokens: {
     input: told(({ party, accountId, pick }) => ({

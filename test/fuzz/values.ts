@@ -127,7 +127,7 @@ const accounts = fc.uniqueArray(
   { minLength: 1, maxLength: 4, selector: ({ accountId }) => accountId }
 )
 
-/** What the description cannot say: fields whose values hang together, or mean something. */
+/** What the description cannot express: fields whose values depend on each other, or mean something. */
 const meant: Record<string, Arbitrary<unknown>> = {
   trade_timestamp: fc.constantFrom('2026-11-21T08:00:00Z', '2026-11-21', '1795248000', '2026-11-21 08:00:00.123+02:00'),
   recentCandles: candles,

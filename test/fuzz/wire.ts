@@ -17,7 +17,7 @@ export interface Heard {
   ms: number
 }
 
-/** No answer may take longer. */
+/** No response may take longer. */
 export const ANSWER_MS = 60_000
 
 export interface WireLine {

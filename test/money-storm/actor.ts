@@ -1,5 +1,5 @@
-// One process of the money storm: draws operations and runs several at a time until its share is done. Says
-// on stdout what it knows, a line an operation, so that whoever kills it knows what it had been answered.
+// One process of the money storm: draws operations and runs several at a time until its share is done. Prints
+// on stdout what it knows, a line an operation, so that whoever kills it knows which responses it had.
 //   m <reference> ...  moved it     r <reference> ...  found it there     n  refused, or nothing to do
 //   c  the connection was cut       e <error>  something that must never happen
 import { openDatabase } from '../../db/postgres/connection.ts'

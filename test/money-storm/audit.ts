@@ -1,10 +1,10 @@
-// What must hold at every pause of the money storm, looked up in the tables and in what processes were told.
+// What must hold at every pause of the money storm, looked up in the tables and in what processes received.
 
 import { verifyLedger } from '../../db/money/verify.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { MoneyScene } from './scene.ts'
 
-/** A rule: answers the first thing that breaks it, or nothing. */
+/** A rule: returns the first thing that breaks it, or nothing. */
 interface BookRule {
   name: string
   sql: string

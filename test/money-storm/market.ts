@@ -61,7 +61,7 @@ export const marketOperations: StormOperation[] = [
       const { botId } = random.pick(scene.bots)
       const buyer = party(random, scene)
       const bought = await db.transaction(trx => purchaseBot(trx, buyer, { botId, feePct: scene.feePct }))
-      // Bought twice, the first purchase is answered; which of the two this was does not show.
+      // Bought twice, the first purchase is returned; which of the two this was does not show.
       return Number(bought.price) > 0 ? { made: [], repeated: [`purchase:${bought.id}`] } : nothing
     }
   },

@@ -1,4 +1,4 @@
-// What the money storm does: the service's own functions, with arguments drawn from the seed. An operation answers
+// What the money storm does: the service's own functions, with arguments drawn from the seed. An operation returns
 // the references it knows to be in the ledger now; the audit looks for them later.
 import { checkBilling } from '../../db/money/billing-check.ts'
 import { approvePayout, markPayoutPaid, rejectPayout, requestPayout } from '../../db/money/payouts.ts'

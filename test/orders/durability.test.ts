@@ -97,7 +97,7 @@ async function withoutStandby(work: () => Promise<void>): Promise<void> {
 
 const committing = suite('a commit')
 
-committing('waits for the disk, whatever the server and the role say', async () => {
+committing('waits for the disk, whatever the settings of server and role', async () => {
   await admin.query(`alter role current_user set synchronous_commit = off`)
   assert.is((await harness.services.db.raw('show synchronous_commit')).rows[0].synchronous_commit, 'on')
   const queue = await openQueue({ url: postgres.url, role: 'sender', log: openLog({ level: 'silent', name: 'test' }) })

@@ -31,7 +31,7 @@ starting('names the programs it cannot run', async () => {
 })
 
 if (haveOlder)
-  starting('runs an older PostgreSQL on request, and says so when its data meet a newer one', async () => {
+  starting('runs an older PostgreSQL on request, and names it when its data meet a newer one', async () => {
     const dir = await newDir()
     const embedded = await startEmbedded({ dataDir: dir, binDir: older })
     assert.match(await ask(embedded.url, 'show server_version'), /^15\./)

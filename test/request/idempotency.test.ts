@@ -96,7 +96,7 @@ repeating("of another partner's key is a request of its own", async () => {
   assert.is(second.headers.get('idempotent-replayed'), null)
 })
 
-repeating('at the same moment is done once: the others wait as Retry-After says, or get the response', async () => {
+repeating('at the same moment is done once: the others wait for Retry-After, or get the response', async () => {
   const key = randomUUID()
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => partner.call(createCommunityBot, { body: bot('at once'), ...under(key) }))

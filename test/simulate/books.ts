@@ -38,7 +38,7 @@ const secondsIn = { t: 1, s: 1, m: 60, h: 3600, d: 86_400 } as const
 export class WorldBooks {
   readonly deals = new Map<string, Deal>()
   readonly #byAccount = new Map<string, Deal[]>()
-  /** Until when what an account's last request asked for may be executed. */
+  /** Until when what an account's last request requested may be executed. */
   readonly #unanswered = new Map<string, number>()
   /** When a request to buy was last written for an account, and by whom. */
   readonly writes = new Map<string, { at: number; by: string }>()
@@ -46,7 +46,7 @@ export class WorldBooks {
   readonly breaches: string[] = []
   /** The broker's clock minus the world's, in seconds; it may jump. */
   offset: number
-  /** Whether lists say by which application a contract was bought, as the first dialect does and the newer does not. */
+  /** Whether lists show by which application a contract was bought, as the first dialect does and the newer does not. */
   readonly tellsApps: boolean
   #last = 800_000_000
 
@@ -84,7 +84,7 @@ export class WorldBooks {
     return () => void (this.#unanswered.get(accountId) === until && this.#unanswered.delete(accountId))
   }
 
-  /** What the account's last request asks for will be executed at `at` only. */
+  /** What the account's last request requested will be executed at `at` only. */
   held(accountId: string, at: number): void {
     this.#unanswered.set(accountId, at)
   }

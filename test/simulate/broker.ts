@@ -1,4 +1,4 @@
-// The broker of a simulation, behind the port: one line per worker, over which requests, answers and streams travel,
+// The broker of a simulation, behind the port: one line per worker, over which requests, responses and streams travel,
 // get lost, come late, and break off. What really happened is in the books.
 //
 // Of the two dialects it shows what reaches the order path: the newer one does not report whose application bought a

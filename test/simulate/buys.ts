@@ -14,7 +14,7 @@ interface Written {
   onReset(then: () => void): void
   /** Whether its sender, as long as it lived, knew no more than that it was written. */
   waiting(): boolean
-  /** The answer comes after so long. */
+  /** The response comes after so long. */
   done(deal: Deal, ms: number): void
   refused(error: BrokerError, ms: number): void
 }
@@ -34,8 +34,8 @@ interface Way {
   /** Somebody else buys the same after so long. */
   others(ms: number, changes?: BuyChanges): void
   /**
-   * The same by the trader, who asks our clients for nothing more; unless what was sent may still arrive by then. What
-   * is bought in the time of another attempt nobody could tell from it.
+   * The same by the trader, who requests nothing more of our clients; unless what was sent may still arrive by then. What
+   * is bought in the time of another attempt could not be distinguished from it.
    */
   othersAfterwards(ms: number): void
   /** The broker refuses, at once. */
@@ -44,7 +44,7 @@ interface Way {
   refuseLists(ms: number): void
   /** The broker's own time-out: it may still run. */
   timeOut(): void
-  /** The answer comes, now or after so long. */
+  /** The response comes, now or after so long. */
   tell(ms?: number): (deal: Deal) => void
   /** The line breaks. */
   cut(): void
@@ -105,7 +105,7 @@ const fates: Record<BuyFate, (way: Way) => void> = {
   'lost answer, bought twice by the trader'(way) {
     way.run(0, () => way.others(way.int(0, 2000)))
   },
-  // Who cannot see the application can tell another's purchase by its time, or by what else was bought there.
+  // Who cannot see the application can distinguish another's purchase by its time, or by what else was bought there.
   'lost request, bought by another application'(way) {
     const known = way.tellsApps || way.int(0, 1) === 0
     if (!known)

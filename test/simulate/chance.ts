@@ -28,7 +28,7 @@ export class Chance {
     return list[Math.floor(this.#next() * list.length)] as T
   }
 
-  /** A key of `weights`, as often as its weight says. */
+  /** A key of `weights`, as often as its weight demands. */
   weighted<Key extends string>(weights: Record<Key, number>): Key {
     const entries = Object.entries(weights) as [Key, number][]
     let left = this.#next() * entries.reduce((sum, [, weight]) => sum + weight, 0)
@@ -45,7 +45,7 @@ export interface Troubles {
   /** Lives for each account, and the most that begin in a virtual second. */
   livesOfAccount: number
   livesPerSecond: number
-  /** How many stakes there are; the fewer, the more orders of an account ask for the same. */
+  /** How many stakes there are; the fewer, the more orders of an account are for the same. */
   stakes: number
   /** What becomes of a buy once it is written. */
   buys: Record<BuyFate, number>
@@ -74,7 +74,7 @@ export interface Troubles {
   clocks: { workers: number; broker: number; database: number; jump: number }
   /** The database's server dies, and what it acknowledged last is gone unless a session insists; per virtual second. */
   forget: number
-  /** Whether workers speak their real dialect, on frames. */
+  /** Whether workers use their real dialect, on frames. */
   frames: boolean
   /** A state has a field that is missing, null, of another type or out of range. */
   spoil: number
@@ -86,7 +86,7 @@ export interface Troubles {
   copying: boolean
   /** A job comes once more after it was done. */
   repeat: number
-  /** Longer than that no order may stand still that its living worker claimed and did not send, ms. */
+  /** Longer than that no order may remain as it is that its living worker claimed and did not send, ms. */
   standstillMs: number
   /** So long after the last life began nothing goes wrong any more. */
   calmAfterMs: number
@@ -173,7 +173,7 @@ const usual: Troubles = {
   halt: 0,
   copying: false,
   repeat: 0,
-  // A reset and what follows it take a while where nothing answers; a claim nobody knows of would wait for 68 s.
+  // A reset and what follows it take a while where nothing responds; a claim nobody knows of would wait for 68 s.
   standstillMs: 40_000,
   // Orders in doubt of the last lives are resolved, more than once, while things go wrong.
   calmAfterMs: 40_000
@@ -212,14 +212,14 @@ export const modes = {
     call: 1 / 12,
     stream: 1 / 10
   },
-  /** Processes die and stand still. */
+  /** Processes die and freeze. */
   crashes: { ...prompt, crash: 1 / 25_000, freeze: 1 / 35_000 },
   /** Workers also freeze between their last check and the write, which no protocol can exclude. */
   frozen: { ...prompt, buys: { ...usual.buys, 'frozen before the write': 2 } },
   /** Clocks are seconds off, in both directions, and jump. */
   clocks: {
     ...prompt,
-    // Whose a purchase is cannot be told by times that jump, nor which one it is where its terms cannot be read, either.
+    // Whose a purchase is cannot be decided by times that jump, nor which one it is where its terms cannot be read, either.
     buys: {
       ...times(5, doubts),
       'lost answer, unreadable': 0,
@@ -243,7 +243,7 @@ export const modes = {
   suspended: { ...prompt, freeze: 1 / 1500, suspend: 0.8, wait: 0.3 },
   /** The database's server dies with what it has acknowledged. */
   forgetful: { ...prompt, forget: 1 / 6, outage: 1 / 15 },
-  /** Workers speak the real dialects, within the broker's caps on calls and connections. */
+  /** Workers use the real dialects, within the broker's caps on calls and connections. */
   frames: { ...prompt, frames: true, livesOfAccount: 6, livesPerSecond: 150, buys: times(2, fates.slice(1)) },
   /** States make no sense, and tokens are refused while contracts are open. */
   spoiled: { ...prompt, frames: true, livesOfAccount: 6, livesPerSecond: 150, spoil: 1 / 8, revoke: 1 / 2 },

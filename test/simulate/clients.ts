@@ -59,7 +59,7 @@ const GRID_MS = 100
 
 const types = ['CALL', 'PUT', 'DIGITEVEN', 'DIGITOVER'] as const
 
-/** A life. With enough `stakes` they differ within an account, so that the books tell whose contract is whose. */
+/** A life. With enough `stakes` they differ within an account, so that the books show whose contract is whose. */
 export function makeLife(chance: Chance, party: WorldParty, number: number, stakes: number): ClientLife {
   const contractType = chance.of(types)
   const kind = chance.weighted({ ticks: 70, seconds: 22, minutes: 2, multiplier: 2 })
@@ -171,7 +171,7 @@ function sell(world: ClientWorld, life: ClientLife, orderId: string): void {
 
 type ClientResponse = Omit<Told, 'at'>
 
-/** Sends a request to some api process, and hears one of three ends of it. */
+/** Sends a request to some api process, and is notified of one of three ends of it. */
 function request(
   { schedule, chance, counts, api: find }: ClientWorld,
   run: (api: Api) => Promise<ClientResponse>,

@@ -12,7 +12,7 @@ export interface Actor {
   frozenUntil: number
   /** Its wall clock minus the world's; it may jump. */
   wallMs: number
-  /** How long its machine was suspended: its monotonic clock stood still then. */
+  /** How long its machine was suspended: its monotonic clock did not run then. */
   suspendedMs: number
 }
 
@@ -43,7 +43,7 @@ export class Schedule {
   /** What is recorded of these words (ids of orders, contracts, accounts) is kept in full. */
   traced: string[] = []
   readonly trace: string[] = []
-  /** Called before anything reaches an actor: it may be struck instead. Answers false when it was. */
+  /** Called before anything reaches an actor: it may be struck instead. Returns false when it was. */
   strike: (actor: Actor) => boolean = () => true
   readonly #heap: Event[] = []
   readonly #soon: { actor: Actor | null; run: () => void }[] = []
@@ -113,7 +113,7 @@ export class Schedule {
     return this.#hash.copy().digest('hex').slice(0, 16)
   }
 
-  /** Lets events happen until `over` says so; answers false when there were none left. */
+  /** Lets events happen until `over`; returns false when there were none left. */
   async run(over: () => boolean): Promise<boolean> {
     for (;;) {
       await new Promise(resolve => realImmediate(resolve))
@@ -140,7 +140,7 @@ export class Schedule {
   }
 
   /**
-   * Runs what was put off, as a process does: once all that arrived at one time has been heard. Answers whether there
+   * Runs what was put off, as a process does: once all that arrived at one time has been received. Returns whether there
    * was anything.
    */
   #runSoon(): boolean {

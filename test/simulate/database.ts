@@ -39,7 +39,7 @@ interface DatabaseSession {
   physical: Physical | null
   broken: Error | null
   waiting: number
-  /** A statement that speaks the protocol itself, told by what it is. */
+  /** A statement that uses the protocol itself, recognised by what it is. */
   query(statement: Prepared): void
 }
 
@@ -54,7 +54,7 @@ interface SimulatedStatement {
   reject(error: Error): void
 }
 
-/** What was sent over one real connection and is not done yet: one statement of a transaction, or several that stand alone. */
+/** What was sent over one real connection and is not done yet: one statement of a transaction, or several that are transactions of their own. */
 interface SentStatement {
   physical: Physical
   items: { statement: SimulatedStatement; outcome: Promise<StatementOutcome> }[]
@@ -65,13 +65,13 @@ interface SentStatement {
 type StatementOutcome = { result: pg.QueryResult } | { error: Error }
 
 export interface Database {
-  /** A knex for an actor: what it asks goes through the schedule. */
+  /** A knex for an actor: its statements go through the schedule. */
   of(actor: Actor): Db
   /** What became of the actor's transactions when it crashed or froze: the server ends them. */
   abandon(actor: Actor): void
   /** How many transactions are open. */
   readonly transactions: number
-  /** Asked by the world itself, at once and undisturbed. */
+  /** Queried by the world itself, at once and undisturbed. */
   look<T>(sql: string, values?: unknown[]): Promise<T[]>
   statements: number
   /** Its clock minus the world's. */
@@ -150,7 +150,7 @@ export async function openSimulatedDatabase(options: {
       const next = deferred.findIndex(mayRun)
       if (next < 0) return
       const alone: SimulatedStatement[] = []
-      // Those that stand alone and nothing befalls go over one connection, one behind the other.
+      // Those that are transactions of their own and nothing befalls go over one connection, one behind the other.
       for (let i = next; blocked.length === 0 && i < deferred.length && isPlain(deferred[i]!); i++)
         alone.push(deferred[i]!)
       if (alone.length > 1) {
@@ -163,7 +163,7 @@ export async function openSimulatedDatabase(options: {
 
   /**
    * The server acknowledges what arrives now, as far as it can, and dies: every connection breaks, and where the commits
-   * were asynchronous it has never heard of them when it is back.
+   * were asynchronous it does not know of them when it is back.
    */
   async function die(statements: SimulatedStatement[]): Promise<void> {
     database.dies = false

@@ -33,7 +33,7 @@ const RIGHT: Record<string, RegExp> = {
   sending: /^F*$/
 }
 
-/** What the log says that is not so, and what it lacks; a sentence each. */
+/** What the log has that is not so, and what it lacks; a sentence each. */
 export function* eventLies(
   events: readonly LoggedEvent[],
   orders: readonly { id: string; phase: string }[]

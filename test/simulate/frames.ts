@@ -1,5 +1,5 @@
 // The broker of a simulation on frames: what a worker's real dialect writes is read here, suffers the same faults as above
-// the port, and is answered in frames, which get lost with their connection.
+// the port, and responds in frames, which get lost with their connection.
 
 import type { Log } from '../../db/platform/log.ts'
 import type { Config } from '../../schemas/config/config.ts'
@@ -332,7 +332,7 @@ class ServedFrames implements SocketPeer {
     if (listeners?.size === 0) this.line.follows.delete(contractId)
   }
 
-  /** Answers a call; `then` runs right before, and may name the stream that the response opens. */
+  /** Responds to a call; `then` runs right before, and may name the stream that the response opens. */
   #answer(
     frame: SimulatedBody,
     call: string,
@@ -363,7 +363,7 @@ class ServedFrames implements SocketPeer {
   }
 }
 
-/** The contract that a frame asks for. */
+/** The contract that a frame requests. */
 function contractOf({ parameters }: SimulatedBody): Contract {
   const terms = parameters as SimulatedBody
   const common = {

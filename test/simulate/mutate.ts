@@ -1,5 +1,5 @@
 // Preloaded into a simulation of a mutant: takes a guard out of the source while it is being loaded. A guard that
-// is no longer where it is said to be ends the process, and so does one whose file nobody loaded.
+// is no longer in the place given ends the process, and so does one whose file nobody loaded.
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { type Edit, edited } from './guard.ts'

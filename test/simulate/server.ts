@@ -27,7 +27,7 @@ export async function startServer(): Promise<Server> {
       fsync: 'off',
       synchronous_commit: 'off',
       full_page_writes: 'off',
-      // Statistics and dead rows change when a seed says so, not when a daemon comes by.
+      // Statistics and dead rows change when a seed demands it, not when a daemon comes by.
       autovacuum: 'off',
       // Of two that wait for each other the later one always gets the error: the first has checked long before.
       deadlock_timeout: '1ms',

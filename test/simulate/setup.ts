@@ -1,5 +1,5 @@
 // The database a simulation starts from: migrated with a schema before all others whose now() and clock_timestamp()
-// tell the virtual time and whose ids repeat, and with the partners, traders and accounts that will trade.
+// show the virtual time and whose ids repeat, and with the partners, traders and accounts that will trade.
 import pg from 'pg'
 import { migrate } from '../../db/postgres/migrate.ts'
 import type { DialectName } from '../support/dialects.ts'

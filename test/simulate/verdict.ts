@@ -46,7 +46,7 @@ export async function verdictOf(end: {
   audit: boolean
   /** How far the database's clock may be from where it was, ms. */
   clockMs: number
-  /** What the world found wrong by itself: orders that stood still without a reason, copies. */
+  /** What the world found wrong by itself: orders that made no progress without a reason, copies. */
   lies: string[]
   schedule: Schedule
   database: Database
@@ -136,7 +136,7 @@ function* liesOf(lives: ClientLife[], orders: AuditedOrder[]): Iterable<string> 
           yield `${about} made ${order.pnl}`
       }
     }
-    // Nobody asked again, so that a FAILED order must have stayed what it was.
+    // No request was repeated, so that a FAILED order must have stayed what it was.
     if (told[0]?.status === 'FAILED' && asked === 1 && order?.broker_order_id)
       yield `${clientOrderId} FAILED and owns a contract`
   }

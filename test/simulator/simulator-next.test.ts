@@ -1,4 +1,4 @@
-// The simulated broker's newer dialect is as strict as the documents: what they do not allow is refused, as they say.
+// The simulated broker's newer dialect is as strict as the documents: what they do not allow is refused.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startSimulator } from '../../worker/simulator/server.ts'

@@ -1,5 +1,5 @@
 // The simulated broker's first dialect over real sockets. Every response is held against the broker's own
-// schemas where the shared folder has them; without it those checks are skipped, and said so.
+// schemas where the shared folder has them; without it those checks are skipped with a note.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Engine } from '../../worker/simulator/engine/engine.ts'

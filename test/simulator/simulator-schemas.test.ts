@@ -1,5 +1,5 @@
 // Our compact request schemas against the broker's own: what one refuses the other refuses. Needs the shared
-// folder; without it everything here is skipped, and said so.
+// folder; without it everything here is skipped with a note.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ValidateFunction } from 'ajv'

@@ -1,5 +1,5 @@
 // For every operation that takes an identifier: how another partner would request what is not its own, and what
-// it must be told. One world is made with one record of each kind; a row without an entry here fails the test.
+// it must be listed here. One world is made with one record of each kind; a row without an entry here fails the test.
 
 import { randomUUID } from 'node:crypto'
 import { createCommunityBot } from '../../api/community/bots.ts'

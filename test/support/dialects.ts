@@ -1,5 +1,5 @@
 // The broker's dialects in tests. A file with the line "// test once for each dialect" is run so by the runner, which
-// names the dialect in TEST_DIALECT; run by hand such a file speaks v3.
+// names the dialect in TEST_DIALECT; run by hand such a file uses v3.
 import type { Simulator } from '../../worker/simulator/server.ts'
 import type { StreamKind } from '../../worker/simulator/v3/stream.ts'
 import type { V3 } from '../../worker/simulator/v3/v3.ts'
@@ -13,7 +13,7 @@ export const appIds: Record<DialectName, string> = { v3: '7', next: 'app-7Q2' }
 /** The dialect of this run of the file. */
 export const dialect: DialectName = dialects.find(each => each === process.env.TEST_DIALECT) ?? 'v3'
 
-/** The side of a simulated broker that speaks the dialect of the run. */
+/** The side of a simulated broker that has the dialect of the run. */
 export function frontOf({ v3, next }: Simulator): V3 {
   return dialect === 'v3' ? v3 : next.front
 }

@@ -1,4 +1,4 @@
-// Loaded into every test process: asked by SIGUSR2, it reports what keeps the process alive.
+// Loaded into every test process: on SIGUSR2 it reports what keeps the process alive.
 import { ChildProcess } from 'node:child_process'
 import { Server, Socket } from 'node:net'
 

@@ -1,4 +1,4 @@
-// A Redis of a test's own, on a free port. Where no redis-server is installed the test says so and is skipped.
+// A Redis of a test's own, on a free port. Where no redis-server is installed the test is skipped with a note.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'

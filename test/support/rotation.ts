@@ -1,4 +1,4 @@
-// The key that seals broker tokens is changed while orders and exchanges run, as the operator's help says to do it:
+// The key that seals broker tokens is changed while orders and exchanges run, as the operator's help describes it:
 // workers, then apis restarted with the new key first, every token sealed anew (killed once in the middle), and all
 // restarted without the old key. For a test at modest size, and for the benchmark.
 import { randomUUID } from 'node:crypto'

@@ -1,5 +1,5 @@
 // The texts this project was built from are not part of it: tests that hold the code against them look beside the
-// repository, or where SHARED_DIR says, and say so when they are not there.
+// repository, or in SHARED_DIR, and a note when they are not there.
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 

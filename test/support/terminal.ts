@@ -29,7 +29,7 @@ interface Terminal {
   resize(columns: number, rows: number): Promise<void>
 }
 
-/** Runs `operator …args` in a terminal with this environment, followed by a line that says how it ended. */
+/** Runs `operator …args` in a terminal with this environment, followed by a line with how it ended. */
 export async function openTerminal(
   env: Record<string, string>,
   { args, columns, rows }: { args: string[]; columns: number; rows: number }

@@ -1,5 +1,5 @@
 // test once for each dialect
-// What the broker says of an account decides: whether it is play money, its currency, and whose it is.
+// The broker's facts of an account decide: whether it is play money, its currency, and whose it is.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -33,7 +33,7 @@ interface Given {
   currency?: string
 }
 
-/** Exchanges an account as it is said to be; returns the trader's external id. */
+/** Exchanges an account with these facts; returns the trader's external id. */
 async function exchange(
   { accountId, token = `sim-${accountId}`, accountMode = 'DEMO', ...rest }: Given,
   traderExternalId = `user-${randomUUID()}`,
@@ -121,7 +121,7 @@ checking('trades again once it is exchanged as it is', async () => {
 checking('that was stored before it was ever compared is compared when it is opened next', async () => {
   const accountId = realId()
   const traderExternalId = await exchange({ accountId, accountMode: 'REAL' })
-  // As a process of the version before would have left it: said to be DEMO, and never compared.
+  // As a process of the version before would have left it: stored as DEMO, and never compared.
   await harness.services.db('broker_accounts').where({ account_id: accountId }).update({ account_mode: 'DEMO' })
   assert.match((await place(traderExternalId)).body.message, 'MODE_MISMATCH')
   assert.is(contractsOf(accountId).length, 0)
@@ -145,7 +145,7 @@ naming('with a token the broker is slow to refuse does not hold up the owner', a
   assert.is((await place(owner)).body.status, 'CLOSED')
   const stranger = await harness.makePartner()
   const intruder = await exchange({ accountId, token: `sim-${newAccountId()}` }, undefined, stranger)
-  // Whatever is opened from now on gets no answer; the owner's connection is open.
+  // Whatever is opened from now on gets no response; the owner's connection is open.
   simulator.faults.add({ effect: 'ignore', call: dialect === 'v3' ? 'authorize' : 'accounts' })
   const intrusions = Promise.all([1, 2, 3].map(() => place(intruder, stranger)))
   await until('the intrusions to be stored', async () => (await phasesOf(stranger.partnerId)).length === 3)

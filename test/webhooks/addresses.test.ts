@@ -23,7 +23,7 @@ const listener = await new Promise<Server>(resolve => {
 onClose(async () => listener.close())
 const { port } = listener.address() as { port: number }
 
-/** A DNS server that answers each name with the address in its first label (`-` for `.` or `:`), or in turn. */
+/** A DNS server that returns for each name the address in its first label (`-` for `.` or `:`), or in turn. */
 const questions: string[] = []
 const dns = createSocket('udp4')
 dns.on('message', (query, from) => dns.send(dnsAnswer(query), from.port, from.address))
@@ -246,7 +246,7 @@ judging('are these, and no others', () => {
   assert.is(urlFault('https://example.com/hook?x=1', false), undefined)
 })
 
-const answers = suite('answers')
+const answers = suite('responses')
 
 answers('are read to 16 KiB, and kept to 1 KiB of text that can be stored', async () => {
   const receiver = await openReceiver()
