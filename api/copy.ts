@@ -169,7 +169,7 @@ export const listMyFollows: Operation<{ query: CopyQuery }> = {
   method: 'GET',
   path: '/v1/copy/me',
   tag: 'Copy trading',
-  summary: "A trader's follows and how they stand",
+  summary: "A trader's follows with their states",
   description: 'Newest first, stopped ones included.',
   auth: 'key',
   scope: 'copy:read',

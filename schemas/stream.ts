@@ -122,7 +122,7 @@ export const SubscribeTicks = {
 } as const
 export type SubscribeTicks = FromSchema<typeof SubscribeTicks>
 export const Unsubscribe = message('unsubscribe', 'Ends a subscription.', { id })
-export const Ping = message('ping', 'Asks for a pong.', { id })
+export const Ping = message('ping', 'Requests a pong.', { id })
 
 /** Messages of the client, by name. */
 export const fromClient: Record<string, Schema> = {

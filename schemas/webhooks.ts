@@ -160,7 +160,7 @@ export const Delivery = {
     response,
     at: { ...timestamp, description: 'When it was sent; of a PENDING one, since when it waits.' },
     nextAt: { ...nullable(timestamp), description: 'When the event is sent again, at the earliest.', examples: [null] },
-    replay: { type: 'boolean', description: 'Whether a retry or a replay was asked for.', examples: [false] }
+    replay: { type: 'boolean', description: 'Whether a retry or a replay was requested.', examples: [false] }
   }
 } as const
 export type Delivery = FromSchema<typeof Delivery>

@@ -165,7 +165,7 @@ export const analyseBotCandles: Operation<{ body: BotAnalysisRequest }> = {
   tag: 'AI',
   summary: 'What the candles of a bot say',
   description:
-    'Computed from the candles sent; the broker is not asked. With fewer than 30 candles most indicators are null, and the risks say so.',
+    'Computed from the candles sent; the broker is not called. With fewer than 30 candles most indicators are null, and the risks say so.',
   auth: 'key',
   scope: 'ai:read',
   body: BotAnalysisRequest,

@@ -50,7 +50,7 @@ export const requestPayout: Operation<{ body: NewPayout }> = {
   method: 'POST',
   path: '/v1/marketplace/creator/payouts',
   tag: 'Marketplace',
-  summary: 'Ask for a payout',
+  summary: 'Request a payout',
   description:
     'The amount is held from now on; the operator approves and pays it, or rejects it, which makes it available again. More than is available is a 409.',
   auth: 'key',
@@ -76,7 +76,7 @@ export const listPayouts: Operation<{ query: PageQuery }> = {
   method: 'GET',
   path: '/v1/marketplace/creator/payouts',
   tag: 'Marketplace',
-  summary: 'Payouts asked for',
+  summary: 'Payouts requested',
   description: 'Newest first. The partner sees its traders’ payouts too, a trader its own.',
   auth: 'key',
   actor: true,

@@ -64,7 +64,7 @@ export const listMarketplaceBots: Operation<{ query: BotsQuery }> = {
   path: '/v1/marketplace/bots',
   tag: 'Marketplace',
   summary: 'Published bots',
-  description: 'Bots of every creator, by category, risk level and words, in the order asked for. Total is exact.',
+  description: 'Bots of every creator, by category, risk level and words, in the order requested. Total is exact.',
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',

@@ -31,7 +31,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
   tag: 'Accounts',
   summary: "Upload a trader's broker tokens",
   description:
-    'Creates the trader on the first call for a traderExternalId; later calls replace the tokens they name and keep the others and the active account. The broker is not asked: a wrong token shows as account status REJECTED once the broker refuses it.',
+    'Creates the trader on the first call for a traderExternalId; later calls replace the tokens they name and keep the others and the active account. The broker is not called: a wrong token shows as account status REJECTED once the broker refuses it.',
   auth: 'key',
   scope: 'trading:write',
   body: Exchange,

@@ -15,7 +15,7 @@ export async function checkSettlements(db: Db): Promise<Finding[]> {
       : warn(
           'settlements',
           `${count} orders are open past the end of their contract, the oldest for ${Math.round(oldestSeconds)} s`,
-          'see `operator orders audit` and `operator findings list`; what the broker cannot tell any more, `operator orders settle`'
+          'see `operator orders audit` and `operator findings list`; what the broker no longer shows, `operator orders settle`'
         ),
     total === 0
       ? ok('findings', "nothing unresolved differs from the broker's books")

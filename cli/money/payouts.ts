@@ -130,7 +130,7 @@ async function decide({ db, actor, confirm }: Opened, payoutId: string, { action
   const whose =
     requested.traderExternalId === null
       ? requested.partnerId
-      : `${requested.partnerId}, asked for by ${requested.traderExternalId},`
+      : `${requested.partnerId}, requested by ${requested.traderExternalId},`
   const doubt = requested.addressCheck === 'FAILED' ? ', an address whose checksum is wrong' : ''
   const what = `${payoutId} (${requested.status}), ${shown(requested.amountUsd)} USD of ${whose} to ${requested.destinationAddress}${doubt}`
   await confirm(warning ? `${warning} ${question(what)}` : question(what))

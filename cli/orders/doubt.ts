@@ -66,7 +66,7 @@ export async function reconcile(opened: Opened, { order: name, adopt, absent }: 
   const { id: orderId } = await getNamedOrder(db, name)
   const order = await getDoubtful(db, orderId, config.reconcileAfterMs)
   return withWorkers(opened, async ({ queue, bus }) => {
-    note('Asking the broker…')
+    note('Requesting evidence from the broker…')
     const { candidates, live } = await evidenceOf(opened, { queue, bus }, order.id, order.evidence)
     if (!adopt && !absent) {
       const terms = {

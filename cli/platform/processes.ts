@@ -14,7 +14,7 @@ export function addProcesses(program: Command): void {
   const processes = program.command('processes').description('The api and worker processes that use this database')
 
   watchable(processes.command('list'))
-    .description('List apis and workers that were heard from within a day; one silent for 20 s is taken for gone')
+    .description('List apis and workers that reported within a day; one silent for 20 s is taken for gone')
     .addHelpText('after', examples('processes list', 'processes list --watch', 'processes list --json'))
     .action(
       withStore(async ({ db }) => ({ data: await listProcesses(db) }), {

@@ -70,7 +70,7 @@ export async function decideTestPayouts(
     for (const { id, status, rejected } of batch) {
       if (signal.aborted) return {}
       try {
-        if (rejected) await db.transaction(trx => rejectPayout(trx, id, 'rejected as its amount asks for'))
+        if (rejected) await db.transaction(trx => rejectPayout(trx, id, 'rejected as its amount demands'))
         else {
           if (status === 'REQUESTED') await db.transaction(trx => approvePayout(trx, id))
           await db.transaction(trx => markPayoutPaid(trx, id, 'play money'))

@@ -180,5 +180,5 @@ const checkHeld: Check = async trx => {
       where coalesce(a.balance, 0) <> coalesce(p.requested, 0)
       order by id limit 1`
   )
-  return wrong ? `Account ${wrong.id} holds ${wrong.held}, but its open payouts ask for ${wrong.requested}.` : null
+  return wrong ? `Account ${wrong.id} holds ${wrong.held}, but its open payouts are of ${wrong.requested}.` : null
 }

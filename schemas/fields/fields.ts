@@ -70,7 +70,7 @@ export const money = {
 } as const
 
 /** A stake as requested. */
-export const stakeUsd = { type: 'number', description: 'What was asked for, in USD.', examples: [10] } as const
+export const stakeUsd = { type: 'number', description: 'What was requested, in USD.', examples: [10] } as const
 
 /** What the stake came to on an account in another currency. */
 export const converted = {

@@ -125,7 +125,7 @@ export const Earnings = {
   required: ['availableUsd', 'heldUsd', 'lifetimeUsd', 'paidOutUsd', 'feePct', 'bots'],
   properties: {
     availableUsd: amount('What may be paid out; below zero after refunds of what was paid out already'),
-    heldUsd: amount('Asked for and not yet paid'),
+    heldUsd: amount('Requested and not yet paid'),
     lifetimeUsd: amount('Everything earned, after fees and refunds'),
     paidOutUsd: amount('Paid out'),
     feePct: { type: 'number', minimum: 0, maximum: 100, description: "The platform's share, %.", examples: [20] },
@@ -187,7 +187,7 @@ export const Payout = {
     payoutId: idField('pay', 'Identifier of the payout.'),
     traderExternalId: {
       type: ['string', 'null'],
-      description: 'The trader who asked for it; null when the partner did.',
+      description: 'The trader who requested it; null when the partner did.',
       examples: ['user-42']
     },
     amountUsd: amount('What is paid'),

@@ -153,7 +153,7 @@ payouts('name the trader who requested them, and warn where refunds have taken t
   const { data } = await documentOf('payouts', 'list', '--status', 'REQUESTED')
   const listed = data.find((each: { payoutId: string }) => each.payoutId === payoutId)
   assert.is(listed.traderExternalId, traderExternalId)
-  assert.match((await operator('payouts', 'approve', payoutId)).said, `asked for by ${traderExternalId}`)
+  assert.match((await operator('payouts', 'approve', payoutId)).said, `requested by ${traderExternalId}`)
   const { warning: none } = await documentOf('payouts', 'approve', payoutId)
   assert.is(none, undefined)
   await documentOf('purchases', 'refund', bought.purchaseId, '--reason', 'does not work')

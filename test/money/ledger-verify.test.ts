@@ -135,7 +135,7 @@ verifying('names a wallet that went below zero', async () => {
 
 verifying('names what is held beyond the open payouts', async () => {
   const said = await after(trx => trx('payouts').update({ status: 'REJECTED', decided_at: new Date(), reason: 'why' }))
-  assert.match(said, `Account held:${partnerId} holds 5.00, but its open payouts ask for 0`)
+  assert.match(said, `Account held:${partnerId} holds 5.00, but its open payouts are of 0`)
 })
 
 verifying('names a payout, a purchase or a movement that has not its counterpart', async () => {

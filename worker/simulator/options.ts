@@ -69,7 +69,7 @@ export const usage = `Options of the simulated broker:
   --lenient                accept numbers for strings and strings for numbers
   --idle-ms MS             close connections that say nothing for so long (120000)
   --journal FILE           keep contracts in a file over restarts
-  --socket-base ADDRESS    where one-time addresses lead: ws://host:port of what stands before this broker
+  --socket-base ADDRESS    where one-time addresses lead: ws://host:port of what is before this broker
   --revoked-app-ids A,B    application ids to refuse
   --markup-pct N           markup of every application in percent, 0 to 3 (0)
   --markup-on-top          charge the markup beside the stake instead of taking it from what a win pays

@@ -1200,7 +1200,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A trader's follows and how they stand */
+        /** A trader's follows with their states */
         get: {
             parameters: {
                 query: {
@@ -1213,7 +1213,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description A trader's follows and how they stand */
+                /** @description A trader's follows with their states */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -1933,7 +1933,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Payouts asked for */
+        /** Payouts requested */
         get: {
             parameters: {
                 query?: {
@@ -1948,7 +1948,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description Payouts asked for */
+                /** @description Payouts requested */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -1960,7 +1960,7 @@ export interface paths {
             };
         };
         put?: never;
-        /** Ask for a payout */
+        /** Request a payout */
         post: {
             parameters: {
                 query?: never;
@@ -1975,7 +1975,7 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description Ask for a payout */
+                /** @description Request a payout */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -4013,7 +4013,7 @@ export interface components {
             orderId: string;
             /** @description Profit or loss in the account currency. */
             pnl: number;
-            /** @description What was asked for, in USD. */
+            /** @description What was requested, in USD. */
             stake: number;
             /** @description The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD. */
             stakeInAccount?: number;
@@ -4058,7 +4058,7 @@ export interface components {
             pnl: number;
             /** @description What the contract pays if it wins, in the account currency. */
             potentialPayout: number;
-            /** @description What was asked for, in USD. */
+            /** @description What was requested, in USD. */
             stake: number;
             /** @description The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD. */
             stakeInAccount?: number;
@@ -4258,7 +4258,7 @@ export interface components {
              * @description When the event is sent again, at the earliest.
              */
             nextAt: string | null;
-            /** @description Whether a retry or a replay was asked for. */
+            /** @description Whether a retry or a replay was requested. */
             replay: boolean;
             /** @description The beginning of the answer, at most 1 KiB, as text. Never show it as HTML. */
             response: string | null;
@@ -4330,7 +4330,7 @@ export interface components {
             bots: components["schemas"]["BotEarnings"][];
             /** @description The platform's share, %. */
             feePct: number;
-            /** @description Asked for and not yet paid, USD. */
+            /** @description Requested and not yet paid, USD. */
             heldUsd: number;
             /** @description Everything earned, after fees and refunds, USD. */
             lifetimeUsd: number;
@@ -4896,7 +4896,7 @@ export interface components {
             raisedToMinimum: boolean | null;
             /** @description Whether the same clientOrderId may try again; order.opened may follow then. */
             retryable: boolean;
-            /** @description What was asked for, in USD. */
+            /** @description What was requested, in USD. */
             stake: number;
             /** @description The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD. */
             stakeInAccount: number | null;
@@ -5546,7 +5546,7 @@ export interface components {
             openedAt: string;
             /** @description Identifier of the order. */
             orderId: string;
-            /** @description What was asked for, in USD. */
+            /** @description What was requested, in USD. */
             stake: number;
             /** @description The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD. */
             stakeInAccount?: number;
@@ -5580,7 +5580,7 @@ export interface components {
             orderId: string;
             /** @description What the contract pays if it wins, in the account currency. */
             potentialPayout: number;
-            /** @description What was asked for, in USD. */
+            /** @description What was requested, in USD. */
             stake: number;
             /** @description The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD. */
             stakeInAccount?: number;
@@ -5682,7 +5682,7 @@ export interface components {
             potentialPayout: number | null;
             /** @description Of a copy: whether its stake was raised to the broker's least; null for other orders. */
             raisedToMinimum: boolean | null;
-            /** @description What was asked for, in USD. */
+            /** @description What was requested, in USD. */
             stake: number;
             /** @description The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD. */
             stakeInAccount: number | null;
@@ -5782,7 +5782,7 @@ export interface components {
              * @enum {string}
              */
             status: "REQUESTED" | "APPROVED" | "PAID" | "REJECTED";
-            /** @description The trader who asked for it; null when the partner did. */
+            /** @description The trader who requested it; null when the partner did. */
             traderExternalId: string | null;
         };
         /** PayoutPage */
@@ -5860,7 +5860,7 @@ export interface components {
             openedAt: string;
             /** @description Identifier of the order. */
             orderId: string;
-            /** @description What was asked for, in USD. */
+            /** @description What was requested, in USD. */
             stake: number;
             /** @description The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD. */
             stakeInAccount?: number;

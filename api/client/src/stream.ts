@@ -97,8 +97,8 @@ export async function consume(options: StreamOptions & Source): Promise<void> {
         seen = frame.cursor
         await store(frame.cursor)
       }
-      const told = type === 'heartbeat' && frame.subscriptions.find((each: Frame) => each.id === ID)
-      if (told && told.cursor !== seen) return { reason: 'a gap before a heartbeat' }
+      const reported = type === 'heartbeat' && frame.subscriptions.find((each: Frame) => each.id === ID)
+      if (reported && reported.cursor !== seen) return { reason: 'a gap before a heartbeat' }
       if (type === 'ticks') await options.onTicks?.(frame.data)
       if (type === 'closing') end.pauseMs = frame.reconnectAfterMs
       if (type === 'event' || type === 'heartbeat') {
