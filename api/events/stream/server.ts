@@ -1,22 +1,16 @@
-// /v1/stream: the upgrade with the checks of every request, the sockets that are open in this process, and their end.
+// /v1/stream: upgrades that were admitted (admission.ts), the sockets that are open in this process, and their end.
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import Koa, { type Context } from 'koa'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { listBarred, redeemTicket } from '../../../db/events/tickets.ts'
+import { listBarred } from '../../../db/events/tickets.ts'
 import { collectStreamSockets } from '../../../db/platform/metrics.ts'
-import { ApiError } from '../../../schemas/errors/errors.ts'
-import { channelScopes, SUBPROTOCOL, socketsPerKey, streamLimits } from '../../../schemas/stream.ts'
-import type { ApiServices, Caller } from '../../operation.ts'
-import { authenticateKey, checkStanding } from '../../request/authenticate.ts'
-import { limitKey } from '../../request/limit.ts'
-import { respond } from '../../request/respond.ts'
-import { secure } from '../../request/secure.ts'
-import { type SocketHolder, StreamSocket } from './socket.ts'
-import { type PartnerTail, Tails } from './tail.ts'
+import { SUBPROTOCOL, streamLimits } from '../../../schemas/stream.ts'
+import type { ApiServices } from '../../operation.ts'
+import { type Admission, type AdmittedRequest, openGate, type SocketPlace } from './admission.ts'
+import { StreamSocket } from './socket.ts'
+import { Tails } from './tail.ts'
 import { Ticks } from './ticks.ts'
 
-const PATH = '/v1/stream'
 const TICK_MS = 1000
 // Sockets served before other work of the process gets its turn.
 const SOCKETS_AT_ONCE = 100
@@ -35,13 +29,9 @@ interface EventStream {
   stop(): Promise<void>
 }
 
-interface SocketPlace {
-  release(): void
-}
-
 /** The stream of one process; nothing listens before `attach`. */
 export function openStream(services: ApiServices): EventStream {
-  const { db, log, config, limits } = services
+  const { db, log } = services
   const sockets = new Map<StreamSocket, SocketPlace>()
   const tails = new Tails(services)
   const ticks = new Ticks(services)
@@ -54,57 +44,7 @@ export function openStream(services: ApiServices): EventStream {
   })
   let stopping = false
 
-  const gate = new Koa({ proxy: config.trustProxy > 0, maxIpsCount: config.trustProxy })
-  gate.on('error', (error: unknown) => log.error({ err: error }, 'after the response'))
-  gate.use(respond(services))
-  gate.use(secure(config))
-  gate.use(async ctx => {
-    if (ctx.path !== PATH) throw new ApiError('NOT_FOUND', `WebSockets are opened at ${PATH}.`)
-    if (ctx.method !== 'GET') throw new ApiError('METHOD_NOT_ALLOWED', undefined, { headers: { Allow: 'GET' } })
-    if (stopping) throw new ApiError('UNAVAILABLE', undefined, { headers: { 'Retry-After': '1' } })
-    ctx.state.operation = 'openStream'
-    const holder = await admit(ctx)
-    const held = await limits.hold(`stream:${holder.keyId}`, socketsPerKey[holder.plan])
-    if (!held)
-      throw new ApiError('LIMIT_REACHED', `The key has ${socketsPerKey[holder.plan]} sockets open already.`, {
-        extras: { limit: socketsPerKey[holder.plan] }
-      })
-    const request = ctx.req as AdmittedRequest
-    try {
-      request.admitted = { holder, held, ...(await tails.take(holder.partnerId)) }
-    } catch (error) {
-      held.release()
-      throw error
-    }
-    ctx.respond = false
-    ctx.status = 101
-  })
-  const handle = gate.callback()
-
-  /** Authenticates an upgrade by its ticket or its key, after the checks of every request in their order. */
-  async function admit(ctx: Context): Promise<SocketHolder & Pick<Caller, 'plan'>> {
-    const offered = String(ctx.request.headers['sec-websocket-protocol'] ?? '').split(',')
-    const ticket = offered.map(each => each.trim()).find(each => each.startsWith('ticket.'))
-    if (ticket === undefined) {
-      const caller = await authenticateKey(ctx, services)
-      await limitKey(ctx, caller, services)
-      const { events, ticks } = channelScopes
-      if (!caller.scopes.includes(events) && !caller.scopes.includes(ticks))
-        throw new ApiError('INSUFFICIENT_SCOPE', `This needs a key with the scope ${events}, or ${ticks} for ticks.`, {
-          extras: { requiredScope: events }
-        })
-      return caller
-    }
-    const used = await redeemTicket(db, services.pepper, ticket.slice('ticket.'.length))
-    if (!used) throw new ApiError('UNAUTHENTICATED', 'The ticket is unknown, expired, or was used before.')
-    ctx.state.partnerId = used.partnerId
-    if (used.revoked) throw new ApiError('KEY_REVOKED')
-    ctx.state.keyId = used.keyId
-    await checkStanding(used, services)
-    await limitKey(ctx, used, services)
-    const { traderExternalId, channels, assets } = used
-    return { ...used, ticket: { traderExternalId, channels, assets } }
-  }
+  const handle = openGate(services, { tails, stopping: () => stopping })
 
   function opened(ws: WebSocket, { holder, held, tail, release }: Admission): void {
     const socket = new StreamSocket(services, ws, { holder, tail, ticks })
@@ -212,12 +152,3 @@ export function openStream(services: ApiServices): EventStream {
     }
   }
 }
-
-interface Admission {
-  holder: SocketHolder
-  held: SocketPlace
-  tail: PartnerTail
-  release(): void
-}
-
-type AdmittedRequest = IncomingMessage & { admitted?: Admission }

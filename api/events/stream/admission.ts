@@ -1,0 +1,88 @@
+// Who is let in at /v1/stream: the checks of every request, then a ticket or a key, and a place among the sockets of the key.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import Koa, { type Context } from 'koa'
+import { redeemTicket } from '../../../db/events/tickets.ts'
+import { ApiError } from '../../../schemas/errors/errors.ts'
+import { channelScopes, socketsPerKey } from '../../../schemas/stream.ts'
+import type { ApiServices, Caller } from '../../operation.ts'
+import { authenticateKey, checkStanding } from '../../request/authenticate.ts'
+import { limitKey } from '../../request/limit.ts'
+import { respond } from '../../request/respond.ts'
+import { secure } from '../../request/secure.ts'
+import type { SocketHolder } from './socket.ts'
+import type { PartnerTail, Tails } from './tail.ts'
+
+const PATH = '/v1/stream'
+
+export interface SocketPlace {
+  release(): void
+}
+
+export interface Admission {
+  holder: SocketHolder
+  held: SocketPlace
+  tail: PartnerTail
+  release(): void
+}
+
+/** An upgrade, with what it was admitted by. */
+export type AdmittedRequest = IncomingMessage & { admitted?: Admission }
+
+/** The handler of upgrades: a request that is let in is not responded to, and has its admission. */
+export function openGate(
+  services: ApiServices,
+  { tails, stopping }: { tails: Tails; stopping: () => boolean }
+): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
+  const { log, config, limits } = services
+  const gate = new Koa({ proxy: config.trustProxy > 0, maxIpsCount: config.trustProxy })
+  gate.on('error', (error: unknown) => log.error({ err: error }, 'after the response'))
+  gate.use(respond(services))
+  gate.use(secure(config))
+  gate.use(async ctx => {
+    if (ctx.path !== PATH) throw new ApiError('NOT_FOUND', `WebSockets are opened at ${PATH}.`)
+    if (ctx.method !== 'GET') throw new ApiError('METHOD_NOT_ALLOWED', undefined, { headers: { Allow: 'GET' } })
+    if (stopping()) throw new ApiError('UNAVAILABLE', undefined, { headers: { 'Retry-After': '1' } })
+    ctx.state.operation = 'openStream'
+    const holder = await admit(services, ctx)
+    const held = await limits.hold(`stream:${holder.keyId}`, socketsPerKey[holder.plan])
+    if (!held)
+      throw new ApiError('LIMIT_REACHED', `The key has ${socketsPerKey[holder.plan]} sockets open already.`, {
+        extras: { limit: socketsPerKey[holder.plan] }
+      })
+    const request = ctx.req as AdmittedRequest
+    try {
+      request.admitted = { holder, held, ...(await tails.take(holder.partnerId)) }
+    } catch (error) {
+      held.release()
+      throw error
+    }
+    ctx.respond = false
+    ctx.status = 101
+  })
+  return gate.callback()
+}
+
+/** Authenticates an upgrade by its ticket or its key, after the checks of every request in their order. */
+async function admit(services: ApiServices, ctx: Context): Promise<SocketHolder & Pick<Caller, 'plan'>> {
+  const offered = String(ctx.request.headers['sec-websocket-protocol'] ?? '').split(',')
+  const ticket = offered.map(each => each.trim()).find(each => each.startsWith('ticket.'))
+  if (ticket === undefined) {
+    const caller = await authenticateKey(ctx, services)
+    await limitKey(ctx, caller, services)
+    const { events, ticks } = channelScopes
+    if (!caller.scopes.includes(events) && !caller.scopes.includes(ticks))
+      throw new ApiError('INSUFFICIENT_SCOPE', `This needs a key with the scope ${events}, or ${ticks} for ticks.`, {
+        extras: { requiredScope: events }
+      })
+    return caller
+  }
+  const used = await redeemTicket(services.db, services.pepper, ticket.slice('ticket.'.length))
+  if (!used) throw new ApiError('UNAUTHENTICATED', 'The ticket is unknown, expired, or was used before.')
+  ctx.state.partnerId = used.partnerId
+  if (used.revoked) throw new ApiError('KEY_REVOKED')
+  ctx.state.keyId = used.keyId
+  await checkStanding(used, services)
+  await limitKey(ctx, used, services)
+  const { traderExternalId, channels, assets } = used
+  return { ...used, ticket: { traderExternalId, channels, assets } }
+}
