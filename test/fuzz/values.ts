@@ -48,9 +48,19 @@ const TROUBLE = [
   'true'
 ]
 
+const texts = new Map<string, Arbitrary<string>>()
+
 /** Texts of a length and a pattern. */
-function text(schema: DescribedSchema): Arbitrary<string> {
-  const { minLength = 0, maxLength = 200, pattern, format } = schema as Record<string, never>
+function text({ minLength = 0, maxLength = 200, pattern, format }: DescribedSchema): Arbitrary<string> {
+  // Made once each: to read a pattern takes longer than to draw from it.
+  const key = JSON.stringify([minLength, maxLength, pattern, format])
+  const made = texts.get(key) ?? textOf({ minLength, maxLength, pattern, format })
+  texts.set(key, made)
+  return made
+}
+
+function textOf(schema: DescribedSchema): Arbitrary<string> {
+  const { minLength, maxLength, pattern, format } = schema as Record<string, never>
   const [least, most] = [Number(minLength), Math.min(Number(maxLength), Number(minLength) + 300)]
   if (format === 'email') {
     const word = fc.stringMatching(/^[a-z0-9]{4,20}$/)
