@@ -12,15 +12,15 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
-import { startWorker } from '../support/processes.ts'
+import { startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 20, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator, 'next'), SWEEP_MS: '100' } })
 const { db, vault } = harness.services
 const partner = await harness.makePartner()
-// Three of them: a refresh token is good once, and each would use it.
-await Promise.all([startWorker(harness.env), startWorker(harness.env), startWorker(harness.env)])
+// Two of them: a refresh token is good once, and each would use it.
+await Promise.all([startTestWorker(harness.env), startTestWorker(harness.env)])
 
 const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString()
 const endsIn = (accountId: string, seconds: number) => `sim-${accountId}-x${Math.floor(Date.now() / 1000) + seconds}`
