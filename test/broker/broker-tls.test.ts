@@ -43,7 +43,7 @@ const harness = await openHarness({
     PERMIT_MS: '2000',
     BROKER_ANSWER_TIMEOUT_MS: '1000',
     RECONCILE_AFTER_MS: '1000',
-    SWEEP_MS: '100',
+    SWEEP_MS: '250',
     SETTLE_WAIT_MS: '20000'
   }
 })

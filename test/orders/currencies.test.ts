@@ -22,7 +22,7 @@ const harness = await openHarness({
     ORDER_TTL_MS: '4000',
     RECONCILE_AFTER_MS: '1000',
     BROKER_ANSWER_TIMEOUT_MS: '700',
-    SWEEP_MS: '100'
+    SWEEP_MS: '250'
   }
 })
 await startTestWorker(harness.env)

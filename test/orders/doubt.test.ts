@@ -25,7 +25,7 @@ const env = {
   PERMIT_MS: '500',
   RECONCILE_AFTER_MS: '1000',
   BROKER_ANSWER_TIMEOUT_MS: '700',
-  SWEEP_MS: '100',
+  SWEEP_MS: '250',
   SETTLE_WAIT_MS: '60000'
 }
 const harness = await openHarness({ env })

@@ -36,7 +36,7 @@ const harness = await openHarness({
     PERMIT_MS: '2000',
     BROKER_ANSWER_TIMEOUT_MS: '1500',
     RECONCILE_AFTER_MS: String(RECONCILE_AFTER_MS),
-    SWEEP_MS: '100',
+    SWEEP_MS: '250',
     // A killed worker's accounts are nobody else's until its lease has run out.
     LEASE_MS: '1500',
     SETTLE_WAIT_MS: '20000'
