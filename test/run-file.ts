@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
-import { type Ended, killGroup, LINGER_MS, leftOpen, OUTPUT_LIMIT, TELL_MS, takeChildrenCpuMs } from './file-process.ts'
+import { type Ended, killGroup, LINGER_MS, nodeArgs, OUTPUT_LIMIT, TELL_MS, takeChildrenCpuMs } from './file-process.ts'
 import type { SharedProcess } from './shared-files.ts'
 
 const PIPE_LINGER_MS = 2_000
@@ -99,7 +99,7 @@ function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<Outcome,
 function execute(path: string, { env, timeoutMs, signal }: RunOptions): Promise<Ended> {
   return new Promise(done => {
     // A group of its own, so that whatever the file starts can be ended with it.
-    const child = spawn(process.execPath, ['--import', leftOpen, path], {
+    const child = spawn(process.execPath, [...nodeArgs, path], {
       detached: true,
       env,
       stdio: ['ignore', 'pipe', 'pipe']

@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { type Ended, killGroup, LINGER_MS, leftOpen, OUTPUT_LIMIT, TELL_MS, takeChildrenCpuMs } from './file-process.ts'
+import { type Ended, killGroup, LINGER_MS, nodeArgs, OUTPUT_LIMIT, TELL_MS, takeChildrenCpuMs } from './file-process.ts'
 import { ENDING, type Ending } from './shared-process.ts'
 
 const program = fileURLToPath(new URL('./shared-process.ts', import.meta.url))
@@ -78,7 +78,7 @@ export class SharedProcess {
 
   #start(): ChildProcess {
     // A group of its own, so that whatever the files start can be ended with it.
-    const child = spawn(process.execPath, ['--import', leftOpen, program], {
+    const child = spawn(process.execPath, [...nodeArgs, program], {
       detached: true,
       env: this.#env,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc']
