@@ -9,6 +9,7 @@ import { ApiError } from '../errors/errors.ts'
 import type { Schema } from '../fields/fields.ts'
 import { oversized, type Violation } from '../fields/sizes.ts'
 import { unstorableText } from '../fields/text.ts'
+import { addLengths } from './lengths.ts'
 import { wordsOf } from './words.ts'
 
 /** Entries of `details`; more of them would not help a caller. */
@@ -36,6 +37,7 @@ const plain = new Ajv2020(options)
 const coercing = new Ajv2020({ ...options, coerceTypes: true })
 for (const ajv of [plain, coercing]) {
   formats.default(ajv)
+  addLengths(ajv)
   // Words about a schema, for the description only.
   ajv.addVocabulary(['example', 'x-internal'])
 }

@@ -5,7 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { operations } from '../../api/operations.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
-import { check } from '../../schemas/checks/validator.ts'
+import { check, violations } from '../../schemas/checks/validator.ts'
 import { wordsOfPattern } from '../../schemas/checks/words.ts'
 import * as analytics from '../../schemas/commands/analytics.ts'
 import * as contracts from '../../schemas/commands/contracts.ts'
@@ -110,6 +110,28 @@ saying('is a blank where a number is wanted, which would be read as 0', () => {
   for (const blank of [' ', '\t'])
     assert.throws(() => check(wait, { wait: blank }, '/query', { coerce: true }), /\/query\/wait must be a number/)
   assert.equal(check(wait, { wait: '0' }, '/query', { coerce: true }), { wait: 0 })
+})
+
+saying('counts the characters of a text, of which one may be two units of UTF-16', () => {
+  const wrong = (schema: object, text: string) =>
+    violations({ type: 'string', ...schema }, text).map(({ message }) => message)
+  const few = ['must have at least 2 characters']
+  const many = ['must have at most 2 characters']
+  for (const text of ['ab', '😀😀', '😀a', '\ud800\ud800'])
+    assert.equal(wrong({ minLength: 2, maxLength: 2 }, text), [])
+  for (const text of ['', 'a', '😀']) assert.equal(wrong({ minLength: 2 }, text), few)
+  for (const text of ['abc', '😀😀😀', 'ab😀', '\ud800\ud800\ud800']) assert.equal(wrong({ maxLength: 2 }, text), many)
+})
+
+saying('takes no walk through a long text', () => {
+  const [text, took] = ['x'.repeat(1_000_000), [] as number[]]
+  for (let times = 0; times < 20; times++) {
+    const startedAt = performance.now()
+    assert.equal(violations({ type: 'string', minLength: 1, maxLength: 1_000_000 }, text), [])
+    took.push(performance.now() - startedAt)
+  }
+  // A walk takes more than ten milliseconds.
+  assert.ok(Math.min(...took) < 1, `${took}`)
 })
 
 sound.run()
