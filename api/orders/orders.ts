@@ -12,7 +12,7 @@ import {
 } from '../../db/orders/reading.ts'
 import { findStored, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
 import { backOff } from '../../db/platform/back-off.ts'
-import { rejectionOf } from '../../db/traders/accounts.ts'
+import { refusedTooOften, rejectionOf } from '../../db/traders/accounts.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { newId } from '../../schemas/fields/ids.ts'
@@ -142,7 +142,12 @@ async function refusalOf(
 ): Promise<ApiError | undefined> {
   const trading = await batched.trading({ partnerId, externalId: traderExternalId })
   if (!trading) return new ApiError('TRADER_NOT_FOUND')
-  return rejectionOf(trading.account)
+  const { account, restSeconds } = trading
+  if (restSeconds === 0 || account.status === 'REJECTED') return rejectionOf(account)
+  // A worker would not try the token either: an order that cannot be placed need not pass through the queue.
+  return new ApiError('BROKER_UPSTREAM', refusedTooOften(restSeconds), {
+    headers: { 'Retry-After': String(restSeconds) }
+  })
 }
 
 /**

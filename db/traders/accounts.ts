@@ -31,6 +31,24 @@ const columns = `a.id, a.partner_id as "partnerId", a.trader_id as "traderId", a
 
 const context = (accountRowId: string) => `broker_accounts:${accountRowId}`
 
+// Refusals of one account after which the next try has to wait, doubling from a second up to a minute; and refusals of all
+// of a partner's accounts in a minute after which none of its unproven ones is tried.
+const FREE_REFUSALS = 3
+const RETRIES = { firstMs: 1000, mostMs: 60_000 }
+const REFUSALS_OF_PARTNER = 30
+const restOfAccount = `case when a.refusals > ${FREE_REFUSALS}
+                            then extract(epoch from a.refused_at - clock_timestamp() + ${backOffInSql(`a.refusals - ${FREE_REFUSALS + 1}`, RETRIES)}) end`
+// The oldest of so many refusals of the last minute has to be a minute old.
+const restOfPartner = `(select 60 + extract(epoch from r.refused_at - clock_timestamp()) from broker_accounts r
+                         where r.partner_id = a.partner_id and r.refused_at > clock_timestamp() - interval '1 minute'
+                         order by r.refused_at desc offset ${REFUSALS_OF_PARTNER - 1} limit 1)`
+const restSeconds = `case when a.proven_version = a.token_version then 0
+                          else greatest(0, ceil(coalesce(${restOfAccount}, 0)), ceil(coalesce(${restOfPartner}, 0))) end::int`
+
+/** Why a token is not tried for so many seconds. */
+export const refusedTooOften = (restSeconds: number): string =>
+  `The broker refused tokens of this account, or of too many accounts, again and again: the next try is made in ${restSeconds} s.`
+
 /** Stores or replaces the token of an account; it counts as connected again. */
 export async function upsertAccount(
   trx: Db,
@@ -44,9 +62,11 @@ export async function upsertAccount(
     token: string
   }
 ): Promise<AccountRecord> {
-  const known = (await trx('broker_accounts')
-    .where({ trader_id: account.traderId, account_id: account.accountId })
-    .first('id')) as { id: string } | undefined
+  const [known] = await rows<{ id: string }>(
+    trx,
+    'select id from broker_accounts where trader_id = :traderId and account_id = :accountId',
+    { traderId: account.traderId, accountId: account.accountId }
+  )
   // The caller has locked the trader's row, so the same account is not inserted meanwhile.
   const id = known?.id ?? newId('account')
   const { keyId, sealed } = vault.seal(account.token, context(id))
@@ -118,6 +138,8 @@ export interface Trading {
   traderId: string
   externalId: string
   account: AccountRecord
+  /** Seconds in which the account's token is not tried, since tokens were refused too often; 0 of one that is proven. */
+  restSeconds: number
 }
 
 /** Several traders with their active accounts at once, in the order given. */
@@ -125,10 +147,10 @@ export async function findTrading(
   db: Db,
   requested: { partnerId: string; externalId: string }[]
 ): Promise<(Trading | undefined)[]> {
-  const found = await rows<AccountRecord & { externalId: string }>(
+  const found = await rows<AccountRecord & Pick<Trading, 'externalId' | 'restSeconds'>>(
     db,
     // One by one by their keys, also by a plan that was made when there were few.
-    sql`select t.external_id as "externalId", ${columns}
+    sql`select t.external_id as "externalId", ${columns}, ${restSeconds} as "restSeconds"
        from ${listing('partners', 'externals')} as requested (partner_id, external_id)
       cross join lateral (select t.external_id, t.active_account_id from traders t
                            where t.partner_id = requested.partner_id and t.external_id = requested.external_id
@@ -139,14 +161,15 @@ export async function findTrading(
   const byTrader = new Map(found.map(row => [`${row.partnerId} ${row.externalId}`, row]))
   return requested.map(({ partnerId, externalId }) => {
     const account = byTrader.get(`${partnerId} ${externalId}`)
-    return account && { traderId: account.traderId, externalId, account }
+    return account && { traderId: account.traderId, externalId, account, restSeconds: account.restSeconds }
   })
 }
 
 /**
- * The account that an order is stored for, as SQL: the active one of a trader, unless the broker refused it. `order` has
- * partner_id and trader_external_id. Only a token that the broker has accepted lets the order begin in `queued`. The trader is
- * locked as the order's foreign key locks it, but before it is found: one who is being erased is found no more.
+ * The account that an order is stored for, as SQL: the active one of a trader, unless the broker refused it, or refused
+ * tokens too often for one that is not proven to be tried now. `order` has partner_id and trader_external_id. Only a token
+ * that the broker has accepted lets the order begin in `queued`. The trader is locked as the order's foreign key locks it, but
+ * before it is found: one who is being erased is found no more.
  */
 export const accountToTrade = (order: string) =>
   `(select t.id as trader_id, a.id as broker_account_id, a.account_id, a.account_mode, a.currency,
@@ -154,7 +177,8 @@ export const accountToTrade = (order: string) =>
       from (select t.id, t.active_account_id from traders t
              where t.partner_id = ${order}.partner_id and t.external_id = ${order}.trader_external_id
                and t.connected_at is not null limit 1 for key share of t) t
-     cross join lateral (select * from broker_accounts a where a.id = t.active_account_id and a.status = 'CONNECTED' limit 1) a)`
+     cross join lateral (select * from broker_accounts a where a.id = t.active_account_id and a.status = 'CONNECTED'
+                             and ${restSeconds} = 0 limit 1) a)`
 
 /** Throws BROKER_DISCONNECTED with the reason when the broker refused the account. */
 export function requireConnected(account: Pick<AccountRecord, 'status' | 'rejectedReason'>): void {
@@ -187,18 +211,6 @@ export interface StoredToken extends Sealed {
   restSeconds: number
 }
 
-// Refusals of one account after which the next try has to wait, doubling from a second up to a minute; and refusals of all
-// of a partner's accounts in a minute after which none of its unproven ones is tried.
-const FREE_REFUSALS = 3
-const RETRIES = { firstMs: 1000, mostMs: 60_000 }
-const REFUSALS_OF_PARTNER = 30
-const restOfAccount = `case when a.refusals > ${FREE_REFUSALS}
-                            then extract(epoch from a.refused_at - clock_timestamp() + ${backOffInSql(`a.refusals - ${FREE_REFUSALS + 1}`, RETRIES)}) end`
-// The oldest of so many refusals of the last minute has to be a minute old.
-const restOfPartner = `(select 60 + extract(epoch from r.refused_at - clock_timestamp()) from broker_accounts r
-                         where r.partner_id = a.partner_id and r.refused_at > clock_timestamp() - interval '1 minute'
-                         order by r.refused_at desc offset ${REFUSALS_OF_PARTNER - 1} limit 1)`
-
 /**
  * The sealed token of an account with its version, unless the broker refused it before. That refusal was in the dialect
  * the partner uses now: one from another dialect does not count.
@@ -225,8 +237,7 @@ async function readToken(
     `select a.token_key_id as "keyId", a.token_sealed as sealed, a.token_version as version, a.account_mode as "accountMode", a.currency,
             a.proven_version is not distinct from a.token_version as proven,
             coalesce(a.renewal_version = a.token_version and a.token_expires_at <= now(), false) as expired,
-            case when a.proven_version = a.token_version then 0
-                 else greatest(0, ceil(coalesce(${restOfAccount}, 0)), ceil(coalesce(${restOfPartner}, 0))) end::int as "restSeconds",
+            ${restSeconds} as "restSeconds",
             a.status = 'CONNECTED' or p.broker_dialect <> :dialect as usable, coalesce(a.rejected_reason, 'TOKEN_REFUSED') as "rejectedReason"
        from broker_accounts a join partners p on p.id = a.partner_id
       where a.id = :accountRowId`,

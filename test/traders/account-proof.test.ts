@@ -167,15 +167,25 @@ naming('again and again with made-up tokens is made to wait', async () => {
   const traderExternalId = `user-${randomUUID()}`
   const refused: number[] = []
   let message = ''
+  const clientOrderId = randomUUID()
   while (refused.at(-1) !== 502 && refused.length < 12) {
     await exchange({ accountId, token: `sim-${newAccountId()}` }, traderExternalId, stranger)
-    const { status, body } = await place(traderExternalId, stranger)
+    const changes = refused.length === 0 ? { clientOrderId } : {}
+    const { status, body } = await place(traderExternalId, stranger, changes)
     refused.push(status)
     message = body.message
   }
   assert.equal(refused.slice(0, 4), [404, 404, 404, 404])
   assert.is(refused.at(-1), 502)
   assert.match(message, 'the next try is made in')
+  // Refused so often that the rest lasts for a minute: an order does not even pass through the queue.
+  await harness.services.db('broker_accounts').where({ partner_id: stranger.partnerId }).update({ refusals: 20 })
+  const stored = await phasesOf(stranger.partnerId)
+  const { status, body, headers } = await place(traderExternalId, stranger)
+  assert.equal([status, body.error], [502, 'BROKER_UPSTREAM'])
+  assert.ok(Number(headers.get('retry-after')) > 30)
+  assert.equal(await phasesOf(stranger.partnerId), stored)
+  assert.is((await place(traderExternalId, stranger, { clientOrderId })).status, 404)
   // Its other accounts that were proven go on.
   assert.is((await place(await exchange({ accountId: newAccountId() }, undefined, stranger), stranger)).status, 200)
 })

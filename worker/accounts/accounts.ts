@@ -6,6 +6,7 @@ import {
   learnCurrency,
   markProven,
   markRejected,
+  refusedTooOften,
   type StoredToken,
   unsealToken
 } from '../../db/traders/accounts.ts'
@@ -35,7 +36,7 @@ export async function openSession(
       leisurely,
       async token() {
         read = await getSealedToken(db, account.accountRowId, account.dialect)
-        if (read.restSeconds > 0) throw refusedTooOften(read.restSeconds)
+        if (read.restSeconds > 0) throw resting(read.restSeconds)
         return unsealToken(vault, account.accountRowId, read)
       },
       compared: () => read?.proven === true,
@@ -69,9 +70,8 @@ function reasonOf({ reason }: Pick<BrokerError, 'reason'>, { expired }: Pick<Sto
   return known === 'TOKEN_REFUSED' && expired ? 'TOKEN_EXPIRED' : known
 }
 
-function refusedTooOften(restSeconds: number): BrokerError {
-  const message = `The broker refused tokens of this account, or of too many accounts, again and again: the next try is made in ${restSeconds} s.`
-  return new BrokerError('BROKER_UPSTREAM', message, {
+function resting(restSeconds: number): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', refusedTooOften(restSeconds), {
     brokerCode: 'RefusedTooOften',
     ran: 'no',
     retryMs: restSeconds * 1000
