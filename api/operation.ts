@@ -152,8 +152,8 @@ export interface Operation<Input extends { params?: unknown; query?: unknown; bo
   replica?: true
   /** The end user's address may come along in X-End-User-IP, for the bounds on guessing. */
   endUser?: true
-  /** As how many calls it counts in the key's limit; 1 unless it costs much more than others. */
-  weight?: number
+  /** As how many calls it counts in the key's limit; 1 unless it costs much more than others. 'page': by its `limit` (request/limit.ts). */
+  weight?: number | 'page'
   /** `Accept: text/csv` gets these rows of the response instead: those of `data`, or of another list. */
   csv?: true | 'series'
   /** Set where the operation is deprecated; its description and the header fields of its responses show it. */

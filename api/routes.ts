@@ -17,7 +17,7 @@ import type { Held } from './request/byte-accounts.ts'
 import { deprecationHeaders } from './request/deprecation.ts'
 import { endUserIpOf } from './request/guessing.ts'
 import { once } from './request/idempotency.ts'
-import { limitKey, limitTrader } from './request/limit.ts'
+import { limitKey, limitTrader, weightOf } from './request/limit.ts'
 import { decideAgain, MAX_DECISIONS } from './request/proof.ts'
 import { Reply, setBody } from './request/respond.ts'
 
@@ -69,7 +69,7 @@ async function decide(
   services: ApiServices,
   { partner, kept }: { partner: Caller; kept: Kept }
 ): Promise<void> {
-  await limitKey(ctx, partner, services, row.weight)
+  await limitKey(ctx, partner, services, weightOf(row, ctx.query))
   requireScope(partner, row.scope)
   const actor = row.auth === 'trader' || row.actor ? await authenticateTrader(ctx, partner, services) : undefined
   if (row.auth === 'trader' && !actor) throw new ApiError('UNAUTHENTICATED', NO_TRADER)

@@ -5,6 +5,7 @@ import { bodyLimit } from '../../schemas/fields/sizes.ts'
 import type { Operation } from '../operation.ts'
 import { deprecationText } from '../request/deprecation.ts'
 import { takesKey } from '../request/idempotency.ts'
+import { PAGE_WEIGHT } from '../request/limit.ts'
 import { Reply } from '../request/respond.ts'
 import { statusPath } from '../status.ts'
 import { ErrorEnvelope, ErrorResponses, exampleOfCode } from './errors.ts'
@@ -212,7 +213,7 @@ function wordsOf({ name, tag, description, deprecated, scope, weight = 1 }: Oper
     deprecated && deprecationText(deprecated),
     description,
     scope && `Needs the scope \`${scope}\`.`,
-    weight > 1 && `Counts as ${weight} calls of the key.`,
+    weight === 'page' ? `${PAGE_WEIGHT} of the key.` : weight > 1 && `Counts as ${weight} calls of the key.`,
     `[Try it](${baseUrl}/docs/try#/${encodeURIComponent(tag)}/${name})`
   ]
   return words.filter(Boolean).join('\n\n')

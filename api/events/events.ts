@@ -41,6 +41,7 @@ export const listEvents: Operation<{ query: EventsQuery }> = {
   query: EventsQuery,
   response: EventPage,
   errors: ['CURSOR_EXPIRED', 'RATE_LIMITED'],
+  weight: 'page',
   async handle(request, services) {
     const { partner, query } = request
     const { db, pepper, config } = services

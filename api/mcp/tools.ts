@@ -37,7 +37,13 @@ function toolOf(row: Operation, orders: boolean): [string, Tool] {
 }
 
 function wordsOf({ method, path, summary, description, scope, weight = 1 }: Operation, orders: boolean): string {
-  const cost = `Costs ${weight === 1 ? 'one call' : `${weight} calls`} of the key's limit a minute${scope ? `; the key needs the scope ${scope}` : ''}.`
+  const calls =
+    weight === 'page'
+      ? 'one call, or one for each 20 of a `limit` above 50,'
+      : weight === 1
+        ? 'one call'
+        : `${weight} calls`
+  const cost = `Costs ${calls} of the key's limit a minute${scope ? `; the key needs the scope ${scope}` : ''}.`
   const change = orders
     ? path.endsWith('/close')
       ? 'Changes the account: sells an open contract at the market. Refused unless the order is on a DEMO account or the key is a test key.'

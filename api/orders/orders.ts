@@ -347,6 +347,7 @@ export const listOrders: Operation<{ query: OrdersQuery }> = {
   query: OrdersQuery,
   response: OrderPage,
   errors: [],
+  weight: 'page',
   replica: true,
   async handle({ partner, query }, { db }) {
     const { orders, nextCursor } = await listEntries(db, {

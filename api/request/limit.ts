@@ -2,12 +2,27 @@
 import type { Context } from 'koa'
 import type { Count, RateLimits } from '../../db/platform/limits.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { ApiServices, Caller } from '../operation.ts'
+import type { ApiServices, Caller, Operation } from '../operation.ts'
 
 const WINDOW_SECONDS = 60
 
 /** All keys of a partner together have the limit of so many keys, however many there are. */
 const KEYS_OF_PARTNER = 5
+
+// Reading and presenting a full page takes more than ten times as long as most calls do.
+const ROWS_OF_A_CALL = 50
+const LARGE_PAGE_ROWS = 20
+const MOST_ROWS = 200
+
+/** How a page counts, in words. */
+export const PAGE_WEIGHT = `A page of more than ${ROWS_OF_A_CALL} entries counts as one call for each ${LARGE_PAGE_ROWS} of its \`limit\``
+
+/** As how many calls a request counts. Its query has not been checked yet: a `limit` that is none counts as one call. */
+export function weightOf({ weight = 1 }: Pick<Operation, 'weight'>, query: Record<string, unknown>): number {
+  if (weight !== 'page') return weight
+  const rows = Math.min(Number(query.limit), MOST_ROWS)
+  return rows > ROWS_OF_A_CALL ? Math.ceil(rows / LARGE_PAGE_ROWS) : 1
+}
 
 /** The limits of a partner's calls: its own, or those of its plan and of the configuration. */
 export function rateLimitOf({ limits, plan }: Pick<Caller, 'limits' | 'plan'>, { rateLimits }: ApiServices['config']) {

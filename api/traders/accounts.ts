@@ -38,6 +38,8 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
   response: Connection,
   atomic: true,
   errors: [],
+  // Some ten statements in one transaction.
+  weight: 3,
   async handle({ partner, body }, { db, vault }): Promise<Connection> {
     const named = body.accounts.map(({ accountId }) => accountId)
     const twice = named.findIndex((accountId, index) => named.indexOf(accountId) !== index)

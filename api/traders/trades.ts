@@ -59,6 +59,7 @@ export const listTradeHistory: Operation<{ query: TradesQuery }> = {
   query: TradesQuery,
   response: TradeList,
   errors: [],
+  weight: 'page',
   replica: true,
   async handle({ partner, query }, { db }) {
     const trades = await listTrades(db, { partnerId: partner.partnerId, limit: query.limit ?? 50 })

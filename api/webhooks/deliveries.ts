@@ -81,6 +81,7 @@ export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: Deli
   query: DeliveriesQuery,
   response: DeliveryPage,
   errors: ['NOT_FOUND'],
+  weight: 'page',
   async handle({ partner, params, query }, { db }) {
     const after = query.cursor === undefined ? null : readDeliveryId(query.cursor)
     if (after === undefined) throw invalid([{ path: '/query/cursor', message: 'is not a cursor of this list' }])

@@ -12,6 +12,7 @@ import { purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
 import { getMe } from '../../api/me.ts'
 import type { Operation } from '../../api/operation.ts'
 import { getSpec } from '../../api/operations.ts'
+import { listOrders } from '../../api/orders/orders.ts'
 import { openByteAccounts } from '../../api/request/byte-accounts.ts'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { signUpTrader } from '../../api/traders/traders.ts'
@@ -302,6 +303,18 @@ calling('counts an operation that costs much as several calls', async () => {
     Number(/r=(\d+)/.exec((await partner.call(row)).headers.get('ratelimit') ?? '')?.[1])
   const before = await left(getMe)
   assert.equal([before - (await left(getSpec)), before - (await left(getMe))], [10, 11])
+})
+
+calling('counts a large page as one call for each twenty rows, and no other', async () => {
+  const partner = await harness.makePartner()
+  const left = async (query: Record<string, string>) =>
+    Number(/r=(\d+)/.exec((await partner.call(listOrders, { query })).headers.get('ratelimit') ?? '')?.[1])
+  let before = await left({})
+  for (const [limit, weight] of Object.entries({ 50: 1, 51: 3, 200: 10, 201: 10, Infinity: 10, x: 1, '-7': 1 })) {
+    const after = await left({ limit })
+    assert.equal([limit, before - after], [limit, weight])
+    before = after
+  }
 })
 
 calling.after(closeAll)
